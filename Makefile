@@ -1,0 +1,32 @@
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test lint bench docs
+
+demo: .venv/installed
+	$(BIN)/einformer check gpt2
+	$(BIN)/einformer latex gpt2
+
+test: lint
+	$(BIN)/python -m pytest -n 2
+
+lint: .venv/installed
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: .venv/installed
+	$(BIN)/python -m tests.benchmarks
+
+docs: .venv/docs-installed
+	$(BIN)/sphinx-build --fail-on-warning --keep-going docs docs/_build
+
+.venv/installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --editable '.[test,dev]' --constraint constraints.txt
+	touch $@
+
+.venv/docs-installed: .venv/installed
+	$(BIN)/python -m pip install --quiet --editable '.[docs]' --constraint constraints.txt
+	touch $@

@@ -1,0 +1,262 @@
+"""The command line: read the targets, call one function of the library, show what it says.
+
+What is shown is plain text; in a terminal the same text is coloured (`_COLOURS`) and folded to its width.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import os
+import re
+import sys
+import textwrap
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TextIO
+
+from einformer import model
+from einformer.errors import EinformerError, Finding, Rule, Source, catalogue, fail
+from einformer.notation.tokens import MAXIMUM_TEXT
+
+OK, FINDINGS, MISUSE, INTERRUPTED = 0, 1, 2, 130
+
+_ABOUT = "Decoder-only transformers, written once as equations."
+_CODES = "exit code: 0 all is well, 1 there are findings, 2 the call was wrong"
+_EXAMPLES = """examples:
+  einformer check gpt2              a shipped architecture
+  einformer check mine.ein -        a file, and what comes through the pipe
+  einformer explain E301            the rule behind an error
+"""
+
+# What stands out in a terminal: each group of a pattern has the name of a style of rich.
+_COLOURS = (
+    r"^(?P<bold>(?P<red>E\d{3}) \S.*)$",  # a finding
+    r"^  (?P<cyan>\S.*:\d+:\d+)$",  # where it is
+    r"^  (?P<dim>\d+ \|)",
+    r"^  (?P<dim> +\|)(?P<red> *\^+)$",
+    r"^  (?P<dim>rule:)",
+    r"^  (?P<green>write:)",
+    r"^(?P<bold>\S.*?)  +(?P<green>well formed)(?=: )",
+    r"^(?P<bold>\S.*?)  +(?P<red>\d+ findings?)$",
+    r"^(?P<bold>E\d{3})  ",  # a row of the catalogue
+    r"^(?P<red>Breaks it:)$",
+    r"^(?P<green>Keeps it:)$",
+)
+_WIDEST = 100  # columns of prose
+_EXCERPT = re.compile(r" +\d* \|")
+_HANG = re.compile(r" *(?:\S.*?  +)?")  # what stands before the prose of a line: its indentation, or a column of a table
+
+
+class Verdict(NamedTuple):
+    """What `check` found of one target."""
+
+    target: str
+    layers: list[str]
+    findings: tuple[Finding, ...]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; 0 where all is well, 1 where there are findings, 2 where it was called wrongly."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")  # a letter that the terminal or the pipe cannot show
+    options = _parser().parse_args(arguments)
+    run: Callable[[argparse.Namespace], int] = options.run
+    try:
+        code = run(options)
+        sys.stdout.flush()
+        return code
+    except EinformerError as error:
+        if options.json:
+            _show_json({"findings": _data(error.findings)})
+        else:
+            _show(str(error), sys.stderr)
+        return _code(error.findings)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except OSError as error:  # nobody reads on (`| head -1`), or the disk is full: Python must not try again when it ends
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):
+            return OK
+        print(f"einformer: {error}", file=sys.stderr)
+        return MISUSE
+
+
+# --------------------------------------------------------------------------------------------------------- commands
+
+
+def _check(options: argparse.Namespace) -> int:
+    verdicts = [_verdict(target) for target in options.targets]
+    findings = [finding for verdict in verdicts for finding in verdict.findings]
+    if options.json:
+        targets = [verdict._asdict() | {"findings": len(verdict.findings)} for verdict in verdicts]
+        _show_json({"targets": targets, "findings": _data(findings)})
+    else:
+        _show("\n\n".join([*map(str, findings), _table(verdicts)]))
+    return _code(findings)
+
+
+def _verdict(target: str) -> Verdict:
+    try:
+        source = _source(target)
+    except EinformerError as error:
+        return Verdict(target, [], error.findings)
+    spec, findings = model.examine(source)
+    return Verdict(source.name, [layer.name for layer in spec.layers], findings)
+
+
+def _table(verdicts: Sequence[Verdict]) -> str:
+    """A row for each target."""
+    width = max(len(verdict.target) for verdict in verdicts)
+    return "\n".join(f"{verdict.target:{width}}  {_said(verdict)}" for verdict in verdicts)
+
+
+def _said(verdict: Verdict) -> str:
+    count = len(verdict.findings)
+    if count:
+        return f"{count} finding{'s' * (count > 1)}"
+    return f"well formed: {', '.join(verdict.layers)}"
+
+
+def _latex(options: argparse.Namespace) -> int:
+    from einformer.interpreters.latex import latex
+
+    source = _source(options.target)
+    specification = model.parse(source.text, source.name)
+    names = [layer.name for layer in specification.tree.layers]
+    if options.layer and options.layer not in names:
+        options.misuse(f"no layer `{options.layer}` in {source.name}; there are {', '.join(names)}")
+    text = latex(specification[options.layer].layer) if options.layer else specification.latex()
+    if options.json:
+        _show_json({"target": source.name, "latex": text})
+    else:
+        print(text)
+    return OK
+
+
+def _explain(options: argparse.Namespace) -> int:
+    rows = catalogue()
+    codes = [code.upper() for code in options.codes]
+    if unknown := [code for code in codes if code not in rows]:
+        options.misuse(f"no code {', '.join(unknown)}; `einformer explain` lists them all")
+    chosen = [rows[code] for code in codes] or list(rows.values())
+    if options.json:
+        fields = ("code", "title", "rule", "why", "bad", "good")
+        _show_json([{name: getattr(row, name) for name in fields} for row in chosen])
+    else:
+        _show("\n\n\n".join(map(_explanation, chosen)) if codes else _titles(chosen))
+    return OK
+
+
+def _titles(rows: Sequence[Rule]) -> str:
+    """A line for each code, those of a kind together."""
+    kinds = itertools.groupby(rows, key=lambda row: row.code[:2])
+    return "\n\n".join("\n".join(f"{row.code}  {row.title}" for row in kind) for _, kind in kinds)
+
+
+def _explanation(row: Rule) -> str:
+    """A row of the catalogue as a person reads it."""
+    examples = [f"{label}\n\n{_indented(text)}" for label, text in (("Breaks it:", row.bad), ("Keeps it:", row.good)) if text]
+    return "\n\n".join(part for part in (f"{row.code}  {row.title}", row.rule, row.why, *examples) if part)
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"  {line}".rstrip() for line in text.strip("\n").split("\n"))
+
+
+# ------------------------------------------------------------------------------------------------------ in, and out
+
+
+def _source(target: str) -> Source:
+    """The text of a target; `-` is what comes through the pipe."""
+    if target != "-":
+        return model.read(target)
+    try:
+        with open(sys.stdin.fileno(), encoding="utf-8", newline="", closefd=False) as pipe:
+            return Source("<stdin>", pipe.read(MAXIMUM_TEXT + 1))
+    except UnicodeDecodeError as error:
+        raise fail("E801", f"what comes through the pipe cannot be read: {error}", fix="a text in UTF-8") from error
+
+
+def _code(findings: Sequence[Finding]) -> int:
+    """The exit code; a target that is not there is a wrong call."""
+    if any(finding.code.startswith("E8") for finding in findings):
+        return MISUSE
+    return FINDINGS if findings else OK
+
+
+def _data(findings: Sequence[Finding]) -> list[dict[str, object]]:
+    return [finding.as_data() for finding in findings]
+
+
+def _show_json(data: object) -> None:
+    print(json.dumps(data, ensure_ascii=False, indent=2))
+
+
+def _show(text: str, to: TextIO | None = None) -> None:
+    """Plain text in a pipe; coloured and folded in a terminal."""
+    to = to or sys.stdout
+    if to.isatty():
+        _show_in_terminal(text, to)
+    else:
+        print(text, file=to)
+
+
+def _show_in_terminal(text: str, to: TextIO) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(file=to)
+    shown = Text("\n".join(_folded(line, min(console.width, _WIDEST)) for line in text.split("\n")))
+    for pattern in _COLOURS:
+        shown.highlight_regex(re.compile(pattern, re.MULTILINE))
+    console.print(shown, soft_wrap=True)
+
+
+def _folded(line: str, width: int) -> str:
+    """Prose in rows of the terminal; an excerpt stays in one, so that its caret points."""
+    if len(line) <= width or _EXCERPT.match(line):
+        return line
+    hang = _HANG.match(line)
+    return textwrap.fill(line, width, subsequent_indent=" " * (hang.end() if hang else 0), break_on_hyphens=False)
+
+
+# ------------------------------------------------------------------------------------------------------- the surface
+
+
+def _parser() -> argparse.ArgumentParser:
+    raw = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(prog="einformer", description=_ABOUT, epilog=f"{_EXAMPLES}\n{_CODES}", formatter_class=raw)
+    parser.add_argument("--version", action="store_true", help="print the version")
+    parser.set_defaults(run=lambda options: _no_command(parser, options), json=False)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+
+    def command(name: str, run: Callable[[argparse.Namespace], int], about: str, text: str) -> argparse.ArgumentParser:
+        added = commands.add_parser(name, help=about, description=text, epilog=_CODES, formatter_class=raw)
+        added.set_defaults(run=run, misuse=added.error)
+        return added
+
+    target = "a .ein file, the name of a shipped architecture, or - for what comes through the pipe"
+    check = command("check", _check, "is a specification well formed?", "Report every finding of the targets.")
+    check.add_argument("targets", nargs="+", metavar="TARGET", help=target)
+    latex = command("latex", _latex, "print a specification as LaTeX", "Print the target as LaTeX, which einformer reads back.")
+    latex.add_argument("target", metavar="TARGET", help=target)
+    latex.add_argument("--layer", metavar="NAME", help="only this layer")
+    explain = command(
+        "explain", _explain, "what an error code means", "The rule behind a code, a text that breaks it and one that keeps it."
+    )
+    explain.add_argument("codes", nargs="*", metavar="CODE", help="such as E301; all of them, a line each, where none is given")
+    for added in (check, latex, explain):
+        added.add_argument("--json", action="store_true", help="print JSON")
+    return parser
+
+
+def _no_command(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
+    if not options.version:
+        parser.print_help(sys.stderr)
+        return MISUSE
+    from importlib.metadata import version
+
+    print(f"einformer {version('einformer')}")
+    return OK

@@ -1,0 +1,139 @@
+"""What went wrong, where, by which rule, and what to write instead?
+
+Every message of the package is a `Finding`: a code of the catalogue `errors.toml`, a place in a text, and the facts.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.resources
+import tomllib
+import unicodedata
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A text and the name that messages give it."""
+
+    name: str
+    text: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The characters `start … end` (half-open) of a source."""
+
+    source: Source
+    start: int
+    end: int
+
+    @property
+    def line(self) -> int:
+        """The line of the first character, from 1."""
+        return self.source.text.count("\n", 0, self.start) + 1
+
+    @property
+    def column(self) -> int:
+        """The column of the first character, from 1."""
+        return self.start - self.source.text.rfind("\n", 0, self.start)
+
+
+NOWHERE = Span(Source("<built>", ""), 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A row of the catalogue: what a code means, with a text that breaks the rule and one that keeps it."""
+
+    code: str
+    title: str
+    rule: str
+    why: str
+    bad: str
+    good: str
+
+
+@functools.cache
+def catalogue() -> dict[str, Rule]:
+    """Every code with its rule, in the order of `errors.toml`."""
+    text = importlib.resources.files("einformer").joinpath("errors.toml").read_text(encoding="utf-8")
+    return {code: Rule(code, **row) for code, row in tomllib.loads(text).items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One error: `message` says what stands there, `facts` what is known of it, `fix` what to write instead."""
+
+    code: str
+    message: str
+    span: Span = NOWHERE
+    facts: tuple[str, ...] = ()
+    fix: str = ""
+
+    @property
+    def rule(self) -> Rule:
+        """The row of the catalogue that this finding breaks."""
+        return catalogue()[self.code]
+
+    def as_data(self) -> dict[str, object]:
+        """The finding for `--json`."""
+        place = {"file": self.span.source.name, "line": self.span.line, "column": self.span.column}
+        return {
+            "code": self.code,
+            "message": self.message,
+            **place,
+            "rule": self.rule.rule,
+            "facts": self.facts,
+            "fix": self.fix,
+        }
+
+    def __str__(self) -> str:
+        return "\n".join([f"{self.code} {self.message}", *_excerpt(self.span), *self._remarks()])
+
+    def _remarks(self) -> list[str]:
+        rows = [f"  {fact}" for fact in self.facts]
+        rows.append(f"  rule: {self.rule.rule}")
+        return rows + ([f"  write: {self.fix}"] if self.fix else [])
+
+
+class EinformerError(Exception):
+    """What the user wrote cannot be accepted; `findings` says why, in the order of the text."""
+
+    def __init__(self, findings: Iterable[Finding]) -> None:
+        self.findings = tuple(findings)
+        super().__init__(self.findings)
+
+    def __str__(self) -> str:
+        return "\n\n".join(map(str, self.findings))
+
+    def __reduce__(self) -> tuple[type[EinformerError], tuple[tuple[Finding, ...]]]:
+        return type(self), (self.findings,)
+
+
+def fail(code: str, message: str, span: Span = NOWHERE, facts: Iterable[str] = (), fix: str = "") -> EinformerError:
+    """An error of a single finding: `raise fail("E601", …)`."""
+    return EinformerError([Finding(code, message, span, tuple(facts), fix)])
+
+
+def _excerpt(span: Span, width: int = 120) -> list[str]:
+    """File, line and column; the line; a caret under the place. A long line is shown around the place."""
+    if span.source is NOWHERE.source:
+        return []
+    lines = span.source.text.split("\n")
+    text, column = (lines[span.line - 1], span.column - 1) if span.line <= len(lines) else ("", 0)
+    left = max(0, column - width // 2) if len(text) > width else 0
+    shown = "".join(c if c.isprintable() else " " if c == "\t" else "�" for c in text[left : left + width])
+    before, marked = shown[: column - left], shown[column - left : column - left + max(1, span.end - span.start)]
+    gutter = " " * len(str(span.line))
+    return [
+        f"  {span.source.name}:{span.line}:{span.column}",
+        f"  {span.line} | {shown}",
+        f"  {gutter} | {' ' * _cells(before)}{'^' * max(1, _cells(marked))}",
+    ]
+
+
+def _cells(text: str) -> int:
+    """Terminal columns of a text: combining marks take none, wide characters two."""
+    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)

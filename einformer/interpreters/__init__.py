@@ -1,0 +1,1 @@
+"""What a specification means: one module per interpretation, none imports another."""

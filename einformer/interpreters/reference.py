@@ -1,0 +1,507 @@
+"""What does a specification mean? Its value in float64 NumPy, by named broadcasting and explicit sums: slow, obviously right.
+
+Every value is a `Named` array whose axes carry the names of indices. A product lines its factors up by name and multiplies;
+a sum adds over a named axis; a slot is a number by which an axis is read. Nothing here is fused, reordered or approximated.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from typing import Any, assert_never
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from einformer.errors import fail
+from einformer.notation.calls import Binding, axis_of, slot_letters
+from einformer.notation.instances import callees
+from einformer.notation.primitives import CONSTANTS
+from einformer.notation.scope import Scope
+from einformer.notation.sizes import Legend
+from einformer.notation.tree import (
+    Apply,
+    Equation,
+    Expression,
+    Group,
+    Index,
+    Layer,
+    Loop,
+    Name,
+    Number,
+    Power,
+    Product,
+    Quotient,
+    Spec,
+    Statement,
+    Sum,
+    Tensor,
+    Weight,
+)
+from einformer.notation.walk import equations, loops, subexpressions
+from einformer.notation.weights import key
+
+Array = NDArray[Any]
+CARRIED = "·"  # marks an index of the caller that a layer carries along and does not know
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """An array with the name of an index on each axis."""
+
+    dims: tuple[str, ...]
+    array: Array
+
+    def over(self, dims: Sequence[str]) -> Array:
+        """The array with its axes in the order of `dims`; of length 1 where it does not have one."""
+        own = [dim for dim in dims if dim in self.dims]
+        assert len(own) == len(self.dims), (dims, self.dims)
+        shape = [self.array.shape[self.dims.index(dim)] if dim in self.dims else 1 for dim in dims]
+        return self.array.transpose([self.dims.index(dim) for dim in own]).reshape(shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A tensor as its definition left it: an axis for each slot, then one for each carried index."""
+
+    axes: tuple[str, ...]  # the letter of the axis that each slot runs over, "" for a group
+    carried: tuple[str, ...]
+    array: Array
+
+
+@dataclass(slots=True)
+class Run:
+    """What is the same in every layer of one evaluation."""
+
+    legend: Legend
+    layers: Mapping[str, Layer]
+    weights: Mapping[str, ArrayLike]
+    time: str
+    trace: dict[str, Array] | None
+
+
+def evaluate(
+    spec: Spec,
+    name: str,
+    inputs: Sequence[ArrayLike],
+    weights: Mapping[str, ArrayLike],
+    legend: Legend,
+    trace: dict[str, Array] | None = None,
+) -> Array:
+    """The output of the layer or model `name` of a checked spec.
+
+    `inputs` in the order of its formals and `weights` by path (`blocks.0.MLP.W`), each with its axes in the order of its
+    letters; `legend` has the sizes. Dropout is off. `trace` is filled with every tensor by path. Raises EinformerError.
+    """
+    layers = {layer.name: layer for layer in spec.layers}
+    time = next((axis_of(layer.time.letter) for layer in spec.layers if layer.time), "")
+    frame = _Frame(Run(legend, layers, weights, time, trace), layers[name], "", {}, {})
+    for formal, given in zip(layers[name].formals, inputs, strict=True):
+        frame.tensors[formal.name] = Stored(tuple(axis_of(i) for i in slot_letters(formal)), (), np.asarray(given))
+    with np.errstate(all="ignore"):
+        return frame.output().array
+
+
+@dataclass(slots=True)
+class _Frame:
+    """One layer being evaluated: its tensors by name, the sizes that its call gave its axes, the indices that stand still."""
+
+    run: Run
+    layer: Layer
+    path: str
+    sizes: dict[str, int]
+    fixed: dict[str, int]
+    tensors: dict[str, Stored] = field(default_factory=dict)
+    scope: Scope = field(init=False)
+    bare: set[str] = field(init=False)  # the names of tensors without a subscript
+
+    def __post_init__(self) -> None:
+        turns = frozenset(loop.index.letter for loop in loops(self.layer.body))
+        self.scope = Scope(callees(self.layer, self.run.layers), turns)
+        self.bare = {formal.name for formal in self.layer.formals if not formal.slots}
+        self.bare |= {w.name for w in self.layer.weights if w.kind != "instance" and not w.indices}
+        self.bare |= {q.left.name for q in equations(self.layer.body) if q.relation != "return" and isinstance(q.left, Name)}
+
+    def output(self) -> Named:
+        """The body's statements in order, then the output with its axes as the head has them."""
+        self.statements(self.layer.body)
+        letters = slot_letters(self.layer.output)
+        stored = self.tensors[self.layer.output.name]
+        return Named((*letters, *stored.carried), stored.array)
+
+    # ------------------------------------------------------------------------------------------------- statements
+
+    def statements(self, body: tuple[Statement, ...]) -> None:
+        for statement in body:
+            match statement:
+                case Equation():
+                    self.equation(statement)
+                case Loop():
+                    for turn in range(int(self.number(statement.count))):
+                        self.fixed[statement.index.letter] = turn
+                        self.statements(statement.body)
+                    self.fixed.pop(statement.index.letter, None)
+                case _:
+                    assert_never(statement)
+
+    def equation(self, equation: Equation) -> None:
+        letter = _recurrent(equation)
+        solved = self.store(equation.left, self.value(equation.right)) if letter is None else self.recurrence(equation, letter)
+        self.tensors[equation.left.name] = solved
+        if self.run.trace is not None:
+            turns = "".join(f"blocks.{turn}." for letter, turn in self.fixed.items() if letter in self.scope.loops)
+            self.run.trace[f"{self.path}{turns}{equation.left.name}"] = solved.array
+
+    def recurrence(self, equation: Equation, letter: str) -> Stored:
+        """An equation that reads its own left side at earlier positions, solved in the order of positions (R4)."""
+        assert isinstance(equation.left, Tensor)
+        slot = next(k for k, s in enumerate(equation.left.slots) if isinstance(s, Index) and s.letter == letter)
+        rest = replace(equation.left, slots=equation.left.slots[:slot] + equation.left.slots[slot + 1 :])
+        solved = self.store(equation.left, Named((), np.float64(0)))  # type: ignore[arg-type]
+        slices: list[Array] = []
+        for position in range(self.length(letter)):
+            self.tensors[equation.left.name], self.fixed[letter] = solved, position
+            part = self.store(rest, self.value(equation.right))
+            slices.append(part.array)
+            later = [np.zeros_like(part.array)] * (self.length(letter) - len(slices))
+            solved = Stored(solved.axes, part.carried, np.stack([*slices, *later], slot))
+        del self.fixed[letter]
+        return solved
+
+    def store(self, left: Tensor | Name, value: Named) -> Stored:
+        """A value under a left side: every letter an axis, the letters of a group merged row-major."""
+        letters, carried = slot_letters(left), tuple(sorted(dim for dim in value.dims if dim.startswith(CARRIED)))
+        dims = (*letters, *carried)
+        shape = [self.length(letter) for letter in letters]
+        extra = [value.array.shape[value.dims.index(dim)] for dim in carried]
+        array = np.broadcast_to(value.over(dims), (*shape, *extra))
+        slots = left.slots if isinstance(left, Tensor) else ()
+        merged = [math.prod(self.length(letter) for letter in slot_letters(Tensor("", (slot,)))) for slot in slots]
+        axes = tuple(axis_of(slot.letter) if isinstance(slot, Index) else "" for slot in slots)
+        return Stored(axes, carried, array.reshape((*merged, *extra)))
+
+    # ------------------------------------------------------------------------------------------------ expressions
+
+    def value(self, e: Expression, live: Named | None = None) -> Named:
+        """The value of e. Where `live` is False the value does not matter, and a slot may leave its axis (R8)."""
+        match e:
+            case Number():
+                return Named((), np.float64(e.value))  # type: ignore[arg-type]
+            case Name():
+                return self.name(e)
+            case Index():
+                if e.letter in self.fixed:
+                    return Named((), np.float64(self.fixed[e.letter]))  # type: ignore[arg-type]
+                return Named((e.letter,), np.arange(self.length(e.letter), dtype=np.float64))
+            case Tensor():
+                return self.read(self.tensor(e), e, live)
+            case Group():
+                return self.group(e, live)
+            case Sum():
+                return reduce(_binary(np.add), (self.value(term, live) for term in e.terms))
+            case Product():
+                return reduce(_binary(np.multiply), (self.value(factor, live) for factor in e.factors))
+            case Quotient():
+                return _binary(np.divide)(self.value(e.numerator, live), self.value(e.denominator, live))
+            case Power():
+                return _binary(np.power)(self.value(e.base, live), self.value(e.exponent, live))
+            case Apply():
+                return self.apply(e, live)
+            case _:
+                assert_never(e)
+
+    def name(self, e: Name) -> Named:
+        """A tensor without a subscript, else a number: `K` is a size where `K_dea` is a weight (R1)."""
+        if e.name in self.bare:
+            stored = self.tensor(Tensor(e.name, ()))
+            return Named(stored.carried, stored.array)
+        return Named((), np.float64(self.number(e)))  # type: ignore[arg-type]
+
+    def number(self, e: Expression) -> float:
+        """A size, a scalar or a constant as a number; the size of an axis is the one that the call gave it."""
+        if isinstance(e, Name):
+            axis, scalar = self.run.legend.sized(e.name), self.run.legend.scalars.get(e.name)
+            if axis is not None:
+                return self.length(axis.letter)
+            if scalar is not None and not isinstance(scalar.value, tuple):
+                return float(self.value(scalar.value).array)
+            return CONSTANTS[e.name] if e.name in CONSTANTS else float(self.run.legend.named(e))
+        return float(self.value(e).array)
+
+    def length(self, letter: str) -> int:
+        """How many numbers an index runs through."""
+        axis = axis_of(letter)
+        return self.sizes[axis] if axis in self.sizes else self.run.legend.length(axis)
+
+    def group(self, e: Group, live: Named | None) -> Named:
+        """Row-major: `(ae)` is the number a H + e."""
+        total = Named((), np.float64(0))  # type: ignore[arg-type]
+        for member in e.members:
+            letter = next(x.letter for x in subexpressions(member) if isinstance(x, Index))
+            size = Named((), np.float64(self.length(letter)))  # type: ignore[arg-type]
+            total = _binary(np.add)(_binary(np.multiply)(total, size), self.value(member, live))
+        return total
+
+    def tensor(self, e: Tensor) -> Stored:
+        """A tensor of the body, a weight, or a scalar with indices."""
+        if e.name in self.tensors:
+            return self.tensors[e.name]
+        weight = next((w for w in self.layer.weights if w.name == e.name), None)
+        if weight is not None:
+            self.tensors[e.name] = self.weight(weight)
+            return self.tensors[e.name]
+        return self.scalar(e.name)
+
+    def weight(self, weight: Weight) -> Stored:
+        """The given array; a tie; where an optional weight is absent, its default or zero (R9)."""
+        path, left = f"{self.path}{key(weight.name)}", Tensor(weight.name, weight.indices)
+        shape = tuple(self.length(index.letter) for index in weight.indices)
+        if weight.default is not None and not (weight.optional and path in self.run.weights):
+            return self.store(left, self.value(weight.default))
+        if path not in self.run.weights:
+            if weight.optional:
+                return self.store(left, Named((), np.float64(0)))  # type: ignore[arg-type]
+            raise fail("E704", f"the weight `{path}` of shape {shape} is missing", weight.span)
+        array = np.asarray(self.run.weights[path], dtype=np.float64)
+        if array.shape != shape:
+            raise fail("E701", f"the weight `{path}` has shape {array.shape}, not {shape}", weight.span)
+        return Stored(tuple(axis_of(index.letter) for index in weight.indices), (), array)
+
+    def scalar(self, name: str) -> Stored:
+        scalar = self.run.legend.scalars[name]
+        left = Tensor(name, scalar.indices)
+        if isinstance(scalar.value, tuple):
+            values = np.array([number.value for number in scalar.value], dtype=np.float64)
+            return self.store(left, Named((scalar.indices[0].letter,), values))
+        fixed, self.fixed = self.fixed, {}
+        stored = self.store(left, self.value(scalar.value))
+        self.fixed = fixed
+        return stored
+
+    # ------------------------------------------------------------------------------------------------------ slots
+
+    def read(self, stored: Stored, e: Tensor, live: Named | None, selects: bool = False) -> Named:
+        """`T_{…}`: each axis read at the number that its slot holds. Before the start of time everything is zero (R4)."""
+        numbers = [self.slot(slot, live) for slot in e.slots]
+        dims = _union(*(number.dims for number in numbers))
+        past = Named((), np.bool_(False))  # type: ignore[arg-type]
+        places = []
+        for axis, number, size in zip(stored.axes, numbers, stored.array.shape, strict=False):
+            before = Named(number.dims, number.array < 0)
+            outside = Named(number.dims, (number.array < 0) | (number.array >= size))
+            if axis == self.run.time and not selects:
+                past = _binary(np.logical_or)(past, before)
+                outside = _binary(np.logical_and)(outside, Named(before.dims, ~before.array))
+            self.inside(outside, live, e, axis, size)
+            places.append(np.clip(number.over(dims), 0, max(0, size - 1)).astype(np.int64))
+        found = Named((*dims, *stored.carried), stored.array[tuple(places)] if places else stored.array)
+        return _where(past, Named((), np.float64(0)), found) if past.array.any() else found  # type: ignore[arg-type]
+
+    def slot(self, slot: Expression, live: Named | None) -> Named:
+        """The number that a slot holds; a tensor in a slot selects, so it must not lie before the start of time."""
+        if isinstance(slot, Tensor):
+            return self.read(self.tensor(slot), slot, live, selects=True)
+        return self.value(slot, live)
+
+    def inside(self, outside: Named, live: Named | None, e: Tensor, axis: str, size: int) -> None:
+        wrong = outside if live is None else _binary(np.logical_and)(outside, live)
+        if wrong.array.any():
+            what = f"the axis `{axis}`" if axis else "the group"
+            raise fail("E309", f"a slot of `{e.name}` leaves {what}, which has {size} numbers", e.span)
+
+    # -------------------------------------------------------------------------------------------------- operators
+
+    def apply(self, e: Apply, live: Named | None) -> Named:
+        binding = self.scope.binding(e)
+        if binding is not None:
+            return self.running(frozenset().union(*binding.bound), lambda: self.call(e, binding))
+        if e.name == "where":
+            return self.where(e, live)
+        if e.indices:
+            letters = tuple(index.letter for index in e.indices)
+            return self.running(letters, lambda: self.operator(e, letters, live))
+        return FUNCTIONS[e.name](*(self.value(argument, live) for argument in e.arguments))
+
+    def operator(self, e: Apply, letters: tuple[str, ...], live: Named | None) -> Named:
+        *counts, argument = (self.value(argument, live) for argument in e.arguments)
+        return OPERATORS[e.name](self.spread(argument, letters), letters, *(int(count.array) for count in counts))
+
+    def running(self, letters: Iterable[str], f: Callable[[], Named]) -> Named:
+        """f, in which these letters run, also one that stands still here: what is left of it is read where it stands."""
+        around, self.fixed = self.fixed, {letter: at for letter, at in self.fixed.items() if letter not in letters}
+        result = f()
+        self.fixed = around
+        for letter in around.keys() & set(result.dims):
+            axis = result.dims.index(letter)
+            result = Named(result.dims[:axis] + result.dims[axis + 1 :], result.array.take(around[letter], axis))
+        return result
+
+    def where(self, e: Apply, live: Named | None) -> Named:
+        """Only the branch that is taken is evaluated; a condition on numbers alone picks one of them (R8)."""
+        condition = self.value(e.arguments[0], live)
+        if not condition.dims:
+            return self.value(e.arguments[1 if condition.array else 2], live)
+        unless = Named(condition.dims, ~condition.array)
+        both = _binary(np.logical_and)
+        then = self.value(e.arguments[1], both(live, condition) if live else condition)
+        return _where(condition, then, self.value(e.arguments[2], both(live, unless) if live else unless))
+
+    def spread(self, value: Named, letters: tuple[str, ...]) -> Named:
+        """The value with an axis for each of the letters, repeated along those it does not depend on."""
+        dims = _union(value.dims, letters)
+        shape = [value.array.shape[value.dims.index(d)] if d in value.dims else self.length(d) for d in dims]
+        return Named(dims, np.broadcast_to(value.over(dims), shape))
+
+    def call(self, e: Apply, binding: Binding) -> Named:
+        """A layer on its own indices; the caller's other indices are carried along (R7)."""
+        layer = self.scope.layers[e.name]
+        instance = any(weight.name == e.name for weight in self.layer.weights)
+        turns = "".join(f"blocks.{self.fixed[i.letter]}." for i in e.indices if i.letter in self.scope.loops)
+        path = f"{self.path}{turns}{key(e.name)}." if instance else self.path
+        sizes = {axis_of(formal): self.length(actual) for formal, actual in binding.letters.items()}
+        frame = _Frame(self.run, layer, path, self.sizes | sizes, {})
+        for formal, argument in zip(layer.formals, e.arguments, strict=True):
+            actual = {binding.letters[letter]: letter for letter in slot_letters(formal)}
+            value = self.spread(self.value(argument), tuple(actual))
+            inner = Named(tuple(actual.get(dim, CARRIED + dim) for dim in value.dims), value.array)
+            frame.tensors[formal.name] = frame.store(formal, inner)
+        result = frame.output()
+        outer = (dim[1:] if dim.startswith(CARRIED) else binding.letters[dim] for dim in result.dims)
+        return Named(tuple(outer), result.array)
+
+
+def _recurrent(equation: Equation) -> str | None:
+    """The index in whose order an equation must be solved, if it reads its own left side at an earlier position."""
+    if equation.relation != "=" or not isinstance(equation.left, Tensor):
+        return None
+    for e in subexpressions(equation.right):
+        if isinstance(e, Tensor) and e.name == equation.left.name:
+            for mine, slot in zip(equation.left.slots, e.slots, strict=True):
+                if isinstance(mine, Index) and not isinstance(slot, Index | Group):
+                    return mine.letter
+    return None
+
+
+# ------------------------------------------------------------------------------------------------ columns of the table
+
+
+def _union(*dims: Sequence[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(dim for some in dims for dim in some))
+
+
+def _binary(f: Callable[[Array, Array], Array]) -> Callable[[Named, Named], Named]:
+    """f on two named arrays, lined up by name."""
+
+    def named(left: Named, right: Named) -> Named:
+        dims = _union(left.dims, right.dims)
+        return Named(dims, f(left.over(dims), right.over(dims)))
+
+    return named
+
+
+def _unary(f: Callable[[Array], Array]) -> Callable[[Named], Named]:
+    return lambda value: Named(value.dims, f(value.array))
+
+
+def _where(condition: Named, then: Named, otherwise: Named) -> Named:
+    dims = _union(condition.dims, then.dims, otherwise.dims)
+    return Named(dims, np.where(condition.over(dims), then.over(dims), otherwise.over(dims)))
+
+
+def _reducing(f: Callable[..., Array]) -> Callable[[Named, tuple[str, ...]], Named]:
+    """f over the named axes, which disappear."""
+
+    def named(value: Named, letters: tuple[str, ...]) -> Named:
+        axes = tuple(value.dims.index(letter) for letter in letters)
+        return Named(tuple(dim for dim in value.dims if dim not in letters), np.asarray(f(value.array, axis=axes)))
+
+    return named
+
+
+def _keeping(f: Callable[..., Array]) -> Callable[..., Named]:
+    """f along the named axes, which stay."""
+
+    def named(value: Named, letters: tuple[str, ...], *counts: int) -> Named:
+        axes = tuple(value.dims.index(letter) for letter in letters)
+        return Named(value.dims, f(value.array, axes, *counts))
+
+    return named
+
+
+def _softmax(x: Array, axes: tuple[int, ...]) -> Array:
+    """exp x / Σ exp x; zero where every x is -inf (R12)."""
+    top = x.max(axis=axes, keepdims=True)
+    powers = np.exp(x - np.where(np.isfinite(top), top, 0))
+    total = powers.sum(axis=axes, keepdims=True)
+    return np.where(total == 0, 0, powers / np.where(total == 0, 1, total))
+
+
+def _log_sum_exp(x: Array, axis: tuple[int, ...]) -> Array:
+    top = x.max(axis=axis, keepdims=True)
+    shift = np.where(np.isfinite(top), top, 0)
+    found: Array = np.log(np.exp(x - shift).sum(axis=axis)) + shift.squeeze(axis)
+    return found
+
+
+def _cumulative(x: Array, axes: tuple[int, ...]) -> Array:
+    return reduce(lambda y, axis: np.cumsum(y, axis), axes, x)
+
+
+def _top(x: Array, axes: tuple[int, ...], count: int) -> Array:
+    """True at the `count` largest; of equal ones at the lower index (R3)."""
+    order = np.argsort(-x, axis=axes[0], kind="stable")
+    rank = np.argsort(order, axis=axes[0], kind="stable")
+    return rank < count
+
+
+def _sigmoid(x: Array) -> Array:
+    return 1 / (1 + np.exp(-x))
+
+
+_erf = np.vectorize(math.erf, otypes=[np.float64])
+
+FUNCTIONS: dict[str, Callable[..., Named]] = {
+    "exp": _unary(np.exp),
+    "log": _unary(np.log),
+    "log2": _unary(np.log2),
+    "sin": _unary(np.sin),
+    "cos": _unary(np.cos),
+    "tanh": _unary(np.tanh),
+    "sqrt": _unary(np.sqrt),
+    "abs": _unary(np.abs),
+    "floor": _unary(np.floor),
+    "ceil": _unary(np.ceil),
+    "relu": _unary(lambda x: np.maximum(x, 0)),
+    "gelu": _unary(lambda x: x * (1 + _erf(x / math.sqrt(2))) / 2),
+    "gelutanh": _unary(lambda x: x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))) / 2),
+    "silu": _unary(lambda x: x * _sigmoid(x)),
+    "sigmoid": _unary(_sigmoid),
+    "softplus": _unary(lambda x: np.logaddexp(x, 0)),
+    "Dr": lambda value, probability=None: value,
+    "mod": _binary(np.mod),
+    "not": _unary(np.logical_not),
+    "and": _binary(np.logical_and),
+    "or": _binary(np.logical_or),
+    "<": _binary(np.less),
+    "<=": _binary(np.less_equal),
+    ">": _binary(np.greater),
+    ">=": _binary(np.greater_equal),
+    "==": _binary(np.equal),
+    "!=": _binary(np.not_equal),
+    "min": _binary(np.minimum),
+    "max": _binary(np.maximum),
+    "where": _where,
+}
+OPERATORS: dict[str, Callable[..., Named]] = {
+    "sum": _reducing(np.sum),
+    "mean": _reducing(np.mean),
+    "var": _reducing(np.var),
+    "max": _reducing(np.max),
+    "min": _reducing(np.min),
+    "lse": _reducing(_log_sum_exp),
+    "Sm": _keeping(_softmax),
+    "cumsum": _keeping(_cumulative),
+    "top": _keeping(_top),
+}

@@ -1,0 +1,1 @@
+"""What is a specification: its tree, its text, its rules."""

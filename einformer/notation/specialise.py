@@ -1,0 +1,185 @@
+"""What does a layer look like as it is called: with the caller's letters, and every carried index written out?
+
+`RMSNorm_e(q_bsegj)` calls `RMSNorm_d(z_d)`; specialised it is a layer `RMSNorm(z_bsegj)` over `e` with weights `γ_e`. After
+this step every call gives each formal exactly the indices it names: nothing is renamed, nothing carried, and one layer
+stands for one set of shapes. Still a specification in the language; what is lowered or counted is lowered or counted from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from einformer.notation.calls import Binding, Letters, axis_of, slot_letters
+from einformer.notation.instances import callees
+from einformer.notation.scope import Scope
+from einformer.notation.sizes import Legend
+from einformer.notation.tree import (
+    Apply,
+    Equation,
+    Expression,
+    Index,
+    Layer,
+    Loop,
+    Name,
+    Spec,
+    Statement,
+    Tensor,
+    Weight,
+)
+from einformer.notation.walk import equations, loops, rebuild, subexpressions
+
+Carried = tuple[str, ...]
+
+
+def specialise(spec: Spec, name: str) -> Spec:
+    """The checked spec with the layer `name` last and, before it, one layer for each way in which another is called."""
+    work = _Specialised(spec, {layer.name: layer for layer in spec.layers})
+    layer = work.layers[name]
+    own = {letter: letter for formal in layer.formals for letter in slot_letters(formal)}
+    work.layer(layer, own, tuple(() for _ in layer.formals), name)
+    return replace(spec, layers=tuple(work.done.values()))
+
+
+@dataclass(slots=True)
+class _Specialised:
+    """The specialised layers by signature."""
+
+    spec: Spec
+    layers: Mapping[str, Layer]
+    names: dict[tuple[object, ...], str] = field(default_factory=dict)
+    done: dict[str, Layer] = field(default_factory=dict)
+
+    def called(self, layer: Layer, binding: Binding, carried: tuple[Carried, ...]) -> str:
+        """The name of the layer as this call sees it."""
+        key = (layer.name, tuple(sorted(binding.letters.items())), carried)
+        if key not in self.names:
+            taken = sum(other[0] == layer.name for other in self.names)
+            self.names[key] = f"{layer.name}{taken + 1}" if taken else layer.name
+            self.layer(layer, dict(binding.letters), carried, self.names[key])
+        return self.names[key]
+
+    def layer(self, layer: Layer, letters: dict[str, str], carried: tuple[Carried, ...], name: str) -> None:
+        body = _Body(self, layer, _all_letters(layer, letters, {c for some in carried for c in some}), carried)
+        self.done[name] = replace(body.specialised(), name=name)
+
+
+def _all_letters(layer: Layer, letters: dict[str, str], carried: set[str]) -> dict[str, str]:
+    """Every letter of a body with the caller's letter for it; a letter of its own that would clash gets primes."""
+    bases = {axis_of(formal): axis_of(actual) for formal, actual in letters.items()}
+    found = dict(letters)
+    for letter in _letters_of(layer):
+        if letter in found:
+            continue
+        base = bases.get(axis_of(letter), axis_of(letter))
+        new = base + letter[len(axis_of(letter)) :]
+        while new in carried or new in found.values():
+            new += "'"
+        found[letter] = new
+    return found
+
+
+def _letters_of(layer: Layer) -> Letters:
+    roots: list[Expression] = [*layer.indices, *(index for weight in layer.weights for index in weight.indices)]
+    for equation in equations(layer.body):
+        roots += [*(equation.left.slots if isinstance(equation.left, Tensor) else ()), equation.right]
+    letters: Letters = {}
+    for e in (x for root in roots for x in subexpressions(root)):
+        letters |= dict.fromkeys(
+            index.letter for index in (e.indices if isinstance(e, Apply) else (e,)) if isinstance(index, Index)
+        )
+    return letters
+
+
+class _Body:
+    """One body with new letters. `carried` says which of the caller's letters each of its tensors has in front."""
+
+    def __init__(self, work: _Specialised, layer: Layer, letters: dict[str, str], carried: tuple[Carried, ...]) -> None:
+        self.work, self.old, self.letters = work, layer, letters
+        self.legend = Legend.of(work.spec)
+        self.carried = {formal.name: some for formal, some in zip(layer.formals, carried, strict=True)}
+        self.loops = frozenset(loop.index.letter for loop in loops(layer.body))
+        self.scope = Scope(callees(layer, work.layers), self.loops)
+        self.instances = {w.name: w for w in layer.weights if w.kind == "instance"}
+
+    def specialised(self) -> Layer:
+        body = self.statements(self.old.body)
+        weights = tuple(self.weight(w) for w in self.old.weights)
+        formals = tuple(self.left(formal, self.carried[formal.name]) for formal in self.old.formals)
+        output = self.left(self.old.output, self.carried.get(self.old.output.name, ()))
+        indices = tuple(self.index(i) for i in self.old.indices)
+        return replace(self.old, indices=indices, formals=formals, output=output, weights=weights, body=body)  # type: ignore[arg-type]
+
+    def statements(self, body: tuple[Statement, ...]) -> tuple[Statement, ...]:
+        return tuple(replace(s, body=self.statements(s.body)) if isinstance(s, Loop) else self.equation(s) for s in body)
+
+    def equation(self, equation: Equation) -> Equation:
+        carried = self.carries(equation.right)
+        if equation.relation == "<-":
+            carried = tuple(dict.fromkeys((*self.carried.get(equation.left.name, ()), *carried)))
+        self.carried[equation.left.name] = carried
+        return replace(equation, left=self.left(equation.left, carried), right=self.expression(equation.right))
+
+    def carries(self, e: Expression) -> Carried:
+        """The caller's letters that the value of e has beside its own."""
+        names = [x.name for x in subexpressions(e) if isinstance(x, Tensor | Name)]
+        return tuple(dict.fromkeys(letter for name in names for letter in self.carried.get(name, ())))
+
+    def left(self, left: Tensor | Name, carried: Carried) -> Tensor | Name:
+        slots = tuple(map(self.expression, left.slots)) if isinstance(left, Tensor) else ()
+        slots = (*(Index(letter, span=left.span) for letter in carried), *slots)
+        return Tensor(left.name, slots, span=left.span) if slots else left
+
+    def weight(self, weight: Weight) -> Weight:
+        default = self.expression(weight.default) if weight.default is not None else None
+        layer = self.instances[weight.name].layer if weight.kind == "instance" else ""
+        return replace(weight, indices=tuple(map(self.index, weight.indices)), default=default, layer=layer)
+
+    def index(self, index: Index) -> Index:
+        return replace(index, letter=self.letters.get(index.letter, index.letter))
+
+    def expression(self, e: Expression) -> Expression:
+        match e:
+            case Index():
+                return self.index(e)
+            case Tensor():
+                slots = tuple(Index(letter, span=e.span) for letter in self.carried.get(e.name, ()))
+                return replace(e, slots=slots + tuple(map(self.expression, e.slots)))
+            case Name():
+                return self.name(e)
+            case Apply() if e.name in self.scope.layers:
+                return self.call(e)
+            case Apply():
+                return replace(e, indices=tuple(map(self.index, e.indices)), arguments=tuple(map(self.expression, e.arguments)))
+            case _:
+                return rebuild(e, self.expression)
+
+    def name(self, e: Name) -> Expression:
+        """The size of a renamed axis becomes the size of the caller's."""
+        carried = self.carried.get(e.name, ())
+        if carried:
+            return Tensor(e.name, tuple(Index(letter, span=e.span) for letter in carried), span=e.span)
+        axis = self.legend.sized(e.name)
+        renamed = self.letters.get(axis.letter) if axis else None
+        actual = self.legend.axis(renamed) if renamed else None
+        return actual.size if actual is not None else e
+
+    def call(self, e: Apply) -> Expression:
+        binding = self.scope.binding(e)
+        assert binding is not None
+        layer = self.scope.layers[e.name]
+        letters = {formal: self.letters.get(actual, actual) for formal, actual in binding.letters.items()}
+        carried = tuple(
+            tuple(
+                dict.fromkeys(
+                    (*self.carries(argument), *(self.letters.get(i, i) for i in self.scope.free(argument) if i not in bound))
+                )
+            )
+            for argument, bound in zip(e.arguments, binding.bound, strict=True)
+        )
+        name = self.work.called(layer, replace(binding, letters=letters), carried)
+        if e.name in self.instances:
+            self.instances[e.name] = replace(self.instances[e.name], layer=name)
+            name = e.name
+        turns = tuple(index for index in e.indices if index.letter in self.loops)
+        return replace(e, name=name, indices=turns, arguments=tuple(map(self.expression, e.arguments)))

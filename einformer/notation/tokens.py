@@ -1,0 +1,192 @@
+"""Which tokens does a line of plain text hold? A subscript comes out in braces, one token for each of its letters.
+
+`q_bsea` and `E_{x_bs d}` give the same kinds of token, and so does the reader of LaTeX: one parser serves both.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
+
+from einformer.errors import EinformerError, Finding, Source, Span, fail
+
+MAXIMUM_TEXT = 100_000  # characters: a specification is a page or two, and what is read is read within a second
+MAXIMUM_LINE = 4_000
+MAXIMUM_DEPTH = 50  # of brackets, loops and trees: Python's stack holds 1,000 calls, a bracket costs the parser 12
+OPEN, CLOSE = "_{", "_}"  # of a subscript; `{` and `}` group in LaTeX
+BRACKETS = {"(": ")", "[": "]", "{": "}", OPEN: CLOSE}
+DIGITS = "0123456789"
+SYNONYMS = str.maketrans(
+    {"′": "'", "’": "'", "−": "-", "≤": "<=", "≥": ">=", "≠": "!=", "←": "<-", "→": "->", "·": " ", "∞": "inf"}
+)
+_TOKEN = re.compile(
+    r"""(?P<number> [0-9]+ (?:\.[0-9]+)? (?:[eE][+-]?[0-9]+)?)
+      | (?P<name> [^\W\d_] [^\W_]* ['′’]*)
+      | (?P<symbol> <- | -> | <= | >= | == | != | [-+/^=<>(){}\[\],:?_−≤≥≠←→])
+      | (?P<space> [ \t·]+ | ∞)""",
+    re.VERBOSE,
+)
+_LETTER = re.compile(r"[^\W\d_]['′’]*|[0-9]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """`kind` is `name`, `number`, or the symbol itself."""
+
+    kind: str
+    text: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A statement: its depth of indentation, its tokens, its note (`@ …`) and its comment (`# …`)."""
+
+    indent: int
+    tokens: tuple[Token, ...]
+    note: str
+    comment: str
+    span: Span
+
+
+def read_lines(source: Source) -> tuple[list[Line], list[Finding]]:
+    """The lines of a plain text that hold anything, and what was wrong with the others."""
+    check_size(source)
+    lines: list[Line] = []
+    findings: list[Finding] = []
+    start = 0
+    for text in source.text.split("\n"):
+        try:
+            if text.strip():
+                lines.append(plain_line(source, start, text))
+        except EinformerError as error:
+            findings += error.findings
+        start += len(text) + 1
+    return [line for line in lines if line.tokens or line.comment], findings
+
+
+def check_size(source: Source) -> None:
+    """R13, before anything is read."""
+    if len(source.text) > MAXIMUM_TEXT:
+        raise fail("E001", f"the text has {len(source.text):,} characters", Span(source, 0, 1))
+
+
+def plain_line(source: Source, start: int, text: str) -> Line:
+    """The line `text`, which begins at the character `start` of its source."""
+    if len(text) > MAXIMUM_LINE:
+        raise fail("E001", f"the line has {len(text):,} characters", Span(source, start, start + 1))
+    check_characters(source, start, text)
+    code, _, comment = text.partition("#")
+    code, _, note = code.partition("@")
+    stripped = code.strip()
+    tokens = tuple(_tokens(source, start, code)) if stripped else ()
+    check_brackets(tokens)
+    begin = start + len(code) - len(code.lstrip())
+    return Line(begin - start, tokens, note.strip(), comment.strip(), Span(source, begin, begin + max(1, len(stripped))))
+
+
+def check_characters(source: Source, start: int, text: str) -> None:
+    """Nothing in a line, its comment included, steers a terminal or hides; a tab is a space, but no indentation."""
+    if text.isprintable():
+        return
+    for at, letter in enumerate(text):
+        if not (letter.isprintable() or letter == "\t" or unicodedata.category(letter) == "Zs"):
+            raise stray(source, start + at, letter)
+    if "\t" in text[: len(text) - len(text.lstrip())]:
+        raise fail("E105", "the line is indented with a tab", Span(source, start, start + 1), fix="spaces")
+
+
+def _tokens(source: Source, start: int, code: str) -> Iterator[Token]:
+    """Tokens of one line; inside a subscript each letter is a token, and letters after a bare `_` are a subscript."""
+    at, depth = 0, 0
+    while at < len(code):
+        match = (_LETTER.match(code, at) if depth else None) or _TOKEN.match(code, at)
+        if match is None:
+            raise stray(source, start + at, code[at])
+        kind, text = match.lastgroup or "letter", match.group()
+        span, at = Span(source, start + at, start + match.end()), match.end()
+        if kind == "symbol" and text == "_":
+            opened = yield from _subscript(source, start, code, at)
+            at, depth = opened, depth + (code[at : at + 1] == "{")
+        elif kind == "symbol" and depth and text == "}":
+            depth -= 1
+            yield Token(CLOSE, text, span)
+        elif kind == "number" or text[0] in DIGITS:
+            yield number_token(text, span, code[at : at + 1])
+        elif kind == "symbol":
+            symbol = text.translate(SYNONYMS)
+            yield Token(symbol, symbol, span)
+        elif kind != "space":
+            yield name_token(text, span)
+        elif text == "∞":
+            if depth:
+                raise stray(source, span.start, text)
+            yield Token("name", "inf", span)
+
+
+def _subscript(source: Source, start: int, code: str, at: int) -> Generator[Token, None, int]:
+    """What follows `_`: an opening brace alone, or a run of letters with both braces. Returns where to go on."""
+    yield Token(OPEN, "{", Span(source, start + at - 1, start + at + 1))
+    if code[at : at + 1] == "{":
+        return at + 1
+    first = at
+    while match := _LETTER.match(code, at):
+        at, span = match.end(), Span(source, start + match.start(), start + match.end())
+        text = match.group()
+        yield Token("number", text, span) if text[0] in DIGITS else name_token(text, span)
+    if at == first:
+        raise fail(
+            "E101",
+            "a subscript must follow `_`",
+            Span(source, start + at - 1, start + at),
+            fix="letters of axes, as in `q_bsea`",
+        )
+    yield Token(CLOSE, "}", Span(source, start + at - 1, start + at))
+    return at
+
+
+def number_token(text: str, span: Span, following: str) -> Token:
+    """A number, unless a letter follows at once."""
+    if following.isalpha():
+        raise fail("E103", f"the digits `{text}` touch the letter `{following}`", span, fix=f"`{text} {following}`")
+    if len(text) > 30:
+        raise fail("E101", f"a number of {len(text)} characters", span, fix="at most 30 characters")
+    return Token("number", text, span)
+
+
+def name_token(text: str, span: Span) -> Token:
+    """A name in NFKC (R11). It holds letters before that too: `x²` is not the name `x2`."""
+    name = unicodedata.normalize("NFKC", text.translate(SYNONYMS))
+    for letter in text.rstrip("'′’") + name.rstrip("'"):
+        if not (letter.isalpha() or letter in DIGITS):
+            raise stray(span.source, span.start + max(0, text.find(letter)), letter)
+    return Token("name", name, span)
+
+
+def stray(source: Source, at: int, letter: str) -> EinformerError:
+    """A character that no text may hold; a raised digit is the likely one that has a meaning."""
+    plain = unicodedata.normalize("NFKC", letter)
+    fix = f"`^{plain}` for a power" if plain.isdigit() else "letters, digits, + - / ^ ( ) { } _ ' , : = < >"
+    name = unicodedata.name(letter, f"U+{ord(letter):04X}")
+    return fail("E003", f"the character {name} has no meaning here", Span(source, at, at + 1), fix=fix)
+
+
+def check_brackets(tokens: tuple[Token, ...]) -> None:
+    """Every bracket is closed by its own kind, and none lies deeper than R13 allows."""
+    opened: list[Token] = []
+    for token in tokens:
+        if token.kind in BRACKETS:
+            opened.append(token)
+            if len(opened) > MAXIMUM_DEPTH:
+                raise fail("E002", f"brackets nest {len(opened)} deep", token.span)
+        elif token.kind in BRACKETS.values() and (not opened or BRACKETS[opened.pop().kind] != token.kind):
+            raise fail("E102", f"`{token.text}` closes nothing", token.span, fix="the bracket that it should close")
+    if opened:
+        raise fail(
+            "E102",
+            f"`{opened[-1].text}` is never closed",
+            opened[-1].span,
+            fix=f"the closing `{BRACKETS[opened[-1].kind][-1]}`",
+        )

@@ -1,0 +1,88 @@
+"""Which weights does a layer have once its sizes are bound: their paths, shapes, and where each was declared?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from einformer.errors import EinformerError
+from einformer.notation.calls import axis_of
+from einformer.notation.instances import callees
+from einformer.notation.scope import Scope
+from einformer.notation.sizes import Legend
+from einformer.notation.tree import Apply, Expression, Layer, Loop, Spec, Statement, Weight
+from einformer.notation.walk import children, loops
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A weight at its path."""
+
+    weight: Weight
+    shape: tuple[int, ...]
+
+
+def key(name: str) -> str:
+    """A name as a part of a path, and as a name of Python: its primes become letters that look like them."""
+    return name.replace("'", "ʹ")
+
+
+def weights(spec: Spec, layer: Layer, legend: Legend) -> dict[str, Placed]:
+    """Every weight and buffer of a checked layer and of the layers it calls, by path, in the order of the text.
+
+    Ties have no entry; a branch of `where` that a layer does not take has no weights (R8).
+    """
+    layers = {each.name: each for each in spec.layers}
+    return dict(_Walk(layers, legend).layer(layer, "", {}))
+
+
+class _Walk:
+    """Through the calls of a layer, loops unrolled."""
+
+    def __init__(self, layers: dict[str, Layer], legend: Legend) -> None:
+        self.layers, self.legend = layers, legend
+
+    def layer(self, layer: Layer, path: str, sizes: dict[str, int]) -> Iterator[tuple[str, Placed]]:
+        for weight in layer.weights:
+            if weight.kind != "instance" and (weight.default is None or weight.optional):
+                yield f"{path}{key(weight.name)}", Placed(weight, tuple(self.length(i.letter, sizes) for i in weight.indices))
+        scope = Scope(callees(layer, self.layers), frozenset(loop.index.letter for loop in loops(layer.body)))
+        yield from self.statements(layer.body, layer, scope, path, sizes, {})
+
+    def length(self, letter: str, sizes: dict[str, int]) -> int:
+        return sizes.get(axis_of(letter)) or self.legend.length(letter)
+
+    def statements(
+        self, body: tuple[Statement, ...], layer: Layer, scope: Scope, path: str, sizes: dict[str, int], turns: dict[str, int]
+    ) -> Iterator[tuple[str, Placed]]:
+        for statement in body:
+            if not isinstance(statement, Loop):
+                yield from self.calls(statement.right, layer, scope, path, sizes, turns)
+                continue
+            for turn in range(int(self.legend.number(statement.count))):
+                inner = turns | {statement.index.letter: turn}
+                yield from self.statements(statement.body, layer, scope, path, sizes, inner)
+
+    def calls(
+        self, e: Expression, layer: Layer, scope: Scope, path: str, sizes: dict[str, int], turns: dict[str, int]
+    ) -> Iterator[tuple[str, Placed]]:
+        if isinstance(e, Apply) and any(w.kind == "instance" and w.name == e.name for w in layer.weights):
+            binding = scope.binding(e)
+            assert binding is not None
+            blocks = "".join(f"blocks.{turns[i.letter]}." for i in e.indices if i.letter in turns)
+            bound = {
+                axis_of(formal): self.length(actual, sizes) for formal, actual in binding.letters.items() if formal != actual
+            }
+            yield from self.layer(scope.layers[e.name], f"{path}{blocks}{key(e.name)}.", sizes | bound)
+        for child in self.taken(e, turns):
+            yield from self.calls(child, layer, scope, path, sizes, turns)
+
+    def taken(self, e: Expression, turns: dict[str, int]) -> tuple[Expression, ...]:
+        """The children of e that exist in this turn of the loop: of a `where` on layer numbers one branch."""
+        if not (isinstance(e, Apply) and e.name == "where"):
+            return children(e)
+        try:
+            condition = self.legend.number(e.arguments[0], turns)
+        except EinformerError:  # it depends on more than the turn: both branches exist
+            return children(e)
+        return (e.arguments[1 if condition else 2],)

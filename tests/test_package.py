@@ -1,0 +1,74 @@
+"""Does what is shipped work where it is installed, and is its surface what the design says?"""
+
+import os
+import subprocess
+import sys
+import sysconfig
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import einformer
+
+ROOT = Path(__file__).parents[1]
+SHIPPED = {".py", ".ein", ".toml", ".lark", ".typed"}
+
+
+def output(*command: str | Path, cwd: Path = ROOT) -> str:
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    run = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, encoding="utf-8")
+    assert run.returncode == 0, run.stdout + run.stderr
+    return run.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    output(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", folder, ROOT)
+    (path,) = folder.glob("*.whl")
+    return path
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The scripts of an environment that holds the wheel, and borrows our own environment for what einformer requires."""
+    home = tmp_path_factory.mktemp("installed")
+    venv.create(home, with_pip=False, symlinks=os.name != "nt")
+    paths = sysconfig.get_paths(scheme="venv", vars={"base": str(home), "platbase": str(home)})
+    # A folder named by a .pth comes after the environment's own, and its own .pth files (one names this checkout) are not read.
+    Path(paths["purelib"], "borrowed.pth").write_text(sysconfig.get_path("purelib"), encoding="utf-8")
+    scripts = Path(paths["scripts"])
+    output(sys.executable, "-m", "pip", "--python", scripts / "python", "install", "--no-deps", "--no-index", wheel)
+    return scripts
+
+
+@pytest.mark.slow
+def test_every_file_of_the_package_is_in_the_wheel(wheel: Path) -> None:
+    here = {path.relative_to(ROOT).as_posix() for path in (ROOT / "einformer").rglob("*") if path.suffix in SHIPPED}
+    with zipfile.ZipFile(wheel) as archive:
+        there = {name for name in archive.namelist() if name.startswith("einformer/")}
+    assert there == here
+
+
+@pytest.mark.slow
+def test_the_installed_package_is_imported_from_where_it_was_installed(installed: Path, tmp_path: Path) -> None:
+    place = output(installed / "python", "-c", "import einformer; print(einformer.__file__)", cwd=tmp_path)
+    assert Path(place).is_relative_to(installed.parent)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arguments", [["--help"], ["check", "gpt2"]], ids=" ".join)
+def test_the_installed_command_runs_outside_the_checkout(installed: Path, tmp_path: Path, arguments: list[str]) -> None:
+    assert output(installed / "einformer", *arguments, cwd=tmp_path)
+
+
+def test_importing_einformer_loads_no_heavy_library() -> None:
+    loaded = output(sys.executable, "-c", "import einformer, sys; print(*sys.modules)").split()
+    assert {"torch", "sympy", "transformers"}.isdisjoint(loaded)
+
+
+def test_public_names() -> None:
+    assert sorted(einformer.__all__) == ["EinformerError", "Model", "Specification", "load", "parse"]
+    assert all(hasattr(einformer, name) for name in einformer.__all__)
