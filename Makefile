@@ -4,8 +4,7 @@ BIN := .venv/bin
 .PHONY: demo test lint bench docs
 
 demo: .venv/installed
-	$(BIN)/einformer check gpt2
-	$(BIN)/einformer latex gpt2
+	$(BIN)/einformer report docs/examples/gpt2/config.json --text docs/examples/text.txt
 
 test: lint
 	$(BIN)/python -m pytest -n 2

@@ -6,6 +6,7 @@ What is shown is plain text; in a terminal the same text is coloured (`_COLOURS`
 from __future__ import annotations
 
 import argparse
+import contextlib
 import itertools
 import json
 import os
@@ -23,7 +24,12 @@ OK, FINDINGS, MISUSE, INTERRUPTED = 0, 1, 2, 130
 
 _ABOUT = "Decoder-only transformers, written once as equations."
 _CODES = "exit code: 0 all is well, 1 there are findings, 2 the call was wrong"
+_REPORT = """Show the equations, shapes, parameters and FLOPs of every layer; measure them, and what the model computes, with
+torch; then run a text through it. A check that fails is a finding: exit code 1."""
 _EXAMPLES = """examples:
+  einformer report gpt2             a published model: what is in it, measured
+  einformer count config.json       where its parameters and FLOPs go
+  einformer source gpt2             the same as a file of PyTorch
   einformer check gpt2              a shipped architecture
   einformer check mine.ein -        a file, and what comes through the pipe
   einformer explain E301            the rule behind an error
@@ -75,12 +81,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _code(error.findings)
     except KeyboardInterrupt:
         return INTERRUPTED
-    except OSError as error:  # nobody reads on (`| head -1`), or the disk is full: Python must not try again when it ends
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        _write_no_more()
         if isinstance(error, BrokenPipeError):
             return OK
         print(f"einformer: {error}", file=sys.stderr)
         return MISUSE
+
+
+def _write_no_more() -> None:
+    """Nobody reads on (`| head -1`), or the disk is full: Python must not try again when it ends."""
+    with contextlib.suppress(OSError):  # a stream that is no file
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 # --------------------------------------------------------------------------------------------------------- commands
@@ -133,6 +145,62 @@ def _latex(options: argparse.Namespace) -> int:
     else:
         print(text)
     return OK
+
+
+def _source_file(options: argparse.Namespace) -> int:
+    text = model.target(options.target).source(options.plan)
+    if options.json:
+        _show_json({"target": options.target, "plan": options.plan, "source": text})
+    else:
+        print(text, end="")
+    return OK
+
+
+def _count(options: argparse.Namespace) -> int:
+    from einformer.interpreters.count import table
+
+    found = model.target(options.target)
+    inputs = found.inputs(options.batch, options.seq)
+    tree, name = found.spec.tree, found.spec.name
+    if options.formulas or found.open - inputs.keys():
+        rows = list(table.rows(table.formulas(tree, name, found.legend), table.written(tree)))
+        data, inputs = {"parts": [dict(zip(table.NAMES, row, strict=True)) for row in rows]}, {}
+    else:
+        parts = table.counted(tree, name, found.at(**inputs))
+        rows, data = list(table.rows(parts, "{:,}".format)), table.data(parts)
+    if options.json:
+        _show_json({"target": options.target, "title": found.spec.title, "inputs": inputs} | data)
+    else:
+        about = [found.spec.title or options.target, *(f"{letter} = {size:,}" for letter, size in inputs.items())]
+        _show(f"{', '.join(about)}\n\n{_aligned([table.HEAD, *rows])}\n\n{table.CONVENTION}")
+    return OK
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> str:
+    """Rows in columns, the first to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ["  ".join([first.ljust(widths[0]), *map(str.rjust, cells, widths[1:])]).rstrip() for first, *cells in rows]
+    return "\n".join(lines)
+
+
+def _report(options: argparse.Namespace) -> int:
+    from einformer import report
+    from einformer.report import terminal
+
+    text = report.SENTENCE if options.text is None else _text(options.text)
+    target = model.target(options.target)
+    with terminal.progress(report.STEPS) as step:
+        found = report.examine(target, options.batch, options.seq, text, options.seed, step)
+    if options.json:
+        _show_json(report.data(found))
+    else:
+        terminal.show(found, options.target)
+    return OK if found.holds else FINDINGS
+
+
+def _text(given: str) -> str:
+    """The content of a file, or else the text itself."""
+    return model.read(given).text if os.path.isfile(given) else given
 
 
 def _explain(options: argparse.Namespace) -> int:
@@ -243,11 +311,27 @@ def _parser() -> argparse.ArgumentParser:
     latex = command("latex", _latex, "print a specification as LaTeX", "Print the target as LaTeX, which einformer reads back.")
     latex.add_argument("target", metavar="TARGET", help=target)
     latex.add_argument("--layer", metavar="NAME", help="only this layer")
+    sized = "a named size (gpt2-xl), a config.json or its folder, a .ein file, or a shipped architecture"
+    report = command("report", _report, "what is in a model, and is it what it says?", _REPORT)
+    report.add_argument("target", metavar="TARGET", help=sized)
+    report.add_argument("--text", metavar="TEXT|FILE", help="what the model reads; its bytes are the tokens")
+    report.add_argument("--seed", type=int, default=0, help="of the random weights (0)")
+    count = command(
+        "count", _count, "where do parameters and FLOPs go?", "Count the parameters and FLOPs of the target by part."
+    )
+    count.add_argument("target", metavar="TARGET", help=sized)
+    count.add_argument("--formulas", action="store_true", help="in letters; so are sizes that the target leaves open")
+    for added in (report, count):
+        added.add_argument("--batch", type=int, default=1, metavar="B", help="sequences (1)")
+        added.add_argument("--seq", type=int, metavar="S", help="tokens of each (as many as there can be, 1024 at most)")
+    source = command("source", _source_file, "print a model as PyTorch", "Print a file of PyTorch that runs without einformer.")
+    source.add_argument("target", metavar="TARGET", help=sized)
+    source.add_argument("--plan", choices=("fast", "notation"), default="fast", help="notation: one einsum for each equation")
     explain = command(
         "explain", _explain, "what an error code means", "The rule behind a code, a text that breaks it and one that keeps it."
     )
     explain.add_argument("codes", nargs="*", metavar="CODE", help="such as E301; all of them, a line each, where none is given")
-    for added in (check, latex, explain):
+    for added in (check, latex, report, count, source, explain):
         added.add_argument("--json", action="store_true", help="print JSON")
     return parser
 

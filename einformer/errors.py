@@ -119,18 +119,19 @@ def fail(code: str, message: str, span: Span = NOWHERE, facts: Iterable[str] = (
 
 def _excerpt(span: Span, width: int = 120) -> list[str]:
     """File, line and column; the line; a caret under the place. A long line is shown around the place."""
-    if span.source is NOWHERE.source:
+    if span.source == NOWHERE.source:
         return []
     lines = span.source.text.split("\n")
     text, column = (lines[span.line - 1], span.column - 1) if span.line <= len(lines) else ("", 0)
     left = max(0, column - width // 2) if len(text) > width else 0
     shown = "".join(c if c.isprintable() else " " if c == "\t" else "�" for c in text[left : left + width])
     before, marked = shown[: column - left], shown[column - left : column - left + max(1, span.end - span.start)]
-    gutter = " " * len(str(span.line))
+    gutter, cells = " " * len(str(span.line)), _cells(marked)
+    indent = _cells(before) - (marked != "" and not cells)  # a combining mark stands over the letter before it
     return [
         f"  {span.source.name}:{span.line}:{span.column}",
         f"  {span.line} | {shown}",
-        f"  {gutter} | {' ' * _cells(before)}{'^' * max(1, _cells(marked))}",
+        f"  {gutter} | {' ' * indent}{'^' * max(1, cells)}",
     ]
 
 

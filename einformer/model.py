@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import functools
 import importlib.resources
+import os
 import pathlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from einformer.architectures import models
 from einformer.errors import EinformerError, Finding, Source, fail
-from einformer.notation import binding, check, parser
+from einformer.huggingface import config
+from einformer.interpreters.count import numbers
+from einformer.notation import absent, binding, check, parser
 from einformer.notation import weights as placed
 from einformer.notation.sizes import Legend
 from einformer.notation.tokens import MAXIMUM_TEXT
@@ -18,9 +22,29 @@ from einformer.notation.tree import Layer, Spec
 
 if TYPE_CHECKING:
     import numpy as np
+    import sympy
+    import torch
     from numpy.typing import ArrayLike, NDArray
+    from torch import nn
 
+    from einformer.interpreters.torch.module import Recipe
+
+_GPT2 = config.Initialisation("gpt2", 0.02)
 _SHIPPED = importlib.resources.files("einformer") / "architectures"
+
+
+def target(name: str | pathlib.Path) -> Model:
+    """What a command means by a name: published sizes (`gpt2-xl`), a shipped text, a `.ein` file, a `config.json`, its folder.
+
+    >>> target("gpt2-xl").size("D")
+    1600
+
+    The sizes of a text stay open as far as it does not give them. Raises EinformerError as `load` and `from_huggingface` do.
+    """
+    path = pathlib.Path(name)
+    if row := models().get(str(name)):
+        return replace(load(row.architecture).bind_from(row.sizes, row.source), family=row.architecture)
+    return from_huggingface(path) if path.suffix == ".json" or os.path.isdir(path) else load(name).bind()
 
 
 def load(target: str | pathlib.Path) -> Specification:
@@ -35,30 +59,49 @@ def load(target: str | pathlib.Path) -> Specification:
     return parse(source.text, source.name)
 
 
+def from_huggingface(source: str | pathlib.Path | Mapping[str, object]) -> Model:
+    """The model of a `config.json` of transformers: its path, the folder it lies in, or its content.
+
+    Every key is handled, ignored with a reason, or refused. Raises EinformerError E610 to E615, E602 to E606, E801, E802.
+    """
+    imported = config.import_config(source)
+    specification = load(imported.architecture).without(*imported.absent)
+    model = specification.bind_from(imported.values, imported.origins)
+    return replace(model, family=imported.family, initialisation=imported.initialisation)
+
+
 def parse(text: str, name: str = "<text>") -> Specification:
     """The specification of a text in the language, plain or LaTeX. Raises EinformerError with every finding.
 
     >>> parse("axes\\n  d: D\\nlayer Square(z_d) -> z_d:\\n  return z_d^2")["Square"].name
     'Square'
     """
-    spec, findings = examine(Source(name, text))
+    written, tree, findings = _understood(Source(name, text))
     if findings:
         raise EinformerError(findings)
-    return Specification(spec, spec.layers[-1].name)
+    return Specification(written, tree, tree.layers[-1].name)
 
 
 def examine(source: Source) -> tuple[Spec, tuple[Finding, ...]]:
     """The elaborated tree of a text and all findings: of its syntax, else of its meaning. Lines may end as on Windows."""
+    _, tree, findings = _understood(source)
+    return tree, findings
+
+
+def _understood(source: Source) -> tuple[Spec, Spec, tuple[Finding, ...]]:
+    """A text as it is written, with the layers of the prelude that it calls; elaborated; and what is wrong with it."""
     source = Source(source.name, source.text.removeprefix("\ufeff").replace("\r\n", "\n"))
     try:
         spec, findings = parser.parse(source, frozenset(layer.name for layer in prelude().layers))
     except EinformerError as error:
-        return Spec("", (), (), ()), error.findings
+        nothing = Spec("", (), (), ())
+        return nothing, nothing, error.findings
     if findings:
-        return spec, findings
+        return spec, spec, findings
     if not spec.layers:
-        return spec, (Finding("E105", "the text has no layer", spec.span, fix="`layer Name(z_d) -> z_d:`"),)
-    return check.check(spec, prelude())
+        return spec, spec, (Finding("E105", "the text has no layer", spec.span, fix="`layer Name(z_d) -> z_d:`"),)
+    written = check.with_prelude(spec, prelude())
+    return written, *check.check(written)
 
 
 @functools.cache
@@ -75,12 +118,14 @@ def shipped() -> list[str]:
 
 def read(target: str | pathlib.Path) -> Source:
     """The text of a target and its name for messages. Raises EinformerError E801, E802."""
+    if row := models().get(str(target)):
+        target = row.architecture
     if str(target) in shipped():
         return Source(f"{target}.ein", (_SHIPPED / f"{target}.ein").read_text(encoding="utf-8"))
     path = pathlib.Path(target)
-    if not path.is_file():
+    if not os.path.exists(path) or path.is_dir():  # a pipe is read too
         raise fail(
-            "E802", f"`{target}` is neither a file nor a shipped architecture", facts=[f"shipped: {', '.join(shipped())}"]
+            "E802", f"`{target}` is neither a file nor a shipped architecture", fix=f"a file, or one of {', '.join(shipped())}"
         )
     try:
         with path.open(encoding="utf-8", newline="") as file:
@@ -93,7 +138,8 @@ def read(target: str | pathlib.Path) -> Source:
 class Specification:
     """A checked text, seen as the operator `name`: its model, or one of its layers (`spec["MLP"]`)."""
 
-    tree: Spec
+    written: Spec  # as its author wrote it, with the layers of the prelude that it calls
+    tree: Spec  # elaborated: every sum explicit, every instance named
     name: str
 
     @property
@@ -114,23 +160,42 @@ class Specification:
     def __str__(self) -> str:
         from einformer.notation import printer
 
-        return printer.show(self.tree)
+        return printer.show(self.written)
+
+    @property
+    def parameters(self) -> sympy.Expr:
+        """How many parameters there are, as a formula in the letters of the legend."""
+        from einformer.interpreters.count import formulas
+
+        return formulas.parameters(formulas.weights(self.tree, self.name))
 
     def latex(self) -> str:
         """The whole text as LaTeX, which `parse` reads back."""
         from einformer.interpreters import latex
 
-        return latex.latex(self.tree)
+        return latex.latex(self.written)
+
+    def without(self, *weights: str) -> Specification:
+        """The specification without some of its optional weights, `"CausalAttention.α"`; one with a default is tied to it.
+
+        Raises EinformerError E605.
+        """
+        return self._rewritten(absent.without(self.written, weights))
 
     def replace(self, scalars: str) -> Specification:
         """The specification with scalars replaced or added by the lines of a `scalars` block (rope scaling, R8)."""
-        spec, findings = parser.parse_scalars(Source("<scalars>", scalars), self.tree)
+        written, findings = parser.parse_scalars(Source("<scalars>", scalars), self.written)
         if findings:
             raise EinformerError(findings)
-        checked, findings = check.check(spec)
+        return self._rewritten(written)
+
+    def _rewritten(self, written: Spec, legend: Legend | None = None) -> Specification:
+        """The same with another text, checked; with the sizes that are bound, as numbers."""
+        values, origins = (binding.known(legend), legend.origins) if legend else (None, None)
+        tree, findings = check.check(written, values=values, origins=origins)
         if findings:
             raise EinformerError(findings)
-        return replace(self, tree=checked)
+        return replace(self, written=written, tree=tree)
 
     def bind(self, **values: binding.Given) -> Model:
         """The model with these sizes and scalars; axes of the inputs may stay open.
@@ -142,10 +207,10 @@ class Specification:
         """
         return self.bind_from(values, "given")
 
-    def bind_from(self, values: Mapping[str, binding.Given], origin: str) -> Model:
+    def bind_from(self, values: Mapping[str, binding.Given], origin: str | Mapping[str, str]) -> Model:
         """`bind`, with where the values came from, for messages."""
-        spec, legend = binding.bind(self.tree, values, origin)
-        return Model(replace(self, tree=spec), legend)
+        written, legend = binding.bind(self.written, values, origin)
+        return Model(self._rewritten(written, legend), legend)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,15 +219,77 @@ class Model:
 
     spec: Specification
     legend: Legend
+    family: str = ""  # of transformers, if the model came from a config of it
+    initialisation: config.Initialisation = _GPT2
 
     def size(self, letter: str) -> int:
         """The number that a size letter stands for. Raises EinformerError E601."""
         axis = self.legend.sized(letter)
         return self.legend.length(axis.letter) if axis else int(self.legend.values[letter])
 
+    @property
+    def num_parameters(self) -> int:
+        """The trained parameters; a tie counts once."""
+        return numbers.parameters(numbers.weights(self.spec.tree, self.spec.name, self.legend))
+
+    def flops(self, **sizes: int) -> int:
+        """The FLOPs of the matrix products of a forward pass at these sizes of its inputs, `flops(B=1, S=1024)`.
+
+        2 for each multiply-accumulate, full S × S whatever the mask. Raises EinformerError E601, E603 to E605.
+        """
+        return numbers.total(numbers.flops(self.spec.tree, self.spec.name, self.at(**sizes)))
+
+    @property
+    def open(self) -> set[str]:
+        """The letters of sizes that are not bound: those of the inputs, as a rule `B` and `S`."""
+        return binding.open_sizes(self.legend)
+
+    def inputs(self, batch: int = 1, length: int | None = None) -> dict[str, int]:
+        """Sizes for `B` and `S` as far as they are open; `S` is the longest that is allowed, or 1024."""
+        axis = self.legend.sized("S")
+        bound = None if axis is None or self.open - {"B", "S"} else axis.bound
+        longest = 1024 if bound is None else int(self.legend.number(bound))
+        sizes = {"B": batch, "S": min(1024, longest) if length is None else length}
+        return {letter: size for letter, size in sizes.items() if letter in self.open}
+
+    def at(self, **sizes: int) -> Legend:
+        """The legend with the open sizes of the inputs too. Raises EinformerError E603 to E605."""
+        return binding.bind_sizes(self.spec.tree, self.legend, sizes)
+
     def weight_shapes(self) -> dict[str, tuple[int, ...]]:
         """The shape of every weight and buffer by path, `blocks.0.MLP.W`; optional ones too, ties not."""
         return {path: found.shape for path, found in placed.weights(self.spec.tree, self.spec.layer, self.legend).items()}
+
+    def source(self, plan: str = "fast") -> str:
+        """The file of PyTorch that `build` compiles, by the plan `fast` or `notation`; it runs without einformer."""
+        return self._recipe(plan).source()
+
+    def build(
+        self, device: str = "cpu", dtype: torch.dtype | None = None, plan: str = "fast", initialisation: str | None = None
+    ) -> nn.Module:
+        """The `nn.Module`, with fresh random weights, in `eval` mode; float32 where no dtype is given.
+
+        Called with tensors whose axes are in the order of their letters; wrong inputs raise EinformerError E701 to E703.
+        Both plans have the same state-dict keys and shapes: those of `weight_shapes`. That of a model `from_huggingface`
+        has `load_huggingface` and `to_huggingface`.
+        """
+        from einformer.interpreters.torch import module
+
+        return module.build(self._recipe(plan, initialisation), device, dtype)
+
+    def _recipe(self, plan: str, initialisation: str | None = None) -> Recipe:
+        from einformer.huggingface.weights import HuggingFaceWeights
+        from einformer.interpreters.torch.module import Recipe
+        from einformer.interpreters.torch.plan import INITIALISATIONS, PLANS
+
+        scheme = initialisation or self.initialisation.scheme
+        for what, name, known in (("plan", plan, PLANS), ("initialisation", scheme, INITIALISATIONS)):
+            if name not in known:
+                raise fail("E605", f"there is no {what} `{name}`", fix=" or ".join(f"`{each}`" for each in known))
+        chosen = replace(PLANS[plan], initialisation=scheme, deviation=self.initialisation.deviation)
+        return Recipe(
+            self.spec.tree, self.spec.name, self.legend, chosen, self.family, (HuggingFaceWeights,) * bool(self.family)
+        )
 
     def reference(
         self,

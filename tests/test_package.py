@@ -70,5 +70,5 @@ def test_importing_einformer_loads_no_heavy_library() -> None:
 
 
 def test_public_names() -> None:
-    assert sorted(einformer.__all__) == ["EinformerError", "Model", "Specification", "load", "parse"]
+    assert sorted(einformer.__all__) == ["EinformerError", "Model", "Specification", "from_huggingface", "load", "parse"]
     assert all(hasattr(einformer, name) for name in einformer.__all__)

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TypeGuard, assert_never
 
+from einformer.notation.latex import is_latex
 from einformer.notation.latex_marks import GREEK
 from einformer.notation.primitives import primitive
 from einformer.notation.printer import Level, is_minus, level, links, needs_end, number, takes_no_power, wrapped
@@ -44,7 +45,7 @@ _FENCES = {"floor": (r"\lfloor", r"\rfloor"), "ceil": (r"\lceil", r"\rceil"), "a
 _UNSPEAKABLE = {"^": r"\hat{\ }", "\\": r"{\backslash}", "~": r"{\sim}"} | {sign: f"\\{sign}" for sign in "_&%#${}"}
 _UPRIGHT = (r"\mathrm", r"\lfloor", r"\lceil", r"\lvert")
 _CLOSED = re.compile(r"\)$|\\mathrm\{[^{}]*\}'*$")
-_TALL = re.compile(r"\\(frac|sum|sqrt|begin)\b")
+_TALL = re.compile(r"\\(frac|sum|begin)(?![a-zA-Z])")
 
 
 def latex(node: Declaration | Expression) -> str:
@@ -61,9 +62,14 @@ def latex(node: Declaration | Expression) -> str:
         case Loop():
             return _aligned(_statement(node, 0))
         case Equation() | Axis() | Scalar() | Weight():
-            return _row(_declaration(node))
+            return _unmistakable(_row(_declaration(node)), 1)
         case _:
-            return _right(node)
+            return _unmistakable(_right(node), 0)
+
+
+def _unmistakable(text: str, defining: int) -> str:
+    """A formula without commands is read as plain text, where `=` only defines: one that compares gets a command."""
+    return text if is_latex(text) or text.count("=") <= defining else rf"\displaystyle {text}"
 
 
 # ------------------------------------------------------------------------------------------------------------- rows
@@ -100,7 +106,7 @@ def _words(text: str, font: str = "text") -> str:
 
 def _spec(spec: Spec) -> Iterator[_Line]:
     if spec.title:
-        yield _Line(0, _words(spec.title, "textit"))
+        yield _Line(0, (r"\textit{}" if spec.title[0] in _UNSPEAKABLE else "") + _words(spec.title, "textit"))
     for head, entries in (("axes", spec.axes), ("scalars", spec.scalars)):
         if entries:
             yield from [_BLANK] * (head != "axes")

@@ -7,7 +7,7 @@ a sum adds over a named axis; a slot is a number by which an axis is read. Nothi
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any, assert_never
@@ -78,7 +78,6 @@ class Run:
     legend: Legend
     layers: Mapping[str, Layer]
     weights: Mapping[str, ArrayLike]
-    time: str
     trace: dict[str, Array] | None
 
 
@@ -97,7 +96,7 @@ def evaluate(
     """
     layers = {layer.name: layer for layer in spec.layers}
     time = next((axis_of(layer.time.letter) for layer in spec.layers if layer.time), "")
-    frame = _Frame(Run(legend, layers, weights, time, trace), layers[name], "", {}, {})
+    frame = _Frame(Run(legend, layers, weights, trace), layers[name], "", frozenset([time]), {}, {})
     for formal, given in zip(layers[name].formals, inputs, strict=True):
         frame.tensors[formal.name] = Stored(tuple(axis_of(i) for i in slot_letters(formal)), (), np.asarray(given))
     with np.errstate(all="ignore"):
@@ -111,6 +110,7 @@ class _Frame:
     run: Run
     layer: Layer
     path: str
+    times: frozenset[str]  # the axes that run over time: before their start everything is zero
     sizes: dict[str, int]
     fixed: dict[str, int]
     tensors: dict[str, Stored] = field(default_factory=dict)
@@ -259,15 +259,21 @@ class _Frame:
         path, left = f"{self.path}{key(weight.name)}", Tensor(weight.name, weight.indices)
         shape = tuple(self.length(index.letter) for index in weight.indices)
         if weight.default is not None and not (weight.optional and path in self.run.weights):
-            return self.store(left, self.value(weight.default))
+            return self.store(left, self.anywhere(weight.default))
         if path not in self.run.weights:
             if weight.optional:
                 return self.store(left, Named((), np.float64(0)))  # type: ignore[arg-type]
-            raise fail("E704", f"the weight `{path}` of shape {shape} is missing", weight.span)
+            message = f"the weight `{path}` of shape {shape} is missing"
+            raise fail("E704", message, weight.span, self.sizes_of(weight), f'`weights={{"{path}": …}}`')
         array = np.asarray(self.run.weights[path], dtype=np.float64)
         if array.shape != shape:
-            raise fail("E701", f"the weight `{path}` has shape {array.shape}, not {shape}", weight.span)
+            message = f"the weight `{path}` has shape {array.shape}, not {shape}"
+            raise fail("E701", message, weight.span, self.sizes_of(weight), f"an array of shape {shape}")
         return Stored(tuple(axis_of(index.letter) for index in weight.indices), (), array)
+
+    def sizes_of(self, weight: Weight) -> Iterator[str]:
+        """The sizes of a weight's axes, and what gave them, for messages."""
+        return (self.run.legend.describe(index.letter) for index in weight.indices)
 
     def scalar(self, name: str) -> Stored:
         scalar = self.run.legend.scalars[name]
@@ -275,10 +281,14 @@ class _Frame:
         if isinstance(scalar.value, tuple):
             values = np.array([number.value for number in scalar.value], dtype=np.float64)
             return self.store(left, Named((scalar.indices[0].letter,), values))
-        fixed, self.fixed = self.fixed, {}
-        stored = self.store(left, self.value(scalar.value))
-        self.fixed = fixed
-        return stored
+        return self.store(left, self.anywhere(scalar.value))
+
+    def anywhere(self, e: Expression) -> Named:
+        """What the legend or a weight says: its value where no index stands still."""
+        around, self.fixed = self.fixed, {}
+        value = self.value(e)
+        self.fixed = around
+        return value
 
     # ------------------------------------------------------------------------------------------------------ slots
 
@@ -291,7 +301,7 @@ class _Frame:
         for axis, number, size in zip(stored.axes, numbers, stored.array.shape, strict=False):
             before = Named(number.dims, number.array < 0)
             outside = Named(number.dims, (number.array < 0) | (number.array >= size))
-            if axis == self.run.time and not selects:
+            if axis in self.times and not selects:
                 past = _binary(np.logical_or)(past, before)
                 outside = _binary(np.logical_and)(outside, Named(before.dims, ~before.array))
             self.inside(outside, live, e, axis, size)
@@ -361,7 +371,9 @@ class _Frame:
         turns = "".join(f"blocks.{self.fixed[i.letter]}." for i in e.indices if i.letter in self.scope.loops)
         path = f"{self.path}{turns}{key(e.name)}." if instance else self.path
         sizes = {axis_of(formal): self.length(actual) for formal, actual in binding.letters.items()}
-        frame = _Frame(self.run, layer, path, self.sizes | sizes, {})
+        times = {axis_of(formal) for formal, actual in binding.letters.items() if axis_of(actual) in self.times}
+        times |= self.times - set(sizes)
+        frame = _Frame(self.run, layer, path, frozenset(times), self.sizes | sizes, {})
         for formal, argument in zip(layer.formals, e.arguments, strict=True):
             actual = {binding.letters[letter]: letter for letter in slot_letters(formal)}
             value = self.spread(self.value(argument), tuple(actual))
@@ -450,10 +462,12 @@ def _cumulative(x: Array, axes: tuple[int, ...]) -> Array:
 
 
 def _top(x: Array, axes: tuple[int, ...], count: int) -> Array:
-    """True at the `count` largest; of equal ones at the lower index (R3)."""
-    order = np.argsort(-x, axis=axes[0], kind="stable")
-    rank = np.argsort(order, axis=axes[0], kind="stable")
-    return rank < count
+    """True at the `count` largest; of equal ones at the lower index, row-major where there are several (R3)."""
+    last = range(-len(axes), 0)
+    moved = np.moveaxis(x, axes, last)
+    flat = moved.reshape(*moved.shape[: x.ndim - len(axes)], -1)
+    rank = np.argsort(np.argsort(-flat, kind="stable"), kind="stable")
+    return np.moveaxis((rank < count).reshape(moved.shape), last, axes)
 
 
 def _sigmoid(x: Array) -> Array:

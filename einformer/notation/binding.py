@@ -4,40 +4,41 @@ from __future__ import annotations
 
 import difflib
 import math
+import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from einformer.errors import EinformerError, fail
-from einformer.notation.calls import axis_of
-from einformer.notation.check import check
+from einformer.notation.calls import axis_of, slot_letters
 from einformer.notation.parser import parse_expression
-from einformer.notation.sizes import Legend, Value
+from einformer.notation.recursion import check_references
+from einformer.notation.sizes import MAXIMUM_NUMBER, MAXIMUM_SIZE, Legend, Value
 from einformer.notation.tree import Expression, Index, Layer, Name, Number, Scalar, Spec, Tensor
 
 Given = int | float | str | Sequence[float]
 
 
 def bind(spec: Spec, given: Mapping[str, Given], origin: str | Mapping[str, str] = "given") -> tuple[Spec, Legend]:
-    """A checked spec with values for sizes and scalars, and its legend with every size that follows.
+    """A spec with values for sizes and scalars, and its legend; what it says must be checked again with them.
 
     A scalar may become a number, a list over its index, or a formula as text. `origin` says for messages where all the
-    values came from, or where each did. Raises EinformerError E602 to E606, E308.
+    values came from, or where each did. Raises EinformerError E602 to E606.
     """
     sizes, scalars = _sorted(spec, given)
     replaced = {s.name: replace(s, value=_value(s, scalars[s.name], spec)) for s in spec.scalars if s.name in scalars}
     spec = replace(spec, scalars=tuple(replaced.get(s.name, s) for s in spec.scalars))
+    check_references(spec)
     legend = Legend.of(spec, sizes, dict.fromkeys(given, origin) if isinstance(origin, str) else origin)
     _whole_sizes(legend)
     _lists_fit(spec, legend)
-    known = {
-        name: legend.length(axis.letter)
-        for name in legend.letters()
-        if (axis := legend.sized(name)) and _is_bound(legend, axis.letter)
-    }
-    _, findings = check(spec, values=known | sizes)
-    if findings:
-        raise EinformerError(findings)
     return spec, legend
+
+
+def known(legend: Legend) -> dict[str, Value]:
+    """The sizes that are bound, and those that follow from them."""
+    sizes = {name: legend.sized(name) for name in legend.letters()}
+    following = {name: legend.length(axis.letter) for name, axis in sizes.items() if axis and _is_bound(legend, axis.letter)}
+    return {**following, **legend.values}
 
 
 def _sorted(spec: Spec, given: Mapping[str, Given]) -> tuple[dict[str, Value], dict[str, Given]]:
@@ -51,22 +52,21 @@ def _sorted(spec: Spec, given: Mapping[str, Given]) -> tuple[dict[str, Value], d
             sizes[name] = _size(name, value)
         else:
             known = sorted(letters | set(legend.scalars))
-            close = difflib.get_close_matches(name, known, n=1, cutoff=0)
-            fact = f"there are {', '.join(known)}"
-            raise fail("E605", f"no size or scalar `{name}` is declared", spec.span, [fact], f"`{close[0]}`" if close else "")
+            close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+            fix = f"`{close[0]}`" if close else f"one of {', '.join(known)}"
+            raise fail("E605", f"no size or scalar `{name}` is declared", fix=fix)
     return sizes, scalars
 
 
 def _size(name: str, value: Given) -> int:
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, int | float)
-        or not math.isfinite(value)
-        or value < 1
-        or value != int(value)
-    ):
-        raise fail("E604", f"the size `{name}` cannot be {value!r}", fix="a positive whole number")
-    return int(value)
+    if isinstance(value, int | float) and not isinstance(value, bool) and 1 <= value <= MAXIMUM_SIZE and value == int(value):
+        return int(value)
+    raise fail("E604", f"the size `{name}` cannot be {_shown(value)}", fix="a positive whole number")
+
+
+def _shown(value: object) -> str:
+    """A value for messages, however long it is."""
+    return "a number of many digits" if isinstance(value, int) and abs(value) > MAXIMUM_SIZE else reprlib.repr(value)
 
 
 def _value(scalar: Scalar, value: Given, spec: Spec) -> Expression | tuple[Number, ...]:
@@ -74,8 +74,9 @@ def _value(scalar: Scalar, value: Given, spec: Spec) -> Expression | tuple[Numbe
         return parse_expression(value, spec, f"<{scalar.name}>")
     if isinstance(value, bool):
         raise fail("E604", f"the scalar `{scalar.name}` cannot be {value}", scalar.span, fix="a number")
-    if isinstance(value, int | float):
+    if not isinstance(value, Sequence):
         return _number(scalar, value)
+    items: Sequence[object] = value
     if len(scalar.indices) != 1:
         raise fail(
             "E606",
@@ -83,13 +84,15 @@ def _value(scalar: Scalar, value: Given, spec: Spec) -> Expression | tuple[Numbe
             scalar.span,
             fix="a number or a formula",
         )
-    return tuple(_number(scalar, item) for item in value)
+    return tuple(_number(scalar, item) for item in items)
 
 
-def _number(scalar: Scalar, value: float) -> Number:
-    if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
-        raise fail("E604", f"the scalar `{scalar.name}` cannot be {value!r}", scalar.span, fix="a number, a list or a formula")
-    return Number(value)
+def _number(scalar: Scalar, value: object) -> Number:
+    bounded = isinstance(value, int | float) and (abs(value) <= MAXIMUM_NUMBER or abs(value) == math.inf)
+    if isinstance(value, int | float) and bounded and not isinstance(value, bool):
+        return Number(value)
+    message = f"the scalar `{scalar.name}` cannot be {_shown(value)}"
+    raise fail("E604", message, scalar.span, fix="a number, a list or a formula")
 
 
 def _is_bound(legend: Legend, letter: str) -> bool:
@@ -110,19 +113,35 @@ def _whole_sizes(legend: Legend) -> None:
             continue
         size, bound = legend.length(axis.letter), legend.number(axis.bound)
         if size > bound:
-            raise fail("E603", f"the size of `{axis.letter}` is {size}, its bound {bound}", axis.span, fix=f"at most {bound}")
+            facts = [legend.origin(e.name) for e in (axis.size, axis.bound) if isinstance(e, Name)]
+            message = f"the size of `{axis.letter}` is {size}, its bound {bound}"
+            raise fail("E603", message, axis.span, facts, f"at most {bound}")
 
 
 def _lists_fit(spec: Spec, legend: Legend) -> None:
     for scalar in spec.scalars:
         if isinstance(scalar.value, tuple) and len(scalar.value) != legend.length(scalar.indices[0].letter):
             length = legend.length(scalar.indices[0].letter)
-            raise fail(
-                "E606",
-                f"`{scalar.name}` is a list of {len(scalar.value)}, its axis has {length}",
-                scalar.span,
-                fix=f"{length} values",
-            )
+            fact = legend.describe(scalar.indices[0].letter)
+            message = f"`{scalar.name}` is a list of {len(scalar.value)}, its axis has {length}"
+            raise fail("E606", message, scalar.span, [fact], f"{length} values")
+
+
+def bind_sizes(spec: Spec, legend: Legend, given: Mapping[str, int]) -> Legend:
+    """The legend with sizes that are still open, such as `B` and `S`. Raises EinformerError E603 to E605."""
+    sizes, _ = _sorted(spec, given)
+    still_open = open_sizes(legend)
+    if wrong := [name for name in given if name not in still_open]:
+        raise fail("E605", f"`{wrong[0]}` is no open size", fix=" or ".join(f"`{name}`" for name in sorted(still_open)))
+    bound = Legend(legend.axes, legend.scalars, {**legend.values, **sizes}, {**legend.origins, **dict.fromkeys(sizes, "given")})
+    _whole_sizes(bound)
+    return bound
+
+
+def open_sizes(legend: Legend) -> set[str]:
+    """The letters of sizes that are not bound and do not follow from others."""
+    derived = {name for name in legend.letters() if (axis := legend.sized(name)) and axis.default is not None}
+    return legend.letters() - derived - legend.values.keys()
 
 
 def bind_inputs(layer: Layer, legend: Legend, shapes: Sequence[tuple[int, ...]]) -> Legend:
@@ -132,7 +151,9 @@ def bind_inputs(layer: Layer, legend: Legend, shapes: Sequence[tuple[int, ...]])
         raise fail("E401", f"`{layer.name}` takes {len(layer.formals)} inputs, here are {len(shapes)}", layer.span)
     for formal, shape in zip(layer.formals, shapes, strict=True):
         if len(shape) != len(formal.slots):
-            raise fail("E701", f"the input `{formal.name}` has {len(shape)} axes, not {len(formal.slots)}", formal.span)
+            message = f"the input `{formal.name}` has {len(shape)} axes, not {len(formal.slots)}"
+            fix = "an array with an axis for each of its letters"
+            raise fail("E701", message, formal.span, map(legend.describe, slot_letters(formal)), fix)
         for slot, length in zip(formal.slots, shape, strict=True):
             _fits(Legend(legend.axes, legend.scalars, values, origins), formal, slot, length, values, origins)
     bound = Legend(legend.axes, legend.scalars, values, origins)
@@ -149,6 +170,6 @@ def _fits(
     if isinstance(axis.size, Name) and not _is_bound(legend, axis.letter):
         values[axis.size.name], origins[axis.size.name] = length, f"the input {formal.name}"
     elif legend.length(axis.letter) != length:
-        facts = [legend.origin(axis.size.name)] if isinstance(axis.size, Name) else []
-        message = f"the input `{formal.name}` has {length} numbers along `{slot.letter}`, not {legend.length(axis.letter)}"
-        raise fail("E701", message, formal.span, facts)
+        size = legend.length(axis.letter)
+        message = f"the input `{formal.name}` has {length} numbers along `{slot.letter}`, not {size}"
+        raise fail("E701", message, formal.span, [legend.describe(slot.letter)], f"{size} numbers along `{slot.letter}`")

@@ -79,16 +79,18 @@ class Kept:
     visible: frozenset[int]  # the places that were defined at s', over all visible positions
     known: Known
     bare: bool = False  # it has no subscript
+    rows: Mapping[int, str] = field(default_factory=dict)  # the slots of rows, with their letters
 
 
 def check_causality(spec: Spec, legend: Legend) -> tuple[Finding, ...]:
     """Findings E501 to E506 of every model of a checked spec that says that it is causal."""
     layers = {layer.name: layer for layer in spec.layers}
     findings: list[Finding] = []
+    samples = _samples(spec, legend)
+    lengths = {letter: _lengths(spec, axis_of(letter)) for letter in {layer.time.letter for layer in spec.layers if layer.time}}
     for layer in spec.layers:
         if layer.time is not None:
-            lengths = _lengths(spec, axis_of(layer.time.letter))
-            model = _Model(legend, layers, layer.time.letter, _samples(spec, legend), lengths)
+            model = _Model(legend, layers, layer.time.letter, samples, lengths[layer.time.letter])
             try:
                 model.run(layer)
             except EinformerError as error:
@@ -153,10 +155,10 @@ class _Model:
             return Known((), np.array(np.nan), np.array(NEVER))
         return Known((self.time,), np.full(len(self.samples), np.nan), self.samples)
 
-    def report(self, code: str, message: str, at: Node, fix: str) -> None:
+    def report(self, code: str, message: str, at: Node, fix: str, letter: str = "") -> None:
         """Add a finding. What depends on the future behind another slip, or again, is a consequence of it."""
         if code != "E501" or not self.findings:
-            self.findings.append(Finding(code, message, at.span, (self.legend.describe(self.time),), fix))
+            self.findings.append(Finding(code, message, at.span, (self.legend.describe(letter or self.time),), fix))
 
     def length(self, e: Name | Tensor) -> None:
         """S as a number, or what is made of it, is known only at the end of the sequence (R6)."""
@@ -218,7 +220,8 @@ class _Frame:
         letters = tuple(own.values())
         known = self.not_later(self.spread(known, (*letters, *(dim for dim in known.dims if dim not in letters))), left)
         visible = frozenset(k for k, letter in own.items() if self.is_time(letter) and self.is_visible(letter))
-        self.kept[left.name] = Kept(tuple(own), letters, visible, known, not slots)
+        rows = {k: slot.letter for k, slot in enumerate(slots) if isinstance(slot, Index) and slot.letter in self.rows}
+        self.kept[left.name] = Kept(tuple(own), letters, visible, known, not slots, rows)
 
     def not_later(self, known: Known, at: Node, kept: frozenset[str] = frozenset()) -> Known:
         """Report what depends on a later position than its own, once: what follows is taken to be causal."""
@@ -288,8 +291,10 @@ class _Frame:
         """A tensor at the positions that its slots hold."""
         kept = self.kept.get(e.name) or self.recurrent(e)
         if kept is None:  # a weight or a scalar: it depends on what selects it
-            self.model.length(e)
-            slots = [self.value(slot) for slot in e.slots if not isinstance(slot, Index) or e.name in self.model.legend.scalars]
+            number = self.is_number(e)
+            if number:
+                self.model.length(e)
+            slots = [self.value(slot) for slot in e.slots if not isinstance(slot, Index) or number]
             return _combined(partial(self.scalar, e.name), *slots) if slots else _number(math.nan)
         found = len(self.model.findings)
         for place in kept.visible:
@@ -299,6 +304,11 @@ class _Frame:
         selecting = [self.value(slot) for k, slot in enumerate(e.slots) if k not in kept.places and not isinstance(slot, Index)]
         selecting = [_collapsed(known, tuple(d for d in known.dims if not self.is_position(d))) for known in selecting]
         return _combined(lambda number, *_: number, self.at(kept, [self.value(e.slots[k]) for k in kept.places]), *selecting)
+
+    def is_number(self, e: Tensor) -> bool:
+        """Is this a scalar with indices? A weight may have the name of a size or of a scalar without any (R1)."""
+        scalar = self.model.legend.scalars.get(e.name)
+        return scalar is not None and bool(scalar.indices) and e.name not in {w.name for w in self.layer.weights}
 
     def recurrent(self, e: Tensor) -> Kept | None:
         """An equation's own left side: at each position it depends on nothing later, as is being shown."""
@@ -384,20 +394,28 @@ class _Frame:
         letters = tuple(i.letter for i in e.indices if self.is_time(i.letter) or i.letter in arguments[-1].dims)
         argument = self.spread(arguments[-1], (*arguments[-1].dims, *letters))
         axes = tuple(argument.dims.index(letter) for letter in letters)
-        allowed = np.where(argument.number == -np.inf, NEVER, argument.late)
         if e.name == "cumsum":
             late = reduce(lambda x, axis: np.maximum.accumulate(x, axis), axes, argument.late)
             return Known(argument.dims, np.full(late.shape, np.nan), late)
+        neutral = _NEUTRAL.get(e.name, np.nan)
+        late = np.where(argument.number == neutral, NEVER, self.at_positions(argument, axes))
         if e.name in ("Sm", "top"):
             self.some_key(e, argument, axes)
-            late = np.broadcast_to(allowed.max(axis=axes, keepdims=True), allowed.shape)
             number = np.where((argument.number == -np.inf) & (e.name == "Sm"), 0.0, np.nan)
+            late = np.broadcast_to(late.max(axis=axes, keepdims=True), late.shape)
             return self.not_later(_settled(argument.dims, number, late), e, frozenset(letters))
-        empty = -np.inf if e.name in ("max", "lse") else 0.0
-        late = (allowed if e.name in ("max", "lse") else argument.late).max(axis=axes)
-        number = np.where((argument.number == empty).all(axis=axes), empty, np.nan)
+        number = np.where((argument.number == neutral).all(axis=axes), neutral, np.nan)
         dims = tuple(dim for dim in argument.dims if dim not in letters)
-        return self.not_later(_settled(dims, number, late), e) if letters else _settled(dims, number, late)
+        known = _settled(dims, number, late.max(axis=axes))
+        return self.not_later(known, e) if letters else known
+
+    def at_positions(self, known: Known, axes: tuple[int, ...]) -> Array:
+        """The latest position on which each element depends, if only by being there: how many there are is the future too."""
+        late = known.late
+        for axis in (axis for axis in axes if self.is_position(known.dims[axis])):
+            shape = [-1 if k == axis else 1 for k in range(late.ndim)]
+            late = np.maximum(late, self.model.samples.reshape(shape))
+        return late
 
     def some_key(self, e: Apply, argument: Known, axes: tuple[int, ...]) -> None:
         """For each of the first positions some key is allowed: a softmax over nothing would be 0."""
@@ -438,29 +456,31 @@ class _Frame:
         return Known(outer, result.number, result.late)
 
     def rows_apart(self, e: Expression) -> None:
-        """A row letter is never summed, primed or used as a number: each row means what it means alone (R6)."""
-        for x in subexpressions(e):
-            mixed = (
-                [i for i in x.indices if axis_of(i.letter) in self.rows]
-                if isinstance(x, Apply) and x.name not in self.scope.layers
-                else []
-            )
-            inner = (
-                children(x)
-                if not isinstance(x, Tensor)
-                else tuple(c for slot in x.slots for c in children(slot) if not isinstance(slot, Tensor))
-            )
-            mixed += [i for i in inner if isinstance(i, Index) and axis_of(i.letter) in self.rows]
-            mixed += [
-                i
-                for i in ([x] if isinstance(x, Index) else [])
-                if i.letter != axis_of(i.letter) and axis_of(i.letter) in self.rows
-            ]
-            for index in mixed[:1]:
-                place = x if isinstance(x, Apply) and x.name == "sum" else index
-                self.model.report(
-                    "E506", f"this mixes the rows of a batch, `{axis_of(index.letter)}`", place, "the same index on both sides"
-                )
+        """The index of a row stands in the slots of rows, as it is, and nowhere else: each row means itself alone (R6)."""
+        bound = e.indices if isinstance(e, Apply) and e.name not in self.scope.layers else ()
+        mixed = (e,) if isinstance(e, Index) else bound
+        for index in mixed:
+            if axis_of(index.letter) in self.rows:
+                self.mixes_rows(e if isinstance(e, Apply) and e.name == "sum" else index, index.letter)
+        rows = self.row_places(e.name) if isinstance(e, Tensor) else {}
+        for place, child in enumerate(children(e)):
+            if place not in rows:
+                self.rows_apart(child)
+            elif not (isinstance(child, Index) and child.letter in self.rows):
+                self.mixes_rows(child, rows[place])
+
+    def row_places(self, name: str) -> Mapping[int, str]:
+        """The slots of a tensor that are its rows, with their letters; a recurrence knows its own before it is defined."""
+        if name in self.kept:
+            return self.kept[name].rows
+        left = next((q.left for q in _equations(self.layer.body) if q.left.name == name), None)
+        slots = left.slots if isinstance(left, Tensor) else ()
+        return {k: slot.letter for k, slot in enumerate(slots) if isinstance(slot, Index) and slot.letter in self.rows}
+
+    def mixes_rows(self, at: Expression, letter: str) -> None:
+        """Report that rows meet."""
+        message = f"this mixes the rows of a batch, `{axis_of(letter)}`"
+        self.model.report("E506", message, at, f"`{axis_of(letter)}`, the same on both sides", letter)
 
 
 # ------------------------------------------------------------------------------------------------------- what is known
@@ -478,7 +498,7 @@ def _settled(dims: tuple[str, ...], number: Array, late: Array) -> Known:
 def _bounded(*shapes: Sequence[int]) -> None:
     """R13: no formula is looked at for more numbers at once than fit."""
     if math.prod(np.broadcast_shapes(*map(tuple, shapes))) > MAXIMUM_CELLS:
-        raise fail("E002", "too many indices are numbers of the same formula")
+        raise fail("E002", "too many indices are numbers of the same formula", fix="formulas of fewer indices")
 
 
 def _combined(f: Callable[..., Array], *parts: Known) -> Known:
@@ -559,6 +579,8 @@ def _unknown_but(zero: float | None = None, low: float | None = None) -> Callabl
     return _function(known)
 
 
+# What an operator passes over: elements that are this do not matter. A mean counts its elements, so for it all of them do.
+_NEUTRAL = {"sum": 0.0, "max": -np.inf, "lse": -np.inf, "Sm": -np.inf, "top": -np.inf, "min": np.inf}
 _NUMPY: dict[str, Callable[..., Array]] = {
     "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal, "==": np.equal, "!=": np.not_equal,
 }  # fmt: skip

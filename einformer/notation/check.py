@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import difflib
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from einformer.errors import EinformerError, Finding, Span
 from einformer.notation.calls import axis_of
 from einformer.notation.instances import callees, calls, name_instances, with_weights
-from einformer.notation.parser import resolve_layer
-from einformer.notation.primitives import CONSTANTS, NAMES, primitive
+from einformer.notation.parser import MAXIMUM_FINDINGS, resolve_layer
+from einformer.notation.primitives import CONDITIONS, CONSTANTS, NAMES, primitive
 from einformer.notation.recursion import check_references
 from einformer.notation.scope import Scope
-from einformer.notation.sizes import Legend, Value
+from einformer.notation.sizes import Legend, Value, index_of
+from einformer.notation.slots import Read, is_affine, leaves, reads
 from einformer.notation.tree import (
     Apply,
     Axis,
@@ -42,6 +43,8 @@ from einformer.notation.tree import (
 from einformer.notation.walk import children, equations, subexpressions
 
 _EMPTY = Spec("", (), (), ())
+MAXIMUM_TURNS = 10_000  # of a loop
+_OF_A_DECLARATION = ("E201", "E204", "E304", "E307", "E308")
 
 
 def check(
@@ -60,15 +63,16 @@ def check(
     findings = list(_declarations(spec, legend))
     layers = {layer.name: layer for layer in reversed(spec.layers)}
     weighted = with_weights(layers)
-    checked = []
+    checked, unsound = [], set[str]()
     for layer in spec.layers:
-        body = _Body(layer, layers, legend)
+        body = _Body(layer, layers, legend, frozenset(unsound))
         try:
             checked.append(body.checked(weighted))
         except EinformerError as error:  # a size that cannot be multiplied out
             checked.append(layer)
             body.findings += error.findings
-        findings += _first_places(body.findings, "E204")
+        findings += body.findings
+        unsound |= {layer.name} if body.findings else set()
     elaborated = replace(spec, layers=tuple(checked))
     findings = findings or list(_unused(spec))
     if not findings and any(layer.time for layer in spec.layers):
@@ -76,14 +80,15 @@ def check(
 
         findings += check_causality(elaborated, legend)
     findings.sort(key=lambda finding: (finding.span.source is not spec.span.source, finding.span.start))
-    return elaborated, tuple(_first_places(findings, "E201"))
+    return elaborated, tuple(_first_places(findings)[:MAXIMUM_FINDINGS])
 
 
-def _first_places(findings: Iterable[Finding], code: str) -> list[Finding]:
-    """Each finding once; those of `code` only where the same is said first."""
+def _first_places(findings: Iterable[Finding]) -> list[Finding]:
+    """Each finding once; of those that say what one declaration lacks or is, the first of the places that need it."""
     first: dict[tuple[str, str, Span | None], Finding] = {}
     for finding in findings:
-        first.setdefault((finding.code, finding.message, None if finding.code == code else finding.span), finding)
+        place = None if finding.code in _OF_A_DECLARATION else finding.span
+        first.setdefault((finding.code, finding.message, place), finding)
     return list(first.values())
 
 
@@ -115,7 +120,7 @@ def _declarations(spec: Spec, legend: Legend) -> Iterator[Finding]:
     yield from _twice("layer", ((layer.name, layer) for layer in spec.layers))
     for axis in spec.axes:
         for size in (e for e in (axis.size, axis.default, axis.bound) if e is not None):
-            yield from _formula(Name(axis.letter, span=axis.span), size, legend)
+            yield from _formula(axis.letter, size, legend)
     for name in sorted(legend.letters()):
         if not (len(name) == 1 and name.isupper()):
             yield from _size_name(name, spec)
@@ -155,22 +160,36 @@ def _scalar(scalar: Scalar, legend: Legend) -> Iterator[Finding]:
     undeclared = [_undeclared(index, legend) for index in scalar.indices if legend.axis(index.letter) is None]
     yield from undeclared or _repeated(scalar.indices, legend)
     if not isinstance(scalar.value, tuple):
-        left = Tensor(scalar.name, scalar.indices, span=scalar.span) if scalar.indices else Name(scalar.name, span=scalar.span)
-        yield from _formula(left, scalar.value, legend)
+        yield from _formula(scalar.name, scalar.value, legend, scalar.indices)
     elif len(scalar.indices) != 1:
         message = f"`{scalar.name}` is a list, and has {len(scalar.indices)} indices"
         yield Finding("E606", message, scalar.span, (), f"`{scalar.name}_l = [ … ]`, a value for each number of one index")
 
 
-def _formula(left: Tensor | Name, e: Expression, legend: Legend) -> Iterator[Finding]:
-    """A size, a scalar or a count is a function of numbers: no operator, no sum; it may lack an index of its left side."""
+def _formula(name: str, e: Expression, legend: Legend, indices: tuple[Index, ...] = ()) -> Iterator[Finding]:
+    """A size, a scalar or a count is a function of numbers, without operators and sums; it may lack some of its indices."""
+    used = {x.letter for x in subexpressions(e) if isinstance(x, Index)}
+    slots = tuple(index for index in indices if index.letter in used)
+    left = Tensor(name, slots, span=e.span) if slots else Name(name, span=e.span)
     body = _Body(Layer("", (), (), left, (), ()), {}, legend)
     elaborated = body.right_side(Equation(left, "=", e, span=e.span), frozenset())
-    yield from (finding for finding in body.findings if finding.code != "E302")
+    yield from body.findings
     for x in subexpressions(elaborated.right):
         if isinstance(x, Apply) and x.indices:
             fix = "numbers, sizes, scalars and functions of them"
             yield Finding("E604", f"`{x.name}` over an index cannot stand in the legend", x.span, (), fix)
+
+
+def _turns(loop: Loop, legend: Legend) -> Iterator[Finding]:
+    """How often a loop turns, once that is known, is a whole number, and not one that would never end."""
+    try:
+        count = legend.number(loop.count)
+    except EinformerError as error:
+        yield from (finding for finding in error.findings if finding.code != "E601")
+    else:
+        if not 0 <= count <= MAXIMUM_TURNS or count != int(count):
+            facts = (legend.describe(loop.index.letter),)
+            yield Finding("E604", f"the loop turns {float(count):g} times", loop.count.span, facts, f"0 … {MAXIMUM_TURNS:,}")
 
 
 def _unused(spec: Spec) -> Iterator[Finding]:
@@ -220,6 +239,10 @@ def _loops(body: tuple[Statement, ...]) -> Iterator[Loop]:
 _LATIN = dict(zip("ΑΒΕΖΗΙΚΜΝΟΡΤΥΧοАВЕКМНОРСТУХаеорсухіј", "ABEZHIKMNOPTYXoABEKMHOPCTYXaeopcyxij", strict=True))
 
 
+# Greek letters and the Latin ones that are written for them, or for which they are taken.
+_WRITTEN = str.maketrans("αβγδεζηικλμνοπρστυφχωξψθ", "abgdezniklmvoppstufxwcyt")
+
+
 def _skeleton(name: str) -> str:
     return "".join(_LATIN.get(letter, letter) for letter in name)
 
@@ -257,9 +280,14 @@ class Definition:
 class _Body:
     """The check of one layer: what its names stand for, line after line."""
 
-    def __init__(self, layer: Layer, layers: Mapping[str, Layer], legend: Legend) -> None:
-        self.layer, self.layers, self.legend = layer, layers, legend
+    def __init__(
+        self, layer: Layer, layers: Mapping[str, Layer], legend: Legend, unsound: frozenset[str] = frozenset()
+    ) -> None:
+        self.layer, self.layers, self.legend, self.unsound = layer, layers, legend, unsound
         self.callees = callees(layer, layers)
+        # Axes of which a slot may leave the range, or whose size a call chooses: time, and what the head names.
+        times = {axis_of(each.time.letter) for each in layers.values() if each.time}
+        self.open = times | {axis_of(index.letter) for index in layer.indices}
         self.findings: list[Finding] = []
         self.defined: dict[str, Definition] = {}
         self.later = {equation.left.name: equation for equation in equations(layer.body)}
@@ -273,7 +301,7 @@ class _Body:
         self.output()
         self.never_used()
         layer, missing = name_instances(replace(self.layer, body=body), weighted)
-        self.findings += missing
+        self.findings = self.findings or missing
         return layer
 
     # --------------------------------------------------------------------------------------------- declarations
@@ -282,10 +310,12 @@ class _Body:
         for formal in self.layer.formals:
             if formal.name in self.defined:
                 self.report("E202", f"the input `{formal.name}` is declared twice", formal, "another name")
-            self.letters(formal.slots)
-            self.defined[formal.name] = Definition(formal.slots, formal.span, "input")
+            self.alone(formal.name, formal.slots, formal)
+            sound = self.letters(formal.slots)
+            self.defined[formal.name] = Definition(formal.slots if sound else None, formal.span, "input")
         self.letters(self.layer.output.slots if isinstance(self.layer.output, Tensor) else ())
         self.letters(self.layer.indices)
+        self.letters(() if self.layer.time is None else (self.layer.time,))
         body = {axis_of(index.letter) for index in self.body_indices()}
         for index in self.layer.indices:
             if axis_of(index.letter) not in body:
@@ -304,25 +334,32 @@ class _Body:
             elif weight.kind == "instance":
                 self.instance(weight)
             else:
-                self.letters(weight.indices)
-                self.defined[weight.name] = Definition(weight.indices, weight.span, "weight")
+                self.alone(weight.name, weight.indices, weight)
+                sound = self.letters(weight.indices)
+                self.defined[weight.name] = Definition(weight.indices if sound else None, weight.span, "weight")
         for weight in self.layer.weights:
             if weight.default is not None:
-                scope = Equation(Tensor(weight.name, weight.indices, span=weight.span), "=", weight.default, span=weight.span)
-                self.right_side(scope, frozenset())
+                number = weight.optional and not any(isinstance(x, Index | Tensor) for x in subexpressions(weight.default))
+                left = Tensor(weight.name, () if number else weight.indices, span=weight.span)  # `γ_d? = 1`
+                self.right_side(Equation(left, "=", weight.default, span=weight.span), frozenset())
 
     def instance(self, weight: Weight) -> None:
         if weight.layer not in self.layers:
             close = _closest(weight.layer, self.layers)
             self.report("E204", f"no layer `{weight.layer}` is defined", weight, f"`{close}`" if close else "its definition")
 
-    def letters(self, slots: Iterable[Expression]) -> None:
-        """The letters of a head, a weight or a left side are declared, each once."""
+    def alone(self, name: str, slots: Iterable[Expression], at: Node) -> None:
+        """A tensor without a subscript shares its name space with indices, sizes and scalars (R1)."""
+        if not tuple(slots) and (name in self.legend.axes or _is_defined(Name(name), self.legend, {})):
+            self.report("E202", f"`{name}` is an index, a size or a scalar already", at, "another name")
+
+    def letters(self, slots: Iterable[Expression]) -> bool:
+        """Are the letters of a head, a weight or a left side declared, and each there once?"""
         opened = [member for slot in slots for member in (slot.members if isinstance(slot, Group) else (slot,))]
-        for index in opened:
-            if isinstance(index, Index) and self.legend.axis(index.letter) is None:
-                self.findings.append(_undeclared(index, self.legend))
-        self.findings += _repeated(opened, self.legend)
+        unknown = [x for x in opened if isinstance(x, Index) and self.legend.axis(x.letter) is None]
+        found = [_undeclared(index, self.legend) for index in unknown] + list(_repeated(opened, self.legend))
+        self.findings += found
+        return not found
 
     def output(self) -> None:
         """A body ends with `return`, or defines its output by name, with the axes that the head promises."""
@@ -361,7 +398,7 @@ class _Body:
     def loop(self, loop: Loop, loops: frozenset[str]) -> Loop:
         if self.legend.axis(loop.index.letter) is None:
             self.findings.append(_undeclared(loop.index, self.legend))
-        self.findings += _formula(Name(loop.index.letter, span=loop.span), loop.count, self.legend)
+        self.findings += list(_formula(loop.index.letter, loop.count, self.legend)) or _turns(loop, self.legend)
         before = set(self.defined)
         body = self.statements(loop.body, loops | {loop.index.letter})
         inner = {name: self.defined.pop(name) for name in list(self.defined) if name not in before}
@@ -389,21 +426,24 @@ class _Body:
     def rebinding(self, equation: Equation) -> None:
         """`=` defines a new name, `<-` changes an old one that has the same axes (R5)."""
         name, known = equation.left.name, self.defined.get(equation.left.name)
+        self.alone(name, equation.left.slots if isinstance(equation.left, Tensor) else (), equation.left)
         if equation.relation == "=" and known is not None:
             fact = f"defined in line {known.span.line}"
             self.report("E202", f"`{name}` is defined already", equation.left, "`<-` to change it, or another name", fact)
         elif equation.relation == "<-" and known is None:
             self.report("E204", f"`<-` changes `{name}`, which is not defined", equation.left, "`=` to define it")
+            self.defined[name] = Definition(None, equation.left.span, "tensor", used=True)
         elif known is not None and known.slots is not None and isinstance(equation.left, Tensor):
             self.findings += self.slots_agree(equation.left, known.slots, known.span)
 
     def right_side(self, equation: Equation, loops: frozenset[str]) -> Equation:
         """Names, then slots, then scope; the elaborated equation where all is well."""
-        found = list(_names_in(equation.right, self.legend, self.known(equation), self.layers))
+        found = list(_names_in(equation.right, self.legend, self.known(equation), self.names, self.layer.name))
         found = found or list(self.slots(equation))
+        found = found or [finding for read in reads(equation.right) for finding in self.computed(read)]
         self.mark(equation)
         self.findings += found
-        if found:
+        if found or self.unsound & self.called_in(equation):
             return equation
         scope = Scope(self.callees, loops, self.legend)
         elaborated = scope.equation(equation)
@@ -412,34 +452,74 @@ class _Body:
 
     def known(self, equation: Equation) -> dict[str, str]:
         """Names with a subscript that may stand on the right, and why the others may not."""
-        known = dict.fromkeys(self.defined, "")
-        if equation.relation == "=":
-            known[equation.left.name] = ""
-        for name, later in self.later.items():
-            if name not in known and later.span.start > equation.span.start:
-                known[name] = f"it is defined only in line {later.span.line}"
-        return known
+        names = {x.name: self.later.get(x.name) for x in subexpressions(equation.right) if isinstance(x, Tensor | Name)}
+        late = {name: later for name, later in names.items() if later and later.span.start > equation.span.start}
+        known = {name: f"it is defined only in line {later.span.line}" for name, later in late.items()}
+        known |= dict.fromkeys(self.defined.keys() & names, "")
+        return known | ({equation.left.name: ""} if equation.relation == "=" else {})
+
+    def names(self) -> set[str]:
+        """Whatever has a name here."""
+        return {*self.defined, *self.later, *self.layers}
+
+    def called_in(self, equation: Equation) -> set[str]:
+        """The layers that an equation calls."""
+        applied = [e.name for e in subexpressions(equation.right) if isinstance(e, Apply)]
+        return {self.callees[name].name for name in applied if name in self.callees}
 
     def mark(self, equation: Equation) -> None:
         for e in subexpressions(equation.right):
             if isinstance(e, Tensor | Name) and e.name in self.defined:
-                self.defined[e.name].used = True
+                definition = self.defined[e.name]
+                definition.used |= isinstance(e, Tensor) or not definition.slots  # `H` is a size where `H_de` is a weight
             if isinstance(e, Apply):
                 self.called.add(e.name)
 
     # ----------------------------------------------------------------------------------------------------- slots
 
     def slots(self, equation: Equation) -> Iterator[Finding]:
-        """Each tensor on the right has the slots of its definition, over the same axes; primitives have their arity."""
+        """Each tensor on the right has the slots of its definition, over the same axes; primitives have what they take."""
+        yield from _conditions(equation.right, wanted=False)
         for e in subexpressions(equation.right):
             match e:
                 case Tensor():
                     yield from self.tensor(e, equation)
+                case Name():
+                    yield from self.bare(e, equation)
                 case Apply():
                     yield from _repeated(e.indices, self.legend)
                     yield from () if e.name in self.callees else _arity(e)
                 case _:
                     pass
+
+    def computed(self, read: Read) -> Iterator[Finding]:
+        """Each computed slot of a tensor holds a whole number, and, once sizes are bound, one inside its axis (R4)."""
+        known = self.defined.get(read.tensor.name)
+        slots = known.slots if known is not None and known.slots is not None else ()
+        for slot, defined in zip(read.tensor.slots, slots, strict=False):
+            if isinstance(slot, Index | Number | Tensor):
+                continue
+            if not is_affine(slot):
+                yield Finding(
+                    "E310", "this slot need not be a whole number", slot.span, (), "a name first: `n_e = …`, then `x_{s n_e}`"
+                )
+            elif self.legend.values:
+                yield from self.inside(slot, defined, read)
+
+    def inside(self, slot: Expression, defined: Expression, read: Read) -> Iterator[Finding]:
+        """A computed slot, or each computed member of a group, stays inside its axis; before the start of time is zero."""
+        members = slot.members if isinstance(slot, Group) else (slot,)
+        for member in members:
+            over = index_of(member) if isinstance(slot, Group) else defined
+            if not isinstance(over, Index) or axis_of(over.letter) in self.open or isinstance(member, Index):
+                continue
+            size = self.legend.size(over)
+            if size is not None and set(size) == {()} and (at := leaves(member, int(size[()]), read.guards, self.legend)):
+                where = ", ".join(f"{letter} = {number}" for letter, number in at.items())
+                message = f"this slot of `{read.tensor.name}` leaves its axis at {where}"
+                yield Finding(
+                    "E309", message, member.span, (self.legend.describe(over.letter),), "a `where` around it, or another slot"
+                )
 
     def tensor(self, tensor: Tensor, equation: Equation) -> Iterator[Finding]:
         scalar, known = self.legend.scalars.get(tensor.name), self.defined.get(tensor.name)
@@ -452,14 +532,19 @@ class _Body:
         elif tensor.name == equation.left.name and isinstance(equation.left, Tensor):
             yield from self.slots_agree(tensor, equation.left.slots, equation.left.span)
             if not any(map(_earlier, tensor.slots, equation.left.slots)):
-                message = f"`{tensor.name}` is defined by itself at the same position"
-                yield Finding(
-                    "E507",
-                    message,
-                    tensor.span,
-                    (),
-                    f"`<-` to change `{tensor.name}`, or an earlier position such as `(s - 1)`",
-                )
+                yield _by_itself(tensor, f"`<-` to change `{tensor.name}`, or an earlier position such as `(s - 1)`")
+
+    def bare(self, e: Name, equation: Equation) -> Iterator[Finding]:
+        """A name without a subscript is a size, a scalar, or a tensor that has no slots (R11)."""
+        if _is_defined(e, self.legend, {}):
+            return
+        known = self.defined.get(e.name)
+        left = equation.left.slots if isinstance(equation.left, Tensor) else ()
+        slots, span = (known.slots, known.span) if known else (left, equation.left.span)
+        if slots:
+            yield from self.slots_agree(Tensor(e.name, (), span=e.span), slots, span)
+        elif known is None:
+            yield _by_itself(e, f"`<-` to change `{e.name}`, or another name")
 
     def slots_agree(self, tensor: Tensor, slots: tuple[Expression, ...], span: Span) -> Iterator[Finding]:
         """As many slots as the definition at `span` has, each over its axis."""
@@ -487,8 +572,11 @@ class _Body:
                     yield Finding("E307", message, slot.span, facts, f"`{defined.letter}`, or a prime of it")
             case ((Index() | Group()), (Index() | Group())):
                 if self.legend.size(slot) != self.legend.size(defined):
-                    message = f"`{_spelled((slot,))}` does not provably have the size of `{_spelled((defined,))}`"
-                    yield Finding("E308", message, slot.span, facts, "a group whose sizes multiply to that of the axis")
+                    here, there = f"`{_spelled((slot,))}`", f"`{_spelled((defined,))}`"
+                    sizes = f"{here} has {self.legend.spelled(slot)}, {there} has {self.legend.spelled(defined)}"
+                    message = f"{here} does not provably have the size of {there}"
+                    fix = "a group whose sizes multiply to that of the axis, or a size that says so, `e: H = D / A`"
+                    yield Finding("E308", message, slot.span, (sizes, *facts), fix)
             case Number(value=int() as value), Index():
                 size = self.legend.size(defined)
                 if size is not None and set(size) == {()} and not 0 <= value < size[()]:
@@ -530,9 +618,12 @@ class _Body:
 
 
 def _names_in(
-    e: Expression, legend: Legend, known: Mapping[str, str], layers: Mapping[str, Layer] | None = None
+    e: Expression, legend: Legend, known: Mapping[str, str], names: Callable[[], set[str]], layer: str
 ) -> Iterator[Finding]:
-    """Every name in e is defined, every index declared. `known` maps tensors to "" or to why they cannot stand here."""
+    """Every name in e is defined, every index declared. `known` maps tensors to "" or to why they cannot stand here.
+
+    `names` are all that a name which is not defined could have meant.
+    """
     for x in subexpressions(e):
         match x:
             case Index() if legend.axis(x.letter) is None:
@@ -554,7 +645,7 @@ def _names_in(
                         "E205", f"`{x.name}` is used before its definition", x.span, (known[x.name],), "its definition first"
                     )
                 elif not _is_defined(x, legend, known):
-                    yield _undefined(x.name, x.span, legend, {*known, *(layers or {})}, indexed)
+                    yield _undefined(x.name, x.span, legend, {*known, *names()}, layer if indexed else "")
             case _:
                 pass
 
@@ -566,21 +657,24 @@ def _is_defined(x: Tensor | Name, legend: Legend, known: Mapping[str, str]) -> b
     return x.name in known or x.name in CONSTANTS or x.name in legend.letters() or (scalar is not None and not scalar.indices)
 
 
-def _undefined(name: str, span: Span, legend: Legend, known: Iterable[str], indexed: bool) -> Finding:
-    scalars = [s.name for s in legend.scalars.values() if bool(s.indices) == indexed]
-    sizes = [] if indexed else sorted(legend.letters())
+def _undefined(name: str, span: Span, legend: Legend, known: Iterable[str], layer: str) -> Finding:
+    """A tensor that a layer does not know, or a bare name that the file does not."""
+    scalars = [s.name for s in legend.scalars.values() if bool(s.indices) == bool(layer)]
+    sizes = [] if layer else sorted(legend.letters())
     close = _closest(name, [*known, *scalars, *sizes, *NAMES])
-    what = "tensor" if indexed else "size, scalar or index"
-    return Finding(
-        "E204", f"no {what} `{name}` is defined", span, (), f"`{close}`?" if close else "its definition, or a weight"
-    )
+    message = f"`{layer}` has no tensor `{name}`" if layer else f"no size, scalar or index `{name}` is defined"
+    return Finding("E204", message, span, (), f"`{close}`?" if close else "its definition, or a weight")
 
 
 def _closest(name: str, known: Iterable[str]) -> str:
     """The name that was probably meant: the same to the eye, or few letters away."""
-    by_look = {_skeleton(other).casefold(): other for other in sorted(known, reverse=True)}
-    found = difflib.get_close_matches(_skeleton(name).casefold(), by_look, n=1, cutoff=0.6)
+    by_look = {_plain(other): other for other in sorted(known, reverse=True)}
+    found = difflib.get_close_matches(_plain(name), by_look, n=1, cutoff=0.6)
     return by_look[found[0]] if found else ""
+
+
+def _plain(name: str) -> str:
+    return _skeleton(name).casefold().translate(_WRITTEN)
 
 
 def _undeclared(index: Index, legend: Legend) -> Finding:
@@ -610,6 +704,23 @@ def _arity(e: Apply) -> Iterator[Finding]:
     elif row is not None and len(e.arguments) not in row.arity:
         message = f"`{e.name}` takes {' or '.join(map(str, row.arity))} arguments, here are {len(e.arguments)}"
         yield Finding("E401", message, e.span, (), f"{row.arity[0]} in parentheses")
+
+
+def _by_itself(e: Tensor | Name, fix: str) -> Finding:
+    return Finding("E507", f"`{e.name}` is defined by itself at the same position", e.span, (), fix)
+
+
+def _conditions(e: Expression, wanted: bool) -> Iterator[Finding]:
+    """`where`, `and`, `or` and `not` take conditions; everything else takes numbers (R8)."""
+    found = isinstance(e, Apply) and e.name in CONDITIONS
+    if found != wanted:
+        message = "a number stands here, and a condition is needed" if wanted else "a condition is no number"
+        fix = "a comparison, such as `s' <= s`, or `top`" if wanted else "`where(…, 1, 0)` around the condition"
+        yield Finding("E407", message, e.span, (), fix)
+        return
+    for at, child in enumerate(children(e)):
+        logical = isinstance(e, Apply) and (e.name in ("and", "or", "not") or (e.name == "where" and at == 0))
+        yield from _conditions(child, logical)
 
 
 def _earlier(slot: Expression, own: Expression) -> bool:

@@ -1,7 +1,7 @@
 r"""Which lines does a LaTeX text hold? Rows of the same tokens as plain text, so that one parser serves both.
 
 A text with a backslash is LaTeX. A row ends at `\\`, and outside environments where its line ends; there a line without
-a backslash is plain, so that equations can be pasted from notes under a plain legend.
+commands is plain, so that equations can be pasted from notes under a plain legend.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from einformer.notation.latex_marks import CASES, MARK, ROWS, Mark, marks
 from einformer.notation.latex_row import Row
 from einformer.notation.tokens import CLOSE, OPEN, Line
 
-_CODE = re.compile(r"[^%#\\]*(?:\\|\$\$)")  # a backslash that is not in a comment
+_LATEX = re.compile(r"^[^%#@\\\n]*?(?:\\|\}_|\$\$)", re.MULTILINE)  # a command or `W^{0}_{d}`, not beside the code
 _Item = TypeVar("_Item")
 
 
 def is_latex(text: str) -> bool:
-    """Is the text LaTeX? Plain text holds no backslash."""
-    return "\\" in text
+    """Is the text LaTeX? Plain text holds no backslash, and no subscript after a brace."""
+    return _LATEX.search(text) is not None
 
 
 def read_lines(source: Source) -> tuple[list[Line], list[Finding]]:
@@ -32,13 +32,28 @@ def read_lines(source: Source) -> tuple[list[Line], list[Finding]]:
     tokens.check_size(source)
     lines: list[Line] = []
     findings: list[Finding] = []
-    for start, text in _chunks(source.text):
-        if _CODE.match(text):
+    for start, chunk in _chunks(source.text):
+        text = "\n".join(_characters(source, start, chunk, findings))
+        if is_latex(text):
             rows = _Rows(source, findings).split(marks(text, start))
             lines += _read(rows, partial(latex_row.read, source), findings)
         else:
-            lines += _read([text.replace("%", "#")], partial(tokens.plain_line, source, start), findings)
+            code, sign, rest = text.partition("#")
+            plain = code.replace("%", "#", 1) + sign + rest
+            lines += _read([plain], partial(tokens.plain_line, source, start), findings)
     return [_regrouped(line) for line in lines if line.tokens or line.comment], findings
+
+
+def _characters(source: Source, start: int, chunk: str, findings: list[Finding]) -> Iterator[str]:
+    """The lines of a chunk, blank where they hold what no text may hold; in an environment tabs do not indent."""
+    for line in chunk.split("\n"):
+        try:
+            tokens.check_characters(source, start, line.replace("\t", " ") if "\n" in chunk else line)
+            yield line
+        except EinformerError as error:
+            findings += error.findings
+            yield " " * len(line)
+        start += len(line) + 1
 
 
 def _chunks(text: str) -> Iterator[tuple[int, str]]:
@@ -83,7 +98,7 @@ class _Rows:
             self.take(mark)
         self.end_row()
         for mark, _ in self.opened:
-            self.report(mark, "is never closed")
+            self.report(mark, "is never closed", "its `\\end`" if mark.kind == "begin" else "its partner")
         return self.rows
 
     def take(self, mark: Mark) -> None:
@@ -96,7 +111,7 @@ class _Rows:
             self.end_row()
             self.ended = None
         elif mark.kind == "row" and self.cases <= 0:
-            self.ended = self.row
+            self.ended = self.row if self.row.marks else self.ended
             self.end_row()
         elif mark.kind == "begin" or mark.text == "\\[" or (mark.text == "$$" and not self.closes(mark)):
             self.begin(mark)
@@ -107,18 +122,19 @@ class _Rows:
             self.ended = None
 
     def end_row(self) -> None:
-        self.rows.append(self.row)
+        if self.row.marks or self.row.comment:
+            self.rows.append(self.row)
         self.row, self.cases = Row(self.opened[-1][1] if self.opened else 0), 0
 
     def begin(self, mark: Mark) -> None:
         """What an indented environment holds is indented too."""
         if self.row.marks or (mark.kind == "begin" and mark.command not in ROWS):
-            self.report(mark, "cannot stand here")
+            self.report(mark, "cannot stand here", "a row of its own; inside of a row, `cases`")
         self.opened.append((mark, self.row.indent))
 
     def end(self, mark: Mark) -> None:
         if not self.closes(mark):
-            self.report(mark, "closes nothing")
+            self.report(mark, "closes nothing", "the `\\begin` that it should close")
         del self.opened[-1:]
         self.end_row()
 
@@ -147,8 +163,8 @@ class _Rows:
             self.row.indent += 2 * mark.text.count("q")
         return mark.is_space or mark.text in ("&", "&&")
 
-    def report(self, mark: Mark, message: str) -> None:
-        self.findings.append(Finding("E102", f"`{mark.text}` {message}", Span(self.source, mark.start, mark.end)))
+    def report(self, mark: Mark, message: str, fix: str) -> None:
+        self.findings.append(Finding("E102", f"`{mark.text}` {message}", Span(self.source, mark.start, mark.end), fix=fix))
 
 
 def _regrouped(line: Line) -> Line:

@@ -41,7 +41,7 @@ def read(source: Source, row: Row) -> Line:
     """The tokens of a row, its note and its comment."""
     start, end = (row.marks[0].start, row.marks[-1].end) if row.marks else (0, 1)
     if end - start > MAXIMUM_ROW:
-        raise fail("E001", f"the row has {end - start:,} characters", Span(source, start, start + 1))
+        raise fail("E001", f"the row has {end - start:,} characters", Span(source, start, start + 1), fix="several rows")
     reader = _Reader(source, row.marks)
     note, comment = reader.row()
     found = tuple(_without_braces(_equalities(reader.tokens)))
@@ -58,6 +58,7 @@ class _Reader:
         self.partners = _partners(source, marks)
         self.tokens: list[Token] = []
         self.at = 0
+        self.end = marks[-1].end if marks else 0  # of what is read now: `x^23` is x squared times 3
         self.depth = 0  # of all that nests
         self.slots = 0  # of subscripts, where names have one letter
         self.heads = False  # in a head nothing multiplies, and a run of letters is a name
@@ -83,13 +84,15 @@ class _Reader:
 
     def items(self, part: _Part) -> None:
         """item*, one level down; R13 bounds the levels."""
-        after, self.at = self.at, part[0]
+        after, end = self.at, self.end
+        self.at, self.end = part[0], self.marks[part[1] - 1].end
         self.depth += 1
         if self.depth > MAXIMUM_DEPTH:
-            raise fail("E002", f"the formula nests more than {MAXIMUM_DEPTH} deep", self.span(part[0]))
+            fix = "names for its parts"
+            raise fail("E002", f"the formula nests more than {MAXIMUM_DEPTH} deep", self.span(part[0]), fix=fix)
         while self.at < part[1]:
             self.item()
-        self.at = after
+        self.at, self.end = after, end
         self.depth -= 1
 
     def item(self) -> None:
@@ -113,9 +116,9 @@ class _Reader:
 
     def number(self, mark: Mark) -> None:
         r"""`12`, `0.1`, `1e-5`, and `2 \times 10^{-5}` is one number too; in a subscript, digits only."""
-        match = (_DIGITS if self.slots else _NUMBER).match(self.source.text, mark.start)
+        match = (_DIGITS if self.slots else _NUMBER).match(self.source.text, mark.start, self.end)
         text, end = (match.group(), match.end()) if match else (mark.text, mark.end)
-        power = _POWER_OF_TEN.match(self.source.text, end)
+        power = _POWER_OF_TEN.match(self.source.text, end, self.end)
         if power and not self.slots and "e" not in text.lower():
             text, end = f"{text}e{power[1] or ''}{power[2] or power[3]}", power.end()
         self.tokens.append(self.checked(tokens.number_token(text, self.between(mark.start, end), "")))
@@ -158,7 +161,8 @@ class _Reader:
         elif name in LENGTHS:
             self.argument(mark)
         elif not mark.is_space:
-            raise fail("E101", f"`{mark.text}` is no command of the language", self.between(mark.start, mark.end))
+            fix = "`\\mathrm{name}` for a name of several letters"
+            raise fail("E101", f"`{mark.text}` is no command of the language", self.between(mark.start, mark.end), fix=fix)
 
     def sign(self, mark: Mark) -> None:
         """A sign of the grammar. `&` aligns and `$` sets off, and neither means anything."""
@@ -168,8 +172,12 @@ class _Reader:
                 self.group(mark)
             case "^":
                 self.power(self.argument(mark))
-            case "_" | "'" | "′" | "’" | "|" | "@" | "}":
-                self.unexpected(mark)
+            case "_" | "'" | "′" | "’":
+                self.unexpected(mark, "a name before it")
+            case "|":
+                self.unexpected(mark, "`\\left|` and `\\right|`")
+            case "@":
+                self.unexpected(mark, "a note after the formula")
             case "&" | "&&" | "$":
                 pass
             case "·":
@@ -183,8 +191,8 @@ class _Reader:
         """`{…}` is invisible; `{x}_d` is `x_d`."""
         part = (self.at, self.partners[self.at - 1])
         self.at = part[1] + 1
-        label = self.label(part)
-        if len(label.rstrip("'")) == 1 and self.script() == "_":
+        label = self.label(part) if self.script() == "_" else ""
+        if len(label.rstrip("'")) == 1:
             self.name(label, mark.start, self.marks[part[1]].end)
         else:
             self.braces(part, mark)
@@ -192,7 +200,7 @@ class _Reader:
     def braces(self, part: _Part, mark: Mark) -> None:
         self.emit("{", "{", mark.start, mark.end)
         self.items(part)
-        self.emit("}", "}", *self.here(mark))
+        self.close("}", "}", part)
 
     # ------------------------------------------------------------------------------------------------------ names
 
@@ -226,7 +234,7 @@ class _Reader:
         while sign := self.script():
             mark = self.marks[self.at]
             self.at += 1
-            part = self.argument(mark) if sign != "'" else (0, 0)
+            part = (0, 0) if sign == "'" else self.letters() if sign == "_" and self.heads else self.argument(mark)
             more = 1 if sign == "'" else self.primes(part)
             primes += more
             if sign == "_":
@@ -242,7 +250,8 @@ class _Reader:
         at = self.at
         while at < len(self.marks) and self.marks[at].kind in ("space", "newline"):
             at += 1
-        text = self.marks[at].text.translate(SYNONYMS) if at < len(self.marks) else ""
+        inside = at < len(self.marks) and self.marks[at].start < self.end
+        text = self.marks[at].text.translate(SYNONYMS) if inside else ""
         self.at = at if text in ("'", "^", "_") else self.at
         return text if text in ("'", "^", "_") else ""
 
@@ -256,17 +265,23 @@ class _Reader:
         """argument: "{" item* "}" | letter | digit | name; the cursor goes past it"""
         while self.at < len(self.marks) and self.marks[self.at].kind in ("space", "newline"):
             self.at += 1
-        first = self.marks[self.at] if self.at < len(self.marks) else mark
-        start = self.at
+        start, first = self.at, self.marks[self.at] if self.at < len(self.marks) else mark
         self.at += 1
         if first.text == "{":
             self.at = self.partners[start] + 1
             return start + 1, self.at - 1
-        if first.command in FONTS:
-            self.argument(first)
+        if first.command in FONTS and self.at in self.partners:
+            self.at = self.partners[self.at] + 1
         elif first is mark or not (first.kind in ("letter", "digit") or first.command in {"prime", *LETTERS, *NAMED}):
-            self.unexpected(first)
+            self.unexpected(first, "braces around the argument")
         return start, self.at
+
+    def letters(self) -> _Part:
+        """In a head a bare subscript is a run of letters, `W_dd'`, as in plain text."""
+        start = self.at
+        while self.at < len(self.marks) and (self.marks[self.at].kind == "letter" or self.marks[self.at].text == "'"):
+            self.at += 1
+        return (start, self.at) if self.at > start else self.argument(self.marks[start - 1])
 
     def label(self, part: _Part) -> str:
         """The letters and digits of a script that is part of a name, primes last; empty for any other."""
@@ -291,7 +306,7 @@ class _Reader:
         self.slots += 1
         self.items(part)
         self.slots -= 1
-        self.emit(CLOSE, "}", *self.here(first))
+        self.close(CLOSE, "}", part)
 
     def power(self, part: _Part) -> None:
         first = self.marks[part[0] - 1]
@@ -325,17 +340,17 @@ class _Reader:
         self.items(over)
         if not _is_flat(self.tokens[first:]):
             self.tokens.insert(first, Token("{", "{", self.tokens[first].span))
-            self.emit("}", "}", *self.here(mark))
-        self.emit("/", "/", *self.here(mark))
+            self.close("}", "}", over)
+        self.close("/", "/", over)
         self.braces(under, mark)
-        self.emit("}", mark.text, *self.here(mark))
+        self.close("}", mark.text, under)
 
     def root(self, mark: Mark) -> None:
         r"""`\sqrt{a}` is `sqrt(a)`."""
         part = self.argument(mark)
         self.call("sqrt", mark)
         self.items(part)
-        self.emit(")", "}", *self.here(mark))
+        self.close(")", "}", part)
 
     def stretched(self, mark: Mark) -> None:
         r"""`\left` and `\right` stretch the bracket that follows; between `\left|` and `\right|` is `abs(…)`."""
@@ -344,7 +359,7 @@ class _Reader:
             self.at += 1
             self.fence("abs", following, opens=mark.command == "left")
         elif following.text not in ("(", ")", "[", "]") and following.command not in FENCES:
-            self.unexpected(following)
+            self.unexpected(following, "`\\left(` and `\\right)`")
 
     def fence(self, name: str, mark: Mark, opens: bool) -> None:
         r"""`\lfloor a \rfloor` is `floor(a)`."""
@@ -360,12 +375,12 @@ class _Reader:
     def product(self, mark: Mark) -> None:
         r"""`\cdot` stands between two factors, which multiply without it too."""
         if not self.tokens or self.tokens[-1].kind not in ("name", "number", ")", "}", CLOSE):
-            self.unexpected(mark)
+            self.unexpected(mark, "a factor on either side")
         self.times = mark
 
     def check_product(self, following: str) -> None:
         if self.times and following not in ("name", "number", "(", "{"):
-            self.unexpected(self.times)
+            self.unexpected(self.times, "a factor on either side")
         self.times = None
 
     # ------------------------------------------------------------------------------------------------------ cases
@@ -382,12 +397,12 @@ class _Reader:
         for value, condition in rows[:-1]:
             self.call("where", begin)
             self.tokens += self.condition(condition)
-            self.emit(",", "&", *self.here(begin))
+            self.close(",", "&", value)
             self.value(value)
-            self.emit(",", "\\\\", *self.here(begin))
+            self.close(",", "\\\\", condition)
         self.value(rows[-1][0])
         for _ in rows[1:]:
-            self.emit(")", self.marks[stop].text, self.marks[stop].start, self.marks[stop].end)
+            self.close(")", self.marks[stop].text, (start, stop))
 
     def split(self, part: _Part, sign: str) -> list[_Part]:
         """The parts of a part between signs that stand in no inner braces or cases."""
@@ -458,7 +473,7 @@ class _Reader:
                 self.at = part[1]
                 return self.source.text[mark.start : self.marks[part[1] - 1].end].strip()
             elif not (mark.is_space or mark.text in ("{", "}", "&", "&&", "$")):
-                self.unexpected(mark)
+                self.unexpected(mark, "`\\text{…}` for what is said beside a formula")
         return text.strip()
 
     # ----------------------------------------------------------------------------------------------------- cursor
@@ -475,10 +490,11 @@ class _Reader:
         while self.at < len(self.marks) and self.marks[self.at].start < end:
             self.at += 1
 
-    def here(self, mark: Mark) -> tuple[int, int]:
-        """Where the last token ended: for a token that the text does not hold."""
-        end = max(self.tokens[-1].span.end, mark.end)
-        return end - 1, end
+    def close(self, kind: str, text: str, part: _Part) -> None:
+        """A token that stands for what ends a part: its brace, `&`, `\\\\`; for a part without braces its last mark."""
+        mark = self.marks[min(part[1], len(self.marks) - 1)]
+        mark = mark if mark.kind in ("sign", "row", "end") else self.marks[part[1] - 1]
+        self.emit(kind, text, mark.start, mark.end)
 
     def between(self, start: int, end: int) -> Span:
         return Span(self.source, start, end)
@@ -490,8 +506,8 @@ class _Reader:
     def stray(self, mark: Mark) -> EinformerError:
         return tokens.stray(self.source, mark.start, mark.text[0])
 
-    def unexpected(self, mark: Mark) -> NoReturn:
-        raise fail("E101", f"`{mark.text}` is not expected here", self.between(mark.start, mark.end))
+    def unexpected(self, mark: Mark, fix: str) -> NoReturn:
+        raise fail("E101", f"`{mark.text}` is not expected here", self.between(mark.start, mark.end), fix=fix)
 
 
 def _partners(source: Source, marks: list[Mark]) -> dict[int, int]:
@@ -503,11 +519,13 @@ def _partners(source: Source, marks: list[Mark]) -> dict[int, int]:
             opened.append(at)
         elif mark.text == "}" or mark.kind == "end":
             if not opened or (marks[opened[-1]].kind == "begin") != (mark.kind == "end"):
-                raise fail("E102", f"`{mark.text}` closes nothing", Span(source, mark.start, mark.end))
+                fix = "the bracket that it should close"
+                raise fail("E102", f"`{mark.text}` closes nothing", Span(source, mark.start, mark.end), fix=fix)
             partners[opened.pop()] = at
     if opened:
         mark = marks[opened[-1]]
-        raise fail("E102", f"`{mark.text}` is never closed", Span(source, mark.start, mark.end))
+        fix = "`}`" if mark.text == "{" else f"`\\end{{{mark.command}}}`"
+        raise fail("E102", f"`{mark.text}` is never closed", Span(source, mark.start, mark.end), fix=fix)
     return partners
 
 
@@ -522,7 +540,7 @@ def _equalities(found: list[Token]) -> Iterator[Token]:
     for token in found:
         depth += (token.kind in BRACKETS) - (token.kind in BRACKETS.values())
         compares = token.kind == "=" and (depth or defined) and not (keyword in ("weights", "buffers") and not depth)
-        defined = defined or token.kind in ("=", "<-")
+        defined = defined or (not depth and token.kind in ("=", "<-"))
         yield replace(token, kind="==") if compares else token
 
 

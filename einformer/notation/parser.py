@@ -47,7 +47,7 @@ _Item = TypeVar("_Item")
 def parse(source: Source, layers: frozenset[str] = frozenset()) -> tuple[Spec, tuple[Finding, ...]]:
     """The tree of a text, plain or LaTeX, and the findings of its syntax.
 
-    `layers` are callable names from elsewhere (the prelude). Raises EinformerError for a text over 1 MB.
+    `layers` are callable names from elsewhere (the prelude). Raises EinformerError for a text that is too large.
     """
     lines, findings = _read_lines(source)
     parser = _Parser(source, lines, findings, layers)
@@ -111,8 +111,10 @@ class _Parser:
         for head, body in _blocks(lines):
             match head.tokens[0].text:
                 case "axes":
+                    self.collect([head], self.heading)
                     axes += self.collect(body, self.axis)
                 case "scalars":
+                    self.collect([head], self.heading)
                     scalars += self.collect(body, self.scalar)
                 case "layer" | "model":
                     layers += self.collect([head], partial(self.layer, head, body)) or self.headless(body)
@@ -133,6 +135,11 @@ class _Parser:
             except EinformerError as error:
                 self.findings += error.findings
         return items
+
+    def heading(self) -> None:
+        """`axes` and `scalars` stand alone on their line."""
+        self.next()
+        self.end()
 
     def axis(self) -> Axis:
         """axis: LETTER ":" expression ["=" expression] ["<=" sum]"""
@@ -225,7 +232,7 @@ class _Parser:
         self.end()
         span = self.since(start)
         if self.loops == MAXIMUM_DEPTH:
-            raise fail("E002", f"loops nest more than {MAXIMUM_DEPTH} deep", span)
+            raise fail("E002", f"loops nest more than {MAXIMUM_DEPTH} deep", span, fix="layers for the inner ones")
         self.loops += 1
         inner, statements = self.body(lines, output)
         self.loops -= 1
@@ -580,7 +587,7 @@ class _Parser:
     def expected(self, what: str) -> NoReturn:
         token = self.peek()
         found = token.text if token.kind == "end" else f"`{token.text}`"
-        raise fail("E101", f"{found} where {what} is expected", token.span)
+        raise fail("E101", f"{found} where {what} is expected", token.span, fix=what)
 
     def end(self) -> None:
         if self.peek().kind != "end":
@@ -595,7 +602,7 @@ class _Parser:
     def deeper(self, rule: Callable[[], _Item]) -> _Item:
         """`rule` one level down; R13 bounds the levels, so that no text exhausts the stack."""
         if self.depth > MAXIMUM_DEPTH:
-            raise fail("E002", f"the formula nests more than {MAXIMUM_DEPTH} deep", self.peek().span)
+            raise fail("E002", f"the formula nests more than {MAXIMUM_DEPTH} deep", self.peek().span, fix="names for its parts")
         self.depth += 1
         item = rule()
         self.depth -= 1
@@ -604,7 +611,7 @@ class _Parser:
     def measured(self, e: Expression) -> Expression:
         """R13 bounds the height of a whole formula too: `a or b or …` nests without a bracket."""
         if not self.depth and height(e) > MAXIMUM_DEPTH:
-            raise fail("E002", f"the formula nests more than {MAXIMUM_DEPTH} deep", e.span)
+            raise fail("E002", f"the formula nests more than {MAXIMUM_DEPTH} deep", e.span, fix="names for its parts")
         return e
 
     def before(self) -> Span:

@@ -33,7 +33,11 @@ def check_references(spec: Spec) -> None:
     _Followed("E507", "is defined by itself", "a value that does not need itself", dict(_legend(spec))).all()
     layers = {layer.name: layer for layer in reversed(spec.layers)}
     calling = {name: _calling(layer, layers) for name, layer in layers.items()}
-    _Followed("E207", "calls itself", "a `for`, or a layer of its own for the inner call", calling).all()
+    followed = _Followed("E207", "calls itself", "a `for`, or a layer of its own for the inner call", calling)
+    followed.all()
+    models = [layer for layer in spec.layers if layer.time is not None]
+    if models and (nodes := sum(followed.known[model.name][0] for model in models)) > MAXIMUM_NODES:
+        raise fail("E002", f"with what they call, the models have {nodes:,} parts", models[-1].span, fix="fewer models")
 
 
 @dataclass(slots=True)
@@ -67,13 +71,16 @@ class _Followed:
             path = " → ".join([*around[around.index(name) :], name])
             raise fail(self.code, f"`{name}` {self.circle}", span, [path] if path.count("→") > 1 else [], self.fix)
         if len(around) > MAXIMUM_DEPTH:
-            raise fail("E002", f"more than {MAXIMUM_DEPTH} names refer each to the next", span)
+            message = f"more than {MAXIMUM_DEPTH} names refer each to the next"
+            raise fail("E002", message, span, fix="fewer steps")
 
     def bounded(self, name: str, nodes: int, high: int) -> tuple[int, int]:
         if high > MAXIMUM_HEIGHT:
-            raise fail("E002", f"with what it refers to, `{name}` nests {high} deep", self.referring[name].span)
+            message = f"with what it refers to, `{name}` nests {high} deep"
+            raise fail("E002", message, self.referring[name].span, fix="fewer steps")
         if nodes > MAXIMUM_NODES:
-            raise fail("E002", f"with what it refers to, `{name}` has {nodes:,} parts", self.referring[name].span)
+            message = f"with what it refers to, `{name}` has {nodes:,} parts"
+            raise fail("E002", message, self.referring[name].span, fix="a smaller text, or a `for`")
         return nodes, high
 
 

@@ -78,17 +78,20 @@ class Scope:
         """equation: T_L = e iff L ⊢ e and L ⊆ free(e)"""
         left = slot_letters(equation.left)
         try:
-            right = self.elaborate(equation.right, frozenset(left) | self.loops)
             free = self.free(equation.right)
+            if missing := [letter for letter in left if letter not in free]:
+                self.missing(equation, missing)
+                return equation
+            return replace(equation, right=self.elaborate(equation.right, frozenset(left) | self.loops))
         except EinformerError as error:
             self.findings += error.findings
             return equation
-        for letter in left:
-            if letter not in free:
-                message = f"the left side has `{letter}`, the right side never mentions it"
-                at = equation.right if equation.relation == "return" else equation.left
-                self.report("E302", message, at, f"`{letter}` on the right, or a left side without it", letter)
-        return replace(equation, right=right)
+
+    def missing(self, equation: Equation, letters: list[str]) -> None:
+        """The first of the left side's letters that the right side lacks; what else is wrong there may follow from it."""
+        message = f"the left side has {', '.join(f'`{letter}`' for letter in letters)}, the right side never mentions that"
+        at = equation.right if equation.relation == "return" else equation.left
+        self.report("E302", message, at, f"`{letters[0]}` on the right, or a left side without it", letters[0])
 
     def elaborate(self, e: Expression, wanted: Wanted) -> Expression:
         """e with its implicit sums written out, where the indices `wanted` are wanted around it."""
@@ -112,11 +115,14 @@ class Scope:
                 fix = f"`{letter}` on the left, on the factor that it is summed with, or `sum_{letter}`"
                 self.report("E301", message, place, fix, letter)
 
-    def product(self, e: Product | Quotient, wanted: Wanted) -> Expression:
-        """product: K ⊢ f₁ … fₙ iff K ∪ Σ ⊢ fⱼ for each j; it means sum_Σ (f₁ … fₙ)"""
-        summed = self.summed(e, wanted)
-        inside = wanted | frozenset(summed)
-        self.one_reading(e, wanted, inside)
+    def product(self, e: Product | Quotient, wanted: Wanted, bound: Wanted = frozenset()) -> Expression:
+        """product: K ⊢ f₁ … fₙ iff K ∪ Σ ⊢ fⱼ for each j; it means sum_Σ (f₁ … fₙ)
+
+        `bound` are the indices of an operator directly around it, which have their sum as those of Σ do.
+        """
+        summed = self.summed(e, wanted | bound)
+        inside = wanted | bound | frozenset(summed)
+        self.one_reading(e, wanted - bound, inside)
         if isinstance(e, Product):
             result: Expression = replace(e, factors=tuple(self.elaborate(f, inside) for f in e.factors))
         else:
@@ -146,8 +152,17 @@ class Scope:
             self.operator(e, wanted)
         else:
             self.kept(e, binding.output, wanted)
+        if written_out := self.summed_product(e):
+            product, bound = written_out
+            return replace(e, arguments=(self.product(product, wanted, bound),))
         pairs = zip(e.arguments, self.bound(e), strict=True)
         return replace(e, arguments=tuple(self.elaborate(argument, wanted | bound) for argument, bound in pairs))
+
+    def summed_product(self, e: Expression) -> tuple[Product | Quotient, Wanted] | None:
+        """The product that an operator stands directly around, as a sum that is written out does, and what it binds."""
+        if isinstance(e, Apply) and self.reduces(e) and isinstance(e.arguments[-1], Product | Quotient):
+            return e.arguments[-1], self.bound(e)[-1]
+        return None
 
     def operator(self, e: Apply, wanted: Wanted) -> None:
         """A primitive with indices: its argument has them, and what it keeps is wanted."""
@@ -178,13 +193,21 @@ class Scope:
         """Refuse a product when an index that joins its factors could as well be summed inside one of them."""
         factors = factors_of(e)
         for factor in factors:
-            for letter in (i for i in self.free(factor) if self.pairs(i, factor)):
-                having = [f for f in factors if f is not factor and letter in self.free(f)]
-                complete = letter in wanted or len(having) > 1 or (len(having) == 1 and self.pairs(letter, having[0]))
-                if having and complete and self.silent(letter, factor, inside):
-                    message = f"`{letter}` could be summed inside this factor or outside it: the text has two readings"
-                    fix = f"`{letter}'` for the inner sum, or a line of its own for the inner product"
-                    self.report("E303", message, factor, fix, letter)
+            others = [f for f in factors if f is not factor]
+            if letters := [letter for letter in self.free(factor) if self.either(letter, factor, others, wanted, inside)]:
+                named = " or ".join(f"`{letter}`" for letter in letters)
+                message = f"{named} could be summed inside this factor or outside it: the text has two readings"
+                fix = "the inner product on a line of its own, or a prime on the index that it sums"
+                self.report("E303", message, factor, fix, letters[-1])
+                return
+
+    def either(self, letter: str, factor: Expression, others: list[Expression], wanted: Wanted, inside: Wanted) -> bool:
+        """Could `letter` be summed inside the factor or outside it?"""
+        if not self.pairs(letter, factor):
+            return False
+        having = [f for f in others if letter in self.free(f)]
+        complete = letter in wanted or len(having) > 1 or (len(having) == 1 and self.pairs(letter, having[0]))
+        return bool(having) and complete and self.silent(letter, factor, inside)
 
     def pairs(self, letter: str, e: Expression) -> bool:
         """Could `letter` be summed wholly inside e?"""
@@ -193,25 +216,25 @@ class Scope:
         if isinstance(e, Product | Quotient):
             having = [f for f in factors_of(e) if letter in self.free(f)]
             return len(having) > 1 or self.pairs(letter, having[0])
-        return all(self.pairs(letter, child) for child in self.carrying(letter, e))
+        return all(self.pairs(letter, child) for child, _ in self.carrying(letter, e))
 
-    def silent(self, letter: str, e: Expression, wanted: Wanted) -> bool:
+    def silent(self, letter: str, e: Expression, wanted: Wanted, bound: Wanted = frozenset()) -> bool:
         """Does some product inside e, at which `letter` would be summed, sum nothing as it stands?"""
         if isinstance(e, Product | Quotient):
-            summed = self.summed(e, wanted)
+            summed = frozenset(self.summed(e, wanted | bound)) | bound
             having = [f for f in factors_of(e) if letter in self.free(f)]
-            return not summed if len(having) > 1 else self.silent(letter, having[0], wanted | frozenset(summed))
+            return not summed if len(having) > 1 else self.silent(letter, having[0], wanted | summed)
         if isinstance(e, Tensor):
             return False
-        return any(self.silent(letter, child, wanted) for child in self.carrying(letter, e))
+        if written_out := self.summed_product(e):
+            return self.silent(letter, written_out[0], wanted, written_out[1])
+        return any(self.silent(letter, child, wanted | bound) for child, bound in self.carrying(letter, e))
 
-    def carrying(self, letter: str, e: Expression) -> list[Expression]:
-        """The children of e that have `letter` free, where e does not bind it."""
-        if isinstance(e, Apply):
-            free_there = [a for a, bound in zip(e.arguments, self.bound(e), strict=True) if letter not in bound]
-        else:
-            free_there = list(children(e))
-        return [child for child in free_there if letter in self.free(child)]
+    def carrying(self, letter: str, e: Expression) -> list[tuple[Expression, Wanted]]:
+        """The children of e that have `letter` free, where e does not bind it, and what e binds in each."""
+        bound = self.bound(e) if isinstance(e, Apply) else (frozenset[str](),) * len(children(e))
+        pairs = zip(children(e), bound, strict=True)
+        return [(child, bound) for child, bound in pairs if letter in self.free(child) and letter not in bound]
 
     def report(self, code: str, message: str, at: Expression, fix: str, letter: str) -> None:
         """A finding about an index, and nothing more about its axis: one slip leaves two indices alone, `s` and `s'`."""

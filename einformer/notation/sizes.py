@@ -79,10 +79,14 @@ class Legend:
                 axis = self.axis(slot.letter)
                 return self.polynomial(axis.size) if axis else None
             case Group():
-                sizes = [self.size(_index_of(member) or member) for member in slot.members]
+                sizes = [self.size(index_of(member) or member) for member in slot.members]
                 return _product([size for size in sizes if size is not None], slot.span) if None not in sizes else None
             case _:
                 return None
+
+    def spelled(self, slot: Expression) -> str:
+        """The size of a slot for messages: `A H`, `12`."""
+        return " + ".join(map(_spelled, (self.size(slot) or {}).items())) or "unknown"
 
     def polynomial(self, e: Expression) -> Polynomial:
         """The normal form of a size: letters with a default are replaced by it, bound ones by their number."""
@@ -142,7 +146,8 @@ class Legend:
                 places = [_computed(int, slot.span, self.number(slot, at)) for slot in e.slots]
                 return self.element(self.scalars[e.name], [int(place) for place in places])
             case Apply() | Index() | Tensor() | Group():
-                raise fail("E601", "this is no number: it has an index or an operator", e.span)
+                fix = "numbers, sizes, scalars and functions of them"
+                raise fail("E601", "this is no number: it has an index or an operator", e.span, fix=fix)
             case _:
                 assert_never(e)
 
@@ -176,7 +181,8 @@ class Legend:
             message = f"the size of `{axis.letter}` would be beyond {MAXIMUM_SIZE:.0e}"
             raise fail("E604", message, axis.span, known, fix="a positive whole number")
         if value != int(value):
-            raise fail("E602", f"the size of `{axis.letter}` would be {float(value):g}, which is not whole", axis.span, known)
+            message = f"the size of `{axis.letter}` would be {float(value):g}, which is not whole"
+            raise fail("E602", message, axis.span, known, fix="sizes that divide, or `floor(…)` or `ceil(…)`")
         if value < 1:
             raise fail(
                 "E604", f"the size of `{axis.letter}` would be {int(value)}", axis.span, known, fix="a positive whole number"
@@ -200,18 +206,23 @@ class Legend:
         return f"{name} ({place})"
 
     def describe(self, letter: str) -> str:
-        """`e: H = D / A, here 64 (gpt2.ein:8)`: the axis of an index for the facts of a finding."""
+        """`d: D (gpt2.ein:5), here 768 (given)`: the axis of an index for the facts of a finding."""
         axis = self.axis(letter)
         if axis is None:
             return f"{letter} is not declared"
         text = axis.span.source.text
         written = text[axis.span.start : (text + "\n").find("\n", axis.span.start)].partition("#")[0].strip()
-        known = isinstance(axis.size, Name) and axis.size.name in self.values
-        here = f", here {self.values[axis.size.name]}" if known and isinstance(axis.size, Name) else ""
-        return f"{letter}: {written.partition(':')[2].strip()}{here} ({axis.span.source.name}:{axis.span.line})"
+        place = f"{axis.span.source.name}:{axis.span.line}"
+        return f"{letter}: {written.partition(':')[2].strip()} ({place}){self.here(axis.size)}"
+
+    def here(self, size: Expression) -> str:
+        """`, here 768 (given)`: what a size is bound to, and by what."""
+        if not (isinstance(size, Name) and size.name in self.values):
+            return ""
+        return f", here {self.values[size.name]}" + (f" ({self.origins[size.name]})" if size.name in self.origins else "")
 
 
-def _index_of(e: Expression) -> Index | None:
+def index_of(e: Expression) -> Index | None:
     """The index whose axis an arithmetic member of a group, `(1 - i)`, runs over."""
     if isinstance(e, Index):
         return e
@@ -246,6 +257,15 @@ def _product(factors: Iterable[Polynomial], span: Span) -> Polynomial:
     return total
 
 
+def _spelled(term: tuple[Monomial, Fraction]) -> str:
+    """A term of a polynomial: `2 D^2 / A`."""
+    powers = [(letter if letter.isalpha() else "…", power) for letter, power in term[0]]
+    above = [letter if power == 1 else f"{letter}^{power}" for letter, power in powers if power > 0]
+    below = [letter if power == -1 else f"{letter}^{-power}" for letter, power in powers if power < 0]
+    number = [] if term[1] == 1 and above else [f"({term[1]})" if above and term[1].denominator > 1 else str(term[1])]
+    return " / ".join([" ".join(number + above), *below])
+
+
 def _joined(left: Monomial, right: Monomial) -> Monomial:
     powers = dict(left)
     for letter, power in right:
@@ -262,7 +282,8 @@ def _computed(f: Callable[..., Value], span: Span, *values: Value) -> Value:
         return float(value) if isinstance(value, Fraction) and value.denominator > MAXIMUM_NUMBER else value
     except (ArithmeticError, ValueError) as error:
         given = ", ".join(f"{float(value):g}" for value in values)
-        raise fail("E604", f"this is no number, or one beyond bounds: it is made of {given}", span) from error
+        message = f"this is no number, or one beyond bounds: it is made of {given}"
+        raise fail("E604", message, span, fix="a number") from error
 
 
 def _total(*values: Value) -> Value:

@@ -67,8 +67,9 @@ class _Specialised:
 def _all_letters(layer: Layer, letters: dict[str, str], carried: set[str]) -> dict[str, str]:
     """Every letter of a body with the caller's letter for it; a letter of its own that would clash gets primes."""
     bases = {axis_of(formal): axis_of(actual) for formal, actual in letters.items()}
-    found = dict(letters)
-    for letter in _letters_of(layer):
+    outside = {letter for tensor in (*layer.formals, layer.output) for letter in slot_letters(tensor)}
+    found = {letter: actual for letter, actual in letters.items() if letter in outside or actual not in carried}
+    for letter in (*letters, *_letters_of(layer)):
         if letter in found:
             continue
         base = bases.get(axis_of(letter), axis_of(letter))

@@ -70,13 +70,13 @@ def read_lines(source: Source) -> tuple[list[Line], list[Finding]]:
 def check_size(source: Source) -> None:
     """R13, before anything is read."""
     if len(source.text) > MAXIMUM_TEXT:
-        raise fail("E001", f"the text has {len(source.text):,} characters", Span(source, 0, 1))
+        raise fail("E001", f"the text has {len(source.text):,} characters", Span(source, 0, 1), fix="a shorter text")
 
 
 def plain_line(source: Source, start: int, text: str) -> Line:
     """The line `text`, which begins at the character `start` of its source."""
     if len(text) > MAXIMUM_LINE:
-        raise fail("E001", f"the line has {len(text):,} characters", Span(source, start, start + 1))
+        raise fail("E001", f"the line has {len(text):,} characters", Span(source, start, start + 1), fix="several lines")
     check_characters(source, start, text)
     code, _, comment = text.partition("#")
     code, _, note = code.partition("@")
@@ -180,7 +180,7 @@ def check_brackets(tokens: tuple[Token, ...]) -> None:
         if token.kind in BRACKETS:
             opened.append(token)
             if len(opened) > MAXIMUM_DEPTH:
-                raise fail("E002", f"brackets nest {len(opened)} deep", token.span)
+                raise fail("E002", f"brackets nest {len(opened)} deep", token.span, fix="names for the parts")
         elif token.kind in BRACKETS.values() and (not opened or BRACKETS[opened.pop().kind] != token.kind):
             raise fail("E102", f"`{token.text}` closes nothing", token.span, fix="the bracket that it should close")
     if opened:

@@ -239,7 +239,7 @@ class _Frame:
     def call(self, e: Apply, at: At) -> float:
         """The layer, run for these numbers of the indices that it does not know (R7)."""
         layer, letters = self.bind(e)
-        bound = frozenset(letters.values())
+        bound = {letters[letter] for formal in layer.formals for slot in formal.slots for letter in _letters(slot)}
         carried = tuple((i, at[i]) for i in sorted(self.free(e)) if i not in bound)
         if (id(e), carried) not in self.called:
             self.called[id(e), carried] = self.ran(e, layer, letters, at)

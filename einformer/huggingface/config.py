@@ -1,0 +1,183 @@
+"""Which model is a config.json: which architecture, of which sizes and scalars, and which of its keys have no say?
+
+Every key is handled, ignored for a stated reason, or refused by name, by the table of its `model_type`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import pathlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from einformer.errors import EinformerError, Finding, fail
+from einformer.huggingface.documents import Document, name, read, shown
+from einformer.huggingface.families import DEVIATION, WHOLE, Family, Key, families, family
+
+
+@dataclass(frozen=True, slots=True)
+class Initialisation:
+    """How weights start: the scheme of a plan, and its standard deviation."""
+
+    scheme: str
+    deviation: float
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What a config says in our terms.
+
+    `values` are sizes and scalars by letter and `origins` where each stands: `n_embd, config.json:9`. `absent` are the
+    optional weights that are not there, `Attention.α`; `ignored` the keys that have no say, with the reason.
+    """
+
+    family: str
+    architecture: str
+    values: Mapping[str, int | float]
+    origins: Mapping[str, str]
+    absent: tuple[str, ...]
+    initialisation: Initialisation
+    ignored: Mapping[str, str]
+
+
+def read_config(source: str | pathlib.Path | Mapping[str, object]) -> Document:
+    """The keys of a config: of a config.json, of the one in a folder, or of a dict.
+
+    >>> read_config({"model_type": "gpt2"}).values["model_type"]
+    'gpt2'
+
+    Raises EinformerError E610 for what is no JSON object, E801, E802.
+    """
+    if isinstance(source, Mapping):
+        return Document(source)
+    path = pathlib.Path(source)
+    return read(path / "config.json" if os.path.isdir(path) else path)
+
+
+def import_config(source: str | pathlib.Path | Mapping[str, object]) -> Imported:
+    """The architecture, sizes and scalars that a config stands for.
+
+    >>> sizes = {"vocab_size": 11, "n_embd": 12, "n_head": 3, "n_layer": 2, "n_positions": 8}
+    >>> import_config({"model_type": "gpt2", "bos_token_id": 0} | sizes).values["D"]
+    12
+
+    Raises EinformerError with every key that is wrong, E611 to E616; E610, E801, E802 for what cannot be read.
+    """
+    config = read_config(source)
+    table = family(_model_type(config))
+    given = list(_given(config, table))
+    if findings := [
+        *_unknown(config, table),
+        *_wrong(config, given),
+        *_missing(config, table, given),
+        *_contradictions(config, table, given),
+        *_refused(config, table),
+    ]:
+        raise EinformerError(sorted(findings, key=lambda finding: finding.span.start))
+    letters = _by_letter(given)
+    start = Initialisation(table.scheme, letters.pop(DEVIATION).number)
+    return Imported(
+        table.name,
+        table.architecture,
+        {letter: each.number for letter, each in letters.items()},
+        {letter: each.origin for letter, each in letters.items()},
+        table.absent,
+        start,
+        {key: table.ignored[key] for key in config.values if key in table.ignored},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """What a key says: its value, or the default that it stands for where it is absent."""
+
+    key: Key
+    value: object
+    origin: str
+
+    @property
+    def number(self) -> int | float:
+        """The value as a number of its range."""
+        assert isinstance(self.value, int | float)
+        return int(self.value) if self.key.range == WHOLE else self.value
+
+
+def _given(config: Document, table: Family) -> Iterator[_Given]:
+    """What each key says that gives a letter, in the order of the table."""
+    for key in table.keys:
+        value = config.values.get(key.key)
+        if key.key in config.values and not (key.optional and value is None):
+            yield _Given(key, value, config.origin(key.key))
+        elif key.default is not None:
+            yield _Given(key, key.default, f"{key.key}, absent: its default")
+
+
+def _by_letter(given: Iterable[_Given]) -> dict[str, _Given]:
+    """The first key that gives each letter."""
+    first: dict[str, _Given] = {}
+    for each in given:
+        first.setdefault(each.key.letter, each)
+    return first
+
+
+def _model_type(config: Document) -> str:
+    known = families()
+    if "model_type" not in config.values:
+        raise fail("E613", "the config has no `model_type`", config.span(), fix=f'`"model_type": "{known[0]}"`, or another')
+    if (found := config.values["model_type"]) in known:
+        return str(found)
+    close = difflib.get_close_matches(found[:60], known, n=1) if isinstance(found, str) else []
+    fact = f"einformer reads {', '.join(known)}"
+    message = f"models of the type {shown(found)} cannot be read"
+    raise fail("E611", message, config.span("model_type"), [fact], f'`"{close[0]}"`' if close else "")
+
+
+# ----------------------------------------------------------------------------------------------- what a key may be
+
+
+def _unknown(config: Document, table: Family) -> Iterator[Finding]:
+    """Keys that the table has no answer to: each could change the model."""
+    for key in config.values:
+        if key not in table.known:
+            close = difflib.get_close_matches(str(key)[:60], table.known, n=1)
+            fix = f"`{close[0]}`" if close else "the config without it, if it has no say in what the model computes"
+            yield Finding("E612", f"{name(key)} is not a known key of a {table.name} config", config.span(key), fix=fix)
+
+
+def _wrong(config: Document, given: Sequence[_Given]) -> Iterator[Finding]:
+    """Values that their key cannot have."""
+    for each in given:
+        if not each.key.holds(each.value):
+            message = f"`{each.key.key}` cannot be {shown(each.value)}"
+            yield Finding("E614", message, config.span(each.key.key), fix=each.key.wanted)
+
+
+def _missing(config: Document, table: Family, given: Sequence[_Given]) -> Iterator[Finding]:
+    """Letters that no key gives."""
+    letters, names = {each.key.letter for each in given}, set[str]()
+    for key in table.keys:
+        if key.letter not in letters | names and not key.optional:
+            names.add(key.letter)
+            yield Finding("E613", f"the config has no `{key.key}`", config.span(), fix=f'`"{key.key}": …`, {key.wanted}')
+
+
+def _contradictions(config: Document, table: Family, given: Sequence[_Given]) -> Iterator[Finding]:
+    """Keys that give one letter two numbers."""
+    numbers = [each for each in given if each.key.holds(each.value)]
+    first = _by_letter(numbers)
+    for each in numbers:
+        other = first[each.key.letter]
+        if other.number != each.number:
+            facts = tuple(f"{each.key.letter} = {shown(one.number)} ({one.origin})" for one in (other, each))
+            message = f"`{other.key.key}` and `{each.key.key}` differ, and {table.architecture}.ein has one {each.key.letter}"
+            yield Finding("E615", message, config.span(each.key.key), facts, "the same number for both")
+
+
+def _refused(config: Document, table: Family) -> Iterator[Finding]:
+    """Models that the equations are not."""
+    for key, fixed in table.fixed.items():
+        if key in config.values and not fixed.holds(config.values[key]):
+            message = f"`{key}` cannot be {shown(config.values[key])}: in {table.architecture}.ein {fixed.why}"
+            yield Finding("E616", message, config.span(key), fix=" or ".join(map(json.dumps, fixed.values)))

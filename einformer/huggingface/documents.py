@@ -1,0 +1,113 @@
+"""What does a JSON file say, and where? An object whose keys stand once, each with its place in the text for messages."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from einformer.errors import NOWHERE, Source, Span, fail
+
+MOST_BYTES = 10_000_000
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:]', re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """The keys and values of a JSON object, and where each key stands; one made of a dict stands nowhere."""
+
+    values: Mapping[str, object]
+    source: Source = NOWHERE.source
+    places: Mapping[str, Span] = field(default_factory=dict)
+
+    def span(self, key: str = "") -> Span:
+        """The place of a key, else the start of the text."""
+        return self.places.get(key, Span(self.source, 0, 1))
+
+    def origin(self, key: str) -> str:
+        """`n_embd, config.json:9`: a key and its line."""
+        return f"{key}, {self.source.name}:{self.places[key].line}" if key in self.places else key
+
+
+def read(path: pathlib.Path) -> Document:
+    """The object in a JSON file. Raises EinformerError E610, E801, E802."""
+    if not os.path.isfile(path):
+        raise fail("E802", f"there is no file {name(str(path), 300)}")
+    try:
+        with path.open("rb") as file:
+            text = file.read(MOST_BYTES + 1)
+        source = Source(str(path), text.decode("utf-8-sig"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise fail("E801", f"`{path}` cannot be read: {error}", fix="a text in UTF-8") from error
+    if len(text) > MOST_BYTES:
+        raise fail("E610", f"`{path}` is larger than {MOST_BYTES:,} bytes")
+    return parse(source)
+
+
+def parse(source: Source) -> Document:
+    """The object that a JSON text is. Raises EinformerError E610."""
+    twice: list[str] = []
+
+    def once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        twice.extend(key for key, times in Counter(key for key, _ in pairs).items() if times > 1)
+        return dict(pairs)
+
+    start = Span(source, 0, 1)
+    try:
+        values = json.loads(source.text, object_pairs_hook=once)
+    except json.JSONDecodeError as error:
+        raise fail("E610", f"this is no JSON: {error.msg}", Span(source, error.pos, error.pos + 1)) from error
+    except RecursionError as error:
+        raise fail("E610", "the lists and objects of this JSON nest too deep", start) from error
+    except ValueError as error:  # a number of thousands of digits
+        raise fail("E610", f"this JSON cannot be read: {error}", start) from error
+    if not isinstance(values, dict):
+        raise fail("E610", f"this JSON is {shown(values)}, not an object", start, fix='`{"key": value, …}`')
+    places = list(_places(source))
+    if twice:
+        _, *again = [span for key, span in places if key == twice[0]] or [start]
+        raise fail("E610", f"the key {name(twice[0])} stands twice", again[0] if again else start, fix="it once")
+    return Document(values, source, dict(places))
+
+
+def _places(source: Source) -> Iterator[tuple[str, Span]]:
+    """The keys of the outermost object, in order: the strings before a colon."""
+    depth, string = 0, None
+    for token in _TOKEN.finditer(source.text):
+        match token[0]:
+            case "{" | "[":
+                depth += 1
+            case "}" | "]":
+                depth -= 1
+            case ":" if depth == 1 and string:
+                yield json.loads(string[0]), Span(source, string.start(), string.end())
+            case ":":
+                pass
+            case _:
+                string = token
+
+
+def shown(value: object) -> str:
+    """A value for messages, in JSON and in few letters."""
+    match value:
+        case dict() | list() | tuple():
+            return f"{'an object' if isinstance(value, dict) else 'a list'} of {len(value)}"
+        case int() if abs(value) >= 10**18:
+            return "a number of 19 digits or more"
+        case str() | int() | float() | None:
+            return _short(json.dumps(value))
+        case _:
+            return f"a {type(value).__name__}"
+
+
+def name(key: object, most: int = 60) -> str:
+    """A key, or the name of a file, for messages: no control characters, at most so many letters."""
+    return f"`{_short(json.dumps(key)[1:-1], most)}`" if isinstance(key, str) else shown(key)
+
+
+def _short(text: str, most: int = 60) -> str:
+    return text if len(text) <= most else f"{text[:most]}…"

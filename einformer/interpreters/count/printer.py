@@ -1,0 +1,158 @@
+"""How does a person write a formula? `(4 + 2 E) L D² + (V + K) D`: collected by depth, inputs and width, not expanded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import sympy
+
+from einformer.notation.tree import Name, Spec
+from einformer.notation.walk import subexpressions
+
+# The notes' letters by which terms are collected, in the order in which they are written; other letters stand before D.
+DEPTH, INPUTS, WIDTH = "L", ("B", "S"), "D"
+_COLLECTED = (DEPTH, *INPUTS, WIDTH)
+_RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+_FUNCTIONS = {"ceiling": "ceil", "Min": "min", "Max": "max", "Mod": "mod"}
+
+Powers = dict[sympy.Expr, sympy.Expr]
+Term = tuple[sympy.Rational, Powers]  # a number times powers
+
+
+def show(formula: sympy.Expr, order: Iterable[str] = ()) -> str:
+    """A formula as people write it; `order` is that of the other letters, such as the legend's.
+
+    >>> L, E, D, V, K = sympy.symbols("L E D V K")
+    >>> show(L * ((4 + 2 * E) * D**2 + 9 * D) + (V + K) * D, "VK")
+    '(4 + 2 E) L D² + 9 L D + (V + K) D'
+    """
+    return _Writing(order).formula(sympy.sympify(formula))
+
+
+def letters(spec: Spec) -> list[str]:
+    """The names of sizes and scalars in the order in which the legend mentions them."""
+    roots = [e for axis in spec.axes for e in (axis.size, axis.default) if e is not None]
+    names = [x.name for root in roots for x in subexpressions(root) if isinstance(x, Name)]
+    return list(dict.fromkeys([*names, *(scalar.name for scalar in spec.scalars)]))
+
+
+class _Writing:
+    """One formula, its letters in one order."""
+
+    def __init__(self, order: Iterable[str]) -> None:
+        self.order = list(dict.fromkeys(order))
+
+    def formula(self, formula: sympy.Expr) -> str:
+        """Groups of terms with equal powers of the collected letters, the highest degree first."""
+        groups: dict[tuple[tuple[sympy.Expr, sympy.Expr], ...], list[Term]] = {}
+        for number, powers in _terms(formula):
+            outer = tuple(sorted((item for item in powers.items() if _is_collected(item[0])), key=self.place))
+            inner = {base: power for base, power in powers.items() if not _is_collected(base)}
+            groups.setdefault(outer, []).append((number, inner))
+        written = [self.group(dict(outer), groups[outer]) for outer in sorted(groups, key=self.degree)]
+        return _joined(written) or "0"
+
+    def group(self, outer: Powers, terms: list[Term]) -> str:
+        """`(4 + 2 E) L D²`, `2 A (N + U) L S²`, or a single term with all its letters in order."""
+        if len(terms) == 1 or not outer:
+            return _joined(self.term(number, outer | inner) for number, inner in sorted(terms, key=self.rank))
+        number, common = _common(terms)
+        rest = [(n / number, {base: p - common.get(base, 0) for base, p in powers.items()}) for n, powers in terms]
+        coefficient = f"({_joined(self.term(*term) for term in sorted(rest, key=self.rank))})"
+        before = f"{self.term(number, common)} " if common or number != 1 else ""
+        return self.term(sympy.Integer(1), outer, before + coefficient)
+
+    def term(self, number: sympy.Rational, powers: Powers, coefficient: str = "") -> str:
+        """`-2 B S² D / A`."""
+        ordered = sorted(((base, power) for base, power in powers.items() if power != 0), key=self.place)
+        above = [self.power(base, power) for base, power in ordered if not power.could_extract_minus_sign()]
+        below = [self.power(base, -power) for base, power in ordered if power.could_extract_minus_sign()]
+        above = [coefficient, *above] if coefficient else above
+        if abs(number.p) != 1 or not above:
+            above = [str(abs(number.p)), *above]
+        below = [str(number.q), *below] if number.q != 1 else below
+        under = " ".join(below) if len(below) < 2 else f"({' '.join(below)})"
+        return ("-" if number < 0 else "") + " ".join(above) + (f" / {under}" if below else "")
+
+    def power(self, base: sympy.Expr, power: sympy.Expr) -> str:
+        if power == sympy.Rational(1, 2):
+            return f"sqrt({self.formula(base)})"
+        text = self.factor(base)
+        if power == 1:
+            return text
+        return text + (str(power).translate(_RAISED) if power.is_Integer else f"^({self.formula(power)})")
+
+    def factor(self, e: sympy.Expr) -> str:
+        """A letter, `ceil(L / 2)`, or a sum in parentheses."""
+        if e.is_Function or isinstance(e, sympy.Min | sympy.Max):
+            name = type(e).__name__
+            return f"{_FUNCTIONS.get(name, name)}({', '.join(map(self.formula, e.args))})"
+        return str(e) if e.is_Symbol else f"({_joined(self.term(*term) for term in sorted(_terms(e), key=self.rank))})"
+
+    # ------------------------------------------------------------------------------------------------------ order
+
+    def place(self, item: tuple[sympy.Expr, sympy.Expr]) -> tuple[int, int, str]:
+        """Depth, inputs, other letters in the order given, width."""
+        base, name = item[0], str(item[0])
+        if DEPTH in _names(base):
+            return (0, 0 if base.is_Symbol else 1, name)
+        if name in INPUTS:
+            return (1, INPUTS.index(name), name)
+        if name == WIDTH:
+            return (3, 0, name)
+        return (2, self.order.index(name) if name in self.order else len(self.order), name)
+
+    def degree(self, outer: Sequence[tuple[sympy.Expr, sympy.Expr]]) -> tuple[object, ...]:
+        """The highest degree first; of equal ones that in the width, then in the inputs."""
+        powers = {str(base): power for base, power in outer}
+        single = [-powers.get(letter, 0) for letter in (WIDTH, *reversed(INPUTS))]
+        return (-sum(powers.values()), *single, [self.place(item) for item in outer])
+
+    def rank(self, term: Term) -> tuple[object, ...]:
+        """In a sum of few letters: numbers first, then the letters in their order, depth before all."""
+        number, powers = term[0], {base: power for base, power in term[1].items() if power != 0}
+        places = sorted(map(self.place, powers.items()))
+        return (bool(powers) and DEPTH not in map(str, powers), sum(powers.values()), places, number)
+
+
+def _common(terms: list[Term]) -> Term:
+    """What all terms have: letters, and their number where it is the same."""
+    numbers = {number for number, _ in terms}
+    powers = {base: min(powers.get(base, 0) for _, powers in terms) for base in terms[0][1]}
+    return numbers.pop() if len(numbers) == 1 else sympy.Integer(1), {base: p for base, p in powers.items() if p > 0}
+
+
+def _terms(formula: sympy.Expr) -> list[Term]:
+    """The expanded terms of a formula; what is made of the depth, `(L - P)`, stays one factor."""
+    hidden: dict[sympy.Dummy, sympy.Expr] = {}
+    whole = sympy.Add(*(_with_depths_hidden(term, hidden) for term in sympy.Add.make_args(formula)))
+    found = []
+    for term in sympy.Add.make_args(sympy.expand(whole)):
+        number, rest = term.as_coeff_Mul()
+        powers = {hidden.get(base, base): power for base, power in rest.as_powers_dict().items() if base != 1}
+        found.append((number, powers))
+    return [] if formula == 0 else found
+
+
+def _with_depths_hidden(term: sympy.Expr, hidden: dict[sympy.Dummy, sympy.Expr]) -> sympy.Expr:
+    factors = []
+    for factor in sympy.Mul.make_args(term):
+        if factor.is_Add and term != factor and DEPTH in _names(factor) and not _names(factor) & {*INPUTS, WIDTH}:
+            dummy = next((known for known, e in hidden.items() if e == factor), sympy.Dummy())
+            hidden[dummy] = factor
+            factor = dummy
+        factors.append(factor)
+    return sympy.Mul(*factors)
+
+
+def _is_collected(base: sympy.Expr) -> bool:
+    return DEPTH in _names(base) or str(base) in _COLLECTED
+
+
+def _names(e: sympy.Expr) -> set[str]:
+    return {symbol.name for symbol in e.free_symbols}
+
+
+def _joined(terms: Iterable[str]) -> str:
+    """`a + b - c`."""
+    return " + ".join(terms).replace("+ -", "- ")

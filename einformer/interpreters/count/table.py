@@ -1,0 +1,158 @@
+"""Where do parameters and FLOPs go? The counts of a model by part: what it calls itself, and its own equations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic
+
+from einformer.interpreters.count import numbers
+from einformer.interpreters.count.rules import EquationCount, N, WeightCount, product, total
+from einformer.notation.sizes import Legend
+from einformer.notation.tree import Spec
+
+if TYPE_CHECKING:
+    import sympy
+
+CONVENTION = (
+    "2 FLOPs for each multiply-accumulate of the matrix products of a forward pass; full attention, S x S, whatever the mask; "
+    "chosen experts only; logits at every position; embeddings, norms, softmax and other element-wise operations 0"
+)
+NAMES = ("path", "times", "parameters_of_one", "parameters", "flops_of_one", "flops")
+HEAD = ("part", "times", "parameters of one", "parameters", "FLOPs of one", "FLOPs")
+
+
+@dataclass(frozen=True, slots=True)
+class Part(Generic[N]):
+    """The instance at a path with all that it calls, or the model's own weights and equations at the path ""."""
+
+    path: str
+    layer: str
+    weights: tuple[WeightCount[N], ...]
+    equations: tuple[EquationCount[N], ...]
+
+    @property
+    def times(self) -> N:
+        """How often it is evaluated: in each of these turns once."""
+        return product(self.equations[0].turns[:1] if self.path else ())
+
+    @property
+    def parameters(self) -> N:
+        """Of all together."""
+        return total(count.total for count in self.weights if count.trained)
+
+    @property
+    def flops(self) -> N:
+        """Of all together."""
+        return total(count.total for count in self.equations)
+
+    @property
+    def parameters_of_one(self) -> N:
+        """Of a single set of weights."""
+        return total(self._of_one(count) for count in self.weights if count.trained)
+
+    @property
+    def flops_of_one(self) -> N:
+        """Of a single turn."""
+        return total(map(self._of_one, self.equations))
+
+    def _of_one(self, count: WeightCount[N] | EquationCount[N]) -> N:
+        """The first turns are those of the loop that calls the part."""
+        return product((*count.turns[1 if self.path else 0 :], count.each))
+
+
+def counted(spec: Spec, name: str, legend: Legend) -> tuple[Part[int], ...]:
+    """The parts of a model as numbers. Raises EinformerError E601."""
+    return parts(numbers.weights(spec, name, legend), numbers.flops(spec, name, legend))
+
+
+def formulas(spec: Spec, name: str, legend: Legend) -> tuple[Part[sympy.Expr], ...]:
+    """The same as formulas in the letters of the legend. Raises EinformerError E607."""
+    from einformer.interpreters.count import formulas as rules
+
+    return parts(rules.weights(spec, name, legend), rules.flops(spec, name, legend))
+
+
+def written(spec: Spec) -> Callable[[sympy.Expr], str]:
+    """How formulas are shown, their letters in the order of the legend."""
+    from einformer.interpreters.count import printer
+
+    order = printer.letters(spec)
+    return lambda formula: printer.show(formula, order)
+
+
+def parts(weights: Iterable[WeightCount[N]], equations: Iterable[EquationCount[N]]) -> tuple[Part[N], ...]:
+    """The parts of a model in the order of the text, the model itself last."""
+    weights, equations = list(weights), list(equations)
+    layers = {_part(count.path): count.layer for count in equations if count.path == _part(count.path)}
+    paths = dict.fromkeys(_part(count.path) for count in equations)
+    return tuple(
+        Part(
+            path,
+            layers[path],
+            tuple(count for count in weights if _part(count.path) == path),
+            tuple(count for count in equations if _part(count.path) == path),
+        )
+        for path in sorted(paths, key=lambda path: path == "")
+    )
+
+
+def _part(path: str) -> str:
+    """`blocks.{l}.Experts` of `blocks.{l}.Experts.Router`."""
+    names = path.split(".")
+    blocks = next((k for k in range(0, len(names), 2) if names[k] != "blocks"), 0)
+    return ".".join(names[: blocks + 1])
+
+
+def rows(found: Sequence[Part[N]], write: Callable[[N], str]) -> Iterator[tuple[str, ...]]:
+    """The cells of a table under `HEAD`, a row for each part and one for all together; 0 is left out."""
+    for part in found:
+        cells = (part.times, part.parameters_of_one, part.parameters, part.flops_of_one, part.flops)
+        yield part.path or part.layer, *(write(cell) if cell else "" for cell in cells)
+    whole = total(part.parameters for part in found), total(part.flops for part in found)
+    yield "total", "", "", write(whole[0]), "", write(whole[1])
+
+
+def data(found: Sequence[Part[int]]) -> dict[str, Any]:
+    """The same for `--json`, with every weight and equation."""
+    return {
+        "parameters": total(part.parameters for part in found),
+        "flops": total(part.flops for part in found),
+        "convention": CONVENTION,
+        "parts": [
+            {
+                "path": part.path,
+                "layer": part.layer,
+                "times": part.times,
+                "parameters": part.parameters,
+                "parameters_of_one": part.parameters_of_one,
+                "flops": part.flops,
+                "flops_of_one": part.flops_of_one,
+                "weights": [_weight(count) for count in part.weights],
+                "equations": [_equation(count) for count in part.equations if count.each],
+            }
+            for part in found
+        ],
+    }
+
+
+def _weight(count: WeightCount[int]) -> dict[str, Any]:
+    return {
+        "path": count.full_path,
+        "letters": "".join(count.letters),
+        "each": count.each,
+        "times": count.times,
+        "total": count.total,
+        "trained": count.trained,
+    }
+
+
+def _equation(count: EquationCount[int]) -> dict[str, Any]:
+    return {
+        "path": count.path,
+        "equation": count.text,
+        "line": count.line,
+        "each": count.each,
+        "times": count.times,
+        "total": count.total,
+    }

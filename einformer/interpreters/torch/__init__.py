@@ -1,0 +1,1 @@
+"""What PyTorch code computes a specification: readable source, and the module made from it."""

@@ -1,0 +1,86 @@
+"""What is a piece of PyTorch code: its text, and the index on each axis of what it computes?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+Dims = tuple[str, ...]
+Kind = Literal["tensor", "integer", "number", "condition"]
+
+
+LOOSE, SUM, PRODUCT, POWER, ATOM = range(5)  # how tightly an operator binds
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """An expression of Python.
+
+    `kind` says what it is made of: a *tensor* depends on inputs or weights; an *integer*, a *number* or a *condition*
+    on index numbers and scalars alone. Without dims the latter three are Python's own, not tensors. `level` says how
+    tightly its text binds.
+    """
+
+    text: str
+    dims: Dims = ()
+    kind: Kind = "tensor"
+    level: int = ATOM
+
+    @property
+    def plain(self) -> bool:
+        """Is it a number of Python, not a tensor?"""
+        return not self.dims and self.kind != "tensor"
+
+    def at(self, level: int) -> str:
+        """The text as an operand of what binds at `level`."""
+        return self.text if self.level >= level else f"({self.text})"
+
+
+def ordered(dims: Sequence[Dims], wanted: Dims | None = None) -> Dims:
+    """The dims of several codes together: as wanted, else as in the one that has most, the others' own in front."""
+    together = dict.fromkeys(dim for some in dims for dim in some)
+    if wanted is not None:
+        return tuple(dim for dim in wanted if dim in together) + tuple(dim for dim in together if dim not in wanted)
+    longest = max(dims, key=len, default=())
+    return tuple(dim for dim in together if dim not in longest) + longest
+
+
+def permuted(code: Code, dims: Dims) -> Code:
+    """The same values with their axes in the order of `dims`, which are exactly its own."""
+    assert set(code.dims) == set(dims), (code, dims)
+    if code.dims == dims:
+        return code
+    order = ", ".join(str(code.dims.index(dim)) for dim in dims)
+    return replace(code, text=f"{code.at(ATOM)}.permute({order})", dims=dims, level=ATOM)
+
+
+def aligned(code: Code, dims: Dims, level: int = LOOSE) -> str:
+    """An operand that broadcasts against axes `dims`: permuted, with an axis of length 1 where it has none."""
+    if not code.dims:
+        return code.at(level)
+    code = permuted(code, tuple(dim for dim in dims if dim in code.dims))
+    rest = dims[dims.index(code.dims[0]) :]
+    if rest == code.dims:
+        return code.at(level)
+    return f"{code.at(ATOM)}[{', '.join(':' if dim in code.dims else 'None' for dim in rest)}]"
+
+
+def combined(codes: Sequence[Code]) -> Kind:
+    """What an arithmetic combination is made of."""
+    kinds = [code.kind for code in codes]
+    return "tensor" if "tensor" in kinds else "number" if "number" in kinds else "integer"
+
+
+def product(codes: Sequence[Code], wanted: Dims | None = None) -> Code:
+    """`a * b * c`, lined up by index."""
+    dims, kind = ordered([code.dims for code in codes], wanted), combined(codes)
+    texts = [aligned(code, dims, POWER if k else PRODUCT) for k, code in enumerate(codes)]
+    return Code(" * ".join(texts), dims, kind, PRODUCT if len(codes) > 1 else codes[0].level)
+
+
+def cast(code: Code, kind: Kind) -> Code:
+    """Index numbers are integers, or at least float32 (R12); beside a tensor they take its dtype."""
+    if not code.dims or code.kind == kind or kind in ("integer", "condition"):
+        return code
+    return replace(code, text=f"{code.at(ATOM)}.to({'dtype' if kind == 'tensor' else 'number'})", kind=kind, level=ATOM)

@@ -1,0 +1,95 @@
+"""What does torch itself say of a module: how many parameters and FLOPs has it, what does it compute, what comes next?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
+
+Array = NDArray[Any]
+Read = tuple[tuple[int, ...], int | None]  # the shape of an input, and the number of tokens where it holds token ids
+
+
+@dataclass(frozen=True, slots=True)
+class Guesses:
+    """What a model makes of some tokens: the likeliest next ones, and two averages in nats."""
+
+    likeliest: tuple[tuple[int, float], ...]  # token, probability
+    entropy: float  # of the next token
+    loss: float  # for each token of the text but the first
+    uniform: float  # of both, were all tokens equally likely
+
+
+def parameters(module: nn.Module) -> dict[str, int]:
+    """The numbers in each parameter of a live module by name; one that is shared counts once."""
+    return {name: parameter.numel() for name, parameter in module.named_parameters()}
+
+
+def flops(module: nn.Module, inputs: Sequence[Read]) -> int:
+    """The FLOPs of a forward pass by torch's own counter, on the meta device: on a CPU it passes over attention."""
+    given = [
+        torch.empty(shape, dtype=torch.get_default_dtype() if tokens is None else torch.long, device="meta")
+        for shape, tokens in inputs
+    ]
+    with torch.no_grad(), FlopCounterMode(display=False) as counter:
+        module(*given)
+    return int(counter.get_total_flops())
+
+
+def randomised(module: nn.Module, seed: int) -> dict[str, Array]:
+    """Give a module weights that let no mistake hide, in float64: matrices by their inputs, vectors around one."""
+    draw = np.random.default_rng(seed)
+    weights = {name: _weight(draw, tuple(tensor.shape)) for name, tensor in module.state_dict().items()}
+    load(module, weights)
+    return weights
+
+
+def _weight(draw: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    if len(shape) < 2:
+        return 1 + 0.3 * draw.standard_normal(shape)
+    return draw.standard_normal(shape) / math.sqrt(shape[0])
+
+
+def load(module: nn.Module, weights: Mapping[str, Array]) -> None:
+    """Give a module these weights, in float64."""
+    module.double().load_state_dict({name: torch.from_numpy(array) for name, array in weights.items()})
+
+
+def drawn(inputs: Sequence[Read], seed: int) -> list[Array]:
+    """Random inputs: token ids, or features."""
+    draw = np.random.default_rng(seed)
+    return [draw.standard_normal(s) if tokens is None else draw.integers(tokens, size=s) for s, tokens in inputs]
+
+
+def value(module: nn.Module, inputs: Sequence[Array]) -> Array:
+    """What a module computes."""
+    with torch.no_grad():
+        result: Array = module(*map(torch.from_numpy, inputs)).numpy()
+    return result
+
+
+def initialise(module: nn.Module, seed: int) -> nn.Module:
+    """A module of the meta device on the CPU, its weights begun as its plan says."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        live = module.to_empty(device="cpu")
+        live.initialise()  # type: ignore[operator]
+    return live
+
+
+def guesses(module: nn.Module, tokens: Sequence[int], most: int) -> Guesses:
+    """What a module of logits says after these tokens."""
+    with torch.no_grad():
+        logarithms = module(torch.tensor([tokens])).double().log_softmax(-1)[0]
+    last = logarithms[-1]
+    loss = -logarithms[:-1].gather(-1, torch.tensor(tokens[1:]).unsqueeze(-1)).mean() if len(tokens) > 1 else -last.mean()
+    likeliest = last.exp().topk(min(most, len(last)))
+    pairs = zip(likeliest.indices.tolist(), likeliest.values.tolist(), strict=True)
+    return Guesses(tuple(pairs), -float(last.exp() @ last), float(loss), math.log(len(last)))

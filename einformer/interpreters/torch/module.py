@@ -1,0 +1,211 @@
+"""Which `nn.Module` is a specification? The emitted source, compiled so that tracebacks show the equations, with a door.
+
+The door checks inputs by plain comparisons, outside of what `module.compile` compiles (DESIGN: checks at the door).
+"""
+
+from __future__ import annotations
+
+import itertools
+import linecache
+import sys
+import types
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from einformer.errors import EinformerError, fail
+from einformer.interpreters.torch.classes import selecting
+from einformer.interpreters.torch.plan import Plan
+from einformer.interpreters.torch.source import source
+from einformer.notation.calls import axis_of
+from einformer.notation.sizes import Legend
+from einformer.notation.tree import Index, Layer, Spec
+
+_COUNT = itertools.count(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """All that a module is made from; it pickles, and so the module does."""
+
+    spec: Spec
+    name: str
+    legend: Legend
+    plan: Plan
+    family: str = ""  # of transformers, whose names its weights may be loaded by
+    methods: tuple[type, ...] = ()  # classes whose methods the module has too
+
+    def source(self) -> str:
+        """The file of PyTorch."""
+        return source(self.spec, self.name, self.legend, self.plan)
+
+
+def build(recipe: Recipe, device: torch.device | str = "cpu", dtype: torch.dtype | None = None) -> nn.Module:
+    """The module of a recipe, on a device and in a floating dtype (float32), with fresh random weights, in `eval` mode."""
+    made = _load(recipe)
+    with torch.device(device):
+        module = made()
+    return module.to(dtype or torch.float32).eval()
+
+
+def _load(recipe: Recipe) -> type[nn.Module]:
+    """The class of the emitted source, with the door before it."""
+    text = recipe.source()
+    name = f"einformer_{recipe.name}_{next(_COUNT)}"
+    file = f"<{name}: {recipe.plan.name}>"
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    emitted = sys.modules[name] = types.ModuleType(name)  # Dynamo imports the modules whose globals it reads
+    exec(compile(text, file, "exec"), emitted.__dict__)  # names are those that the grammar admits (R13)
+    layer = next(layer for layer in recipe.spec.layers if layer.name == recipe.name)
+    inner: type[nn.Module] = getattr(emitted, recipe.name)
+    attributes = {"recipe": recipe, "door": tuple(_expectations(layer, recipe.legend)), "__module__": name}
+    return type(recipe.name, (_Door, *recipe.methods, inner), attributes)
+
+
+class _Door(nn.Module):
+    """Before the emitted forward: one clear error of ours for inputs that do not fit."""
+
+    recipe: Recipe
+    door: tuple[Expectation, ...]
+
+    def __call__(self, *inputs: Tensor) -> Tensor:
+        check_inputs(self.door, inputs, self)
+        result: Tensor = nn.Module.__call__(self, *inputs)
+        return result
+
+    def initialise(self) -> None:
+        """Give every parameter its first values, as the plan says; after `to_empty`, which leaves them undefined."""
+        for module in self.modules():
+            reset = getattr(module, "reset_parameters", None)
+            if callable(reset):
+                reset()
+
+    def __reduce__(self) -> tuple[Callable[..., nn.Module], tuple[Any, ...]]:
+        dtype = next(self.parameters(), torch.empty(0)).dtype
+        frozen = {name for name, parameter in self.named_parameters() if not parameter.requires_grad}
+        return _rebuild, (self.recipe, dtype, dict(self.state_dict()), frozen, self.training)
+
+
+def _rebuild(recipe: Recipe, dtype: torch.dtype, state: dict[str, Tensor], frozen: set[str], training: bool) -> nn.Module:
+    module = build(recipe, "meta", dtype)
+    module.load_state_dict(state, assign=True)
+    for name, parameter in module.named_parameters():
+        parameter.requires_grad_(name not in frozen)
+    return module.train(training)
+
+
+# ----------------------------------------------------------------------------------------------------------- the door
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """What one input must be: for each axis its letter with its size, where that is bound, or its bound."""
+
+    name: str
+    written: str
+    whole: bool
+    axes: tuple[tuple[str, int | None, int | None], ...]
+    selects: tuple[str, int | None] | None  # token ids lie below the size of this axis
+
+
+def _expectations(layer: Layer, legend: Legend) -> Iterator[Expectation]:
+    whole = selecting(layer)
+    for formal in layer.formals:
+        axes = tuple(_axis(slot.letter, legend) for slot in formal.slots if isinstance(slot, Index))
+        written = f"{formal.name}_{''.join(letter for letter, _, _ in axes)}"
+        selects = _axis(whole[formal.name], legend)[:2] if formal.name in whole else None
+        yield Expectation(formal.name, written, formal.name in whole, axes, selects)
+
+
+def _axis(letter: str, legend: Legend) -> tuple[str, int | None, int | None]:
+    axis = legend.axes[axis_of(letter)]
+    try:
+        size: int | None = legend.length(letter)
+    except EinformerError:
+        size = None
+    bound = int(legend.number(axis.bound)) if axis.bound is not None else None
+    return letter, size, bound
+
+
+def refused(code: str, message: str, facts: tuple[str, ...] = (), fix: str = "") -> Exception:
+    """Our error; while Dynamo traces the door, one of Python's that carries its text, which Dynamo can follow."""
+    if torch.compiler.is_compiling():
+        return ValueError(_text(code, message, facts, fix))
+    return fail(code, message, facts=facts, fix=fix)
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def _text(code: str, message: str, facts: tuple[str, ...], fix: str) -> str:
+    return str(fail(code, message, facts=facts, fix=fix))
+
+
+def check_inputs(expected: tuple[Expectation, ...], inputs: tuple[Tensor, ...], module: nn.Module) -> None:
+    """Raise E401, E701, E702 or E703 where the inputs do not fit."""
+    if len(inputs) != len(expected):
+        raise refused("E401", f"the module takes {len(expected)} inputs, here are {len(inputs)}")
+    sizes: dict[str, int] = {}
+    weight: Tensor | None = next(module.parameters(), None)
+    if weight is None:  # then the inputs agree with the first of features
+        weight = next((given for given in inputs if isinstance(given, Tensor) and given.is_floating_point()), None)
+    for expectation, given in zip(expected, inputs, strict=True):
+        _check_kind(expectation, given, weight)
+        _check_shape(expectation, given, sizes)
+    for expectation, given in zip(expected, inputs, strict=True):
+        if expectation.selects is not None:
+            letter, size = expectation.selects
+            _check_range(expectation, given, sizes.get(letter) if size is None else size)
+
+
+def _check_kind(expected: Expectation, given: Tensor, weight: Tensor | None) -> None:
+    if not isinstance(given, Tensor):
+        raise refused(
+            "E702", f"the input `{expected.written}` is a {type(given).__name__}, not a tensor", fix="`torch.tensor(…)`"
+        )
+    if expected.whole:
+        if given.dtype not in (torch.int64, torch.int32):
+            raise refused("E702", f"the input `{expected.written}` has dtype {given.dtype}", fix="torch.int64")
+    elif not given.is_floating_point():
+        raise refused(
+            "E702",
+            f"the input `{expected.written}` has dtype {given.dtype}",
+            fix=f"{torch.float32 if weight is None else weight.dtype}",
+        )
+    elif weight is not None and given.dtype != weight.dtype:
+        raise refused(
+            "E702", f"the input `{expected.written}` has dtype {given.dtype}, the weights {weight.dtype}", fix=f"{weight.dtype}"
+        )
+    if weight is not None and given.device != weight.device:
+        raise refused(
+            "E702",
+            f"the input `{expected.written}` is on {given.device}, the weights on {weight.device}",
+            fix=f"`.to('{weight.device}')`",
+        )
+
+
+def _check_shape(expected: Expectation, given: Tensor, sizes: dict[str, int]) -> None:
+    if given.dim() != len(expected.axes):
+        message = f"the input `{expected.written}` has {given.dim()} axes, not {len(expected.axes)}"
+        raise refused("E701", message, (f"its shape is {tuple(given.shape)}",))
+    for (letter, size, bound), length in zip(expected.axes, given.shape, strict=True):
+        wanted = size if size is not None else sizes.setdefault(letter, length)
+        if length != wanted:
+            message = f"the input `{expected.written}` has {length} numbers along `{letter}`, not {wanted}"
+            raise refused("E701", message, (f"its shape is {tuple(given.shape)}",))
+        if bound is not None and length > bound:
+            raise refused(
+                "E603", f"the input `{expected.written}` has {length} numbers along `{letter}`, at most {bound} are allowed"
+            )
+
+
+def _check_range(expected: Expectation, given: Tensor, below: int | None) -> None:
+    """Token ids, on the CPU only: elsewhere a look at them would wait for the device."""
+    unseen = given.device.type != "cpu" or torch.compiler.is_compiling() or type(given) is not Tensor
+    if below is None or unseen or given.numel() == 0:
+        return
+    low, high = int(given.min()), int(given.max())
+    if low < 0 or high >= below:
+        message = f"the input `{expected.written}` has numbers from {low} to {high}"
+        raise refused("E703", message, fix=f"0 … {below - 1}")

@@ -1,0 +1,136 @@
+"""Which file of PyTorch computes a specification? Plain `nn.Module` classes, one comment for each equation.
+
+The file runs without einformer. Variables are named as in the notes, `q_bsea`; a prime takes the next free letter.
+"""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from einformer.errors import EinformerError
+from einformer.interpreters.torch.classes import Class
+from einformer.interpreters.torch.fast import HELPERS as FAST_HELPERS
+from einformer.interpreters.torch.fast import FastClass, sunk
+from einformer.interpreters.torch.plan import NOTATION, Plan
+from einformer.notation.calls import axis_of
+from einformer.notation.sizes import Legend
+from einformer.notation.specialise import specialise
+from einformer.notation.tree import (
+    Apply,
+    Expression,
+    Index,
+    Loop,
+    Name,
+    Scalar,
+    Spec,
+    Tensor,
+)
+from einformer.notation.walk import equations, subexpressions
+from einformer.notation.weights import key
+
+HELPERS = {
+    "top": '''def top(x: Tensor, k: int, *dims: int) -> Tensor:
+    """True at the k largest along the dims together; of equal ones at the lower index, row-major."""
+    last = tuple(range(-len(dims), 0))
+    moved = x.movedim(dims, last)
+    order = moved.flatten(-len(dims)).sort(descending=True, stable=True).indices[..., :k]
+    chosen = torch.zeros_like(moved, dtype=torch.bool).flatten(-len(dims)).scatter(-1, order, True)
+    return chosen.view(moved.shape).movedim(last, dims)
+''',
+    "softmax": '''def softmax(x: Tensor, dims: tuple[int, ...]) -> Tensor:
+    """Over several axes together."""
+    return torch.exp(x - torch.logsumexp(x, dims, keepdim=True))
+''',
+}
+
+
+def source(spec: Spec, name: str, legend: Legend, plan: Plan = NOTATION) -> str:
+    """The file for the layer or model `name` of a checked spec whose sizes are bound."""
+    special = specialise(spec, name)
+    return _File(sunk(special, legend) if plan.fast else special, name, legend, plan).text()
+
+
+def spellings(spec: Spec, name: str) -> dict[str, str]:
+    """The letter of Python for each index of the file."""
+    return _spellings(specialise(spec, name))
+
+
+@dataclass(slots=True)
+class _File:
+    """One file: the specialised layers of a spec, each a class, or a function where it has no weights."""
+
+    spec: Spec
+    name: str
+    legend: Legend
+    plan: Plan
+    helpers: dict[str, None] = field(default_factory=dict)
+    letters: dict[str, str] = field(default_factory=dict)
+
+    def text(self) -> str:
+        self.letters = _spellings(self.spec)
+        layers = {layer.name: layer for layer in self.spec.layers}
+        self.helpers.clear()
+        made = FastClass if self.plan.fast else Class
+        parts = ["\n".join(made(self, layer, layers).lines()) for layer in self.spec.layers]
+        helpers = [(HELPERS | FAST_HELPERS)[name].rstrip() for name in self.helpers]
+        return "\n\n\n".join([self.head(), *helpers, *parts]) + "\n"
+
+    def head(self) -> str:
+        title = self.spec.title or self.name
+        primes = [f"{new} = {old}" for old, new in self.letters.items() if old != new]
+        legend = [f"Axes: {', '.join(f'{axis.letter} {axis.comment}'.strip() for axis in self.spec.axes)}."]
+        legend += [f"Letters of indices with primes: {', '.join(primes)}."] if primes else []
+        imports = ["import math", "", "import torch", "import torch.nn.functional as fn"]
+        imports += ["from jaxtyping import Bool, Float, Int", "from torch import Tensor, nn"]
+        doc = [f'"""{title}', "", *legend, '"""']
+        return "\n".join([*doc, "", *imports, "", *self.sizes(), *self.scalars()])
+
+    def sizes(self) -> Iterator[str]:
+        for axis in self.spec.axes:
+            if isinstance(axis.size, Name):
+                try:
+                    size = self.legend.length(axis.letter)
+                except EinformerError:  # an axis of the inputs
+                    continue
+                yield f"{axis.size.name} = {size}" + (f"  # {axis.comment}" if axis.comment else "")
+
+    def scalars(self) -> Iterator[str]:
+        for scalar in self.spec.scalars:
+            comment = f"  # {scalar.comment}" if scalar.comment else ""
+            if not scalar.indices:
+                yield f"{key(scalar.name)} = {_python(float(self.legend.named(Name(scalar.name))))}{comment}"
+            elif loop := self.loop_over(scalar):
+                values = [float(self.legend.element(scalar, [turn])) for turn in range(int(self.legend.number(loop.count)))]
+                yield f"{key(scalar.name)} = [{', '.join(map(_python, values))}]{comment}"
+
+    def loop_over(self, scalar: Scalar) -> Loop | None:
+        """The loop whose letter is the only index of a scalar."""
+        loops = (s for layer in self.spec.layers for s in layer.body if isinstance(s, Loop))
+        return next((loop for loop in loops if [i.letter for i in scalar.indices] == [loop.index.letter]), None)
+
+    def spelling(self, letter: str) -> str:
+        return self.letters.get(letter, letter)
+
+
+def _python(value: float) -> str:
+    if value in (float("inf"), float("-inf")):
+        return "math.inf" if value > 0 else "-math.inf"
+    return repr(int(value)) if value == int(value) and abs(value) < 1e15 else repr(value)
+
+
+def _spellings(spec: Spec) -> dict[str, str]:
+    """A letter of Python for each index: its own, and for one with primes the next that names no axis."""
+    found: dict[str, str] = {axis.letter: axis.letter for axis in spec.axes}
+    for layer in spec.layers:
+        roots: list[Expression] = [*layer.formals, *(i for w in layer.weights for i in w.indices)]
+        for equation in equations(layer.body):
+            roots += [equation.right, *(equation.left.slots if isinstance(equation.left, Tensor) else ())]
+        for e in (x for root in roots for x in subexpressions(root)):
+            for index in e.indices if isinstance(e, Apply) else (e,) if isinstance(e, Index) else ():
+                if index.letter not in found:
+                    start = string.ascii_lowercase.find(axis_of(index.letter))
+                    order = string.ascii_lowercase[start + 1 :] + string.ascii_uppercase
+                    found[index.letter] = next(letter for letter in order if letter not in found.values())
+    return found

@@ -1,0 +1,113 @@
+"""What is in a model, and is it what it says? Its layers with their counts, checks that measure them, a text run through it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from einformer.interpreters.count.rules import total
+from einformer.model import Model
+from einformer.report.checks import CHECKS, Check, letters, made
+from einformer.report.contents import Section, Size, sections, sizes
+from einformer.report.subject import Subject, reads
+
+if TYPE_CHECKING:
+    from einformer.interpreters.torch.measure import Guesses
+
+# The example of the source documents.
+SENTENCE = "The sun dipped below the horizon, painting the sky with hues of orange and pink."
+MOST = 5  # tokens shown
+STEPS = len(CHECKS) + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A text, its tokens, and what the model makes of it."""
+
+    text: str
+    tokens: int
+    guesses: Guesses
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """All of it."""
+
+    title: str
+    inputs: Mapping[str, int]
+    sizes: tuple[Size, ...]
+    sections: tuple[Section, ...]
+    parameters: int
+    parameters_formula: str
+    flops: int
+    flops_formula: str
+    checks: tuple[Check, ...]
+    reading: Reading | None
+
+    @property
+    def holds(self) -> bool:
+        """Do all checks?"""
+        return all(check.holds for check in self.checks)
+
+
+def data(report: Report) -> dict[str, Any]:
+    """The report for `--json`."""
+    return asdict(report) | {"holds": report.holds}
+
+
+def examine(
+    model: Model,
+    batch: int = 1,
+    length: int | None = None,
+    text: str = SENTENCE,
+    seed: int = 0,
+    step: Callable[[str], None] = lambda what: None,
+) -> Report:
+    """Count, measure and run a model whose sizes are bound. Raises EinformerError E601 where they are not, E603 to E605.
+
+    `batch` and `length` are the sizes at which FLOPs are counted; `seed` decides all that is random;
+    `step` is told what is done next.
+    """
+    subject = Subject(model, model.inputs(batch, length), seed)
+    found = sections(subject)
+    checks: list[Check] = []
+    for what, check in CHECKS.items():
+        step(what)
+        checks += made(what, check, subject)
+    step("reading the text")
+    reading = read(subject, text)
+    return Report(
+        model.spec.title or model.spec.name,
+        subject.inputs,
+        tuple(sizes(model)),
+        found,
+        sum(part.parameters for part in subject.parts),
+        subject.write(total(part.parameters for part in subject.formulas)),
+        sum(part.flops for part in subject.parts),
+        subject.write(total(part.flops for part in subject.formulas)),
+        tuple(checks),
+        reading,
+    )
+
+
+def _tokens(model: Model, text: str) -> list[int]:
+    """The last bytes of a text that a model of token ids can read."""
+    layer, (first, *others) = model.spec.layer, reads(model, model.at(**model.inputs(1, 1)))
+    if others or first[1] is None or len(letters(layer.output)) != len(first[0]) + 1:
+        return []
+    return [byte % first[1] for byte in text.encode()][-model.inputs()["S"] :]
+
+
+def read(subject: Subject, text: str) -> Reading | None:
+    """What the model, with fresh random weights, makes of the bytes of a text; None where it reads no tokens."""
+    from einformer.interpreters.torch import measure
+
+    tokens = _tokens(subject.model, text)
+    if not tokens:
+        return None
+    start = time.perf_counter()
+    module = measure.initialise(subject.live, subject.seed)
+    return Reading(text, len(tokens), measure.guesses(module, tokens, MOST), time.perf_counter() - start)

@@ -1,0 +1,124 @@
+"""What is in a model: the legend with its numbers, and each layer with its equations, shapes, weights and counts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from einformer.interpreters.count.table import Part
+from einformer.model import Model
+from einformer.notation import printer
+from einformer.notation.sizes import Legend
+from einformer.notation.specialise import specialise
+from einformer.notation.tree import Equation, Expression, Index, Name, Node, Tensor
+from einformer.notation.walk import equations, subexpressions
+from einformer.report.subject import Subject
+
+if TYPE_CHECKING:
+    import sympy
+
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """A letter of the legend, its number, what it means and where the number comes from."""
+
+    letter: str
+    value: str
+    meaning: str
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """An equation as it is written, the shape of what it defines, its FLOPs."""
+
+    equation: str
+    shape: Shape
+    flops: int
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A layer wherever it is called with the same sizes: what one of it is, and how often it is there."""
+
+    layer: str
+    paths: tuple[str, ...]
+    times: int
+    rows: tuple[Row, ...]
+    weights: Mapping[str, Shape]
+    parameters: int
+    parameters_formula: str
+    flops: int
+    flops_formula: str
+
+
+def sizes(model: Model) -> Iterator[Size]:
+    """The legend with its numbers; those of the inputs apart."""
+    for axis in model.spec.written.axes:
+        letter = printer.show(axis.size)
+        if isinstance(axis.size, Name) and letter not in model.open:
+            written = printer.show(axis).partition(": ")[2] if axis.default is not None else _place(axis)
+            value = f"{model.legend.length(axis.letter):,}"
+            yield Size(letter, value, axis.comment, model.legend.origins.get(letter, written))
+    for scalar in model.spec.written.scalars:
+        value = printer.show(scalar).partition(" = ")[2]
+        yield Size(scalar.name, value, scalar.comment, model.legend.origins.get(scalar.name, _place(scalar)))
+
+
+def _place(node: Node) -> str:
+    return f"{node.span.source.name}:{node.span.line}"
+
+
+def sections(subject: Subject) -> tuple[Section, ...]:
+    """The parts of a model, those of one layer and of equal counts together."""
+    groups: dict[tuple[str, int, int], list[tuple[Part[int], Part[sympy.Expr]]]] = {}
+    for part, formula in zip(subject.parts, subject.formulas, strict=True):
+        groups.setdefault((part.layer, part.parameters_of_one, part.flops_of_one), []).append((part, formula))
+    return tuple(_section(subject, group) for group in groups.values())
+
+
+def _section(subject: Subject, group: Sequence[tuple[Part[int], Part[sympy.Expr]]]) -> Section:
+    part, formula = group[0]
+    shape_at = {(layer, e.span.line): carried + own for layer, e, own, carried in shapes(subject.model, subject.legend)}
+    return Section(
+        part.layer,
+        tuple(each.path for each, _ in group),
+        sum(each.times for each, _ in group),
+        tuple(Row(e.text, shape_at.get((e.layer, e.line), ()), e.each) for e in part.equations),
+        {
+            f"{w.full_path.removeprefix(f'{part.path}.')}_{''.join(w.letters)}": tuple(map(subject.legend.length, w.letters))
+            for w in part.weights
+        },
+        part.parameters_of_one,
+        subject.write(formula.parameters_of_one),
+        part.flops_of_one,
+        subject.write(formula.flops_of_one),
+    )
+
+
+def shapes(model: Model, legend: Legend) -> Iterator[tuple[str, Equation, Shape, Shape]]:
+    """What each equation defines, by the legend: the sizes of its own slots, then of the axes that its layer carries along.
+
+    A layer that is called with other axes comes once for each.
+    """
+    written = {layer.span: layer for layer in model.spec.tree.layers}
+    for layer in specialise(model.spec.tree, model.spec.name).layers:
+        own = {e.span: len(_slots(e)) for e in equations(written[layer.span].body)}
+        for equation in equations(layer.body):
+            shape = tuple(_length(slot, legend) for slot in _slots(equation))
+            carried = len(shape) - own[equation.span]
+            yield written[layer.span].name, equation, shape[carried:], shape[:carried]
+
+
+def _slots(equation: Equation) -> tuple[Expression, ...]:
+    return equation.left.slots if isinstance(equation.left, Tensor) else ()
+
+
+def _length(slot: Expression, legend: Legend) -> int:
+    """How many numbers a slot of a left side holds."""
+    return math.prod(legend.length(x.letter) for x in subexpressions(slot) if isinstance(x, Index))

@@ -1,0 +1,173 @@
+"""Which model is examined: at its full size on the meta device, and at small sizes where all of it can be computed."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from einformer.errors import EinformerError
+from einformer.interpreters.count import table
+from einformer.interpreters.count.table import Part
+from einformer.model import Model
+from einformer.notation.sizes import Legend
+from einformer.notation.tree import Expression, Name, Quotient
+from einformer.notation.walk import loops, subexpressions
+
+if TYPE_CHECKING:
+    import sympy
+    from torch import nn
+
+    from einformer.interpreters.torch.measure import Read
+
+Array = NDArray[np.float64]
+_SMALL = 100_000  # parameters
+_PRIMES = (3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59)
+
+
+@dataclass
+class Subject:
+    """The model under examination, and what several questions need of it, made once."""
+
+    model: Model
+    inputs: Mapping[str, int]
+    seed: int = 0
+
+    @functools.cached_property
+    def legend(self) -> Legend:
+        """With the sizes of the inputs."""
+        return self.model.at(**self.inputs)
+
+    @functools.cached_property
+    def parts(self) -> tuple[Part[int], ...]:
+        """The counts as numbers."""
+        return table.counted(self.model.spec.tree, self.model.spec.name, self.legend)
+
+    @functools.cached_property
+    def formulas(self) -> tuple[Part[sympy.Expr], ...]:
+        """The counts as formulas, derived apart from the numbers."""
+        return table.formulas(self.model.spec.tree, self.model.spec.name, self.model.legend)
+
+    @functools.cached_property
+    def write(self) -> Callable[[sympy.Expr], str]:
+        """Formulas in the order of the legend."""
+        return table.written(self.model.spec.tree)
+
+    @functools.cached_property
+    def live(self) -> nn.Module:
+        """The emitted module at its full size, on the meta device."""
+        return self.model.build(device="meta")
+
+    @functools.cached_property
+    def small(self) -> Small:
+        """The same text at sizes that `reference` can compute."""
+        return Small(shrunk(self.model), self.seed)
+
+
+@dataclass
+class Small:
+    """A model at small sizes with weights and inputs, and its values three ways."""
+
+    model: Model
+    seed: int
+
+    @functools.cached_property
+    def inputs(self) -> Mapping[str, int]:
+        """Two rows of an even number of positions: no size of the model is one."""
+        longest = self.model.inputs().get("S", 1)
+        return self.model.inputs(2, max(length for length in (8, 6, 4, 2) if length < max(longest, 3)))
+
+    @functools.cached_property
+    def weights(self) -> dict[str, Array]:
+        """Drawn once, for all of them."""
+        from einformer.interpreters.torch import measure
+
+        return measure.randomised(self.model.build(), self.seed)
+
+    @functools.cached_property
+    def given(self) -> list[Array]:
+        """Random inputs."""
+        from einformer.interpreters.torch import measure
+
+        return measure.drawn(reads(self.model, self.model.at(**self.inputs)), self.seed)
+
+    @functools.cached_property
+    def modules(self) -> dict[str, nn.Module]:
+        """The emitted module of each plan, in float64."""
+        from einformer.interpreters.torch import measure
+
+        built = {plan: self.model.build(plan=plan) for plan in ("notation", "fast")}
+        for module in built.values():
+            measure.load(module, self.weights)
+        return built
+
+    def value(self, plan: str, given: Sequence[Array]) -> Array:
+        """By the emitted module of a plan."""
+        from einformer.interpreters.torch import measure
+
+        return measure.value(self.modules[plan], given)
+
+    @functools.cached_property
+    def meaning(self) -> tuple[Array, dict[str, Array]]:
+        """By `reference`, with every tensor on the way."""
+        trace: dict[str, Array] = {}
+        return self.model.reference(*self.given, weights=self.weights, trace=trace), trace
+
+
+def reads(model: Model, legend: Legend) -> list[Read]:
+    """The shape of each input, and how many tokens there are where it holds token ids."""
+    door: Any = model.build(device="meta")
+    return [
+        (tuple(legend.length(axis) for axis, _, _ in e.axes), legend.length(e.selects[0]) if e.selects else None)
+        for e in door.door
+    ]
+
+
+# --------------------------------------------------------------------------------------------------------- small sizes
+
+
+def shrunk(model: Model) -> Model:
+    """The same text with distinct small sizes: primes, times the sizes that must divide them; each loop turns twice.
+
+    A model that is small already stays as it is.
+
+    >>> from einformer.model import target
+    >>> small = shrunk(target("gpt2"))
+    >>> [small.size(letter) for letter in "DAHLVK"]
+    [15, 3, 5, 2, 11, 7]
+    """
+    if model.num_parameters <= _SMALL:
+        return model
+    for factor in (1, 2, 4):  # rotary features come in pairs
+        with contextlib.suppress(EinformerError):
+            return model.spec.bind(**_small_sizes(model, factor))
+    return model.spec.bind(**_small_sizes(model, 8))
+
+
+def _small_sizes(model: Model, factor: int) -> dict[str, int]:
+    legend, found = model.legend, dict[str, int]()
+    turns = {x.name for layer in model.spec.tree.layers for loop in loops(layer.body) for x in _names(loop.count)}
+    quotients = [axis.default or axis.size for axis in legend.axes.values()]
+    parted = {letter: divisors for e in quotients if isinstance(e, Quotient) for letter, divisors in _parted(e)}
+    primes = iter(_PRIMES)
+    for letter, value in sorted(legend.values.items(), key=lambda item: item[1]):
+        divisors = [
+            small for other, small in found.items() if other in parted.get(letter, ()) and value % legend.values[other] == 0
+        ]
+        found[letter] = 2 if letter in turns else next(primes) * max(divisors, default=1) * (factor if letter in parted else 1)
+    return found
+
+
+def _parted(e: Quotient) -> list[tuple[str, set[str]]]:
+    """The letters that are divided, and those by which."""
+    divisors = {x.name for x in _names(e.denominator)}
+    return [(x.name, divisors) for x in _names(e.numerator)]
+
+
+def _names(e: Expression) -> list[Name]:
+    return [x for x in subexpressions(e) if isinstance(x, Name)]

@@ -1,0 +1,406 @@
+"""Which slips of the package would the tests notice? One line each, with the tests that must fail."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """`old`, which stands once in `file`, becomes `new`; then each of the `killers` fails."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+    killers: tuple[str, ...]
+
+
+def _mutant(name: str, file: str, old: str, new: str, *killers: str) -> Mutant:
+    return Mutant(name, f"einformer/{file}", old, new, tuple(f"tests/test_{killer}" for killer in killers))
+
+
+SCOPE, CALLS, CAUSALITY = "notation/scope.py", "notation/calls.py", "notation/causality.py"
+CHECK, SIZES, BINDING = "notation/check.py", "notation/sizes.py", "notation/binding.py"
+PARSER, TOKENS, INSTANCES = "notation/parser.py", "notation/tokens.py", "notation/instances.py"
+PRINTER, WEIGHTS, REFERENCE = "notation/printer.py", "notation/weights.py", "interpreters/reference.py"
+
+MUTANTS = (
+    # ------------------------------------------------------------------------------------------- sums (R2), operators
+    _mutant(
+        "a product sums what only one factor has", SCOPE,
+        "if sum(letter in free for free in having) > 1)", "if sum(letter in free for free in having) > 0)",
+        "reference.py::test_the_smallest_product_sums",
+    ),
+    _mutant(
+        "a product sums what is wanted", SCOPE,
+        "for letter in letters if letter not in wanted}", "for letter in letters}",
+        "reference.py::test_a_wanted_index_is_not_summed",
+    ),
+    _mutant(
+        "a denominator is no factor", SCOPE,
+        "else (e.numerator,)) + (e.denominator,)", "else (e.numerator,))",
+        "reference.py::test_a_denominator_is_a_factor",
+    ),
+    _mutant(
+        "what an operator sums stays free", SCOPE,
+        "for i in self.free(argument) if i not in bound}", "for i in self.free(argument)}",
+        "reference.py::test_what_an_operator_sums_is_not_summed_again",
+    ),
+    _mutant(
+        "what an operator keeps need not be wanted", SCOPE,
+        "        if not self.reduces(e):\n            self.kept(", "        if False:\n            self.kept(",
+        "refused.py::test_a_slip_is_refused_by_its_rule[is kept and not wanted]",
+    ),
+    _mutant(
+        "an index may stand on the left only", SCOPE,
+        "            if letter not in free:\n                message = f\"the left side has",
+        "            if False:\n                message = f\"the left side has",
+        "refused.py::test_a_slip_is_refused_by_its_rule[stands on the left only]",
+    ),
+    _mutant(
+        "an inner sum cannot stand in a sum of terms", SCOPE,
+        "if not children(e) or isinstance(e, Tensor) or letter", "if not children(e) or isinstance(e, Tensor | Sum) or letter",
+        "refused.py::test_a_slip_is_refused_by_its_rule[two sums or one, with a bias]",
+    ),
+    _mutant(
+        "one term suffices for an inner sum", SCOPE,
+        "return all(self.pairs(letter, child)", "return any(self.pairs(letter, child)",
+        "reference.py::test_a_term_without_the_index_leaves_no_choice",
+    ),
+    _mutant(
+        "an inner product that sums anyway has two readings", SCOPE,
+        " and self.silent(letter, factor, inside):", ":",
+        "reference.py::test_heads_stay_apart_in_one_line",
+    ),
+    _mutant(
+        "one reading is never asked for", SCOPE,
+        "        self.one_reading(e, wanted, inside)\n", "",
+        "refused.py::test_a_slip_is_refused_by_its_rule[two sums or one]",
+    ),
+    # ------------------------------------------------------------------------------------------------------ calls (R7)
+    _mutant(
+        "the same letter is not preferred", CALLS,
+        "    if letter in actual and letter not in taken:\n        return letter\n", "",
+        "calls.py::test_a_formal_takes_the_same_letter_first",
+    ),
+    _mutant(
+        "the only index over the axis is not taken", CALLS,
+        "if len(same_axis) == 1:", "if False:",
+        "calls.py::test_a_formal_takes_the_only_index_over_its_axis",
+    ),
+    _mutant(
+        "the first of several indices over the axis is taken", CALLS,
+        "if len(same_axis) == 1:", "if same_axis:",
+        "calls.py::test_two_indices_over_its_axis_are_ambiguous",
+    ),
+    _mutant(
+        "the subscript of a call renames nothing", CALLS,
+        "    letters = _renamed(layer, call, loops)\n", "    letters: dict[str, str] = {}\n",
+        "calls.py::test_a_renamed_call_works_on_its_own_index",
+    ),
+    _mutant(
+        "the letter of a loop renames", CALLS,
+        "for index in call.indices if index.letter not in loops]", "for index in call.indices]",
+        "calls.py::test_the_letter_of_a_loop_is_no_renaming",
+    ),
+    _mutant(
+        "a carried index is lost", SCOPE,
+        "            return carried | dict.fromkeys(binding.output)", "            return dict.fromkeys(binding.output)",
+        "calls.py::test_carried_indices_are_rows_alone",
+    ),
+    _mutant(
+        "a carried index may clash", CALLS,
+        "    _carried_apart(layer, call, actuals, bound, output)\n", "",
+        "calls.py::test_what_is_carried_along_must_not_clash",
+    ),
+    _mutant(
+        "a size in a body is that of its own letter", REFERENCE,
+        "self.sizes | sizes, {})", "self.sizes, {})",
+        "calls.py::test_a_size_in_a_body_is_that_of_the_actual",
+    ),
+    _mutant(
+        "instances are numbered from zero", INSTANCES,
+        "self.count.get(e.name, 0) + 1", "self.count.get(e.name, 0)",
+        "calls.py::test_anonymous_instances_are_numbered_in_text_order",
+    ),
+    _mutant(
+        "every instance has the first one's weights", INSTANCES,
+        "name = e.name if number == 1 else", "name = e.name if number else",
+        "calls.py::test_anonymous_instances_are_numbered_in_text_order",
+    ),
+    _mutant(
+        "a loop needs no letter on its calls", INSTANCES,
+        "if loop is not None and loop.letter", "if False and loop.letter",
+        "calls.py::test_in_a_loop_an_anonymous_instance_carries_its_letter",
+    ),
+    # ------------------------------------------------------------------------------------------------------ slots (R4)
+    _mutant(
+        "a group is read column-major", REFERENCE,
+        "for member in e.members:", "for member in reversed(e.members):",
+        "reference.py::test_a_group_on_the_right_splits_row_major",
+    ),
+    _mutant(
+        "a group is written column-major", CALLS,
+        "slot.members if isinstance(slot, Group)", "slot.members[::-1] if isinstance(slot, Group)",
+        "reference.py::test_a_group_on_the_left_merges_row_major",
+    ),
+    _mutant(
+        "slots are read in reverse", REFERENCE,
+        "stored.array[tuple(places)]", "stored.array[tuple(places[::-1])]",
+        "reference.py::test_slots_are_read_in_their_order",
+    ),
+    _mutant(
+        "before the start of time stands token zero", REFERENCE,
+        "if axis == self.run.time and not selects:", "if axis == self.run.time:",
+        "reference.py::test_token_zero_does_not_stand_before_the_start",
+    ),
+    _mutant(
+        "before the start of time stands the first position", REFERENCE,
+        "if past.array.any() else found", "if False else found",
+        "reference.py::test_before_the_start_of_time_everything_is_zero",
+    ),
+    _mutant(
+        "a slot may leave its axis", REFERENCE,
+        "            self.inside(outside, live, e, axis, size)\n", "",
+        "reference.py::test_a_slot_that_leaves_its_axis_is_an_error",
+    ),
+    _mutant(
+        "positions are solved backwards", REFERENCE,
+        "for position in range(self.length(letter)):", "for position in reversed(range(self.length(letter))):",
+        "reference.py::test_a_recurrence_is_solved_in_the_order_of_positions",
+    ),
+    _mutant(
+        "a recurrence may read its own position", CHECK,
+        "        return False\n    steps = [", "        return True\n    steps = [",
+        "refused.py::test_a_slip_is_refused_by_its_rule[defined by itself]",
+    ),
+    # ----------------------------------------------------------------------------------- equations, weights, scalars
+    _mutant(
+        "`<-` reads the new value", REFERENCE,
+        "if equation.relation != \"=\" or not isinstance(equation.left, Tensor):", "if not isinstance(equation.left, Tensor):",
+        "reference.py::test_rebinding_at_an_earlier_position_reads_the_old_value",
+    ),
+    _mutant(
+        "`<-` defines anew", CHECK,
+        "elif equation.relation == \"<-\" and known is None:", "elif False:",
+        "refused.py::test_a_slip_is_refused_by_its_rule[changed before it is defined]",
+    ),
+    _mutant(
+        "a tie has weights of its own", WEIGHTS,
+        "(weight.default is None or weight.optional)", "True",
+        "reference.py::test_a_tie_is_the_other_weight",
+    ),
+    _mutant(
+        "a tie is ignored", REFERENCE,
+        "if weight.default is not None and not (", "if weight.optional and not (",
+        "reference.py::test_a_tie_is_the_other_weight",
+    ),
+    _mutant(
+        "the default of an optional weight is ignored", REFERENCE,
+        "not (weight.optional and path in self.run.weights):", "not weight.optional:",
+        "reference.py::test_an_optional_tie_is_the_other_weight_where_absent",
+    ),
+    _mutant(
+        "a default replaces what is given", REFERENCE,
+        "is not None and not (weight.optional and path in self.run.weights):", "is not None:",
+        "reference.py::test_an_optional_tie_is_the_other_weight_where_absent",
+    ),
+    _mutant(
+        "a weight that nobody reads is no matter", CHECK,
+        "            if not definition.used and name != self.layer.output.name:", "            if False:",
+        "refused.py::test_a_slip_is_refused_by_its_rule[a weight that nobody reads]",
+    ),
+    _mutant(
+        "a list of scalars is turned round", REFERENCE,
+        "for number in scalar.value]", "for number in scalar.value[::-1]]",
+        "reference.py::test_a_list_of_scalars_has_one_for_each_number",
+    ),
+    _mutant(
+        "a list of scalars may have any length", BINDING,
+        "    _lists_fit(spec, legend)\n", "",
+        "binding.py::test_a_list_has_the_length_of_its_axis",
+    ),
+    _mutant(
+        "after a loop its letter stands still", REFERENCE,
+        "                    self.fixed.pop(statement.index.letter, None)\n", "",
+        "reference.py::test_after_a_loop_its_letter_is_an_index_again",
+    ),
+    # ------------------------------------------------------------------------------------ primitives, where, the norms
+    _mutant(
+        "top takes the higher index of equals", REFERENCE,
+        "np.argsort(np.argsort(-flat, kind=\"stable\"), kind=\"stable\")",
+        "np.argsort(np.flip(np.argsort(flat, kind=\"stable\"), -1), kind=\"stable\")",
+        "reference.py::test_top_takes_the_lower_index_of_equals",
+    ),
+    _mutant(
+        "the variance is unbiased", REFERENCE,
+        "_reducing(np.var)", "_reducing(lambda x, axis: np.var(x, axis=axis, ddof=1))",
+        "reference.py::test_the_variance_is_the_mean_square_deviation",
+    ),
+    _mutant(
+        "softmax over nothing is no number", REFERENCE,
+        "np.where(total == 0, 0, powers / np.where(total == 0, 1, total))", "powers / total",
+        "reference.py::test_softmax_over_nothing_is_zero",
+    ),
+    _mutant(
+        "lse counts minus infinity as zero", REFERENCE,
+        "np.log(np.exp(x - shift).sum(axis=axis))", "np.log(np.exp(np.maximum(x, 0) - shift).sum(axis=axis))",
+        "reference.py::test_lse_skips_minus_infinity",
+    ),
+    _mutant(
+        "gelu is its approximation", REFERENCE,
+        "x * (1 + _erf(x / math.sqrt(2))) / 2", "x / (1 + np.exp(-1.702 * x))",
+        "reference.py::test_functions_at_zero_and_one",
+    ),
+    _mutant(
+        "the epsilon of a norm stands outside the root", "architectures/prelude.ein",
+        "return γ_d z_d / sqrt(mean_d z_d^2 + ε)", "return γ_d z_d / (sqrt(mean_d z_d^2) + ε)",
+        "reference.py::test_the_root_of_a_norm_holds_its_epsilon",
+    ),
+    _mutant(
+        "where reads the branch it does not take", REFERENCE,
+        "both(live, condition) if live else condition)", "live)",
+        "reference.py::test_where_reads_only_the_branch_it_takes",
+    ),
+    _mutant(
+        "where in where forgets the outer one", REFERENCE,
+        "both(live, condition) if live else condition)", "condition)",
+        "reference.py::test_where_inside_where_reads_only_what_both_take",
+    ),
+    _mutant(
+        "both branches of where on layer numbers have weights", WEIGHTS,
+        "return (e.arguments[1 if condition else 2],)", "return children(e)",
+        "reference.py::test_where_on_layer_numbers_takes_one_branch",
+    ),
+    # ----------------------------------------------------------------------------------------------- causality (R6, R10)
+    _mutant(
+        "earlier is later", CAUSALITY,
+        "np.isnan(known.number) & (known.late > position)", "np.isnan(known.number) & (known.late < position)",
+        "causality.py::test_what_is_causal_is_accepted[only before]",
+    ),
+    _mutant(
+        "one position later is not later", CAUSALITY,
+        "np.isnan(known.number) & (known.late > position)", "np.isnan(known.number) & (known.late > position + 1)",
+        "causality.py::test_what_reads_the_future_is_refused[a mask one too far]",
+    ),
+    _mutant(
+        "minus infinity masks no score", CAUSALITY,
+        "return np.where(masked, -np.inf, reduce(np.add, numbers))", "return reduce(np.add, numbers)",
+        "causality.py::test_what_is_causal_is_accepted[attention]",
+    ),
+    _mutant(
+        "softmax is masked by zero too", CAUSALITY,
+        "(argument.number == -np.inf) & (e.name == \"Sm\")", "(argument.number <= 0) & (e.name == \"Sm\")",
+        "causality.py::test_what_reads_the_future_is_refused[zero does not mask a softmax]",
+    ),
+    _mutant(
+        "products do not intersect", CAUSALITY,
+        "return np.where(zero, 0.0, reduce(np.multiply, numbers))", "return reduce(np.multiply, numbers)",
+        "causality.py::test_what_is_causal_is_accepted[a product with zero]",
+    ),
+    _mutant(
+        "sums intersect", CAUSALITY,
+        "_combined(_sum, *map(self.value, e.terms))", "_combined(_product, *map(self.value, e.terms))",
+        "causality.py::test_what_reads_the_future_is_refused[a sum of masks]",
+    ),
+    _mutant(
+        "a condition tells nothing", CAUSALITY,
+        "np.maximum(np.maximum(a_late, b_late), c_late)", "np.maximum(a_late, b_late)",
+        "causality.py::test_what_reads_the_future_is_refused[a condition on the future]",
+    ),
+    _mutant(
+        "a softmax may see nothing", CAUSALITY,
+        "            self.some_key(e, argument, axes)\n", "",
+        "causality.py::test_what_reads_the_future_is_refused[nothing to see]",
+    ),
+    _mutant(
+        "scores may be transposed", CAUSALITY,
+        "            self.never_at_s(e, e.slots[place], kept.letters[kept.places.index(place)])\n", "            pass\n",
+        "causality.py::test_what_reads_the_future_is_refused[transposed]",
+    ),
+    # ---------------------------------------------------------------------------------------------------------- sizes
+    _mutant(
+        "one over a size is the size", SIZES,
+        "tuple((letter, -power) for letter, power in monomial)", "monomial",
+        "refused.py::test_without_the_slip_it_is_accepted[a group that is not its axis]",
+    ),
+    _mutant(
+        "a size may pass its bound", BINDING,
+        "if size > bound:", "if False:",
+        "binding.py::test_a_shape_stays_within_the_bound",
+    ),
+    _mutant(
+        "any axis is bounded by another", CHECK,
+        "and inner.bound == outer.size", "",
+        "refused.py::test_a_slip_is_refused_by_its_rule[a bound on another axis]",
+    ),
+    _mutant(
+        "an axis is read by any index", CHECK,
+        "if axis_of(slot.letter) != axis_of(defined.letter) and not", "if False and not",
+        "refused.py::test_a_slip_is_refused_by_its_rule[a slot over another axis]",
+    ),
+    _mutant(
+        "numbers are not compared once they are bound", "model.py",
+        "(binding.known(legend), legend.origins) if legend else (None, None)", "(None, None)",
+        "binding.py::test_groups_are_compared_again_as_numbers",
+    ),
+    _mutant(
+        "inputs need not agree", BINDING,
+        "elif legend.length(axis.letter) != length:", "elif False:",
+        "binding.py::test_inputs_agree_on_an_open_size",
+    ),
+    # --------------------------------------------------------------------------------------------------- reading (R11)
+    _mutant(
+        "a minus is not read", PARSER,
+        "            factors = _negated(factors)\n", "            pass\n",
+        "reference.py::test_signs_and_quotients",
+    ),
+    _mutant(
+        "a minus before a number is a factor", PARSER,
+        "    if isinstance(first, Number):\n        return [", "    if False:\n        return [",
+        "signs.py::test_a_minus_is_read",
+    ),
+    _mutant(
+        "a chain compares its first number again", PARSER,
+        "            left = right\n", "",
+        "reference.py::test_conditions",
+    ),
+    _mutant(
+        "a sum takes one factor", PARSER,
+        "        if name.text == \"sum\":\n            start", "        if False:\n            start",
+        "reference.py::test_sum_takes_the_rest_of_the_product",
+    ),
+    _mutant(
+        "a power after an operator has one reading", PARSER,
+        "if isinstance(base, Apply) and base.indices and base.name in _OPERATORS", "if False and base.indices",
+        "refused.py::test_a_slip_is_refused_by_its_rule[a power with two readings]",
+    ),
+    _mutant(
+        "the same letter in another font is another", TOKENS,
+        "name = unicodedata.normalize(\"NFKC\", text.translate(SYNONYMS))", "name = text.translate(SYNONYMS)",
+        "refused.py::test_the_same_letter_in_another_font_is_the_same",
+    ),
+    _mutant(
+        "letters may look alike", CHECK,
+        "    yield from _look_alikes(spec)\n", "",
+        "refused.py::test_a_slip_is_refused_by_its_rule[letters that look alike]",
+    ),
+    # -------------------------------------------------------------------------------------------------------- printing
+    _mutant(
+        "a negative number needs no parentheses", PRINTER,
+        "return Level.TERM if math.copysign(1, e.value) < 0 else Level.ATOM", "return Level.ATOM",
+        "signs.py::test_a_minus_is_printed_as_it_was_read",
+    ),
+    _mutant(
+        "a minus is a factor -1", PRINTER,
+        "sign, factors = (\"-\", factors[1:]) if is_minus(factors) else (\"\", factors)", "sign = \"\"",
+        "signs.py::test_a_minus_is_printed_as_it_was_read",
+    ),
+    _mutant(
+        "the caret stands one column on", "errors.py",
+        "return self.start - self.source.text.rfind(\"\\n\", 0, self.start)",
+        "return self.start - self.source.text.rfind(\"\\n\", 0, self.start) + 1",
+        "commands.py::test_check_shows_each_finding_then_a_row_for_each_target",
+    ),
+)  # fmt: skip

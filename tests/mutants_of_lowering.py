@@ -1,0 +1,292 @@
+"""Which slips of the lowering to PyTorch would the tests notice? As in `tests.mutants`."""
+
+from __future__ import annotations
+
+from tests.mutants import Mutant
+
+
+def _mutant(name: str, file: str, old: str, new: str, *killers: str) -> Mutant:
+    return Mutant(name, f"einformer/interpreters/torch/{file}.py", old, new, tuple(f"tests/test_{each}" for each in killers))
+
+
+def _values(*names: str) -> tuple[str, ...]:
+    return tuple(f"torch.py::test_values_are_the_references[{name}]" for name in names)
+
+
+_ONE = "lowering.py::test_one_equation"
+_ATTENTION = "lowering.py::test_attention_however_it_is_written"
+
+MUTANTS = (
+    # -------------------------------------------------------------------------------------------------- expressions
+    _mutant(
+        "einsum puts out another order", "lower",
+        'output = "".join(map(self.spelling, dims))', 'output = "".join(map(self.spelling, dims[::-1]))',
+        *_values("gpt2-notation"),
+    ),
+    _mutant(
+        "permute takes the inverse order", "code",
+        "order = \", \".join(str(code.dims.index(dim)) for dim in dims)",
+        "order = \", \".join(str(dims.index(dim)) for dim in code.dims)",
+        *_values("mamba2-fast"),
+    ),
+    _mutant(
+        "a group is split the other way", "lower",
+        'sizes = ", ".join(self.size(letter) for letter in letters)\n                code',
+        'sizes = ", ".join(self.size(letter) for letter in letters[::-1])\n                code',
+        *_values("llama_interleaved-notation"),
+    ),
+    _mutant(
+        "a group is counted from its last member", "lower",
+        "for member in e.members:", "for member in reversed(e.members):",
+        *_values("llama_interleaved-notation"),
+    ),
+    _mutant(
+        "heads are merged in the order in which they lie", "classes",
+        "        if set(code.dims) == set(letters):\n            code = permuted(code, letters)",
+        "        if set(code.dims) == set(letters):\n            code = replace(code, dims=letters)",
+        *_values("gpt2-notation"),
+    ),
+    _mutant(
+        "the last term is forgotten", "lower",
+        "for k, code in enumerate(codes[1:], 1):", "for k, code in enumerate(codes[1:-1], 1):",
+        *_values("gpt2-notation"),
+    ),
+    _mutant(
+        "a minus is a plus", "lower",
+        "{signs[k] if signs else '+'}", "+",
+        f"{_ONE}[(1 - z_bsd) / 3]",
+    ),
+    _mutant(
+        "what is subtracted falls apart", "lower",
+        "{aligned(self.cast(code, kind), dims, PRODUCT)}\"\n        return Code(text, dims, kind, SUM)",
+        "{aligned(self.cast(code, kind), dims, LOOSE)}\"\n        return Code(text, dims, kind, SUM)",
+        f"{_ONE}[z_bsd - (o_bsd - z_bsd)]",
+    ),
+    _mutant(
+        "a quotient is a product", "lower",
+        "dims, PRODUCT)} / {aligned", "dims, PRODUCT)} * {aligned",
+        f"{_ONE}[(1 - z_bsd) / 3]",
+    ),
+    _mutant(
+        "a denominator is summed over", "lower",
+        "bottom is not None and letters & set(bottom.dims)", "bottom is not None",
+        "torch.py::test_random_texts",
+    ),
+    _mutant(
+        "index numbers have the dtype of the weights", "classes",
+        'return "number = torch.promote_types(dtype, torch.float32)"', 'return "number = dtype"',
+        "lowering.py::test_angles_are_at_least_single_precision",
+    ),
+    _mutant(
+        "numbers chosen by a condition are narrow", "lower",
+        "if all(code.kind == \"integer\" or", "if all(code.plain or",
+        f"{_ONE}[where(d < 3, 0.3, 0.7) z_bsd]",
+    ),
+    # ------------------------------------------------------------------------------------------------- the primitives
+    _mutant(
+        "the mask is inverted", "lower",
+        '"<": "<", "<=": "<=",', '"<": "<", "<=": ">",',
+        *_values("gpt2-notation"),
+    ),
+    _mutant(
+        "min clamps from below", "lower",
+        "'min' if name == 'max' else 'max'", "'max' if name == 'max' else 'min'",
+        *_values("gpt_oss-notation"),
+    ),
+    _mutant(
+        "of two tensors always the larger", "lower",
+        'f"torch.{name}imum({left}, {right})"', 'f"torch.maximum({left}, {right})"',
+        f"{_ONE}[min(z_bsd, o_bsd)]",
+    ),
+    _mutant(
+        "gelutanh is gelu", "lower",
+        "'fn.gelu({}, approximate=\"tanh\")'", '"fn.gelu({})"',
+        *_values("gpt2-notation", "gpt2-fast"),
+    ),
+    _mutant(
+        "the variance is that of a sample", "lower",
+        "correction=0", "correction=1",
+        *_values("gpt2-notation"),
+    ),
+    _mutant(
+        "softmax runs over the first of its axes", "lower",
+        'if e.name == "Sm" and len(axes) > 1:', 'if e.name == "Sm" and len(axes) > 2:',
+        f"{_ONE}[Sm_{{sd}} z_bsd]",
+    ),
+    _mutant(
+        "top takes the smallest", "source",
+        "descending=True", "descending=False",
+        *_values("mixtral-fast"),
+    ),
+    _mutant(
+        "of equal numbers the last is top", "source",
+        ".sort(descending=True, stable=True).indices[..., :k]", ".argsort(stable=True).flip(-1)[..., :k]",
+        "lowering.py::test_of_equal_numbers_the_first_is_top",
+    ),
+    _mutant(
+        "dropout drops always", "lower",
+        "{probability}, self.training)", "{probability}, True)",
+        "torch.py::test_dropout_is_in_training_only[notation]",
+    ),
+    _mutant(
+        "dropout never drops", "lower",
+        "{probability}, self.training)", "{probability}, False)",
+        "torch.py::test_dropout_keeps_the_mean",
+    ),
+    # ----------------------------------------------------------------------------------------- time, loops, recurrences
+    _mutant(
+        "before the start of time nothing is zeroed", "lower",
+        "        if condition is None:\n            return code\n", "        if True:\n            return code\n",
+        *_values("mamba2-notation", "mamba2-fast"),
+    ),
+    _mutant(
+        "a recurrence is one step late", "classes",
+        "torch.stack({steps}[{reach}:], {axis})", "torch.stack({steps}[:-{reach}], {axis})",
+        *_values("mamba2-notation", "linear_attention-fast"),
+    ),
+    _mutant(
+        "steps are stacked along another axis", "classes",
+        "torch.stack({steps}[{reach}:], {axis})", "torch.stack({steps}[{reach}:], 0)",
+        *_values("linear_attention-notation"),
+    ),
+    _mutant(
+        "a scalar of the layers is that of the first", "lower",
+        "{self.still[scalar.indices[0].letter]}", "0",
+        *_values("gemma2-notation"),
+    ),
+    _mutant(
+        "a layer takes the other branch", "lower",
+        "{then.at(SUM)} if {condition.text} else {otherwise.at(SUM)}",
+        "{otherwise.at(SUM)} if {condition.text} else {then.at(SUM)}",
+        *_values("deepseek_v3-fast"),
+    ),
+    # ---------------------------------------------------------------------------------------------------- attention
+    _mutant(
+        "the causal flag is forgotten", "fast",
+        'options.append("is_causal=True")', "options.append(\"is_causal=False\")",
+        f"{_ATTENTION}[causal]",
+    ),
+    _mutant(
+        "every window is causal only", "patterns",
+        'legend.number(Name(name)) == float("inf")', "legend.number(Name(name)) > 0",
+        *_values("mistral-fast"),
+    ),
+    _mutant(
+        "any comparison of s' is a causal mask", "patterns",
+        "return query == time and key == f\"{time}'\"", "return True",
+        "lowering.py::test_a_mask_that_looks_ahead_is_not_causal",
+    ),
+    _mutant(
+        "the scale is forgotten", "fast",
+        '([f"scale={scale}"] if scale else [])', "[]",
+        f"{_ATTENTION}[another scale]", f"{_ATTENTION}[no scale]",
+    ),
+    _mutant(
+        "a factor of the scores is forgotten", "patterns",
+        "rest = tuple(f for f in (*around, *inside)", "rest = tuple(f for f in ()",
+        f"{_ATTENTION}[a factor]",
+    ),
+    _mutant(
+        "any root is the function's own scale", "fast",
+        "e.arguments[0] == axis.size", "True",
+        f"{_ATTENTION}[the root of another size]",
+    ),
+    _mutant(
+        "heads in groups stand first", "fast",
+        "(*batch, *heads, *groups, *position, found.feature), len", "(*batch, *groups, *heads, *position, found.feature), len",
+        *_values("llama-fast"),
+    ),
+    _mutant(
+        "heads in groups are not said to be", "fast",
+        '(["enable_gqa=True"] if groups else [])', "[]",
+        *_values("llama-fast"),
+    ),
+    _mutant(
+        "attention drops always", "fast",
+        ".at(PRODUCT)} if self.training else 0.0", ".at(PRODUCT)}",
+        "torch.py::test_dropout_is_in_training_only[fast]",
+    ),
+    _mutant(
+        "attention never drops", "fast",
+        "if found.dropout is not None:", "if False:",
+        "torch.py::test_dropout_of_attention_drops_weights[fast]",
+    ),
+    # ------------------------------------------------------------------------------------------- norms and linear maps
+    _mutant(
+        "a root mean square norm centres", "fast",
+        'if found.kind == "rms":', "if False:",
+        *_values("llama-fast"),
+    ),
+    _mutant(
+        "a norm has an ε of its own", "fast",
+        "self.size(found.letter), self.lower(found.epsilon).text", 'self.size(found.letter), "1e-4"',
+        *_values("llama-fast"),
+    ),
+    _mutant(
+        "a norm has no gain", "fast",
+        'gain = self.lower(found.gain).text if found.gain is not None else "None"', 'gain = "None"',
+        *_values("llama-fast"),
+    ),
+    _mutant(
+        "a map has no bias", "fast",
+        'f", {self.bias(found)}" if found.bias is not None else ""', '""',
+        *_values("gpt2-fast"),
+    ),
+    _mutant(
+        "parts of a product are named the other way", "fast",
+        "{', '.join(names)} = fn.linear", "{', '.join(names[::-1])} = fn.linear",
+        *_values("gpt2-fast"),
+    ),
+    _mutant(
+        "maps are merged across a change of their input", "fast",
+        "changed = {q.left.name for q in equations((statement,))}", "changed: set[str] = set()",
+        "lowering.py::test_a_map_after_a_change_is_another",
+    ),
+    # ------------------------------------------------------------------------------------------------------- weights
+    _mutant(
+        "columns lie before rows", "fast",
+        "for letter in rows + lying.columns)", "for letter in lying.columns + rows)",
+        *_values("gpt2-fast"),
+    ),
+    _mutant(
+        "weights are saved in the order in which they lie", "fast",
+        "lying.permute([order.index(axis) for axis in range(len(order))])", "lying.permute(order)",
+        "torch.py::test_plans_load_each_others_weights[mamba2]",
+    ),
+    _mutant(
+        "a weight of another shape is loaded", "fast",
+        "elif given.shape != shape:", "elif given.numel() != math.prod(shape):",
+        "torch.py::test_a_missing_an_unknown_and_a_misshapen_weight_are_named[fast]",
+    ),
+    _mutant(
+        "a tie is forgotten", "classes",
+        'if w.kind != "instance" and (w.default is None or w.optional)]', 'if w.kind != "instance"]',
+        "torch.py::test_plans_load_each_others_weights[llama_tied]",
+    ),
+    _mutant(
+        "residual projections start like any other", "roles",
+        'writes = residual if equation.relation == "return" and role.kind is Kind.MATRIX else None', "writes = None",
+        "torch.py::test_gpt2_starts_as_its_authors_say",
+    ),
+    _mutant(
+        "frozen weights thaw in a copy", "module",
+        "parameter.requires_grad_(name not in frozen)", "parameter.requires_grad_(True)",
+        "emitted.py::test_copies_are_equal_and_independent[gpt2-fast]",
+    ),
+    # ------------------------------------------------------------------------------------------------------- the door
+    _mutant(
+        "a sequence may be too long", "module",
+        "if bound is not None and length > bound:", "if bound is not None and length > bound + 1:",
+        "door.py::test_eager[longer than the longest-fast]",
+    ),
+    _mutant(
+        "a token may be one beyond", "module",
+        "high >= below", "high > below",
+        "door.py::test_eager[a token beyond-fast]",
+    ),
+    _mutant(
+        "the door lets inputs disagree", "module",
+        "sizes.setdefault(letter, length)", "length",
+        "door.py::test_inputs_that_disagree",
+    ),
+)  # fmt: skip

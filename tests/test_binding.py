@@ -1,0 +1,180 @@
+"""What does a text become when sizes and scalars are given, by hand or by the shapes of its inputs (R8)?"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import einformer
+from einformer.errors import EinformerError
+from tests.texts import Array, spec
+
+HEADS = ("d, a, e: H = D / A, f: F = 4 D", "layer Heads(x_dae) -> y_f:", "weights W_daef", "return x_dae W_daef")
+SCALED = ("l, x", "layer Scaled(x_x) -> y_lx:", "return μ_l x_x + ν")
+
+
+def scaled(**given: object) -> Array:
+    """ν + μ_l x at x = 1."""
+    model = spec(*SCALED, scalars="ν = 0; μ_l = l").bind(**{"L": 3} | given)  # type: ignore[arg-type]
+    return model.reference(np.ones(1), weights={})[:, 0]
+
+
+# ------------------------------------------------------------------------------------------------------------- sizes
+
+
+def test_a_size_follows_from_its_default() -> None:
+    model = spec(*HEADS).bind(D=12, A=3)
+    assert [model.size(letter) for letter in "DAHF"] == [12, 3, 4, 48]
+    assert model.weight_shapes() == {"W": (12, 3, 4, 48)}
+
+
+def test_a_default_is_replaced() -> None:
+    model = spec(*HEADS).bind(D=12, A=3, H=7)
+    assert [model.size(letter) for letter in "DAHF"] == [12, 3, 7, 48]
+
+
+@pytest.mark.parametrize(
+    ("size", "expected"),
+    [("D + 1", 7), ("2 D - 3", 9), ("D^2", 36), ("2 D / 4", 3), ("floor(D / 4)", 1), ("ceil(D / 4)", 2), ("D mod 4", 2)],
+)
+def test_a_size_is_a_formula(size: str, expected: int) -> None:
+    assert spec(f"d, f: F = {size}", "layer Y(x_df) -> y_d:", "return sum_f x_df").bind(D=6).size("F") == expected
+
+
+def test_a_size_that_is_not_whole_is_refused() -> None:
+    with pytest.raises(EinformerError, match=r"E602 the size of `e` would be 2\.4"):
+        spec(*HEADS).bind(D=12, A=5).weight_shapes()
+
+
+def test_a_size_without_a_value_is_open() -> None:
+    model = spec(*HEADS).bind(D=12)
+    with pytest.raises(EinformerError, match="E601 the size `A` is not bound"):
+        model.size("H")
+
+
+@pytest.mark.parametrize("value", [0, -1, 2.5, math.inf, math.nan, True, "6"])
+def test_a_size_is_a_positive_whole_number(value: object) -> None:
+    with pytest.raises(EinformerError, match="E604"):
+        spec(*HEADS).bind(D=value)  # type: ignore[arg-type]
+
+
+def test_a_whole_number_may_be_written_as_a_fraction() -> None:
+    assert spec(*HEADS).bind(D=12.0).size("D") == 12
+
+
+def test_what_is_not_declared_cannot_be_given() -> None:
+    with pytest.raises(EinformerError, match="E605 no size or scalar `X` is declared"):
+        spec(*HEADS).bind(X=3)
+
+
+def test_groups_are_compared_again_as_numbers() -> None:
+    """`(ae)` is d for the default of H, and is not once H is given another value."""
+    merged = spec("d, a, e: H = D / A", "layer Merge(y_ae) -> u_d:", "u_{(ae)} = y_ae", "return 2 u_d")
+    assert merged.bind(D=6, A=2).size("H") == 3
+    with pytest.raises(EinformerError, match="E308"):
+        merged.bind(D=6, A=2, H=4)
+
+
+# ----------------------------------------------------------------------------------------------------------- scalars
+
+
+def test_a_scalar_is_a_number() -> None:
+    assert np.array_equal(scaled(ν=5), [5, 6, 7])
+
+
+def test_a_scalar_with_an_index_is_a_number_or_a_list() -> None:
+    assert np.array_equal(scaled(μ=7), [7, 7, 7])
+    assert np.array_equal(scaled(μ=[3, 1, 4]), [3, 1, 4])
+    assert np.array_equal(scaled(μ=(3, 1.5, math.inf)), [3, 1.5, math.inf])
+
+
+def test_a_scalar_is_another_formula() -> None:
+    assert np.array_equal(scaled(μ="2^l + ν", ν=1), [3, 4, 6])
+
+
+@pytest.mark.parametrize("value", [True, math.nan, None, [1, None, 2], [True, 1, 2], object()])
+def test_what_is_no_number_is_no_scalar(value: object) -> None:
+    with pytest.raises(EinformerError, match="E604"):
+        scaled(μ=value)
+
+
+def test_a_list_has_the_length_of_its_axis() -> None:
+    for value in ([1, 2], [1, 2, 3, 4]):
+        with pytest.raises(EinformerError, match="E606"):
+            scaled(μ=value)
+
+
+def test_a_scalar_without_index_is_no_list() -> None:
+    with pytest.raises(EinformerError, match="E606"):
+        scaled(ν=[1, 2, 3])
+
+
+@pytest.mark.parametrize(
+    ("formula", "code"), [("l +", "E101"), ("ξ", "E204"), ("x", "E301"), ("2l", "E103"), ("", "E101"), ("1\n2", "E101")]
+)
+def test_a_formula_is_checked(formula: str, code: str) -> None:
+    with pytest.raises(EinformerError, match=code):
+        scaled(μ=formula)
+
+
+def test_scalars_may_be_replaced_by_a_block() -> None:
+    """Rope scaling is a few formulas."""
+    replaced = spec(*SCALED, scalars="ν = 0; μ_l = l").replace("ξ = 3\nμ_l = ξ - l")
+    assert np.array_equal(replaced.bind(L=3).reference(np.ones(1), weights={})[:, 0], [3, 2, 1])
+
+
+def test_binding_leaves_the_specification_as_it_was() -> None:
+    text = spec(*SCALED, scalars="ν = 0; μ_l = l")
+    before = str(text)
+    text.bind(L=3, ν=7, μ=[1, 2, 3])
+    assert str(text) == before
+
+
+# ------------------------------------------------------------------------------------------------------------ inputs
+
+LOOKUP = spec("s: S <= K, k, d", "layer Look(x_sd) -> y_sd:", "weights P_kd", "return x_sd + P_sd")
+
+
+def test_a_shape_binds_an_open_size() -> None:
+    p = np.arange(6.0).reshape(3, 2)
+    assert np.array_equal(LOOKUP.bind(K=3).reference(np.zeros((2, 2)), weights={"P": p}), p[:2])
+
+
+def test_a_shape_stays_within_the_bound() -> None:
+    with pytest.raises(EinformerError, match="E603 the size of `s` is 4, its bound 3"):
+        LOOKUP.bind(K=3).reference(np.zeros((4, 2)), weights={"P": np.zeros((3, 2))})
+
+
+def test_a_given_size_stays_within_the_bound() -> None:
+    with pytest.raises(EinformerError, match="E603"):
+        LOOKUP.bind(K=3, S=4)
+    assert LOOKUP.bind(K=3, S=3).size("S") == 3
+
+
+def test_an_input_has_the_size_that_is_bound() -> None:
+    with pytest.raises(EinformerError, match="E701 the input `x` has 2 numbers along `d`, not 5"):
+        LOOKUP.bind(K=3, D=5).reference(np.zeros((2, 2)), weights={})
+
+
+def test_inputs_agree_on_an_open_size() -> None:
+    sums = spec("d", "layer Add(x_d, y_d) -> z_d:", "return x_d + y_d").bind()
+    with pytest.raises(EinformerError, match="E701 the input `y` has 1 numbers along `d`, not 3"):
+        sums.reference(np.zeros(3), np.zeros(1), weights={})
+
+
+def test_an_input_has_an_axis_for_each_letter() -> None:
+    with pytest.raises(EinformerError, match="E701 the input `x` has 1 axes, not 2"):
+        LOOKUP.bind(K=3).reference(np.zeros(2), weights={})
+
+
+def test_there_is_an_array_for_each_input() -> None:
+    with pytest.raises(EinformerError, match="E401 `Look` takes 1 inputs, here are 2"):
+        LOOKUP.bind(K=3).reference(np.zeros((2, 2)), np.zeros(2), weights={})
+
+
+def test_a_layer_is_evaluated_alone() -> None:
+    model = einformer.load("gpt2")["MLP"].bind(D=2, F=3, K=1)
+    w, u = np.ones((2, 3)), np.ones((3, 2))
+    assert np.allclose(model.reference(np.ones((1, 1, 2)), weights={"W": w, "U": u}), 3 * 1.9545976940877752)

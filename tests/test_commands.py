@@ -1,0 +1,419 @@
+"""What does a person see who runs `einformer`? Answers, exit codes, and no traceback for a mistake of theirs."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import struct
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from einformer import model
+from einformer.cli import main
+from einformer.errors import catalogue
+
+OK, FINDINGS, MISUSE = 0, 1, 2
+
+GOOD = """
+# good.ein
+axes
+  s: S
+layer Twice(x_s) -> x_s:
+  return 2 x_s
+"""
+BAD = """
+# bad.ein
+axes
+  s: S
+  d: D
+layer Total(x_sd) -> x_s:
+  return 2 x_sd
+"""
+
+
+class Answer(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., Answer]:
+    """`main` as a function: its exit code, and what it printed."""
+
+    def answer(*arguments: str) -> Answer:
+        try:
+            code = main(arguments)
+        except SystemExit as exit:
+            code = int(exit.code or 0)
+        return Answer(code, *capsys.readouterr())
+
+    return answer
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Every command runs where `good.ein` and `bad.ein` are."""
+    (tmp_path / "good.ein").write_text(GOOD, encoding="utf-8")
+    (tmp_path / "bad.ein").write_text(BAD, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def process(*arguments: str, stdin: bytes = b"", **environment: str) -> Answer:
+    """The command in a process of its own, its answer going into a pipe."""
+    command = [sys.executable, "-c", "import sys; from einformer.cli import main; sys.exit(main())", *arguments]
+    done = subprocess.run(command, input=stdin, capture_output=True, env=os.environ | environment)
+    return Answer(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+# --------------------------------------------------------------------------------------------------------- the surface
+
+
+def test_the_commands(run: Callable[..., Answer]) -> None:
+    assert re.findall(r"^    (\w+) ", run("--help").out, re.MULTILINE) == [
+        "check",
+        "latex",
+        "report",
+        "count",
+        "source",
+        "explain",
+    ]
+
+
+@pytest.mark.parametrize("command", ["check", "latex", "report", "count", "source", "explain"])
+def test_help(run: Callable[..., Answer], command: str) -> None:
+    code, out, err = run(command, "--help")
+    assert (code, err) == (OK, "")
+    assert out.startswith(f"usage: einformer {command} ")
+    assert "--json" in out
+    assert "exit code: 0 all is well, 1 there are findings, 2 the call was wrong" in out
+
+
+def test_version(run: Callable[..., Answer]) -> None:
+    assert run("--version") == (OK, f"einformer {version('einformer')}\n", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        ("--help", OK),
+        ("check gpt2", OK),
+        ("check good.ein", OK),
+        ("check bad.ein", FINDINGS),
+        ("check good.ein bad.ein gpt2", FINDINGS),
+        ("check none.ein", MISUSE),
+        ("check bad.ein none.ein", MISUSE),
+        ("check .", MISUSE),
+        ("latex gpt2", OK),
+        ("latex gpt2 --layer MLP", OK),
+        ("latex gpt2 --layer Nothing", MISUSE),
+        ("latex bad.ein", FINDINGS),
+        ("latex none.ein", MISUSE),
+        ("explain", OK),
+        ("explain E301 e501", OK),
+        ("explain E999", MISUSE),
+        ("explain nonsense", MISUSE),
+        ("", MISUSE),
+        ("check", MISUSE),
+        ("latex", MISUSE),
+        ("latex gpt2 llama", MISUSE),
+        ("chekc gpt2", MISUSE),
+        ("check --frobnicate gpt2", MISUSE),
+    ],
+)
+def test_exit_codes(run: Callable[..., Answer], arguments: str, code: int) -> None:
+    assert run(*arguments.split()).code == code
+
+
+@pytest.mark.parametrize("arguments", ["", "check", "latex", "explain E999", "latex gpt2 --layer Nothing", "chekc"])
+def test_a_wrong_call_says_how_to_call(run: Callable[..., Answer], arguments: str) -> None:
+    _, out, err = run(*arguments.split())
+    assert out == ""
+    assert err.startswith("usage: einformer")
+
+
+# ------------------------------------------------------------------------------------------------------------- answers
+
+
+def test_check_says_what_is_well_formed(run: Callable[..., Answer]) -> None:
+    assert run("check", "gpt2").out == "gpt2.ein  well formed: LayerNorm, CausalAttention, MLP, GPT2\n"
+
+
+def test_check_shows_each_finding_then_a_row_for_each_target(run: Callable[..., Answer]) -> None:
+    code, out, err = run("check", "good.ein", "bad.ein", "none.ein")
+    assert (code, err) == (MISUSE, "")
+    finding, missing, table = out.rstrip("\n").split("\n\n")
+    assert finding.split("\n")[:4] == [
+        "E301 `d` occurs once: nothing else in its product carries it, and the left side does not want it",
+        "  bad.ein:7:15",
+        "  7 |   return 2 x_sd",
+        "    |               ^",
+    ]
+    assert missing.startswith("E802 `none.ein` is neither a file nor a shipped architecture")
+    assert table.split("\n") == ["good.ein  well formed: Twice", "bad.ein   1 finding", "none.ein  1 finding"]
+
+
+def test_check_reads_what_comes_through_the_pipe() -> None:
+    assert process("check", "-", stdin=GOOD.encode()) == (OK, "<stdin>  well formed: Twice\n", "")
+    code, out, _ = process("check", "-", "good.ein", stdin=BAD.encode())
+    assert code == FINDINGS
+    assert "  <stdin>:7:15\n" in out
+    assert out.endswith("<stdin>   1 finding\ngood.ein  well formed: Twice\n")
+
+
+def test_latex_prints_latex_and_nothing_else(run: Callable[..., Answer]) -> None:
+    code, out, err = run("latex", "gpt2", "--layer", "MLP")
+    assert (code, err) == (OK, "")
+    assert "h_{bsf}" in out
+    assert "q_{bsea}" not in out
+    assert "q_{bsea}" in run("latex", "gpt2").out
+
+
+def test_findings_of_a_text_that_is_to_be_printed_are_errors(run: Callable[..., Answer]) -> None:
+    """So that `einformer latex bad.ein > bad.tex` does not write them into the file."""
+    code, out, err = run("latex", "bad.ein")
+    assert (code, out) == (FINDINGS, "")
+    assert err.startswith("E301 `d` occurs once")
+
+
+def test_latex_reads_back(run: Callable[..., Answer]) -> None:
+    latex = run("latex", "good.ein").out
+    assert process("check", "-", stdin=latex.encode()) == (OK, "<stdin>  well formed: Twice\n", "")
+
+
+def test_explain_lists_every_code(run: Callable[..., Answer]) -> None:
+    lines = [line for line in run("explain").out.split("\n") if line]
+    assert lines == [f"{code}  {row.title}" for code, row in catalogue().items()]
+
+
+def test_explain_shows_why_bad_and_good(run: Callable[..., Answer]) -> None:
+    row = catalogue()["E301"]
+    text = run("explain", "E301").out
+    places = [text.find(part) for part in (f"E301  {row.title}", row.rule, row.why, "Breaks it:", "Keeps it:")]
+    assert -1 not in places
+    assert places == sorted(places)
+    for example in (row.bad, row.good):
+        assert example.strip("\n").replace("\n", "\n  ") in text
+
+
+def test_explain_explains_several(run: Callable[..., Answer]) -> None:
+    heads = re.findall(r"^(E\d+)  ", run("explain", "E501", "e301").out, re.MULTILINE)
+    assert heads == ["E501", "E301"]
+
+
+# ---------------------------------------------------------------------------------------------------------------- JSON
+
+
+def test_check_json(run: Callable[..., Answer]) -> None:
+    code, out, err = run("check", "--json", "good.ein", "bad.ein", "none.ein")
+    assert (code, err) == (MISUSE, "")
+    found = json.loads(out)
+    assert found["targets"] == [
+        {"target": "good.ein", "layers": ["Twice"], "findings": 0},
+        {"target": "bad.ein", "layers": ["Total"], "findings": 1},
+        {"target": "none.ein", "layers": [], "findings": 1},
+    ]
+    here, there = found["findings"]
+    assert set(here) == set(there) == {"code", "message", "file", "line", "column", "rule", "facts", "fix"}
+    assert {name: here[name] for name in ("code", "file", "line", "column")} == {
+        "code": "E301", "file": "bad.ein", "line": 7, "column": 15,
+    }  # fmt: skip
+    assert there["code"] == "E802"
+
+
+def test_latex_json(run: Callable[..., Answer]) -> None:
+    found = json.loads(run("latex", "--json", "good.ein").out)
+    assert found == {"target": "good.ein", "latex": run("latex", "good.ein").out.removesuffix("\n")}
+
+
+@pytest.mark.parametrize("target", ["bad.ein", "none.ein"])
+def test_findings_of_latex_as_json(run: Callable[..., Answer], target: str) -> None:
+    _, out, err = run("latex", "--json", target)
+    assert err == ""
+    assert json.loads(out) == {"findings": json.loads(run("check", "--json", target).out)["findings"]}
+
+
+def test_explain_json(run: Callable[..., Answer]) -> None:
+    rows = json.loads(run("explain", "--json").out)
+    assert [row["code"] for row in rows] == list(catalogue())
+    assert all(set(row) == {"code", "title", "rule", "why", "bad", "good"} for row in rows)
+    assert json.loads(run("explain", "--json", "E301").out) == [row for row in rows if row["code"] == "E301"]
+
+
+# ------------------------------------------------------------------------------------------------------------ mistakes
+
+
+def unreadable(folder: Path) -> str:
+    """A file that cannot be read, not even by root."""
+    path = folder / "locked.ein"
+    path.touch(mode=0)
+    return "/proc/self/mem" if os.access(path, os.R_OK) else str(path)
+
+
+def written(content: bytes) -> Callable[[Path], str]:
+    def write(folder: Path) -> str:
+        (folder / "mistake.ein").write_bytes(content)
+        return "mistake.ein"
+
+    return write
+
+
+MISTAKES: dict[str, tuple[Callable[[Path], str], str]] = {
+    "missing": (lambda _: "none.ein", "E802"),
+    "no name": (lambda _: "", "E802"),
+    "directory": (str, "E802"),
+    "under a file": (lambda _: "good.ein/x", "E802"),
+    "unreadable": (unreadable, "E801"),
+    "binary": (written(bytes(range(256))), "E801"),
+    "latin-1": (written("# é".encode("latin-1")), "E801"),
+    "utf-16": (written(GOOD.encode("utf-16")), "E801"),
+    "empty": (written(b""), "E105"),
+    "blank": (written(b"\n  \n\t\n"), "E105"),
+    "zeros": (written(bytes(100)), "E003"),
+    "prose": (written(b"Dear Sir or Madam,\n\n  what is this?\n"), "E101"),
+    "large": (written(b"# ha\n" * 250_000), "E001"),
+    "a long line": (written(b"x" * 100_000), "E001"),
+    "deep": (written(b"axes\n  d: " + b"(" * 1000 + b"D" + b")" * 1000), "E002"),
+    "byte order mark": (written(b"\xef\xbb\xbf" + GOOD.encode()), ""),
+    "carriage returns": (written(GOOD.replace("\n", "\r\n").encode()), ""),
+    "a name in another encoding": (lambda _: "\udcff.ein", "E802"),
+    "a name too long": (lambda _: "x" * 5000, "E802"),
+    "a name of two lines": (lambda _: "a\nb.ein", "E802"),
+}
+
+
+@pytest.mark.parametrize("command", ["check", "latex"])
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_a_finding(run: Callable[..., Answer], folder: Path, command: str, mistake: str) -> None:
+    make, code = MISTAKES[mistake]
+    answer = run(command, make(folder))
+    found = re.findall(r"^(E\d{3}) ", answer.out + answer.err, re.MULTILINE)
+    assert set(found) == {code} - {""}
+    assert answer.code == (OK if not code else MISUSE if code.startswith("E8") else FINDINGS)
+
+
+@pytest.mark.parametrize("stdin", [b"\xff\xfe", b"\0", b"", b"%PDF-1.7"], ids=repr)
+def test_what_comes_through_the_pipe_may_be_anything(stdin: bytes) -> None:
+    answer = process("check", "-", stdin=stdin)
+    assert answer.code in (FINDINGS, MISUSE)
+    assert answer.err == ""
+
+
+def test_an_interruption_is_no_error(run: Callable[..., Answer], monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(model, "read", interrupted)
+    assert run("check", "good.ein") == (130, "", "")
+
+
+@pytest.mark.parametrize("arguments", ["explain", "check gpt2", "latex gpt2", "check bad.ein --json"])
+def test_a_reader_may_stop_reading(arguments: str) -> None:
+    """`| head -1`: the pipe is closed before the command writes."""
+    code = "import sys; from einformer.cli import main; sys.stdin.read(); sys.exit(main())"
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", code, *arguments.split()], stdin=pipe, stdout=pipe, stderr=pipe) as running:
+        assert running.stdout
+        running.stdout.close()
+        running.stdout = None
+        _, err = running.communicate(b"")
+    assert err == b""
+    assert running.returncode == OK
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no full disk to write to")
+def test_a_full_disk_is_said() -> None:
+    code = "import sys; from einformer.cli import main; sys.exit(main())"
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run([sys.executable, "-c", code, "explain"], stdout=full, stderr=subprocess.PIPE)
+    assert done.returncode == MISUSE
+    assert done.stderr.decode().count("\n") == 1
+    assert done.stderr.startswith(b"einformer: ")
+
+
+def test_a_narrow_encoding_is_no_error() -> None:
+    """A pipe that takes no Greek gets escapes."""
+    code, out, err = process("check", "none_γ.ein", PYTHONIOENCODING="ascii")
+    assert (code, err) == (MISUSE, "")
+    assert "none_\\u03b3.ein" in out
+
+
+# ------------------------------------------------------------------------------------------------- terminal, and speed
+
+
+def terminal(*arguments: str, columns: int, **environment: str) -> str:
+    """What the command writes into a terminal."""
+    pty, fcntl, termios = (pytest.importorskip(name) for name in ("pty", "fcntl", "termios"))
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    code = "import sys; from einformer.cli import main; sys.exit(main())"
+    known = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "COLUMNS", "FORCE_COLOR")}
+    command = [sys.executable, "-c", code, *arguments]
+    running = subprocess.Popen(command, stdout=theirs, stderr=theirs, env=known | {"TERM": "xterm"} | environment)
+    os.close(theirs)
+    written = b""
+    while True:
+        try:
+            part = os.read(ours, 4096)
+        except OSError:  # Linux says so when the other end is closed
+            part = b""
+        if not part:
+            break
+        written += part
+    os.close(ours)
+    running.wait()
+    return written.decode().replace("\r\n", "\n")
+
+
+def uncoloured(text: str) -> str:
+    return re.sub(r"\x1b\[[0-9;]*m", "", text)
+
+
+CALLS = ["check good.ein bad.ein none.ein", "latex bad.ein", "explain", "explain E301 E501"]
+
+
+@pytest.mark.parametrize("arguments", CALLS)
+def test_a_terminal_gets_the_same_words_in_colour(arguments: str) -> None:
+    shown, piped = terminal(*arguments.split(), columns=60), process(*arguments.split())
+    assert "\x1b[" in shown
+    assert "\x1b" not in piped.out + piped.err
+    assert uncoloured(shown).split() == (piped.out + piped.err).split()
+
+
+def test_a_dumb_terminal_gets_no_codes() -> None:
+    assert "\x1b" not in terminal("check", "bad.ein", columns=60, TERM="dumb")
+
+
+def test_colours_may_be_switched_off() -> None:
+    assert "\x1b[3" not in terminal("check", "bad.ein", columns=60, NO_COLOR="1")
+
+
+def test_prose_is_folded_and_an_excerpt_is_not(folder: Path) -> None:
+    long = BAD.replace("2 x_sd", f"{' + '.join(['x_sd'] * 14)}")
+    (folder / "long.ein").write_text(long, encoding="utf-8")
+    lines = uncoloured(terminal("check", "long.ein", columns=60)).split("\n")
+    excerpt, caret = next((lines[at], lines[at + 1]) for at, line in enumerate(lines) if line.startswith("  7 |"))
+    assert len(excerpt) > 60
+    assert excerpt[caret.index("^")] == "d"
+    assert all(len(line) <= 60 for line in lines if line != excerpt)
+
+
+def test_latex_has_no_colours_in_a_terminal() -> None:
+    assert "\x1b" not in terminal("latex", "gpt2", columns=60)
+
+
+@pytest.mark.parametrize("statement", ["import einformer", "from einformer.cli import main; main(['check', 'gpt2'])"])
+def test_no_heavy_library_is_loaded(statement: str) -> None:
+    code = f"{statement}; import sys; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = done.stdout.split()
+    assert "einformer" in loaded
+    assert {"torch", "sympy", "transformers", "jaxtyping", "beartype", "rich", "lark"}.isdisjoint(loaded)

@@ -1,0 +1,63 @@
+"""Does every architecture compile as one graph, and compute the same?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from tests.small import PLANS, SMALL, built, error, inputs, model
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> Iterator[None]:
+    """Dynamo forgets what it has compiled."""
+    yield
+    torch.compiler.reset()
+
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*script_method:DeprecationWarning")  # torch's own, on its first use
+
+# Forward and backward as one graph each; decomposed, since torch's own softplus and its stand-in differ in layout.
+WHOLE = {"fullgraph": True, "backend": "aot_eager_decomp_partition"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("plan", PLANS)
+@pytest.mark.parametrize("name", [name for name, small in SMALL.items() if name == small.text])
+def test_one_graph(name: str, plan: str) -> None:
+    """Values and gradients; a recurrence is unrolled, so the sequence is short."""
+    given = list(map(torch.from_numpy, inputs(model(name), {"B": 2, "S": 3})))
+    for x in given:
+        x.requires_grad_(x.is_floating_point())
+    module, compiled = built(model(name), plan), built(model(name), plan)
+    compiled.compile(**WHOLE)
+    expected, found = module(*given), compiled(*given)
+    assert error(found, expected) < 1e-12
+    expected.square().sum().backward()
+    found.square().sum().backward()
+    for (path, ours), theirs in zip(compiled.named_parameters(), module.parameters(), strict=True):
+        assert ours.grad is not None, path
+        assert theirs.grad is not None, path
+        assert error(ours.grad, theirs.grad) < 1e-12, path
+
+
+@pytest.mark.parametrize("plan", PLANS)
+def test_one_graph_serves_every_length(plan: str) -> None:
+    """Sizes that no text binds are dynamic: no third compilation."""
+    module = built(model("gpt2"), plan)
+    compiled = torch.compile(module, fullgraph=True, backend="aot_eager", dynamic=True)
+    for length in (5, 7, 11):
+        given = list(map(torch.from_numpy, inputs(model("gpt2"), {"S": length})))
+        with torch.compiler.set_stance("fail_on_recompile" if length > 5 else "default"), torch.no_grad():
+            assert error(compiled(*given), module(*given)) < 1e-12
+
+
+@pytest.mark.slow
+def test_inductor() -> None:
+    """The compiler that users have, on GPT-2."""
+    given = list(map(torch.from_numpy, inputs(model("gpt2"))))
+    module = built(model("gpt2"), "fast")
+    with torch.no_grad():
+        assert error(torch.compile(module, fullgraph=True)(*given), module(*given)) < 1e-12

@@ -1,0 +1,660 @@
+"""Are the counts right? To the unit, against transformers and torch on the meta device, and against published integers."""
+
+from __future__ import annotations
+
+import doctest
+import functools
+import importlib.resources
+import itertools
+import math
+import random
+import subprocess
+import sys
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Any
+
+import pytest
+import sympy
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM
+
+import einformer
+from einformer import EinformerError, Model, Specification, architectures
+from einformer.architectures import models
+from einformer.interpreters.count import contraction, formulas, numbers, printer, rules, support, table
+from einformer.interpreters.count.contraction import Contraction, best_order
+from einformer.interpreters.count.printer import letters, show
+from einformer.interpreters.count.rules import EquationCount, WeightCount
+from einformer.notation.sizes import Legend
+from einformer.notation.tree import Name
+from tests.oracles.families import FAMILIES, Family
+from tests.oracles.flops import counted
+from tests.texts import spec
+from tests.well_formed import written
+
+BATCH, LENGTH = 2, 37
+PARAMETERS = {"gpt2": 124_439_808, "gpt2-medium": 354_823_168, "gpt2-large": 774_030_080, "gpt2-xl": 1_557_611_200}
+WHOLE = [name for name, family in FAMILIES.items() if not family.layer]  # models that transformers computes by the text
+CHUNKED = sorted(FAMILIES.keys() - set(WHOLE))  # layers that transformers computes in chunks
+EXPERTS = {"mixtral", "gpt_oss"}
+TEXTS = sorted(
+    path.name.removesuffix(".ein")
+    for path in importlib.resources.files(architectures).iterdir()
+    if path.name.endswith(".ein") and path.name != "prelude.ein"
+)
+
+
+def weights(model: Model) -> tuple[WeightCount[int], ...]:
+    return numbers.weights(model.spec.tree, model.spec.name, model.legend)
+
+
+def parameters(model: Model) -> int:
+    return model.num_parameters
+
+
+def equations(model: Model, **sizes: int) -> tuple[EquationCount[int], ...]:
+    return numbers.flops(model.spec.tree, model.spec.name, model.at(**sizes))
+
+
+def flops(model: Model, **sizes: int) -> int:
+    return model.flops(**sizes)
+
+
+def formula(specification: Specification, legend: Legend | None = None) -> sympy.Expr:
+    return formulas.parameters(formulas.weights(specification.tree, specification.name, legend))
+
+
+def flops_formula(specification: Specification, legend: Legend | None = None) -> sympy.Expr:
+    return formulas.total(formulas.flops(specification.tree, specification.name, legend))
+
+
+def published(name: str) -> Model:
+    row = models()[name]
+    return einformer.load(row.architecture).bind(**row.sizes)
+
+
+def ours(family: Family, **changed: Any) -> Model:
+    """Our text with a family's sizes, without the weights that theirs lacks."""
+    specification = einformer.load(family.text)
+    if family.replaced:
+        specification = specification.replace(family.replaced)
+    layers = {instance.name: instance.layer for layer in specification.tree.layers for instance in layer.weights}
+    for path in family.absent:
+        *_, layer, weight = (specification.name, *path.split("."))
+        name = f"{layers.get(layer, layer)}.{weight}"
+        specification = specification.without(name) if name in optional(specification) else specification
+    return specification.bind(**{**family.bound, **changed})
+
+
+def optional(specification: Specification) -> set[str]:
+    return {f"{layer.name}.{w.name}" for layer in specification.tree.layers for w in layer.weights if w.optional}
+
+
+@functools.cache
+def theirs(name: str) -> torch.nn.Module:
+    """The family's module on the meta device; experts as products of batches, which the counter knows."""
+    family = FAMILIES[name]
+    config = AutoConfig.for_model(family.kind, **family.config)
+    models: Any = AutoModelForCausalLM
+    with torch.device("meta"):
+        module: torch.nn.Module = (
+            family.layer(config)
+            if family.layer
+            else models.from_config(config, attn_implementation="eager", experts_implementation="batched_mm")
+        )
+    return module.eval()
+
+
+def tokens(batch: int, length: int) -> dict[str, torch.Tensor]:
+    """Inputs with a mask of ones: without it transformers asks the values of the positions, which meta has none of."""
+    return dict.fromkeys(("input_ids", "attention_mask"), torch.ones(batch, length, dtype=torch.long, device="meta"))
+
+
+# ---------------------------------------------------------------------------------------------------------- parameters
+
+
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_parameters_of_gpt2_are_the_published_ones(name: str) -> None:
+    assert parameters(published(name)) == PARAMETERS[name]
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_parameters_are_those_of_transformers(name: str) -> None:
+    assert parameters(ours(FAMILIES[name])) == sum(parameter.numel() for parameter in theirs(name).parameters())
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_counted_weights_are_the_weights_of_the_model(name: str) -> None:
+    """Paths, shapes and number: each weight is counted as often as it is there."""
+    model = ours(FAMILIES[name])
+    shapes, counts = model.weight_shapes(), weights(model)
+    sizes = [math.prod(shape) for shape in shapes.values()]
+    assert sorted(sizes) == sorted(count.each for count in counts for _ in range(count.times))
+    assert {_starred(path) for path in shapes} == {_starred(count.full_path) for count in counts if count.times}
+
+
+def _starred(path: str) -> str:
+    return ".".join("*" if part.isdecimal() or part.startswith("{") else part for part in path.split("."))
+
+
+def test_a_tie_counts_once() -> None:
+    llama, sizes = einformer.load("llama"), {"D": 40, "A": 5, "G": 5, "F": 31, "V": 53, "L": 2}
+    assert parameters(llama.bind(**sizes)) - parameters(llama.without("Llama.U").bind(**sizes)) == 53 * 40
+
+
+def test_a_buffer_is_no_parameter() -> None:
+    (buffer,) = (count for count in weights(ours(FAMILIES["deepseek_v3"])) if not count.trained)
+    assert (buffer.full_path, buffer.each, buffer.times) == ("blocks.{l}.Experts.Router.β", 12, 2)
+
+
+def in_turns(*lines: str) -> Specification:
+    """A layer that turns over l around a block of D² parameters and 2 D² FLOPs."""
+    head = ("layer Block(z_d) -> z_d:", "  weights W_dd'", "  return z_d' W_d'd", "layer Whole(z_d) -> z_d:")
+    scalars = "; ".join(row for row in ("P = 3", "R = 1", "W_l = 1") if row.split()[0] in " ".join(lines))
+    return spec("d, l: L", *head, *lines, "  return z_d", scalars=scalars)
+
+
+TURNS = {
+    "one for each turn": (("for l < L:", "  z_d <- Block_l(z_d)"), 7, 7),
+    "one for all turns": (("weights block: Block", "for l < L:", "  z_d <- block(z_d)"), 1, 7),
+    "one called twice": (("weights block: Block", "for l < L:", "  z_d <- block_l(block_l(z_d))"), 7, 14),
+    "two in turn": (
+        ("weights one, two: Block", "for l < L:", "  z_d <- where(l mod 2 == 0, one_l(z_d), two_l(z_d))"),
+        7,
+        7,
+    ),
+    "two in turn, shared": (
+        ("weights one, two: Block", "for l < L:", "  z_d <- where(l mod 2 == R, one(z_d), two(z_d))"),
+        2,
+        7,
+    ),
+    "the first": (("for l < L:", "  z_d <- z_d + where(l < P, Block_l(z_d), z_d)"), 3, 3),
+    "not the first": (("for l < L:", "  z_d <- z_d + where(l < P, z_d, Block_l(z_d))"), 4, 4),
+    "the last": (("for l < L:", "  z_d <- z_d + where(P <= l, Block_l(z_d), z_d)"), 4, 4),
+    "the first half": (("for l < L:", "  z_d <- z_d + where(l < L / 2, Block_l(z_d), z_d)"), 4, 4),
+    "the second half": (("for l < L:", "  z_d <- z_d + where(l > L / 2, Block_l(z_d), z_d)"), 3, 3),
+    "up to a half": (("for l < L:", "  z_d <- z_d + where(L / 2 >= l, Block_l(z_d), z_d)"), 4, 4),
+    "one": (("for l < L:", "  z_d <- z_d + where(P == l, Block_l(z_d), z_d)"), 1, 1),
+    "from a half on": (("for l < L:", "  z_d <- z_d + where(l >= L / 2, Block_l(z_d), z_d)"), 3, 3),
+    "all but one": (("for l < L:", "  z_d <- z_d + where(l != P, Block_l(z_d), z_d)"), 6, 6),
+    "in both branches": (
+        ("weights block: Block", "for l < L:", "  z_d <- where(l < P, block_l(z_d), 2 block_l(z_d))"),
+        7,
+        7,
+    ),
+    "every third": (("for l < L:", "  z_d <- z_d + where(l mod P == R, Block_l(z_d), z_d)"), 2, 2),
+    "every third not": (("for l < L:", "  z_d <- z_d + where(not l mod P == R, Block_l(z_d), z_d)"), 5, 5),
+    "always and sometimes": (
+        ("weights block: Block", "for l < L:", "  z_d <- block_l(z_d) + where(l < P, block_l(z_d), z_d)"),
+        7,
+        10,
+    ),
+    "two loops": (("for l < L:", "  z_d <- Block_l(z_d)", "for l < L - P:", "  z_d <- Block_l(z_d)"), 11, 11),
+    "two loops, shared": (
+        ("weights block: Block", "for l < L - P:", "  z_d <- block_l(z_d)", "for l < L:", "  z_d <- block_l(z_d)"),
+        7,
+        11,
+    ),
+}
+
+
+@pytest.mark.parametrize(("lines", "sets", "turns"), TURNS.values(), ids=TURNS)
+def test_a_where_splits_the_turns_of_a_loop(lines: tuple[str, ...], sets: int, turns: int) -> None:
+    """As many sets of weights as there are paths, and a product in each turn that takes the branch; formulas alike."""
+    specification = in_turns(*(f"  {line}" for line in lines))
+    model = specification.bind(D=5, L=7)
+    assert (parameters(model), flops(model)) == (25 * sets, 50 * turns)
+    assert parameters(model) == sum(map(math.prod, model.weight_shapes().values()))
+    assert number(formula(specification), model) == 25 * sets
+    assert number(flops_formula(specification), model) == 50 * turns
+
+
+def test_numbers_are_exact() -> None:
+    lines = ("  for l < L - P:", "    z_d <- block_l(z_d)", "  for l < L:", "    z_d <- block_l(z_d)")
+    large = in_turns("  weights block: Block", *lines).bind(D=10**9 + 7, L=9973)
+    assert parameters(large) == 9973 * (10**9 + 7) ** 2
+    assert flops(large) == 2 * (9973 + 9970) * (10**9 + 7) ** 2
+
+
+def test_a_where_on_a_tensor_is_no_choice_of_layers() -> None:
+    """`P_d` is a weight, though there is a scalar P: both of its branches are there."""
+    lines = ("  weights P_d", "  for l < L:", "    z_d <- where(P_d < P, Block_l(z_d), Block_l(z_d))")
+    model = in_turns(*lines).bind(D=5, L=7)
+    assert (parameters(model), flops(model)) == (5 + 2 * 7 * 25, 2 * 7 * 50)
+
+
+# --------------------------------------------------------------------------------------------------------------- FLOPs
+
+
+def test_flops_of_gpt2_are_the_published_parts() -> None:
+    """nanoGPT's `transformer_sizing.ipynb`: full attention, logits at all of the 1024 positions."""
+    model = published("gpt2")
+    each = {count.text.split()[0]: count.each for count in equations(model, B=1, S=1024) if count.layer == "CausalAttention"}
+    assert each["q_bsea"] + each["k_bsea"] + each["v_bsea"] == 3_623_878_656
+    assert (each["w_bss'a"], each["y_bsea"], each["return"]) == (1_610_612_736, 1_610_612_736, 1_207_959_552)
+    parts = {part.path: part for part in table.parts(weights(model), equations(model, B=1, S=1024))}
+    attention, mlp = (parts[f"blocks.{{l}}.{name}"] for name in ("CausalAttention", "MLP"))
+    assert attention.flops_of_one == 8_053_063_680
+    assert [count.each for count in mlp.equations] == [4_831_838_208, 4_831_838_208]
+    assert mlp.flops_of_one == 9_663_676_416
+    assert attention.flops + mlp.flops == 12 * 17_716_740_096 == 212_600_881_152
+    assert parts[""].flops == 79_047_426_048
+    assert flops(model, B=1, S=1024) == 291_648_307_200
+    assert (parts[""].weights[0].total, parts[""].weights[1].total) == (38_597_376, 786_432)
+
+
+@pytest.mark.parametrize("attention", ["eager", "sdpa"])
+def test_flops_of_gpt2_are_those_of_transformers(attention: str) -> None:
+    config: Any = AutoConfig.for_model("gpt2", bos_token_id=None, eos_token_id=None)
+    models: Any = AutoModelForCausalLM
+    with torch.device("meta"):
+        module = models.from_config(config, attn_implementation=attention).eval()
+    mask = torch.ones(1, 1, 1024, 1024, dtype=torch.bool, device="meta")
+    assert counted(lambda: module(tokens(1, 1024)["input_ids"], attention_mask=mask)).total() == 291_648_307_200
+
+
+@pytest.mark.parametrize("plan", ["notation", "fast"])
+def test_flops_of_gpt2_are_those_of_the_emitted_module(plan: str) -> None:
+    module = published("gpt2").build(device="meta", plan=plan)
+    assert counted(lambda: module(tokens(1, 1024)["input_ids"])).total() == 291_648_307_200
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_flops_are_those_of_transformers(name: str) -> None:
+    """Windows and masks count in full, experts only where they are chosen."""
+    found = counted(lambda: theirs(name)(**tokens(BATCH, LENGTH), use_cache=False))
+    assert flops(ours(FAMILIES[name]), B=BATCH, S=LENGTH) == found.total()
+
+
+@pytest.mark.parametrize("name", CHUNKED)
+def test_projections_of_recurrent_layers_are_those_of_transformers(name: str) -> None:
+    """What lies between them is another sum in chunks; every product over the hidden size is the same."""
+    counts = equations(ours(FAMILIES[name]), B=BATCH, S=LENGTH)
+    projections = [count for count in counts if "z_bsd" in count.text or "return" in count.text]
+    x = torch.ones(BATCH, LENGTH, FAMILIES[name].bound["D"], device="meta")
+    assert numbers.total(projections) == counted(lambda: theirs(name)(x), "linalg_solve_triangular")["aten.mm"]
+
+
+EMITTED = [name for name, family in FAMILIES.items() if family.text != "deepseek_v3"]  # its products of three are not reordered
+COMBINED = {"gpt_oss": 2 * BATCH * LENGTH * 7 * 45 * 2}  # the sum over experts is a product, and not element-wise
+
+
+@pytest.mark.parametrize("name", EMITTED)
+def test_flops_are_those_of_the_emitted_module(name: str) -> None:
+    """One einsum for each contraction; every expert is computed, as if all were chosen."""
+    family = FAMILIES[name]
+    module = ours(family).build(device="meta", plan="notation")
+    model = ours(family, **({"T": family.bound["X"]} if name in EXPERTS else {}))
+    shape = (BATCH, LENGTH, family.bound["D"]) if family.layer else (BATCH, LENGTH)
+    x = torch.ones(shape, dtype=None if family.layer else torch.long, device="meta")
+    found = counted(lambda: module(x)).total()
+    assert flops(model, B=BATCH, S=LENGTH) == found - COMBINED.get(name, 0)
+
+
+DEEPSEEK = {"D": 7168, "A": 128, "N": 128, "E": 64, "U": 128, "C": 1536, "R": 512, "F": 18432, "V": 129280, "L": 61}
+DEEPSEEK |= {"X": 256, "G": 8, "M": 2048, "Z": 1, "P": 3, "T": 8, "Y": 4}
+GPT_OSS = {"D": 2880, "A": 64, "G": 8, "H": 64, "F": 2880, "V": 201088, "L": 24, "X": 32, "T": 4}
+
+
+@pytest.mark.parametrize(
+    ("text", "sizes", "total", "work"),
+    [
+        ("deepseek_v3", DEEPSEEK, 671_026_404_352, 38_813_552_345_088),
+        ("gpt_oss", GPT_OSS, 20_914_757_184, 3_796_793_032_704),
+    ],
+)
+def test_chosen_experts_only(text: str, sizes: dict[str, int], total: int, work: int) -> None:
+    model = einformer.load(text).bind(**sizes)
+    assert parameters(model) == total
+    assert flops(model, B=1, S=512) == work
+
+
+def test_equations_stand_at_the_paths_and_names_of_the_text() -> None:
+    """Specialised layers have names of their own, `Rotary2`, which nobody wrote."""
+    counts = equations(ours(FAMILIES["deepseek_v3"]), B=1, S=2)
+    rotary = [count for count in counts if "cos" in count.text]
+    assert [(count.path, count.layer, count.times) for count in rotary] == [
+        ("blocks.{l}.LatentAttention.Rotary", "Rotary", 3)
+    ] * 2
+    layers = einformer.load("deepseek_v3").tree.layers
+    assert {count.layer for count in counts} == {layer.name for layer in layers}
+
+
+def test_order_of_a_contraction_follows_from_the_sizes() -> None:
+    """One new position against 4096 old ones: `q K c` absorbed instead of expanded, 0.55 instead of 68.9 GFLOP."""
+    q, k, c = frozenset("bsna"), frozenset("rna"), frozenset("bSr")
+    sizes = {"b": 1, "s": 1, "S": 4096, "n": 128, "a": 128, "r": 512}
+
+    scores = Contraction((q, k, c), frozenset("nr"))
+    assert cost(scores, sizes) == 2 * (128 * 128 * 512 + 4096 * 128 * 512)
+    assert order(scores, sizes) == ["abnrs", "Sabrs"]
+    assert cost(scores, sizes | {"s": 4096}) == 2 * 128 * (4096 * 512 * 128 + 4096**2 * 128)
+    assert order(scores, sizes | {"s": 4096}) == ["Sabnr", "Sabns"]
+
+
+def order(contraction: Contraction, sizes: Mapping[str, int]) -> list[str]:
+    """The letters of each step of the best order."""
+    steps = best_order(contraction, lambda step: math.prod(sizes[letter] for letter in step.letters))
+    return ["".join(sorted(step.letters)) for step in steps]
+
+
+def cost(contraction: Contraction, sizes: Mapping[str, int]) -> int:
+    return sum(2 * math.prod(sizes[letter] for letter in letters) for letters in order(contraction, sizes))
+
+
+# -------------------------------------------------------------------------------------------------- orders, all of them
+
+
+def cheapest(operands: tuple[frozenset[str], ...], wanted: frozenset[str], sizes: Mapping[str, int]) -> int:
+    """The fewest FLOPs over every sequence of pairwise products, tried one after the other."""
+    if len(operands) == 1:
+        return 0
+    costs = []
+    for i, j in itertools.combinations(range(len(operands)), 2):
+        rest = [operand for k, operand in enumerate(operands) if k not in (i, j)]
+        both = operands[i] | operands[j]
+        left = both & wanted.union(*rest)
+        cost = 2 * math.prod(sizes[letter] for letter in both) if both != left else 0
+        costs.append(cost + cheapest((left, *rest), wanted, sizes))
+    return min(costs)
+
+
+def test_best_order_is_best() -> None:
+    draw = random.Random(0)
+    for _ in range(300):
+        drawn = [frozenset(draw.sample("abcdef", draw.randint(1, 4))) for _ in range(draw.randint(2, 5))]
+        summed = frozenset(x for x in "abcdef" if sum(x in operand for operand in drawn) > 1 and draw.random() < 0.7)
+        operands = tuple(operand for operand in drawn if operand & summed)
+        sizes = {letter: draw.choice([2, 3, 5, 7, 11]) for letter in "abcdef"}
+        best = cheapest(operands, frozenset("abcdef") - summed, sizes) if operands else 0
+        assert cost(Contraction(operands, summed), sizes) == best
+
+
+def test_many_operands_are_taken_in_the_order_of_the_text() -> None:
+    chain = tuple(frozenset(pair) for pair in itertools.pairwise("abcdefghijklmnop"))
+    steps = order(Contraction(chain, frozenset("bcdefghijklmno")), dict.fromkeys("abcdefghijklmnop", 2))
+    assert steps[:3] == ["abc", "acd", "ade"]
+    assert len(steps) == len(chain) - 1
+
+
+# ------------------------------------------------------------------------------------------------------- sparse indices
+
+ROUTER = "  p_sx = where(top_{T,x}(r_sx), r_sx, 0)"
+GATES = "  g_sxf = z_sd G_xdf"
+MIX = "  return p_sx silu(g_sxf) O_xfd"
+# What stands between the router's product and the result; how many of the 11 experts compute g, and how many O.
+SPARSE = {
+    "chosen": ([ROUTER, GATES, MIX], 2, 2),
+    "no router": (["  p_sx = sigmoid(r_sx)", GATES, MIX], 11, 11),
+    "softmax of what is left": (["  p_sx = Sm_x(where(top_{T,x}(r_sx), r_sx, -inf))", GATES, MIX], 2, 2),
+    "a mask added": (["  p_sx = Sm_x(r_sx + where(top_{T,x}(r_sx), 0, -inf))", GATES, MIX], 2, 2),
+    "two conditions": (["  p_sx = where(top_{T,x}(r_sx) and r_sx > 0, r_sx, 0)", GATES, MIX], 2, 2),
+    "one condition of two": (["  p_sx = where(top_{T,x}(r_sx) or r_sx > 0, r_sx, 0)", GATES, MIX], 11, 11),
+    "a condition inside": (["  p_sx = where(r_sx > 0, where(top_{T,x}(r_sx), r_sx, 0), 0)", GATES, MIX], 2, 2),
+    "chosen or not": (["  p_sx = where(top_{T,x}(r_sx), r_sx, 1)", GATES, MIX], 11, 11),
+    "normalised": ([ROUTER, "  p_sx <- p_sx / sum_x p_sx", GATES, MIX], 2, 2),
+    "scaled and squared": ([ROUTER, "  p_sx <- relu(3 p_sx)^2 / 7", GATES, MIX], 2, 2),
+    "no longer zero": ([ROUTER, "  p_sx <- exp(p_sx)", GATES, MIX], 11, 11),
+    "shifted": ([ROUTER, "  p_sx <- p_sx + 1", GATES, MIX], 11, 11),
+    "the same twice": ([ROUTER, "  p_sx <- p_sx + 2 p_sx", GATES, MIX], 2, 2),
+    "two routers": ([ROUTER, "  p_sx <- p_sx + where(top_{T,x}(-r_sx), 1, 0)", GATES, MIX], 11, 11),
+    "read elsewhere": ([ROUTER, GATES, "  return p_sx silu(g_sxf) O_xfd + y_d mean_{xf} g_sxf"], 11, 2),
+    "read by a neighbour": ([ROUTER, GATES, "  return p_sx where(s > 0, g_{(s - 1)xf}, 0) O_xfd"], 11, 2),
+    "a sum of experts": ([ROUTER, GATES, "  return p_sx (silu(g_sxf) O_xfd + ω_xd)"], 2, 2),
+    "a condition in place of a weight": ([GATES, "  return sum_x(where(top_{T,x}(r_sx), silu(g_sxf) O_xfd, 0))"], 2, 2),
+    "step by step": ([ROUTER, GATES, "  h_sxf = silu(g_sxf)", "  i_sxf = p_sx h_sxf", "  return i_sxf O_xfd"], 2, 2),
+    "an average of positions": ([ROUTER, "  p'_x = mean_s p_sx", GATES, "  return p'_x silu(g_sxf) O_xfd"], 11, 11),
+    "an average within": ([ROUTER, GATES, "  return (mean_s p_sx) silu(g_sxf) O_xfd"], 11, 11),
+    "in a loop": (["  p_sx = r_sx", "  for l < L:", "    p_sx <- where(top_{T,x}(r_sx), p_sx, 0)", GATES, MIX], 11, 11),
+    "chosen anew in each turn": (
+        [GATES, "  for l < L:", "    p_sx = where(top_{T,x}(r_sx), r_sx, 0)", "    z_sd <- p_sx g_sxf O_xfd", "  return z_sd"],
+        11,
+        2 * 2,
+    ),
+    "computed and chosen in each turn": (
+        ["  for l < L:", f"  {ROUTER}", f"  {GATES}", "    z_sd <- p_sx g_sxf O_xfd", "  return z_sd"],
+        2 * 2,
+        2 * 2,
+    ),
+    "in every turn": ([ROUTER, "  for l < L:", "    p_sx <- 2 p_sx", GATES, MIX], 2, 2),
+    "computed by a layer": ([ROUTER, "  g_sxf = gate(z_sd)", MIX], 2, 2),
+    "given to a layer": ([ROUTER, "  return mix(p_sx, z_sd)"], 2, 2),
+    "made by a layer": (["  p_sx = Choose(r_sx)", GATES, MIX], 2, 2),
+    "made by two layers": (["  p_sx = Choose(r_sx) + Choose(2 r_sx)", GATES, MIX], 11, 11),
+    "a layer in between": ([ROUTER, GATES, "  return p_sx Half(silu(g_sxf)) O_xfd"], 2, 2),
+    "a layer that mixes experts": ([ROUTER, GATES, "  return p_sx Centred_x(silu(g_sxf)) O_xfd"], 11, 2),
+}
+LAYERS = """
+layer Choose(r_x) -> r_x:
+  return where(top_{T,x}(r_x), r_x, 0)
+layer Half(z_f) -> z_f:
+  return z_f / 2
+layer Centred_f(z_f) -> z_f:
+  return z_f - mean_f z_f
+layer Gate(z_d) -> g_xf:
+  weights G_xdf
+  return z_d G_xdf
+layer Mix(p_x, z_d) -> z_d:
+  weights G_xdf, O_xfd
+  g_xf = z_d G_xdf
+  return p_x silu(g_xf) O_xfd
+""".strip().split("\n")
+
+
+def mixture(lines: list[str], features: int = 3) -> Model:
+    """A router over eleven experts, of which each position has two, and the lines after it."""
+    text = "\n".join(lines)
+    declared = [name for name in ("G_xdf", "O_xfd", "ω_xd", "y_d") if name[:3] in text]
+    declared += [f"{name}: {name.capitalize()}" for name in ("mix", "gate") if f"{name}(" in text]
+    head = ["layer Experts(z_sd) -> z_sd:", f"  weights R_dx, {', '.join(declared)}", "  r_sx = z_sd R_dx"]
+    axes, depth = ("s, d, x, f, l: L", {"L": 2}) if "< L" in text else ("s, d, x, f", {})
+    return spec(axes, *LAYERS, *head, *lines, scalars="T = 2").bind(S=13, D=5, X=11, F=features, **depth)
+
+
+@pytest.mark.parametrize(("lines", "gates", "outputs"), SPARSE.values(), ids=SPARSE)
+def test_only_what_is_chosen_counts(lines: list[str], gates: int, outputs: int) -> None:
+    """Each position computes 2 x 5 x 11 FLOPs of the router and, for each expert that computes, 2 x 5 x 3 twice."""
+    assert flops(mixture(lines)) == 13 * 2 * 5 * (11 + 3 * gates + 3 * outputs)
+
+
+@pytest.mark.parametrize(
+    ("lines", "products"),
+    [
+        ([ROUTER, "  w_xdd' = G_xdf O_xfd'", "  return p_sx (z_sd' w_xd'd)"], 11 * 5 * 7 * 5 + 13 * 2 * 5 * 5),
+        ([ROUTER, "  return p_sx z_sd' G_xd'f O_xfd"], 13 * 2 * 5 * 7 + 13 * 2 * 7 * 5),
+    ],
+    ids=["by itself", "if it were the best order"],
+)
+def test_a_product_of_weights_knows_no_choice(lines: list[str], products: int) -> None:
+    """Each position has two experts, all positions together have all: what has no s computes eleven."""
+    assert flops(mixture(lines, features=7)) == 2 * (13 * 5 * 11 + products)
+
+
+# ------------------------------------------------------------------------------------------------------------- formulas
+
+
+def number(expression: sympy.Expr, model: Model, **sizes: int) -> sympy.Expr:
+    """A formula with a model's numbers for its letters."""
+    legend, expression = model.at(**sizes), sympy.sympify(expression)
+    return expression.subs({symbol: legend.named(Name(symbol.name)) for symbol in expression.free_symbols})
+
+
+def test_formula_of_gpt2() -> None:
+    L, E, D, V, K, B, S = sympy.symbols("L E D V K B S")
+    gpt2 = einformer.load("gpt2")
+    assert sympy.expand(gpt2.parameters - (L * ((4 + 2 * E) * D**2 + (9 + E) * D) + 2 * D + D * (K + V))) == 0
+    assert sympy.expand(flops_formula(gpt2) - 2 * B * S * (L * ((4 + 2 * E) * D**2 + 2 * S * D) + V * D)) == 0
+    leading = [sympy.Poly(formula(gpt2), D).coeff_monomial(power) for power in (D**2, D)]
+    assert sympy.expand(leading[0] - (4 + 2 * E) * L) == 0
+    assert sympy.Poly(leading[1], V).coeff_monomial(V) == 1
+
+
+PARTS = {
+    "blocks.{l}.CausalAttention": ("4 D² + 4 D", "8 B S D² + 4 B S² D"),
+    "blocks.{l}.LayerNorm": ("2 D", "0"),
+    "blocks.{l}.MLP": ("2 E D² + (1 + E) D", "4 B S E D²"),
+    "blocks.{l}.LayerNorm_2": ("2 D", "0"),
+    "LayerNorm_3": ("2 D", "0"),
+    "": ("(V + K) D", "2 B S V D"),
+}
+
+
+def test_formulas_of_the_parts_of_gpt2() -> None:
+    """The notes print 2 D for both norms of a block: it is 2 D for each."""
+    gpt2 = einformer.load("gpt2")
+    found = table.parts(formulas.weights(gpt2.tree, gpt2.name), formulas.flops(gpt2.tree, gpt2.name))
+    names = letters(gpt2.tree)
+    assert {part.path: (show(part.parameters_of_one, names), show(part.flops_of_one, names)) for part in found} == PARTS
+
+
+SHOWN = {
+    "gpt2": ("(4 + 2 E) L D² + (9 + E) L D + (2 + V + K) D", "(8 + 4 E) L B S D² + 4 L B S² D + 2 B S V D"),
+    "llama": (
+        "2 (1 + G / A) L D² + (2 + 3 F) L D + (1 + 2 V) D",
+        "4 (1 + G / A) L B S D² + 4 L B S² D + 6 L B S F D + 2 B S V D",
+    ),
+    "qwen3": (
+        "(2 + 3 F + 2 G H + 2 A H) L D + (1 + 2 V) D + 2 L H",
+        "(6 F + 4 G H + 4 A H) L B S D + 4 L B S² A H + 2 B S V D",
+    ),
+    "deepseek_v3": (
+        "(2 + E + C + R + A U) L D + (X + 3 X M + 3 M Z) (L - P) D + (1 + 2 V + 3 F P) D"
+        " + (C + R + A N C + A N R + A E C + A U R) L",
+        "2 (E + C + R + A U) L B S D + (2 X + 6 M Z + 6 M T) (L - P) B S D + A (2 E + 4 R) L B S² + (2 V + 6 F P) B S D"
+        " + 2 A (N C + N R + E C + U R) L B S",
+    ),
+    "loss": ("0", "0"),
+}
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_formulas_print_as_people_write_them(name: str) -> None:
+    specification = einformer.load(name)
+    names = letters(specification.tree)
+    assert (show(formula(specification), names), show(flops_formula(specification), names)) == SHOWN[name]
+
+
+WRITTEN = {
+    "D / 2 - 1": "D / 2 - 1",
+    "-D**2": "-D²",
+    "S/(2*D*A)": "S / (2 A D)",
+    "sqrt(D)*L": "L sqrt(D)",
+    "L*D**A": "L D^(A)",
+    "ceiling(L/2)*D": "ceil(L / 2) D",
+    "(L - P)*D + (L - P)*D**2": "(L - P) D² + (L - P) D",
+    "D**12*B": "B D¹²",
+    "Max(A, B)": "max(A, B)",
+    "7": "7",
+}
+
+
+@pytest.mark.parametrize(("formula", "text"), WRITTEN.items())
+def test_a_formula_is_written(formula: str, text: str) -> None:
+    names = dict(zip("ABDLPS", sympy.symbols("A B D L P S"), strict=True))
+    assert show(sympy.sympify(formula, locals=names)) == text
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_texts_have_the_weights_of_the_model_and_formulas_of_their_numbers(seed: int) -> None:
+    text = written(random.Random(seed))
+    model = einformer.parse(text.text).bind(**text.sizes(3, 5, 2, 7))
+    held, done = numbers.total(weights(model)), flops(model)
+    assert held == sum(map(math.prod, model.weight_shapes().values()))
+    counts = formulas.weights(model.spec.tree, model.spec.name, model.legend)
+    assert number(formulas.total(counts), model) == held
+    assert number(flops_formula(model.spec, model.legend), model) == done
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_formulas_with_numbers_are_the_numbers(name: str) -> None:
+    model = ours(FAMILIES[name])
+    legend = model.at(B=BATCH, S=LENGTH)
+    assert number(formula(model.spec, legend), model) == parameters(model)
+    work = flops_formula(model.spec, legend)
+    assert number(work, model, B=BATCH, S=LENGTH) == flops(model, B=BATCH, S=LENGTH)
+
+
+OWN_SIZES = {"D": 35, "A": 5, "E": 6, "U": 11, "F": 31, "K": 41, "V": 53, "L": 3}
+
+
+@pytest.mark.parametrize("name", sorted(set(TEXTS) - {family.text for family in FAMILIES.values()}))
+def test_formulas_of_our_own_texts_with_numbers_are_the_numbers(name: str) -> None:
+    specification = einformer.load(name)
+    model = specification.bind(**{size: n for size, n in OWN_SIZES.items() if size in Legend.of(specification.tree).letters()})
+    open_sizes = {size: n for size, n in {"B": 2, "S": 37}.items() if size in model.open}
+    legend = model.at(**open_sizes)
+    assert number(formula(specification, legend), model) == parameters(model)
+    assert number(flops_formula(specification, legend), model, **open_sizes) == flops(model, **open_sizes)
+
+
+REFUSED = {
+    "two conditions": ("  z_d <- z_d + where(l < P, where(l mod 2 == R, Block_l(z_d), z_d), z_d)", "E607"),
+    "a list": ("  z_d <- z_d + where(W_l == 1, Block_l(z_d), z_d)", "E607"),
+    "a sum of letters": ("  z_d <- z_d + where(P < R + l, Block_l(z_d), z_d)", "E607"),
+    "an inequality of remainders": ("  z_d <- z_d + where(l mod 3 < 2, Block_l(z_d), z_d)", "E607"),
+}
+
+
+@pytest.mark.parametrize(("line", "code"), REFUSED.values(), ids=REFUSED)
+def test_turns_that_letters_cannot_count_are_refused_and_numbers_count_them(line: str, code: str) -> None:
+    specification = in_turns("  for l < L:", f"  {line}")
+    with pytest.raises(EinformerError) as error:
+        formula(specification)
+    assert [finding.code for finding in error.value.findings] == [code]
+    model = specification.bind(D=5, L=7)
+    assert parameters(model) == sum(map(math.prod, model.weight_shapes().values())) > 0
+
+
+def test_open_sizes_are_needed_for_flops_and_for_nothing_else() -> None:
+    model = published("gpt2")
+    with pytest.raises(EinformerError, match=r"E601 the size `[BS]` is not bound"):
+        flops(model)
+    with pytest.raises(EinformerError, match="E603"):
+        flops(model, B=1, S=1025)
+    with pytest.raises(EinformerError, match="E605"):
+        flops(model, D=5)
+
+
+# ----------------------------------------------------------------------------------------------------------- the table
+
+
+def test_parts_add_up() -> None:
+    model = ours(FAMILIES["deepseek_v3"])
+    parts = table.parts(weights(model), equations(model, B=BATCH, S=LENGTH))
+    assert [part.times for part in parts] == [3, 3, 3, 1, 2, 1, 1]
+    assert sum(part.parameters for part in parts) == parameters(model)
+    assert sum(part.flops for part in parts) == flops(model, B=BATCH, S=LENGTH)
+    assert all(part.times * part.flops_of_one == part.flops for part in parts)
+    assert all(part.times * part.parameters_of_one == part.parameters for part in parts)
+
+
+def test_table_and_data_say_the_same() -> None:
+    model = published("gpt2")
+    parts = table.parts(weights(model), equations(model, B=1, S=1024))
+    rows = list(table.rows(parts, "{:,}".format))
+    assert rows[0] == ("blocks.{l}.CausalAttention", "12", "2,362,368", "28,348,416", "8,053,063,680", "96,636,764,160")
+    assert rows[-1] == ("total", "", "", "124,439,808", "", "291,648,307,200")
+    assert all(len(row) == len(table.HEAD) for row in rows)
+    data = table.data(parts)
+    assert (data["parameters"], data["flops"]) == (124_439_808, 291_648_307_200)
+    every = [weight["total"] for part in data["parts"] for weight in part["weights"]]
+    assert sum(every) == 124_439_808
+    assert [equation["equation"] for equation in data["parts"][-1]["equations"]] == ["return LayerNorm(z_bsd) E_vd"]
+
+
+def test_a_shared_part_has_one_set_of_weights_and_many_turns() -> None:
+    model = in_turns("  weights block: Block", "  for l < L:", "    z_d <- block(z_d)").bind(D=5, L=7)
+    rows = list(table.rows(table.parts(weights(model), equations(model)), str))
+    assert rows == [("block", "7", "25", "25", "50", "350"), ("Whole", "1", "", "", "", ""), ("total", "", "", "25", "", "350")]
+
+
+@pytest.mark.parametrize("module", [architectures, contraction, formulas, numbers, printer, rules, support, table])
+def test_examples_of_the_docstrings(module: ModuleType) -> None:
+    assert doctest.testmod(module).failed == 0
+
+
+def test_counting_loads_no_heavy_library() -> None:
+    program = "import sys; from einformer.interpreters.count import numbers, table; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
+    assert {"numpy", "sympy", "torch", "transformers"}.isdisjoint(loaded)

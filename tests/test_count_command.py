@@ -1,0 +1,147 @@
+"""Does `einformer count` say where parameters and FLOPs go, fast and without a heavy library? Does `source` print what runs?"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from einformer import EinformerError, Model
+from einformer.cli import main
+from einformer.model import load, target
+
+CONFIG = Path(__file__).parents[1] / "docs" / "examples" / "gpt2" / "config.json"
+PARAMETERS = {"gpt2": 124_439_808, "gpt2-medium": 354_823_168, "gpt2-large": 774_030_080, "gpt2-xl": 1_557_611_200}
+TOY = {"model_type": "gpt2", "n_embd": 12, "n_head": 3, "n_layer": 2, "n_positions": 8, "vocab_size": 11}
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """`main` as a function: its exit code, and what it printed."""
+
+    def answer(*arguments: str) -> tuple[int, str, str]:
+        return main(arguments), *capsys.readouterr()
+
+    return answer
+
+
+# ------------------------------------------------------------------------------------------------------------- targets
+
+
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_a_named_size_is_a_target(name: str) -> None:
+    assert target(name).num_parameters == PARAMETERS[name]
+    assert load(name).name == "GPT2"
+
+
+def test_a_config_and_its_folder_are_targets() -> None:
+    file, folder = target(CONFIG), target(CONFIG.parent)
+    assert file.num_parameters == folder.num_parameters == PARAMETERS["gpt2"]
+    assert file.flops(B=1, S=1024) == 291_648_307_200
+
+
+def test_a_text_is_a_target_with_open_sizes(tmp_path: Path) -> None:
+    path = tmp_path / "twice.ein"
+    path.write_text("axes\n  d: D\nlayer Twice(z_d) -> z_d:\n  return 2 z_d\n", encoding="utf-8")
+    found = target(path)
+    assert isinstance(found, Model)
+    assert found.open == {"D"}
+
+
+@pytest.mark.parametrize("command", ["count", "source", "report"])
+@pytest.mark.parametrize(("name", "code"), [("gpt-2", "E802"), ("none/config.json", "E802"), (".", "E802")])
+def test_what_is_no_target_is_said(run: Callable[..., tuple[int, str, str]], command: str, name: str, code: str) -> None:
+    exit_code, out, err = run(command, name)
+    assert (exit_code, out) == (2, "")
+    assert err.startswith(f"{code} ")
+
+
+# --------------------------------------------------------------------------------------------------------------- count
+
+
+def test_count_json(run: Callable[..., tuple[int, str, str]]) -> None:
+    code, out, _ = run("count", "gpt2", "--json")
+    found = json.loads(out)
+    assert code == 0
+    assert found["inputs"] == {"B": 1, "S": 1024}
+    assert found["parameters"] == sum(part["parameters"] for part in found["parts"]) == PARAMETERS["gpt2"]
+    assert found["flops"] == sum(part["flops"] for part in found["parts"]) == 291_648_307_200
+
+
+def test_the_sizes_of_the_input_may_be_given(run: Callable[..., tuple[int, str, str]]) -> None:
+    found = json.loads(run("count", "gpt2", "--batch", "4", "--seq", "128", "--json")[1])
+    assert found["flops"] == target("gpt2").flops(B=4, S=128)
+
+
+def test_a_sequence_may_not_be_too_long(run: Callable[..., tuple[int, str, str]]) -> None:
+    code, _, err = run("count", "gpt2", "--seq", "1025")
+    assert code == 1
+    assert err.startswith("E603 the size of `s` is 1025, its bound 1024")
+
+
+def test_the_table_adds_up(run: Callable[..., tuple[int, str, str]]) -> None:
+    lines = run("count", "gpt2")[1].split("\n")
+    assert lines[0] == "gpt2.ein: pre-norm decoder with learned positions, B = 1, S = 1,024"
+    assert ["total", "124,439,808", "291,648,307,200"] in [line.split() for line in lines]
+
+
+@pytest.mark.parametrize("arguments", [["gpt2", "--formulas"], ["llama"]])
+def test_formulas_where_they_are_wanted_or_sizes_are_open(
+    run: Callable[..., tuple[int, str, str]], arguments: list[str]
+) -> None:
+    data = json.loads(run("count", *arguments, "--json")[1])
+    assert all("D" in part["parameters"] for part in data["parts"])
+    assert run("count", *arguments)[0] == 0
+
+
+def test_formulas_are_those_of_the_notes(run: Callable[..., tuple[int, str, str]]) -> None:
+    parts = {part["path"]: part for part in json.loads(run("count", "gpt2", "--formulas", "--json")[1])["parts"]}
+    assert parts["GPT2"]["parameters"] == "(V + K) D"
+    assert parts["blocks.{l}.LayerNorm"]["parameters_of_one"] == "2 D"
+    assert parts["total"]["parameters"] == "(4 + 2 E) L D² + (9 + E) L D + (2 + V + K) D"
+
+
+def count_cold(check: str) -> tuple[str, float]:
+    """`count gpt2 --json` in a process of its own, and the processor time of it."""
+    code = f"import sys, time; from einformer.cli import main; main(['count', 'gpt2', '--json']); {check}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return done.stderr, float(done.stderr.split()[-1])
+
+
+def test_count_loads_no_heavy_library() -> None:
+    loaded, _ = count_cold("print(*sys.modules, 0, file=sys.stderr)")
+    assert {"torch", "sympy", "transformers", "rich", "jaxtyping"}.isdisjoint(loaded.split())
+
+
+# -------------------------------------------------------------------------------------------------------------- source
+
+
+@pytest.mark.parametrize("plan", ["fast", "notation"])
+def test_source_is_a_file_that_runs(run: Callable[..., tuple[int, str, str]], tmp_path: Path, plan: str) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(TOY | {"bos_token_id": 0, "eos_token_id": 0}), encoding="utf-8")
+    code, out, _ = run("source", str(tmp_path), "--plan", plan)
+    assert code == 0
+    assert json.loads(run("source", str(tmp_path), "--plan", plan, "--json")[1])["source"] == out
+    namespace: dict[str, object] = {"__name__": "emitted"}
+    exec(compile(out, "emitted", "exec"), namespace)
+    assert "GPT2" in namespace
+
+
+def test_source_of_open_sizes_says_which(run: Callable[..., tuple[int, str, str]]) -> None:
+    code, out, err = run("source", "llama")
+    assert (code, out) == (1, "")
+    assert err.startswith("E601 ")
+
+
+def test_open_sizes_cannot_be_counted() -> None:
+    with pytest.raises(EinformerError, match="E601"):
+        _ = target("llama").num_parameters
+
+
+def test_the_formula_of_the_parameters_is_that_of_a_specification() -> None:
+    D, E, K, L, V = sorted((formula := load("gpt2").parameters).free_symbols, key=str)
+    assert formula.subs({D: 768, E: 4, K: 1024, L: 12, V: 50257}) == PARAMETERS["gpt2"]

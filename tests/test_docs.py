@@ -1,0 +1,147 @@
+"""Is the documentation true? Its texts are checked and evaluated, its sessions and commands run, its tables compared."""
+
+from __future__ import annotations
+
+import doctest
+import re
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import get_args
+
+import numpy as np
+import pytest
+
+from einformer.model import examine, parse, prelude
+from einformer.notation import check
+from einformer.notation.calls import signature, slot_letters
+from einformer.notation.primitives import PRIMITIVES
+from einformer.notation.sizes import Legend
+from einformer.notation.tree import Declaration, Expression, Tensor
+from tests.examples import PAGES, ROOT, Example, answers, examples, framed, tables
+
+KINDS = {"einformer", "einformer frame", "pycon", "console", "sh", "text", "{toctree}"}
+ALL = [example for page in PAGES for example in examples(page)]
+TEXTS = [example for example in ALL if example.info == "einformer"]
+GOOD = [example for example in TEXTS if not example.refused]
+LANGUAGE = (ROOT / "docs" / "language.md").read_text(encoding="utf-8")
+DESIGN = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
+SIZES = {"A": 6, "B": 2, "C": 3, "D": 24, "F": 7, "G": 3, "H": 4, "K": 6, "L": 2, "S": 5, "V": 11, "X": 5}
+
+
+def blocks(page: Path, info: str) -> list[Example]:
+    return [example for example in ALL if (example.page, example.info) == (page.name, info)]
+
+
+def pages_with(info: str) -> list[Path]:
+    return [page for page in PAGES if blocks(page, info)]
+
+
+# ------------------------------------------------------------------------------------------------------------- examples
+
+
+def test_every_block_says_what_it_is() -> None:
+    assert {str(example): example.info for example in ALL if example.info not in KINDS} == {}
+
+
+def test_examples_are_found() -> None:
+    found = Counter(example.info for example in ALL)
+    assert all(found[info] for info in KINDS), found
+    assert len(GOOD) > 50
+    assert len(TEXTS) - len(GOOD) > 40
+
+
+@pytest.mark.parametrize("example", TEXTS, ids=str)
+def test_a_text_is_accepted_or_refused_as_it_says(example: Example) -> None:
+    assert example.found() == example.refused
+
+
+@pytest.mark.parametrize("example", GOOD, ids=str)
+def test_an_accepted_text_has_a_value(example: Example) -> None:
+    """With small sizes, weights of ones, and inputs of zeros and ones, which serve as tokens too."""
+    spec = parse(example.source.text, example.source.name)
+    legend = Legend.of(spec.tree)
+    given = {name for name in legend.letters() if not ((axis := legend.sized(name)) and axis.default)}
+    model = spec.bind(**{name: SIZES[name] for name in given})
+    layer = model.spec.layer
+    shapes = [[model.legend.length(letter) for letter in slot_letters(formal)] for formal in layer.formals]
+    inputs = [np.random.default_rng(0).integers(2, size=shape) for shape in shapes]
+    weights = {path: np.ones(shape) for path, shape in model.weight_shapes().items()}
+    value = model.reference(*inputs, weights=weights)
+    assert value.ndim == (len(layer.output.slots) if isinstance(layer.output, Tensor) else 0)
+
+
+@pytest.mark.parametrize("page", pages_with("pycon"), ids=lambda page: page.name)
+def test_a_session_answers_as_printed(page: Path) -> None:
+    session: dict[str, object] = {}
+    for block in blocks(page, "pycon"):
+        test = doctest.DocTestParser().get_doctest(block.text, session, str(block), page.name, block.line)
+        assert test.examples
+        runner = doctest.DocTestRunner(verbose=False)
+        assert runner.run(test, clear_globs=False).failed == 0, str(block)
+        session = test.globs
+
+
+@pytest.mark.parametrize("page", pages_with("console"), ids=lambda page: page.name)
+def test_commands_answer_as_printed(page: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    for block in blocks(page, "console"):
+        answer = answers(block, tmp_path)
+        if request.config.getoption("--update-golden"):
+            page.write_text(page.read_text(encoding="utf-8").replace(block.text, answer), encoding="utf-8")
+        else:
+            assert answer == block.text
+
+
+def test_make_has_the_commands_that_are_named() -> None:
+    targets = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    named = re.findall(r"^make (\w+)", "".join(example.text for example in ALL if example.info == "sh"), re.MULTILINE)
+    assert named
+    assert set(named) <= set(targets)
+
+
+# --------------------------------------------------------------------------------------------------------------- tables
+
+
+def test_the_table_of_primitives_is_the_table() -> None:
+    rows = tables(LANGUAGE, {"primitive", "kind", "arguments", "zero"})
+    shown = [tuple(row[column].strip("`") for column in ("primitive", "kind", "arguments", "zero")) for row in rows]
+    assert shown == [
+        (row.name, row.kind, " or ".join(map(str, row.arity)), "yes" if row.zero else "") for row in PRIMITIVES.values()
+    ]
+
+
+@pytest.mark.parametrize("row", list(tables(LANGUAGE, {"plain", "LaTeX"})), ids=lambda row: str(row["plain"]))
+def test_latex_reads_as_the_plain_text(row: dict[str, str]) -> None:
+    plain, latex = (row[form].strip("`") for form in ("plain", "LaTeX"))
+    source = framed(plain)
+    tree, findings = examine(source)
+    assert not findings
+    assert examine(replace(source, text=source.text.replace(plain, latex))) == (tree, ())
+
+
+def test_the_prelude_is_listed() -> None:
+    listed = [row["layer"].strip("`") for row in tables(LANGUAGE, {"layer", "is"})]
+    assert listed == [signature(layer) for layer in prelude().layers]
+
+
+def test_the_nodes_are_listed() -> None:
+    section = LANGUAGE.partition("\n## Nodes\n")[2].partition("\n## ")[0]
+    nodes = {node.__name__ for node in (*get_args(Expression), *get_args(Declaration))}
+    assert set(re.findall(r"`([A-Z]\w+)`", section)) == nodes
+    assert len(nodes) == 17
+
+
+def test_letters_that_look_alike_are_listed() -> None:
+    assert set(check._LATIN) <= set(LANGUAGE)
+
+
+def test_every_module_has_a_line_in_the_design() -> None:
+    package = ROOT / "einformer"
+    listed = [row["module"].strip("`") for row in tables(DESIGN, {"module", "answers"})]
+    modules = {path.relative_to(package).as_posix() for path in package.rglob("*.py") if path.name != "__init__.py"}
+    assert {module for module in modules if not module.startswith(tuple(listed))} == set()
+    assert {path for path in listed if not (package / path).exists()} == set()
+
+
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").split("\n")) <= 110

@@ -1,0 +1,140 @@
+"""Is the emitted source a file like any other: does it run alone, show itself in tracebacks, pickle, copy, materialise?"""
+
+from __future__ import annotations
+
+import copy
+import io
+import os
+import pickle
+import subprocess
+import sys
+import traceback
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from tests.small import PLANS, SMALL, built, error, inputs, model
+
+ALONE = """
+import sys
+sys.modules["einformer"] = None  # importing it raises ImportError
+import torch, emitted
+module = emitted.{name}().double().eval()
+module.load_state_dict(torch.load("weights.pt"))
+with torch.no_grad():
+    torch.save(module(torch.load("tokens.pt")), "logits.pt")
+"""
+
+
+def tokens(name: str) -> Tensor:
+    (given,) = inputs(model(name))
+    return torch.from_numpy(given)
+
+
+def same(ours: nn.Module, theirs: nn.Module, given: Tensor) -> bool:
+    """The same answer, keys and modes."""
+    assert list(ours.state_dict()) == list(theirs.state_dict())
+    assert ours.training == theirs.training
+    assert [p.requires_grad for p in ours.parameters()] == [p.requires_grad for p in theirs.parameters()]
+    return torch.equal(ours(given), theirs(given))
+
+
+@pytest.mark.parametrize("plan", PLANS)
+@pytest.mark.parametrize("name", ["gpt2", "llama"])
+def test_it_runs_without_einformer(name: str, plan: str, tmp_path: Path) -> None:
+    module, given = built(model(name), plan), tokens(name)
+    (tmp_path / "emitted.py").write_text(model(name).source(plan=plan), encoding="utf-8")
+    torch.save(dict(module.state_dict()), tmp_path / "weights.pt")
+    torch.save(given, tmp_path / "tokens.pt")
+    script = ALONE.format(name=model(name).spec.name)
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert error(torch.load(tmp_path / "logits.pt"), module(given)) < 1e-12
+
+
+@pytest.mark.parametrize("plan", PLANS)
+@pytest.mark.parametrize("name", SMALL)
+def test_every_equation_stands_above_its_code(name: str, plan: str) -> None:
+    text = model(name).source(plan=plan)
+    compile(text, name, "exec")
+    for layer in model(name).spec.tree.layers:
+        for line in layer.span.source.text[layer.span.start : layer.span.end].splitlines()[1:]:
+            equation = line.partition("  #")[0].partition("  @")[0].strip()
+            if " = " in equation and not equation.startswith(("weights", "buffers", "for")):
+                assert f"# {equation}\n" in text, equation
+
+
+@pytest.mark.parametrize("plan", PLANS)
+def test_tracebacks_show_the_equation(plan: str) -> None:
+    module, given = built(model("gpt2"), plan), tokens("gpt2")
+    module.get_submodule("blocks.1.MLP").register_parameter("U", nn.Parameter(torch.zeros(2, 2)))
+    with pytest.raises(RuntimeError) as caught:
+        module(given)
+    entry = traceback.extract_tb(caught.value.__traceback__)
+    (line,) = [each for each in entry if each.name == "forward" and "h_bsf" in (each.line or "")]
+    assert "self.U" in (line.line or "")
+    assert f": {plan}>" in line.filename
+
+
+@pytest.mark.parametrize("plan", PLANS)
+@pytest.mark.parametrize("name", ["gpt2", "llama_tied", "deepseek_v3", "mamba2"])
+def test_copies_are_equal_and_independent(name: str, plan: str) -> None:
+    module, given = built(model(name), plan), tokens(name)
+    next(module.parameters()).requires_grad_(False)
+    for copied in (copy.deepcopy(module), pickle.loads(pickle.dumps(module))):
+        assert same(copied, module, given)
+        with torch.no_grad():
+            next(copied.parameters()).add_(1)
+        assert not torch.equal(next(copied.parameters()), next(module.parameters()))
+    assert copy.deepcopy(module.train()).training
+
+
+@pytest.mark.parametrize("plan", PLANS)
+def test_whole_modules_are_saved(plan: str) -> None:
+    module, given, file = built(model("gpt2"), plan), tokens("gpt2"), io.BytesIO()
+    torch.save(module, file)
+    file.seek(0)
+    assert same(torch.load(file, weights_only=False), module, given)
+
+
+@pytest.mark.parametrize("plan", PLANS)
+def test_weights_are_saved(plan: str) -> None:
+    """As plain tensors, which `torch.load` reads without trusting the file."""
+    module, given, file = built(model("gpt2"), plan), tokens("gpt2"), io.BytesIO()
+    torch.save(module.state_dict(), file)
+    file.seek(0)
+    fresh = model("gpt2").build(dtype=torch.float64, plan=plan)
+    fresh.load_state_dict(torch.load(file))
+    assert same(fresh, module, given)
+
+
+@pytest.mark.parametrize("plan", PLANS)
+@pytest.mark.parametrize("name", ["gpt2", "llama", "gpt_oss", "mamba2", "deepseek_v3"])
+def test_it_materialises_from_the_meta_device(name: str, plan: str) -> None:
+    """`to_empty` leaves weights undefined; `initialise` gives every parameter and buffer its first values."""
+    empty = model(name).build("meta", plan=plan)
+    assert {x.device.type for x in (*empty.parameters(), *empty.buffers())} == {"meta"}
+    module = empty.to_empty(device="cpu")
+    with torch.no_grad():
+        for x in (*module.parameters(), *module.buffers()):
+            x.fill_(torch.nan)
+    torch.manual_seed(0)
+    module.initialise()  # type: ignore[operator]
+    torch.manual_seed(0)
+    built_here = model(name).build(plan=plan)
+    assert module.state_dict().keys() == built_here.state_dict().keys()
+    assert all(bool(torch.isfinite(x).all()) for x in module.state_dict().values())
+    for path, x in module.state_dict().items():
+        assert float(x.std(correction=0)) == pytest.approx(float(built_here.state_dict()[path].std(correction=0)), rel=0.3), (
+            path
+        )
+
+
+@pytest.mark.parametrize("plan", PLANS)
+def test_weights_materialise_by_assignment(plan: str) -> None:
+    module = model("gpt2").build("meta", dtype=torch.float64, plan=plan)
+    module.load_state_dict(built(model("gpt2"), plan).state_dict(), assign=True)
+    assert same(module, built(model("gpt2"), plan), tokens("gpt2"))

@@ -1,0 +1,303 @@
+"""Does every mistake get one message, which says what, where, by which rule, and what to write instead?
+
+An example of the catalogue is a text in the language, or a config.json. It may end with a line of Python after `>>>`,
+in which `text` is what stands above it, and `spec` that text parsed.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import json
+import pickle
+import re
+import runpy
+import unicodedata
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import einformer
+from einformer.errors import NOWHERE, EinformerError, Finding, Source, Span, catalogue, fail
+from einformer.huggingface.config import import_config
+from einformer.huggingface.weights import write
+from einformer.model import examine
+
+PACKAGE = Path(einformer.__file__).parent
+DOCS = Path(__file__).parents[1] / "docs"
+GPT2 = (PACKAGE / "architectures" / "gpt2.ein").read_text(encoding="utf-8")
+EXAMPLES = [code for code, rule in catalogue().items() if rule.bad]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A current folder with the files that the examples of E801 read."""
+    for name, encoding in {"utf_8.ein": "utf-8", "latin_1.ein": "latin-1"}.items():
+        text = "axes\n  d: D\nlayer Same(z_d) -> z_d:  # é\n  return z_d\n"
+        (tmp_path / name).write_bytes(text.encode(encoding))
+    write(tiny().to_huggingface(), tmp_path / "model.safetensors")
+    (tmp_path / "cut.safetensors").write_bytes((tmp_path / "model.safetensors").read_bytes()[:-1])
+    (tmp_path / "pytorch_model.bin").write_bytes(b"")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@functools.cache
+def tiny() -> Any:
+    """A module that transformers' GPT-2 could be loaded into."""
+    config = json.loads((Path(__file__).parent / "data" / "configs" / "gpt2.json").read_text(encoding="utf-8"))["hf_config"]
+    small = {"n_embd": 4, "n_head": 2, "n_layer": 1, "vocab_size": 3, "n_positions": 5, "n_ctx": 5}
+    return einformer.from_huggingface(config | small).build()
+
+
+def examined(text: str) -> tuple[Finding, ...]:
+    return examine(Source("example.ein", text))[1]
+
+
+def refused(example: str) -> tuple[Finding, ...]:
+    """What is wrong with an example of the catalogue, in the current folder."""
+    text, _, line = example.partition(">>> ")
+    try:
+        if text.startswith("{"):
+            Path("config.json").write_bytes(text.encode())
+            import_config("config.json")
+        elif line:
+            eval(line, names(text))  # the catalogue is our own
+        else:
+            return examined(text)
+    except EinformerError as error:
+        return error.findings
+    return ()
+
+
+def names(text: str) -> dict[str, object]:
+    """What the line of an example may use."""
+    import torch
+
+    spec = einformer.parse(text, "example.ein") if text else None
+    known = {"text": text, "spec": spec, "parse": einformer.parse, "load": einformer.load, "torch": torch}
+    return known | {"module": tiny(), "theirs": tiny().to_huggingface()}
+
+
+# ------------------------------------------------------------------------------------------------------ the catalogue
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("code", EXAMPLES)
+def test_what_breaks_a_rule_is_one_finding(code: str, golden: Callable[[str, str], None]) -> None:
+    found = refused(catalogue()[code].bad)
+    assert [finding.code for finding in found] == [code]
+    golden(f"errors/{code}.txt", f"{found[0]}\n")
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("code", EXAMPLES)
+def test_what_keeps_it_is_none(code: str) -> None:
+    assert catalogue()[code].good
+    assert refused(catalogue()[code].good) == ()
+
+
+def test_codes_of_the_catalogue_are_those_of_the_package() -> None:
+    assert set(catalogue()) == {code for path in PACKAGE.rglob("*.py") for code in codes(path)}
+
+
+def codes(path: Path) -> Iterator[str]:
+    """The codes that a module has among its string constants."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and re.fullmatch(r"E\d{3}", node.value):
+            yield node.value
+
+
+@pytest.mark.parametrize("code", catalogue())
+def test_a_row_is_whole(code: str) -> None:
+    rule = catalogue()[code]
+    assert rule.title
+    assert rule.rule
+    assert rule.why.endswith((".", "`"))
+    assert rule.bad
+    assert not rule.title.endswith(".")
+
+
+def test_no_golden_file_is_left_over() -> None:
+    found = {path.stem for path in (Path(__file__).parent / "golden" / "errors").glob("*.txt")}
+    assert found == set(EXAMPLES)
+
+
+# ---------------------------------------------------------------------------------------------------------- the parts
+
+
+def cells(letter: str) -> int:
+    """How many columns of a terminal a letter takes."""
+    return 0 if unicodedata.combining(letter) else 1 + (unicodedata.east_asian_width(letter) in "WF")
+
+
+def pointed(message: str) -> str:
+    """The letters above the carets of a message."""
+    line, carets = (row.partition(" | ")[2] for row in message.split("\n")[2:4])
+    found, at = "", 0
+    for letter in line:
+        found += letter if carets[at : at + 1] == "^" else ""
+        at += cells(letter)
+    return found
+
+
+LAYER = "axes\n  d: D\nlayer Same(z_d) -> z_d:\n  return "
+CARETS = {
+    "2 z_d y_d": "y_d",
+    "z_d\t\ty_d": "y_d",
+    "z_d\u00b7y_d": "y_d",
+    "2 z_d²": "²",
+    "z_d" + " z_d" * 900 + " y_d": "y_d",
+    "y_d" + " + z_d" * 600: "y_d",
+    "relu(z_d + y_d)": "y_d",
+    "z_d e\u0301_d": "e",
+    "z_d /": "",
+    "2z_d": "2",
+    "(z_d": "(",
+    "z_e": "e",
+    "z_d sum_{d'} (z_d)": "d'",
+    "z_d + ζ": "ζ",
+    "z_d \u202e": "�",
+    "z_d + \x1b[31m": "�",
+}
+
+
+@pytest.mark.parametrize("line", CARETS, ids=lambda line: ascii(line[:20]))
+def test_the_caret_stands_under(line: str) -> None:
+    (finding,) = examined(LAYER + line)
+    assert pointed(str(finding)) == CARETS[line]
+
+
+def test_wide_letters_move_the_caret() -> None:
+    """The caret would be two columns short if letters were counted."""
+    found = examined("axes\n  d: D\nlayer Same(漢字_d) -> z_d:\n  z_d = 漢字_d y_d\n")
+    assert [pointed(str(finding)) for finding in found] == ["y_d"]
+
+
+def test_a_long_line_is_shown_in_part() -> None:
+    (finding,) = examined(LAYER + "z_d" + " + z_d" * 600 + " + y_d")
+    assert max(map(len, str(finding).split("\n"))) < 160
+
+
+def test_no_message_can_steer_a_terminal() -> None:
+    """Neither colours nor a line drawn from right to left come out of the text, or of the name of its file."""
+    message = "\n".join(map(str, examined(LAYER + "z_d # \x1b[2J\u202e\ntab\ttab\n\x00 \x7f\x9b")))
+    assert message.replace("\n", "").isprintable()
+
+
+def test_parts_of_a_message() -> None:
+    finding = Finding("E301", "`d` occurs once", Span(Source("a.ein", "axes\n  d: D"), 7, 8), ("d: D", "e: H"), "`e`")
+    rule = catalogue()["E301"].rule
+    assert str(finding).split("\n") == [
+        "E301 `d` occurs once",
+        "  a.ein:2:3",
+        "  2 |   d: D",
+        "    |   ^",
+        "  d: D",
+        "  e: H",
+        f"  rule: {rule}",
+        "  write: `e`",
+    ]
+
+
+def test_what_is_built_has_no_place() -> None:
+    assert str(Finding("E604", "the size `D` cannot be 0", NOWHERE)).split("\n")[1].startswith("  rule: ")
+
+
+def test_numbers_of_wide_margins_line_up() -> None:
+    (finding,) = examined("\n" * 120 + LAYER + "y_d")
+    *_, line, caret = str(finding).split("\n")[:4]
+    assert line.index("|") == caret.index("|")
+    assert line.strip().startswith("124 |")
+
+
+def test_findings_are_data() -> None:
+    (finding,) = examined(LAYER + "y_d")
+    place = {"file": "example.ein", "line": 4, "column": 10}
+    assert finding.as_data().items() >= {"code": "E204", "message": finding.message, "fix": finding.fix, **place}.items()
+
+
+def test_several_findings_stand_in_the_order_of_the_text() -> None:
+    lines = ["layer Two(z_d) -> z_d:", "  y_d = 2 u_d", "  return y_d", "layer One(z_d) -> z_d:", "  return z_d v_d w_d"]
+    found = examined("\n".join(["axes", "  d: D", *lines]))
+    assert [(finding.span.line, pointed(str(finding))) for finding in found] == [(4, "u_d"), (7, "v_d"), (7, "w_d")]
+
+
+def test_syntax_is_told_before_meaning() -> None:
+    found = examined("axes\n  d: D\nlayer Same(z_d) -> z_d:\n  y_d = u_d\n  return 2y_d z_e")
+    assert [finding.code for finding in found] == ["E103"]
+
+
+def test_errors_survive_a_process() -> None:
+    error = fail("E604", "the size `D` cannot be 0", fix="a positive whole number")
+    again = pickle.loads(pickle.dumps(error))
+    assert again.findings == error.findings
+    assert str(again) == str(error)
+
+
+def test_the_name_that_was_meant() -> None:
+    """By its look, across alphabets, or a letter away."""
+    legend = "axes\n  d: D\nscalars\n  alpha = 2\nlayer Same(z_d) -> z_d:\n  weights γ_d, gate_d\n  return gate_d "
+    for written, meant in {"g_d": "γ", "gat_d": "gate", "z_d γ_d alhpa": "alpha", "z_d γ_d Alpha": "alpha"}.items():
+        (finding,) = examined(legend + written)
+        assert (finding.code, finding.fix) == ("E204", f"`{meant}`?")
+
+
+def test_sizes_are_said_with_their_origin() -> None:
+    model = einformer.parse("axes\n  a: A\n  d: D\n  e: H = D / A\nlayer Merge(z_ae) -> y_d:\n  y_{(ae)} = z_ae", "m.ein")
+    with pytest.raises(EinformerError) as refusal:
+        model.bind_from({"D": 12, "A": 3, "H": 5}, "config.json")
+    (finding,) = refusal.value.findings
+    assert finding.code == "E308"
+    assert finding.facts == (
+        "`(ae)` has 15, `d` has 12",
+        "d: D (m.ein:3), here 12 (config.json)",
+        "a: A (m.ein:2), here 3 (config.json)",
+        "e: H = D / A (m.ein:4), here 5 (config.json)",
+    )
+
+
+# ---------------------------------------------------------------------------------------------- one slip, one message
+
+SLIPS = [
+    ("  d: D                # hidden\n", "", "E201"),
+    ("  p = 0.1             # dropout\n", "", "E204"),
+    ("  weights W_df, U_fd, ω_f?, υ_d?\n", "  weights W_df, U_fd, ω_f?\n", "E204"),
+    ("weights Q_dea, K_dea", "weights Q_dea, K_dea, K_dea", "E202"),
+    ("E_vd, P_kd", "E_vd, P_kd, U_vd", "E206"),
+    ("+ α_ea", "", "E206"),
+    ("q_bsea  = ", "q_bse   = ", "E301"),
+    ("z_bsd K_dea", "z_bsd K_dfa", "E307"),
+    ("q_bsea k_bs'ea", "q_bsea k_bs'e", "E304"),
+    ("q_bsea k_bs'ea", "q_bsea q_bs'ea", "E203"),
+    ("q_bsea k_bs'ea", "q_bsea k_bs'ae", "E307"),
+    ("where(s' <= s, 0, -inf)", "where(s <= s', 0, -inf)", "E501"),
+    (" + m_ss')", ")", "E203"),
+    ("Sm_s'(", "Sm_s(", "E503"),
+    ("Sm_s'(", "Sm_d(", "E306"),
+    ("Sm_s'(", "Sm(", "E405"),
+    ("w_bss'a = ", "w_bs'sa = ", "E505"),
+    ("u_{bs(ae)}", "u_{bs(aa)}", "E305"),
+    ("u_{bs(ae)}", "u_{bs(ef)}", "E302"),
+    ("  return Dr(u_bsd' O_d'd + ω_d)\n", "", "E105"),
+    ("gelutanh(z_bsd W_df + ω_f)", "gelutanh(z_bsd W_df + ω_f", "E102"),
+    ("gelutanh", "gelutahn", "E204"),
+    ("LayerNorm_l(z_bsd))\n    z_bsd <- z_bsd + MLP", "LayerNorm(z_bsd))\n    z_bsd <- z_bsd + MLP", "E403"),
+    ("MLP_l(LayerNorm_l(z_bsd))", "MLP_l(LayerNorm_l(z_bsd), z_bsd)", "E401"),
+    ("z_bsd <- z_bsd + MLP", "z_bsd = z_bsd + MLP", "E202"),
+    ("for l < L:", "for l < N:", "E204"),
+    ("causal in s", "causal in t", "E201"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "code"), SLIPS)
+def test_one_slip_is_one_message(old: str, new: str, code: str) -> None:
+    assert GPT2.count(old) == 1
+    assert [finding.code for finding in examined(GPT2.replace(old, new))] == [code]
+
+
+def test_the_page_of_errors_is_up_to_date() -> None:
+    made = runpy.run_path(str(DOCS / "generate.py"))["errors"]()
+    assert (DOCS / "errors.md").read_text(encoding="utf-8") == made, "python docs/generate.py"

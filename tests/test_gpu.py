@@ -1,0 +1,93 @@
+"""Does the emitted PyTorch mean the same on a GPU: values, gradients, low precision, compiled?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from einformer.errors import EinformerError
+from tests.small import PLANS, SMALL, built, error, inputs, model, tensors, weights
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device"),
+]
+
+TOLERANCE = {torch.float64: 1e-11, torch.float32: 2e-4, torch.bfloat16: 0.15}  # of outputs around 1; TF32 is off
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> Iterator[None]:
+    """Products in full precision; Dynamo forgets what it has compiled."""
+    torch.backends.cuda.matmul.allow_tf32 = False
+    yield
+    torch.compiler.reset()
+
+
+def given(name: str, dtype: torch.dtype, device: str) -> list[Tensor]:
+    found = [torch.from_numpy(x) for x in inputs(model(name))]
+    return [(x.to(device, dtype) if x.is_floating_point() else x.to(device)) for x in found]
+
+
+def there(name: str, plan: str, dtype: torch.dtype) -> nn.Module:
+    module = model(name).build("cuda", dtype=dtype, plan=plan)
+    module.load_state_dict(tensors(weights(model(name))))
+    return module
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
+@pytest.mark.parametrize("plan", PLANS)
+@pytest.mark.parametrize("name", SMALL)
+def test_values(name: str, plan: str, dtype: torch.dtype) -> None:
+    """Those of the CPU in float64; in bfloat16 where no router decides between experts."""
+    if dtype == torch.bfloat16 and name.startswith(("mixtral", "gpt_oss", "deepseek")):
+        dtype = torch.float32
+    expected = built(model(name), plan)(*given(name, torch.float64, "cpu"))
+    ours = there(name, plan, dtype)(*given(name, dtype, "cuda"))
+    assert ours.dtype == dtype
+    assert error(ours.double().cpu(), expected) < TOLERANCE[dtype]
+
+
+@pytest.mark.parametrize("plan", PLANS)
+@pytest.mark.parametrize("name", [name for name in SMALL if name != "loss"])
+def test_gradients(name: str, plan: str) -> None:
+    here, other = built(model(name), plan), there(name, plan, torch.float64)
+    here(*given(name, torch.float64, "cpu")).square().sum().backward()
+    other(*given(name, torch.float64, "cuda")).square().sum().backward()
+    for (path, ours), theirs in zip(other.named_parameters(), here.parameters(), strict=True):
+        assert ours.grad is not None, path
+        assert theirs.grad is not None, path
+        assert error(ours.grad.cpu(), theirs.grad) < TOLERANCE[torch.float64], path
+
+
+@pytest.mark.parametrize("plan", PLANS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("name", ["gpt2", "llama"])
+def test_gradients_are_finite_in_low_precision(name: str, plan: str, dtype: torch.dtype) -> None:
+    module = there(name, plan, dtype).train()
+    module(*given(name, dtype, "cuda")).square().mean().backward()
+    assert all(p.grad is not None and bool(torch.isfinite(p.grad).all()) for p in module.parameters())
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("name", ["gpt2", "llama"])
+def test_compiled(name: str) -> None:
+    module, compiled = there(name, "fast", torch.float32), there(name, "fast", torch.float32)
+    compiled.compile(fullgraph=True)
+    x = given(name, torch.float32, "cuda")
+    assert error(compiled(*x).cpu(), module(*x).cpu()) < TOLERANCE[torch.float32]
+
+
+def test_an_input_on_another_device_is_refused() -> None:
+    with pytest.raises(EinformerError, match="is on cpu, the weights on cuda"):
+        there("gpt2", "fast", torch.float32)(*given("gpt2", torch.float32, "cpu"))
+
+
+def test_meta_weights_materialise_there() -> None:
+    module = model("gpt2").build("meta").to_empty(device="cuda")
+    module.initialise()  # type: ignore[operator]
+    assert bool(torch.isfinite(module(*given("gpt2", torch.float32, "cuda"))).all())

@@ -1,0 +1,30 @@
+"""Has the table of primitives no holes? Every interpreter knows every row, and the rows say what is so."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from einformer.interpreters import reference
+from einformer.notation import causality
+from einformer.notation.primitives import PRIMITIVES, Primitive
+
+FUNCTIONS = {name for name, with_indices in PRIMITIVES if not with_indices}
+OPERATORS = {name for name, with_indices in PRIMITIVES if with_indices}
+UNARY = [row for row in PRIMITIVES.values() if row.kind == "function" and 1 in row.arity]
+
+
+def test_the_reference_evaluates_every_row() -> None:
+    assert reference.FUNCTIONS.keys() == FUNCTIONS
+    assert reference.OPERATORS.keys() == OPERATORS
+
+
+def test_the_causality_check_knows_every_function() -> None:
+    assert causality._FUNCTIONS.keys() == FUNCTIONS
+
+
+@pytest.mark.parametrize("row", UNARY, ids=lambda row: str(row.name))
+@pytest.mark.filterwarnings("ignore:divide by zero")
+def test_zeros_pass_where_the_row_says_so(row: Primitive) -> None:
+    value = reference.FUNCTIONS[row.name](reference.Named((), np.zeros(())))
+    assert (value.array == 0) == row.zero

@@ -1,0 +1,149 @@
+"""Is what means nothing, or two things, refused by the rule that says so? One slip each, beside the text without it."""
+
+from __future__ import annotations
+
+import pytest
+
+from einformer.errors import Source
+from einformer.model import examine
+from tests.texts import text
+
+F = "layer Q(z_d) -> y_d:"
+G = "layer Q(z_d) -> y_f:"
+NORM = ["layer Unit(z_d) -> z_d:", "weights γ_d", "return γ_d z_d"]
+
+# name: code, axes, the refused lines, the accepted ones
+SLIPS: dict[str, tuple[str, str, list[str], list[str]]] = {
+    "two sums or one": (
+        "E303",
+        "d, f",
+        [G, "weights G_df, U_df", "return silu(z_d G_df) (z_d U_df)"],
+        [G, "weights G_df, U_df", "u_f = z_d U_df", "return silu(z_d G_df) u_f"],
+    ),
+    "two sums or one, with a bias": (
+        "E303",
+        "d, f",
+        [G, "weights G_df, U_df, β_f", "return silu(z_d G_df + β_f) (z_d U_df)"],
+        [G, "weights G_df, U_df, β_f", "return silu(z_d G_df + β_f) (z_d' U_d'f)"],
+    ),
+    "a gate or a scale": (
+        "E303",
+        "d",
+        [F, "weights W_d", "return sigmoid(z_d W_d) z_d"],
+        [F, "weights W_d", "return sigmoid(z_d' W_d') z_d"],
+    ),
+    "a norm or one": ("E303", "d", [F, "return z_d / sqrt(z_d z_d)"], [F, "return z_d / sqrt(z_d' z_d')"]),
+    "occurs once": ("E301", "d, f", [F, "weights W_df", "return z_d W_df"], [F, "weights W_df", "return z_d sum_f W_df"]),
+    "is kept and not wanted": (
+        "E301",
+        "d, f",
+        [G, "weights W_f", "return W_f Sm_d z_d"],
+        [G, "weights W_f", "return W_f sum_d (Sm_d z_d)"],
+    ),
+    "stands on the left only": (
+        "E302",
+        "d, f",
+        ["layer Q(z_d) -> y_df:", "return 2 z_d"],
+        ["layer Q(z_d) -> y_df:", "return z_d + f"],
+    ),
+    "twice on one tensor": (
+        "E305",
+        "d",
+        ["layer Q(z_dd') -> y_d:", "return z_dd"],
+        ["layer Q(z_dd') -> y_d:", "return sum_d' z_dd'"],
+    ),
+    "an operator over what is not there": ("E306", "d, f", [F, "return z_d + max_f z_d"], [F, "return z_d + max_f f"]),
+    "too few slots": ("E304", "d, f", [G, "weights W_df", "return z_d W_d + f"], [G, "weights W_df", "return z_d W_df"]),
+    "a slot over another axis": (
+        "E307",
+        "d, f",
+        [G, "weights W_df", "return z_d W_fd"],
+        [G, "weights W_df", "return z_d W_df"],
+    ),
+    "a bound on another axis": (
+        "E307",
+        "s: S <= K, k, m",
+        ["layer Q(x_s) -> y_s:", "weights P_k, R_m", "return x_s + R_s + sum_k P_k"],
+        ["layer Q(x_s) -> y_s:", "weights P_k, R_m", "return x_s + P_s + sum_m R_m"],
+    ),
+    "a group that is not its axis": (
+        "E308",
+        "d, a, e: D / A",
+        ["layer Q(z_d) -> y_ae:", "return z_{(aa'e)} + a'"],
+        ["layer Q(z_d) -> y_ae:", "return z_{(ae)}"],
+    ),
+    "a number outside": ("E309", "d: 2", ["layer Q(z_d) -> y:", "return z_{2}"], ["layer Q(z_d) -> y:", "return z_{1}"]),
+    "defined twice": ("E202", "d", [F, "y_d = 2 z_d", "y_d = y_d + 1"], [F, "y_d = 2 z_d", "y_d <- y_d + 1"]),
+    "changed before it is defined": ("E204", "d", [F, "y_d <- 2 z_d"], [F, "y_d = 2 z_d"]),
+    "used before it is defined": (
+        "E205",
+        "d",
+        [F, "x_d = 2 y_d", "y_d = z_d", "y_d <- x_d + y_d"],
+        [F, "y_d = z_d", "x_d = 2 y_d", "y_d <- x_d + y_d"],
+    ),
+    "defined by itself": (
+        "E507",
+        "s",
+        ["model Q(x_s) -> h_s causal in s:", "h_s = h_s + x_s"],
+        ["model Q(x_s) -> h_s causal in s:", "h_s = h_{(s - 1)} + x_s"],
+    ),
+    "a weight that nobody reads": (
+        "E206",
+        "d",
+        [F, "weights W_d, V_d", "return z_d W_d"],
+        [F, "weights W_d, V_d", "return z_d W_d V_d"],
+    ),
+    "a tensor that nobody reads": ("E203", "d", [F, "x_d = 2 z_d", "return 3 z_d"], [F, "x_d = 2 z_d", "return 3 x_d"]),
+    "an axis that nobody has": ("E203", "d, e", [F, "return 3 z_d"], [F, "return z_d sum_e e"]),
+    "letters that look alike": (
+        "E004",
+        "d",
+        [F, "weights ο_d, o_d", "return z_d ο_d o_d"],
+        [F, "weights ω_d, o_d", "return z_d ω_d o_d"],
+    ),
+    "a set of weights for each turn or one": (
+        "E403",
+        "d, l",
+        [*NORM, F, "for l < L:", "  z_d <- Unit(z_d)", "return z_d"],
+        [*NORM, F, "for l < L:", "  z_d <- Unit_l(z_d)", "return z_d"],
+    ),
+    "a power with two readings": ("E104", "d", [F, "return z_d + sum_d (z_d)^2"], [F, "return z_d + sum_d (z_d^2)"]),
+    "a quotient with two readings": ("E104", "d", [F, "return z_d / 2 z_d"], [F, "return z_d / (2 z_d)"]),
+}
+
+
+def codes(axes: str, lines: list[str]) -> set[str]:
+    return {finding.code for finding in examine(Source("<text>", text(axes, *lines)))[1]}
+
+
+@pytest.mark.parametrize("name", SLIPS)
+def test_a_slip_is_refused_by_its_rule(name: str) -> None:
+    code, axes, refused, _ = SLIPS[name]
+    assert codes(axes, refused) == {code}
+
+
+@pytest.mark.parametrize("name", SLIPS)
+def test_without_the_slip_it_is_accepted(name: str) -> None:
+    _, axes, _, accepted = SLIPS[name]
+    assert codes(axes, accepted) == set()
+
+
+@pytest.mark.parametrize(
+    ("plain", "other"),
+    [
+        ("x_d", "𝑥_𝑑"),
+        ("x_d'", "x_d′"),
+        ("x_d'", "x_d’"),
+        ("2 - x_d", "2 − x_d"),
+        ("ε x_d", "𝜀 x_d"),
+        ("2 x_d", "2 · x_d"),
+        ("K x_d", "\u212a x_d"),
+    ],
+)
+def test_the_same_letter_in_another_font_is_the_same(plain: str, other: str) -> None:
+    """NFKC, and a handful of signs (R11)."""
+    primed = "'" in plain
+    head = "layer Q(x_d) -> y_d':" if primed else "layer Q(x_d) -> y_d:"
+    trees = [examine(Source("<text>", text("d, k", head, f"return {e} + ε K", scalars="ε = 2"))) for e in (plain, other)]
+    assert trees[0][0] == trees[1][0]
+    assert not [finding for finding in trees[0][1] if finding.code != "E203"]

@@ -1,0 +1,165 @@
+"""parse(show(tree)) == tree and parse(latex(tree)) == tree: what is printed is what is meant, in both forms."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import Phase, given, settings
+
+from einformer.errors import Source
+from einformer.interpreters.latex import latex
+from einformer.model import examine, prelude
+from einformer.notation.parser import parse, parse_expression
+from einformer.notation.printer import show
+from einformer.notation.tree import (
+    Apply,
+    Axis,
+    Declaration,
+    Equation,
+    Expression,
+    Index,
+    Layer,
+    Name,
+    Number,
+    Power,
+    Product,
+    Quotient,
+    Spec,
+    Sum,
+    Tensor,
+)
+from tests import strategies
+
+ARCHITECTURES = sorted((Path(__file__).parents[1] / "einformer" / "architectures").glob("*.ein"))
+CALLABLE = frozenset((*strategies.LAYERS, *strategies.INSTANCES))
+PRELUDE = frozenset(layer.name for layer in prelude().layers)
+LEGEND = Spec(
+    "",
+    tuple(Axis(letter, Name("N")) for letter in strategies.LETTERS),
+    (),
+    tuple(Layer(name, (), (Tensor("z", ()),), Name("y"), (), ()) for name in CALLABLE),
+)
+AXES = "axes\n" + "".join(f"  {letter}: N\n" for letter in strategies.LETTERS)
+WHOLE = settings(deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])  # a file would shrink for minutes
+Printer = Callable[[Declaration | Expression], str]
+PRINTERS = pytest.mark.parametrize("print_", [show, latex])
+
+
+def read(text: str, callable_: frozenset[str] = CALLABLE) -> Spec:
+    """The tree of a text without findings, in which these names may be called."""
+    spec, findings = parse(Source("<printed>", text), callable_)
+    assert not findings, "\n\n".join(map(str, findings))
+    return spec
+
+
+def same(one: object, other: object) -> bool:
+    """Equal, and 1 is not 1.0: the representation tells them apart."""
+    return one == other and repr(one) == repr(other)
+
+
+@PRINTERS
+def test_expressions(print_: Printer) -> None:
+    seen: Counter[str] = Counter()
+
+    @settings(max_examples=600, deadline=None)
+    @given(strategies.expressions())
+    def comes_back(e: Expression) -> None:
+        seen.update(strategies.kinds(e))
+        assert same(parse_expression(print_(e), LEGEND), e), print_(e)
+
+    comes_back()
+    assert sorted(strategies.EXPRESSIONS - set(seen)) == []
+
+
+@PRINTERS
+@pytest.mark.parametrize("name", sorted({*strategies.OPERATORS, *strategies.FUNCTIONS, *strategies.LAYERS}))
+def test_calls(print_: Printer, name: str) -> None:
+    """Every primitive, with and without letters, as a factor, a base, an exponent, a numerator."""
+    for indices in ((), (Index("s'"),), (Index("s"), Index("σ"))):
+        call = Apply(name, indices, (Sum((Name("H"), Number(1))),))
+        for e in (
+            Product((call, call)),
+            Power(call, call),
+            Quotient(call, call),
+            Sum((call, Product((Number(-1), call)))),
+            call,
+        ):
+            assert same(parse_expression(print_(e), LEGEND), e), print_(e)
+
+
+@PRINTERS
+def test_equations(print_: Printer) -> None:
+    @settings(max_examples=300, deadline=None)
+    @given(strategies.equations())
+    def comes_back(equation: Equation) -> None:
+        text = f"{AXES}layer Norm(z) -> y:\n  {print_(equation)}\n  return 0"
+        assert same(read(text).layers[0].body[0], equation), text
+
+    comes_back()
+
+
+@PRINTERS
+def test_layers(print_: Printer) -> None:
+    @settings(WHOLE, max_examples=150)
+    @given(strategies.layers())
+    def comes_back(layer: Layer) -> None:
+        assert same(read(AXES + print_(layer)).layers[0], layer), print_(layer)
+
+    comes_back()
+
+
+@PRINTERS
+def test_specifications(print_: Printer) -> None:
+    seen: Counter[str] = Counter()
+
+    @settings(WHOLE, max_examples=150)
+    @given(strategies.specs())
+    def comes_back(spec: Spec) -> None:
+        seen.update(strategies.kinds(spec))
+        assert same(read(print_(spec)), spec), print_(spec)
+
+    comes_back()
+    assert sorted(strategies.DECLARATIONS - set(seen)) == []
+
+
+@PRINTERS
+@settings(deadline=None)
+@given(name=strategies.letters_of_unicode())
+def test_letters(print_: Printer, name: str) -> None:
+    e = Tensor(name, (Number(0),))
+    assert same(parse_expression(print_(e), LEGEND), e)
+
+
+@PRINTERS
+@pytest.mark.parametrize("path", ARCHITECTURES, ids=lambda path: path.stem)
+def test_shipped(print_: Printer, path: Path) -> None:
+    spec = read(path.read_text(encoding="utf-8"), PRELUDE)
+    assert same(read(print_(spec), PRELUDE), spec)
+
+
+@pytest.mark.parametrize("path", ARCHITECTURES, ids=lambda path: path.stem)
+def test_show_is_a_fixed_point(path: Path) -> None:
+    text = show(read(path.read_text(encoding="utf-8"), PRELUDE))
+    assert show(read(text, PRELUDE)) == text
+
+
+@PRINTERS
+@pytest.mark.parametrize("path", [path for path in ARCHITECTURES if path.stem != "prelude"], ids=lambda path: path.stem)
+def test_elaborated(print_: Printer, path: Path) -> None:
+    """With every implicit sum written out a text can still be read (anonymous instances apart, `LayerNorm_2`)."""
+    elaborated, findings = examine(Source(path.name, path.read_text(encoding="utf-8")))
+    assert not findings
+    callable_ = frozenset(layer.name for layer in elaborated.layers)
+    layers = [layer for layer in elaborated.layers if not any("_" in weight.name for weight in layer.weights)]
+    assert layers
+    for layer in layers:
+        alone = Spec("", elaborated.axes, (), (layer,))
+        assert same(read(print_(alone), callable_), alone)
+
+
+def test_golden_latex(golden: Callable[[str, str], None]) -> None:
+    gpt2 = next(path for path in ARCHITECTURES if path.stem == "gpt2")
+    golden("gpt2.tex", latex(read(gpt2.read_text(encoding="utf-8"), PRELUDE)) + "\n")

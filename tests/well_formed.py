@@ -1,0 +1,695 @@
+"""Which texts are right? Random ones, written forwards: each equation reads what is there, and defines one tensor more.
+
+`written(random)` writes a whole file: a few layers, then the operator that is tested, a causal model in two of three. One
+writer serves Hypothesis (`texts()`) and tables over fixed seeds.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+
+from hypothesis import strategies as st
+
+Letters = tuple[str, ...]
+
+THERE = "s'"
+LOOPS = "lm"
+ALL = "bsdaefguxcvkihlm"  # the order of the legend
+FEATURES = tuple("deafgux")
+MOST_FEATURES = 3  # of one tensor
+TENSORS = tuple("yrtqnowj") + tuple("γδσφψω")
+WEIGHTS = tuple("ABCDEFGHIJKLMNOPQRSTUVXYZ") + tuple("αβκμτχ")
+HEADS = (  # how the axes of heads and of pairs may hang together
+    {"d": "D", "e": "H = 2 P", "h": "P"},
+    {"d": "D", "e": "H", "h": "H / 2"},
+    {"d": "D = A H", "e": "H", "h": "P"},
+    {"d": "D", "e": "H = D / A", "h": "P"},
+)
+SCALARS = {
+    "ε": "ε = 1e-5",
+    "p": "p = 0.1",
+    "W": "W = 3",
+    "N": "N = 2",
+    "Θ": "Θ = 100",
+    "θ": "θ_d = Θ^(-2 d / D)",
+    "λ": "λ_a = 2^(-(a + 1) / A)",
+    "η": "η_i = [1, -0.5]",
+    "ρ": "ρ_l = where(l mod 2 == 0, 0.5, inf)",
+}
+FUNCTIONS = (
+    "tanh({0})", "tanh {0}", "gelu({0})", "gelutanh({0})", "silu({0})", "relu({0})", "sigmoid({0})", "softplus({0})",
+    "abs({0})", "sin({0})", "cos({0})", "exp(-abs({0}))", "log(1 + {0}^2)", "log2(2 + {0}^2)", "sqrt(1 + {0}^2)",
+    "max({0}, 0)", "min({0}, 1)", "{0} / (1 + abs({0}))", "-2 {0}", "(1 - {0}) / 3", "tanh({0})^2", "π {0}", "({0} / 2)^3",
+    "Dr({0})", "Dr({0}, 0.5)", "where({0} > 0, {0}, {0} / 7)", "where({0} >= 0, {0}, 0)", "where({0} < 1, {0}, 1)",
+)  # fmt: skip
+PAIRS = (
+    "tanh({0}) {1}", "silu({0}) {1}", "{0} + {1}", "{0} - {1} / 2", "min({0}, {1})", "max({0}, -{1})", "{0} / (1 + {1}^2)",
+    "sigmoid({0}) {1} + {0}", "where({0} <= {1}, {0}, {1})", "sin({0} + {1})", "{0} {1} / sqrt(2)", "({0} + 1) tanh({1})",
+)  # fmt: skip
+NORMS = (
+    "{0} / sqrt(mean_{1} {0}^2 + ε)",
+    "{0} / sqrt(sum_{1} {0}^2 + ε)",
+    "({0} - mean_{1} {0}) / sqrt(var_{1} {0} + ε)",
+    "{0} / (1 + max_{1}(abs({0})))",
+    "exp({0} - lse_{1} {0})",
+    "exp({0}) / sum_{1} exp({0})",
+)
+KEEPING = ("Sm_{1}({0})", "Sm_{1} {0}", "cumsum_{1} {0}", "cumsum_{1}(tanh({0}))")
+REDUCING = ("sum", "mean", "var", "max", "min", "lse")
+CONDITIONS = (
+    "{0} mod 2 == 0", "{0} < 1", "{0} != 0", "not {0} == 1", "{0} <= 1 or {0} > 2", "{0} >= 1 and {0} != 2",
+    "floor({0} / 2) == 0", "ceil({0} / 2) < 2",
+)  # fmt: skip
+MASKS = (
+    "where({1} <= {0}, 0, -inf)",
+    "where({0} - W < {1} <= {0}, 0, -inf)",
+    "where({1} <= {0} and floor({1} / 2) == floor({0} / 2), 0, -inf)",
+    "where({1} <= {0}, ({1} - {0}) / 4, -inf)",
+    "where({1} > {0}, -inf, cos({0} - {1}))",
+)
+ROUTES = ("where(top_{{2,x}}({0}), {0}, 0)", "Sm_x(where(top_{{N,x}}({0}), {0}, -inf))", "where(top_{{1,x}} {0}, 1, 0)")
+SPARSE = ("where(top_{{2,{1}}}({0}), {0}, 0)", "where(not top_{{1,{1}}}({0}), {0}, 0)")
+
+
+@dataclass(frozen=True)
+class Text:
+    """A text, the kind of operator that its `Main` is, and the size letters that must be bound."""
+
+    text: str
+    causal: bool
+    tokens: bool
+    base: Letters
+
+    def sizes(self, *numbers: int) -> dict[str, int]:
+        """A value for every size; the numbers are used in turn, beginning with `B` and `S`."""
+        values = dict(zip(self.base, itertools.cycle(numbers), strict=False))
+        if "H = D / A" in self.text:
+            values["D"] = values["A"] * values.pop("H")
+        if "h: H / 2" in self.text:
+            values["H"] *= 2
+        fixed = {"L": 2, "M": 2, "K": values.get("S", 2)}
+        return values | {letter: number for letter, number in fixed.items() if letter in values}
+
+
+def texts(causal: bool | None = None) -> st.SearchStrategy[Text]:
+    """Random well-formed texts, drawn and shrunk by Hypothesis."""
+    return st.randoms(use_true_random=False).map(lambda random: written(random, causal))
+
+
+def written(random: Random, causal: bool | None = None) -> Text:
+    """A random well-formed text."""
+    return _File(random, causal).written()
+
+
+@dataclass
+class Value:
+    """A tensor of a body: its name, the letter over each of its axes, and whether something reads it."""
+
+    name: str
+    letters: Letters
+    read: bool = False
+
+
+@dataclass(frozen=True)
+class Signature:
+    """A layer that can be called; `letters` are those of which its body makes use."""
+
+    name: str
+    subscript: Letters
+    formal: Letters
+    output: Letters
+    weights: bool = True
+    mask: bool = False
+    letters: frozenset[str] = frozenset("d")
+
+
+PRELUDE = (
+    Signature("RMSNorm", ("d",), ("d",), ("d",)),
+    Signature("LayerNorm", ("d",), ("d",), ("d",)),
+    Signature("GatedMLP", ("f",), ("d",), ("d",), letters=frozenset("df")),
+)
+
+
+class _File:
+    """The legend as far as it is in use, and the layers so far."""
+
+    def __init__(self, random: Random, causal: bool | None) -> None:
+        self.random = random
+        self.causal = self.chance(67) if causal is None else causal
+        self.heads = random.choice(HEADS)
+        self.bounded = self.chance(33)
+        self.axes: set[str] = set()
+        self.scalars: set[str] = set()
+        self.layers: list[str] = []
+        self.signatures = list(PRELUDE)
+
+    def chance(self, percent: int) -> bool:
+        return self.random.randrange(100) < percent
+
+    def some(self, items: Sequence[str], least: int, most: int) -> Letters:
+        """Between `least` and `most` of the items, in random order."""
+        return tuple(self.random.sample(list(items), min(len(items), self.random.randint(least, most))))
+
+    def written(self) -> Text:
+        for number in range(self.random.randrange(3)):
+            self.layer(f"{self.random.choice(['Mix', 'Part', 'Unit'])}{number + 1}")
+        tokens = self.chance(40)
+        self.main(tokens)
+        legend = self.legend()
+        title = "# drawn.ein: a text that nobody wrote\n" if self.chance(50) else ""
+        return Text(title + "\n".join([legend, *self.layers]), self.causal, tokens, _base(legend))
+
+    # ------------------------------------------------------------------------------------------------ the legend
+
+    def spell(self, name: str, slots: Iterable[str]) -> str:
+        """`q_bsea`, `u_{bs(ae)}`, `E_{x_bs d}`: a name with its subscript, whose letters are in use from now on."""
+        slots = list(slots)
+        self.axes |= {letter for slot in slots for letter in re.findall(r"[a-z](?!'*_)", slot) if letter in ALL}
+        if all(re.fullmatch("[a-z]'*", slot) for slot in slots):
+            return f"{name}_{''.join(slots)}" if slots else name
+        spaced = (slot + " " if "_" in slot or slot.isdigit() else slot for slot in slots)
+        return f"{name}_{{{''.join(spaced).strip()}}}"
+
+    def scalar(self, name: str) -> str:
+        """The name of a scalar, which is in use from now on."""
+        self.scalars |= {name, "Θ"} if name == "θ" else {name}
+        return name
+
+    def number(self, letter: str) -> str:
+        """The size of an axis as one writes it in a formula."""
+        return self.size(letter).split()[0]
+
+    def size(self, letter: str) -> str:
+        """What the legend says of an axis."""
+        sizes = {"i": "2", "s": "S <= K" if self.bounded and "k" in self.axes else "S", **self.heads}
+        return sizes.get(letter, letter.upper())
+
+    def derives(self, letters: Iterable[str], letter: str) -> bool:
+        """Does the size of one of the letters hang on that of another, `letter`?"""
+        return any(self.number(letter) in self.size(other) for other in letters if other != letter)
+
+    def legend(self) -> str:
+        """The axes and scalars in use."""
+        axes = [f"  {letter}: {self.size(letter)}{self.remark()}" for letter in ALL if letter in self.axes]
+        scalars = [f"  {text}{self.remark()}" for name, text in SCALARS.items() if name in self.scalars]
+        return "\n".join(["axes", *axes, *(["", "scalars", *scalars] if scalars else [])]) + "\n"
+
+    def remark(self) -> str:
+        return f"  # {self.random.choice(['of many', 'an axis', 'what runs'])}" if self.chance(10) else ""
+
+    def note(self) -> str:
+        return "  @ goon 1.1.2" if self.chance(10) else ""
+
+    # ------------------------------------------------------------------------------------------------ the layers
+
+    def layer(self, name: str) -> None:
+        """A layer on few letters, over time in one of two, with a subscript in one of two."""
+        time = ("s",) * self.chance(50)
+        formal = (*time, *self.some(FEATURES, 1, 2))
+        body = _Body(self, [Value("z", formal)])
+        mask = bool(time) and self.chance(50)
+        if mask:
+            body.masks.append("m_ss'")
+            body.attend_with(body.values[0], "s", " + m_ss'")
+        body.write(self.random.randint(1, 3))
+        output = (*time, *self.some(FEATURES, 1, 2)) if self.chance(50) else formal
+        named = body.finish(output)
+        subscript = formal[-1:] * self.chance(50)
+        formals = self.spell("z", formal) + ", m_ss'" * mask
+        head = f"layer {self.spell(name, subscript)}({formals}) -> {self.spell(named, output)}:{self.note()}"
+        self.layers.append(body.text(head))
+        letters = frozenset(re.findall("[a-z]", " ".join(re.findall(r"_\{.*?\}|_[a-z']+", body.text(head)))))
+        self.signatures.append(Signature(name, subscript, formal, output, bool(body.weights), mask, letters))
+
+    def main(self, tokens: bool) -> None:
+        """The operator to be tested."""
+        given = Value("x", ("b", "s")) if tokens else Value("z", ("b", "s", *self.some(FEATURES, 1, 2)))
+        body = _Body(self, [given])
+        if tokens:
+            body.embed()
+        body.write(self.random.randint(2, 6))
+        output = ("b", "s", *self.some(FEATURES, 1, 2)) if self.causal else self.some(("b", "s", *FEATURES), 0, 3)
+        named = body.finish(output)
+        kind = "model" if self.causal else self.random.choice(["model", "layer"])
+        head = f"{kind} Main({self.spell(given.name, given.letters)}) -> {self.spell(named, output)}"
+        self.layers.append(body.text(f"{head} causal in s:" if self.causal else f"{head}:"))
+
+
+def _base(legend: str) -> Letters:
+    """The size letters that must be bound; `H` of `H = D / A` too, from which D is made."""
+    sizes = [line.partition("#")[0].partition(":")[2].strip() for line in legend.partition("scalars")[0].split("\n")]
+    letters = dict.fromkeys(letter for size in sizes for letter in re.findall("[A-Z]", size))
+    derived = {size[0] for size in sizes if " = " in size and size != "H = D / A"}
+    return tuple(letter for letter in letters if letter not in derived)
+
+
+class _Body:
+    """One layer: its tensors, equations and weights so far."""
+
+    def __init__(self, file: _File, values: list[Value]) -> None:
+        self.file, self.random, self.values = file, file.random, values
+        self.masks: list[str] = []
+        self.lines: list[str] = []
+        self.weights: list[str] = []
+        self.matrices: list[Value] = []
+        self.taken = {value.name for value in values} | {"m", "z"}
+        self.turns: Letters = ()  # the letters of the loops around
+
+    def text(self, head: str) -> str:
+        return "\n".join([head, *self.weights, *self.lines]) + "\n"
+
+    def write(self, count: int) -> None:
+        """That many constructs, each reading what is there."""
+        for _ in range(count):
+            self.random.choice(CONSTRUCTS)(self)
+
+    def finish(self, output: Letters) -> str:
+        """The last equation, which reads all that nothing has read; the name of the output."""
+        right = self.collected([value for value in self.values if not value.read], output)
+        if self.file.chance(70):
+            self.line(f"return {right}")
+            return "z" if output else "ζ"
+        name = "ξ"
+        self.line(f"{self.file.spell(name, output)} = {right}")
+        return name
+
+    def collected(self, values: Sequence[Value], output: Letters) -> str:
+        """Everything that values say, over the letters of `output`: a sum of products with weights."""
+        terms: list[str] = []
+        for value in values or [self.random.choice(self.values)]:
+            lost = [letter for letter in value.letters if letter not in output]
+            missing = [letter for letter in output if letter not in value.letters]
+            letters = lost + missing * (not terms or self.file.chance(50))
+            terms.append(self.read(value) + (f" {self.read(self.weight(letters))}" if letters else ""))
+        return self.random.choice([" + ", " - "]).join(terms)
+
+    # ------------------------------------------------------------------------------------------------- the pieces
+
+    def fresh(self, names: Sequence[str]) -> str:
+        """A name that the body does not have yet."""
+        names = self.random.sample(list(names), len(names))
+        name = next(n for n in (n + "'" * primes for primes in itertools.count() for n in names) if n not in self.taken)
+        self.taken.add(name)
+        return name
+
+    def pick(self, suits: Callable[[Value], bool] = lambda value: True) -> Value | None:
+        """A tensor that suits, if possible one that nothing reads yet."""
+        suitable = [value for value in self.values if suits(value)]
+        unread = [value for value in suitable if not value.read]
+        return self.random.choice(unread or suitable) if suitable else None
+
+    def free(self, value: Value) -> Letters:
+        """The letters that may be summed: all but rows and positions of a causal model."""
+        return tuple(letter for letter in value.letters if not (self.file.causal and letter in "bs"))
+
+    def new(self, letters: Letters, least: int, most: int) -> Letters:
+        """Letters that a tensor does not have yet, as long as it has room."""
+        room = MOST_FEATURES - sum(letter not in "bs" for letter in letters)
+        return self.file.some([f for f in FEATURES if f not in letters], max(0, min(least, room)), max(0, min(most, room)))
+
+    def read(self, value: Value, slots: Mapping[str, str] | None = None) -> str:
+        """A tensor as it stands on the right, some of its letters replaced by other slots."""
+        value.read = True
+        return self.file.spell(value.name, [(slots or {}).get(letter, letter) for letter in value.letters])
+
+    def define(self, letters: Iterable[str], right: str, slots: Mapping[str, str] | None = None) -> Value:
+        """A new tensor; on its left side some of the letters may be other slots."""
+        value = Value(self.fresh(TENSORS), tuple(letters))
+        left = self.read(value, slots)
+        value.read = False
+        self.line(f"{left} = {right}")
+        self.values.append(value)
+        return value
+
+    def line(self, text: str) -> None:
+        self.lines.append("  " + "  " * len(self.turns) + text + self.file.note() + self.file.remark())
+
+    def weight(self, letters: Iterable[str]) -> Value:
+        """A new weight: trained, optional, a buffer, or tied to another over the same axes."""
+        letters = tuple(letters)
+        if self.file.chance(20):
+            letters = (*(turn for turn in self.turns if turn not in letters), *letters)
+        value = Value(self.fresh(WEIGHTS if letters else "αβκμτχ"), letters)
+        text = self.file.spell(value.name, value.letters)
+        same = [other for other in self.matrices if sorted(other.letters) == sorted(value.letters)]
+        if same and self.file.chance(50):
+            text += f"{self.random.choice(['', '?'])} = {self.read(same[0])}"
+        else:
+            text += self.random.choice(["", "", "", "?"])
+        self.matrices.append(value)
+        self.weights.append(f"  {'buffers' if self.file.chance(10) else 'weights'} {text}")
+        return value
+
+    def formula(self, template: str, *parts: str) -> str:
+        """A template filled; its scalars are in use from now on."""
+        for name in ("ε", "W", "N"):
+            if name in template:
+                self.file.scalar(name)
+        if template == "Dr({0})":
+            self.file.scalar("p")
+        return template.format(*parts)
+
+    # -------------------------------------------------------------------------------- constructs on any axes at all
+
+    def project(self) -> None:
+        """`q_bsea = z_bsd Q_dea`, with a bias, under a function."""
+        if value := self.pick(lambda value: bool(self.free(value))):
+            lost = self.file.some(self.free(value), 1, 2)
+            kept = [letter for letter in value.letters if letter not in lost]
+            new = self.new(value.letters, 0, 2)
+            shared = self.file.some([letter for letter in kept if letter in FEATURES], 0, 1)
+            right = f"{self.read(value)} {self.read(self.weight((*lost, *shared, *new)))}"
+            if new and self.file.chance(40):
+                right += f" + {self.read(self.weight(new))}"
+            self.define((*kept, *new), self.random.choice(["{0}", "gelu({0})", "{0}", "2 ({0})"]).format(right))
+
+    def mix(self) -> None:
+        """`y_bsd = z_bsd' O_d'd`: onto the same axis."""
+        if value := self.pick(lambda value: bool(set(FEATURES).intersection(value.letters))):
+            letter = self.random.choice([letter for letter in value.letters if letter in FEATURES])
+            primed = letter + "'"
+            weight = self.weight(self.random.choice([(primed, letter), (letter, primed)]))
+            slots = {} if weight.letters[-1] == letter else {letter: primed, primed: letter}
+            self.define(value.letters, f"{self.read(value, {letter: primed})} {self.read(weight, slots)}")
+
+    def function(self) -> None:
+        if value := self.pick():
+            self.define(value.letters, self.formula(self.random.choice(FUNCTIONS), self.read(value)))
+
+    def pair(self) -> None:
+        """Two tensors, one with the letters of the other and perhaps more."""
+        value = self.random.choice(self.values)
+        if other := self.pick(lambda other: set(other.letters) <= set(value.letters)):
+            self.define(value.letters, self.random.choice(PAIRS).format(self.read(other), self.read(value)))
+
+    def norm(self) -> None:
+        if value := self.pick(lambda value: bool(self.free(value))):
+            over = self.over(self.file.some(self.free(value), 1, 2))
+            inner = self.define(value.letters, f"tanh({self.read(value)})")
+            self.define(value.letters, self.formula(self.random.choice(NORMS), self.read(inner), over))
+
+    def over(self, letters: Letters) -> str:
+        """The subscript of an operator."""
+        return "".join(letters) if len(letters) == 1 else f"{{{''.join(letters)}}}"
+
+    def keep(self) -> None:
+        """A softmax or a running sum; the latter along time too."""
+        if value := self.pick(lambda value: bool(value.letters)):
+            letters = self.free(value)
+            if "s" in value.letters and (not letters or self.file.chance(30)):
+                self.define(value.letters, self.random.choice(KEEPING[2:]).format(self.read(value), "s"))
+            elif letters:
+                right = self.random.choice(KEEPING).format(self.read(value), self.random.choice(letters))
+                self.define(value.letters, right)
+
+    def reduce(self) -> None:
+        if value := self.pick(lambda value: bool(self.free(value))):
+            over = self.file.some(self.free(value), 1, 2)
+            right = f"{self.random.choice(REDUCING)}_{self.over(over)} {self.read(value)}"
+            self.define([letter for letter in value.letters if letter not in over], right)
+
+    def thin(self) -> None:
+        """All but the largest are zero."""
+        if value := self.pick(lambda value: bool(self.free(value))):
+            over = "".join(self.file.some(self.free(value), 1, 2))
+            self.define(value.letters, self.random.choice(SPARSE).format(self.read(value), over))
+
+    def choose(self) -> None:
+        """`where` on the number of an index."""
+        if value := self.pick(lambda value: bool(set(value.letters) - {"b"})):
+            index = self.random.choice([*(f for f in value.letters if not (self.file.causal and f == "b")), *self.turns])
+            condition = self.random.choice(CONDITIONS).format(index)
+            otherwise = self.random.choice(["0", "-{0}", "{0} / 5", "1"]).format(self.read(value))
+            self.define(value.letters, f"where({condition}, {self.read(value)}, {otherwise})")
+
+    def route(self) -> None:
+        """The largest of a few, and what is computed for them."""
+        if value := self.pick(lambda value: bool(self.free(value)) and "x" not in value.letters):
+            lost = self.random.choice(self.free(value))
+            kept = [letter for letter in value.letters if letter != lost]
+            scores = self.define((*kept, "x"), f"{self.read(value)} {self.read(self.weight((lost, 'x')))}")
+            chosen = self.define(scores.letters, self.formula(self.random.choice(ROUTES), self.read(scores)))
+            gate = self.define((*kept, "x"), f"{self.read(value)} {self.read(self.weight((lost, 'x')))}")
+            right = f"{self.read(chosen)} silu({self.read(gate)}) {self.read(self.weight(('x', lost)))}"
+            self.define((*kept, lost), right)
+
+    def bias(self) -> None:
+        """One row of a table, or a scalar over an axis."""
+        if value := self.pick(lambda value: bool(set(value.letters) & set(FEATURES))):
+            letter = self.random.choice([letter for letter in value.letters if letter in FEATURES])
+            table = self.weight(("v", letter))
+            right = self.read(table, {"v": "0"})
+            if letter in "da" and self.file.chance(50):
+                right = f"{self.file.spell(self.file.scalar({'d': 'θ', 'a': 'λ'}[letter]), letter)} {right}"
+            if self.turns and self.file.chance(50):
+                right = f"min({self.file.spell(self.file.scalar('ρ'), 'l')}, 1) {right}"
+            if self.file.chance(30):
+                self.file.axes.add("l")
+                right += f" mean_l {self.read(self.weight(('l',)), {})}"
+            self.define(value.letters, f"{self.read(value)} + {right}")
+
+    def neighbour(self) -> None:
+        """Another place on the same axis: under a guard, or by a number that has a name."""
+        if value := self.pick(lambda value: bool(set(value.letters) & set(FEATURES))):
+            letter = self.random.choice([letter for letter in value.letters if letter in FEATURES])
+            size = self.file.number(letter)
+            if self.file.chance(50):
+                right = f"where({letter} < {size} - 1, {self.read(value, {letter: f'({letter} + 1)'})}, 0)"
+            else:
+                place = self.fresh("nw")
+                self.line(f"{self.file.spell(place, letter)} = ({letter} + 1) mod {size}")
+                right = self.read(value, {letter: self.file.spell(place, letter)})
+            self.define(value.letters, right)
+
+    def rotate(self) -> None:
+        """Pairs of neighbours or of halves, each by its angle."""
+        if value := self.pick(lambda value: "e" in value.letters and not {"h", "i"} & set(value.letters)):
+            if "A" in self.file.heads["e"] or (self.file.heads["e"] == "H" and self.file.heads["h"] == "P"):
+                return
+            pair, other = self.random.choice([("(ih)", "((1 - i)h)"), ("(hi)", "(h(1 - i))")])
+            turned = self.file.spell(self.file.scalar("η"), "i") if self.file.chance(50) else "(2 i - 1)"
+            angle = f"{'s' if 's' in value.letters else '2'} / (h + 1)"
+            first, second = self.read(value, {"e": pair}), self.read(value, {"e": other})
+            right = f"{first} cos({angle}) + {turned} {second} sin({angle})"
+            self.define(value.letters, right, {"e": pair})
+
+    def merge(self) -> None:
+        """`u_{bs(ae)} = y_bsea`, read as `u_bsd` where the legend says that it may."""
+        if value := self.pick(lambda value: {"a", "e"} <= set(value.letters) and "d" not in value.letters):
+            rest = [letter for letter in value.letters if letter not in "ae"]
+            group = self.random.choice(["(ae)", "(ea)"])
+            if "A" in self.file.heads["d"] + self.file.heads["e"]:
+                self.define((*rest, "d"), self.read(value), {"d": group})
+            else:
+                merged = self.define((*rest, group), self.read(value))
+                self.values.remove(merged)
+                self.define(value.letters, f"tanh({self.read(merged)})")
+
+    def split(self) -> None:
+        """`q_bsea = p_{bs(ae)}`, where d is a and e."""
+        if value := self.pick(lambda value: "d" in value.letters and not {"a", "e"} & set(value.letters)):
+            rest = [letter for letter in value.letters if letter != "d"]
+            if "A" in self.file.heads["d"] + self.file.heads["e"]:
+                self.define((*rest, "e", "a"), self.read(value, {"d": self.random.choice(["(ae)", "(ea)"])}))
+
+    def rebind(self) -> None:
+        if value := self.pick():
+            template = self.random.choice(["{0} / 2", "{0} + tanh({0})", "tanh({0})"])
+            text = self.read(value)
+            self.line(f"{text} <- {template.format(text)}")
+            value.read = False
+
+    # ----------------------------------------------------------------------------------- constructs over positions
+
+    def embed(self) -> None:
+        """`E_{x_bs d}`: a row for each token, and with bounded positions a row for each of those."""
+        (tokens,) = self.values
+        self.values.remove(tokens)
+        letters = self.file.some(FEATURES, 1, 2)
+        right = self.read(self.weight(("v", *letters)), {"v": "x_bs"})
+        self.define(("b", "s", *letters), f"Dr({right}, 0.2)" if self.file.chance(30) else right)
+
+    def position(self) -> None:
+        """A table of positions, or waves."""
+        if value := self.pick(lambda value: "s" in value.letters and bool(set(value.letters) & set(FEATURES))):
+            letter = self.random.choice([letter for letter in value.letters if letter in FEATURES])
+            if self.file.bounded:
+                right = f"{self.read(value)} + {self.read(self.weight(('k', letter)), {'k': 's'})}"
+            else:
+                right = f"{self.read(value)} cos(s / 10^({letter} / {self.file.number(letter)}))"
+            self.define(value.letters, right)
+
+    def attend(self) -> None:
+        """Queries, keys and values over positions, or over any axis where nothing is causal."""
+        here = "s" if self.file.causal else self.random.choice("sbde")
+        value = self.pick(lambda value: here in value.letters and bool(set(self.free(value)) - {here}))
+        if value is not None and self.new(value.letters, 1, 1):
+            self.attend_with(value, here)
+
+    def mask(self, here: str, there: str, heads: Sequence[str]) -> str:
+        """The mask between two indices over one axis: a formula, a name for it, or none where nothing is causal."""
+        if not self.file.causal and self.file.chance(60):
+            return ""
+        if here == "s" and self.masks and self.file.chance(50):
+            return f" + {self.random.choice(self.masks)}"
+        if "a" in heads and self.file.chance(50):
+            return f" + where({there} <= {here}, {self.file.spell(self.file.scalar('λ'), 'a')} ({there} - {here}), -inf)"
+        formula = self.formula(self.random.choice(MASKS), here, there)
+        if self.file.chance(40):
+            return f" + {formula}"
+        name = self.file.spell(self.fresh("mnw"), (here, there))
+        self.line(f"{name} = {formula}")
+        self.masks += [name] * (here == "s" and not self.turns)
+        return f" + {name}"
+
+    def attend_with(self, value: Value, here: str, mask: str | None = None) -> None:
+        """Scores between `here` and its prime, and what they weigh."""
+        there = here + "'"
+        lost = self.random.choice([letter for letter in self.free(value) if letter != here])
+        base = [letter for letter in value.letters if letter != lost]
+        key, *heads = self.new(value.letters, 1, 2)
+        shared = heads * self.file.chance(50)
+        out = self.random.choice([f for f in FEATURES if f not in (*value.letters, key, *heads)])
+        query = self.define((*base, key, *heads), f"{self.read(value)} {self.read(self.weight((lost, key, *heads)))}")
+        keys = self.define((*base, key, *shared), f"{self.read(value)} {self.read(self.weight((lost, key, *shared)))}")
+        values = self.define((*base, out, *shared), f"{self.read(value)} {self.read(self.weight((lost, out, *shared)))}")
+        product = f"{self.read(query)} {self.read(keys, {here: there})} / sqrt({self.file.number(key)})"
+        scores = self.random.choice(["{0}", "{0}", "2 tanh(({0}) / 2)"]).format(product)
+        scores += self.mask(here, there, heads) if mask is None else mask
+        weigh = self.random.choice([self.weighed, self.weighed_at_once, self.weighed_with_sink, self.weighed_by_hand])
+        right = weigh((*base, there, *heads), scores, there, self.read(values, {here: there}))
+        self.define((*base, out, *heads), right)
+
+    def weighed(self, letters: Letters, scores: str, over: str, values: str) -> str:
+        """`w_bss'a = Sm_s'(…)`, then `Dr(w_bss'a) v_bs'ea`"""
+        weights = self.passing(letters, f"Sm_{over}({scores})")
+        return f"{self.formula('Dr({0})', weights) if self.file.chance(30) else weights} {values}"
+
+    def weighed_at_once(self, letters: Letters, scores: str, over: str, values: str) -> str:
+        return f"Sm_{over}({scores}) {values}"
+
+    def weighed_with_sink(self, letters: Letters, scores: str, over: str, values: str) -> str:
+        """One more logit, without an axis for it: `Sm_s'(t) sigmoid(lse_s' t - σ)`"""
+        logits = self.passing(letters, scores)
+        sink = self.read(self.weight(letter for letter in letters if letter in FEATURES))
+        weights = self.passing(letters, f"Sm_{over}({logits}) sigmoid(lse_{over} {logits} - {sink})")
+        return f"{weights} {values}"
+
+    def weighed_by_hand(self, letters: Letters, scores: str, over: str, values: str) -> str:
+        powers = self.passing(letters, f"exp({scores})")
+        return f"{powers} {values} / sum_{over} {powers}"
+
+    def passing(self, letters: Letters, right: str) -> str:
+        """A tensor that the next lines read, and nothing else."""
+        return self.read(self.values.pop(self.values.index(self.define(letters, right))))
+
+    def recur(self) -> None:
+        """A tensor that reads itself at the position before."""
+        if value := self.pick(lambda value: "s" in value.letters and self.file.causal):
+            name = self.fresh("SZ")
+            past = self.file.spell(name, ["(s - 1)" if letter == "s" else letter for letter in value.letters])
+            new = f"cumsum_s {self.read(value)}" if self.file.chance(20) else self.read(value)
+            letters = [letter for letter in value.letters if letter in FEATURES]
+            if letters and self.file.chance(30):
+                other = {letters[0]: letters[0] + "'"}
+                slots = ["(s - 1)" if letter == "s" else other.get(letter, letter) for letter in value.letters]
+                weight = self.read(self.weight((letters[0] + "'", letters[0])))
+                right = f"tanh({self.file.spell(name, slots)} {weight}) + {new}"
+            else:
+                right = f"sigmoid({self.read(self.weight(letters[:1]))}) {past} + {new}"
+            self.line(f"{self.file.spell(name, value.letters)} = {right}")
+            self.values.append(Value(name, value.letters))
+
+    def convolve(self) -> None:
+        """Over the last positions, each with its weight."""
+        if value := self.pick(lambda value: "s" in value.letters and self.file.causal):
+            taps = self.read(self.weight(("c", *self.file.some([f for f in value.letters if f in FEATURES], 0, 1))))
+            right = f"silu({taps} {self.read(value, {'s': '(s - c)'})})"
+            self.define(value.letters, right if self.file.chance(50) else f"{self.read(value)} + {right}")
+
+    def shift(self) -> None:
+        if value := self.pick(lambda value: "s" in value.letters and self.file.causal):
+            past = self.read(value, {"s": self.random.choice(["(s - 1)", "(s - 2)"])})
+            self.define(value.letters, self.random.choice(["{0} - {1} / 2", "max({0}, {1})"]).format(self.read(value), past))
+
+    def accumulate(self) -> None:
+        """Linear attention as a product under a mask that decays."""
+        if value := self.pick(lambda value: "s" in value.letters and self.file.causal):
+            decay = self.define(value.letters, f"cumsum_s(-softplus({self.read(value)}))")
+            ahead = self.read(decay, {"s": THERE})
+            mask = self.passing((*value.letters, THERE), f"exp(where(s' <= s, {self.read(decay)} - {ahead}, -inf))")
+            self.define(value.letters, f"{mask} {self.read(value, {'s': THERE})}")
+
+    # ------------------------------------------------------------------------------------------- calls and loops
+
+    def call(self) -> None:
+        """A layer on a tensor that has its letters, or on others that it is told; the rest is carried along."""
+        signature = self.random.choice(self.file.signatures)
+        letters = self.renamed(signature)
+        formal = [letters.get(letter, letter) for letter in signature.formal]
+        output = [letters.get(letter, letter) for letter in signature.output]
+        value = self.pick(
+            lambda value: set(formal) <= set(value.letters) and not set(output) & (set(value.letters) - set(formal))
+        )
+        if value is None or len(set(output)) < len(output):
+            return
+        carried = [letter for letter in value.letters if letter not in formal]
+        primed = {}
+        if not letters and self.file.chance(20) and (primable := [f for f in formal if f in FEATURES]):
+            primed = {primable[0]: primable[0] + "'"}
+        argument = self.random.choice(["{0}", "{0}", "tanh({0})", "{0} / 2"]).format(self.read(value, primed))
+        if signature.mask:
+            mask = self.random.choice(self.masks) if self.masks else self.formula(self.random.choice(MASKS), "s", THERE)
+            argument += f", {mask}"
+        subscript = list(letters.values())
+        right = f"{self.callee(signature, subscript)}({argument})"
+        if self.turns and self.file.chance(30):
+            right = f"where({self.turns[-1]} < 1, {right}, {self.callee(signature, subscript)}({argument}))"
+        self.define((*carried, *output), right, primed)
+
+    def renamed(self, signature: Signature) -> dict[str, str]:
+        """Another letter for that of the subscript, where no size of the body hangs on it (R7)."""
+        old = signature.subscript[0] if signature.subscript and self.file.chance(50) else ""
+        taken = {*signature.formal, *signature.output} - {old}
+        new = [letter for letter in FEATURES if letter not in taken and letter != old]
+        return {old: self.random.choice(new)} if old and not self.file.derives(signature.letters, old) else {}
+
+    def callee(self, signature: Signature, subscript: Sequence[str]) -> str:
+        """The name to call, of the layer or of an instance, with what stands below it."""
+        self.file.axes |= signature.letters if signature in PRELUDE else set()
+        if signature.name in ("RMSNorm", "LayerNorm"):
+            self.file.scalar("ε")
+        if self.file.chance(30):
+            name = self.fresh(("pre", "post", "part"))
+            self.weights.append(f"  weights {name}: {signature.name}")
+            return self.file.spell(name, [*self.turns * self.file.chance(50), *subscript])
+        return self.file.spell(signature.name, [*self.turns, *subscript])
+
+    def repeat(self) -> None:
+        """A loop that changes one tensor in each turn."""
+        if len(self.turns) == len(LOOPS):
+            return
+        letter = LOOPS[len(self.turns)]
+        value, around, masks = self.random.choice(self.values), list(self.values), list(self.masks)
+        self.file.axes.add(letter)
+        self.lines.append("  " + "  " * len(self.turns) + f"for {letter} < {letter.upper()}:")
+        self.turns += (letter,)
+        self.write(self.random.randint(1, 2))
+        self.call()
+        made = [inner for inner in self.values if inner not in around and not inner.read]
+        added = self.collected(made or [value], value.letters)
+        text = self.read(value)
+        self.line(f"{text} <- {text} / 2 + tanh({added})")
+        self.turns, self.values, self.masks, value.read = self.turns[:-1], around, masks, False
+
+
+CONSTRUCTS = (
+    _Body.project, _Body.mix, _Body.function, _Body.function, _Body.function, _Body.pair, _Body.norm, _Body.keep,
+    _Body.reduce, _Body.thin, _Body.choose, _Body.route, _Body.bias, _Body.neighbour, _Body.rotate, _Body.merge,
+    _Body.split, _Body.rebind, _Body.position, _Body.attend, _Body.attend, _Body.recur, _Body.convolve, _Body.shift,
+    _Body.accumulate, _Body.call, _Body.call, _Body.repeat,
+)  # fmt: skip
