@@ -54,8 +54,8 @@ MUTANTS = (
     ),
     _mutant(
         "an index may stand on the left only", SCOPE,
-        "            if letter not in free:\n                message = f\"the left side has",
-        "            if False:\n                message = f\"the left side has",
+        "if missing := [letter for letter in left if letter not in free]:",
+        "if missing := [letter for letter in left if False]:",
         "refused.py::test_a_slip_is_refused_by_its_rule[stands on the left only]",
     ),
     _mutant(
@@ -70,12 +70,12 @@ MUTANTS = (
     ),
     _mutant(
         "an inner product that sums anyway has two readings", SCOPE,
-        " and self.silent(letter, factor, inside):", ":",
+        " and complete and self.silent(letter, factor, inside)", " and complete",
         "reference.py::test_heads_stay_apart_in_one_line",
     ),
     _mutant(
         "one reading is never asked for", SCOPE,
-        "        self.one_reading(e, wanted, inside)\n", "",
+        "        self.one_reading(e, wanted - bound, inside)\n", "",
         "refused.py::test_a_slip_is_refused_by_its_rule[two sums or one]",
     ),
     # ------------------------------------------------------------------------------------------------------ calls (R7)
@@ -152,7 +152,7 @@ MUTANTS = (
     ),
     _mutant(
         "before the start of time stands token zero", REFERENCE,
-        "if axis == self.run.time and not selects:", "if axis == self.run.time:",
+        "if axis in self.times and not selects:", "if axis in self.times:",
         "reference.py::test_token_zero_does_not_stand_before_the_start",
     ),
     _mutant(

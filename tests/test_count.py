@@ -183,6 +183,7 @@ TURNS = {
         7,
         7,
     ),
+    "every other": (("for l < L:", "  z_d <- z_d + where(l mod 2 == 0, Block_l(z_d), z_d)"), 4, 4),
     "every third": (("for l < L:", "  z_d <- z_d + where(l mod P == R, Block_l(z_d), z_d)"), 2, 2),
     "every third not": (("for l < L:", "  z_d <- z_d + where(not l mod P == R, Block_l(z_d), z_d)"), 5, 5),
     "always and sometimes": (
@@ -218,10 +219,16 @@ def test_numbers_are_exact() -> None:
 
 
 def test_a_where_on_a_tensor_is_no_choice_of_layers() -> None:
-    """`P_d` is a weight, though there is a scalar P: both of its branches are there."""
-    lines = ("  weights P_d", "  for l < L:", "    z_d <- where(P_d < P, Block_l(z_d), Block_l(z_d))")
+    """`P_l` is a weight, though there is a scalar P: both of its branches are there."""
+    lines = ("  weights P_l", "  for l < L:", "    z_d <- where(P_l < P, Block_l(z_d), Block_l(z_d))")
     model = in_turns(*lines).bind(D=5, L=7)
-    assert (parameters(model), flops(model)) == (5 + 2 * 7 * 25, 2 * 7 * 50)
+    assert (parameters(model), flops(model)) == (7 + 2 * 7 * 25, 2 * 7 * 50)
+
+
+def test_a_loop_that_never_turns_has_nothing() -> None:
+    lines = ("  weights block: Block", "  for l < L - P:", "    z_d <- block(z_d)")
+    model = in_turns(*lines).bind(D=5, L=3)
+    assert (parameters(model), model.weight_shapes(), flops(model)) == (0, {}, 0)
 
 
 # --------------------------------------------------------------------------------------------------------------- FLOPs
@@ -458,6 +465,14 @@ def test_only_what_is_chosen_counts(lines: list[str], gates: int, outputs: int) 
     assert flops(mixture(lines)) == 13 * 2 * 5 * (11 + 3 * gates + 3 * outputs)
 
 
+def test_a_state_remembers_what_others_chose() -> None:
+    """Each position reads two experts, but their states are made of what was there at every position before."""
+    lines = ["  S_sxf = S_{(s - 1)xf} + z_sd G_xdf", "  return p_sx S_sxf O_xfd"]
+    head = ["model Experts(z_sd) -> z_sd causal in s:", "  weights R_dx, G_xdf, O_xfd", "  r_sx = z_sd R_dx", ROUTER]
+    model = spec("s, d, x, f", *head, *lines, scalars="T = 2").bind(D=5, X=11, F=3)
+    assert flops(model, S=13) == 13 * 2 * 5 * (11 + 3 * 11 + 3 * 2)
+
+
 @pytest.mark.parametrize(
     ("lines", "products"),
     [
@@ -627,6 +642,13 @@ def test_parts_add_up() -> None:
     assert sum(part.flops for part in parts) == flops(model, B=BATCH, S=LENGTH)
     assert all(part.times * part.flops_of_one == part.flops for part in parts)
     assert all(part.times * part.parameters_of_one == part.parameters for part in parts)
+
+
+def test_products_of_the_model_itself_are_a_part() -> None:
+    model = in_turns("  weights V_dd', P_d", "  for l < L:", "    z_d <- P_d z_d' V_d'd").bind(D=5, L=7)
+    (part,) = table.parts(weights(model), equations(model))
+    assert (part.path, part.layer, part.times) == ("", "Whole", 1)
+    assert (part.parameters_of_one, part.parameters, part.flops_of_one, part.flops) == (30, 30, 350, 350)
 
 
 def test_table_and_data_say_the_same() -> None:

@@ -206,7 +206,8 @@ class _Reader:
 
     def name(self, name: str, start: int, end: int) -> None:
         """name: letters script*. A superscript before the subscript belongs to the name, after it is a power (R11)."""
-        primes, before, subscript, power = self.scripts()
+        primes, before, subscript, after = self.scripts()
+        above = after or (None if subscript else before)
         if before and subscript:
             label = self.label(before)
             if not label:
@@ -218,8 +219,8 @@ class _Reader:
         self.word(name.replace("'", "") + "'" * (primes + name.count("'")), start, end)
         if subscript:
             self.subscript(subscript)
-        if power or (before and not subscript):
-            self.power(power or before or (0, 0))
+        if above:
+            self.power(above)
 
     def word(self, name: str, start: int, end: int) -> None:
         if self.slots and len(name.rstrip("'")) > 1:

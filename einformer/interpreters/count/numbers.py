@@ -85,4 +85,4 @@ class Numbers:
 
     def count(self, e: Expression) -> int:
         """How often a loop turns."""
-        return max(0, int(self.legend.number(e)))
+        return int(self.legend.number(e))
