@@ -5,16 +5,13 @@ Three kinds: texts made to hurt, each by its own means; sizes and scalars made t
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import random
 import re
-import signal
 import string
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from typing import NoReturn
 
 import numpy as np
 import pytest
@@ -23,8 +20,8 @@ from einformer.errors import EinformerError, Source, catalogue
 from einformer.model import examine, parse, read, shipped
 from einformer.notation.parser import MAXIMUM_FINDINGS
 from einformer.notation.sizes import Legend
+from tests.guard import guarded, needs_a_timer
 
-SECONDS = 5  # far more than any text takes: a guard against one that never ends
 HEAD = "axes\n  s: S\n  d: D\nlayer Same(z_sd) -> z_sd:\n"
 MODEL = "axes\n  s: S\nmodel Same(z_s) -> z_s causal in s:\n"
 PYTHON = """import os
@@ -174,24 +171,6 @@ TEXTS: dict[str, tuple[str, str]] = {
 }  # fmt: skip
 
 
-@contextlib.contextmanager
-def guarded() -> Iterator[None]:
-    """What takes so many seconds of the processor is ended, where the system can do so."""
-    if not hasattr(signal, "setitimer"):
-        yield
-        return
-    signal.signal(signal.SIGVTALRM, _end)
-    signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-
-
-def _end(*_: object) -> NoReturn:
-    raise TimeoutError(f"more than {SECONDS} seconds")
-
-
 def finding_codes(text: str) -> list[str]:
     """The codes of the findings, whose messages can be written."""
     with guarded():
@@ -201,11 +180,10 @@ def finding_codes(text: str) -> list[str]:
     return [finding.code for finding in findings]
 
 
-@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="the system has no timer")
-def test_what_never_ends_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.modules[__name__], "SECONDS", 0.01)
-    with pytest.raises(TimeoutError), guarded():
-        any(itertools.repeat(False))
+@needs_a_timer
+def test_what_never_ends_is_ended() -> None:
+    with pytest.raises(TimeoutError), guarded(0.01):
+        any(number < 0 for number in itertools.count())
 
 
 @pytest.mark.parametrize("name", TEXTS)

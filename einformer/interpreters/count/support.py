@@ -124,7 +124,9 @@ class Flow:
         self.callees = callees(layer, flows.layers)
         self.loops = frozenset(_loop_letters(layer.body))
         self.scope = Scope(self.callees, self.loops)
-        self.own = {each.name for each in (*layer.formals, *layer.weights, *(eq.left for eq in equations(layer.body)))}
+        tensors = (*layer.formals, *(equation.left for equation in equations(layer.body)))
+        self.own = {(tensor.name, bool(_slots(tensor))) for tensor in tensors}
+        self.own |= {(weight.name, bool(weight.indices)) for weight in layer.weights}
         self.known_at: dict[int, Known] = {}
         self.needed: dict[Choices, tuple[dict[int, Choices], Demand]] = {}
         formals = zip(layer.formals, inputs, strict=True)
@@ -213,9 +215,9 @@ class Flow:
             case Index():
                 return e.letter in self.loops
             case Tensor():
-                return e.name in self.flows.legend.scalars and e.name not in self.own
+                return e.name in self.flows.legend.scalars and (e.name, True) not in self.own
             case Name():
-                return e.name not in self.own
+                return (e.name, False) not in self.own
             case Apply():
                 return not e.indices and e.name not in self.callees
             case _:
