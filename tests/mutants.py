@@ -292,7 +292,7 @@ MUTANTS = (
     _mutant(
         "softmax is masked by zero too", CAUSALITY,
         "(argument.number == -np.inf) & (e.name == \"Sm\")", "(argument.number <= 0) & (e.name == \"Sm\")",
-        "causality.py::test_what_reads_the_future_is_refused[zero does not mask a softmax]",
+        "causality.py::test_what_reads_the_future_is_refused[a constant mask turned round]",
     ),
     _mutant(
         "products do not intersect", CAUSALITY,

@@ -37,6 +37,7 @@ CAUSAL = {
 READS_THE_FUTURE = {
     "no mask": ("E501", ["w_ss' = Sm_s'(x_s x_s')", "return w_ss' x_s'"]),
     "a mask turned round": ("E501", ["w_ss' = Sm_s'(x_s x_s' + where(s' >= s, 0, -inf))", "return w_ss' x_s'"]),
+    "a constant mask turned round": ("E501", ["w_ss' = Sm_s'(where(s' >= s, 0, -inf))", "return w_ss' x_s'"]),
     "a mask one too far": ("E501", ["w_ss' = Sm_s'(x_s x_s' + where(s' <= s + 1, 0, -inf))", "return w_ss' x_s'"]),
     "masked too late": ("E501", ["return (Sm_s'(x_s x_s') + where(s' <= s, 0, -inf)) x_s'"]),
     "zero does not mask a softmax": ("E501", ["w_ss' = Sm_s'(where(s' <= s, x_s', 0))", "return w_ss' x_s'"]),
