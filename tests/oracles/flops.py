@@ -41,9 +41,9 @@ class _Seen(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return operator(*args, **(kwargs or {}))
 
 
-def counted(run: Callable[[], object], *uncounted: str) -> Counter[str]:
+def counted(run: Callable[[], object], *uncounted: str, gradients: bool = False) -> Counter[str]:
     """The FLOPs of the operators that `run` calls on the meta device, by their names, but for those named `uncounted`."""
     counter = FlopCounterMode(display=False)
-    with torch.no_grad(), counter, _Seen(FREE | set(uncounted)):
+    with torch.set_grad_enabled(gradients), counter, _Seen(FREE | set(uncounted)):
         run()
     return Counter({str(name): count for name, count in counter.get_flop_counts().get("Global", {}).items()})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass
 
+from einformer.interpreters.count.choices import Bound
 from einformer.notation.tree import Expression
 
 Letters = frozenset[str]
@@ -23,19 +24,34 @@ class Chosen:
 
 @dataclass(frozen=True, slots=True)
 class Contraction:
-    """A product of tensors under a sum: the letters of each factor that is summed, and the letters summed."""
+    """A product of tensors under a sum: the letters of each factor that is summed, and the letters summed.
+
+    Of some letters only so many numbers are `chosen`, and of two positions only those pairs count that keep to the `bounds`.
+    `trained` says which factors have a gradient.
+    """
 
     operands: tuple[Letters, ...]
     summed: Letters
     chosen: tuple[Chosen, ...] = ()
+    bounds: tuple[Bound, ...] = ()
+    trained: tuple[bool, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A contraction of two tensors: the letters over which it runs, and those of which only some numbers are chosen."""
+    """A contraction of two tensors: the letters over which it runs, which of their numbers, and how many have a gradient."""
 
-    letters: Letters
+    left: Letters
+    right: Letters
+    output: Letters
     chosen: tuple[Chosen, ...] = ()
+    bounds: tuple[Bound, ...] = ()
+    gradients: int = 2
+
+    @property
+    def letters(self) -> Letters:
+        """All over which it runs."""
+        return self.left | self.right
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +88,8 @@ class _Orders:
     """Sets of operands are bit masks: the best plan of each is found from those of its parts."""
 
     def __init__(self, contraction: Contraction, size: Callable[[Step], int]) -> None:
-        self.operands, self.summed, self.chosen = contraction.operands, contraction.summed, contraction.chosen
+        self.operands, self.summed, self.contraction = contraction.operands, contraction.summed, contraction
+        self.trained = sum(1 << k for k, has in enumerate(contraction.trained) if has)
         self.size = size
         self.everything = (1 << len(self.operands)) - 1
         self.plans: dict[int, _Plan] = {}
@@ -87,13 +104,24 @@ class _Orders:
 
     def joined(self, left: _Plan, left_mask: int, right: _Plan, right_mask: int) -> _Plan:
         """Two parts multiplied: every letter is summed as soon as nothing outside has it."""
-        letters = self.left_over(left_mask) | self.left_over(right_mask)
-        step = Step(letters, tuple(each for each in self.chosen if {each.letter, *each.along} <= letters))
-        contracts = not letters - self.left_over(left_mask | right_mask) <= {each.letter for each in step.chosen}
+        step = self.step(left_mask, right_mask)
+        contracts = not step.letters - step.output <= {each.letter for each in step.chosen}
         steps = (*left.steps, *right.steps)
         if not contracts:
             return _Plan(left.cost + right.cost, steps)
         return _Plan(left.cost + right.cost + self.size(step), (*steps, step))
+
+    def step(self, left_mask: int, right_mask: int) -> Step:
+        """What it takes to multiply two parts."""
+        left, right = self.left_over(left_mask), self.left_over(right_mask)
+        return Step(
+            left,
+            right,
+            self.left_over(left_mask | right_mask),
+            tuple(each for each in self.contraction.chosen if {each.letter, *each.along} <= left | right),
+            tuple(bound for bound in self.contraction.bounds if bound.places <= left | right),
+            sum(bool(self.trained & mask) for mask in (left_mask, right_mask)),
+        )
 
     def left_over(self, mask: int) -> Letters:
         """The letters of the product of some operands: those wanted in the end, or that an operand outside has."""

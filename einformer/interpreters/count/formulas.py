@@ -6,16 +6,24 @@ scalars stay letters. Symbols have no assumptions, so that `sympy.symbols("D L")
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 import sympy
 
 from einformer.errors import EinformerError, fail
-from einformer.interpreters.count import rules
+from einformer.interpreters.count import memory, rules
+from einformer.interpreters.count.bands import pairs
+from einformer.interpreters.count.choices import Bound
+from einformer.interpreters.count.conventions import DEFAULT, Convention
+from einformer.interpreters.count.derived import Site, Turns, derive
+from einformer.interpreters.count.kept import keeps
+from einformer.interpreters.count.memory import Activation
 from einformer.interpreters.count.numbers import Numbers
-from einformer.interpreters.count.rules import EquationCount, Site, Turns, WeightCount
+from einformer.interpreters.count.rules import EquationCount, WeightCount
+from einformer.interpreters.count.support import Case
+from einformer.notation.calls import axis_of
 from einformer.notation.primitives import CONSTANTS
 from einformer.notation.sizes import Legend
 from einformer.notation.tree import (
@@ -42,16 +50,33 @@ def weights(spec: Spec, name: str, legend: Legend | None = None) -> tuple[Weight
 
     Sizes that `legend` binds stay letters. Raises EinformerError E607.
     """
-    return rules.weights(rules.derive(spec, name), Letters(legend or Legend.of(spec)))
+    return rules.weights(derive(spec, name), Letters(legend or Legend.of(spec)))
 
 
-def flops(spec: Spec, name: str, legend: Legend | None = None) -> tuple[EquationCount[sympy.Expr], ...]:
-    """The forward FLOPs of the products of each equation of the layer or model `name`, as formulas.
+def flops(
+    spec: Spec, name: str, legend: Legend | None = None, convention: Convention = DEFAULT, cached: sympy.Expr | int = 0
+) -> tuple[EquationCount[sympy.Expr], ...]:
+    """The FLOPs of each equation of the layer or model `name`, by a convention, as formulas.
 
     The order of a product of three tensors or more is the best at the sizes that `legend` binds; others count as 1024
     there, and ties go to the order of the text. Raises EinformerError E607.
     """
-    return rules.equations(rules.derive(spec, name), Letters(legend or Legend.of(spec)))
+    derived = derive(spec, name)
+    return rules.equations(derived, Letters(legend or Legend.of(spec), derived.time, cached), convention)
+
+
+def activations(
+    spec: Spec,
+    name: str,
+    element: sympy.Expr | int,
+    recompute: memory.Recompute = "none",
+    shards: Mapping[str, sympy.Expr] | None = None,
+    legend: Legend | None = None,
+) -> tuple[Activation[sympy.Expr], ...]:
+    """The bytes of what each equation keeps for the backward pass, as formulas, `element` for a number."""
+    derived = derive(spec, name)
+    letters = Letters(legend or Legend.of(spec), derived.time)
+    return memory.activations(*keeps(spec, name), derived, letters, element, recompute, shards)
 
 
 def parameters(counts: Iterable[WeightCount[sympy.Expr]]) -> sympy.Expr:
@@ -76,9 +101,12 @@ def total(counts: Iterable[WeightCount[sympy.Expr] | EquationCount[sympy.Expr]])
 
 @dataclass(slots=True)
 class Letters:
-    """Sizes as letters."""
+    """Sizes as letters; of the axis `time` so many positions are `cached`. `branches` are values of scalars in some turns."""
 
     legend: Legend
+    time: str = ""
+    cached: sympy.Expr | int = 0
+    branches: Mapping[Tensor, Expression] = field(default_factory=dict)
     lengths: dict[str, sympy.Expr] = field(default_factory=dict)
 
     @property
@@ -90,9 +118,40 @@ class Letters:
         """The size of the axis that an index runs over."""
         axis = self.legend.axis(letter)
         assert axis is not None
-        if axis.letter not in self.lengths:
-            self.lengths[axis.letter] = self.number(axis.size)
-        return self.lengths[axis.letter]
+        if letter not in self.lengths:
+            cached = self.cached if axis.letter == self.time and letter != axis.letter else 0
+            self.lengths[letter] = self.number(axis.size) + cached
+        return self.lengths[letter]
+
+    def divided(self, number: sympy.Expr, by: sympy.Expr | int) -> sympy.Expr:
+        """A part of a number."""
+        return number / by
+
+    def pairs(self, later: str, earlier: str, bounds: tuple[Bound, ...]) -> sympy.Expr:
+        """Twice the number of pairs of two positions that keep to some bounds."""
+        before = self.length(earlier) - self.length(later)
+        least = [self.number(bound.least) for bound in bounds if bound.later == later]
+        most = [-self.number(bound.least) for bound in bounds if bound.earlier == later]
+        return pairs(
+            self.length(later), before, sympy.Max(*least) if least else None, sympy.Min(*most) if most else None, sympy.Min
+        )
+
+    def kinds(
+        self, turns: tuple[Turns, ...], numbers: tuple[Expression, ...]
+    ) -> Iterator[tuple[tuple[sympy.Expr, ...], Letters]]:
+        """The turns in which these numbers are the same: a scalar of layers, `W_l`, is a `where` of two values."""
+        turning = {x for e in numbers for x in subexpressions(e) if isinstance(x, Tensor) and x not in self.branches}
+        if not turning:
+            yield tuple(map(self.turns, turns)), self
+            return
+        scalar = min(turning, key=repr)
+        value = self.legend.scalars[scalar.name].value
+        if scalar.name in self.legend.values or not (isinstance(value, Apply) and value.name == "where"):
+            raise _refused(scalar)
+        condition, *values = value.arguments
+        for holds, branch in zip((True, False), values, strict=True):
+            inner = replace(self, branches={**self.branches, scalar: branch})
+            yield from inner.kinds(tuple(_split(each, Case(condition, holds)) for each in turns), numbers)
 
     def number(self, e: Expression) -> sympy.Expr:
         """A number that the text writes."""
@@ -109,6 +168,8 @@ class Letters:
                 return self.number(e.numerator) / self.number(e.denominator)
             case Power():
                 return self.number(e.base) ** self.number(e.exponent)
+            case Tensor() if e in self.branches:
+                return self.number(self.branches[e])
             case Apply() if e.name in _FUNCTIONS:
                 return _FUNCTIONS[e.name](*map(self.number, e.arguments))
             case Apply() | Index() | Tensor() | Group():
@@ -162,6 +223,14 @@ class Letters:
             case Apply(arguments=(bound, Index() as index)) if e.name in _MIRRORED:
                 return self.holding(replace(e, name=_MIRRORED[e.name], arguments=(index, bound)), count)
         raise _refused(e)
+
+
+def _split(turns: Turns, case: Case) -> Turns:
+    """Those of the turns in which a condition on their letter holds, or does not."""
+    letters = {axis_of(x.letter) for x in subexpressions(case.condition) if isinstance(x, Index)}
+    if not letters & set(turns.letters):
+        return turns
+    return replace(turns, sites=tuple(replace(site, cases=site.cases | {case}) for site in turns.sites))
 
 
 def _refused(e: Expression) -> EinformerError:

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import product
 
-from einformer.interpreters.count import rules
-from einformer.interpreters.count.rules import EquationCount, Site, Turns, WeightCount
+from einformer.interpreters.count import memory, rules
+from einformer.interpreters.count.bands import pairs
+from einformer.interpreters.count.choices import Bound
+from einformer.interpreters.count.conventions import DEFAULT, Convention
+from einformer.interpreters.count.derived import Site, Turns, derive
+from einformer.interpreters.count.kept import keeps
+from einformer.interpreters.count.memory import Activation
+from einformer.interpreters.count.rules import EquationCount, WeightCount
 from einformer.notation.calls import axis_of
-from einformer.notation.sizes import Legend
-from einformer.notation.tree import Expression, Spec
+from einformer.notation.sizes import Legend, Value
+from einformer.notation.tree import Expression, Index, Spec
+from einformer.notation.walk import subexpressions
 
 
 def weights(spec: Spec, name: str, legend: Legend) -> tuple[WeightCount[int], ...]:
@@ -19,21 +26,48 @@ def weights(spec: Spec, name: str, legend: Legend) -> tuple[WeightCount[int], ..
 
     Optional weights are there unless the spec is without them.
     """
-    return rules.weights(rules.derive(spec, name), Numbers(legend))
+    return rules.weights(derive(spec, name), Numbers(legend))
 
 
-def flops(spec: Spec, name: str, legend: Legend) -> tuple[EquationCount[int], ...]:
-    """The forward FLOPs of the products of each equation of the layer or model `name`.
+def flops(
+    spec: Spec, name: str, legend: Legend, convention: Convention = DEFAULT, cached: int = 0
+) -> tuple[EquationCount[int], ...]:
+    """The FLOPs of each equation of the layer or model `name`, by a convention.
 
-    All sizes are bound, those of the inputs too. Every position reads every other (full S × S), logits are computed at
-    every position. Raises EinformerError E601.
+    All sizes are bound, those of the inputs too; so many positions stand before them in a cache. Raises EinformerError E601.
     """
-    return rules.equations(rules.derive(spec, name), Numbers(legend))
+    derived = derive(spec, name)
+    return rules.equations(derived, Numbers(legend, derived.time, cached), convention)
 
 
 def parameters(counts: Iterable[WeightCount[int]]) -> int:
     """The trained parameters in all: a tie counts once, buffers do not."""
     return total(count for count in counts if count.trained)
+
+
+def breakdown(counts: Iterable[WeightCount[int]]) -> dict[str, int]:
+    """The parameters: in all, of embeddings and of the rest, and those that compute for one token.
+
+    An embedding has a row for each token or position; a head that is not tied is one (Kaplan et al. 2020 leave out both).
+    """
+    trained = [count for count in counts if count.trained]
+    embedding = sum(count.total for count in trained if count.embedding)
+    active = sum(count.times * count.active for count in trained)
+    whole = total(trained)
+    return {"total": whole, "embedding": embedding, "non_embedding": whole - embedding, "active": active}
+
+
+def activations(
+    spec: Spec,
+    name: str,
+    legend: Legend,
+    element: int,
+    recompute: memory.Recompute = "none",
+    shards: Mapping[str, int] | None = None,
+) -> tuple[Activation[int], ...]:
+    """The bytes of what each equation keeps for the backward pass, `element` for a number. Raises EinformerError E601."""
+    derived = derive(spec, name)
+    return memory.activations(*keeps(spec, name), derived, Numbers(legend, derived.time), element, recompute, shards)
 
 
 def total(counts: Iterable[WeightCount[int] | EquationCount[int]]) -> int:
@@ -43,9 +77,12 @@ def total(counts: Iterable[WeightCount[int] | EquationCount[int]]) -> int:
 
 @dataclass(slots=True)
 class Numbers:
-    """Sizes as numbers."""
+    """Sizes as numbers; of the axis `time` so many positions are `cached`. `at` are numbers of turns."""
 
     legend: Legend
+    time: str = ""
+    cached: int = 0
+    at: Mapping[str, int] = field(default_factory=dict)
     lengths: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -54,15 +91,45 @@ class Numbers:
         return self
 
     def length(self, letter: str) -> int:
-        """The size of the axis that an index runs over."""
-        axis = axis_of(letter)
-        if axis not in self.lengths:
-            self.lengths[axis] = self.legend.length(axis)
-        return self.lengths[axis]
+        """The size of the axis that an index runs over: of the positions that are computed, or of all that are visible."""
+        if letter not in self.lengths:
+            axis = axis_of(letter)
+            self.lengths[letter] = self.legend.length(axis) + (self.cached if axis == self.time and letter != axis else 0)
+        return self.lengths[letter]
 
     def number(self, e: Expression) -> int:
         """A whole number that the text writes."""
-        return int(self.legend.number(e))
+        return int(self.value(e))
+
+    def value(self, e: Expression) -> Value:
+        """A number that the text writes."""
+        return self.legend.number(e, self.at)
+
+    def divided(self, number: int, by: int) -> int:
+        """A part of a number that it divides."""
+        return number // by
+
+    def pairs(self, later: str, earlier: str, bounds: tuple[Bound, ...]) -> int:
+        """Twice the number of pairs of two positions that keep to some bounds."""
+        before = self.length(earlier) - self.length(later)
+        least = [self.value(bound.least) for bound in bounds if bound.later == later]
+        most = [-self.value(bound.least) for bound in bounds if bound.earlier == later]
+        return int(pairs(self.length(later), before, max(least, default=None), min(most, default=None), min))
+
+    def kinds(self, turns: tuple[Turns, ...], numbers: tuple[Expression, ...]) -> Iterator[tuple[tuple[int, ...], Numbers]]:
+        """The turns in which these numbers are the same; one by one only where a number depends on them."""
+        letters = {x.letter for e in numbers for x in subexpressions(e) if isinstance(x, Index)}
+        deciding = [k for k, each in enumerate(turns) if letters & set(each.letters)]
+        if not deciding:
+            yield tuple(map(self.turns, turns)), self
+            return
+        (place,) = deciding
+        kinds: dict[tuple[Value, ...], list[Numbers]] = {}
+        for taken in sorted({taken for site in turns[place].sites for taken in self.taken(turns[place].letters, site)}):
+            inner = replace(self, at=dict(zip(turns[place].letters, taken, strict=True)))
+            kinds.setdefault(tuple(map(inner.value, numbers)), []).append(inner)
+        for alike in kinds.values():
+            yield tuple(len(alike) if k == place else self.turns(each) for k, each in enumerate(turns)), alike[0]
 
     def turns(self, turns: Turns) -> int:
         """How many different numbers the letters of loops take over all sites; one by one only where a `where` asks."""

@@ -1,8 +1,9 @@
-"""Where is a value zero, and where is it needed at all (R10)? What `top` chooses, followed through the equations.
+"""Where is a value zero, and where is it needed at all (R10)? Choices and masks, followed through the equations.
 
 `p_x = where(top_{T,x}(r_x), r_x, 0)` is zero but for T numbers of x. In `p_x silu(g_xf) u_xf O_xfd` the other factors are
-needed for those T only, and so is every tensor that is read nowhere else: the experts that compute. Supports are followed
-from the inputs to the output, needs from the output back; a loop is repeated until nothing changes.
+needed for those T only, and so is every tensor that is read nowhere else: the experts that compute. In the same way the
+scores `q_bse k_bs'e` are needed only where a mask allows them. Supports are followed from the inputs to the output, and with
+them what depends on trained weights; needs from the output back; a loop is repeated until nothing changes.
 """
 
 from __future__ import annotations
@@ -10,10 +11,26 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import reduce
 
+from einformer.interpreters.count.choices import (
+    DENSE,
+    NO_CHOICE,
+    Choice,
+    Choices,
+    Support,
+    bounds,
+    by_letter,
+    by_slot,
+    in_call,
+    shared,
+    slots,
+    support_by_letter,
+    support_by_slot,
+    union,
+    without,
+)
 from einformer.notation.instances import callees
-from einformer.notation.primitives import primitive
+from einformer.notation.primitives import COMPARISONS, CONDITIONS, primitive
 from einformer.notation.scope import Scope, factors_of
 from einformer.notation.sizes import Legend
 from einformer.notation.tree import (
@@ -34,42 +51,8 @@ from einformer.notation.tree import (
 )
 from einformer.notation.walk import children, equations, subexpressions
 
-Place = str | int  # a letter in an expression, a slot of a defined tensor
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """`top_{T,x}(r_sx)`: of the numbers of x only T are chosen, others for each s. `of` says by which `top`, in which calls."""
-
-    place: Place
-    count: Expression
-    along: frozenset[Place]
-    of: tuple[int, ...]
-
-    def moved(self, places: Mapping[Place, Place]) -> Choice | None:
-        """The same choice of other places; none where one of them is lost: T for each s are all for no s."""
-        if not {self.place, *self.along} <= places.keys():
-            return None
-        return replace(self, place=places[self.place], along=frozenset(places[place] for place in self.along))
-
-
-Choices = frozenset[Choice]
-NO_CHOICE: Choices = frozenset()
-
-
-@dataclass(frozen=True, slots=True)
-class Support:
-    """What a value is outside some choices: zero, or -inf."""
-
-    zero: Choices = NO_CHOICE
-    infinite: Choices = NO_CHOICE
-
-    def meet(self, other: Support) -> Support:
-        """What holds of both."""
-        return Support(self.zero & other.zero, self.infinite & other.infinite)
-
-
-DENSE = Support()
+_CONSTANT = CONDITIONS | {"floor", "ceil"}  # what has no gradient
+_DEAF = frozenset(("Sm", "exp", "lse", "max"))  # what does not hear -inf: its result there is known
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,13 +108,14 @@ class Flow:
         self.loops = frozenset(_loop_letters(layer.body))
         self.scope = Scope(self.callees, self.loops)
         tensors = (*layer.formals, *(equation.left for equation in equations(layer.body)))
-        self.own = {(tensor.name, bool(_slots(tensor))) for tensor in tensors}
+        self.own = {(tensor.name, bool(slots(tensor))) for tensor in tensors}
         self.own |= {(weight.name, bool(weight.indices)) for weight in layer.weights}
+        self.weights = {(weight.name, bool(weight.indices)) for weight in layer.weights if weight.kind == "trained"}
         self.known_at: dict[int, Known] = {}
         self.needed: dict[Choices, tuple[dict[int, Choices], Demand]] = {}
         formals = zip(layer.formals, inputs, strict=True)
-        known = self.forward(layer.body, {formal.name: _support_by_slot(given, formal) for formal, given in formals})
-        self.output = _support_by_letter(known[layer.output.name], layer.output)
+        known = self.forward(layer.body, {formal.name: support_by_slot(given, formal) for formal, given in formals})
+        self.output = support_by_letter(known[layer.output.name], layer.output)
 
     # --------------------------------------------------------------------------------------------------- supports
 
@@ -141,8 +125,9 @@ class Flow:
             if isinstance(statement, Loop):
                 known = self.repeated(statement, known)
             else:
-                self.known_at[id(statement)] = known
-                support = _support_by_slot(self.support(statement.right, known), statement.left)
+                support = support_by_slot(self.support(statement.right, known), statement.left)
+                own = {statement.left.name: Support(trained=support.trained)}  # a recurrence reads itself
+                self.known_at[id(statement)] = {**own, **known}
                 known = {**known, statement.left.name: support}
         return known
 
@@ -150,29 +135,48 @@ class Flow:
         """What holds before each turn of a loop and after the last."""
         while True:
             after = self.forward(loop.body, start)
-            met = {name: known.meet(start.get(name, known)) for name, known in after.items()}
+            met = {name: _kept(known.meet(start.get(name, known)), loop) for name, known in after.items()}
             if all(met[name] == start[name] for name in start):
                 return met
             start = {name: met[name] for name in start}
 
     def support(self, e: Expression, known: Known) -> Support:
+        """What e is outside some choices, and whether it depends on trained weights."""
+        return replace(self.zeros(e, known), trained=self.trained(e, known))
+
+    def trained(self, e: Expression, known: Known) -> bool:
+        """Has e a gradient with respect to some weight, or to an input that has one?"""
+        match e:
+            case Tensor() | Name():
+                own = (e.name, bool(slots(e)))
+                return own in self.weights or (own in self.own and e.name in known and known[e.name].trained)
+            case Apply() if e.name in self.callees:
+                return self.flows.of(self.callees[e.name], self.inputs(e, known)).output.trained
+            case Apply() if e.name in _CONSTANT:
+                return False
+            case Apply(name="where"):
+                return any(self.trained(branch, known) for branch in e.arguments[1:])
+            case _:
+                return any(self.trained(child, known) for child in children(e))
+
+    def zeros(self, e: Expression, known: Known) -> Support:
         """What e is outside some choices."""
         match e:
             case Tensor() if e.name in known:
-                return _support_by_letter(known[e.name], e)
+                return support_by_letter(known[e.name], e)
             case Product():
-                return Support(_all(self.support(factor, known).zero for factor in e.factors))
+                return Support(union(self.zeros(factor, known).zero for factor in e.factors))
             case Quotient():
-                return Support(self.support(e.numerator, known).zero)
+                return Support(self.zeros(e.numerator, known).zero)
             case Sum():
-                terms = [self.support(term, known) for term in e.terms]
-                return Support(reduce(frozenset.__and__, (term.zero for term in terms)), _all(t.infinite for t in terms))
+                terms = [self.zeros(term, known) for term in e.terms]
+                return Support(shared(term.zero for term in terms), union(term.infinite for term in terms))
             case Power(exponent=Number(value=value)) if value > 0:
-                return Support(self.support(e.base, known).zero)
+                return Support(self.zeros(e.base, known).zero)
             case Apply() if e.name in self.callees:
                 return self.called(e, known)
             case Apply():
-                return self.applied(e, [self.support(argument, known) for argument in e.arguments])
+                return self.applied(e, [self.zeros(argument, known) for argument in e.arguments])
             case _:
                 return DENSE
 
@@ -184,6 +188,8 @@ class Flow:
             case "top" if len(e.indices) == 1:
                 letter, along = e.indices[0].letter, frozenset(self.scope.free(e.arguments[1]))
                 return Support(frozenset({Choice(letter, e.arguments[0], along - {letter}, (id(e),))}))
+            case name if name in COMPARISONS:
+                return Support(frozenset(bound for bound in bounds(e) if not {bound.later, bound.earlier} & self.loops))
             case "and":
                 return Support(arguments[0].zero | arguments[1].zero)
             case "or":
@@ -193,7 +199,7 @@ class Flow:
         row = primitive(e.name, bool(e.indices))
         if row is None or not row.zero:
             return DENSE
-        return Support(_without(arguments[0].zero, e))
+        return Support(without(arguments[0].zero, e))
 
     def branches(self, e: Apply, condition: Support, then: Support, otherwise: Support) -> Support:
         """`where(c, y, 0)` is zero outside c, `where(c, y, -inf)` is -inf there."""
@@ -227,8 +233,8 @@ class Flow:
         """The output of a call."""
         inputs = self.inputs(e, known)
         output = self.flows.of(self.callees[e.name], inputs).output
-        outside = _all(given.zero | given.infinite for given in inputs)
-        return Support(_in_call(output.zero, e, outside), _in_call(output.infinite, e, outside))
+        outside = union(given.zero | given.infinite for given in inputs)
+        return Support(in_call(output.zero, e, outside), in_call(output.infinite, e, outside))
 
     def call(self, e: Apply, need: Need, equation: Equation) -> tuple[Flow, Choices]:
         """The flow through the layer that an equation calls, and the choices for which its output is needed."""
@@ -247,13 +253,13 @@ class Flow:
     def demand(self, output: Choices) -> tuple[Choices, ...]:
         """For which choices, by letter, each input is needed."""
         demand = self.backwards(output)[1]
-        return tuple(_by_letter(demand.get(formal.name, NO_CHOICE), formal) for formal in self.layer.formals)
+        return tuple(by_letter(demand.get(formal.name, NO_CHOICE), formal) for formal in self.layer.formals)
 
     def backwards(self, output: Choices) -> tuple[dict[int, Choices], Demand]:
         """The needs of all equations, and the demand that is left at the start."""
         if output not in self.needed:
             found: dict[int, Choices] = {}
-            start = {self.layer.output.name: _by_slot(output, self.layer.output)}
+            start = {self.layer.output.name: by_slot(output, self.layer.output)}
             self.needed[output] = found, self.backward(self.layer.body, start, found)
         return self.needed[output]
 
@@ -272,7 +278,10 @@ class Flow:
         """What is needed before a turn of a loop. Its choices are others in each turn, together perhaps all."""
         made = {id(e) for equation in equations(loop.body) for e in subexpressions(equation.right)}
         before = self.backward(loop.body, demand, found)
-        return {name: frozenset(c for c in choices if c.of[0] not in made) for name, choices in before.items()}
+        return {
+            name: frozenset(c for c in _lasting(choices, loop) if not (isinstance(c, Choice) and c.of[0] in made))
+            for name, choices in before.items()
+        }
 
     def before(self, equation: Equation, demand: Demand, found: dict[int, Choices]) -> Demand:
         """The same for one equation: a tensor that is not needed asks for nothing."""
@@ -282,7 +291,7 @@ class Flow:
             return demand
         own = demand[name]
         while True:
-            need = _by_letter(own, equation.left)
+            need = by_letter(own, equation.left)
             read = self.reads(equation, need)
             if equation.relation == "<-" or own & read.get(name, own) == own:
                 break
@@ -295,7 +304,7 @@ class Flow:
         found: dict[str, Choices] = {}
         for e, inner in self.expressions(equation, need):
             if isinstance(e, Tensor | Name):
-                choices = _by_slot(inner.choices, e)
+                choices = by_slot(inner.choices, e)
                 found[e.name] = found.get(e.name, choices) & choices
         return found
 
@@ -319,7 +328,9 @@ class Flow:
             case Apply() if e.name in self.callees:
                 return self.arguments(e, need, known)
             case Apply():
-                return [(argument, replace(need, choices=_without(need.choices, e))) for argument in e.arguments]
+                inner = replace(need, choices=without(need.choices, e))
+                deaf = self.support(e.arguments[0], known).infinite if e.name in _DEAF and len(e.arguments) == 1 else NO_CHOICE
+                return [(argument, inner.chosen(deaf)) for argument in e.arguments]
             case _:
                 return [(child, need) for child in children(e)]
 
@@ -335,9 +346,9 @@ class Flow:
         """What a call is given is needed where its body needs it."""
         inputs = self.inputs(e, known)
         demand = self.flows.of(self.callees[e.name], inputs).demand(need.choices)
-        outside = need.choices | _all(given.zero | given.infinite for given in inputs)
+        outside = need.choices | union(given.zero | given.infinite for given in inputs)
         for argument, choices in zip(e.arguments, demand, strict=True):
-            yield argument, replace(need, choices=_in_call(choices, e, outside))
+            yield argument, replace(need, choices=in_call(choices, e, outside))
 
 
 def _loop_letters(body: tuple[Statement, ...]) -> Iterator[str]:
@@ -347,53 +358,19 @@ def _loop_letters(body: tuple[Statement, ...]) -> Iterator[str]:
             yield from _loop_letters(statement.body)
 
 
-# ---------------------------------------------------------------------------------------------------- sets of choices
-
-
-def _all(choices: Iterable[Choices]) -> Choices:
-    return frozenset[Choice]().union(*choices)
-
-
-def _without(choices: Choices, e: Apply) -> Choices:
-    """What is left of choices inside an operator: all numbers of its own indices enter together."""
-    bound = {index.letter for index in e.indices}
-    return frozenset(choice for choice in choices if not bound & {choice.place, *choice.along})
-
-
-def _in_call(choices: Choices, call: Apply, outside: Choices) -> Choices:
-    """Choices made in the body of a layer are this call's."""
-    return frozenset(c if c in outside else replace(c, of=(id(call), *c.of)) for c in choices)
-
-
 def _either(left: Demand, right: Demand) -> Demand:
     """What is needed for the one or for the other."""
     return {**left, **right, **{name: left[name] & right[name] for name in left.keys() & right.keys()}}
 
 
-def _by_slot(choices: Choices, tensor: Tensor | Name) -> Choices:
-    """Choices of letters as choices of the slots in which they stand."""
-    return _moved(choices, {slot.letter: k for k, slot in enumerate(_slots(tensor)) if isinstance(slot, Index)})
+def _kept(support: Support, loop: Loop) -> Support:
+    return replace(support, zero=_lasting(support.zero, loop), infinite=_lasting(support.infinite, loop))
 
 
-def _by_letter(choices: Choices, tensor: Tensor | Name) -> Choices:
-    """The reverse; a slot that holds arithmetic or a group has no letter."""
-    return _moved(choices, {k: slot.letter for k, slot in enumerate(_slots(tensor)) if isinstance(slot, Index)})
-
-
-def _moved(choices: Choices, places: Mapping[Place, Place]) -> Choices:
-    return frozenset(moved for choice in choices if (moved := choice.moved(places)))
-
-
-def _support_by_slot(support: Support, tensor: Tensor | Name) -> Support:
-    return Support(_by_slot(support.zero, tensor), _by_slot(support.infinite, tensor))
-
-
-def _support_by_letter(support: Support, tensor: Tensor | Name) -> Support:
-    return Support(_by_letter(support.zero, tensor), _by_letter(support.infinite, tensor))
-
-
-def _slots(tensor: Tensor | Name) -> tuple[Expression, ...]:
-    return tensor.slots if isinstance(tensor, Tensor) else ()
+def _lasting(choices: Choices, loop: Loop) -> Choices:
+    """Those that are the same in each turn: a window `W_l` is not."""
+    turning = loop.index
+    return frozenset(c for c in choices if isinstance(c, Choice) or turning not in subexpressions(c.least))
 
 
 def _is(e: Expression, value: float) -> bool:

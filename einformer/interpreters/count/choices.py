@@ -1,0 +1,177 @@
+"""For which numbers of its letters is a value not zero (R10)? The choices of `top`, and the bounds that a mask sets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import reduce
+
+from einformer.notation.calls import axis_of
+from einformer.notation.tree import Apply, Expression, Index, Name, Number, Product, Sum, Tensor
+
+Place = str | int  # a letter in an expression, a slot of a defined tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """`top_{T,x}(r_sx)`: of the numbers of x only T are chosen, others for each s. `of` says by which `top`, in which calls."""
+
+    place: Place
+    count: Expression
+    along: frozenset[Place]
+    of: tuple[int, ...]
+
+    @property
+    def places(self) -> frozenset[Place]:
+        """What it speaks of."""
+        return self.along | {self.place}
+
+    def at(self, places: Mapping[Place, Place]) -> Choice:
+        """The same choice of other places."""
+        return replace(self, place=places[self.place], along=frozenset(places[place] for place in self.along))
+
+    def inside(self, call: Apply) -> Choice:
+        """Made in the body of a layer, it is this call's."""
+        return replace(self, of=(id(call), *self.of))
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """`s - W < s'`: the `later` of two positions stands at least so many after the `earlier`; here s' after s, 1 - W."""
+
+    later: Place
+    earlier: Place
+    least: Expression
+
+    @property
+    def places(self) -> frozenset[Place]:
+        """What it speaks of."""
+        return frozenset((self.later, self.earlier))
+
+    def at(self, places: Mapping[Place, Place]) -> Bound:
+        """The same bound between other places."""
+        return replace(self, later=places[self.later], earlier=places[self.earlier])
+
+    def inside(self, call: Apply) -> Bound:
+        """A mask is the same for every call."""
+        return self
+
+
+Choices = frozenset[Choice | Bound]
+NO_CHOICE: Choices = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Support:
+    """What a value is outside some choices, zero or -inf; and whether it depends on trained weights."""
+
+    zero: Choices = NO_CHOICE
+    infinite: Choices = NO_CHOICE
+    trained: bool = False
+
+    def meet(self, other: Support) -> Support:
+        """What holds of both."""
+        return Support(self.zero & other.zero, self.infinite & other.infinite, self.trained or other.trained)
+
+
+DENSE = Support()
+INNER = Support(trained=True)  # what a layer is given inside a model
+
+
+# ------------------------------------------------------------------------------------------------------------- masks
+
+
+def bounds(e: Apply) -> Iterator[Bound]:
+    """What a comparison of two positions says of them; nothing where it compares anything else."""
+    left, right = e.arguments
+    if e.name in ("<", "<=", "=="):
+        yield from _after(right, left, strict=e.name == "<")
+    if e.name in (">", ">=", "=="):
+        yield from _after(left, right, strict=e.name == ">")
+
+
+def _after(larger: Expression, smaller: Expression, strict: bool) -> Iterator[Bound]:
+    """`larger - smaller >= 0`, or 1 where the comparison is strict: index numbers are whole."""
+    terms = [*_terms(larger), *map(_negative, _terms(smaller))]
+    later = [term.letter for term in terms if isinstance(term, Index)]
+    earlier = [index.letter for term in terms if (index := _negated_index(term))]
+    rest = [_negative(term) for term in terms if not isinstance(term, Index) and not _negated_index(term)]
+    if len(later) == len(earlier) == 1 and axis_of(later[0]) == axis_of(earlier[0]) and later != earlier:
+        least = Number(int(strict))
+        yield Bound(later[0], earlier[0], Sum((least, *rest)) if rest else least)
+
+
+def _terms(e: Expression) -> tuple[Expression, ...]:
+    return e.terms if isinstance(e, Sum) else (e,)
+
+
+def _negative(e: Expression) -> Expression:
+    match e:
+        case Product((Number(value=-1), inner)):
+            return inner
+        case Number():
+            return Number(-e.value)
+        case _:
+            return Product((Number(-1), e))
+
+
+def _negated_index(e: Expression) -> Index | None:
+    match e:
+        case Product((Number(value=-1), Index() as index)):
+            return index
+        case _:
+            return None
+
+
+# --------------------------------------------------------------------------------------------------- sets of choices
+
+
+def union(choices: Iterable[Choices]) -> Choices:
+    """What any of these says."""
+    return NO_CHOICE.union(*choices)
+
+
+def shared(choices: Iterable[Choices]) -> Choices:
+    """What all of these say."""
+    return reduce(frozenset.__and__, choices)
+
+
+def without(choices: Choices, e: Apply) -> Choices:
+    """What is left of choices inside an operator: all numbers of its own indices enter together."""
+    bound = {index.letter for index in e.indices}
+    return frozenset(choice for choice in choices if not bound & choice.places)
+
+
+def in_call(choices: Choices, call: Apply, outside: Choices) -> Choices:
+    """Choices made in the body of a layer are this call's."""
+    return frozenset(choice if choice in outside else choice.inside(call) for choice in choices)
+
+
+def by_slot(choices: Choices, tensor: Tensor | Name) -> Choices:
+    """Choices of letters as choices of the slots in which they stand."""
+    return _moved(choices, {slot.letter: k for k, slot in enumerate(slots(tensor)) if isinstance(slot, Index)})
+
+
+def by_letter(choices: Choices, tensor: Tensor | Name) -> Choices:
+    """The reverse; a slot that holds arithmetic or a group has no letter."""
+    return _moved(choices, {k: slot.letter for k, slot in enumerate(slots(tensor)) if isinstance(slot, Index)})
+
+
+def _moved(choices: Choices, places: Mapping[Place, Place]) -> Choices:
+    """Lost where one of its places is: T for each s are all for no s."""
+    return frozenset(choice.at(places) for choice in choices if choice.places <= places.keys())
+
+
+def support_by_slot(support: Support, tensor: Tensor | Name) -> Support:
+    """Where a tensor that is defined so is zero."""
+    return replace(support, zero=by_slot(support.zero, tensor), infinite=by_slot(support.infinite, tensor))
+
+
+def support_by_letter(support: Support, tensor: Tensor | Name) -> Support:
+    """Where a tensor that is read so is zero."""
+    return replace(support, zero=by_letter(support.zero, tensor), infinite=by_letter(support.infinite, tensor))
+
+
+def slots(tensor: Tensor | Name) -> tuple[Expression, ...]:
+    """Those of a tensor; a name has none."""
+    return tensor.slots if isinstance(tensor, Tensor) else ()

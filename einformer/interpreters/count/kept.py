@@ -1,0 +1,272 @@
+"""What must a forward pass keep for the backward pass? Values of the text, each once, by a rule for each operation.
+
+The convention of Korthikanti et al. 2022 (section 4.1): a product of two tensors keeps what the gradient of the other needs,
+a softmax its output, a GELU its input, a norm its input, a dropout its mask of one byte; sums and reshapes keep nothing.
+Weights are no activations. What PyTorch really saves is another convention, and larger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Literal, assert_never
+
+from einformer.interpreters.count.choices import NO_CHOICE, Choices
+from einformer.interpreters.count.contraction import Chosen, Contraction, best_order
+from einformer.interpreters.count.derived import Letters, Loops, Turns, Work, chosen_of, inside, turns_of
+from einformer.interpreters.count.support import Flow, Need
+from einformer.notation.norms import norm
+from einformer.notation.scope import factors_of
+from einformer.notation.tree import (
+    Apply,
+    Equation,
+    Expression,
+    Group,
+    Index,
+    Loop,
+    Name,
+    Number,
+    Power,
+    Product,
+    Quotient,
+    Spec,
+    Statement,
+    Sum,
+    Tensor,
+)
+from einformer.notation.walk import equations
+
+Keeps = Literal["input", "output", "both", "mask", "nothing"]
+
+# What each primitive keeps. A derivative that its own output gives (tanh' = 1 - tanh²) needs no input.
+KEEPS: dict[str, Keeps] = {
+    **dict.fromkeys(("exp", "tanh", "sqrt", "relu", "sigmoid", "Sm"), "output"),
+    **dict.fromkeys(("log", "log2", "sin", "cos", "abs", "gelu", "gelutanh", "silu", "softplus", "var", "max", "min"), "input"),
+    **dict.fromkeys(("sum", "mean", "cumsum", "where", "mod", "floor", "ceil"), "nothing"),
+    **dict.fromkeys(("and", "or", "not", "<", "<=", ">", ">=", "==", "!=", "top"), "nothing"),
+    "lse": "both",
+    "Dr": "mask",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """What an expression computes: the letters over which it was computed, where, and how often."""
+
+    key: tuple[object, ...]
+    letters: Letters
+    turns: tuple[Turns, ...]
+    chosen: tuple[Chosen, ...] = ()
+    trained: bool = False  # a weight is not
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A value, or the mask of a dropout, that the equation of a layer keeps."""
+
+    value: Value
+    what: Literal["value", "mask"]
+    path: str
+    layer: str
+    equation: Equation
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """A value that enters a turn of a loop from the one before: all that full recomputation keeps of a block."""
+
+    value: Value
+    path: str
+
+
+CONSTANT = Value((), frozenset(), ())
+
+
+def keeps(spec: Spec, name: str) -> tuple[tuple[Kept, ...], tuple[Carried, ...]]:
+    """What the layer or model `name` keeps, in the order of the text, and what its outer loops carry."""
+    work = Work.of(spec, name)
+    layer = work.layers[name]
+    found = _Found(work)
+    flow = work.whole(layer)
+    given = [
+        Value(("given", formal.name), frozenset(flow.scope.free(formal)), (), (), layer.kind == "layer")
+        for formal in layer.formals
+    ]
+    _Body(found, flow, NO_CHOICE, given, "", ()).run()
+    return tuple(found.kept.values()), tuple(found.carried)
+
+
+@dataclass(slots=True)
+class _Found:
+    """All that is kept, each value once."""
+
+    work: Work
+    kept: dict[tuple[object, ...], Kept] = field(default_factory=dict)
+    carried: list[Carried] = field(default_factory=list)
+
+
+class _Body:
+    """One body: the values of its names, and what each equation keeps of them."""
+
+    def __init__(
+        self, found: _Found, flow: Flow, output: Choices, given: Iterable[Value], path: str, turns: tuple[Turns, ...]
+    ) -> None:
+        self.found, self.flow, self.path, self.turns = found, flow, path, turns
+        self.values = {formal.name: value for formal, value in zip(flow.layer.formals, given, strict=True)}
+        self.weights = {weight.name for weight in flow.layer.weights}
+        self.needs = flow.needs(output)
+        self.loops: Loops = ()
+
+    def run(self) -> Value:
+        """The value of the output."""
+        self.statements(self.flow.layer.body)
+        return self.values[self.flow.layer.output.name]
+
+    def statements(self, body: tuple[Statement, ...]) -> None:
+        for statement in body:
+            if isinstance(statement, Loop):
+                self.loop(statement)
+            else:
+                self.equation(statement)
+
+    def loop(self, loop: Loop) -> None:
+        """What a turn changes enters the next one as another value, and is another one after the last."""
+        around, before = self.loops, dict(self.values)
+        self.loops = (*self.loops, (loop.index.letter, loop.count))
+        changed = list(dict.fromkeys(equation.left.name for equation in equations(loop.body)))
+        for name in changed:
+            if name in before:
+                self.values[name] = self.renewed(before[name], loop, name)
+                if not around:
+                    self.found.carried.append(Carried(self.values[name], self.path))
+        self.statements(loop.body)
+        self.loops = around
+        for name in changed:
+            self.values[name] = self.renewed(self.values[name], loop, name)
+
+    def renewed(self, value: Value, loop: Loop, name: str) -> Value:
+        """What a name stands for where a turn begins, or after the last."""
+        key = (self.path, loop.span.start, name, len(self.loops))
+        return Value(key, value.letters, (*self.turns, turns_of(self.loops, frozenset())), value.chosen, trained=True)
+
+    def equation(self, equation: Equation) -> None:
+        self.now = equation
+        self.known = self.flow.known_at[id(equation)]
+        self.need = {id(e): need for e, need in self.flow.expressions(equation, self.needs[id(equation)])}
+        self.values[equation.left.name] = self.value(equation.right)
+
+    # --------------------------------------------------------------------------------------------------- what is kept
+
+    def keep(self, value: Value, what: Literal["value", "mask"] = "value") -> None:
+        """Weights and constants are not activations; a value that several operations keep is there once."""
+        key = (*value.key, what)
+        if value.trained and key not in self.found.kept:
+            layer = self.found.work.names[self.flow.layer.span]
+            self.found.kept[key] = Kept(value, what, self.path, layer, self.now)
+
+    def new(self, e: Expression, letters: Letters | None = None) -> Value:
+        """What e itself computes."""
+        need = self.need.get(id(e), Need())
+        letters = frozenset(self.flow.scope.free(e)) if letters is None else letters
+        turns = (*self.turns, turns_of(self.loops, need.cases))
+        key = (self.path, id(self.now), id(e), letters)
+        return Value(key, letters, turns, chosen_of(need.choices, letters), self.flow.trained(e, self.known))
+
+    # --------------------------------------------------------------------------------------------------- operations
+
+    def value(self, e: Expression) -> Value:
+        """What e computes; what its operations keep is kept on the way."""
+        if found := norm(e):
+            self.keep(self.value(found.x))
+            return self.new(e)
+        match e:
+            case Tensor() | Name():
+                return self.named(e)
+            case Number() | Index() | Group():
+                return CONSTANT
+            case Sum():
+                for term in e.terms:
+                    self.value(term)
+                return self.new(e)
+            case Product() | Quotient():
+                return self.multiplied(e)
+            case Power():
+                self.keep(self.value(e.base))
+                return self.new(e)
+            case Apply(name="sum", arguments=(Product() | Quotient() as product,)):
+                return self.contracted(e, product)
+            case Apply() if e.name in self.flow.callees:
+                return self.called(e)
+            case Apply():
+                return self.applied(e)
+            case _:
+                assert_never(e)
+
+    def named(self, e: Tensor | Name) -> Value:
+        """A name is what it was defined as, whatever the order of its letters; reading rows by number makes a new value."""
+        if e.name in self.weights or e.name not in self.values:
+            gathers = isinstance(e, Tensor) and e.name in self.weights and any(not isinstance(slot, Index) for slot in e.slots)
+            return self.new(e) if gathers else CONSTANT
+        return self.values[e.name]
+
+    def multiplied(self, e: Product | Quotient) -> Value:
+        """Element by element: each factor is kept for the gradients of the others."""
+        factors = list(factors_of(e))
+        values = [self.value(factor) for factor in factors]
+        trained = [self.flow.trained(factor, self.known) for factor in factors]
+        for k, value in enumerate(values):
+            divisor = isinstance(e, Quotient) and k == len(values) - 1 and trained[k]
+            if divisor or any(other for i, other in enumerate(trained) if i != k):
+                self.keep(value)
+        return self.new(e)
+
+    def contracted(self, e: Apply, product: Product | Quotient) -> Value:
+        """Two tensors at a time, in the best order; what lies between is kept too."""
+        summed = frozenset(index.letter for index in e.indices)
+        factors = [factor for factor in factors_of(product) if frozenset(self.flow.scope.free(factor)) & summed]
+        if len(factors) < 2:
+            self.value(product)
+            return self.new(e)
+        values = [self.value(factor) for factor in factors_of(product)]
+        trained = [self.flow.trained(factor, self.known) for factor in factors_of(product)]
+        for k, value in enumerate(values):
+            if any(other for i, other in enumerate(trained) if i != k):
+                self.keep(value)
+        operands = tuple(frozenset(self.flow.scope.free(factor)) for factor in factors)
+        for step, _ in pairwise(best_order(Contraction(operands, summed), lambda step: len(step.letters))):
+            self.keep(self.new(e, step.output))
+        return self.new(e)
+
+    def applied(self, e: Apply) -> Value:
+        arguments = [self.value(argument) for argument in e.arguments]
+        own = self.new(e)
+        if not own.trained:
+            return own
+        match KEEPS[e.name]:
+            case "input":
+                for argument in arguments:
+                    self.keep(argument)
+            case "output":
+                self.keep(own)
+            case "both":
+                self.keep(arguments[0])
+                self.keep(own)
+            case "mask":
+                self.keep(own, "mask")
+            case "nothing":
+                pass
+            case _ as never:
+                assert_never(never)
+        return own
+
+    def called(self, e: Apply) -> Value:
+        """A layer is given values, and keeps them as its own body says."""
+        need = self.need.get(id(e))
+        given = [self.value(argument) for argument in e.arguments]
+        if need is None:
+            return self.new(e)
+        callee, choices = self.flow.call(e, need, self.now)
+        path = inside(self.path, e, self.loops, self.found.work.written(e, self.flow))
+        turns = (*self.turns, turns_of(self.loops, need.cases))
+        return _Body(self.found, callee, choices, given, path, turns).run()

@@ -1,0 +1,185 @@
+"""How many bytes does training a model take, or running it? Each component apart: the sums of papers differ in their parts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from typing import Generic, Literal
+
+from einformer.interpreters.count.choices import Place
+from einformer.interpreters.count.derived import Derived, Letters
+from einformer.interpreters.count.kept import Carried, Kept, Value
+from einformer.interpreters.count.rules import Arithmetic, N, WeightCount, product, text_of, total, two_positions
+from einformer.notation.calls import axis_of
+from einformer.notation.tree import Expression
+
+Recompute = Literal["none", "selective", "full"]
+
+
+@dataclass(frozen=True, slots=True)
+class Precision:
+    """The bytes of a parameter in each of its copies; `element` are those of a number in an activation."""
+
+    name: str
+    source: str
+    parameters: int
+    gradients: int
+    main_gradients: int
+    master: int
+    momentum: int
+    variance: int
+    element: int
+
+    @property
+    def optimizer(self) -> int:
+        """What ZeRO-1 shards: all but the parameters and gradients of the products."""
+        return self.main_gradients + self.master + self.momentum + self.variance
+
+    @property
+    def total(self) -> int:
+        """Bytes per parameter in all."""
+        return self.parameters + self.gradients + self.optimizer
+
+    def sharded(self, stage: int) -> int:
+        """Bytes per parameter that ZeRO shards between data-parallel ranks: optimiser, gradients, parameters, in this order."""
+        return sum((0, self.optimizer, self.gradients, self.parameters)[: stage + 1])
+
+
+PRECISIONS = {
+    precision.name: precision
+    for precision in (
+        Precision("float32", "Adam, all in float32; transformers_notes 2.1", 4, 4, 0, 0, 4, 4, 4),
+        Precision("bfloat16", "Adam, gradients in float32; Megatron-LM, transformers_notes 2.1", 2, 4, 0, 4, 4, 4, 2),
+        Precision("float16", "Adam, float16 parameters and gradients; ZeRO, arXiv 1910.02054", 2, 2, 0, 4, 4, 4, 2),
+        Precision("megatron-float16", "Adam, float16, and main gradients in float32; Megatron-LM", 2, 2, 4, 4, 4, 4, 2),
+        Precision("adam8bit", "8-bit Adam; EleutherAI Transformer Math 101", 2, 2, 0, 4, 1, 1, 2),
+        Precision("sgd", "SGD with momentum; EleutherAI Transformer Math 101", 2, 2, 0, 4, 4, 0, 2),
+    )
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Activation(Generic[N]):
+    """The bytes of what an equation keeps for the backward pass: `each`, so often in the loops around."""
+
+    path: str
+    layer: str
+    text: str
+    letters: str
+    what: str
+    each: N
+    turns: tuple[N, ...]
+
+    @property
+    def total(self) -> N:
+        """In all turns together."""
+        return product((*self.turns, self.each))
+
+
+@dataclass(frozen=True, slots=True)
+class Memory(Generic[N]):
+    """Bytes on one device, by component."""
+
+    parameters: N
+    gradients: N
+    main_gradients: N
+    master: N
+    momentum: N
+    variance: N
+    activations: N
+    logits: N
+
+    @property
+    def total(self) -> N:
+        """All together: the peak of a training step, if nothing is freed before its end."""
+        parts: list[N] = [getattr(self, each.name) for each in fields(self)]
+        return total(parts)
+
+
+def activations(
+    kept: Iterable[Kept],
+    carried: Iterable[Carried],
+    derived: Derived,
+    arithmetic: Arithmetic[N],
+    element: N | int,
+    recompute: Recompute = "none",
+    shards: Mapping[str, N] | None = None,
+) -> tuple[Activation[N], ...]:
+    """The bytes of each value that is kept, `element` for each number and 1 for each of a mask.
+
+    `shards` say how many devices share the axes of some letters, `{"afs": 8}`: heads, else the MLP, else positions.
+    `selective` recomputation drops what has two positions, the core of attention; `full` keeps of a block only its input.
+    """
+    sizes = _Sizes(arithmetic, shards or {})
+    found = [
+        _activation(each, sizes, element)
+        for each in kept
+        if not (recompute == "selective" and two_positions(each.value.letters, derived.time))
+        and not (recompute == "full" and any(turns.letters for turns in each.value.turns))
+    ]
+    inputs = [_input(each, sizes, element) for each in carried] if recompute == "full" else []
+    return (*inputs, *found)
+
+
+def training(
+    counts: Iterable[WeightCount[N]],
+    kept: Iterable[Activation[N]],
+    logits: N | int,
+    arithmetic: Arithmetic[N],
+    precision: Precision,
+    shards: Mapping[str, N] | None = None,
+    zero: int = 0,
+    ranks: N | int = 1,
+) -> Memory[N]:
+    """The bytes of a training step on one device; ZeRO of stage `zero` shares between so many data-parallel `ranks`."""
+    sizes = _Sizes(arithmetic, shards or {})
+    held = total(sizes.divided(count.total, frozenset(count.letters)) for count in counts if count.trained)
+    state = {}
+    for component in fields(Precision)[2:8]:
+        whole = product((held, getattr(precision, component.name)))
+        state[component.name] = arithmetic.divided(whole, ranks) if zero >= _STAGES.get(component.name, 1) else whole
+    return Memory(**state, activations=total(each.total for each in kept), logits=product((logits,)))
+
+
+_STAGES = {"parameters": 3, "gradients": 2}  # of ZeRO; what belongs to the optimiser is shared from the first on
+
+
+@dataclass(frozen=True, slots=True)
+class _Sizes(Generic[N]):
+    """The sizes of tensors whose axes devices share."""
+
+    arithmetic: Arithmetic[N]
+    shards: Mapping[str, N]
+
+    def shared(self, letters: Letters, factors: Iterable[N | int]) -> N:
+        """The product of some sizes and factors, on one device."""
+        whole: N = product((*map(self.arithmetic.length, sorted(letters)), *factors))
+        return self.divided(whole, letters)
+
+    def divided(self, whole: N, letters: Letters) -> N:
+        """What one device has: a group of devices shares one axis of a tensor, the first that it has."""
+        axes = set(map(axis_of, letters))
+        devices: N = product(devices for shared, devices in self.shards.items() if axes & set(shared))
+        return self.arithmetic.divided(whole, devices)
+
+
+def _activation(kept: Kept, sizes: _Sizes[N], element: N | int) -> Activation[N]:
+    value = kept.value
+    chosen: dict[Place, Expression] = {each.letter: each.count for each in value.chosen}
+    counts = [sizes.arithmetic.number(chosen[letter]) for letter in sorted(value.letters & chosen.keys())]
+    each = sizes.shared(value.letters - chosen.keys(), (*counts, element if kept.what == "value" else 1))
+    return Activation(kept.path, kept.layer, text_of(kept.equation), _spelled(value), kept.what, each, _turns(value, sizes))
+
+
+def _input(carried: Carried, sizes: _Sizes[N], element: N | int) -> Activation[N]:
+    value = carried.value
+    each = sizes.shared(value.letters, (element,))
+    return Activation(carried.path, "", "", _spelled(value), "input of a block", each, _turns(value, sizes))
+
+
+def _spelled(value: Value) -> str:
+    return "".join(sorted(value.letters))
+
+
+def _turns(value: Value, sizes: _Sizes[N]) -> tuple[N, ...]:
+    return tuple(map(sizes.arithmetic.turns, value.turns))

@@ -1,0 +1,215 @@
+"""Are FLOPs and bytes right under every convention? Against torch's counter, enumeration, and the tables of papers."""
+
+from __future__ import annotations
+
+import itertools
+from functools import cache
+
+import pytest
+import sympy
+import torch
+
+import einformer
+from einformer import Model
+from einformer.interpreters.count import formulas, memory, numbers, rules
+from einformer.interpreters.count.bands import pairs
+from einformer.interpreters.count.conventions import CONVENTIONS
+from einformer.interpreters.count.memory import PRECISIONS
+from einformer.interpreters.count.rules import EquationCount
+from tests.oracles.flops import counted
+from tests.texts import spec as texts_spec
+
+GPT2 = {"D": 12, "A": 3, "L": 2, "V": 11, "K": 32}
+
+
+@cache
+def published(name: str) -> Model:
+    return einformer.model.target(name)
+
+
+def flops(model: Model, convention: str = "exact", cached: int = 0, **sizes: int) -> tuple[EquationCount[int], ...]:
+    return numbers.flops(model.spec.tree, model.spec.name, model.at(**sizes), CONVENTIONS[convention], cached)
+
+
+# ------------------------------------------------------------------------------------------------- pairs of positions
+
+
+@pytest.mark.parametrize(("least", "most"), [(None, None), (0, None), (0, 0), (0, 4), (1, None), (2, 5), (0, 100)])
+def test_pairs_are_those_of_an_enumeration(least: int | None, most: int | None) -> None:
+    for length, before in itertools.product(range(1, 9), range(9)):
+        apart = [s - seen for s in range(before, before + length) for seen in range(before + length)]
+        expected = sum((least is None or least <= gap) and (most is None or gap <= most) for gap in apart)
+        assert pairs(length, before, least, most, min) == 2 * expected
+
+
+def test_exact_flops_of_gpt2() -> None:
+    """S (S + 1) / 2 pairs in twelve layers (counting the last logits too): computed by hand from nanoGPT's parts."""
+    full, exact = (numbers.total(flops(published("gpt2"), name, B=1, S=1024)) for name in ("torch", "exact"))
+    core = 12 * 2 * 1_610_612_736  # scores and weighted sums, S x S
+    assert full == 291_648_307_200
+    assert exact == full - core + core * 1025 // 2048 == 272_339_828_736
+
+
+LLAMA3 = {"D": 4096, "A": 32, "G": 8, "H": 128, "F": 14336, "L": 32, "V": 128256}
+MIXTRAL = {"D": 4096, "A": 32, "G": 8, "H": 128, "F": 14336, "X": 8, "L": 32, "V": 32000}
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes", "length", "full", "exact"),
+    [
+        ("llama", LLAMA3, 8192, 158_140_695_838_720, 140_550_657_277_952),
+        ("mixtral", MIXTRAL, 4096, 113_232_517_791_744, 108_835_545_022_464),
+    ],
+)
+def test_published_forward_passes(name: str, sizes: dict[str, int], length: int, full: int, exact: int) -> None:
+    model = einformer.load(name).bind(**sizes)
+    assert numbers.total(flops(model, "torch", B=1, S=length)) == full
+    assert numbers.total(flops(model, "exact", B=1, S=length)) == exact
+
+
+@pytest.mark.parametrize("name", ["gpt2", "mistral", "gemma2", "gpt_oss", "bloom"])
+def test_a_decode_step_is_what_a_longer_text_costs_more(name: str) -> None:
+    """With masks counted exactly the last position costs what the difference says, windows included."""
+    model = small(name)
+    for length in (1, 2, 5, 6, 7, 20):
+        longer, shorter = (numbers.total(flops(model, B=2, S=size)) for size in (length + 1, length))
+        assert numbers.total(flops(model, cached=length, B=2, S=1)) == longer - shorter
+
+
+def small(name: str) -> Model:
+    from tests.small import model
+
+    found = model(name)
+    return found.spec.replace("W_l = where(l mod 2 == 0, 5, inf)").bind(**sizes(found)) if "W_l" in str(found.spec) else found
+
+
+def sizes(model: Model) -> dict[str, int]:
+    return {name: int(value) for name, value in model.legend.values.items() if name in model.legend.letters()}
+
+
+def test_each_layer_has_its_own_window() -> None:
+    """Gemma 2 and gpt-oss: half of the layers see W positions, the other half all."""
+    model = small("gemma2")
+    found = [count for count in flops(model, B=1, S=20) if count.core]
+    assert {count.times for count in found} == {model.size("L") // 2}
+    near = sum(min(s + 1, 5) for s in range(20))
+    (windowed, whole, *_) = sorted({count.core for count in found})
+    assert windowed * 210 == whole * near
+
+
+# ------------------------------------------------------------------------------------------------------ backward
+
+
+def test_backward_of_gpt2_is_the_published_one() -> None:
+    """nanoGPT: twice the forward pass, of which every product has two operands with a gradient."""
+    counts = flops(published("gpt2"), "torch", B=1, S=1024)
+    assert sum(count.backward * count.times for count in counts) == 583_296_614_400
+
+
+@pytest.mark.parametrize("name", ["gpt2", "minimal", "llama", "qwen3", "gptj", "bloom", "mpt", "mistral", "gemma2"])
+def test_backward_is_what_torch_counts(name: str) -> None:
+    """On the meta device, of the emitted module by the plan of the text."""
+    model = small(name)
+    module = model.build(device="meta", plan="notation")
+    x = torch.zeros(2, 7, dtype=torch.long, device="meta")
+    total = counted(lambda: module(x).sum().backward(), *GRADIENTS, gradients=True).total()
+    counts = flops(model, "torch", B=2, S=7)
+    assert sum((count.each + count.backward) * count.times for count in counts) == total
+
+
+# What the gradients of operators that multiply no matrices are made of.
+GRADIENTS = (
+    "new_empty_strided", "embedding_dense_backward", "native_layer_norm_backward", "_softmax_backward_data", "gelu_backward",
+    "tanh_backward", "sgn", "index_put_", "select_backward", "slice_backward", "native_dropout_backward", "silu_backward",
+    "index_put", "sigmoid_backward", "_index_put_impl_", "value_selecting_reduction_backward", "threshold_backward",
+)  # fmt: skip
+
+
+def test_what_needs_no_gradient_costs_nothing() -> None:
+    """A constant matrix, and what depends on nothing that is trained."""
+    model = texts_spec(
+        "b, s, d, e",
+        "model M(x_bs) -> y_bse causal in s:",
+        "weights P_de",
+        "t_sd = cos(s d)",
+        "y_se = t_sd P_de",
+        "return x_bs y_se",
+    ).bind(D=3, E=5)
+    (count,) = (count for count in flops(model, "torch", B=2, S=7) if count.each)
+    assert (count.each, count.backward) == (2 * 7 * 3 * 5, 2 * 7 * 3 * 5)
+
+
+# --------------------------------------------------------------------------------------------------- activations
+
+B, S, D, A, L, t, p, a, h, s, b = sympy.symbols("B S D A L t p a h s b")
+
+
+def block(
+    element: sympy.Expr | int = 2, recompute: memory.Recompute = "none", shards: dict[str, sympy.Expr] | None = None
+) -> sympy.Expr:
+    """The bytes of one layer of GPT-2, E = 4, in letters."""
+    found = formulas.activations(einformer.load("gpt2").tree, "GPT2", element, recompute, shards)
+    inside = rules.total(each.total for each in found if any(turn != 1 for turn in each.turns))
+    return sympy.expand(inside.subs("E", 4) / L)
+
+
+TENSOR, SEQUENCE = {"af": t}, {"afs": t}
+
+
+@pytest.mark.parametrize(
+    ("recompute", "shards", "expected"),
+    [
+        ("none", None, S * B * D * (34 + 5 * A * S / D)),
+        ("none", TENSOR, S * B * D * (10 + 24 / t + 5 * A * S / (D * t))),
+        ("none", SEQUENCE, S * B * D / t * (34 + 5 * A * S / D)),
+        ("selective", TENSOR, S * B * D * (10 + 24 / t)),
+        ("selective", SEQUENCE, 34 * S * B * D / t),
+        ("full", None, 2 * S * B * D),
+    ],
+)
+def test_activations_are_those_of_korthikanti(
+    recompute: memory.Recompute, shards: dict[str, sympy.Expr] | None, expected: sympy.Expr
+) -> None:
+    """arXiv 2205.05198, table 2."""
+    assert sympy.expand(block(2, recompute, shards) - expected) == 0
+
+
+def test_activations_at_any_precision_are_those_of_the_notes() -> None:
+    """transformers_notes 2.1: 2 (p (E + 4) + 1) B D L S + (2 p + 1) A B L S²; at p = 4 66 D + 9 A S, where they print 15."""
+    assert sympy.expand(block(p) - (2 * B * D * S * (8 * p + 1) + (2 * p + 1) * A * B * S**2)) == 0
+    assert sympy.expand(block(4) - B * S * (66 * D + 9 * A * S)) == 0
+
+
+def test_activations_outside_of_the_blocks() -> None:
+    """Korthikanti et al., section 4.3: a dropout mask, the last norm's input, the input of the output layer."""
+    found = formulas.activations(einformer.load("gpt2").tree, "GPT2", 2)
+    assert sympy.expand(rules.total(each.total for each in found if all(turn == 1 for turn in each.turns)) - 5 * B * D * S) == 0
+
+
+def test_every_primitive_has_a_rule() -> None:
+    from einformer.interpreters.count.kept import KEEPS
+    from einformer.notation.primitives import NAMES
+
+    assert KEEPS.keys() == NAMES
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama", "mixtral", "gpt_oss", "deepseek_v3", "mamba2"])
+def test_activations_in_numbers_are_those_in_letters(name: str) -> None:
+    model = small(name)
+    legend = model.at(**({"B": 2, "S": 7}))
+    inside = numbers.activations(model.spec.tree, model.spec.name, legend, 2)
+    letters = formulas.activations(model.spec.tree, model.spec.name, 2, legend=model.legend)
+    for ours, formula in zip(inside, letters, strict=True):
+        values = {symbol: legend.number(einformer.notation.tree.Name(symbol.name)) for symbol in formula.total.free_symbols}
+        assert formula.total.subs(values) == ours.total
+
+
+# ------------------------------------------------------------------------------------------------ bytes of training
+
+
+@pytest.mark.parametrize(
+    ("precision", "bytes_each"), [("float32", 16), ("bfloat16", 18), ("float16", 16), ("megatron-float16", 20)]
+)
+def test_bytes_per_parameter_are_the_published_ones(precision: str, bytes_each: int) -> None:
+    """ZeRO, Megatron-LM and the notes: 16 has two decompositions."""
+    assert PRECISIONS[precision].total == bytes_each
