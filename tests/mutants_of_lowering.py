@@ -30,9 +30,9 @@ MUTANTS = (
         *_values("mamba2-fast"),
     ),
     _mutant(
-        "a group is split the other way", "lower",
-        'sizes = ", ".join(self.size(letter) for letter in letters)\n                code',
-        'sizes = ", ".join(self.size(letter) for letter in letters[::-1])\n                code',
+        "a group is split the other way", "slots",
+        'sizes = ", ".join(low.size(letter) for letter in letters)\n            code',
+        'sizes = ", ".join(low.size(letter) for letter in letters[::-1])\n            code',
         *_values("llama_interleaved-notation"),
     ),
     _mutant(
@@ -41,9 +41,8 @@ MUTANTS = (
         *_values("llama_interleaved-notation"),
     ),
     _mutant(
-        "heads are merged in the order in which they lie", "classes",
-        "        if set(code.dims) == set(letters):\n            code = permuted(code, letters)",
-        "        if set(code.dims) == set(letters):\n            code = replace(code, dims=letters)",
+        "heads are merged in the order in which they lie", "slots",
+        "code = permuted(code, letters) if whole else", "code = replace(code, dims=letters) if whole else",
         *_values("gpt2-notation"),
     ),
     _mutant(
@@ -73,43 +72,43 @@ MUTANTS = (
         "torch.py::test_random_texts",
     ),
     _mutant(
-        "index numbers have the dtype of the weights", "classes",
+        "index numbers have the dtype of the weights", "heads",
         'return "number = torch.promote_types(dtype, torch.float32)"', 'return "number = dtype"',
         "lowering.py::test_angles_are_at_least_single_precision",
     ),
     _mutant(
-        "numbers chosen by a condition are narrow", "lower",
+        "numbers chosen by a condition are narrow", "primitives",
         "if all(code.kind == \"integer\" or", "if all(code.plain or",
         f"{_ONE}[where(d < 3, 0.3, 0.7) z_bsd]",
     ),
     # ------------------------------------------------------------------------------------------------- the primitives
     _mutant(
-        "the mask is inverted", "lower",
+        "the mask is inverted", "primitives",
         '"<": "<", "<=": "<=",', '"<": "<", "<=": ">",',
         *_values("gpt2-notation"),
     ),
     _mutant(
-        "min clamps from below", "lower",
+        "min clamps from below", "primitives",
         "'min' if name == 'max' else 'max'", "'max' if name == 'max' else 'min'",
         *_values("gpt_oss-notation"),
     ),
     _mutant(
-        "of two tensors always the larger", "lower",
+        "of two tensors always the larger", "primitives",
         'f"torch.{name}imum({left}, {right})"', 'f"torch.maximum({left}, {right})"',
         f"{_ONE}[min(z_bsd, o_bsd)]",
     ),
     _mutant(
-        "gelutanh is gelu", "lower",
+        "gelutanh is gelu", "primitives",
         "'fn.gelu({}, approximate=\"tanh\")'", '"fn.gelu({})"',
         *_values("gpt2-notation", "gpt2-fast"),
     ),
     _mutant(
-        "the variance is that of a sample", "lower",
+        "the variance is that of a sample", "primitives",
         "correction=0", "correction=1",
         *_values("gpt2-notation"),
     ),
     _mutant(
-        "softmax runs over the first of its axes", "lower",
+        "softmax runs over the first of its axes", "primitives",
         'if e.name == "Sm" and len(axes) > 1:', 'if e.name == "Sm" and len(axes) > 2:',
         f"{_ONE}[Sm_{{sd}} z_bsd]",
     ),
@@ -135,23 +134,23 @@ MUTANTS = (
     ),
     # ----------------------------------------------------------------------------------------- time, loops, recurrences
     _mutant(
-        "before the start of time nothing is zeroed", "lower",
-        "        if condition is None:\n            return code\n", "        if True:\n            return code\n",
+        "before the start of time nothing is zeroed", "slots",
+        "    if condition is None:\n        return code\n", "    if True:\n        return code\n",
         *_values("mamba2-notation", "mamba2-fast"),
     ),
     _mutant(
-        "a recurrence is one step late", "classes",
+        "a recurrence is one step late", "recurrences",
         "torch.stack({steps}[{reach}:], {axis})", "torch.stack({steps}[:-{reach}], {axis})",
         *_values("mamba2-notation", "linear_attention-fast"),
     ),
     _mutant(
-        "steps are stacked along another axis", "classes",
+        "steps are stacked along another axis", "recurrences",
         "torch.stack({steps}[{reach}:], {axis})", "torch.stack({steps}[{reach}:], 0)",
         *_values("linear_attention-notation"),
     ),
     _mutant(
-        "a scalar of the layers is that of the first", "lower",
-        "{self.still[scalar.indices[0].letter]}", "0",
+        "a scalar of the layers is that of the first", "slots",
+        "{low.still[scalar.indices[0].letter]}", "0",
         *_values("gemma2-notation"),
     ),
     _mutant(
@@ -162,7 +161,7 @@ MUTANTS = (
     ),
     # ---------------------------------------------------------------------------------------------------- attention
     _mutant(
-        "the causal flag is forgotten", "fast",
+        "the causal flag is forgotten", "fuse",
         'options.append("is_causal=True")', "options.append(\"is_causal=False\")",
         f"{_ATTENTION}[causal]",
     ),
@@ -177,7 +176,7 @@ MUTANTS = (
         "lowering.py::test_a_mask_that_looks_ahead_is_not_causal",
     ),
     _mutant(
-        "the scale is forgotten", "fast",
+        "the scale is forgotten", "fuse",
         '([f"scale={scale}"] if scale else [])', "[]",
         f"{_ATTENTION}[another scale]", f"{_ATTENTION}[no scale]",
     ),
@@ -187,48 +186,48 @@ MUTANTS = (
         f"{_ATTENTION}[a factor]",
     ),
     _mutant(
-        "any root is the function's own scale", "fast",
+        "any root is the function's own scale", "fuse",
         "e.arguments[0] == axis.size", "True",
         f"{_ATTENTION}[the root of another size]",
     ),
     _mutant(
-        "heads in groups stand first", "fast",
+        "heads in groups stand first", "fuse",
         "(*batch, *heads, *groups, *position, found.feature), len", "(*batch, *groups, *heads, *position, found.feature), len",
         *_values("llama-fast"),
     ),
     _mutant(
-        "heads in groups are not said to be", "fast",
+        "heads in groups are not said to be", "fuse",
         '(["enable_gqa=True"] if groups else [])', "[]",
         *_values("llama-fast"),
     ),
     _mutant(
-        "attention drops always", "fast",
+        "attention drops always", "fuse",
         ".at(PRODUCT)} if self.training else 0.0", ".at(PRODUCT)}",
         "torch.py::test_dropout_is_in_training_only[fast]",
     ),
     _mutant(
-        "attention never drops", "fast",
+        "attention never drops", "fuse",
         "if found.dropout is not None:", "if False:",
         "torch.py::test_dropout_of_attention_drops_weights[fast]",
     ),
     # ------------------------------------------------------------------------------------------- norms and linear maps
     _mutant(
-        "a root mean square norm centres", "fast",
+        "a root mean square norm centres", "fuse",
         'if found.kind == "rms":', "if False:",
         *_values("llama-fast"),
     ),
     _mutant(
-        "a norm has an ε of its own", "fast",
+        "a norm has an ε of its own", "fuse",
         "self.size(found.letter), self.lower(found.epsilon).text", 'self.size(found.letter), "1e-4"',
         *_values("llama-fast"),
     ),
     _mutant(
-        "a norm has no gain", "fast",
+        "a norm has no gain", "fuse",
         'gain = self.lower(found.gain).text if found.gain is not None else "None"', 'gain = "None"',
         *_values("llama-fast"),
     ),
     _mutant(
-        "a map has no bias", "fast",
+        "a map has no bias", "fuse",
         'f", {self.bias(found)}" if found.bias is not None else ""', '""',
         *_values("gpt2-fast"),
     ),
@@ -238,28 +237,28 @@ MUTANTS = (
         *_values("gpt2-fast"),
     ),
     _mutant(
-        "maps are merged across a change of their input", "fast",
+        "maps are merged across a change of their input", "layout",
         "changed = {q.left.name for q in equations((statement,))}", "changed: set[str] = set()",
         "lowering.py::test_a_map_after_a_change_is_another",
     ),
     # ------------------------------------------------------------------------------------------------------- weights
     _mutant(
         "columns lie before rows", "fast",
-        "for letter in rows + lying.columns)", "for letter in lying.columns + rows)",
+        "for letter in part.rows + lying.columns)", "for letter in lying.columns + part.rows)",
         *_values("gpt2-fast"),
     ),
     _mutant(
-        "weights are saved in the order in which they lie", "fast",
+        "weights are saved in the order in which they lie", "layout",
         "lying.permute([order.index(axis) for axis in range(len(order))])", "lying.permute(order)",
         "torch.py::test_plans_load_each_others_weights[mamba2]",
     ),
     _mutant(
-        "a weight of another shape is loaded", "fast",
+        "a weight of another shape is loaded", "layout",
         "elif given.shape != shape:", "elif given.numel() != math.prod(shape):",
         "torch.py::test_a_missing_an_unknown_and_a_misshapen_weight_are_named[fast]",
     ),
     _mutant(
-        "a tie is forgotten", "classes",
+        "a tie is forgotten", "roles",
         'if w.kind != "instance" and (w.default is None or w.optional)]', 'if w.kind != "instance"]',
         "torch.py::test_plans_load_each_others_weights[llama_tied]",
     ),

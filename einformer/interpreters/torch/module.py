@@ -17,8 +17,8 @@ import torch
 from torch import Tensor, nn
 
 from einformer.errors import EinformerError, fail
-from einformer.interpreters.torch.classes import selecting
 from einformer.interpreters.torch.plan import Plan
+from einformer.interpreters.torch.roles import selecting
 from einformer.interpreters.torch.source import source
 from einformer.notation.calls import axis_of
 from einformer.notation.sizes import Legend

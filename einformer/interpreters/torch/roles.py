@@ -1,4 +1,4 @@
-"""What does a weight do, read off the equations: which tells how it starts."""
+"""What do weights and inputs do, read off the equations: which are parameters, how they start, which inputs select?"""
 
 from __future__ import annotations
 
@@ -7,8 +7,21 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from einformer.notation.calls import axis_of
-from einformer.notation.tree import Apply, Equation, Expression, Index, Layer, Loop, Product, Quotient, Spec, Sum, Tensor
-from einformer.notation.walk import children, equations
+from einformer.notation.tree import (
+    Apply,
+    Equation,
+    Expression,
+    Index,
+    Layer,
+    Loop,
+    Product,
+    Quotient,
+    Spec,
+    Sum,
+    Tensor,
+    Weight,
+)
+from einformer.notation.walk import children, equations, subexpressions
 
 
 class Kind(enum.Enum):
@@ -80,3 +93,21 @@ def _added(equation: Equation, instances: Mapping[str, str]) -> Iterator[str]:
     terms = equation.right.terms if isinstance(equation.right, Sum) else ()
     if equation.left in terms:
         yield from (instances[term.name] for term in terms if isinstance(term, Apply) and term.name in instances)
+
+
+def stored(layer: Layer) -> list[Weight]:
+    """Weights that are parameters of their own: ties are read from what they are tied to."""
+    return [w for w in layer.weights if w.kind != "instance" and (w.default is None or w.optional)]
+
+
+def selecting(layer: Layer) -> dict[str, str]:
+    """Inputs of whole numbers, those that stand in a slot, with the letter of the axis that they select from."""
+    found: dict[str, str] = {}
+    weights = {weight.name: weight.indices for weight in layer.weights}
+    formals = {formal.name: formal.slots for formal in layer.formals}
+    for e in (x for equation in equations(layer.body) for x in subexpressions(equation.right) if isinstance(x, Tensor)):
+        for place, slot in enumerate(e.slots):
+            if isinstance(slot, Tensor) and slot.name in formals:
+                over = (weights.get(e.name) or formals.get(e.name) or e.slots)[place]
+                found[slot.name] = over.letter if isinstance(over, Index) else ""
+    return found

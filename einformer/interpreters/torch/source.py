@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 
 from einformer.errors import EinformerError
 from einformer.interpreters.torch.classes import Class
-from einformer.interpreters.torch.fast import HELPERS as FAST_HELPERS
-from einformer.interpreters.torch.fast import FastClass, sunk
+from einformer.interpreters.torch.fast import FastClass
+from einformer.interpreters.torch.layout import HELPERS as FAST_HELPERS
+from einformer.interpreters.torch.masks import sunk
 from einformer.interpreters.torch.plan import NOTATION, Plan
 from einformer.notation.calls import axis_of
 from einformer.notation.sizes import Legend

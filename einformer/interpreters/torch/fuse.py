@@ -1,0 +1,172 @@
+"""Which function of PyTorch computes several steps of an equation at once: linear maps, norms, attention?
+
+Everything that is not recognised is lowered as in the plan `notation`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from einformer.interpreters.torch.code import ATOM, POWER, PRODUCT, Code, Dims, aligned, permuted, product
+from einformer.interpreters.torch.lower import Lowering
+from einformer.interpreters.torch.patterns import (
+    Attention,
+    Linear,
+    Norm,
+    attention,
+    letters,
+    linear,
+    norm,
+)
+from einformer.notation.calls import axis_of
+from einformer.notation.tree import Apply, Expression, Tensor
+
+
+@dataclass(slots=True)
+class FastLowering(Lowering):
+    """Lowering that knows how weights lie, which linear maps are computed already, and which masks are causal."""
+
+    laid: set[str] = field(default_factory=set)  # weights that lie as rows and columns
+    hoisted: dict[int, Code] = field(default_factory=dict)  # linear maps, by node, that a product of several has computed
+    causal: frozenset[str] = frozenset()
+    fused: list[Attention] = field(default_factory=list)
+
+    def lower(self, e: Expression, wanted: Dims | None = None) -> Code:
+        """The code of an expression, fused where it is recognised."""
+        if id(e) in self.hoisted:
+            return self.hoisted[id(e)]
+        if (found := norm(e)) is not None and (code := self.norm(found)) is not None:
+            return code
+        if (map_ := linear(e, self.layer)) is not None:
+            return self.linear(map_)
+        if (heads := attention(e, self.layer)) is not None and (code := self.attention(heads)) is not None:
+            self.fused.append(heads)
+            return code
+        return Lowering.lower(self, e, wanted)
+
+    def norm(self, found: Norm) -> Code | None:
+        """`rms_norm` and `layer_norm` work on the last axis."""
+        x = self.lower(found.x)
+        if x.kind != "tensor" or found.letter not in x.dims:
+            return None
+        x = permuted(x, (*(dim for dim in x.dims if dim != found.letter), found.letter))
+        gain = self.lower(found.gain).text if found.gain is not None else "None"
+        size, epsilon = self.size(found.letter), self.lower(found.epsilon).text
+        if found.kind == "rms":
+            return Code(f"fn.rms_norm({x.text}, ({size},), {gain}, {epsilon})", x.dims)
+        bias = self.lower(found.bias).text if found.bias is not None else "None"
+        return Code(f"fn.layer_norm({x.text}, ({size},), {gain}, {bias}, {epsilon})", x.dims)
+
+    def linear(self, found: Linear) -> Code:
+        """`F.linear` on columns side by side, giving rows side by side."""
+        x, rest = self.columns(found)
+        bias = f", {self.bias(found)}" if found.bias is not None else ""
+        return self.opened(Code(f"fn.linear({x.text}, {self.matrix(found)}{bias})", rest), found)
+
+    def columns(self, found: Linear) -> tuple[Code, Dims]:
+        """The input of a linear map with the letters that it sums last, as one axis."""
+        x = self.lower(found.x)
+        x = self.cast(x, "tensor")
+        rest = tuple(dim for dim in x.dims if dim not in found.columns)
+        x = permuted(x, rest + found.columns)
+        if len(found.columns) > 1:
+            x = Code(f"{x.at(ATOM)}.flatten({len(rest)})", (*rest, ""))
+        return x, rest
+
+    def opened(self, code: Code, found: Linear) -> Code:
+        """Rows side by side as an axis for each of their letters."""
+        if len(found.rows) == 1:
+            return replace(code, dims=code.dims + found.rows)
+        sizes = ", ".join(self.size(letter) for letter in found.rows)
+        return replace(code, text=f"{code.at(ATOM)}.unflatten({len(code.dims)}, ({sizes}))", dims=code.dims + found.rows)
+
+    def matrix(self, found: Linear) -> str:
+        """The weight as rows and columns."""
+        weight = self.variables[found.weight.name]
+        if found.weight.name in self.laid:
+            return weight.code
+        written = letters(found.weight)
+        turned = written == found.columns + found.rows
+        order = (found.columns, found.rows) if turned else (found.rows, found.columns)
+        code = permuted(Code(weight.code, written), order[0] + order[1])
+        for at, some in enumerate(order):
+            if len(some) > 1:
+                code = Code(f"{code.at(ATOM)}.flatten({at}, {at + len(some) - 1})")
+        return f"{code.at(ATOM)}.T" if turned else code.text
+
+    def bias(self, found: Linear) -> str:
+        """The bias, its rows side by side."""
+        assert found.bias is not None
+        name = found.bias.name
+        if name in self.laid:
+            return self.variables[name].code
+        code = permuted(Code(self.variables[name].code, letters(found.bias)), found.rows)
+        return f"{code.at(ATOM)}.flatten()" if len(found.rows) > 1 else code.text
+
+    def attention(self, found: Attention) -> Code | None:
+        """scaled_dot_product_attention on (batch, heads, positions, features), where the letters allow it."""
+        query, key_, value = (self.lower(e) for e in (found.query, found.key, found.value))
+        shared = tuple(dim for dim in key_.dims if dim not in (found.over, found.feature))
+        own = [dim for dim in query.dims if dim not in (*shared, found.feature)]
+        position = [dim for dim in own if axis_of(dim) == axis_of(found.over)]
+        put = [dim for dim in value.dims if dim not in (*shared, found.over)]
+        if (
+            len(position) != 1
+            or len(put) != 1
+            or not shared
+            or not {*shared, found.over} <= set(value.dims)
+            or (put[0] in query.dims and put[0] != found.feature)
+        ):
+            return None
+        if not set(shared) <= set(query.dims):
+            return None
+        groups = tuple(dim for dim in own if dim not in position)
+        batch, heads = shared[:1], shared[1:]
+        if groups and not heads:
+            return None
+        options = self.options(found, position[0], heads, groups)
+        if options is None:
+            return None
+        q = self.side_by_side(query, (*batch, *heads, *groups, *position, found.feature), len(heads + groups))
+        k = self.side_by_side(key_, (*batch, *heads, found.over, found.feature), len(heads))
+        v = self.side_by_side(value, (*batch, *heads, found.over, *put), len(heads))
+        code = Code(f"fn.scaled_dot_product_attention({', '.join([q, k, v, *options])})")
+        if len(heads + groups) > 1:
+            sizes = ", ".join(self.size(letter) for letter in heads + groups)
+            code = Code(f"{code.text}.unflatten(1, ({sizes}))")
+        return replace(code, dims=(*batch, *heads, *groups, *position, *put))
+
+    def side_by_side(self, code: Code, dims: Dims, heads: int) -> str:
+        """Heads, whatever their letters, as one axis after the batch."""
+        code = permuted(code, dims)
+        return code.text if heads < 2 else f"{code.at(ATOM)}.flatten(1, {heads})"
+
+    def options(self, found: Attention, position: str, heads: Dims, groups: Dims) -> list[str] | None:
+        """Mask, dropout, scale, grouped heads; None where the mask does not line up."""
+        options = []
+        if isinstance(found.mask, Tensor) and found.mask.name in self.causal:
+            options.append("is_causal=True")
+        elif found.mask is not None:
+            mask = self.cast(self.lower(found.mask), "tensor")
+            together = (*heads, *groups)
+            if not set(mask.dims) <= {position, found.over, *together} or (
+                set(mask.dims) & set(together) and len(together) > 1
+            ):
+                return None
+            options.append(f"attn_mask={aligned(mask, (*together, position, found.over))}")
+        if found.dropout is not None:
+            options.append(f"dropout_p={self.lower(found.dropout).at(PRODUCT)} if self.training else 0.0")
+        scale = self.scale(found)
+        return options + ([f"scale={scale}"] if scale else []) + (["enable_gqa=True"] if groups else [])
+
+    def scale(self, found: Attention) -> str:
+        """What the scores are multiplied by; nothing where that is what the function does by itself."""
+        if not found.scale and found.divisor is not None and self.is_root_of_size(found.divisor, found.feature):
+            return ""
+        factors = product([self.lower(factor) for factor in found.scale]) if found.scale else Code("1", (), "integer")
+        return factors.text if found.divisor is None else f"{factors.at(PRODUCT)} / {self.lower(found.divisor).at(POWER)}"
+
+    def is_root_of_size(self, e: Expression, letter: str) -> bool:
+        """Is e the square root of the size of an axis?"""
+        axis = self.legend.axis(letter)
+        return axis is not None and isinstance(e, Apply) and e.name == "sqrt" and e.arguments[0] == axis.size

@@ -1,0 +1,92 @@
+"""What must stand before the equations of a forward: sizes of the inputs, dtypes, index numbers, scalars with indices?"""
+
+from __future__ import annotations
+
+from einformer.errors import EinformerError, fail
+from einformer.interpreters.torch.lower import Lowering
+from einformer.interpreters.torch.roles import selecting, stored
+from einformer.interpreters.torch.slots import python_name, scalar_name, shaped_number
+from einformer.notation.calls import axis_of, slot_letters
+from einformer.notation.tree import Scalar, Tensor
+from einformer.notation.walk import subexpressions
+
+
+def heads(low: Lowering) -> list[str]:
+    """The lines for all that a lowered body needs, and for what those need."""
+    lines: dict[str, str] = {}
+    while todo := [need for need in low.needs if need not in lines]:
+        lines |= {need: _line(low, need) for need in todo}
+    return [lines[need] for need in sorted(lines, key=lambda need: _rank(low, need)) if lines[need]]
+
+
+def _rank(low: Lowering, need: str) -> tuple[int, int]:
+    """Sizes first, then device and dtypes, then index numbers, then scalars, each after those that it reads."""
+    what, _, name = need.partition(" ")
+    place = _depth(low, name) if what == "scalar" else 0
+    return ["size", "device", "dtype", "number", "index", "scalar"].index(what), place
+
+
+def _depth(low: Lowering, name: str) -> int:
+    """How many scalars with indices stand between a scalar and numbers."""
+    value = low.legend.scalars[name].value
+    if isinstance(value, tuple):
+        return 0
+    read = {x.name for x in subexpressions(value) if isinstance(x, Tensor)}
+    return 1 + max((_depth(low, other) for other in read), default=0)
+
+
+def _line(low: Lowering, need: str) -> str:
+    what, _, name = need.partition(" ")
+    match what:
+        case "size":
+            return _size(low, name)
+        case "index":
+            low.needs["device"] = None
+            return f"{low.spelling(name)} = torch.arange({low.size(name)}, device=device)"
+        case "scalar":
+            return _scalar(low, low.legend.scalars[name])
+        case "device":
+            return f"device = {python_name(low, low.layer.formals[0])}.device"
+        case "dtype":
+            return f"dtype = {_floating(low)}.dtype"
+        case "number":
+            low.needs["dtype"] = None
+            return "number = torch.promote_types(dtype, torch.float32)"
+        case _:
+            raise AssertionError(need)
+
+
+def _scalar(low: Lowering, scalar: Scalar) -> str:
+    """A scalar with indices, at all their numbers."""
+    letters = tuple(i.letter for i in scalar.indices)
+    name = scalar_name(scalar.name, list(letters), low.spelling)
+    if isinstance(scalar.value, tuple):
+        low.needs["device"] = low.needs["number"] = None
+        values = ", ".join(repr(number.value) for number in scalar.value)
+        return f"{name} = torch.tensor([{values}], dtype=number, device=device)"
+    return f"{name} = {shaped_number(low, low.lower(scalar.value, letters), letters)}"
+
+
+def _size(low: Lowering, letter: str) -> str:
+    """A size that is not bound is read off an input."""
+    try:
+        low.legend.length(letter)
+        return ""
+    except EinformerError:
+        pass
+    for formal in low.layer.formals:
+        letters = [axis_of(i) for i in slot_letters(formal)]
+        if axis_of(letter) in letters:
+            return f"{low.constant(letter)} = {python_name(low, formal)}.shape[{letters.index(axis_of(letter))}]"
+    raise fail("E601", f"the size of `{letter}` is not bound, and no input has it", low.layer.span)
+
+
+def _floating(low: Lowering) -> str:
+    """A tensor whose dtype is that of the computation."""
+    whole = selecting(low.layer)
+    for formal in low.layer.formals:
+        if formal.name not in whole:
+            return python_name(low, formal)
+    if weights := stored(low.layer):
+        return low.variables[weights[0].name].code
+    raise fail("E601", f"`{low.layer.name}` has no floating input or weight", low.layer.span)

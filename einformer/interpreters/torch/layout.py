@@ -1,0 +1,125 @@
+"""How do weights lie in the plan `fast`? As rows and columns, those that read one input side by side in one parameter.
+
+A state dict has every weight under its own name with its axes as written, in both plans.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from einformer.interpreters.torch.code import Dims
+from einformer.interpreters.torch.patterns import (
+    Linear,
+    letters,
+    linears,
+    reads,
+)
+from einformer.interpreters.torch.recurrences import recurrent
+from einformer.interpreters.torch.roles import stored
+from einformer.notation.tree import Equation, Expression, Layer, Tensor, Weight
+from einformer.notation.walk import equations
+from einformer.notation.weights import key
+
+HELPERS = {
+    "Stored": '''class Stored(nn.Module):
+    """Weights that lie as they are computed with; a state dict has each under its own name with its axes as written.
+
+    `layout` has, for each parameter, the weights in it: name, shape, and the order of axes in which its rows lie.
+    """
+
+    layout: dict[str, list[tuple[str, tuple[int, ...], tuple[int, ...]]]] = {}
+
+    def _save_to_state_dict(self, destination, prefix, keep_vars):
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+        for stored, parts in self.layout.items():
+            whole = destination.pop(prefix + stored)
+            at = 0
+            for name, shape, order in parts:
+                rows = math.prod(shape) // math.prod(whole.shape[1:])
+                lying = whole[at : at + rows].reshape([shape[axis] for axis in order])
+                destination[prefix + name] = lying.permute([order.index(axis) for axis in range(len(order))])
+                at += rows
+
+    def _load_from_state_dict(self, state_dict, prefix, metadata, strict, missing, unexpected, errors):
+        for stored, parts in self.layout.items():
+            whole = getattr(self, stored).detach()
+            lying = list(whole.split([math.prod(shape) // math.prod(whole.shape[1:]) for _, shape, _ in parts]))
+            for place, (name, shape, order) in enumerate(parts):
+                given = state_dict.pop(prefix + name, None)
+                if given is None:
+                    missing.append(prefix + name)
+                elif given.shape != shape:
+                    errors.append(f"size mismatch for {prefix + name}: {tuple(given.shape)} is given, not {shape}")
+                else:
+                    lying[place] = given.permute(order).reshape(lying[place].shape)
+            state_dict[prefix + stored] = torch.cat(lying)
+        super()._load_from_state_dict(state_dict, prefix, metadata, strict, missing, unexpected, errors)
+'''
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A weight that lies as rows and columns: itself, its letters where it is read, those of its rows."""
+
+    weight: Weight
+    read: Dims
+    rows: Dims
+
+
+@dataclass(frozen=True, slots=True)
+class Lying:
+    """A parameter: the weights whose rows lie one below the other in it, and the letters of the columns of all."""
+
+    parts: tuple[Part, ...]
+    columns: Dims
+
+    @property
+    def name(self) -> str:
+        """`QKV` holds `Q`, `K` and `V`."""
+        return "".join(key(part.weight.name) for part in self.parts)
+
+    @property
+    def as_written(self) -> bool:
+        """Is a weight alone, with rows before columns or after them? Then a view is enough."""
+        part = self.parts[0]
+        return len(self.parts) == 1 and part.read in (part.rows + self.columns, self.columns + part.rows)
+
+
+Map = tuple[Expression, Linear]  # where it stands, and what it is
+
+
+def groups(layer: Layer) -> Iterator[list[Map]]:
+    """The linear maps of an input at once: as one product where they are several."""
+    open_: dict[tuple[Expression, Dims, bool], list[Map]] = {}
+    for statement in layer.body:
+        if isinstance(statement, Equation) and recurrent(statement) is None:
+            for node, found in linears(statement, layer):
+                if isinstance(found.x, Tensor) and _single(found.weight, layer) and _single(found.bias, layer):
+                    open_.setdefault((found.x, found.columns, found.bias is None), []).append((node, found))
+        changed = {q.left.name for q in equations((statement,))}
+        for known in [k for k in open_ if isinstance(k[0], Tensor) and k[0].name in changed]:
+            yield open_.pop(known)
+    yield from open_.values()
+
+
+def layout(layer: Layer, together: Iterable[list[Map]]) -> Iterator[Lying]:
+    """The parameters that lie otherwise than written: a group of maps is one, and so are its biases."""
+    alone = ([pair] for q in equations(layer.body) for pair in linears(q, layer))
+    weights, seen = {w.name: w for w in layer.weights}, set[str]()
+    for maps in ([found for _, found in group] for group in (*together, *alone)):
+        matrices = [(m.weight, m.rows) for m in maps]
+        biases = [(m.bias, m.rows) for m in maps if m.bias is not None]
+        for read, columns in ((matrices, maps[0].columns), (biases, ())):
+            new = [(tensor, rows) for tensor, rows in read if tensor.name not in seen and _single(tensor, layer)]
+            seen |= {tensor.name for tensor, _ in new}
+            lying = Lying(tuple(Part(weights[tensor.name], letters(tensor), rows) for tensor, rows in new), columns)
+            if new and not lying.as_written:
+                yield lying
+
+
+def _single(weight: Tensor | None, layer: Layer) -> bool:
+    """Is a weight a parameter of its own that is read once only, so that it may lie as that reading wants it?"""
+    own = {w.name for w in stored(layer) if w.kind == "trained"}
+    return weight is None or (weight.name in own and reads(weight.name, layer) == 1)

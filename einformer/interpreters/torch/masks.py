@@ -1,0 +1,88 @@
+"""Where is a causal mask defined? In the layer whose attention adds it, instead of being passed to every layer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from einformer.interpreters.torch.patterns import (
+    is_causal_mask,
+    letters,
+    reads,
+)
+from einformer.notation.sizes import Legend
+from einformer.notation.tree import Apply, Equation, Expression, Layer, Spec, Tensor
+from einformer.notation.walk import equations, map_expressions, rebuild, subexpressions
+
+
+def sunk(spec: Spec, legend: Legend) -> Spec:
+    """The specialised spec with causal masks defined where they are used, instead of passed to every layer.
+
+    A layer whose input is always the causal mask defines it itself, so that its attention is seen to be causal.
+    """
+    layers = {layer.name: layer for layer in spec.layers}
+    for layer in spec.layers:
+        for formal in layer.formals:
+            actuals = list(_actuals(layers, layer.name, formal.name))
+            if actuals and all(_is_mask(actual, caller, legend) for actual, caller in actuals):
+                layers = _moved(layers, layer.name, formal, actuals[0])
+    return replace(spec, layers=tuple(layers.values()))
+
+
+def _callee(call: Apply, caller: Layer) -> str:
+    return next((w.layer for w in caller.weights if w.kind == "instance" and w.name == call.name), call.name)
+
+
+def _actuals(layers: Mapping[str, Layer], name: str, formal: str) -> Iterator[tuple[Expression, Layer]]:
+    """What every call of a layer gives for one of its inputs."""
+    place = [f.name for f in layers[name].formals].index(formal)
+    for caller in layers.values():
+        for e in (x for q in equations(caller.body) for x in subexpressions(q.right)):
+            if isinstance(e, Apply) and _callee(e, caller) == name:
+                yield e.arguments[place], caller
+
+
+def _mask_equation(name: str, layer: Layer) -> Equation | None:
+    defined = [q for q in equations(layer.body) if q.left.name == name]
+    return defined[0] if len(defined) == 1 else None
+
+
+def _is_mask(actual: Expression, caller: Layer, legend: Legend) -> bool:
+    equation = _mask_equation(actual.name, caller) if isinstance(actual, Tensor) else None
+    if equation is None or equation.left != actual or len(letters(actual)) != 2:
+        return False
+    return is_causal_mask(equation.right, letters(actual)[0], legend)
+
+
+def _moved(layers: dict[str, Layer], name: str, formal: Tensor, actual: tuple[Expression, Layer]) -> dict[str, Layer]:
+    """The layers with one mask defined inside the layer `name`, and no longer passed to it."""
+    place = [f.name for f in layers[name].formals].index(formal.name)
+    mask = _mask_equation(actual[0].name, actual[1])  # type: ignore[union-attr]
+    assert mask is not None
+
+    def without(caller: Layer) -> Layer:
+        def visit(e: Expression) -> Expression:
+            e = rebuild(e, visit)
+            if isinstance(e, Apply) and _callee(e, caller) == name:
+                return replace(e, arguments=e.arguments[:place] + e.arguments[place + 1 :])
+            return e
+
+        return _unread(map_expressions(caller, visit))
+
+    moved = {each: without(layer) for each, layer in layers.items()}
+    layer = moved[name]
+    inside = Equation(formal, "=", mask.right, span=mask.span)
+    moved[name] = replace(layer, formals=layer.formals[:place] + layer.formals[place + 1 :], body=(inside, *layer.body))
+    return moved
+
+
+def _unread(layer: Layer) -> Layer:
+    """The layer without definitions of masks that nothing reads any more."""
+    keep = [
+        s
+        for s in layer.body
+        if not (
+            isinstance(s, Equation) and s.relation == "=" and s.left.name != layer.output.name and not reads(s.left.name, layer)
+        )
+    ]
+    return replace(layer, body=tuple(keep))

@@ -1,0 +1,238 @@
+"""How is a tensor read at its slots, and written with them: renamed, split, merged, or at computed numbers (R4)?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from einformer.interpreters.torch.code import ATOM, LOOSE, SUM, Code, Dims, Kind, aligned, ordered, permuted
+from einformer.notation.calls import axis_of, slot_letters
+from einformer.notation.sizes import Legend
+from einformer.notation.tree import Expression, Group, Index, Name, Number, Sum, Tensor
+from einformer.notation.walk import subexpressions
+from einformer.notation.weights import key
+
+Label = tuple[str, ...]  # the letters on one axis of a variable: one, or those of a group
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A tensor that is defined: what it is called in Python, and the letters on each of its axes."""
+
+    code: str
+    labels: tuple[Label, ...]
+    kind: Kind = "tensor"
+    physical: Dims = ()  # the letters in the order in which they lie, where that is another
+
+    @property
+    def lying(self) -> Code:
+        """The variable with its letters as they lie; only where each axis has one letter."""
+        return Code(self.code, self.physical or tuple(letter for label in self.labels for letter in label), self.kind)
+
+
+class Lowers(Protocol):
+    """What a reading needs of the lowering that it is part of; `Lowering` says what each is."""
+
+    legend: Legend
+    time: str
+    still: dict[str, str]
+    steps: tuple[str, str, int]
+    variables: dict[str, Variable]
+    needs: dict[str, None]
+
+    def spelling(self, letter: str, /) -> str:
+        """The letter of Python for an index."""
+        ...
+
+    def lower(self, e: Expression, wanted: Dims | None = None) -> Code:
+        """The code of an expression."""
+        ...
+
+    def size(self, letter: str) -> str:
+        """How many numbers an index runs through."""
+        ...
+
+    def cast(self, code: Code, kind: Kind) -> Code:
+        """The code in another dtype."""
+        ...
+
+
+def variable_of(low: Lowers, name: str) -> Variable:
+    """What a name stands for: a tensor of the body, a weight, or a scalar with indices."""
+    if name in low.variables:
+        return low.variables[name]
+    scalar = low.legend.scalars[name]
+    if [i.letter for i in scalar.indices if i.letter in low.still]:
+        return Variable(f"{name}[{low.still[scalar.indices[0].letter]}]", (), "number")
+    low.needs[f"scalar {name}"] = None
+    return Variable(
+        scalar_name(name, [i.letter for i in scalar.indices], low.spelling),
+        tuple((i.letter,) for i in scalar.indices),
+        "number",
+    )
+
+
+def read(low: Lowers, e: Tensor) -> Code:
+    """`T_{…}`: axes renamed, split or merged where the slots are letters and groups; else read at computed numbers."""
+    if e.name == low.steps[0]:
+        return _step(low, e)
+    variable = variable_of(low, e.name)
+    if not variable.labels:
+        return Code(variable.code, (), variable.kind)
+    if variable.physical:
+        if all(isinstance(slot, Index) and slot.letter not in low.still for slot in e.slots):
+            new = dict(zip((label[0] for label in variable.labels), (_letters(slot)[0] for slot in e.slots), strict=True))
+            return Code(variable.code, tuple(new[letter] for letter in variable.physical), variable.kind)
+        written = permuted(variable.lying, tuple(label[0] for label in variable.labels))
+        variable = Variable(written.text, variable.labels, variable.kind)
+    moved = [k for k, slot in enumerate(e.slots) if not _is_plain(slot)]
+    if not moved:
+        return _renamed(low, e, variable)
+    letters = {letter for k, slot in enumerate(e.slots) if k not in moved for letter in _letters(slot)}
+    numbers = [low.lower(e.slots[k]) for k in moved]
+    if len(moved) == 1 and not letters & set(numbers[0].dims):
+        return _taken(low, e, variable, moved[0], numbers[0])
+    return _gathered(low, e, variable)
+
+
+def _renamed(low: Lowers, e: Tensor, variable: Variable) -> Code:
+    """A tensor whose slots are letters and groups of letters."""
+    code, dims = variable.code, Dims()
+    for slot, label in zip(e.slots, variable.labels, strict=True):
+        letters = _letters(slot)
+        if letters[0] in low.still:
+            code = f"{code}[{':, ' * len(dims)}{low.still[letters[0]]}]"
+            continue
+        if len(letters) > 1:
+            sizes = ", ".join(low.size(letter) for letter in letters)
+            code = f"{code}.unflatten({len(dims)}, ({sizes}))"
+        elif len(label) == 1 and _bounded(low, letters[0], label[0]):
+            code = f"{code}[{':, ' * len(dims)}:{low.size(letters[0])}]"
+        dims += letters
+    return Code(code, dims, variable.kind)
+
+
+def _step(low: Lowers, e: Tensor) -> Code:
+    """What a recurrence reads of itself: an earlier step, `S_{b(s - 1)e}` the last."""
+    _, steps, axis = low.steps
+    back = next(x.value for x in subexpressions(e.slots[axis]) if isinstance(x, Number))
+    rest = replace(e, slots=e.slots[:axis] + e.slots[axis + 1 :])
+    labels = tuple(_letters(slot) for slot in rest.slots)
+    return _renamed(low, rest, Variable(f"{steps}[{back}]", labels))
+
+
+def _bounded(low: Lowers, letter: str, label: str) -> bool:
+    """Is a longer axis read at its first numbers, as `P_kd` in `P_sd`?"""
+    return (
+        axis_of(letter) != axis_of(label)
+        and low.legend.axis(letter) is not None
+        and low.legend.axes[axis_of(letter)].bound is not None
+    )
+
+
+def _taken(low: Lowers, e: Tensor, variable: Variable, axis: int, number: Code) -> Code:
+    """One axis read at computed numbers, whose letters take its place."""
+    before = e.slots[:axis]
+    labels = variable.labels[:axis] + variable.labels[axis + 1 :]
+    split = _renamed(low, replace(e, slots=before + e.slots[axis + 1 :]), Variable("", labels)).text  # opens groups or bounds
+    dims = tuple(letter for slot in before for letter in _letters(slot))
+    after = tuple(letter for slot in e.slots[axis + 1 :] for letter in _letters(slot))
+    if split:
+        return _gathered(low, e, variable)
+    if _embeds(e, variable, axis):
+        return Code(f"fn.embedding({number.text}, {variable.code})", number.dims + after)
+    text, outside = _inside(low, number, e.slots[axis], variable.labels[axis])
+    code = Code(f"{variable.code}[{':, ' * axis}{text}]", (*dims, *number.dims, *after), variable.kind)
+    return _zeroed(code, outside)
+
+
+def _embeds(e: Tensor, variable: Variable, axis: int) -> bool:
+    """Is this the reading of a table at tokens?"""
+    return isinstance(e.slots[axis], Tensor) and axis == 0 and len(variable.labels) == 2
+
+
+def _gathered(low: Lowers, e: Tensor, variable: Variable) -> Code:
+    """Every axis read at its numbers, lined up against all the letters together."""
+    numbers = [low.lower(slot) for slot in e.slots]
+    dims = ordered([number.dims for number in numbers], tuple(dict.fromkeys(d for n in numbers for d in n.dims)))
+    texts, outside = [], None
+    for slot, number, label in zip(e.slots, numbers, variable.labels, strict=True):
+        text, condition = _inside(low, number, slot, label)
+        texts.append(aligned(Code(text, number.dims, "integer"), dims))
+        outside = condition or outside
+    return _zeroed(Code(f"{variable.code}[{', '.join(texts)}]", dims, variable.kind), outside)
+
+
+def _inside(low: Lowers, number: Code, slot: Expression, label: Label) -> tuple[str, Code | None]:
+    """The number as an index of Python; with it, where arithmetic may leave the axis, the condition that it has not."""
+    text = number.text if number.kind in ("integer", "tensor") else f"{number.at(ATOM)}.long()"
+    if not isinstance(slot, Sum):
+        return text, None
+    size = low.size(label[0]) if len(label) == 1 else str(math.prod(low.legend.length(letter) for letter in label))
+    if axis_of(label[0]) == low.time:
+        condition = Code(f"{number.at(SUM)} >= 0", number.dims, "condition", LOOSE)
+        return f"({text}).clamp(min=0)", condition
+    return f"({text}).clamp(0, {size} - 1)", None
+
+
+def _zeroed(code: Code, condition: Code | None) -> Code:
+    """Before the start of time everything is zero (R4)."""
+    if condition is None:
+        return code
+    return replace(code, text=f"torch.where({aligned(condition, code.dims)}, {code.text}, 0)", level=ATOM)
+
+
+def merged(low: Lowers, left: Tensor | Name, code: Code) -> str:
+    """The value with an axis for each slot of the left side: groups merged row-major."""
+    letters = slot_letters(left)
+    if not letters:
+        return code.text
+    whole = set(code.dims) == set(letters)
+    code = permuted(code, letters) if whole else Code(shaped(low, code, letters), letters, code.kind)
+    for axis, slot in enumerate(left.slots if isinstance(left, Tensor) else ()):
+        if isinstance(slot, Group):
+            code = Code(f"{code.at(ATOM)}.flatten({axis}, {axis + len(slot.members) - 1})")
+    return code.text
+
+
+def shaped(low: Lowers, code: Code, letters: Dims) -> str:
+    """A value with exactly these axes, repeated along those it does not depend on."""
+    code = low.cast(code, "tensor") if code.dims and code.kind != "tensor" else code
+    if set(code.dims) == set(letters):
+        return permuted(code, letters).text
+    sizes = ", ".join(low.size(letter) for letter in letters)
+    return f"{aligned(code, letters, ATOM)}.expand({sizes})"
+
+
+def shaped_number(low: Lowers, code: Code, letters: Dims) -> str:
+    """A scalar with exactly these axes."""
+    return permuted(code, letters).text if set(code.dims) == set(letters) else shaped(low, code, letters)
+
+
+def define(low: Lowers, left: Tensor | Name, kind: Kind) -> str:
+    """The variable of a left side."""
+    slots = left.slots if isinstance(left, Tensor) else ()
+    labels = tuple(slot_letters(Tensor("", (slot,))) for slot in slots)
+    name = python_name(low, left)
+    low.variables[left.name] = Variable(name, labels, kind)
+    return name
+
+
+def python_name(low: Lowers, tensor: Tensor | Name) -> str:
+    """`q_bsea`, a prime as the letter that stands for it."""
+    return f"{key(tensor.name)}_{''.join(map(low.spelling, slot_letters(tensor)))}"
+
+
+def scalar_name(name: str, letters: list[str], spelling: Callable[[str], str]) -> str:
+    """`θ_h`: a scalar with indices as a variable."""
+    return f"{name}_{''.join(map(spelling, letters))}"
+
+
+def _is_plain(slot: Expression) -> bool:
+    return isinstance(slot, Index) or (isinstance(slot, Group) and all(isinstance(m, Index) for m in slot.members))
+
+
+def _letters(slot: Expression) -> Dims:
+    return slot_letters(Tensor("", (slot,))) if _is_plain(slot) else ()
