@@ -12,13 +12,12 @@ from einformer.interpreters.torch.lower import Lowering
 from einformer.interpreters.torch.patterns import (
     Attention,
     Linear,
-    Norm,
     attention,
     letters,
     linear,
-    norm,
 )
 from einformer.notation.calls import axis_of
+from einformer.notation.norms import Norm, norm
 from einformer.notation.tree import Apply, Expression, Tensor
 
 
