@@ -18,6 +18,8 @@ from typing import NamedTuple, TextIO
 
 from einformer import model
 from einformer.errors import EinformerError, Finding, Rule, Source, catalogue, fail
+from einformer.interpreters.count.conventions import CONVENTIONS
+from einformer.interpreters.count.memory import PRECISIONS
 from einformer.notation.tokens import MAXIMUM_TEXT
 
 OK, FINDINGS, MISUSE, INTERRUPTED = 0, 1, 2, 130
@@ -157,23 +159,43 @@ def _source_file(options: argparse.Namespace) -> int:
 
 
 def _count(options: argparse.Namespace) -> int:
-    from einformer.interpreters.count import table
-
     found = model.target(options.target)
     inputs = found.inputs(options.batch, options.seq)
-    tree, name = found.spec.tree, found.spec.name
     if options.formulas or found.open - inputs.keys():
-        rows = list(table.rows(table.formulas(tree, name, found.legend), table.written(tree)))
-        data, inputs = {"parts": [dict(zip(table.NAMES, row, strict=True)) for row in rows]}, {}
-    else:
-        parts = table.counted(tree, name, found.at(**inputs))
-        rows, data = list(table.rows(parts, "{:,}".format)), table.data(parts)
+        return _count_in_letters(options, found)
+    from einformer.interpreters.count import table
+
+    summary = found.summary(convention=options.convention, precision=options.dtype, recompute=options.recompute, **inputs)
     if options.json:
-        _show_json({"target": options.target, "title": found.spec.title, "inputs": inputs} | data)
+        _show_json({"target": options.target, "title": found.spec.title, "inputs": inputs} | summary.data())
     else:
-        about = [found.spec.title or options.target, *(f"{letter} = {size:,}" for letter, size in inputs.items())]
-        _show(f"{', '.join(about)}\n\n{_aligned([table.HEAD, *rows])}\n\n{table.CONVENTION}")
+        about = ", ".join([found.spec.title or options.target, *(f"{letter} = {size:,}" for letter, size in inputs.items())])
+        rows = _aligned([table.HEAD, *table.rows(summary.parts, "{:,}".format)])
+        _show(f"{about}\n\n{rows}\n\n{_columns(list(summary.rows()))}")
     return OK
+
+
+def _count_in_letters(options: argparse.Namespace, found: model.Model) -> int:
+    from einformer.interpreters.count import table
+
+    convention, precision = found.chosen(options.convention, options.dtype)
+    tree = found.spec.tree
+    parts = table.formulas(tree, found.spec.name, found.legend, convention, precision.element, options.recompute)
+    rows = list(table.rows(parts, table.written(tree)))
+    if options.json:
+        named = [dict(zip(table.NAMES, row, strict=True)) for row in rows]
+        about = {"target": options.target, "title": found.spec.title, "inputs": {}, "convention": str(convention)}
+        _show_json(about | {"parts": named})
+    else:
+        counted = _columns([("counted", str(convention))])
+        _show(f"{found.spec.title or options.target}\n\n{_aligned([table.HEAD, *rows])}\n\n{counted}")
+    return OK
+
+
+def _columns(rows: Sequence[tuple[str, str]]) -> str:
+    """A heading and what stands under it, in two columns."""
+    width = max(len(heading) for heading, _ in rows)
+    return "\n".join(f"{heading:{width}}  {text}" for heading, text in rows)
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> str:
@@ -317,13 +339,18 @@ def _parser() -> argparse.ArgumentParser:
     report.add_argument("--text", metavar="TEXT|FILE", help="what the model reads; its bytes are the tokens")
     report.add_argument("--seed", type=int, default=0, help="of the random weights (0)")
     count = command(
-        "count", _count, "where do parameters and FLOPs go?", "Count the parameters and FLOPs of the target by part."
+        "count", _count, "where do parameters, FLOPs and bytes go?", "Count what the target takes, by part and in all."
     )
     count.add_argument("target", metavar="TARGET", help=sized)
     count.add_argument("--formulas", action="store_true", help="in letters; so are sizes that the target leaves open")
     for added in (report, count):
         added.add_argument("--batch", type=int, default=1, metavar="B", help="sequences (1)")
         added.add_argument("--seq", type=int, metavar="S", help="tokens of each (as many as there can be, 1024 at most)")
+    kinds = ", ".join(PRECISIONS)
+    count.add_argument("--dtype", default="bfloat16", choices=PRECISIONS, metavar="NAME", help=f"bytes of numbers: {kinds}")
+    count.add_argument("--recompute", choices=("none", "selective", "full"), default="none", help="in a training step (none)")
+    names = ", ".join(CONVENTIONS)
+    count.add_argument("--convention", default="torch", choices=CONVENTIONS, metavar="NAME", help=f"of FLOPs: {names}")
     source = command("source", _source_file, "print a model as PyTorch", "Print a file of PyTorch that runs without einformer.")
     source.add_argument("target", metavar="TARGET", help=sized)
     source.add_argument("--plan", choices=("fast", "notation"), default="fast", help="notation: one einsum for each equation")

@@ -6,14 +6,17 @@ import functools
 import importlib.resources
 import os
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar, get_args
 
 from einformer.architectures import models
 from einformer.errors import EinformerError, Finding, Source, fail
 from einformer.huggingface import config
 from einformer.interpreters.count import numbers
+from einformer.interpreters.count.conventions import CONVENTIONS
+from einformer.interpreters.count.memory import PRECISIONS
+from einformer.interpreters.count.rules import Phase, Recompute
 from einformer.notation import absent, binding, check, parser
 from einformer.notation import weights as placed
 from einformer.notation.sizes import Legend
@@ -27,8 +30,12 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
     from torch import nn
 
+    from einformer.interpreters.count.conventions import Convention
+    from einformer.interpreters.count.memory import Memory, Precision
+    from einformer.interpreters.count.summary import Summary
     from einformer.interpreters.torch.module import Recipe
 
+T = TypeVar("T")
 _GPT2 = config.Initialisation("gpt2", 0.02)
 _SHIPPED = importlib.resources.files("einformer") / "architectures"
 
@@ -232,12 +239,67 @@ class Model:
         """The trained parameters; a tie counts once."""
         return numbers.parameters(numbers.weights(self.spec.tree, self.spec.name, self.legend))
 
-    def flops(self, **sizes: int) -> int:
-        """The FLOPs of the matrix products of a forward pass at these sizes of its inputs, `flops(B=1, S=1024)`.
+    @property
+    def parameter_counts(self) -> dict[str, int]:
+        """The trained parameters: `total`, `embedding`, `non_embedding`, and those `active` for one token (sparse layers)."""
+        return numbers.breakdown(numbers.weights(self.spec.tree, self.spec.name, self.legend))
 
-        2 for each multiply-accumulate, full S × S whatever the mask. Raises EinformerError E601, E603 to E605.
+    def flops(
+        self,
+        *,
+        convention: str = "torch",
+        phase: Phase = "forward",
+        recompute: Recompute = "none",
+        cached: int = 0,
+        **sizes: int,
+    ) -> int:
+        """The FLOPs of a phase at these sizes of its inputs, `flops(B=1, S=1024)`; exact.
+
+        `convention` is one of `einformer.interpreters.count.conventions`: "torch" counts 2 for each multiply-accumulate of
+        the matrix products and full S × S whatever the mask, "exact" only the pairs of positions that a mask allows. `phase`
+        is "forward", "backward" or "training", which recomputes nothing, the core of attention ("selective") or each block
+        ("full"). So many positions stand `cached` before the S that are computed. Raises EinformerError E601, E603 to E605.
         """
-        return numbers.total(numbers.flops(self.spec.tree, self.spec.name, self.at(**sizes)))
+        chosen = _row(CONVENTIONS, "convention", convention)
+        _known(get_args(Phase), "phase", phase)
+        _known(get_args(Recompute), "recomputation", recompute)
+        counts = numbers.flops(self.spec.tree, self.spec.name, self.at(**sizes), chosen, cached)
+        return sum(count.spent(phase, recompute) for count in counts)
+
+    def memory(
+        self,
+        *,
+        precision: str = "bfloat16",
+        recompute: Recompute = "none",
+        shards: Mapping[str, int] | None = None,
+        zero: int = 0,
+        ranks: int = 1,
+        **sizes: int,
+    ) -> Memory[int]:
+        """The bytes of a training step with Adam on one device, by component, `memory(B=8, S=1024).total`.
+
+        Activations by the rules of Korthikanti et al. 2022. `shards` says how many devices share the axes of some letters,
+        `{"af": 8}` heads and the MLP (tensor parallel), `{"afs": 8}` positions elsewhere too; ZeRO of stage `zero` shares
+        between so many data-parallel `ranks`. Raises EinformerError E601, E603 to E605.
+        """
+        chosen = _row(PRECISIONS, "precision", precision)
+        _known(get_args(Recompute), "recomputation", recompute)
+        return numbers.training(self.spec.tree, self.spec.name, self.at(**sizes), chosen, recompute, shards or {}, zero, ranks)
+
+    def summary(
+        self, *, convention: str = "torch", precision: str = "bfloat16", recompute: Recompute = "none", **sizes: int
+    ) -> Summary:
+        """All of these numbers at these sizes: what `einformer count` prints."""
+        from einformer.interpreters.count import summary
+
+        single = self.at(**sizes | {"S": 1}) if "S" in sizes else None
+        return summary.summarised(
+            self.spec.tree, self.spec.name, self.at(**sizes), single, *self.chosen(convention, precision), recompute
+        )
+
+    def chosen(self, convention: str, precision: str) -> tuple[Convention, Precision]:
+        """Two rows of tables by their names. Raises EinformerError E605."""
+        return _row(CONVENTIONS, "convention", convention), _row(PRECISIONS, "precision", precision)
 
     @property
     def open(self) -> set[str]:
@@ -283,10 +345,8 @@ class Model:
         from einformer.interpreters.torch.plan import INITIALISATIONS, PLANS
 
         scheme = initialisation or self.initialisation.scheme
-        for what, name, known in (("plan", plan, PLANS), ("initialisation", scheme, INITIALISATIONS)):
-            if name not in known:
-                raise fail("E605", f"there is no {what} `{name}`", fix=" or ".join(f"`{each}`" for each in known))
-        chosen = replace(PLANS[plan], initialisation=scheme, deviation=self.initialisation.deviation)
+        _known(INITIALISATIONS, "initialisation", scheme)
+        chosen = replace(_row(PLANS, "plan", plan), initialisation=scheme, deviation=self.initialisation.deviation)
         return Recipe(
             self.spec.tree, self.spec.name, self.legend, chosen, self.family, (HuggingFaceWeights,) * bool(self.family)
         )
@@ -320,3 +380,15 @@ class Model:
             )
         legend = binding.bind_inputs(self.spec.layer, self.legend, [array.shape for array in arrays])
         return reference.evaluate(self.spec.tree, self.spec.name, arrays, weights, legend, trace)
+
+
+def _known(known: Iterable[str], what: str, name: str) -> None:
+    """Raises EinformerError E605."""
+    if name not in known:
+        raise fail("E605", f"there is no {what} `{name}`", fix=" or ".join(f"`{each}`" for each in known))
+
+
+def _row(known: Mapping[str, T], what: str, name: str) -> T:
+    """A row of a table by its name. Raises EinformerError E605."""
+    _known(known, what, name)
+    return known[name]

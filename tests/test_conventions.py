@@ -11,11 +11,11 @@ import torch
 
 import einformer
 from einformer import Model
-from einformer.interpreters.count import formulas, memory, numbers, rules
+from einformer.interpreters.count import formulas, numbers, rules
 from einformer.interpreters.count.bands import pairs
 from einformer.interpreters.count.conventions import CONVENTIONS
 from einformer.interpreters.count.memory import PRECISIONS
-from einformer.interpreters.count.rules import EquationCount
+from einformer.interpreters.count.rules import EquationCount, Recompute
 from tests.oracles.flops import counted
 from tests.texts import spec as texts_spec
 
@@ -145,7 +145,7 @@ B, S, D, A, L, t, p, a, h, s, b = sympy.symbols("B S D A L t p a h s b")
 
 
 def block(
-    element: sympy.Expr | int = 2, recompute: memory.Recompute = "none", shards: dict[str, sympy.Expr] | None = None
+    element: sympy.Expr | int = 2, recompute: Recompute = "none", shards: dict[str, sympy.Expr] | None = None
 ) -> sympy.Expr:
     """The bytes of one layer of GPT-2, E = 4, in letters."""
     found = formulas.activations(einformer.load("gpt2").tree, "GPT2", element, recompute, shards)
@@ -168,7 +168,7 @@ TENSOR, SEQUENCE = {"af": t}, {"afs": t}
     ],
 )
 def test_activations_are_those_of_korthikanti(
-    recompute: memory.Recompute, shards: dict[str, sympy.Expr] | None, expected: sympy.Expr
+    recompute: Recompute, shards: dict[str, sympy.Expr] | None, expected: sympy.Expr
 ) -> None:
     """arXiv 2205.05198, table 2."""
     assert sympy.expand(block(2, recompute, shards) - expected) == 0

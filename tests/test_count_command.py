@@ -86,7 +86,49 @@ def test_a_sequence_may_not_be_too_long(run: Callable[..., tuple[int, str, str]]
 def test_the_table_adds_up(run: Callable[..., tuple[int, str, str]]) -> None:
     lines = run("count", "gpt2")[1].split("\n")
     assert lines[0] == "gpt2.ein: pre-norm decoder with learned positions, B = 1, S = 1,024"
-    assert ["total", "124,439,808", "291,648,307,200"] in [line.split() for line in lines]
+    # 12 layers of 34 S D + 5 A S², and 5 S D around them (Korthikanti et al. 2022, section 4)
+    assert ["total", "124,439,808", "291,648,307,200", "1,079,771,136"] in [line.split() for line in lines]
+
+
+def test_what_a_model_takes_in_all(run: Callable[..., tuple[int, str, str]]) -> None:
+    data = json.loads(run("count", "gpt2", "--json")[1])
+    assert data["flops_by_phase"] == {"forward": 291_648_307_200, "backward": 583_296_614_400, "training": 874_944_921_600}
+    assert data["parameter_counts"] == {
+        "total": 124_439_808, "embedding": 39_383_808, "non_embedding": 85_056_000, "active": 124_439_808
+    }  # fmt: skip
+    assert data["memory"]["total"] == 18 * 124_439_808 + 1_079_771_136 + 4 * 1024 * 50257
+
+
+@pytest.mark.parametrize(
+    ("arguments", "phase", "expected"),
+    [
+        (("--recompute", "full"), "training", 874_944_921_600 + 212_600_881_152),  # the blocks again, not the logits
+        (("--recompute", "selective"), "training", 874_944_921_600 + 12 * 2 * 1_610_612_736),  # scores and weighted sums
+        (("--convention", "macs"), "forward", 291_648_307_200 // 2),
+        (("--convention", "goon"), "forward", 291_648_307_200 - 79_047_426_048),
+        (("--convention", "prefill"), "forward", 291_648_307_200 - 79_047_426_048 + 79_047_426_048 // 1024),
+        (("--convention", "chinchilla"), "forward", 291_648_307_200 + 12 * 3 * 12 * 1024**2 + 2 * 1024 * 50257 * 768),
+    ],
+)
+def test_recomputation_and_conventions(
+    run: Callable[..., tuple[int, str, str]], arguments: tuple[str, ...], phase: str, expected: int
+) -> None:
+    """The parts are those of nanoGPT's notebook."""
+    assert json.loads(run("count", "gpt2", "--json", *arguments)[1])["flops_by_phase"][phase] == expected
+
+
+@pytest.mark.parametrize("option", ["--convention", "--dtype", "--recompute"])
+def test_an_option_that_is_not_there_is_a_wrong_call(run: Callable[..., tuple[int, str, str]], option: str) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        run("count", "gpt2", option, "nothing")
+
+
+def test_what_is_not_there_is_said() -> None:
+    for wrong in ({"convention": "nothing"}, {"recompute": "nothing"}, {"phase": "nothing"}):
+        with pytest.raises(EinformerError, match="E605"):
+            target("gpt2").flops(B=1, S=1, **wrong)  # type: ignore[arg-type]
+    with pytest.raises(EinformerError, match="E605"):
+        target("gpt2").memory(B=1, S=1, precision="nothing")
 
 
 @pytest.mark.parametrize("arguments", [["gpt2", "--formulas"], ["llama"]])

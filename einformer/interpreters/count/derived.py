@@ -107,12 +107,16 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Derived:
-    """All that is counted, in the order of the text; `time` and `vocabulary` are axes, "" where there is none."""
+    """All that is counted, in the order of the text; `time` and `vocabulary` are axes, "" where there is none.
+
+    `logits` are the letters of the output, if it has a number for each token of the vocabulary.
+    """
 
     held: tuple[Held, ...]
     done: tuple[Done, ...]
     time: str = ""
     vocabulary: str = ""
+    logits: tuple[str, ...] = ()
 
 
 def derive(spec: Spec, name: str) -> Derived:
@@ -132,6 +136,7 @@ def _derived(spec: Spec, name: str, source: Source) -> Derived:
         tuple(done for visit in visits for done in work.done(visit)),
         next((layer.time.letter for layer in spec.layers if layer.time), ""),
         work.vocabulary,
+        work.logits(model),
     )
 
 
@@ -169,6 +174,11 @@ class Work:
     def whole(self, layer: Layer) -> Flow:
         """The flow through a model whose inputs are constants, or through a layer as it stands inside a model."""
         return self.flows.of(layer, (DENSE if layer.kind == "model" else INNER,) * len(layer.formals))
+
+    def logits(self, model: Layer) -> tuple[str, ...]:
+        """The letters of the output, if one of them numbers tokens."""
+        letters = tuple(self.whole(model).scope.free(model.output))
+        return letters if self.vocabulary in map(axis_of, letters) else ()
 
     # ---------------------------------------------------------------------------------------------------- weights
 

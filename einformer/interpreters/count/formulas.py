@@ -21,7 +21,7 @@ from einformer.interpreters.count.derived import Site, Turns, derive
 from einformer.interpreters.count.kept import keeps
 from einformer.interpreters.count.memory import Activation
 from einformer.interpreters.count.numbers import Numbers
-from einformer.interpreters.count.rules import EquationCount, WeightCount
+from einformer.interpreters.count.rules import EquationCount, Recompute, WeightCount
 from einformer.interpreters.count.support import Case
 from einformer.notation.calls import axis_of
 from einformer.notation.primitives import CONSTANTS
@@ -69,7 +69,7 @@ def activations(
     spec: Spec,
     name: str,
     element: sympy.Expr | int,
-    recompute: memory.Recompute = "none",
+    recompute: Recompute = "none",
     shards: Mapping[str, sympy.Expr] | None = None,
     legend: Legend | None = None,
 ) -> tuple[Activation[sympy.Expr], ...]:

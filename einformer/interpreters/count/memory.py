@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
-from typing import Generic, Literal
+from typing import Generic
 
 from einformer.interpreters.count.choices import Place
 from einformer.interpreters.count.derived import Derived, Letters
 from einformer.interpreters.count.kept import Carried, Kept, Value
-from einformer.interpreters.count.rules import Arithmetic, N, WeightCount, product, text_of, total, two_positions
+from einformer.interpreters.count.rules import Arithmetic, N, Recompute, WeightCount, product, text_of, total, two_positions
 from einformer.notation.calls import axis_of
 from einformer.notation.tree import Expression
-
-Recompute = Literal["none", "selective", "full"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from einformer.interpreters.count.choices import Bound
 from einformer.interpreters.count.conventions import DEFAULT, Convention
 from einformer.interpreters.count.derived import Site, Turns, derive
 from einformer.interpreters.count.kept import keeps
-from einformer.interpreters.count.memory import Activation
-from einformer.interpreters.count.rules import EquationCount, WeightCount
+from einformer.interpreters.count.memory import Activation, Memory, Precision
+from einformer.interpreters.count.rules import EquationCount, Recompute, WeightCount
 from einformer.notation.calls import axis_of
 from einformer.notation.sizes import Legend, Value
 from einformer.notation.tree import Expression, Index, Spec
@@ -62,12 +62,30 @@ def activations(
     name: str,
     legend: Legend,
     element: int,
-    recompute: memory.Recompute = "none",
+    recompute: Recompute = "none",
     shards: Mapping[str, int] | None = None,
 ) -> tuple[Activation[int], ...]:
     """The bytes of what each equation keeps for the backward pass, `element` for a number. Raises EinformerError E601."""
     derived = derive(spec, name)
     return memory.activations(*keeps(spec, name), derived, Numbers(legend, derived.time), element, recompute, shards)
+
+
+def training(
+    spec: Spec,
+    name: str,
+    legend: Legend,
+    precision: Precision,
+    recompute: Recompute = "none",
+    shards: Mapping[str, int] | None = None,
+    zero: int = 0,
+    ranks: int = 1,
+) -> Memory[int]:
+    """The bytes of a training step on one device; logits are kept in float32 for the loss. Raises EinformerError E601."""
+    derived = derive(spec, name)
+    sizes = Numbers(legend, derived.time)
+    kept = activations(spec, name, legend, precision.element, recompute, shards)
+    logits = 4 * math.prod(map(sizes.length, derived.logits)) if derived.logits else 0
+    return memory.training(weights(spec, name, legend), kept, logits, sizes, precision, shards, zero, ranks)
 
 
 def total(counts: Iterable[WeightCount[int] | EquationCount[int]]) -> int:

@@ -6,7 +6,7 @@ import functools
 import operator
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar, cast
+from typing import Any, Generic, Literal, Protocol, TypeVar, cast
 
 from einformer.interpreters.count.choices import Bound, Place
 from einformer.interpreters.count.contraction import Contraction, Step, best_order
@@ -23,6 +23,9 @@ class Countable(Protocol):
     def __add__(self, other: Any, /) -> Any: ...
     def __mul__(self, other: Any, /) -> Any: ...
 
+
+Phase = Literal["forward", "backward", "training"]
+Recompute = Literal["none", "selective", "full"]
 
 N = TypeVar("N", bound=Countable)
 N_co = TypeVar("N_co", bound=Countable, covariant=True)
@@ -115,6 +118,12 @@ class EquationCount(Generic[N]):
     def total(self) -> N:
         """In all turns together."""
         return product((self.times, self.each))
+
+    def spent(self, phase: Phase, recompute: Recompute = "none") -> N:
+        """The FLOPs of a whole phase, in all turns together: a training step runs forward, backward and what is recomputed."""
+        again = self.core if recompute == "selective" else self.each if recompute == "full" and self.repeated else 0
+        phases = {"forward": (self.each,), "backward": (self.backward,), "training": (self.each, self.backward, again)}
+        return product((self.times, total(phases[phase])))
 
 
 def weights(derived: Derived, arithmetic: Arithmetic[N]) -> tuple[WeightCount[N], ...]:

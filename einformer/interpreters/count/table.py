@@ -7,19 +7,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic
 
 from einformer.interpreters.count import numbers
-from einformer.interpreters.count.rules import EquationCount, N, WeightCount, product, total
+from einformer.interpreters.count.conventions import DEFAULT, Convention
+from einformer.interpreters.count.memory import Activation
+from einformer.interpreters.count.rules import EquationCount, N, Recompute, WeightCount, product, total
 from einformer.notation.sizes import Legend
 from einformer.notation.tree import Spec
 
 if TYPE_CHECKING:
     import sympy
 
-CONVENTION = (
-    "2 FLOPs for each multiply-accumulate of the matrix products of a forward pass; full attention, S x S, whatever the mask; "
-    "chosen experts only; logits at every position; embeddings, norms, softmax and other element-wise operations 0"
-)
-NAMES = ("path", "times", "parameters_of_one", "parameters", "flops_of_one", "flops")
-HEAD = ("part", "times", "parameters of one", "parameters", "FLOPs of one", "FLOPs")
+NAMES = ("path", "times", "parameters_of_one", "parameters", "flops_of_one", "flops", "kept")
+HEAD = ("part", "times", "parameters of one", "parameters", "FLOPs of one", "FLOPs", "bytes kept")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +28,7 @@ class Part(Generic[N]):
     layer: str
     weights: tuple[WeightCount[N], ...]
     equations: tuple[EquationCount[N], ...]
+    activations: tuple[Activation[N], ...]
 
     @property
     def times(self) -> N:
@@ -47,6 +46,11 @@ class Part(Generic[N]):
         return total(count.total for count in self.equations)
 
     @property
+    def kept(self) -> N:
+        """The bytes that all together keep for the backward pass."""
+        return total(each.total for each in self.activations)
+
+    @property
     def parameters_of_one(self) -> N:
         """Of a single set of weights."""
         return total(self._of_one(count) for count in self.weights if count.trained)
@@ -61,16 +65,22 @@ class Part(Generic[N]):
         return product((*count.turns[1 if self.path else 0 :], count.each))
 
 
-def counted(spec: Spec, name: str, legend: Legend) -> tuple[Part[int], ...]:
-    """The parts of a model as numbers. Raises EinformerError E601."""
-    return parts(numbers.weights(spec, name, legend), numbers.flops(spec, name, legend))
+def counted(
+    spec: Spec, name: str, legend: Legend, convention: Convention = DEFAULT, element: int = 2, recompute: Recompute = "none"
+) -> tuple[Part[int], ...]:
+    """The parts of a model as numbers; of activations a number has `element` bytes. Raises EinformerError E601."""
+    kept = numbers.activations(spec, name, legend, element, recompute)
+    return parts(numbers.weights(spec, name, legend), numbers.flops(spec, name, legend, convention), kept)
 
 
-def formulas(spec: Spec, name: str, legend: Legend) -> tuple[Part[sympy.Expr], ...]:
+def formulas(
+    spec: Spec, name: str, legend: Legend, convention: Convention = DEFAULT, element: int = 2, recompute: Recompute = "none"
+) -> tuple[Part[sympy.Expr], ...]:
     """The same as formulas in the letters of the legend. Raises EinformerError E607."""
     from einformer.interpreters.count import formulas as rules
 
-    return parts(rules.weights(spec, name, legend), rules.flops(spec, name, legend))
+    kept = rules.activations(spec, name, element, recompute, legend=legend)
+    return parts(rules.weights(spec, name, legend), rules.flops(spec, name, legend, convention), kept)
 
 
 def written(spec: Spec) -> Callable[[sympy.Expr], str]:
@@ -81,9 +91,11 @@ def written(spec: Spec) -> Callable[[sympy.Expr], str]:
     return lambda formula: printer.show(formula, order)
 
 
-def parts(weights: Iterable[WeightCount[N]], equations: Iterable[EquationCount[N]]) -> tuple[Part[N], ...]:
+def parts(
+    weights: Iterable[WeightCount[N]], equations: Iterable[EquationCount[N]], activations: Iterable[Activation[N]] = ()
+) -> tuple[Part[N], ...]:
     """The parts of a model in the order of the text, the model itself last."""
-    weights, equations = list(weights), list(equations)
+    weights, equations, activations = list(weights), list(equations), list(activations)
     layers = {_part(count.path): count.layer for count in equations if count.path == _part(count.path)}
     paths = dict.fromkeys(_part(count.path) for count in equations)
     return tuple(
@@ -92,6 +104,7 @@ def parts(weights: Iterable[WeightCount[N]], equations: Iterable[EquationCount[N
             layers[path],
             tuple(count for count in weights if _part(count.path) == path),
             tuple(count for count in equations if _part(count.path) == path),
+            tuple(count for count in activations if _part(count.path) == path),
         )
         for path in sorted(paths, key=lambda path: path == "")
     )
@@ -107,10 +120,10 @@ def _part(path: str) -> str:
 def rows(found: Sequence[Part[N]], write: Callable[[N], str]) -> Iterator[tuple[str, ...]]:
     """The cells of a table under `HEAD`, a row for each part and one for all together; 0 is left out."""
     for part in found:
-        cells = (part.times, part.parameters_of_one, part.parameters, part.flops_of_one, part.flops)
+        cells = (part.times, part.parameters_of_one, part.parameters, part.flops_of_one, part.flops, part.kept)
         yield part.path or part.layer, *(write(cell) if cell else "" for cell in cells)
-    whole = total(part.parameters for part in found), total(part.flops for part in found)
-    yield "total", "", "", write(whole[0]), "", write(whole[1])
+    parameters, flops, kept = (total(getattr(part, name) for part in found) for name in ("parameters", "flops", "kept"))
+    yield "total", "", "", write(parameters), "", write(flops), write(kept) if kept else ""
 
 
 def data(found: Sequence[Part[int]]) -> dict[str, Any]:
@@ -118,7 +131,6 @@ def data(found: Sequence[Part[int]]) -> dict[str, Any]:
     return {
         "parameters": total(part.parameters for part in found),
         "flops": total(part.flops for part in found),
-        "convention": CONVENTION,
         "parts": [
             {
                 "path": part.path,
@@ -128,6 +140,7 @@ def data(found: Sequence[Part[int]]) -> dict[str, Any]:
                 "parameters_of_one": part.parameters_of_one,
                 "flops": part.flops,
                 "flops_of_one": part.flops_of_one,
+                "kept": part.kept,
                 "weights": [_weight(count) for count in part.weights],
                 "equations": [_equation(count) for count in part.equations if count.each],
             }
