@@ -104,8 +104,7 @@ class _Parser:
 
     def spec(self) -> Spec:
         """spec: block*"""
-        title = self.lines[0].comment if self.lines and not self.lines[0].tokens else ""
-        lines = [line for line in self.lines if line.tokens]
+        (title, *about), lines, below = _remarks(self.lines)
         axes: list[Axis] = []
         scalars: list[Scalar] = []
         layers: list[Layer] = []
@@ -113,10 +112,10 @@ class _Parser:
             match head.tokens[0].text:
                 case "axes":
                     self.collect([head], self.heading)
-                    axes += self.collect(body, self.axis)
+                    axes += self.collect(_headed(head, body), self.axis)
                 case "scalars":
                     self.collect([head], self.heading)
-                    scalars += self.collect(body, self.scalar)
+                    scalars += self.collect(_headed(head, body), self.scalar)
                 case "layer" | "model":
                     layers += self.collect([head], partial(self.layer, head, body)) or self.headless(body)
                 case _:
@@ -124,7 +123,8 @@ class _Parser:
         letters = {axis.letter for axis in axes}
         scalars = [_resolve_scalar(scalar, letters) for scalar in scalars]
         span = Span(self.source, 0, max(1, len(self.source.text)))
-        return Spec(title, tuple(axes), tuple(scalars), tuple(resolve_layer(layer, letters) for layer in layers), span=span)
+        resolved = tuple(resolve_layer(layer, letters) for layer in layers)
+        return Spec(title, tuple(axes), tuple(scalars), resolved, tuple(about), below, span=span)
 
     def collect(self, lines: list[Line], rule: Callable[[], _Item]) -> list[_Item]:
         """`rule` applied to each line; a line that breaks it becomes a finding."""
@@ -150,7 +150,7 @@ class _Parser:
         default = self.sum() if self.accept("=") else None
         bound = self.sum() if self.accept("<=") else None
         self.end()
-        return Axis(letter.letter, size, default, bound, self.line.comment, span=letter.span)
+        return Axis(letter.letter, size, default, bound, self.line.comment, above=self.line.above, span=letter.span)
 
     def scalar(self) -> Scalar:
         """scalar: NAME [subscript] "=" (expression | "[" number ("," number)* "]")"""
@@ -159,7 +159,7 @@ class _Parser:
         self.expect("=")
         value = self.listing() if self.accept("[") else self.expression()
         self.end()
-        return Scalar(name.text, indices, value, self.line.comment, span=name.span)
+        return Scalar(name.text, indices, value, self.line.comment, above=self.line.above, span=name.span)
 
     def listing(self) -> tuple[Number, ...]:
         items = [self.signed_number()]
@@ -184,9 +184,8 @@ class _Parser:
         self.expect(":")
         self.end()
         weights, statements = self.body(body, output)
-        return Layer(
-            name.text, indices, tuple(formals), output, weights, statements, kind, time, head.note, head.comment, span=name.span
-        )
+        parts = (name.text, indices, tuple(formals), output, weights, statements, kind, time)
+        return Layer(*parts, head.note, head.comment, above=head.above, span=name.span)
 
     def headless(self, body: list[Line]) -> list[Layer]:
         """The statements of a layer whose head does not parse are read all the same, for what is wrong in them."""
@@ -231,14 +230,14 @@ class _Parser:
         count = self.sum()
         self.expect(":")
         self.end()
-        span = self.since(start)
+        span, head = self.since(start), self.line
         if self.loops == MAXIMUM_DEPTH:
             raise fail("E002", f"loops nest more than {MAXIMUM_DEPTH} deep", span, fix="layers for the inner ones")
         self.loops += 1
         inner, statements = self.body(lines, output)
         self.loops -= 1
         weights += inner
-        return Loop(index, count, statements, span=span)
+        return Loop(index, count, statements, head.comment, above=head.above, span=span)
 
     def weights(self) -> list[Weight]:
         """weights: ("weights" | "buffers") weight ("," weight)*, and `pre, post: RMSNorm` for instances"""
@@ -254,7 +253,8 @@ class _Parser:
                 bare = 0
             if not self.accept(","):
                 self.end()
-                return declared
+                declared[0] = replace(declared[0], above=self.line.above)
+                return [*declared[:-1], replace(declared[-1], comment=self.line.comment)]
 
     def weight(self, kind: Literal["trained", "buffer"]) -> Weight:
         """weight: NAME [subscript] ["?"] ["=" sum]"""
@@ -276,7 +276,7 @@ class _Parser:
                 self.expect("<-", "`=` or `<-`")
         right = self.expression()
         self.end()
-        return Equation(left, relation, right, self.line.note, self.line.comment, span=self.since(start))
+        return Equation(left, relation, right, self.line.note, self.line.comment, above=self.line.above, span=self.since(start))
 
     def left(self) -> Tensor | Name:
         """left: NAME [subscript of letters and groups]"""
@@ -620,6 +620,26 @@ def _read_lines(source: Source) -> tuple[list[Line], list[Finding]]:
 def _may_be_instance(weight: Weight) -> bool:
     """An instance is a name alone: it has no indices, no `?` and no default."""
     return not (weight.indices or weight.optional or weight.default)
+
+
+def _remarks(lines: list[Line]) -> tuple[list[str], list[Line], tuple[str, ...]]:
+    """The title and the lines of comment after it, the other lines, each with those above it, and those at the end."""
+    first = next((at for at, line in enumerate(lines) if line.tokens), len(lines))
+    rest: list[Line] = []
+    above: list[str] = []
+    for line in lines[first:]:
+        if line.tokens:
+            rest.append(replace(line, above=tuple(above)))
+            above = []
+        else:
+            above.append(line.comment)
+    return [line.comment for line in lines[:first]] or [""], rest, tuple(above)
+
+
+def _headed(head: Line, body: list[Line]) -> list[Line]:
+    """The lines under a heading; what is said of it, or in the lines above it, is said above the first of them."""
+    said = (*head.above, *[head.comment] * bool(head.comment))
+    return [replace(body[0], above=said + body[0].above), *body[1:]] if body else []
 
 
 def _blocks(lines: list[Line]) -> Iterator[tuple[Line, list[Line]]]:

@@ -43,13 +43,14 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A statement: its depth of indentation, its tokens, its note (`@ …`) and its comment (`# …`)."""
+    """A statement: its depth of indentation, its tokens, its note (`@ …`), its comment (`# …`) and those above it."""
 
     indent: int
     tokens: tuple[Token, ...]
     note: str
     comment: str
     span: Span
+    above: tuple[str, ...] = ()
 
 
 def read_lines(source: Source) -> tuple[list[Line], list[Finding]]:
