@@ -62,6 +62,7 @@ STATEMENTS = frozenset({"Equation", "Loop", "=", "<-", "return", "note", "commen
 DECLARATIONS = STATEMENTS | {
     *("Spec", "Axis", "Scalar", "Layer", "Weight", "layer", "model", "time", "trained", "buffer", "instance"),
     *("optional", "default of an axis", "default of a weight", "bound", "list of numbers", "title"),
+    *("about", "below", "above weights", "comment of weights", "above a loop", "comment of a loop"),
 }
 
 
@@ -115,12 +116,15 @@ def _variants(node: Node) -> Iterator[str]:
             yield from ["default of an axis"] * (node.default is not None) + ["bound"] * (node.bound is not None)
         case Scalar(_, _, tuple()):
             yield "list of numbers"
+        case Loop():
+            yield from ["comment of a loop"] * bool(node.comment) + ["above a loop"] * bool(node.above)
         case Weight():
+            yield from ["comment of weights"] * bool(node.comment) + ["above weights"] * bool(node.above)
             yield from [node.kind, *["optional"] * node.optional, *["default of a weight"] * (node.default is not None)]
         case Layer():
             yield from [node.kind, *["time"] * (node.time is not None)]
         case Spec():
-            yield from ["title"] * bool(node.title)
+            yield from ["title"] * bool(node.title) + ["about"] * bool(node.about) + ["below"] * bool(node.below)
 
 
 # ------------------------------------------------------------------------------------------------------ expressions
@@ -329,6 +333,11 @@ def remarks(without: str = "") -> st.SearchStrategy[str]:
     return st.one_of(st.just(""), st.just("of ^2 \\ {all} 5% $x_y$ & ~ more"), st.text(characters, max_size=12).map(str.strip))
 
 
+def said() -> st.SearchStrategy[tuple[str, ...]]:
+    """Whole lines of comment."""
+    return st.sampled_from([(), (), ("of ^2 \\ {all} 5% $x_y$ & ~ more",), ("^ is a power", "# and @ a note"), ("axes",)])
+
+
 @functools.cache
 def lefts() -> st.SearchStrategy[Tensor | Name]:
     """Left sides: letters and groups of letters."""
@@ -354,7 +363,7 @@ def layers(draw: st.DrawFn, depth: int = 2) -> Layer:
     output = draw(lefts())
     returned = st.builds(Equation, st.just(output), st.just("return"), expressions(depth), remarks("#"), remarks())
     defined = st.builds(Equation, st.just(output), st.just("="), expressions(depth), remarks("#"), remarks())
-    body = draw(st.lists(_statements(depth), max_size=4))
+    body = [replace(statement, above=draw(said())) for statement in draw(st.lists(_statements(depth), max_size=4))]
     kind = draw(_KIND)
     return Layer(
         draw(st.sampled_from(LAYERS)),
@@ -367,6 +376,7 @@ def layers(draw: st.DrawFn, depth: int = 2) -> Layer:
         draw(st.one_of(st.none(), letters())) if kind == "model" else None,
         draw(remarks("#")),
         draw(remarks()),
+        above=draw(said()),
     )
 
 
@@ -375,7 +385,12 @@ def _statements(depth: int, loops: int = 2) -> st.SearchStrategy[Statement]:
     if not loops:
         return equations(depth)
     body = st.lists(_statements(depth, loops - 1), max_size=3).map(tuple)
-    return st.one_of(equations(depth), equations(depth), st.builds(Loop, letters(), expressions(1, Context(legend=True)), body))
+    count = expressions(1, Context(legend=True))
+    return st.one_of(
+        equations(depth),
+        equations(depth),
+        st.builds(Loop, letters(), count, body, st.sampled_from(["", "a turn"]), above=said()),
+    )
 
 
 @functools.cache
@@ -385,8 +400,25 @@ def weights() -> st.SearchStrategy[Weight]:
     default = st.one_of(st.none(), expressions(1))
     instance = st.sampled_from(["Norm", "RMSNorm"])
     return st.one_of(
-        st.builds(Weight, st.sampled_from(TENSORS), indices(), kind, st.booleans(), default),
-        st.builds(Weight, st.sampled_from(INSTANCES), st.just(()), st.just("instance"), st.just(False), st.none(), instance),
+        st.builds(
+            Weight,
+            st.sampled_from(TENSORS),
+            indices(),
+            kind,
+            st.booleans(),
+            default,
+            comment=st.sampled_from(["", "", "γ # δ"]),
+            above=said(),
+        ),
+        st.builds(
+            Weight,
+            st.sampled_from(INSTANCES),
+            kind=st.just("instance"),
+            indices=st.just(()),
+            layer=instance,
+            comment=st.sampled_from(["", "", "γ # δ"]),
+            above=said(),
+        ),
     )
 
 
@@ -396,10 +428,13 @@ def specs(draw: st.DrawFn) -> Spec:
     """Whole files."""
     size = expressions(2, Context(legend=True))
     perhaps = st.one_of(st.none(), size)
-    axes = tuple(Axis(letter, draw(size), draw(perhaps), draw(perhaps), draw(remarks())) for letter in LETTERS)
+    axes = tuple(
+        Axis(letter, draw(size), draw(perhaps), draw(perhaps), draw(remarks()), above=draw(said())) for letter in LETTERS
+    )
     value = st.one_of(expressions(3), st.lists(numbers(), min_size=1, max_size=3).map(tuple))
-    scalar = st.builds(Scalar, st.sampled_from(SMALL_NAMES + LONG_NAMES), indices(), value, remarks())
-    return Spec(draw(remarks()), axes, tuple(draw(st.lists(scalar, max_size=4))), tuple(draw(st.lists(layers(), max_size=3))))
+    scalar = st.builds(Scalar, st.sampled_from(SMALL_NAMES + LONG_NAMES), indices(), value, remarks(), above=said())
+    title, of_all, below = draw(remarks()), tuple(draw(st.lists(scalar, max_size=4))), draw(said())
+    return Spec(title, axes, of_all, tuple(draw(st.lists(layers(), max_size=3))), draw(said()) if title else (), below)
 
 
 def letters_of_unicode() -> st.SearchStrategy[str]:

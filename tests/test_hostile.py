@@ -110,7 +110,7 @@ TEXTS: dict[str, tuple[str, str]] = {
     "10,000 open brackets": (HEAD + ("  " + "(" * 3_333 + "\n") * 3, "E002"),
     "10,000 closed brackets": (HEAD + ("  " + ")" * 3_333 + "\n") * 3, "E102"),
     "deep brackets": (returning("(" * 1_900 + "z_sd" + ")" * 1_900), "E002"),
-    "brackets as deep as may be": (returning("(" * 49 + "z_sd" + ")" * 49), ""),
+    "brackets as deep as may be": (returning("(" * 100 + "z_sd" + ")" * 100), ""),
     "deep subscripts": (returning("z_{" * 900 + "d" + "}" * 900), "E002"),
     "not not not": (returning("not " * 900 + "z_sd"), "E002"),
     "exp exp exp": (returning("exp " * 900 + "z_sd"), "E002"),

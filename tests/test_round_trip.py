@@ -163,3 +163,44 @@ def test_elaborated(print_: Printer, path: Path) -> None:
 def test_golden_latex(golden: Callable[[str, str], None]) -> None:
     gpt2 = next(path for path in ARCHITECTURES if path.stem == "gpt2")
     golden("gpt2.tex", latex(read(gpt2.read_text(encoding="utf-8"), PRELUDE)) + "\n")
+
+
+COMMENTED = """# scale.ein: what is said stays
+# on every line
+axes
+  # two axes
+  b: B                # batch
+  d: D
+  l: L
+
+scalars
+  # the slope
+  α = 2               # of the ramp
+
+# Scales.
+# And ramps.
+layer Scale(z_bd) -> z_bd:                      # a layer
+  # trained
+  weights γ_d, β_d                              # of a norm
+  weights δ_d
+  # stored
+  buffers κ_d
+  # many times
+  for l < L:                                    # a loop
+    # inside
+    z_bd <- γ_d z_bd                            # scaled
+  # the end
+  return α z_bd + β_d δ_d κ_d
+
+# nothing more
+"""
+
+
+@PRINTERS
+def test_comments_stay(print_: Printer) -> None:
+    assert show(read(COMMENTED)) == COMMENTED
+    assert show(read(print_(read(COMMENTED)))) == COMMENTED
+
+
+def test_what_is_said_of_a_heading_is_said_of_its_first_line() -> None:
+    assert "axes\n  # above\n  # beside\n  b: B\n" in show(read("# title\nscalars\n  c = 1\n# above\naxes # beside\n  b: B\n"))

@@ -6,7 +6,6 @@ environment around it.
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -15,7 +14,7 @@ from typing import TypeGuard, assert_never
 from einformer.notation.latex import is_latex
 from einformer.notation.latex_marks import GREEK
 from einformer.notation.primitives import primitive
-from einformer.notation.printer import Level, is_minus, level, links, needs_end, number, takes_no_power, wrapped
+from einformer.notation.printer import Level, is_minus, level, links, needs_end, number, rows, takes_no_power
 from einformer.notation.tree import (
     Apply,
     Axis,
@@ -105,22 +104,33 @@ def _words(text: str, font: str = "text") -> str:
 
 
 def _spec(spec: Spec) -> Iterator[_Line]:
-    if spec.title:
-        yield _Line(0, (r"\textit{}" if spec.title[0] in _UNSPEAKABLE else "") + _words(spec.title, "textit"))
+    yield from _said((spec.title, *spec.about) if spec.title else (), 0)
     for head, entries in (("axes", spec.axes), ("scalars", spec.scalars)):
         if entries:
             yield from [_BLANK] * (head != "axes")
             yield _Line(0, f"\\textbf{{{head}}}")
-            yield _Line(1, _legend([_declaration(entry) for entry in entries]))
+            yield _Line(1, _legend(entries))
     for layer in spec.layers:
         yield _BLANK
         yield from _layer(layer)
+    yield from _said(spec.below, 0)
 
 
-def _legend(lines: list[_Line]) -> str:
+def _said(comments: tuple[str, ...], indent: int) -> Iterator[_Line]:
+    r"""Whole lines of comment; `\textit` at the start says that a row is one."""
+    for comment in comments:
+        yield _Line(indent, (r"\textit{}" if comment[:1] in {*_UNSPEAKABLE, ""} else "") + _words(comment, "textit"))
+
+
+def _legend(entries: Iterable[Axis | Scalar]) -> str:
     """The legend: what each letter means stands in a column of its own."""
-    rows = (line.text + (f" && {_words(line.comment)}" if line.comment else "") for line in lines)
-    return _aligned(_Line(0, row) for row in rows)
+    return _aligned(line for entry in entries for line in _entry(entry))
+
+
+def _entry(entry: Axis | Scalar) -> Iterator[_Line]:
+    yield from _said(entry.above, 0)
+    line = _declaration(entry)
+    yield _Line(0, line.text + (f" && {_words(line.comment)}" if line.comment else ""))
 
 
 def _declaration(node: Axis | Scalar | Weight | Equation) -> _Line:
@@ -152,11 +162,13 @@ def _layer(layer: Layer) -> Iterator[_Line]:
     time = f"\\ \\textbf{{causal in}}\\ {_symbol(layer.time.letter)}" if layer.time else ""
     name = _operator(layer.name, layer.indices)
     head = f"\\textbf{{{layer.kind}}}\\ {name}({formals}) \\rightarrow {_left(layer.output)}{time}\\colon"
+    yield from _said(layer.above, 0)
     yield _Line(0, head, layer.note, layer.comment)
-    for (kind, of), weights in itertools.groupby(layer.weights, lambda weight: (weight.kind, weight.layer)):
-        head = r"\textbf{buffers}\ " if kind == "buffer" else r"\textbf{weights}\ "
-        for names in wrapped(list(map(_weight, weights))):
-            yield _Line(1, head + names + (f"\\colon {_symbol(of)}" if of else ""))
+    for row in rows(layer.weights, _weight):
+        yield from _said(row[0].above, 1)
+        kind, of = "buffers" if row[0].kind == "buffer" else "weights", row[0].layer
+        names = ", ".join(map(_weight, row)) + (f"\\colon {_symbol(of)}" if of else "")
+        yield _Line(1, f"\\textbf{{{kind}}}\\ {names}", comment=row[-1].comment)
     for statement in layer.body:
         yield from _statement(statement, 1)
 
@@ -167,12 +179,13 @@ def _weight(weight: Weight) -> str:
 
 
 def _statement(statement: Statement, indent: int) -> Iterator[_Line]:
+    yield from _said(statement.above, indent)
     match statement:
         case Equation():
             yield replace(_declaration(statement), indent=indent)
         case Loop():
             bound = f"{_symbol(statement.index.letter)} < {_inline(statement.count, Level.SUM)}"
-            yield _Line(indent, f"\\textbf{{for}}\\ {bound}\\colon")
+            yield _Line(indent, f"\\textbf{{for}}\\ {bound}\\colon", comment=statement.comment)
             for inner in statement.body:
                 yield from _statement(inner, indent + 1)
         case _:

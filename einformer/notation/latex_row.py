@@ -87,7 +87,7 @@ class _Reader:
         after, end = self.at, self.end
         self.at, self.end = part[0], self.marks[part[1] - 1].end
         self.depth += 1
-        if self.depth > MAXIMUM_DEPTH:
+        if self.depth > MAXIMUM_DEPTH + bool(self.slots):  # the letters of the innermost name are no level
             fix = "names for its parts"
             raise fail("E002", f"the formula nests more than {MAXIMUM_DEPTH} deep", self.span(part[0]), fix=fix)
         while self.at < part[1]:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial
+from functools import partial, reduce
 from typing import Literal, NoReturn, TypeVar
 
 from einformer.errors import EinformerError, Finding, Source, Span, fail
 from einformer.notation import latex, tokens
 from einformer.notation.primitives import COMPARISONS, NAMES, PRIMITIVES
-from einformer.notation.tokens import CLOSE, MAXIMUM_DEPTH, OPEN, Line, Token
+from einformer.notation.tokens import CLOSE, MAXIMUM_DEPTH, MAXIMUM_HEIGHT, OPEN, Line, Token
 from einformer.notation.tree import (
     Apply,
     Axis,
@@ -41,6 +41,7 @@ MAXIMUM_FINDINGS = 100
 _HEADS = ("axes", "scalars", "layer", "model")
 _OPERATORS = frozenset(name for name, with_indices in PRIMITIVES if with_indices)
 _WORDS = ("mod", "and", "or", "not")  # they stand between or before formulas, and are never called
+_RANKS = {"or": 1, "and": 2, "not": 3}  # how tightly a word between or before conditions holds
 _Item = TypeVar("_Item")
 
 
@@ -103,8 +104,7 @@ class _Parser:
 
     def spec(self) -> Spec:
         """spec: block*"""
-        title = self.lines[0].comment if self.lines and not self.lines[0].tokens else ""
-        lines = [line for line in self.lines if line.tokens]
+        (title, *about), lines, below = _remarks(self.lines)
         axes: list[Axis] = []
         scalars: list[Scalar] = []
         layers: list[Layer] = []
@@ -112,10 +112,10 @@ class _Parser:
             match head.tokens[0].text:
                 case "axes":
                     self.collect([head], self.heading)
-                    axes += self.collect(body, self.axis)
+                    axes += self.collect(_headed(head, body), self.axis)
                 case "scalars":
                     self.collect([head], self.heading)
-                    scalars += self.collect(body, self.scalar)
+                    scalars += self.collect(_headed(head, body), self.scalar)
                 case "layer" | "model":
                     layers += self.collect([head], partial(self.layer, head, body)) or self.headless(body)
                 case _:
@@ -123,7 +123,8 @@ class _Parser:
         letters = {axis.letter for axis in axes}
         scalars = [_resolve_scalar(scalar, letters) for scalar in scalars]
         span = Span(self.source, 0, max(1, len(self.source.text)))
-        return Spec(title, tuple(axes), tuple(scalars), tuple(resolve_layer(layer, letters) for layer in layers), span=span)
+        resolved = tuple(resolve_layer(layer, letters) for layer in layers)
+        return Spec(title, tuple(axes), tuple(scalars), resolved, tuple(about), below, span=span)
 
     def collect(self, lines: list[Line], rule: Callable[[], _Item]) -> list[_Item]:
         """`rule` applied to each line; a line that breaks it becomes a finding."""
@@ -149,7 +150,7 @@ class _Parser:
         default = self.sum() if self.accept("=") else None
         bound = self.sum() if self.accept("<=") else None
         self.end()
-        return Axis(letter.letter, size, default, bound, self.line.comment, span=letter.span)
+        return Axis(letter.letter, size, default, bound, self.line.comment, above=self.line.above, span=letter.span)
 
     def scalar(self) -> Scalar:
         """scalar: NAME [subscript] "=" (expression | "[" number ("," number)* "]")"""
@@ -158,7 +159,7 @@ class _Parser:
         self.expect("=")
         value = self.listing() if self.accept("[") else self.expression()
         self.end()
-        return Scalar(name.text, indices, value, self.line.comment, span=name.span)
+        return Scalar(name.text, indices, value, self.line.comment, above=self.line.above, span=name.span)
 
     def listing(self) -> tuple[Number, ...]:
         items = [self.signed_number()]
@@ -183,9 +184,8 @@ class _Parser:
         self.expect(":")
         self.end()
         weights, statements = self.body(body, output)
-        return Layer(
-            name.text, indices, tuple(formals), output, weights, statements, kind, time, head.note, head.comment, span=name.span
-        )
+        parts = (name.text, indices, tuple(formals), output, weights, statements, kind, time)
+        return Layer(*parts, head.note, head.comment, above=head.above, span=name.span)
 
     def headless(self, body: list[Line]) -> list[Layer]:
         """The statements of a layer whose head does not parse are read all the same, for what is wrong in them."""
@@ -230,14 +230,14 @@ class _Parser:
         count = self.sum()
         self.expect(":")
         self.end()
-        span = self.since(start)
+        span, head = self.since(start), self.line
         if self.loops == MAXIMUM_DEPTH:
             raise fail("E002", f"loops nest more than {MAXIMUM_DEPTH} deep", span, fix="layers for the inner ones")
         self.loops += 1
         inner, statements = self.body(lines, output)
         self.loops -= 1
         weights += inner
-        return Loop(index, count, statements, span=span)
+        return Loop(index, count, statements, head.comment, above=head.above, span=span)
 
     def weights(self) -> list[Weight]:
         """weights: ("weights" | "buffers") weight ("," weight)*, and `pre, post: RMSNorm` for instances"""
@@ -253,7 +253,8 @@ class _Parser:
                 bare = 0
             if not self.accept(","):
                 self.end()
-                return declared
+                declared[0] = replace(declared[0], above=self.line.above)
+                return [*declared[:-1], replace(declared[-1], comment=self.line.comment)]
 
     def weight(self, kind: Literal["trained", "buffer"]) -> Weight:
         """weight: NAME [subscript] ["?"] ["=" sum]"""
@@ -275,7 +276,7 @@ class _Parser:
                 self.expect("<-", "`=` or `<-`")
         right = self.expression()
         self.end()
-        return Equation(left, relation, right, self.line.note, self.line.comment, span=self.since(start))
+        return Equation(left, relation, right, self.line.note, self.line.comment, above=self.line.above, span=self.since(start))
 
     def left(self) -> Tensor | Name:
         """left: NAME [subscript of letters and groups]"""
@@ -293,41 +294,36 @@ class _Parser:
 
     # ------------------------------------------------------------------------------------------------ expressions
 
-    def expression(self) -> Expression:
-        """expression: conjunction ("or" conjunction)*"""
-        return self.measured(self.infix("or", self.conjunction))
+    def expression(self, least: int = 0) -> Expression:
+        """expression: ("not" expression | comparison) (("and" | "or") expression)*, where `not` holds tightest, `or` least
 
-    def conjunction(self) -> Expression:
-        """conjunction: negation ("and" negation)*"""
-        return self.infix("and", self.negation)
-
-    def infix(self, word: str, rule: Callable[[], Expression]) -> Expression:
-        left = rule()
-        while self.accept_word(word):
-            left = Apply(word, (), (left, rule()), span=_joined(left.span, self.before()))
-        return left
-
-    def negation(self) -> Expression:
-        """negation: "not" negation | comparison"""
+        By precedence climbing: a bracket costs one call of each rule below, whatever holds it together (R13).
+        """
         start = self.peek()
         if self.accept_word("not"):
-            return Apply("not", (), (self.deeper(self.negation),), span=self.since(start))
-        return self.comparison()
+            self.deepen()
+            left: Expression = Apply("not", (), (self.expression(_RANKS["not"]),), span=self.since(start))
+            self.depth -= 1
+        else:
+            left = self.comparisons(self.sum())
+        while (rank := self.rank()) > least:
+            word = self.next().text
+            left = Apply(word, (), (left, self.expression(rank)), span=self.since(start))
+        return self.measured(left)
 
-    def comparison(self) -> Expression:
+    def rank(self) -> int:
+        """How tightly the word holds that stands between two conditions here; 0 where none does."""
+        return _RANKS.get(self.peek().text, 0) if self.word("or") or self.word("and") else 0
+
+    def comparisons(self, left: Expression) -> Expression:
         """comparison: sum (("<" | "<=" | …) sum)*; a chain is the `and` of its links"""
-        left, links = self.sum(), []
+        links: list[Expression] = []
         while self.peek().kind in COMPARISONS:
             symbol = self.next().kind
             right = self.sum()
             links.append(Apply(symbol, (), (left, right), span=_joined(left.span, right.span)))
             left = right
-        if not links:
-            return left
-        whole: Expression = links[0]
-        for link in links[1:]:
-            whole = Apply("and", (), (whole, link), span=_joined(whole.span, link.span))
-        return whole
+        return reduce(_both, links) if links else left
 
     def sum(self) -> Expression:
         """sum: ["-"] term (("+" | "-") term)*"""
@@ -344,7 +340,9 @@ class _Parser:
         start = self.peek()
         negative = self.accept("-")
         parenthesised = self.peek().kind == "("
-        factors = self.factors()
+        factors = [self.factor()]
+        while self.starts_factor():
+            factors.append(self.factor())
         if negative:
             factors = _negated(factors)
         over = self.peek().kind == "/" or self.word("mod")
@@ -366,16 +364,10 @@ class _Parser:
             else Apply("mod", (), (numerator, denominator), span=span)
         )
 
-    def factors(self) -> list[Expression]:
-        factors = [self.factor()]
-        while self.starts_factor():
-            factors.append(self.factor())
-        return factors
-
     def factor(self) -> Expression:
         """factor: atom ["^" exponent]"""
         start = self.peek()
-        base = self.deeper(self.atom)
+        base = self.atom()
         if not self.accept("^"):
             return base
         if isinstance(base, Apply) and base.indices and base.name in _OPERATORS and start.kind == "name":
@@ -385,7 +377,7 @@ class _Parser:
                 self.before(),
                 fix=f"`({base.name}_… (…))^2` or `{base.name}_… ((…)^2)`",
             )
-        exponent = self.signed_number() if self.peek().kind == "-" else self.deeper(self.atom)
+        exponent = self.signed_number() if self.peek().kind == "-" else self.atom()
         if self.peek().kind == "^":
             raise fail("E104", "a power of a power has two readings", self.peek().span, fix="parentheses")
         return Power(base, exponent, span=self.since(start))
@@ -393,61 +385,60 @@ class _Parser:
     def atom(self) -> Expression:
         """atom: NUMBER | "(" expression ")" | call | NAME [subscript]"""
         token = self.peek()
+        self.deepen()
         match token.kind:
             case "number":
-                return self.number()
+                atom: Expression = self.number()
             case "(" | "{":
                 self.next()
-                inside = self.expression()
+                atom = self.expression()
                 self.expect(")" if token.kind == "(" else "}")
-                return inside
-            case "name" if token.text in _WORDS:
-                self.expected("a number, a name or a bracket")
-            case "name" if token.text in self.callables:
-                return self.call()
-            case "name" if token.text == "inf":
-                return Number(float("inf"), span=self.next().span)
-            case "name":
-                self.next()
-                if self.peek().kind != OPEN:
-                    return Name(token.text, span=token.span)
-                slots = self.slots()
-                return Tensor(token.text, slots, span=self.since(token))
+            case "name" if token.text not in _WORDS:
+                atom = self.call() if token.text in self.callables else self.named()
             case _:
                 self.expected("a number, a name or a bracket")
+        self.depth -= 1
+        return atom
+
+    def named(self) -> Expression:
+        """NAME [subscript], and `inf`"""
+        name = self.next()
+        if name.text == "inf":
+            return Number(float("inf"), span=name.span)
+        if self.peek().kind != OPEN:
+            return Name(name.text, span=name.span)
+        slots = self.slots()
+        return Tensor(name.text, slots, span=self.since(name))
 
     def call(self) -> Expression:
         """call: NAME [subscript] ("(" expression ("," expression)* ")" | factor), the latter at the end of a product"""
         name = self.next()
-        first: tuple[Expression, ...] = ()
+        arguments: list[Expression] = []
         if name.text == "top":
             self.expect(OPEN, "`_{k,x}`: how many, over which index")
-            first = (self.sum(),)
+            arguments.append(self.sum())
             self.expect(",")
             indices = self.letters()
         else:
             indices = self.indices()
-        if self.peek().kind == "(":
-            arguments = self.arguments()
+        if self.accept("("):
+            arguments.append(self.expression())
+            while self.accept(","):
+                arguments.append(self.expression())
+            self.expect(")")
             self.check_sum(name, indices)
         else:
-            arguments = (self.rest(name, indices),)
-        return Apply(name.text, indices, first + arguments, span=self.since(name))
-
-    def arguments(self) -> tuple[Expression, ...]:
-        self.expect("(")
-        items = [self.expression()]
-        while self.accept(","):
-            items.append(self.expression())
-        self.expect(")")
-        return tuple(items)
+            arguments.append(self.rest(name, indices))
+        return Apply(name.text, indices, tuple(arguments), span=self.since(name))
 
     def rest(self, name: Token, indices: tuple[Index, ...]) -> Expression:
         """The argument of an operator without parentheses: the next factor; of `sum` the rest of the product (R11)."""
         if not self.starts_factor():
             self.expected(f"the argument of `{name.text}`")
         if name.text == "sum":
-            start, factors = self.peek(), self.deeper(self.factors)
+            start, factors = self.peek(), [self.factor()]
+            while self.starts_factor():
+                factors.append(self.factor())
             return factors[0] if len(factors) == 1 else Product(tuple(factors), span=self.since(start))
         argument = self.factor()
         if self.starts_factor():
@@ -599,14 +590,11 @@ class _Parser:
             return token.text not in _WORDS
         return token.kind in ("number", "(", "{")
 
-    def deeper(self, rule: Callable[[], _Item]) -> _Item:
-        """`rule` one level down; R13 bounds the levels, so that no text exhausts the stack."""
-        if self.depth > MAXIMUM_DEPTH:
-            raise fail("E002", f"the formula nests more than {MAXIMUM_DEPTH} deep", self.peek().span, fix="names for its parts")
+    def deepen(self) -> None:
+        """One level down; R13 bounds the levels, those of loops too, so that no text exhausts the stack."""
         self.depth += 1
-        item = rule()
-        self.depth -= 1
-        return item
+        if self.depth - 1 > min(MAXIMUM_DEPTH, MAXIMUM_HEIGHT - self.loops):
+            raise fail("E002", f"the formula nests more than {MAXIMUM_DEPTH} deep", self.peek().span, fix="names for its parts")
 
     def measured(self, e: Expression) -> Expression:
         """R13 bounds the height of a whole formula too: `a or b or …` nests without a bracket."""
@@ -632,6 +620,26 @@ def _read_lines(source: Source) -> tuple[list[Line], list[Finding]]:
 def _may_be_instance(weight: Weight) -> bool:
     """An instance is a name alone: it has no indices, no `?` and no default."""
     return not (weight.indices or weight.optional or weight.default)
+
+
+def _remarks(lines: list[Line]) -> tuple[list[str], list[Line], tuple[str, ...]]:
+    """The title and the lines of comment after it, the other lines, each with those above it, and those at the end."""
+    first = next((at for at, line in enumerate(lines) if line.tokens), len(lines))
+    rest: list[Line] = []
+    above: list[str] = []
+    for line in lines[first:]:
+        if line.tokens:
+            rest.append(replace(line, above=tuple(above)))
+            above = []
+        else:
+            above.append(line.comment)
+    return [line.comment for line in lines[:first]] or [""], rest, tuple(above)
+
+
+def _headed(head: Line, body: list[Line]) -> list[Line]:
+    """The lines under a heading; what is said of it, or in the lines above it, is said above the first of them."""
+    said = (*head.above, *[head.comment] * bool(head.comment))
+    return [replace(body[0], above=said + body[0].above), *body[1:]] if body else []
 
 
 def _blocks(lines: list[Line]) -> Iterator[tuple[Line, list[Line]]]:
@@ -670,6 +678,11 @@ def _negated(factors: list[Expression]) -> list[Expression]:
     if isinstance(first, Number):
         return [Number(-first.value, span=first.span), *factors[1:]]
     return [Number(-1, span=first.span), *factors]
+
+
+def _both(left: Expression, right: Expression) -> Expression:
+    """Two links of a chain."""
+    return Apply("and", (), (left, right), span=_joined(left.span, right.span))
 
 
 def _joined(first: Span, last: Span) -> Span:

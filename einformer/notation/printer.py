@@ -5,9 +5,8 @@ The rules of precedence stand here once; the printer of LaTeX (`interpreters/lat
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import IntEnum
 from typing import assert_never
 
@@ -67,13 +66,24 @@ def show(node: Declaration | Expression) -> str:
 
 
 def _spec(spec: Spec) -> Iterator[str]:
-    legend = [f"# {spec.title}"] if spec.title else []
-    axes = [_beside(f"  {_axis(axis)}", _LEGEND, "#", axis.comment) for axis in spec.axes]
-    scalars = [_beside(f"  {_scalar(scalar)}", _LEGEND, "#", scalar.comment) for scalar in spec.scalars]
+    legend = list(_said((spec.title, *spec.about) if spec.title else (), ""))
+    axes = [line for axis in spec.axes for line in _entry(axis, _axis(axis))]
+    scalars = [line for scalar in spec.scalars for line in _entry(scalar, _scalar(scalar))]
     blocks = [legend + (["axes", *axes] if axes else []), ["scalars", *scalars] if scalars else []]
     blocks += (list(_layer(layer)) for layer in spec.layers)
+    blocks.append(list(_said(spec.below, "")))
     for at, block in enumerate(block for block in blocks if block):
         yield from [""] * bool(at) + block
+
+
+def _entry(node: Axis | Scalar, text: str) -> Iterator[str]:
+    yield from _said(node.above, "  ")
+    yield _beside(f"  {text}", _LEGEND, "#", node.comment)
+
+
+def _said(comments: tuple[str, ...], indent: str) -> Iterator[str]:
+    """Whole lines of comment."""
+    return (f"{indent}# {comment}" for comment in comments)
 
 
 def _axis(axis: Axis) -> str:
@@ -92,24 +102,30 @@ def _layer(layer: Layer) -> Iterator[str]:
     formals = ", ".join(map(_left, layer.formals))
     time = f" causal in {layer.time.letter}" if layer.time else ""
     head = f"{layer.kind} {layer.name}{_subscript(layer.indices)}({formals}) -> {_left(layer.output)}{time}:"
+    yield from _said(layer.above, "")
     yield _remarked(head, layer.note, layer.comment)
-    for (kind, of), weights in itertools.groupby(layer.weights, lambda weight: (weight.kind, weight.layer)):
-        for row in wrapped(list(map(_weight, weights))):
-            yield f"  {'buffers' if kind == 'buffer' else 'weights'} {row}{of and ': '}{of}"
+    for row in rows(layer.weights, _weight):
+        yield from _said(row[0].above, "  ")
+        kind, of = "buffers" if row[0].kind == "buffer" else "weights", row[0].layer
+        yield _remarked(f"  {kind} {', '.join(map(_weight, row))}{of and ': '}{of}", "", row[-1].comment)
     for statement in layer.body:
         yield from _statement(statement, "  ")
 
 
-def wrapped(items: list[str]) -> Iterator[str]:
-    """The items with commas, in as many rows as they need."""
-    row, *others = items
-    for item in others:
-        if len(row) + len(item) > _ROW:
+def rows(weights: tuple[Weight, ...], write: Callable[[Weight], str]) -> Iterator[list[Weight]]:
+    """The weights of one line after the other: of one kind, as many as fit, with comments only above and at the end."""
+    row: list[Weight] = []
+    for weight in weights:
+        width = len(", ".join(map(write, row))) + len(write(weight))
+        if row and (_kind(row[-1]) != _kind(weight) or row[-1].comment or weight.above or width > _ROW):
             yield row
-            row = item
-        else:
-            row = f"{row}, {item}"
-    yield row
+            row = []
+        row.append(weight)
+    yield from [row] * bool(row)
+
+
+def _kind(weight: Weight) -> tuple[str, str]:
+    return weight.kind, weight.layer
 
 
 def _weight(weight: Weight) -> str:
@@ -118,11 +134,13 @@ def _weight(weight: Weight) -> str:
 
 
 def _statement(statement: Statement, indent: str) -> Iterator[str]:
+    yield from _said(statement.above, indent)
     match statement:
         case Equation():
             yield _remarked(indent + _equation(statement), statement.note, statement.comment)
         case Loop():
-            yield f"{indent}for {statement.index.letter} < {expression(statement.count, Level.SUM)}:"
+            head = f"{indent}for {statement.index.letter} < {expression(statement.count, Level.SUM)}:"
+            yield _remarked(head, "", statement.comment)
             for inner in statement.body:
                 yield from _statement(inner, indent + "  ")
         case _:

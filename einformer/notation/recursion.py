@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 
 from einformer.errors import Span, fail
 from einformer.notation.instances import callees, calls
-from einformer.notation.tokens import MAXIMUM_DEPTH
+from einformer.notation.tokens import MAXIMUM_HEIGHT
 from einformer.notation.tree import Expression, Layer, Loop, Name, Spec, Statement, Tensor
 from einformer.notation.walk import equations, height, subexpressions
 
-MAXIMUM_HEIGHT = 3 * MAXIMUM_DEPTH  # of formulas, the layers that they call followed
+MAXIMUM_CALLS = 50  # of layers, or of names, of which each refers to the next
 MAXIMUM_NODES = 50_000
 
 
@@ -70,8 +70,8 @@ class _Followed:
         if name in around:
             path = " → ".join([*around[around.index(name) :], name])
             raise fail(self.code, f"`{name}` {self.circle}", span, [path] if path.count("→") > 1 else [], self.fix)
-        if len(around) > MAXIMUM_DEPTH:
-            message = f"more than {MAXIMUM_DEPTH} names refer each to the next"
+        if len(around) > MAXIMUM_CALLS:
+            message = f"more than {MAXIMUM_CALLS} names refer each to the next"
             raise fail("E002", message, span, fix="fewer steps")
 
     def bounded(self, name: str, nodes: int, high: int) -> tuple[int, int]:

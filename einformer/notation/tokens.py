@@ -14,7 +14,8 @@ from einformer.errors import EinformerError, Finding, Source, Span, fail
 
 MAXIMUM_TEXT = 100_000  # characters: a specification is a page or two, and what is read is read within a second
 MAXIMUM_LINE = 4_000
-MAXIMUM_DEPTH = 50  # of brackets, loops and trees: Python's stack holds 1,000 calls, a bracket costs the parser 12
+MAXIMUM_DEPTH = 100  # of brackets, of loops, of a formula: Python's stack holds 1,000 calls, a level costs no pass more than 6
+MAXIMUM_HEIGHT = 150  # of formulas in loops, and with the layers that they call
 OPEN, CLOSE = "_{", "_}"  # of a subscript; `{` and `}` group in LaTeX
 BRACKETS = {"(": ")", "[": "]", "{": "}", OPEN: CLOSE}
 DIGITS = "0123456789"
@@ -42,13 +43,14 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A statement: its depth of indentation, its tokens, its note (`@ …`) and its comment (`# …`)."""
+    """A statement: its depth of indentation, its tokens, its note (`@ …`), its comment (`# …`) and those above it."""
 
     indent: int
     tokens: tuple[Token, ...]
     note: str
     comment: str
     span: Span
+    above: tuple[str, ...] = ()
 
 
 def read_lines(source: Source) -> tuple[list[Line], list[Finding]]:
@@ -179,7 +181,7 @@ def check_brackets(tokens: tuple[Token, ...]) -> None:
     for token in tokens:
         if token.kind in BRACKETS:
             opened.append(token)
-            if len(opened) > MAXIMUM_DEPTH:
+            if len(opened) > MAXIMUM_DEPTH + (token.kind == OPEN):  # the letters of the innermost name are no level
                 raise fail("E002", f"brackets nest {len(opened)} deep", token.span, fix="names for the parts")
         elif token.kind in BRACKETS.values() and (not opened or BRACKETS[opened.pop().kind] != token.kind):
             raise fail("E102", f"`{token.text}` closes nothing", token.span, fix="the bracket that it should close")

@@ -103,7 +103,14 @@ Expression = Number | Name | Index | Tensor | Group | Sum | Product | Quotient |
 
 
 @dataclass(frozen=True, slots=True)
-class Axis(Node):
+class Remarked(Node):
+    """What stands on a line of its own: the whole lines of comment before it belong to it."""
+
+    above: tuple[str, ...] = field(default=(), kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Axis(Remarked):
     """`e: H = D / A`: the letter, its size, the default that a config may replace, and the bound of `s: S <= K`."""
 
     letter: str
@@ -114,7 +121,7 @@ class Axis(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Scalar(Node):
+class Scalar(Remarked):
     """`ε = 1e-5`, `θ_h = Θ^(-2 h / H)`, `W_l = [128, inf]`: a value that a config may replace (R8)."""
 
     name: str
@@ -124,7 +131,7 @@ class Scalar(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Weight(Node):
+class Weight(Remarked):
     """`U_vd? = E_vd`: trained; a buffer: stored only; an instance, `pre: RMSNorm`: the weights of a layer (R7, R9)."""
 
     name: str
@@ -133,10 +140,11 @@ class Weight(Node):
     optional: bool = False
     default: Expression | None = None
     layer: str = ""
+    comment: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Equation(Node):
+class Equation(Remarked):
     """`left = right`, `left <- right` (reads the old value, R5), `return right` (left is the output)."""
 
     left: Tensor | Name
@@ -147,16 +155,17 @@ class Equation(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Loop(Node):
+class Loop(Remarked):
     """`for l < L:` and the statements in it."""
 
     index: Index
     count: Expression
     body: tuple[Statement, ...]
+    comment: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Layer(Node):
+class Layer(Remarked):
     """An operator on the indices it names; a model, when it has a `time` axis in which it is causal (R6, R7)."""
 
     name: str
@@ -173,12 +182,14 @@ class Layer(Node):
 
 @dataclass(frozen=True, slots=True)
 class Spec(Node):
-    """A file: the legend (axes, scalars), then layers and models."""
+    """A file: the legend (axes, scalars), then layers and models; the lines of comment at its head and at its end."""
 
     title: str
     axes: tuple[Axis, ...]
     scalars: tuple[Scalar, ...]
     layers: tuple[Layer, ...]
+    about: tuple[str, ...] = ()
+    below: tuple[str, ...] = ()
 
 
 Statement = Equation | Loop

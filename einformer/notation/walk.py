@@ -72,19 +72,22 @@ def rebuild(e: Expression, f: Callable[[Expression], Expression]) -> Expression:
 
 
 def subexpressions(e: Expression) -> Iterator[Expression]:
-    """e and everything inside it, outside first."""
-    yield e
-    for child in children(e):
-        yield from subexpressions(child)
+    """e and everything inside it, outside first, in the order of the text; without recursion, for trees of any height."""
+    waiting = [e]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        waiting += reversed(children(node))
 
 
 def height(e: Expression) -> int:
-    """How many nodes stand one in another, e included; without recursion, for trees of any height."""
-    highest, below = 0, [(e, 1)]
+    """How many operations stand one in another (a subscript is none); without recursion, for trees of any height."""
+    highest, below = 0, [(e, 0)]
     while below:
         node, depth = below.pop()
         highest = max(highest, depth)
-        below += ((child, depth + 1) for child in children(node))
+        depth += not isinstance(node, Tensor)
+        below += ((child, depth) for child in children(node))
     return highest
 
 
