@@ -159,6 +159,21 @@ MUTANTS = (
         "{otherwise.at(SUM)} if {condition.text} else {then.at(SUM)}",
         *_values("deepseek_v3-fast"),
     ),
+    _mutant(
+        "a short loop has as many blocks as a long one", "blocks",
+        "if self.low.turns(loop) < self.low.turns(self.longest(depth)):", "if False:",
+        "blocks.py::test_every_turn_has_its_own_weights[a short loop and a long one-notation]",
+    ),
+    _mutant(
+        "a short loop runs through all blocks", "blocks",
+        "len(paths) > 1 or self.low.turns(loop) < ", "len(paths) > 1 or 0 * self.low.turns(loop) > ",
+        "blocks.py::test_every_turn_has_its_own_weights[a long loop and a short one-notation]",
+    ),
+    _mutant(
+        "a branch that is a number stays one", "lower",
+        "(self.filled(code, dims, kind) for code in (then, otherwise))", "(code for code in (then, otherwise))",
+        "blocks.py::test_a_branch_that_is_a_number_is_a_tensor_of_it[fast]",
+    ),
     # ---------------------------------------------------------------------------------------------------- attention
     _mutant(
         "the causal flag is forgotten", "fuse",
