@@ -264,12 +264,17 @@ MUTANTS = (
     ),
     _mutant(
         "weights are saved in the order in which they lie", "layout",
-        "lying.permute([order.index(axis) for axis in range(len(order))])", "lying.permute(order)",
+        "weight.permute([order.index(axis) for axis in range(len(order))])", "weight.permute(order)",
         "torch.py::test_plans_load_each_others_weights[mamba2]",
     ),
     _mutant(
+        "weights are saved as views", "layout",
+        "= weight.contiguous()", "= weight",
+        "torch.py::test_a_state_dict_is_a_file_of_safetensors[gpt2-fast]",
+    ),
+    _mutant(
         "a weight of another shape is loaded", "layout",
-        "elif given.shape != shape:", "elif given.numel() != math.prod(shape):",
+        "elif given.shape != weight.shape:", "elif given.numel() != weight.numel():",
         "torch.py::test_a_missing_an_unknown_and_a_misshapen_weight_are_named[fast]",
     ),
     _mutant(

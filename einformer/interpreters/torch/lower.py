@@ -236,12 +236,12 @@ class Lowering:
         condition, then, otherwise = (self.lower(argument, wanted) for argument in e.arguments)
         dims = ordered([condition.dims, then.dims, otherwise.dims], wanted)
         if condition.plain:
-            kind = combined([then, otherwise])
+            kind: Kind = combined([then, otherwise])
             then, otherwise = (self.filled(code, dims, kind) for code in (then, otherwise))
             return Code(f"{then.at(SUM)} if {condition.text} else {otherwise.at(SUM)}", dims, kind, LOOSE)
         if then.plain and otherwise.plain:
             return chosen(self, condition, then, otherwise, dims)
-        kind: Kind = combined([then, otherwise])
+        kind = combined([then, otherwise])
         a, b = (aligned(self.cast(code, kind), dims) for code in (then, otherwise))
         return Code(f"torch.where({aligned(condition, dims)}, {a}, {b})", dims, kind)
 
