@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import functools
 import importlib.resources
 import os
@@ -131,9 +132,10 @@ def read(target: str | pathlib.Path) -> Source:
         return Source(f"{target}.ein", (_SHIPPED / f"{target}.ein").read_text(encoding="utf-8"))
     path = pathlib.Path(target)
     if not os.path.exists(path) or path.is_dir():  # a pipe is read too
-        raise fail(
-            "E802", f"`{target}` is neither a file nor a shipped architecture", fix=f"a file, or one of {', '.join(shipped())}"
-        )
+        names = sorted({*shipped(), *models()})
+        near = difflib.get_close_matches(str(target)[:60].lower(), names, n=len(names))
+        listed = ", ".join(dict.fromkeys([*near, *names]))
+        raise fail("E802", f"`{target}` is neither a file nor a shipped architecture", fix=f"a file, or one of {listed}")
     try:
         with path.open(encoding="utf-8", newline="") as file:
             return Source(str(target), file.read(MAXIMUM_TEXT + 1))

@@ -159,6 +159,21 @@ MUTANTS = (
         "{otherwise.at(SUM)} if {condition.text} else {then.at(SUM)}",
         *_values("deepseek_v3-fast"),
     ),
+    _mutant(
+        "a short loop has as many blocks as a long one", "blocks",
+        "if self.low.turns(loop) < self.low.turns(self.longest(depth)):", "if False:",
+        "blocks.py::test_every_turn_has_its_own_weights[a short loop and a long one-notation]",
+    ),
+    _mutant(
+        "a short loop runs through all blocks", "blocks",
+        "len(paths) > 1 or self.low.turns(loop) < ", "len(paths) > 1 or 0 * self.low.turns(loop) > ",
+        "blocks.py::test_every_turn_has_its_own_weights[a long loop and a short one-notation]",
+    ),
+    _mutant(
+        "a branch that is a number stays one", "lower",
+        "(self.filled(code, dims, kind) for code in (then, otherwise))", "(code for code in (then, otherwise))",
+        "blocks.py::test_a_branch_that_is_a_number_is_a_tensor_of_it[fast]",
+    ),
     # ---------------------------------------------------------------------------------------------------- attention
     _mutant(
         "the causal flag is forgotten", "fuse",
@@ -249,12 +264,17 @@ MUTANTS = (
     ),
     _mutant(
         "weights are saved in the order in which they lie", "layout",
-        "lying.permute([order.index(axis) for axis in range(len(order))])", "lying.permute(order)",
+        "weight.permute([order.index(axis) for axis in range(len(order))])", "weight.permute(order)",
         "torch.py::test_plans_load_each_others_weights[mamba2]",
     ),
     _mutant(
+        "weights are saved as views", "layout",
+        "= weight.contiguous()", "= weight",
+        "torch.py::test_a_state_dict_is_a_file_of_safetensors[gpt2-fast]",
+    ),
+    _mutant(
         "a weight of another shape is loaded", "layout",
-        "elif given.shape != shape:", "elif given.numel() != math.prod(shape):",
+        "elif given.shape != weight.shape:", "elif given.numel() != weight.numel():",
         "torch.py::test_a_missing_an_unknown_and_a_misshapen_weight_are_named[fast]",
     ),
     _mutant(

@@ -264,6 +264,13 @@ def test_in_a_loop_an_anonymous_instance_carries_its_letter() -> None:
         spec("d, l", *SCALE, "layer Y(z_d) -> z_d:", "for l < L:", "  z_d <- Scale(z_d)", "return z_d")
 
 
+@pytest.mark.parametrize("other", ["mix_m", "mix"])
+def test_an_instance_carries_the_same_letters_at_every_call(other: str) -> None:
+    lines = ["for l < L:", "  z_d <- mix_l(z_d)", "for m < M:", f"  z_d <- {other}(z_d)", "return z_d"]
+    with pytest.raises(EinformerError, match="E403 `mix` has a set of weights for each turn over `l`"):
+        spec("d, l, m", *SCALE, "layer Y(z_d) -> z_d:", "weights mix: Scale", *lines)
+
+
 def test_a_renamed_letter_from_which_a_size_is_derived_is_refused() -> None:
     lines = ["layer Turn_e(x_e) -> y_e:", "y_{(ih)} = x_{((1 - i)h)}", "layer Y(z_d) -> y_d:", "return Turn_d(z_d)"]
     with pytest.raises(EinformerError, match="E404"):

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import pytest
 
 from einformer import model
+from einformer.architectures import models
 from einformer.cli import main
 from einformer.errors import catalogue
 
@@ -159,6 +160,17 @@ def test_check_shows_each_finding_then_a_row_for_each_target(run: Callable[..., 
     ]
     assert missing.startswith("E802 `none.ein` is neither a file nor a shipped architecture")
     assert table.split("\n") == ["good.ein  well formed: Twice", "bad.ein   1 finding", "none.ein  1 finding"]
+
+
+@pytest.mark.parametrize(
+    ("target", "near"),
+    [("gpt2-XL", "gpt2-xl, gpt2"), ("gpt-2", "gpt2, "), ("mixtrall", "mixtral, mistral, "), ("???", "bloom, deepseek_v3, ")],
+)
+def test_an_unknown_target_is_told_what_there_is_the_nearest_first(run: Callable[..., Answer], target: str, near: str) -> None:
+    _, _, err = run("source", target)
+    listed = err.rpartition("write: a file, or one of ")[2]
+    assert listed.startswith(near)
+    assert sorted(listed.strip().split(", ")) == sorted({*model.shipped(), *models()})
 
 
 def test_check_reads_what_comes_through_the_pipe() -> None:

@@ -6,12 +6,14 @@ import copy
 import functools
 import importlib.resources
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 import einformer
@@ -131,6 +133,17 @@ def test_plans_load_each_others_weights(name: str) -> None:
         assert all(np.array_equal(saved[path].numpy(), array) for path, array in weights(model(name)).items())
         target.load_state_dict(saved)
         assert all(torch.equal(tensor, saved[path]) for path, tensor in target.state_dict().items())
+
+
+@pytest.mark.parametrize("plan", PLANS)
+@pytest.mark.parametrize("name", SMALL)
+def test_a_state_dict_is_a_file_of_safetensors(name: str, plan: str, tmp_path: Path) -> None:
+    """Which takes contiguous tensors only, no two of which share memory."""
+    save_file(built(model(name), plan).state_dict(), tmp_path / "weights.safetensors")
+    saved = load_file(tmp_path / "weights.safetensors")
+    assert {path: array.tobytes() for path, array in weights(model(name)).items()} == {
+        path: tensor.numpy().tobytes() for path, tensor in saved.items()
+    }
 
 
 @pytest.mark.parametrize("plan", PLANS)

@@ -6,12 +6,12 @@ the first `LayerNorm(…)` is `LayerNorm`, the second `LayerNorm_2`, in the orde
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from einformer.errors import Finding
 from einformer.notation.tree import Apply, Equation, Expression, Index, Layer, Loop, Statement, Weight
-from einformer.notation.walk import equations, map_equations, rebuild, subexpressions
+from einformer.notation.walk import equations, loops, map_equations, rebuild, subexpressions
 
 
 def calls(layer: Layer) -> list[Apply]:
@@ -38,7 +38,24 @@ def name_instances(layer: Layer, weighted: frozenset[str]) -> tuple[Layer, list[
     """The layer with its anonymous instances of layers that have weights named, and the calls in a loop without its letter."""
     naming = _Naming(layer, weighted)
     body = naming.statements(layer.body, None)
-    return replace(layer, body=body, weights=layer.weights + tuple(naming.instances)), naming.findings
+    named = replace(layer, body=body, weights=layer.weights + tuple(naming.instances))
+    return named, [*naming.findings, *_at_odds(named)]
+
+
+def _at_odds(layer: Layer) -> Iterator[Finding]:
+    """A call of an instance by other letters of loops than its first one: which turns share weights would not be said."""
+    instances = {w.name for w in layer.weights if w.kind == "instance"}
+    turning, first = {loop.index for loop in loops(layer.body)}, dict[str, tuple[Index, ...]]()
+    for call in (call for call in calls(layer) if call.name in instances):
+        letters = tuple(index for index in call.indices if index in turning)
+        if letters != first.setdefault(call.name, letters):
+            known = "".join(index.letter for index in first[call.name])
+            yield Finding(
+                "E403",
+                f"`{call.name}` has a set of weights for each turn over `{known}`" if known else f"`{call.name}` has one set",
+                call.span,
+                fix="the same letters at every call, or another instance",
+            )
 
 
 class _Naming:

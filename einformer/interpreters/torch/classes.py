@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
-from einformer.interpreters.torch.code import PRODUCT, Code, Dims, permuted
+from einformer.interpreters.torch.blocks import INDENT, Blocks
+from einformer.interpreters.torch.code import PRODUCT, Code, permuted
 from einformer.interpreters.torch.heads import heads
-from einformer.interpreters.torch.lower import Lowering, block_name, function_name
+from einformer.interpreters.torch.lower import Lowering, function_name
 from einformer.interpreters.torch.plan import Plan
 from einformer.interpreters.torch.recurrences import recurrent, solved
 from einformer.interpreters.torch.roles import Kind as RoleKind
@@ -17,10 +18,7 @@ from einformer.interpreters.torch.slots import Variable, define, merged, python_
 from einformer.notation.calls import axis_of, slot_letters
 from einformer.notation.sizes import Legend
 from einformer.notation.tree import (
-    Apply,
     Equation,
-    Expression,
-    Index,
     Layer,
     Loop,
     Name,
@@ -29,10 +27,9 @@ from einformer.notation.tree import (
     Tensor,
     Weight,
 )
-from einformer.notation.walk import equations, loops, subexpressions
+from einformer.notation.walk import equations
 from einformer.notation.weights import key
 
-INDENT = "    "
 Some = TypeVar("Some", bound=Lowering)
 
 
@@ -58,7 +55,7 @@ class Class:
         time = next((axis_of(each.time.letter) for each in file.spec.layers if each.time), "")
         self.time = time
         self.lowering: Lowering = self.lower_with(Lowering)
-        self.instances = {w.name: w for w in layer.weights if w.kind == "instance"}
+        self.blocks = Blocks.of(self.lowering)
         self.body: list[str] = []
         self.integers = selecting(layer)
 
@@ -75,7 +72,7 @@ class Class:
             yield f"def {function_name(self.layer.name)}({signature}:"
             yield from (INDENT + line for line in forward)
             return
-        yield from self.blocks()
+        yield from self.blocks.classes()
         yield f"class {self.layer.name}({self.parent()}):"
         if self.layer.note:
             yield f'{INDENT}"""{self.layer.note}."""'
@@ -83,7 +80,7 @@ class Class:
         yield f"{INDENT}def __init__(self) -> None:"
         starts = list(self.starts())
         reset = ["self.reset_parameters()"] if starts else []
-        lines = ["super().__init__()", *self.weights(), *self.modules(), *reset]
+        lines = ["super().__init__()", *self.weights(), *self.blocks.lines(), *reset]
         yield from (2 * INDENT + line for line in lines)
         if starts:
             yield from ["", f"{INDENT}def reset_parameters(self) -> None:", *(2 * INDENT + line for line in starts)]
@@ -127,61 +124,11 @@ class Class:
                 return f"nn.init.normal_({parameter}, std=1 / math.sqrt({inputs}))"
             case RoleKind.MATRIX if role.residual is not None:
                 terms, turns = role.residual
-                sums = f"{terms} * {self.lowering.lower(turns).at(PRODUCT)}"
+                count = self.lowering.lower(turns)
+                sums = f"{terms} * {count.at(PRODUCT)}" if terms > 1 else count.text
                 return f"nn.init.normal_({parameter}, std={self.file.plan.deviation} / math.sqrt({sums}))"
             case RoleKind.MATRIX | RoleKind.TABLE:
                 return f"nn.init.normal_({parameter}, std={self.file.plan.deviation})"
-
-    # ---------------------------------------------------------------------------------------------------- modules
-
-    def turns(self, name: str) -> Dims:
-        """The letters of the loops in each turn of which an instance is another: `blocks.0.MLP` has one."""
-        uses = (e for e in applied(self.layer.body) if e.name == name)
-        return next((tuple(index.letter for index in e.indices) for e in uses), ())
-
-    def paths(self) -> list[Dims]:
-        """The letters of the loops whose turns have weights, inner loops first."""
-        found = {turns[:depth] for turns in map(self.turns, self.instances) for depth in range(1, len(turns) + 1)}
-        return sorted(found, key=lambda path: (-len(path), path))
-
-    def modules(self, path: Dims = ()) -> Iterator[str]:
-        """The lines that make the instances of a turn, or those outside of loops; some exist in some turns only."""
-        for name, weight in self.instances.items():
-            if self.turns(name) == path:
-                condition = self.exists(name, path)
-                line = f"self.{key(name)} = {weight.layer}()"
-                yield from [f"if {condition}:", INDENT + line] if condition else [line]
-        for inner in (each for each in self.paths() if each[:-1] == path):
-            letter, arguments = inner[-1], ", ".join(inner)
-            loop = next(each for each in loops(self.layer.body) if each.index.letter == letter)
-            count = self.lowering.lower(loop.count).text
-            yield f"self.blocks = nn.ModuleList({self.block(inner)}({arguments}) for {letter} in range({count}))"
-
-    def exists(self, name: str, path: Dims) -> str:
-        """In which turns a branch of `where` on the layer's number has this instance (R8)."""
-        for e in applied(self.layer.body):
-            letters = _letters_in(e.arguments[0]) if e.name == "where" else set()
-            if letters and letters <= set(path):
-                then, otherwise = (name in {x.name for x in _applies(branch)} for branch in e.arguments[1:])
-                if then or otherwise:
-                    lowering = replace(self.lowering, still={letter: letter for letter in path}, variables={}, needs={})
-                    condition = lowering.lower(e.arguments[0]).text
-                    return condition if then else f"not ({condition})"
-        return ""
-
-    def block(self, path: Dims) -> str:
-        """The name of the class that holds the weights of one turn."""
-        return self.layer.name + "Block" * len(path)
-
-    def blocks(self) -> Iterator[str]:
-        """The classes that hold the weights of one turn."""
-        for path in self.paths():
-            yield f"class {self.block(path)}(nn.Module):"
-            yield f'{INDENT}"""The weights of one turn of the loop over {path[-1]}."""'
-            yield ""
-            yield f"{INDENT}def __init__(self, {', '.join(f'{letter}: int' for letter in path)}) -> None:"
-            yield from (2 * INDENT + line for line in ["super().__init__()", *self.modules(path)])
-            yield from ("", "")
 
     # ---------------------------------------------------------------------------------------------------- forward
 
@@ -235,14 +182,10 @@ class Class:
 
     def loop(self, loop: Loop, indent: str) -> None:
         """The lines of a loop."""
-        letter, path = loop.index.letter, (*self.lowering.still, loop.index.letter)
-        over = f"{letter} in range({self.lowering.lower(loop.count).text})"
-        if path in self.paths():
-            over = f"{letter}, {block_name(path)} in enumerate({block_name(path[:-1])}.blocks)"
-        self.body.append(f"{indent}for {over}:")
-        self.lowering.still[letter] = letter
+        self.body.append(f"{indent}for {self.blocks.turning(loop)}:")
+        self.lowering.still[loop.index.letter] = loop.index.letter
         self.statements(loop.body, indent + INDENT)
-        del self.lowering.still[letter]
+        del self.lowering.still[loop.index.letter]
 
     def equation(self, equation: Equation, indent: str) -> None:
         """The lines of an equation."""
@@ -274,16 +217,3 @@ class Class:
         old = self.lowering.variables[equation.left.name]
         self.lowering.variables[equation.left.name] = replace(old, kind="tensor")
         return old.code
-
-
-def applied(body: tuple[Statement, ...]) -> list[Apply]:
-    """Every application in a body, in the order of the text."""
-    return [e for equation in equations(body) for e in _applies(equation.right)]
-
-
-def _applies(e: Expression) -> list[Apply]:
-    return [x for x in subexpressions(e) if isinstance(x, Apply)]
-
-
-def _letters_in(e: Expression) -> set[str]:
-    return {x.letter for x in subexpressions(e) if isinstance(x, Index)}

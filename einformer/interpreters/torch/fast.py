@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from einformer.interpreters.torch.classes import INDENT, Class, File
+from einformer.interpreters.torch.blocks import INDENT
+from einformer.interpreters.torch.classes import Class, File
 from einformer.interpreters.torch.code import LOOSE, Code, Dims, permuted
 from einformer.interpreters.torch.fuse import FastLowering
 from einformer.interpreters.torch.layout import Lying, Map, groups, layout

@@ -23,37 +23,36 @@ from einformer.notation.weights import key
 
 HELPERS = {
     "Stored": '''class Stored(nn.Module):
-    """Weights that lie as they are computed with; a state dict has each under its own name with its axes as written.
+    """Weights that lie as they are computed with, several in one parameter; a state dict has each as it is written.
 
-    `layout` has, for each parameter, the weights in it: name, shape, and the order of axes in which its rows lie.
+    `layout`: for each parameter the weights in it, with their shapes and the order in which their axes lie.
     """
 
-    layout: dict[str, list[tuple[str, tuple[int, ...], tuple[int, ...]]]] = {}
+    def parts(self, stored, whole):
+        sizes = [math.prod(shape) // whole[0].numel() for _, shape, _ in self.layout[stored]]
+        for rows, (name, shape, order) in zip(whole.split(sizes), self.layout[stored]):
+            weight = rows.reshape([shape[axis] for axis in order])
+            yield name, weight.permute([order.index(axis) for axis in range(len(order))]), order
 
     def _save_to_state_dict(self, destination, prefix, keep_vars):
         super()._save_to_state_dict(destination, prefix, keep_vars)
-        for stored, parts in self.layout.items():
-            whole = destination.pop(prefix + stored)
-            at = 0
-            for name, shape, order in parts:
-                rows = math.prod(shape) // math.prod(whole.shape[1:])
-                lying = whole[at : at + rows].reshape([shape[axis] for axis in order])
-                destination[prefix + name] = lying.permute([order.index(axis) for axis in range(len(order))])
-                at += rows
+        for stored in self.layout:
+            for name, weight, _ in self.parts(stored, destination.pop(prefix + stored)):
+                destination[prefix + name] = weight.contiguous()
 
     def _load_from_state_dict(self, state_dict, prefix, metadata, strict, missing, unexpected, errors):
-        for stored, parts in self.layout.items():
-            whole = getattr(self, stored).detach()
-            lying = list(whole.split([math.prod(shape) // math.prod(whole.shape[1:]) for _, shape, _ in parts]))
-            for place, (name, shape, order) in enumerate(parts):
+        for stored in self.layout:
+            whole, rows = getattr(self, stored).detach(), []
+            for name, weight, order in self.parts(stored, whole):
                 given = state_dict.pop(prefix + name, None)
                 if given is None:
                     missing.append(prefix + name)
-                elif given.shape != shape:
-                    errors.append(f"size mismatch for {prefix + name}: {tuple(given.shape)} is given, not {shape}")
+                elif given.shape != weight.shape:
+                    errors.append(f"size mismatch for {prefix + name}: {given.shape} is given, not {weight.shape}")
                 else:
-                    lying[place] = given.permute(order).reshape(lying[place].shape)
-            state_dict[prefix + stored] = torch.cat(lying)
+                    weight = given
+                rows.append(weight.permute(order).reshape(-1, *whole.shape[1:]))
+            state_dict[prefix + stored] = torch.cat(rows)
         super()._load_from_state_dict(state_dict, prefix, metadata, strict, missing, unexpected, errors)
 '''
 }

@@ -38,6 +38,7 @@ from einformer.notation.tree import (
     Group,
     Index,
     Layer,
+    Loop,
     Name,
     Number,
     Power,
@@ -121,6 +122,10 @@ class Lowering:
         axis = self.legend.axis(letter)
         assert axis is not None
         return axis.size.name if isinstance(axis.size, Name) else str(self.legend.length(letter))
+
+    def turns(self, loop: Loop) -> int:
+        """How often a loop turns."""
+        return int(self.legend.number(loop.count))
 
     def index(self, e: Index) -> Code:
         """The numbers of an index, as a tensor; of a loop or a recurrence the number of this turn."""
@@ -231,14 +236,26 @@ class Lowering:
         condition, then, otherwise = (self.lower(argument, wanted) for argument in e.arguments)
         dims = ordered([condition.dims, then.dims, otherwise.dims], wanted)
         if condition.plain:
-            then, otherwise = (permuted(code, tuple(d for d in dims if d in code.dims)) for code in (then, otherwise))
-            text = f"{then.at(SUM)} if {condition.text} else {otherwise.at(SUM)}"
-            return Code(text, dims, combined([then, otherwise]), LOOSE)
+            kind: Kind = combined([then, otherwise])
+            then, otherwise = (self.filled(code, dims, kind) for code in (then, otherwise))
+            return Code(f"{then.at(SUM)} if {condition.text} else {otherwise.at(SUM)}", dims, kind, LOOSE)
         if then.plain and otherwise.plain:
             return chosen(self, condition, then, otherwise, dims)
-        kind: Kind = combined([then, otherwise])
+        kind = combined([then, otherwise])
         a, b = (aligned(self.cast(code, kind), dims) for code in (then, otherwise))
         return Code(f"torch.where({aligned(condition, dims)}, {a}, {b})", dims, kind)
+
+    def filled(self, code: Code, dims: Dims, kind: Kind) -> Code:
+        """A branch with exactly these axes: what follows does not know which was taken."""
+        if set(code.dims) == set(dims):
+            return permuted(code, dims)
+        if not code.plain:
+            return replace(code, text=shaped(self, code, dims), dims=dims, level=ATOM)
+        dtype = {"tensor": "dtype", "number": "number"}.get(kind)
+        self.needs |= dict.fromkeys(["device", *([dtype] if dtype else [])])
+        sizes = ", ".join(map(self.size, dims))
+        options = f"dtype={dtype}, device=device" if dtype else "device=device"
+        return Code(f"torch.full(({sizes},), {code.text}, {options})", dims, kind)
 
     def contraction(self, e: Apply, wanted: Dims | None) -> Code:
         """sum_I of a product is an einsum; numbers of Python, and a denominator without I, stay outside."""
@@ -277,14 +294,15 @@ class Lowering:
         for formal, argument in zip(layer.formals, e.arguments, strict=True):
             letters = slot_letters(formal)
             arguments.append(shaped(self, self.lower(argument, letters), letters))
-        owner = block_name(tuple(index.letter for index in e.indices))
+        owner = block_name(tuple(index.letter for index in e.indices), self.layer)
         name = f"{owner}.{key(e.name)}" if instance else function_name(layer.name)
         return Code(f"{name}({', '.join(arguments)})", slot_letters(layer.output))
 
 
-def block_name(path: Dims) -> str:
-    """What holds the weights of a turn of loops: `block`, of an inner one `block_lm`."""
-    return "self" if not path else "block" if len(path) == 1 else f"block_{''.join(path)}"
+def block_name(path: Dims, layer: Layer) -> str:
+    """What holds the weights of a turn of loops: `block`; where loops stand in each other `block_l`, `block_lm`."""
+    nested = any(isinstance(inner, Loop) for loop in layer.body if isinstance(loop, Loop) for inner in loop.body)
+    return "self" if not path else f"block_{''.join(path)}" if nested else "block"
 
 
 def function_name(name: str) -> str:

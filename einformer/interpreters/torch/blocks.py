@@ -1,0 +1,142 @@
+"""What holds the weights of each turn of a loop? One list of blocks at each depth: turns of equal number share a block.
+
+The path of a weight names the number of the turn, not the loop: `blocks.0.MLP.W`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from einformer.interpreters.torch.code import Dims
+from einformer.interpreters.torch.lower import Lowering, block_name
+from einformer.notation.tree import Apply, Expression, Index, Loop, Statement
+from einformer.notation.walk import equations, subexpressions
+from einformer.notation.weights import key
+
+Loops = tuple[Loop, ...]
+INDENT = "    "
+
+
+@dataclass(slots=True)
+class Blocks:
+    """The instances of one layer: in which turns of which loops each is another, and the lines that make them."""
+
+    low: Lowering
+    held: dict[str, Loops]  # an instance: the loops in each turn of which it is another set of weights
+    layers: dict[str, str]  # an instance: its layer
+
+    @classmethod
+    def of(cls, low: Lowering) -> Blocks:
+        """Where an instance is called in several loops over one letter, the longest says how many sets there are."""
+        layers = {w.name: w.layer for w in low.layer.weights if w.kind == "instance"}
+        held: dict[str, Loops] = {}
+        for call, around in _calls(low.layer.body):
+            if call.name in layers:
+                carried = tuple(loop for loop in around if loop.index in call.indices)
+                known = held.get(call.name, carried)
+                held[call.name] = tuple(max(pair, key=low.turns) for pair in zip(known, carried, strict=True))
+        return cls(low, held, layers)
+
+    @property
+    def depth(self) -> int:
+        """How deep the lists of blocks stand in each other."""
+        return max(map(len, self.held.values()), default=0)
+
+    def longest(self, depth: int) -> Loop:
+        """The loop that says how many blocks there are at a depth."""
+        return max((loops[depth] for loops in self.held.values() if len(loops) > depth), key=self.low.turns)
+
+    def numbers(self, depth: int) -> Dims:
+        """What the numbers of the turns are called at a depth, each apart from those around it."""
+        names: Dims = ()
+        for each in range(depth):
+            letter = self.longest(each).index.letter
+            names += (letter + "_" * sum(name.rstrip("_") == letter for name in names),)
+        return names
+
+    def lines(self, turns: Dims = ()) -> Iterator[str]:
+        """The lines that make the instances of a turn, or those outside of loops; some exist in some turns only."""
+        for name, loops in self.held.items():
+            if len(loops) == len(turns):
+                condition = " and ".join(self.conditions(name, turns))
+                line = f"self.{key(name)} = {self.layers[name]}()"
+                yield from [f"if {condition}:", INDENT + line] if condition else [line]
+        if self.depth > len(turns):
+            letter = self.numbers(len(turns) + 1)[-1] if self.numbered else "_"
+            count = self.low.lower(self.longest(len(turns)).count).text
+            arguments = ", ".join((*turns, letter)) if self.numbered else ""
+            yield f"self.blocks = nn.ModuleList({self.name(len(turns) + 1)}({arguments}) for {letter} in range({count}))"
+
+    @property
+    def numbered(self) -> bool:
+        """Must a block know its number, because some instances exist in some turns only?"""
+        names = {name: tuple(loop.index.letter for loop in loops) for name, loops in self.held.items()}
+        return any(condition for name, turns in names.items() for condition in self.conditions(name, turns))
+
+    def conditions(self, name: str, turns: Dims) -> list[str]:
+        """When a turn has an instance."""
+        loops = self.held[name]
+        return [*self.reached(loops, turns), *self.taken(name, loops, turns)]
+
+    def reached(self, loops: Loops, turns: Dims) -> Iterator[str]:
+        """The turns that a shorter loop has."""
+        for depth, (loop, turn) in enumerate(zip(loops, turns, strict=True)):
+            if self.low.turns(loop) < self.low.turns(self.longest(depth)):
+                yield f"{turn} < {self.low.lower(loop.count).text}"
+
+    def taken(self, name: str, loops: Loops, turns: Dims) -> Iterator[str]:
+        """The turns in which a branch of `where` on the layer's number has an instance (R8)."""
+        still = {loop.index.letter: turn for loop, turn in zip(loops, turns, strict=True)}
+        for e, _ in _calls(self.low.layer.body):
+            letters = {x.letter for x in subexpressions(e.arguments[0]) if isinstance(x, Index)} if e.name == "where" else set()
+            branches = [_called(branch) for branch in e.arguments[1:]] if letters and letters <= set(still) else []
+            if any(name in called for called in branches):
+                condition = replace(self.low, still=still, variables={}, needs={}).lower(e.arguments[0]).text
+                yield condition if name in branches[0] else f"not ({condition})"
+                return
+
+    def name(self, depth: int) -> str:
+        """The class that holds the weights of one turn."""
+        return self.low.layer.name + "Block" * depth
+
+    def classes(self) -> Iterator[str]:
+        """The classes that hold the weights of one turn, inner loops first."""
+        for depth in range(self.depth, 0, -1):
+            turns = self.numbers(depth)
+            over = dict.fromkeys(loops[depth - 1].index.letter for loops in self.held.values() if len(loops) >= depth)
+            yield f"class {self.name(depth)}(nn.Module):"
+            yield f'{INDENT}"""The weights of one turn of the loop over {" and of that over ".join(over)}."""'
+            yield ""
+            numbers = [f"{turn}: int" for turn in turns] if self.numbered else []
+            yield f"{INDENT}def __init__({', '.join(['self', *numbers])}) -> None:"
+            yield from (2 * INDENT + line for line in ["super().__init__()", *self.lines(turns)])
+            yield from ("", "")
+
+    def turning(self, loop: Loop) -> str:
+        """`l, block in enumerate(self.blocks)`: what a loop runs through."""
+        letter, count = loop.index.letter, self.low.lower(loop.count).text
+        carried = [self.held[e.name] for e, _ in _calls(loop.body) if e.name in self.held and loop.index in e.indices]
+        letters = [tuple(each.index.letter for each in loops) for loops in carried]
+        paths = list(dict.fromkeys(path[: path.index(letter) + 1] for path in letters))
+        if not paths:
+            return f"{letter} in range({count})"
+        blocks = [block_name(path, self.low.layer) for path in paths]
+        lists = [f"{block_name(path[:-1], self.low.layer)}.blocks" for path in paths]
+        if len(paths) > 1 or self.low.turns(loop) < self.low.turns(self.longest(len(paths[0]) - 1)):
+            return f"{', '.join([letter, *blocks])} in zip(range({count}), {', '.join(lists)})"
+        read = any(x == loop.index for q in equations(loop.body) for x in subexpressions(q.right))
+        return f"{letter}, {blocks[0]} in enumerate({lists[0]})" if read else f"{blocks[0]} in {lists[0]}"
+
+
+def _calls(body: tuple[Statement, ...], around: Loops = ()) -> Iterator[tuple[Apply, Loops]]:
+    """Every application in a body, in the order of the text, and the loops around it."""
+    for statement in body:
+        if isinstance(statement, Loop):
+            yield from _calls(statement.body, (*around, statement))
+        else:
+            yield from ((e, around) for e in subexpressions(statement.right) if isinstance(e, Apply))
+
+
+def _called(e: Expression) -> set[str]:
+    return {x.name for x in subexpressions(e) if isinstance(x, Apply)}
