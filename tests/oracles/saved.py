@@ -1,0 +1,63 @@
+"""What does torch itself keep for the backward pass? `saved_tensors_hooks`: bytes of unique storages, by the line that kept them.
+
+What is packed but let go before the backward pass, because nothing leads back to it, is not kept.
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.graph import saved_tensors_hooks
+
+
+@dataclass(eq=False)
+class _Packed:
+    """Lives as long as the backward step that keeps it."""
+
+    tensor: Tensor
+    line: int
+
+
+@dataclass(frozen=True)
+class Saved:
+    """Bytes of activations by line, and of inputs."""
+
+    lines: Counter[int] = field(default_factory=Counter)
+    inputs: Counter[int] = field(default_factory=Counter)
+
+
+def saved(module: nn.Module, inputs: Sequence[Tensor]) -> Saved:
+    """What a forward pass of a built module keeps; weights and buffers are left out."""
+    file = module.forward.__func__.__code__.co_filename  # type: ignore[operator]
+    packed: list[weakref.ref[_Packed]] = []
+
+    def pack(tensor: Tensor) -> _Packed:
+        frame = sys._getframe(1)
+        while frame.f_code.co_filename != file:
+            assert frame.f_back
+            frame = frame.f_back
+        held = _Packed(tensor, frame.f_lineno)
+        packed.append(weakref.ref(held))
+        return held
+
+    with saved_tensors_hooks(pack, lambda held: held.tensor):
+        result = module(*inputs)
+    weights = {_storage(tensor) for tensor in (*module.parameters(), *module.buffers())}
+    given = {_storage(tensor) for tensor in inputs}
+    found, seen = Saved(), set(weights)
+    for held in filter(None, (ref() for ref in packed)):
+        if (storage := _storage(held.tensor)) not in seen:
+            seen.add(storage)
+            (found.inputs if storage in given else found.lines)[held.line] += held.tensor.untyped_storage().nbytes()
+    assert result.requires_grad
+    return found
+
+
+def _storage(tensor: Tensor) -> int:
+    return int(tensor.untyped_storage()._cdata)
