@@ -59,5 +59,18 @@ def saved(module: nn.Module, inputs: Sequence[Tensor]) -> Saved:
     return found
 
 
+def faked(module: nn.Module) -> nn.Module:
+    """A module of the meta device whose tensors say that they are on the CPU; under a `FakeTensorMode`."""
+    made: dict[Tensor, Tensor] = {}
+    for part in module.modules():
+        for held in (part._parameters, part._buffers):
+            for name, tensor in held.items():
+                if tensor is not None:
+                    fake = torch.empty(tensor.shape, dtype=tensor.dtype, device="cpu")
+                    fake = nn.Parameter(fake) if isinstance(tensor, nn.Parameter) else fake
+                    held[name] = made.setdefault(tensor, fake)  # type: ignore[assignment]
+    return module
+
+
 def _storage(tensor: Tensor) -> int:
     return int(tensor.untyped_storage()._cdata)

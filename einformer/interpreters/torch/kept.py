@@ -31,12 +31,13 @@ def _row(keeps: str = "", passes: str = "") -> Row:
 
 ROWS = {
     **dict.fromkeys("expand permute reshape unsqueeze".split(), _row(passes="0")),
-    **dict.fromkeys("cat clone compare cumsum floor mean neg remainder rsub select slice split stack sum to".split(), _row()),
+    **dict.fromkeys("clone compare cumsum floor mean neg remainder rsub scatter select slice split stack sum to".split(), _row()),
     **dict.fromkeys("abs clamp cos gelu log pow silu sin softplus var".split(), _row("0")),
     **dict.fromkeys("exp log_softmax reciprocal relu rsqrt sigmoid softmax sqrt tanh".split(), _row("result")),
     **dict.fromkeys("amax amin logsumexp rpow".split(), _row("0 result")),
     **dict.fromkeys("mul mm bmm".split(), _row("0:1 1:0")),
     "embedding": _row("1"),
+    "sort": _row("beside"),
     "index": _row("1 2 3"),
     "add": _row(passes="0 1"),
     "sub": _row(passes="0"),

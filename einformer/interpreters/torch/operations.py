@@ -10,6 +10,7 @@ from einformer.interpreters.torch import strided
 from einformer.interpreters.torch.strided import Shape
 from einformer.interpreters.torch.traced import (
     FLOAT32,
+    Dtype,
     Operand,
     Storage,
     Traced,
@@ -99,13 +100,14 @@ def _contracted(one: Traced, other: Traced, summed: Sequence[int]) -> Traced:
 
 def dropout(x: Traced, p: float = 0.5, training: bool = True) -> Traced:
     """Off a GPU, torch multiplies by a mask of the same dtype."""
-    return x * empty_like(x) if training and p else x
+    return x * zeros_like(x) if training and p else x
 
 
-def empty_like(x: Traced) -> Traced:
+def zeros_like(x: Traced, dtype: Dtype | None = None) -> Traced:
     """New memory for as many numbers, which wants no gradient."""
+    dtype = dtype or x.dtype
     strides = strided.elementwise(x.shape, [(x.shape, x.strides)])
-    return Traced(x.shape, strides, x.dtype, Storage(x.storage.tape, x.bytes))
+    return Traced(x.shape, strides, dtype, Storage(x.storage.tape, math.prod(x.shape) * dtype.bytes))
 
 
 def scaled_dot_product_attention(
@@ -119,7 +121,7 @@ def scaled_dot_product_attention(
     enable_gqa: bool = False,
 ) -> Traced:
     """The fused kernel, or, where something is dropped or the mask wants a gradient, one product after another."""
-    if dropout_p or (attn_mask and attn_mask.node) or _unfit(q, k, v):
+    if dropout_p or _unfit(q, k, v, attn_mask):
         return _attention_by_products(q, k, v, attn_mask, dropout_p, is_causal, enable_gqa)
     b, a, s, e = (*q.shape[:3], v.shape[3])
     logarithms = Storage(q.storage.tape, b * a * s * promoted(q.dtype, FLOAT32).bytes)
@@ -127,9 +129,11 @@ def scaled_dot_product_attention(
     return made("attention", operands, (b, a, s, e), q.dtype, strided.along((b, a, s, e), (3, 1, 2, 0)), [logarithms])
 
 
-def _unfit(q: Traced, k: Traced, v: Traced) -> bool:
-    """Is this nothing for the fused kernel? It wants heads of one size, whose numbers lie one after another."""
-    return q.shape[-1] != v.shape[-1] or any(x.strides[-1] != 1 and x.shape[-1] != 1 for x in (q, k, v)) or len(q.shape) != 4
+def _unfit(q: Traced, k: Traced, v: Traced, mask: Traced | None) -> bool:
+    """Is this nothing for the fused kernel? It wants heads of one size, their numbers side by side, and a constant mask."""
+    scattered = any(x.strides[-1] != 1 for x in (q, k, v) if x.shape[-1] != 1)
+    refused = mask is not None and (len(mask.shape) not in (2, 4) or mask.node is not None)
+    return len(q.shape) != 4 or q.shape[-1] != v.shape[-1] or scattered or refused
 
 
 def _attention_by_products(
@@ -236,7 +240,7 @@ def _over(operation: str) -> Callable[..., Traced]:
 
 COMPOSED = (
     *(linear, einsum, dropout, scaled_dot_product_attention, softmax, cumsum, layer_norm, rms_norm, gelu, embedding),
-    *(where, var, stack, cross_entropy, empty_like),
+    *(where, var, stack, cross_entropy, zeros_like),
 )
 FUNCTIONS: dict[str, Callable[..., Traced]] = {
     **{function.__name__: function for function in COMPOSED},

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import FrameType
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from einformer.errors import fail
 from einformer.interpreters.torch import strided
@@ -152,6 +152,10 @@ class Traced:
         """In another dtype: itself if it has that."""
         return self if dtype == self.dtype else elementwise("to", self, dtype=dtype)
 
+    def long(self) -> Traced:
+        """As whole numbers."""
+        return self.to(INT64)
+
     def clamp(self, min: float | None = None, max: float | None = None) -> Traced:
         """Element by element."""
         return elementwise("clamp", self)
@@ -160,12 +164,23 @@ class Traced:
         """Its axes in another order."""
         return view("permute", self, tuple(self.shape[i] for i in order), tuple(self.strides[i] for i in order))
 
+    def movedim(self, axes: Sequence[int], places: Sequence[int]) -> Traced:
+        """Some of its axes elsewhere, the others in their order."""
+        rank = len(self.shape)
+        there = {place % rank: axis % rank for axis, place in zip(axes, places, strict=True)}
+        others = iter(axis for axis in range(rank) if axis not in there.values())
+        return self.permute(*(there[at] if at in there else next(others) for at in range(rank)))
+
     def reshape(self, *shape: int) -> Traced:
         """A view, or a view of a copy where that is needed."""
         strides = strided.viewed(self.shape, self.strides, shape)
         if strides is None:
             return view("reshape", self.clone(), shape, strided.contiguous(shape))
         return self if shape == self.shape else view("reshape", self, shape, strides)
+
+    def view(self, shape: Shape) -> Traced:
+        """The same numbers in another shape."""
+        return self.reshape(*shape)
 
     def clone(self) -> Traced:
         """A copy whose last axis runs fastest."""
@@ -209,13 +224,26 @@ class Traced:
         kept = tuple(1 if axis in gone else size for axis, size in enumerate(self.shape) if keepdim or axis not in gone)
         return made(operation, (self,), kept, self.dtype)
 
+    def sort(self, descending: bool = False, stable: bool = False) -> Sorted:
+        """Its numbers in order, and where they stood."""
+        places = made("compare", (self,), self.shape, INT64)
+        return Sorted(made("sort", (self,), self.shape, self.dtype, beside=[places.storage]), places)
+
+    def scatter(self, axis: int, places: Traced, value: float) -> Traced:
+        """A copy with a number at some places."""
+        return elementwise("scatter", self)
+
     def sum(self, axes: int | Sequence[int] = (), keepdim: bool = False) -> Traced:
         """Over some axes, or over all."""
         return self.reduced("sum", axes, keepdim)
 
     def __getitem__(self, key: Any) -> Traced:
         result, axis, chosen = self, 0, {}
-        for item in key if isinstance(key, tuple) else (key,):
+        items = key if isinstance(key, tuple) else (key,)
+        for item in items:
+            if item is Ellipsis:
+                axis += len(self.shape) - sum(each is not Ellipsis and each is not None for each in items)
+                continue
             if isinstance(item, int):
                 result = result._part("select", axis, ())
                 continue
@@ -249,6 +277,13 @@ class Traced:
         lying = [(each.shape + tail, each.strides + (0,) * len(tail)) for each in chosen.values()]
         strides = strided.elementwise(shape, [(shape, read), *lying])
         return made("index", (self, *(chosen[axis] for axis in axes)), shape, self.dtype, strides)
+
+
+class Sorted(NamedTuple):
+    """What `sort` returns."""
+
+    values: Traced
+    indices: Traced
 
 
 Operand = Traced | int | float | bool
