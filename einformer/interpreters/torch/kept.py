@@ -31,7 +31,7 @@ def _row(keeps: str = "", passes: str = "") -> Row:
 
 ROWS = {
     **dict.fromkeys("expand permute reshape unsqueeze".split(), _row(passes="0")),
-    **dict.fromkeys("clone compare cumsum floor mean neg remainder rsub scatter select slice split stack sum to".split(), _row()),
+    **dict.fromkeys("clone compare cumsum floor mean neg remainder rsub scatter select slice split stack to".split(), _row()),
     **dict.fromkeys("abs clamp cos gelu log pow silu sin softplus var".split(), _row("0")),
     **dict.fromkeys("exp log_softmax reciprocal relu rsqrt sigmoid softmax sqrt tanh".split(), _row("result")),
     **dict.fromkeys("amax amin logsumexp rpow".split(), _row("0 result")),
@@ -40,6 +40,7 @@ ROWS = {
     "sort": _row("beside"),
     "index": _row("1 2 3"),
     "add": _row(passes="0 1"),
+    "sum": _row(passes="0"),
     "sub": _row(passes="0"),
     "div": _row("1 0:1"),
     "where": _row("0"),

@@ -152,7 +152,8 @@ def _attention_by_products(
     scores = matmul(q, turned)
     if mask is not None:
         scores = scores + mask.to(wide)
-    return matmul(dropout(softmax(scores, -1), p), v).to(dtype)
+    scores = softmax(scores, -1)
+    return matmul(dropout(scores, p), v).to(dtype)
 
 
 def _causal(q: Traced, k: Traced) -> Traced:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from einformer.interpreters.torch.standin import FILE, Run
 from einformer.interpreters.torch.strided import Shape
-from einformer.interpreters.torch.traced import DTYPES, Node, Storage, Tape, Traced
+from einformer.interpreters.torch.traced import DTYPES, Node, Storage, Tape
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ def saved(
     run = Run(source, DTYPES[dtype], training, briefly=True, tape=Tape(FILE))
     counted: Counter[tuple[int, str, str]] = Counter()
     seen: set[Storage] = set()
-    for node in reached(run.result(name, shapes)):
+    for node in reached(run.result(name, shapes).node):
         for storage in node.keeps:
             if storage not in seen and storage.kind in _COUNTED:
                 seen.add(storage)
@@ -56,10 +56,10 @@ def activations(rows: Iterable[Kept]) -> int:
     return sum(row.bytes for row in rows if row.what == "activation")
 
 
-def reached(result: Traced) -> list[Node]:
-    """The backward steps that a result leads to, in the order in which they were recorded."""
+def reached(result: Node | None) -> list[Node]:
+    """The backward steps that one leads to, in the order in which they were recorded."""
     found: set[Node] = set()
-    ahead = [result.node] if result.node else []
+    ahead = [result] if result else []
     while ahead:
         node = ahead.pop()
         if node not in found:

@@ -7,7 +7,7 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import CodeType, SimpleNamespace
 from typing import Any, NoReturn
 
@@ -84,6 +84,7 @@ class Run:
     training: bool
     briefly: bool
     tape: Tape
+    weights: list[Traced] = field(default_factory=list)
 
     def result(self, name: str, shapes: Sequence[Shape]) -> Traced:
         """What a class of the file makes of inputs of these shapes."""
@@ -129,6 +130,7 @@ class Run:
 
     def _parameter(self, tensor: Traced) -> Traced:
         tensor.storage.kind = "parameter"
+        self.weights.append(tensor)
         tensor.node = Node("parameter", 0, 0, 1, tensor.bytes, (), ())
         return tensor
 
