@@ -1,10 +1,11 @@
-"""What does torch itself keep for the backward pass? `saved_tensors_hooks`: bytes of unique storages, by the line that kept them.
+"""What does torch itself keep for the backward pass? `saved_tensors_hooks`: bytes of unique storages, by line.
 
 What is packed but let go before the backward pass, because nothing leads back to it, is not kept.
 """
 
 from __future__ import annotations
 
+import inspect
 import sys
 import weakref
 from collections import Counter
@@ -36,7 +37,7 @@ class Saved:
 
 def saved(module: nn.Module, inputs: Sequence[Tensor]) -> Saved:
     """What a forward pass of a built module keeps; weights and buffers are left out."""
-    file = module.forward.__func__.__code__.co_filename  # type: ignore[operator]
+    file = inspect.getsourcefile(type(module).forward)
     packed: list[weakref.ref[_Packed]] = []
 
     def pack(tensor: Tensor) -> _Packed:
@@ -57,7 +58,7 @@ def saved(module: nn.Module, inputs: Sequence[Tensor]) -> Saved:
         if (storage := _storage(held.tensor)) not in seen:
             seen.add(storage)
             (found.inputs if storage in given else found.lines)[held.line] += held.tensor.untyped_storage().nbytes()
-    assert result.requires_grad
+    assert result.requires_grad or not weights
     return found
 
 
@@ -85,7 +86,7 @@ def peak(module: nn.Module, inputs: Tensor, targets: Tensor) -> int:
     tracker.track_external(module, optimiser)
     with tracker:
         for _ in range(2):
-            fn.cross_entropy(module(inputs).flatten(0, -2), targets).backward()
+            fn.cross_entropy(module(inputs).flatten(0, -2), targets).backward()  # type: ignore[no-untyped-call]
             optimiser.step()
             optimiser.zero_grad()
             tracker.reset_mod_stats()

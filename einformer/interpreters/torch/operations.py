@@ -1,4 +1,4 @@
-"""What does each function of PyTorch that emitted files call do to storages? Those that torch composes are composed here too."""
+"""What do the functions of PyTorch that emitted files call do to storages? What torch composes is composed here too."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ _REDUCING = "amax amin logsumexp mean sum"
 
 def linear(x: Traced, weight: Traced, bias: Traced | None = None) -> Traced:
     """One product of matrices; a bias is added in it if the rows lie one after another, and after it if not."""
+    strided.broadcast([x.shape[-1:], weight.shape[-1:]])
     rows, out = math.prod(x.shape[:-1]), (*x.shape[:-1], weight.shape[0])
     turned = weight.permute(1, 0)
     if bias is not None and (len(x.shape) == 2 or strided.is_contiguous(x.shape, x.strides)):
@@ -69,7 +70,8 @@ def _aligned(term: str, operand: Traced, letters: str) -> Traced:
 
 def _pair(one: Traced, other: Traced, left: dict[int, int]) -> Traced:
     """The product of two operands, summed over what no later one has."""
-    summed, alone = [], ([], [])  # type: ignore[var-annotated]
+    summed: list[int] = []
+    alone: tuple[list[int], list[int]] = ([], [])  # what only one of the two has, and no later one
     for axis, count in left.items():
         here = one.shape[axis] != 1, other.shape[axis] != 1
         left[axis] = count - all(here)
@@ -83,18 +85,17 @@ def _pair(one: Traced, other: Traced, left: dict[int, int]) -> Traced:
 
 def _contracted(one: Traced, other: Traced, summed: Sequence[int]) -> Traced:
     """`at::native::sumproduct_pair`: both as stacks of matrices, `bmm`, and back."""
-    axes = [axis for axis in range(len(one.shape)) if axis not in summed]
+    sizes = strided.broadcast([one.shape, other.shape])
+    axes = [axis for axis in range(len(sizes)) if axis not in summed]
     both = [axis for axis in axes if one.shape[axis] != 1 and other.shape[axis] != 1]
     rows = [axis for axis in axes if one.shape[axis] != 1 and other.shape[axis] == 1]
     columns = [axis for axis in axes if one.shape[axis] == 1]
-    count, height, width, inner = (
-        math.prod(x.shape[axis] for axis in group) for group, x in ((both, one), (rows, one), (columns, other), (summed, one))
-    )
+    count, height, width, inner = (math.prod(sizes[axis] for axis in group) for group in (both, rows, columns, summed))
     left = one.permute(*both, *rows, *summed, *columns).reshape(count, height, inner)
     right = other.permute(*both, *summed, *columns, *rows).reshape(count, inner, width)
     product = made("bmm", (left, right), (count, height, width), one.dtype)
     order = [*both, *rows, *summed, *columns]
-    shape = [1 if axis in summed else max(one.shape[axis], other.shape[axis]) for axis in order]
+    shape = [1 if axis in summed else sizes[axis] for axis in order]
     return product.reshape(*shape).permute(*(order.index(axis) for axis in range(len(order))))
 
 

@@ -10,12 +10,12 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from einformer.interpreters.torch.kept import ROWS
+from einformer.interpreters.torch.autograd import ROWS
 from einformer.interpreters.torch.operations import cross_entropy
 from einformer.interpreters.torch.saved import reached
-from einformer.interpreters.torch.standin import FILE, Run
+from einformer.interpreters.torch.standin import Run, run
 from einformer.interpreters.torch.strided import Shape
-from einformer.interpreters.torch.traced import DTYPES, INT64, Node, Storage, Tape
+from einformer.interpreters.torch.traced import INT64, Node, Storage, Tape
 
 _STEP = 4  # bytes of the count of steps that AdamW keeps for each parameter
 
@@ -40,13 +40,13 @@ class Peak:
 def peak(source: str, name: str, shapes: Sequence[Shape], dtype: str = "float32") -> Peak:
     """The memory of a training step of the class `name` of an emitted file: logits, their mean loss, and AdamW.
 
-    As torch 2.13 does it on a CPU, one parameter updated after another. Raises EinformerError E620.
+    As torch 2.13 does it on a CPU, one parameter updated after another. Raises EinformerError E605, E620, E701.
     """
-    run = Run(source, DTYPES[dtype], training=True, briefly=False, tape=(tape := Tape(FILE)))
-    loss = _loss(run, name, shapes)
+    ran = run(source, dtype)
+    loss, tape = _loss(ran, name, shapes), ran.tape
     forward, tape.peak = tape.peak, tape.live
     gradients = _backward(loss, tape)
-    weights = [weight.bytes for weight in run.weights]
+    weights = [weight.bytes for weight in ran.weights]
     states = sum(2 * size + _STEP for size in weights)
     # Of each parameter in turn: the last one's denominator, a root, and the quotient that is its denominator.
     update = tape.live + max(before + 2 * size for before, size in itertools.pairwise([0, *weights]))
@@ -55,9 +55,9 @@ def peak(source: str, name: str, shapes: Sequence[Shape], dtype: str = "float32"
     )
 
 
-def _loss(run: Run, name: str, shapes: Sequence[Shape]) -> Node:
-    logits = run.result(name, shapes).flatten(0, -2)
-    node = cross_entropy(logits, run.new(logits.shape[:1], INT64, "input")).node
+def _loss(ran: Run, name: str, shapes: Sequence[Shape]) -> Node:
+    logits = ran.result(name, shapes).flatten(0, -2)
+    node = cross_entropy(logits, ran.new(logits.shape[:1], INT64, "input")).node
     assert node
     return node
 

@@ -1,18 +1,17 @@
 """What does PyTorch keep of a forward pass for the backward pass? The bytes, equation by equation, without running torch.
 
-The emitted file is run on tensors without numbers; a table (`kept`) says what autograd keeps of each operation.
+The emitted file is run on tensors without numbers; a table (`autograd`) says what autograd keeps of each operation.
 """
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from einformer.interpreters.torch.standin import FILE, Run
+from einformer.interpreters.torch.standin import run
 from einformer.interpreters.torch.strided import Shape
-from einformer.interpreters.torch.traced import DTYPES, Node, Storage, Tape
+from einformer.interpreters.torch.traced import Node, Storage
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,25 +25,22 @@ class Kept:
     bytes: int
 
 
-def saved(
-    source: str, name: str, shapes: Sequence[Shape], dtype: str = "float32", training: bool = True
-) -> tuple[Kept, ...]:
+def saved(source: str, name: str, shapes: Sequence[Shape], dtype: str = "float32", training: bool = True) -> tuple[Kept, ...]:
     """What is kept when the class `name` of an emitted file is called with inputs of these shapes, in the order of the file.
 
-    Each storage counts once, whole, where it is first kept, as torch 2.13 does on a CPU. Raises EinformerError E620.
+    Each storage counts once, whole, where it is first kept, as torch 2.13 does on a CPU, without opt_einsum.
+    Raises EinformerError E605, E620, E701.
     """
-    run = Run(source, DTYPES[dtype], training, briefly=True, tape=Tape(FILE))
     counted: Counter[tuple[int, str, str]] = Counter()
     seen: set[Storage] = set()
-    for node in reached(run.result(name, shapes).node):
+    for node in reached(run(source, dtype, training, briefly=True).result(name, shapes).node):
         for storage in node.keeps:
             if storage not in seen and storage.kind in _COUNTED:
                 seen.add(storage)
                 counted[node.line, node.operation, _COUNTED[storage.kind]] += node.times * storage.bytes
     lines = source.splitlines()
     return tuple(
-        Kept(line, _equation(lines, line), operation, what, size)
-        for (line, operation, what), size in sorted(counted.items())
+        Kept(line, _equation(lines, line), operation, what, size) for (line, operation, what), size in sorted(counted.items())
     )
 
 

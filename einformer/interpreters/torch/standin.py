@@ -11,12 +11,11 @@ from dataclasses import dataclass, field
 from types import CodeType, SimpleNamespace
 from typing import Any, NoReturn
 
+from einformer.errors import fail
 from einformer.interpreters.torch import strided
 from einformer.interpreters.torch.operations import FUNCTIONS
 from einformer.interpreters.torch.strided import Shape
-from einformer.interpreters.torch.traced import BOOL, DTYPES, INT64, Dtype, Node, Storage, Tape, Traced, promoted, unknown
-
-FILE = "<traced>"
+from einformer.interpreters.torch.traced import BOOL, DTYPES, FILE, INT64, Dtype, Node, Storage, Tape, Traced, promoted, unknown
 
 
 class Module:
@@ -24,8 +23,11 @@ class Module:
 
     training = True
 
+    forward: Callable[..., Any]
+
     def __call__(self, *inputs: Any) -> Any:
-        return self.forward(*inputs)  # type: ignore[attr-defined]
+        """What it computes."""
+        return self.forward(*inputs)
 
     def register_buffer(self, name: str, buffer: Traced) -> None:
         """A tensor that is not trained."""
@@ -68,11 +70,14 @@ class Namespace(SimpleNamespace):
         raise unknown(name)
 
 
-class Annotation(str):
-    """`Float` of jaxtyping: `Float[Tensor, "b s"]` is left as what kind of numbers it holds."""
+@dataclass(frozen=True, slots=True)
+class Annotation:
+    """`Int` of jaxtyping: of `Int[Tensor, "b s"]` the kind of numbers is left."""
 
-    def __getitem__(self, item: object) -> str:  # type: ignore[override]
-        return str(self)
+    kind: str
+
+    def __getitem__(self, item: object) -> str:
+        return self.kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,17 +88,19 @@ class Run:
     dtype: Dtype
     training: bool
     briefly: bool
-    tape: Tape
+    tape: Tape = field(default_factory=Tape)
     weights: list[Traced] = field(default_factory=list)
 
     def result(self, name: str, shapes: Sequence[Shape]) -> Traced:
         """What a class of the file makes of inputs of these shapes."""
         scope: dict[str, Any] = {"__name__": FILE, "__builtins__": vars(builtins) | {"__import__": self._import}}
-        exec(_compiled(self.source), scope)
+        exec(_compiled(self.source), scope)  # emitted files hold only names that the grammar admits (R13)
         if name not in scope:
-            raise unknown(name)
+            raise fail("E605", f"there is no class `{name}` in the file")
         module = scope[name]()
         kinds = [kind for formal, kind in module.forward.__annotations__.items() if formal != "return"]
+        if len(kinds) != len(shapes):
+            raise fail("E701", f"{len(shapes)} inputs are given, and `{name}` has {len(kinds)}")
         inputs = [self.new(shape, _KINDS.get(kind, self.dtype), "input") for shape, kind in zip(shapes, kinds, strict=True)]
         result: Traced = module(*inputs)
         return result
@@ -121,9 +128,7 @@ class Run:
         functions = Namespace(**FUNCTIONS)
         nn = Namespace(Module=module, ModuleList=self._blocks, Parameter=self._parameter, init=_Init(), functional=functions)
         creators = {"empty": self._filled, "zeros": self._filled, "arange": self._arange}
-        return Namespace(
-            nn=nn, Tensor=Traced, promote_types=promoted, long=INT64, **DTYPES, **FUNCTIONS, **creators
-        )
+        return Namespace(nn=nn, Tensor=Traced, promote_types=promoted, long=INT64, **DTYPES, **FUNCTIONS, **creators)
 
     def _blocks(self, modules: Iterable[Module]) -> ModuleList:
         return ModuleList(list(modules), self.tape, self.briefly)
@@ -139,6 +144,14 @@ class Run:
 
     def _arange(self, size: int, device: object = None) -> Traced:
         return self.new((size,), INT64)
+
+
+def run(source: str, dtype: str, training: bool = True, briefly: bool = False) -> Run:
+    """A file to be run in a dtype given by its name. Raises EinformerError E605."""
+    known = [name for name, each in DTYPES.items() if each.is_floating_point]
+    if dtype not in known:
+        raise fail("E605", f"there is no dtype `{dtype}` of weights", fix=" or ".join(f"`{name}`" for name in known))
+    return Run(source, DTYPES[dtype], training, briefly)
 
 
 class _Init:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
+
+from einformer.errors import fail
 
 Shape = tuple[int, ...]
 
 
+@functools.lru_cache
 def contiguous(shape: Shape) -> Shape:
     """The strides of a tensor whose last axis runs fastest."""
     return along(shape, range(len(shape) - 1, -1, -1))
@@ -52,10 +56,17 @@ def viewed(shape: Shape, strides: Shape, wanted: Shape) -> Shape | None:
 
 
 def broadcast(shapes: Sequence[Shape]) -> Shape:
-    """The shape of an element-wise result."""
+    """The shape of an element-wise result. Raises EinformerError E701."""
+    if len(set(shapes)) == 1:
+        return shapes[0]
     length = max(map(len, shapes), default=0)
-    aligned = [(1,) * (length - len(shape)) + shape for shape in shapes]
-    return tuple(max(sizes, key=lambda size: size != 1) for sizes in zip(*aligned, strict=True))
+    axes = zip(*((1,) * (length - len(shape)) + shape for shape in shapes), strict=True)
+    result = tuple(max(sizes, key=lambda size: size != 1) for sizes in axes)
+    for shape in shapes:
+        for size, wanted in zip(reversed(shape), reversed(result), strict=False):
+            if size not in (1, wanted):
+                raise fail("E701", f"{' and '.join(map(str, shapes))} do not fit together")
+    return result
 
 
 def elementwise(shape: Shape, operands: Sequence[tuple[Shape, Shape]]) -> Shape:

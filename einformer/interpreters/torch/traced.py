@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any, NamedTuple, NoReturn
 
-from einformer.errors import fail
+from einformer.errors import EinformerError, fail
 from einformer.interpreters.torch import strided
-from einformer.interpreters.torch.kept import BESIDE, RESULT, ROWS
+from einformer.interpreters.torch.autograd import BESIDE, RESULT, ROWS
 from einformer.interpreters.torch.strided import Shape
 
 
@@ -41,22 +41,17 @@ def promoted(one: Dtype, other: Dtype) -> Dtype:
     return FLOAT32 if {one, other} == {BFLOAT16, FLOAT16} else max(one, other, key=lambda dtype: dtype.rank)
 
 
+FILE = "<traced>"  # what the file that is run is called
+
+
 @dataclass(slots=True)
 class Tape:
-    """A run of a file: the bytes in use, the most at once, and how often what is recorded happens."""
+    """A run of a file: the bytes in use, the most at once, the steps recorded, and how often what is recorded happens."""
 
-    file: str
     live: int = 0
     peak: int = 0
-    times: int = 1
     steps: int = 0
-
-    def line(self) -> int:
-        """The line of the file that is being run."""
-        frame: FrameType | None = sys._getframe(1)
-        while frame and frame.f_code.co_filename != self.file:
-            frame = frame.f_back
-        return frame.f_lineno if frame else 0
+    times: int = 1
 
 
 class Storage:
@@ -102,11 +97,16 @@ class Traced:
         return math.prod(self.shape) * self.dtype.bytes
 
     @property
+    def T(self) -> Traced:
+        """Its axes in reverse."""
+        return self.permute(*reversed(range(len(self.shape))))
+
+    @property
     def device(self) -> None:
         """Wherever the others are."""
 
     def __getattr__(self, name: str) -> NoReturn:
-        raise unknown(name, self.storage.tape.line())
+        raise unknown(name)
 
     def __add__(self, other: Operand) -> Traced:
         return elementwise("add", self, other)
@@ -211,9 +211,7 @@ class Traced:
     def split(self, sizes: Shape, axis: int) -> list[Traced]:
         """Views of stretches of an axis, which have one backward step together."""
         axis %= len(self.shape)
-        parts = [
-            view("split", self, (*self.shape[:axis], size, *self.shape[axis + 1 :]), self.strides) for size in sizes
-        ]
+        parts = [view("split", self, (*self.shape[:axis], size, *self.shape[axis + 1 :]), self.strides) for size in sizes]
         for part in parts:
             part.node = parts[0].node
         return parts
@@ -314,10 +312,17 @@ def common(operands: Sequence[Operand]) -> Dtype:
 _KINDS: dict[type, Dtype] = {bool: BOOL, int: INT64, float: FLOAT32}
 
 
-def unknown(operation: str, line: int = 0) -> Exception:
+def line() -> int:
+    """The line of the file that is being run; 0 where none is."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame and frame.f_code.co_filename != FILE:
+        frame = frame.f_back
+    return frame.f_lineno if frame else 0
+
+
+def unknown(operation: str) -> EinformerError:
     """The refusal of an operation that no row describes."""
-    where = f"line {line} of the file" if line else "the file"
-    return fail("E620", f"nobody has said what `{operation}` keeps", facts=[f"{where} calls it"], fix="an operation that has a row")
+    return fail("E620", f"no row says what `{operation}` keeps", facts=[f"line {line()} of the file has it"])
 
 
 def made(
@@ -350,7 +355,7 @@ def tape_of(operands: Sequence[Operand]) -> Tape:
 
 def _node(tape: Tape, operation: str, operands: Sequence[Operand], result: Traced, beside: Sequence[Storage]) -> Node | None:
     if operation not in ROWS:
-        raise unknown(operation, tape.line())
+        raise unknown(operation)
     inputs = tuple(
         (operand.node, operand.bytes) if isinstance(operand, Traced) and operand.node else None for operand in operands
     )
@@ -361,15 +366,11 @@ def _node(tape: Tape, operation: str, operands: Sequence[Operand], result: Trace
         if whose is None or (whose < len(inputs) and inputs[whose]):
             keeps += _kept(what, operands, result, beside)
     tape.steps += 1
-    return Node(operation, tape.line(), tape.steps, tape.times, result.bytes, inputs, tuple(keeps))
+    return Node(operation, line(), tape.steps, tape.times, result.bytes, inputs, tuple(keeps))
 
 
 def _kept(what: int, operands: Sequence[Any], result: Traced, beside: Sequence[Storage]) -> Sequence[Storage]:
-    match what:
-        case _ if what == RESULT:
-            return (result.storage,)
-        case _ if what == BESIDE:
-            return beside
-        case place if place < len(operands) and isinstance(operands[place], Traced):
-            return (operands[place].storage,)
-    return ()
+    if what == BESIDE:
+        return beside
+    found = result if what == RESULT else operands[what] if what < len(operands) else None
+    return (found.storage,) if isinstance(found, Traced) else ()
