@@ -1,0 +1,73 @@
+"""What does PyTorch keep of a forward pass for the backward pass? The bytes, equation by equation, without running torch.
+
+The emitted file is run on tensors without numbers; a table (`autograd`) says what autograd keeps of each operation.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from einformer.interpreters.torch.standin import run
+from einformer.interpreters.torch.strided import Shape
+from einformer.interpreters.torch.traced import Node, Storage
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What the operations of one kind in one line keep. `what` is an activation or an input; weights are not counted."""
+
+    line: int
+    equation: str
+    operation: str
+    what: str
+    bytes: int
+
+
+def saved(source: str, name: str, shapes: Sequence[Shape], dtype: str = "float32", training: bool = True) -> tuple[Kept, ...]:
+    """What is kept when the class `name` of an emitted file is called with inputs of these shapes, in the order of the file.
+
+    Each storage counts once, whole, where it is first kept, as torch 2.13 does on a CPU, without opt_einsum.
+    Raises EinformerError E605, E620, E701.
+    """
+    counted: Counter[tuple[int, str, str]] = Counter()
+    seen: set[Storage] = set()
+    for node in reached(run(source, dtype, training, briefly=True).result(name, shapes).node):
+        for storage in node.keeps:
+            if storage not in seen and storage.kind in _COUNTED:
+                seen.add(storage)
+                counted[node.line, node.operation, _COUNTED[storage.kind]] += node.times * storage.bytes
+    lines = source.splitlines()
+    return tuple(
+        Kept(line, _equation(lines, line), operation, what, size) for (line, operation, what), size in sorted(counted.items())
+    )
+
+
+_COUNTED = {"": "activation", "input": "input"}
+
+
+def activations(rows: Iterable[Kept]) -> int:
+    """The bytes of all activations together."""
+    return sum(row.bytes for row in rows if row.what == "activation")
+
+
+def reached(result: Node | None) -> list[Node]:
+    """The backward steps that one leads to, in the order in which they were recorded."""
+    found: set[Node] = set()
+    ahead = [result] if result else []
+    while ahead:
+        node = ahead.pop()
+        if node not in found:
+            found.add(node)
+            ahead += [each[0] for each in node.inputs if each]
+    return sorted(found, key=lambda node: node.step)
+
+
+def _equation(lines: Sequence[str], number: int) -> str:
+    """The comments right above a line, which are equations, or else the line."""
+    at = number - 1
+    while lines[at - 1].lstrip().startswith("# "):
+        at -= 1
+    above = [line.strip().removeprefix("# ") for line in lines[at : number - 1]]
+    return "; ".join(above) or lines[number - 1].strip()
