@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from einformer.architectures import models
 from einformer.errors import EinformerError, Finding, Source, fail
 from einformer.huggingface import config
+from einformer.interpreters.cache import entries as cache
 from einformer.interpreters.count import numbers
 from einformer.notation import absent, binding, check, parser
 from einformer.notation import weights as placed
@@ -238,6 +239,24 @@ class Model:
         2 for each multiply-accumulate, full S × S whatever the mask. Raises EinformerError E601, E603 to E605.
         """
         return numbers.total(numbers.flops(self.spec.tree, self.spec.name, self.at(**sizes)))
+
+    def cache_bytes(self, dtype: str | torch.dtype = "float32", **sizes: int) -> cache.Bytes:
+        """The bytes that decoding keeps at these sizes of the inputs: for each further token of a row, and in total.
+
+        >>> load("gpt2").bind(D=768, A=12, L=12, V=50257, K=1024).cache_bytes(B=1, S=1024).per_token
+        73728
+
+        What is kept, and how far back, is read off the equations. Raises EinformerError E508, E601, E603 to E605.
+        """
+        at, time = self.at(**sizes), self.spec.layer.time
+        return cache.count(self.kept, at, at.length(time.letter) if time else 0, str(dtype).removeprefix("torch."))
+
+    @property
+    def kept(self) -> tuple[cache.Entry, ...]:
+        """What decoding keeps: each tensor of each layer, and how far back. Raises EinformerError E508."""
+        from einformer.interpreters.cache.plan import plan  # numpy is loaded only where it is needed
+
+        return plan(self.spec.tree, self.spec.name, self.legend)
 
     @property
     def open(self) -> set[str]:
