@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeVar, get_args
 from einformer.architectures import models
 from einformer.errors import EinformerError, Finding, Source, fail
 from einformer.huggingface import config
+from einformer.interpreters.cache import entries as cache
 from einformer.interpreters.count import numbers
 from einformer.interpreters.count.conventions import CONVENTIONS
 from einformer.interpreters.count.memory import PRECISIONS
@@ -302,6 +303,24 @@ class Model:
     def chosen(self, convention: str, precision: str) -> tuple[Convention, Precision]:
         """Two rows of tables by their names. Raises EinformerError E605."""
         return _row(CONVENTIONS, "convention", convention), _row(PRECISIONS, "precision", precision)
+
+    def cache_bytes(self, dtype: str | torch.dtype = "float32", **sizes: int) -> cache.Bytes:
+        """The bytes that decoding keeps at these sizes of the inputs: for each further token of a row, and in total.
+
+        >>> load("gpt2").bind(D=768, A=12, L=12, V=50257, K=1024).cache_bytes(B=1, S=1024).per_token
+        73728
+
+        What is kept, and how far back, is read off the equations. Raises EinformerError E508, E601, E603 to E605.
+        """
+        at, time = self.at(**sizes), self.spec.layer.time
+        return cache.count(self.kept, at, at.length(time.letter) if time else 0, str(dtype).removeprefix("torch."))
+
+    @property
+    def kept(self) -> tuple[cache.Entry, ...]:
+        """What decoding keeps: each tensor of each layer, and how far back. Raises EinformerError E508."""
+        from einformer.interpreters.cache.plan import plan  # numpy is loaded only where it is needed
+
+        return plan(self.spec.tree, self.spec.name, self.legend)
 
     @property
     def open(self) -> set[str]:

@@ -86,11 +86,13 @@ def check_causality(spec: Spec, legend: Legend) -> tuple[Finding, ...]:
     """Findings E501 to E506 of every model of a checked spec that says that it is causal."""
     layers = {layer.name: layer for layer in spec.layers}
     findings: list[Finding] = []
-    samples = _samples(spec, legend)
-    lengths = {letter: _lengths(spec, axis_of(letter)) for letter in {layer.time.letter for layer in spec.layers if layer.time}}
+    samples = sampled_positions(spec, legend)
+    lengths = {
+        letter: lengths_of(spec, axis_of(letter)) for letter in {layer.time.letter for layer in spec.layers if layer.time}
+    }
     for layer in spec.layers:
         if layer.time is not None:
-            model = _Model(legend, layers, layer.time.letter, samples, lengths[layer.time.letter])
+            model = Analysis(legend, layers, layer.time.letter, samples, lengths[layer.time.letter])
             try:
                 model.run(layer)
             except EinformerError as error:
@@ -99,7 +101,7 @@ def check_causality(spec: Spec, legend: Legend) -> tuple[Finding, ...]:
     return tuple(dict.fromkeys(findings))
 
 
-def _samples(spec: Spec, legend: Legend) -> Array:
+def sampled_positions(spec: Spec, legend: Legend) -> Array:
     """The first positions and those around every whole constant of the text, numbers made of constants too, in order."""
     formulas = [equation.right for layer in spec.layers for equation in _equations(layer.body)]
     formulas += [scalar.value for scalar in spec.scalars if not isinstance(scalar.value, tuple)]
@@ -119,7 +121,7 @@ def _scalar(e: Expression, legend: Legend) -> float | None:
         return None
 
 
-def _lengths(spec: Spec, time: str) -> frozenset[str]:
+def lengths_of(spec: Spec, time: str) -> frozenset[str]:
     """The names of sizes and scalars that are made of the length of the time axis, and that length itself."""
     made = {a.size.name: a.default for a in spec.axes if isinstance(a.size, Name) and a.default is not None}
     made |= {scalar.name: scalar.value for scalar in spec.scalars if not isinstance(scalar.value, tuple)}
@@ -131,7 +133,7 @@ def _lengths(spec: Spec, time: str) -> frozenset[str]:
 
 
 @dataclass(slots=True)
-class _Model:
+class Analysis:
     """What is the same in every layer of one model."""
 
     legend: Legend
@@ -142,9 +144,10 @@ class _Model:
     findings: list[Finding] = field(default_factory=list)
 
     def run(self, model: Layer) -> None:
+        """Follow the model from its inputs."""
         letters = [letter for formal in model.formals for letter in slot_letters(formal)]
         rows = frozenset(letters[: letters.index(self.time)]) if self.time in letters else frozenset()
-        frame = _Frame(self, model, {axis_of(self.time): False}, rows)
+        frame = Frame(self, model, {axis_of(self.time): False}, rows)
         for formal in model.formals:
             frame.keep(formal, self.input(slot_letters(formal)))
         frame.statements(model.body)
@@ -168,10 +171,10 @@ class _Model:
 
 
 @dataclass(slots=True)
-class _Frame:
+class Frame:
     """One layer as it is called. `visible` has each letter of an axis that runs over time: at all visible positions or not."""
 
-    model: _Model
+    model: Analysis
     layer: Layer
     visible: Mapping[str, bool]
     rows: frozenset[str]
@@ -183,6 +186,7 @@ class _Frame:
         self.scope = Scope(callees(self.layer, self.model.layers), turns)
 
     def is_time(self, letter: str) -> bool:
+        """Does an index run over positions?"""
         return axis_of(letter) in self.visible
 
     def is_position(self, dim: str) -> bool:
@@ -190,6 +194,7 @@ class _Frame:
         return dim.startswith(CARRIED_TIME) or (dim[0] != CARRIED and self.is_time(dim))
 
     def samples(self, dim: str) -> Array:
+        """The numbers at which a dimension is looked at."""
         return self.model.samples if self.is_position(dim) else OTHER
 
     def is_visible(self, letter: str) -> bool:
@@ -199,6 +204,7 @@ class _Frame:
     # ------------------------------------------------------------------------------------------------- statements
 
     def statements(self, body: tuple[Statement, ...]) -> None:
+        """The statements in order; a loop once, whatever its turns."""
         for statement in body:
             match statement:
                 case Equation():
@@ -251,7 +257,7 @@ class _Frame:
         """What is known of e at the samples."""
         match e:
             case Number():
-                return _number(e.value)
+                return constant(e.value)
             case Name():
                 return self.name(e)
             case Index():
@@ -281,9 +287,10 @@ class _Frame:
         number = CONSTANTS.get(e.name) or _scalar(e, self.model.legend)
         if number is None:
             number = math.nan if e.name in self.model.legend.scalars else UNKNOWN_SIZE
-        return _number(number)
+        return constant(number)
 
     def index(self, e: Index) -> Known:
+        """Its numbers."""
         samples = self.samples(e.letter)
         return Known((e.letter,), samples, np.full(len(samples), NEVER))
 
@@ -295,12 +302,12 @@ class _Frame:
             if number:
                 self.model.length(e)
             slots = [self.value(slot) for slot in e.slots if not isinstance(slot, Index) or number]
-            return _combined(partial(self.scalar, e.name), *slots) if slots else _number(math.nan)
+            return _combined(partial(self.scalar, e.name), *slots) if slots else constant(math.nan)
         found = len(self.model.findings)
         for place in kept.visible:
             self.never_at_s(e, e.slots[place], kept.letters[kept.places.index(place)])
         if len(self.model.findings) > found:
-            return _number(0)
+            return constant(0)
         selecting = [self.value(slot) for k, slot in enumerate(e.slots) if k not in kept.places and not isinstance(slot, Index)]
         selecting = [_collapsed(known, tuple(d for d in known.dims if not self.is_position(d))) for known in selecting]
         return _combined(lambda number, *_: number, self.at(kept, [self.value(e.slots[k]) for k in kept.places]), *selecting)
@@ -318,7 +325,7 @@ class _Frame:
         slots = equation.left.slots if isinstance(equation.left, Tensor) else ()
         own = [(k, slot.letter) for k, slot in enumerate(slots) if isinstance(slot, Index) and self.is_time(slot.letter)]
         if not own:
-            return Kept((), (), frozenset(), _number(math.nan))
+            return Kept((), (), frozenset(), constant(math.nan))
         place, letter = own[0]
         samples = self.model.samples
         return Kept((place,), (letter,), frozenset(), Known((letter,), np.full(len(samples), np.nan), samples))
@@ -332,6 +339,7 @@ class _Frame:
         return found
 
     def element(self, scalar: Scalar, at: tuple[float, ...]) -> float:
+        """One number of a scalar; NaN where that is no number."""
         try:
             return float(self.model.legend.element(scalar, [int(n) for n in at]))
         except (EinformerError, IndexError, ValueError, OverflowError):
@@ -376,6 +384,7 @@ class _Frame:
     # -------------------------------------------------------------------------------------------------- operators
 
     def apply(self, e: Apply) -> Known:
+        """A call, a function or an operator."""
         if e.name in self.scope.layers:
             return self.call(e)
         arguments = [self.value(argument) for argument in e.arguments]
@@ -387,10 +396,11 @@ class _Frame:
                 self.model.report(
                     "E503", message, index if e.name != "sum" else e, f"`{index.letter}'`, or `cumsum_{index.letter}`"
                 )
-                return _number(math.nan)
+                return constant(math.nan)
         return self.operator(e, arguments)
 
     def operator(self, e: Apply, arguments: list[Known]) -> Known:
+        """What an operator over indices leaves."""
         letters = tuple(i.letter for i in e.indices if self.is_time(i.letter) or i.letter in arguments[-1].dims)
         argument = self.spread(arguments[-1], (*arguments[-1].dims, *letters))
         axes = tuple(argument.dims.index(letter) for letter in letters)
@@ -444,7 +454,7 @@ class _Frame:
         visible = {formal: self.is_visible(actual) for formal, actual in time.items() if formal == axis_of(formal)}
         visible = dict.fromkeys(map(axis_of, time), True) | visible
         rows = frozenset(formal for formal, actual in binding.letters.items() if actual in self.rows)
-        frame = _Frame(self.model, layer, visible, rows)
+        frame = Frame(self.model, layer, visible, rows)
         for formal, argument in zip(layer.formals, e.arguments, strict=True):
             inner = {binding.letters[letter]: letter for letter in slot_letters(formal)}
             known = self.value(argument)
@@ -486,7 +496,8 @@ class _Frame:
 # ------------------------------------------------------------------------------------------------------- what is known
 
 
-def _number(value: float) -> Known:
+def constant(value: float) -> Known:
+    """What is known of a number."""
     return Known((), np.array(float(value)), np.array(NEVER))
 
 

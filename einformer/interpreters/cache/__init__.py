@@ -1,0 +1,1 @@
+"""What must decoding keep from one step to the next, read off the equations?"""

@@ -1,0 +1,72 @@
+"""What is kept, as data: which tensors, how far back, and how many bytes they are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from einformer.errors import fail
+from einformer.notation.sizes import Legend
+from einformer.notation.weights import key
+
+Kind = Literal["visible", "earlier", "sum"]
+BYTES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}
+WHOLE = 8  # bytes of a token
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A tensor that decoding keeps, of the specialised layer `layer` at a path, `blocks.0.CausalAttention`.
+
+    *visible* is read at s', `back` positions beside the current one, all where that is None; *earlier* at `s - j` alone, the
+    last `back`; *sum* is the running sum of a `cumsum`. `letters` are its indices but that of time, which was its slot `axis`;
+    `rows` are those of the batch.
+    """
+
+    path: str
+    name: str
+    layer: str
+    letters: tuple[str, ...]
+    rows: frozenset[str]
+    axis: int
+    kind: Kind
+    back: int | None
+    whole: bool = False
+
+    @property
+    def full_path(self) -> str:
+        """`blocks.0.CausalAttention.k`, unlike any other."""
+        return f"{self.path}.{key(self.name)}".lstrip(".") + (".sum" if self.kind == "sum" else "")
+
+    def positions(self, length: int) -> int:
+        """How many positions are held once there were `length`."""
+        match self.kind:
+            case "visible":
+                return length if self.back is None else min(length, self.back + 1)
+            case "earlier":
+                return self.back or 0
+            case "sum":
+                return 1
+
+
+@dataclass(frozen=True, slots=True)
+class Bytes:
+    """The bytes of a cache: what a further position of one row adds until windows are full, and all that is held."""
+
+    per_token: int
+    total: int
+
+
+def count(entries: Iterable[Entry], legend: Legend, length: int, dtype: str) -> Bytes:
+    """The bytes of these entries once there were `length` positions, at the sizes of a legend. Raises EinformerError E605."""
+    if dtype not in BYTES:
+        raise fail("E605", f"there is no dtype `{dtype}`", fix=" or ".join(f"`{name}`" for name in BYTES))
+    per_token = total = 0
+    for entry in entries:
+        each = WHOLE if entry.whole else BYTES[dtype]
+        row = each * math.prod(legend.length(letter) for letter in entry.letters if letter not in entry.rows)
+        per_token += row if entry.kind == "visible" else 0
+        total += row * entry.positions(length) * math.prod(legend.length(letter) for letter in entry.rows)
+    return Bytes(per_token, total)

@@ -1,0 +1,222 @@
+"""Which texts keep something that no shipped one keeps, and what? Attention, states and taps as a user may write them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import einformer
+from einformer.model import Model
+
+SIZES = {"D": 7, "E": 5, "C": 3, "L": 2, "V": 53}
+
+
+@dataclass(frozen=True, slots=True)
+class Cached:
+    """A text with these axes, and how many old positions each tensor is kept at; None is all."""
+
+    name: str
+    axes: str
+    body: str
+    kept: Mapping[str, int | None]
+
+    def model(self) -> Model:
+        """With small sizes; `W` is a window of four."""
+        axes = "".join(f"  {letter}: {letter.upper()}\n" for letter in self.axes)
+        scalars = "scalars\n  W = 4\n" if "W" in self.body else ""
+        sizes = {letter.upper(): SIZES[letter.upper()] for letter in self.axes if letter not in "bs"}
+        return einformer.parse(f"axes\n{axes}{scalars}{self.body}").bind(**sizes)
+
+
+ATTENTION = """layer Attend(z_sd) -> z_sd:
+  weights Q_de, K_de, V_de, O_ed
+  q_se = z_sd Q_de
+  k_se = z_sd K_de
+  v_se = z_sd V_de
+  m_ss' = where({mask}, 0, -inf)
+  w_ss' = Sm_s'(q_se k_s'e + m_ss')
+  y_se = w_ss' v_s'e
+  return y_se O_ed
+"""
+MODEL = "model Text(z_bsd) -> y_bsd causal in s:\n  return {body}\n"
+
+
+def attention(mask: str) -> str:
+    """A model of one attention with this condition as its mask."""
+    return ATTENTION.format(mask=mask) + MODEL.format(body="z_bsd + Attend(z_bsd)")
+
+
+CACHES = (
+    Cached("a window", "bsde", attention("s - W < s' <= s"), {"Attend.k": 3, "Attend.v": 3}),
+    Cached(
+        "chunks reach back to their start",
+        "bsde",
+        attention("s' <= s and floor(s / 4) == floor(s' / 4)"),
+        {"Attend.k": 3, "Attend.v": 3},
+    ),
+    Cached(
+        "the first positions and a window",
+        "bsde",
+        attention("s' <= s and (s' < 2 or s - W < s')"),
+        {"Attend.k": None, "Attend.v": None},
+    ),
+    Cached(
+        "what is projected at s' is kept itself",
+        "bsdec",
+        """layer Attend(z_sd) -> z_sd:
+  weights Q_de, B_dc, K_ce, V_ce, O_ed
+  q_se = z_sd Q_de
+  c_sc = z_sd B_dc
+  k_s'e = c_s'c K_ce
+  v_s'e = c_s'c V_ce
+  w_ss' = Sm_s'(q_se k_s'e + where(s - W < s' <= s, 0, -inf))
+  y_se = w_ss' v_s'e
+  return y_se O_ed
+"""
+        + MODEL.format(body="Attend(z_bsd)"),
+        {"Attend.c": 3},
+    ),
+    Cached(
+        "a layer that turns keys at s' keeps them unturned",
+        "bsde",
+        """layer Turn(x_se) -> x_se:
+  return x_se cos(s / 7 + e)
+layer Attend(z_sd) -> z_sd:
+  weights Q_de, K_de, V_de, O_ed
+  q_se = Turn(z_sd Q_de)
+  k_se = z_sd K_de
+  v_se = z_sd V_de
+  w_ss' = Sm_s'(q_se Turn(k_s'e) + where(s - W < s' <= s, 0, -inf))
+  return w_ss' v_s'e O_ed
+"""
+        + MODEL.format(body="Attend(z_bsd)"),
+        {"Attend.k": 3, "Attend.v": 3},
+    ),
+    Cached(
+        "a mask that comes after the scores",
+        "bsde",
+        """layer Attend(z_sd) -> z_sd:
+  weights Q_de, K_de, V_de, O_ed
+  q_se = z_sd Q_de
+  k_se = z_sd K_de
+  v_se = z_sd V_de
+  t_ss' = q_se k_s'e
+  w_ss' = Sm_s'(where(s - W < s' <= s, t_ss', -inf))
+  return w_ss' v_s'e O_ed
+"""
+        + MODEL.format(body="Attend(z_bsd)"),
+        {"Attend.k": 3, "Attend.v": 3},
+    ),
+    Cached(
+        "attention that is given keys at s'",
+        "bsde",
+        """layer Mix(q_se, k_s'e, v_s'e) -> y_se:
+  w_ss' = Sm_s'(q_se k_s'e + where(s - W < s' <= s, 0, -inf))
+  return w_ss' v_s'e
+model Text(z_bsd) -> y_bsd causal in s:
+  weights Q_de, K_de, V_de, O_ed
+  q_bse = z_bsd Q_de
+  k_bse = z_bsd K_de
+  v_bse = z_bsd V_de
+  y_bse = Mix(q_bse, k_bs'e, v_bs'e)
+  return y_bse O_ed
+""",
+        {"k": 3, "v": 3},
+    ),
+    Cached(
+        "keys that two layers share are kept once",
+        "bsde",
+        """layer Mix(q_se, k_se, v_se) -> y_se:
+  w_ss' = Sm_s'(q_se k_s'e + where(s' <= s, 0, -inf))
+  return w_ss' v_s'e
+model Text(z_bsd) -> y_bsd causal in s:
+  weights Q_de, K_de, V_de, O_ed
+  k_bse = z_bsd K_de
+  v_bse = z_bsd V_de
+  y_bse = Mix(z_bsd Q_de, k_bse, v_bse)
+  y'_bse = Mix(y_bse, k_bse, v_bse)
+  return y'_bse O_ed
+""",
+        {"k": None, "v": None},
+    ),
+    Cached(
+        "one block for all layers is kept for each",
+        "bsdel",
+        ATTENTION.format(mask="s' <= s")
+        + """model Text(z_bsd) -> y_bsd causal in s:
+  weights block: Attend
+  for l < L:
+    z_bsd <- z_bsd + block(z_bsd)
+  return z_bsd
+""",
+        {f"blocks.{turn}.block.{name}": None for turn in range(2) for name in "kv"},
+    ),
+    Cached(
+        "two kinds of layers in turn",
+        "bsdel",
+        ATTENTION.format(mask="s' <= s")
+        + """layer Shift(z_sd) -> z_sd:
+  weights A_d
+  x_sd = A_d z_sd
+  return x_{(s - 2)d} + x_sd
+model Text(z_bsd) -> y_bsd causal in s:
+  for l < L:
+    z_bsd <- z_bsd + where(l mod 2 == 0, Attend_l(z_bsd), Shift_l(z_bsd))
+  return z_bsd
+""",
+        {"blocks.0.Attend.k": None, "blocks.0.Attend.v": None, "blocks.1.Shift.x": 2},
+    ),
+    Cached(
+        "a layer without weights keeps what it is given",
+        "bsd",
+        """layer Shift(x_sd) -> x_sd:
+  return x_{(s - 1)d} - x_sd
+model Text(z_bsd) -> y_bsd causal in s:
+  weights A_d
+  y_bsd = Shift(A_d z_bsd)
+  return Shift(y_bsd) + Shift(tanh(y_bsd)) z_bsd
+""",
+        {"Shift.x": 1, "y": 1, "Shift.3.x": 1},
+    ),
+    Cached(
+        "what is changed is kept as it was read",
+        "bsdl",
+        """model Text(z_bsd) -> y_bsd causal in s:
+  weights A_d
+  for l < L:
+    w_bss' = Sm_s'(z_bsd z_bs'd + where(s' <= s, 0, -inf))
+    z_bsd <- tanh(w_bss' A_d z_bs'd) + z_bsd
+  return z_bsd
+""",
+        {"z": None, "blocks.0.z": None},
+    ),
+    Cached(
+        "tokens are kept as tokens",
+        "bsdv",
+        """model Text(x_bs) -> y_bsd causal in s:
+  weights E_vd, A_d
+  w_bss' = Sm_s'(E_{x_bs d} A_d E_{x_bs' d} + where(s' <= s, 0, -inf))
+  return w_bss' E_{x_bs' d}
+""",
+        {"x": None},
+    ),
+    Cached(
+        "two kinds of caches in one layer",
+        "bsdec",
+        """layer Both(z_sd) -> z_sd:
+  weights K_de, V_de, χ_ce, A_e, O_ed
+  k_se = z_sd K_de
+  k'_se = χ_ce k_{(s - c)e}
+  v_se = z_sd V_de
+  S_se = sigmoid(A_e) S_{(s - 1)e} + v_se
+  c_se = cumsum_s(k'_se)
+  w_ss' = Sm_s'(k'_se k'_s'e + where(s - W < s' <= s, 0, -inf))
+  return (w_ss' S_s'e + tanh(c_se)) O_ed
+"""
+        + MODEL.format(body="Both(z_bsd)"),
+        {"Both.k": 2, "Both.k\u02b9": 3, "Both.S": 3, "Both.c.sum": 1},
+    ),
+    Cached(
+        "nothing is kept", "bsd", "model Text(z_bsd) -> y_bsd causal in s:\n  weights A_d\n  return A_d z_bsd sin(s + 1)\n", {}
+    ),
+)
