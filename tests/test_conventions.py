@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 from functools import cache
+from typing import Any
 
 import pytest
 import sympy
 import torch
 
 import einformer
-from einformer import Model
+from einformer import EinformerError, Model
 from einformer.interpreters.count import formulas, numbers, rules
 from einformer.interpreters.count.bands import pairs
 from einformer.interpreters.count.conventions import CONVENTIONS
@@ -213,3 +214,36 @@ def test_activations_in_numbers_are_those_in_letters(name: str) -> None:
 def test_bytes_per_parameter_are_the_published_ones(precision: str, bytes_each: int) -> None:
     """ZeRO, Megatron-LM and the notes: 16 has two decompositions."""
     assert PRECISIONS[precision].total == bytes_each
+
+
+def test_shared_parameters_and_states() -> None:
+    """ZeRO, figure 1: 7.5 billion parameters, 64 ranks, 16 bytes each: 120, 31.4, 16.6 and 1.9 GB."""
+    model = published("gpt2")
+    whole = 16 * model.num_parameters
+    held = [model.memory(B=64, S=64, precision="float16", zero=zero, ranks=64) for zero in range(4)]
+    state = [each.total - each.activations - each.logits for each in held]
+    assert state == [whole, whole * (4 * 64 + 12) // (16 * 64), whole * (2 * 64 + 14) // (16 * 64), whole // 64]
+    assert [round(7.5 * each / model.num_parameters, 1) for each in state] == [120.0, 31.4, 16.6, 1.9]
+
+
+def test_tensor_parallel_parameters() -> None:
+    """A third of the heads and of the MLP; embeddings, norms and the biases behind a sum are whole on each device."""
+    model = published("gpt2")
+    shared = 12 * (4 * 768**2 + 3 * 768 + 2 * 4 * 768**2 + 4 * 768)
+    assert model.memory(B=1, S=8, shards={"af": 3}).parameters == 2 * (model.num_parameters - shared + shared // 3)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"shards": {"x": 2}}, "`x` in `x` is no axis"),
+        ({"shards": {"a": 5}}, "5 devices cannot share the axis `a` of 12"),
+        ({"shards": {"a": 0}}, "cannot be shared between 0 devices"),
+        ({"zero": 4}, "there is no stage 4 of ZeRO"),
+        ({"zero": 1, "ranks": 0}, "cannot be shared between 0 devices"),
+    ],
+)
+def test_what_cannot_be_shared_is_said(wrong: dict[str, Any], said: str) -> None:
+    with pytest.raises(EinformerError, match="E605") as refused:
+        published("gpt2").memory(B=1, S=8, **wrong)
+    assert said in str(refused.value)

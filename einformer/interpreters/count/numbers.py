@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import product
 
+from einformer.errors import fail
 from einformer.interpreters.count import memory, rules
 from einformer.interpreters.count.bands import pairs
 from einformer.interpreters.count.choices import Bound
@@ -83,9 +84,29 @@ def training(
     """The bytes of a training step on one device; logits are kept in float32 for the loss. Raises EinformerError E601."""
     derived = derive(spec, name)
     sizes = Numbers(legend, derived.time)
+    _shareable(sizes, shards or {}, zero, ranks)
     kept = activations(spec, name, legend, precision.element, recompute, shards)
     logits = 4 * math.prod(map(sizes.length, derived.logits)) if derived.logits else 0
     return memory.training(weights(spec, name, legend), kept, logits, sizes, precision, shards, zero, ranks)
+
+
+def _shareable(sizes: Numbers, shards: Mapping[str, int], zero: int, ranks: int) -> None:
+    """Axes are shared in equal parts. Raises EinformerError E605."""
+    if zero not in range(4):
+        raise fail("E605", f"there is no stage {zero} of ZeRO", fix="0, 1, 2 or 3")
+    for what, count in (*shards.items(), ("ranks", ranks)):
+        if not isinstance(count, int) or count < 1:
+            raise fail("E605", f"`{what}` cannot be shared between {count} devices", fix="a whole number, 1 or more")
+    for shared, devices in shards.items():
+        for letter in shared:
+            if letter not in sizes.legend.axes:
+                known = ", ".join(f"`{axis}`" for axis in sizes.legend.axes)
+                raise fail("E605", f"`{letter}` in `{shared}` is no axis", fix=f"letters among {known}")
+            if sizes.length(letter) % devices:
+                message = f"{devices} devices cannot share the axis `{letter}` of {sizes.length(letter)} in equal parts"
+                raise fail(
+                    "E605", message, sizes.legend.axes[letter].span, [sizes.legend.describe(letter)], "a number that divides it"
+                )
 
 
 def total(counts: Iterable[WeightCount[int] | EquationCount[int]]) -> int:
