@@ -18,7 +18,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import save_file
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import AutoConfig, GPT2LMHeadModel
 
 import einformer
@@ -68,12 +68,21 @@ def translated(source: Any) -> dict[str, Tensor]:
     return dict(read("gpt2", placed(), source).weights())
 
 
+def filled(value: float, dtype: torch.dtype = torch.float32, plan: str = "notation") -> nn.Module:
+    """A module with the same number everywhere."""
+    module: nn.Module = model().build(dtype=dtype, plan=plan)
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.fill_(value)
+    return module
+
+
 def findings(source: Any) -> tuple[Finding, ...]:
     """What is wrong with a source; tensors that it could have been written into are as they were."""
-    into = {path: torch.full(each.shape, 7.0) for path, each in placed().items()}
+    into = filled(7.0)
     with pytest.raises(EinformerError) as error:
         load("gpt2", placed(), source, into)
-    assert all(bool((tensor == 7).all()) for tensor in into.values())
+    assert all(bool((tensor == 7).all()) for tensor in into.state_dict().values())
     return error.value.findings
 
 
@@ -157,10 +166,10 @@ def test_without_the_prefix() -> None:
 
 
 def test_a_reason_for_what_is_ignored() -> None:
-    into = {path: torch.zeros(each.shape) for path, each in placed().items()}
+    into = filled(0.0)
     ignored = load("gpt2", placed(), state(transformer__h__0__attn__bias=torch.ones(1)), into)
     assert ignored == {"transformer.h.0.attn.bias": "the causal mask, which old files store and the equations state"}
-    assert same(into, translated(state()))
+    assert same(into.state_dict(), translated(state()))
 
 
 @pytest.mark.parametrize("head", [None, small().transformer.wte.weight.detach().clone()], ids=["absent", "equal"])
@@ -168,17 +177,18 @@ def test_a_tied_head_may_be_absent_or_equal(head: Tensor | None) -> None:
     assert same(translated(state(lm_head__weight=head)), translated(state()))
 
 
+@pytest.mark.parametrize("plan", ["notation", "fast"])
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64], ids=str)
-def test_weights_take_the_dtype_of_the_module(dtype: torch.dtype) -> None:
-    into = {path: torch.zeros(each.shape, dtype=dtype) for path, each in placed().items()}
+def test_weights_take_the_dtype_of_the_module(dtype: torch.dtype, plan: str) -> None:
+    into = filled(0.0, dtype, plan)
     load("gpt2", placed(), state(), into)
-    assert same(into, {path: tensor.to(dtype) for path, tensor in translated(state()).items()})
+    assert same(into.state_dict(), {path: tensor.to(dtype) for path, tensor in translated(state()).items()})
 
 
 @pytest.mark.parametrize("plan", ["notation", "fast"])
 def test_a_module_is_filled(plan: str) -> None:
     module = model().build(plan=plan)
-    load("gpt2", placed(), state(), module.state_dict())
+    load("gpt2", placed(), state(), module)
     tokens = torch.from_numpy(GPT2.inputs)
     with torch.no_grad():
         assert torch.allclose(module(tokens), small().eval()(tokens).logits, atol=1e-5)
@@ -293,7 +303,7 @@ def test_a_text_of_ones_own() -> None:
 
 
 def test_a_module_without_numbers() -> None:
-    into = {path: torch.empty(each.shape, device="meta") for path, each in placed().items()}
+    into = model().build(device="meta")
     with pytest.raises(EinformerError, match=r"E702 .* meta"):
         load("gpt2", placed(), state(), into)
 

@@ -7,6 +7,7 @@ whole before the first tensor is read, and read one tensor at a time.
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import os
 import pathlib
@@ -19,7 +20,7 @@ import torch
 from einops import rearrange
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
-from torch import Tensor
+from torch import Tensor, nn
 
 from einformer.errors import EinformerError, Finding, fail
 from einformer.huggingface import documents
@@ -46,7 +47,8 @@ class HuggingFaceWeights:
 
         Nothing is written unless everything fits. Raises EinformerError as `read` does.
         """
-        return load(self.recipe.family, self._placed(), source, self.state_dict())
+        assert isinstance(self, nn.Module)
+        return load(self.recipe.family, self._placed(), source, self)
 
     def to_huggingface(self) -> dict[str, Tensor]:
         """The weights by the names and in the shapes of transformers."""
@@ -60,19 +62,18 @@ class HuggingFaceWeights:
 # -------------------------------------------------------------------------------------------- from theirs, to theirs
 
 
-def load(model_type: str, weights: Mapping[str, Placed], source: State | str | pathlib.Path, into: State) -> dict[str, str]:
-    """Write the weights of a source into tensors by path, in their dtype; the tensors that have no say, with the reason.
+def load(model_type: str, weights: Mapping[str, Placed], source: State | str | pathlib.Path, into: nn.Module) -> dict[str, str]:
+    """Write the weights of a source into a module, layer by layer; the tensors that have no say, with the reason.
 
     Nothing is written unless everything fits. Raises EinformerError as `read` does, and E702 for tensors on the device meta.
     """
     checkpoint = read(model_type, weights, source)
-    if any(into[path].is_meta for path in weights):
+    if any(parameter.is_meta for parameter in into.parameters()):
         raise fail(
             "E702", "weights cannot be written into a module on the device meta", fix='`module.to_empty(device="cpu")` first'
         )
-    with torch.no_grad():
-        for path, tensor in checkpoint.weights():
-            into[path].copy_(tensor)
+    for layer, some in itertools.groupby(checkpoint.weights(), key=lambda item: item[0].rpartition(".")[0]):
+        into.get_submodule(layer).load_state_dict({path.rpartition(".")[2]: tensor for path, tensor in some}, strict=False)
     return checkpoint.ignored
 
 
