@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass
 
-from einformer.interpreters.count.choices import Bound
+from einformer.interpreters.count.choices import Bound, Choice, Choices
 from einformer.notation.tree import Expression
 
 Letters = frozenset[str]
@@ -140,3 +140,19 @@ def _halves(mask: int) -> Iterator[int]:
         parts.append((-(other & -other), other.bit_count(), mask ^ other))
         other = (other - 1) & rest
     yield from (part for _, _, part in sorted(parts))
+
+
+def chosen_of(choices: Choices, letters: Letters) -> tuple[Chosen, ...]:
+    """The choices of these letters, for each letter one."""
+    found = {
+        choice.place: Chosen(choice.place, choice.count, frozenset(map(str, choice.along)))
+        for choice in sorted(choices, key=repr)
+        if isinstance(choice, Choice) and isinstance(choice.place, str) and choice.place in letters
+    }
+    return tuple(found[letter] for letter in sorted(found))
+
+
+def bounds_of(choices: Choices, letters: Letters) -> tuple[Bound, ...]:
+    """The bounds between these letters."""
+    found = {bound for bound in choices if isinstance(bound, Bound) and bound.places <= letters}
+    return tuple(sorted(found, key=repr))

@@ -13,9 +13,10 @@ from itertools import pairwise
 from typing import Literal, assert_never
 
 from einformer.interpreters.count.choices import NO_CHOICE, Choices
-from einformer.interpreters.count.contraction import Chosen, Contraction, best_order
-from einformer.interpreters.count.derived import Letters, Loops, Turns, Work, chosen_of, inside, turns_of
+from einformer.interpreters.count.contraction import Chosen, Contraction, Letters, best_order, chosen_of
 from einformer.interpreters.count.support import Flow, Need
+from einformer.interpreters.count.turns import Loops, Turns, inside, turns_of
+from einformer.interpreters.count.visits import Work, per_tree, work_of
 from einformer.notation.norms import norm
 from einformer.notation.scope import factors_of
 from einformer.notation.tree import (
@@ -83,17 +84,14 @@ class Carried:
 CONSTANT = Value((), frozenset(), ())
 
 
+@per_tree
 def keeps(spec: Spec, name: str) -> tuple[tuple[Kept, ...], tuple[Carried, ...]]:
     """What the layer or model `name` keeps, in the order of the text, and what its outer loops carry."""
-    work = Work.of(spec, name)
+    work = work_of(spec, name)
     layer = work.layers[name]
-    found = _Found(work)
-    flow = work.whole(layer)
-    given = [
-        Value(("given", formal.name), frozenset(flow.scope.free(formal)), (), (), layer.kind == "layer")
-        for formal in layer.formals
-    ]
-    _Body(found, flow, NO_CHOICE, given, "", ()).run()
+    flow, found, given = work.whole(layer), _Found(work), layer.kind == "layer"
+    inputs = (Value((formal.name,), frozenset(flow.scope.free(formal)), (), (), given) for formal in layer.formals)
+    _Body(found, flow, NO_CHOICE, inputs, "", ()).run()
     return tuple(found.kept.values()), tuple(found.carried)
 
 

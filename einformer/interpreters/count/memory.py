@@ -7,7 +7,8 @@ from dataclasses import dataclass, fields
 from typing import Generic
 
 from einformer.interpreters.count.choices import Place
-from einformer.interpreters.count.derived import Derived, Letters
+from einformer.interpreters.count.contraction import Letters
+from einformer.interpreters.count.derived import Derived
 from einformer.interpreters.count.kept import Carried, Kept, Value
 from einformer.interpreters.count.rules import Arithmetic, N, Recompute, WeightCount, product, text_of, total, two_positions
 from einformer.notation.calls import axis_of
@@ -131,7 +132,7 @@ def training(
 ) -> Memory[N]:
     """The bytes of a training step on one device; ZeRO of stage `zero` shares between so many data-parallel `ranks`."""
     sizes = _Sizes(arithmetic, shards or {})
-    held = total(sizes.divided(count.total, frozenset(count.letters)) for count in counts if count.trained)
+    held = total(sizes.divided(count.total, count.merged.union(count.letters)) for count in counts if count.trained)
     state = {}
     for component in fields(Precision)[2:8]:
         whole = product((held, getattr(precision, component.name)))

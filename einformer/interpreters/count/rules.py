@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from typing import Any, Generic, Literal, Protocol, TypeVar, cast
 
 from einformer.interpreters.count.choices import Bound, Place
-from einformer.interpreters.count.contraction import Contraction, Step, best_order
+from einformer.interpreters.count.contraction import Contraction, Letters, Step, best_order
 from einformer.interpreters.count.conventions import Convention
-from einformer.interpreters.count.derived import Derived, Done, Gather, Held, Letters, Softmax, Turns
+from einformer.interpreters.count.derived import Derived, Done, Gather, Softmax
+from einformer.interpreters.count.held import Held
+from einformer.interpreters.count.turns import Turns
 from einformer.notation.calls import axis_of
 from einformer.notation.tree import Equation, Expression
 from einformer.notation.weights import key
@@ -74,6 +76,7 @@ class WeightCount(Generic[N]):
     turns: tuple[N, ...]
     trained: bool = True
     embedding: bool = False
+    merged: Letters = frozenset()  # for which one of its letters stands
 
     @property
     def full_path(self) -> str:
@@ -144,6 +147,7 @@ def _weight(held: Held, arithmetic: Arithmetic[N]) -> WeightCount[N]:
         tuple(map(arithmetic.turns, held.turns)),
         held.weight.kind == "trained",
         held.embedding,
+        held.merged,
     )
 
 

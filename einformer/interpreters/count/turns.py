@@ -1,0 +1,72 @@
+"""How often does a place in a body stand? Once for each turn of the loops around it in which it exists (R8)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from einformer.interpreters.count.support import Case
+from einformer.notation.tree import Apply, Equation, Expression, Loop, Statement
+from einformer.notation.weights import key
+
+Loops = tuple[tuple[str, Expression], ...]  # the letter and the count of each loop around, outside first
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A place in a body: the loops around it, and in which of their turns it exists (R8)."""
+
+    loops: Loops = ()
+    cases: frozenset[Case] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """How many different numbers the letters of loops take over all of these sites of one body."""
+
+    letters: tuple[str, ...]
+    sites: tuple[Site, ...]
+
+
+def turns_of(loops: Loops, cases: frozenset[Case]) -> Turns:
+    """The turns of some loops in which these cases hold."""
+    return Turns(tuple(letter for letter, _ in loops), (Site(loops, cases),))
+
+
+def united(sites: Iterable[Site]) -> tuple[Site, ...]:
+    """The same turns with fewer sites: both branches of a `where` are the whole."""
+    found = list(dict.fromkeys(sites))
+    for site in found:
+        for case in site.cases:
+            other = replace(site, cases=site.cases - {case} | {replace(case, holds=not case.holds)})
+            if other in found:
+                joined = replace(site, cases=site.cases - {case})
+                return united(joined if each == site else each for each in found if each != other)
+    always = {site.loops for site in found if not site.cases}
+    return tuple(site for site in found if not site.cases or site.loops not in always)
+
+
+def in_loops(body: tuple[Statement, ...], loops: Loops = ()) -> Iterator[tuple[Equation, Loops]]:
+    """The equations of a body, each with the loops around it."""
+    for statement in body:
+        if isinstance(statement, Loop):
+            yield from in_loops(statement.body, (*loops, (statement.index.letter, statement.count)))
+        else:
+            yield statement, loops
+
+
+def carried(e: Apply, loops: Loops) -> tuple[str, ...]:
+    """The letters of loops in the subscript of a call: one set of weights for each of their numbers."""
+    letters = {letter for letter, _ in loops}
+    return tuple(index.letter for index in e.indices if index.letter in letters)
+
+
+def inside(path: str, e: Apply, loops: Loops, name: str) -> str:
+    """The path of what is called in the layer at a path."""
+    return below(path, carried(e, loops), name)
+
+
+def below(path: str, letters: Iterable[str], name: str) -> str:
+    """The path of an instance in the layer at a path."""
+    blocks = "".join(f"blocks.{{{letter}}}." for letter in letters)
+    return f"{path}.{blocks}{key(name)}".lstrip(".")
