@@ -9,7 +9,7 @@ a constant. A tensor defined at s must depend on nothing later than s; everythin
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from typing import Any, assert_never
@@ -538,20 +538,24 @@ def _equations(body: tuple[Statement, ...]) -> list[Equation]:
     return [e for s in body for e in (_equations(s.body) if isinstance(s, Loop) else [s])]
 
 
+def _any(found: Iterable[Array]) -> Array:
+    return reduce(np.logical_or, found)
+
+
 def _sum(*numbers: Array) -> Array:
-    """-inf swallows what is unknown."""
-    masked = reduce(np.logical_or, (number == -np.inf for number in numbers))
+    """-inf swallows what is unknown, but not inf."""
+    masked = _any(number == -np.inf for number in numbers) & ~_any(number == np.inf for number in numbers)
     return np.where(masked, -np.inf, reduce(np.add, numbers))
 
 
 def _product(*numbers: Array) -> Array:
-    """Zero swallows what is unknown."""
-    zero = reduce(np.logical_or, (number == 0 for number in numbers))
+    """Zero swallows what is unknown, but not what is known to be infinite."""
+    zero = _any(number == 0 for number in numbers) & ~_any(np.isinf(number) for number in numbers)
     return np.where(zero, 0.0, reduce(np.multiply, numbers))
 
 
 def _quotient(top: Array, bottom: Array) -> Array:
-    return np.where(top == 0, 0.0, top / bottom)
+    return np.where((top == 0) & (bottom != 0), 0.0, top / bottom)
 
 
 def _and(a: Array, b: Array) -> Array:

@@ -43,7 +43,7 @@ from einformer.notation.tree import (
 from einformer.notation.walk import children, equations, subexpressions
 
 _EMPTY = Spec("", (), (), ())
-MAXIMUM_TURNS = 10_000  # of a loop
+MAXIMUM_TURNS = 10_000  # of a loop; no more does `top` take
 _OF_A_DECLARATION = ("E201", "E204", "E304", "E307", "E308")
 
 
@@ -180,16 +180,22 @@ def _formula(name: str, e: Expression, legend: Legend, indices: tuple[Index, ...
             yield Finding("E604", f"`{x.name}` over an index cannot stand in the legend", x.span, (), fix)
 
 
-def _turns(loop: Loop, legend: Legend) -> Iterator[Finding]:
-    """How often a loop turns, once that is known, is a whole number, and not one that would never end."""
+def _counted(e: Expression, says: str, letter: str, legend: Legend) -> Iterator[Finding]:
+    """How often a loop turns, or how many `top` takes, once that is known: a whole number, and not one without end."""
     try:
-        count = legend.number(loop.count)
+        count = legend.number(e)
     except EinformerError as error:
         yield from (finding for finding in error.findings if finding.code != "E601")
     else:
         if not 0 <= count <= MAXIMUM_TURNS or count != int(count):
-            facts = (legend.describe(loop.index.letter),)
-            yield Finding("E604", f"the loop turns {float(count):g} times", loop.count.span, facts, f"0 … {MAXIMUM_TURNS:,}")
+            message = says.format(f"{float(count):g}")
+            yield Finding("E604", message, e.span, (legend.describe(letter),), f"a whole number, 0 … {MAXIMUM_TURNS:,}")
+
+
+def _taken(e: Apply, legend: Legend) -> Iterator[Finding]:
+    """How many `top` takes."""
+    if e.name == "top" and len(e.arguments) == 2:
+        yield from _counted(e.arguments[0], "`top` takes {}", e.indices[0].letter, legend)
 
 
 def _unused(spec: Spec) -> Iterator[Finding]:
@@ -398,7 +404,9 @@ class _Body:
     def loop(self, loop: Loop, loops: frozenset[str]) -> Loop:
         if self.legend.axis(loop.index.letter) is None:
             self.findings.append(_undeclared(loop.index, self.legend))
-        self.findings += list(_formula(loop.index.letter, loop.count, self.legend)) or _turns(loop, self.legend)
+        self.findings += list(_formula(loop.index.letter, loop.count, self.legend)) or _counted(
+            loop.count, "the loop turns {} times", loop.index.letter, self.legend
+        )
         before = set(self.defined)
         body = self.statements(loop.body, loops | {loop.index.letter})
         inner = {name: self.defined.pop(name) for name in list(self.defined) if name not in before}
@@ -489,6 +497,7 @@ class _Body:
                 case Apply():
                     yield from _repeated(e.indices, self.legend)
                     yield from () if e.name in self.callees else _arity(e)
+                    yield from _taken(e, self.legend)
                 case _:
                     pass
 
@@ -681,6 +690,9 @@ def _undeclared(index: Index, legend: Legend) -> Finding:
     letter = axis_of(index.letter)
     near = [other for other in legend.axes if _skeleton(other) == _skeleton(letter)]
     fix = f"`{near[0]}`, which looks alike" if near else f"`{letter}: …` among the axes, or one of {' '.join(legend.axes)}"
+    if letter in legend.scalars:
+        fix = f"the letter of an axis; a scalar stands in arithmetic, `(d + {letter})`"
+        return Finding("E201", f"`{letter}` is a scalar, and here an index is needed", index.span, (), fix)
     return Finding("E201", f"no axis `{letter}` is declared", index.span, (), fix)
 
 
