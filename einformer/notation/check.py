@@ -40,7 +40,7 @@ from einformer.notation.tree import (
     Tensor,
     Weight,
 )
-from einformer.notation.walk import children, equations, subexpressions
+from einformer.notation.walk import children, equations, loops, subexpressions
 
 _EMPTY = Spec("", (), (), ())
 MAXIMUM_TURNS = 10_000  # of a loop; no more does `top` take
@@ -227,18 +227,11 @@ def _all_nodes(spec: Spec) -> Iterator[Expression]:
             roots += [*weight.indices, *([weight.default] if weight.default else [])]
         for equation in equations(layer.body):
             roots += [*(equation.left.slots if isinstance(equation.left, Tensor) else ()), equation.right]
-        roots += [e for loop in _loops(layer.body) for e in (loop.index, loop.count)]
+        roots += [e for loop in loops(layer.body) for e in (loop.index, loop.count)]
     for e in (x for root in roots for x in subexpressions(root)):
         yield e
         if isinstance(e, Apply):
             yield from e.indices
-
-
-def _loops(body: tuple[Statement, ...]) -> Iterator[Loop]:
-    for statement in body:
-        if isinstance(statement, Loop):
-            yield statement
-            yield from _loops(statement.body)
 
 
 # Letters of other scripts whose usual glyph is that of a Latin letter.
@@ -380,7 +373,7 @@ class _Body:
                 self.report("E105", "this `return` is not the last line of the layer", equation, "one `return`, at the end")
         for equation in () if returns else defining:
             if equation.relation == "=" and isinstance(equation.left, Tensor) and isinstance(output, Tensor):
-                self.findings += self.slots_agree(equation.left, output.slots, output.span)
+                self.findings += _slots_agree(equation.left, output.slots, output.span, self.legend)
 
     def never_used(self) -> None:
         """Told of a body that is sound otherwise: what is wrong there may be what should have used it."""
@@ -442,7 +435,7 @@ class _Body:
             self.report("E204", f"`<-` changes `{name}`, which is not defined", equation.left, "`=` to define it")
             self.defined[name] = Definition(None, equation.left.span, "tensor", used=True)
         elif known is not None and known.slots is not None and isinstance(equation.left, Tensor):
-            self.findings += self.slots_agree(equation.left, known.slots, known.span)
+            self.findings += _slots_agree(equation.left, known.slots, known.span, self.legend)
 
     def right_side(self, equation: Equation, loops: frozenset[str]) -> Equation:
         """Names, then slots, then scope; the elaborated equation where all is well."""
@@ -535,11 +528,11 @@ class _Body:
         if repeated := list(_repeated(tensor.slots, self.legend)):
             yield from repeated
         elif known is not None:
-            yield from () if known.slots is None else self.slots_agree(tensor, known.slots, known.span)
+            yield from () if known.slots is None else _slots_agree(tensor, known.slots, known.span, self.legend)
         elif scalar is not None:
-            yield from self.slots_agree(tensor, scalar.indices, scalar.span)
+            yield from _slots_agree(tensor, scalar.indices, scalar.span, self.legend)
         elif tensor.name == equation.left.name and isinstance(equation.left, Tensor):
-            yield from self.slots_agree(tensor, equation.left.slots, equation.left.span)
+            yield from _slots_agree(tensor, equation.left.slots, equation.left.span, self.legend)
             if not any(map(_earlier, tensor.slots, equation.left.slots)):
                 yield _by_itself(tensor, f"`<-` to change `{tensor.name}`, or an earlier position such as `(s - 1)`")
 
@@ -551,55 +544,9 @@ class _Body:
         left = equation.left.slots if isinstance(equation.left, Tensor) else ()
         slots, span = (known.slots, known.span) if known else (left, equation.left.span)
         if slots:
-            yield from self.slots_agree(Tensor(e.name, (), span=e.span), slots, span)
+            yield from _slots_agree(Tensor(e.name, (), span=e.span), slots, span, self.legend)
         elif known is None:
             yield _by_itself(e, f"`<-` to change `{e.name}`, or another name")
-
-    def slots_agree(self, tensor: Tensor, slots: tuple[Expression, ...], span: Span) -> Iterator[Finding]:
-        """As many slots as the definition at `span` has, each over its axis."""
-        if len(tensor.slots) != len(slots):
-            spelled = f"`{tensor.name}_{_spelled(slots)}`"
-            letters = dict.fromkeys(letter for slot in slots for letter in _slot_letters(slot))
-            facts = (f"defined as {spelled} ({span.source.name}:{span.line})", *map(self.legend.describe, letters))
-            message = f"`{tensor.name}` has {len(slots)} slots, here are {len(tensor.slots)}"
-            yield Finding("E304", message, tensor.span, facts, spelled)
-            return
-        for slot, defined in zip(tensor.slots, slots, strict=True):
-            found = list(self.slot_agrees(tensor, slot, defined))
-            yield from found
-            if found:  # two letters that changed places are one slip
-                return
-
-    def slot_agrees(self, tensor: Tensor, slot: Expression, defined: Expression) -> Iterator[Finding]:
-        facts = tuple(self.legend.describe(letter) for letter in dict.fromkeys(_slot_letters(defined) + _slot_letters(slot)))
-        match slot, defined:
-            case Index(), Index():
-                if axis_of(slot.letter) != axis_of(defined.letter) and not self.bounded(slot.letter, defined.letter):
-                    message = (
-                        f"this slot of `{tensor.name}` runs over `{axis_of(defined.letter)}`, not over `{axis_of(slot.letter)}`"
-                    )
-                    yield Finding("E307", message, slot.span, facts, f"`{defined.letter}`, or a prime of it")
-            case ((Index() | Group()), (Index() | Group())):
-                if self.legend.size(slot) != self.legend.size(defined):
-                    here, there = f"`{_spelled((slot,))}`", f"`{_spelled((defined,))}`"
-                    sizes = f"{here} has {self.legend.spelled(slot)}, {there} has {self.legend.spelled(defined)}"
-                    message = f"{here} does not provably have the size of {there}"
-                    fix = "a group whose sizes multiply to that of the axis, or a size that says so, `e: H = D / A`"
-                    yield Finding("E308", message, slot.span, (sizes, *facts), fix)
-            case Number(value=int() as value), Index():
-                size = self.legend.size(defined)
-                if size is not None and set(size) == {()} and not 0 <= value < size[()]:
-                    message = f"slot {value} of `{tensor.name}` lies outside its axis"
-                    yield Finding("E309", message, slot.span, facts, f"0 … {size[()] - 1}")
-            case _:
-                for index in (x for x in subexpressions(slot) if isinstance(x, Index)):
-                    if self.legend.axis(index.letter) is None:
-                        yield _undeclared(index, self.legend)
-
-    def bounded(self, letter: str, defined: str) -> bool:
-        """`P_sd` reads `P_kd`, because the legend says `s: S <= K`."""
-        inner, outer = self.legend.axis(letter), self.legend.axis(defined)
-        return inner is not None and outer is not None and inner.bound is not None and inner.bound == outer.size
 
     def renamings(self, equation: Equation) -> Iterator[Finding]:
         """A call may not rename a letter from whose size the layer derives another (R7)."""
@@ -696,6 +643,55 @@ def _undeclared(index: Index, legend: Legend) -> Finding:
     return Finding("E201", f"no axis `{letter}` is declared", index.span, (), fix)
 
 
+def _slots_agree(tensor: Tensor, slots: tuple[Expression, ...], span: Span, legend: Legend) -> Iterator[Finding]:
+    """As many slots as the definition at `span` has, each over its axis."""
+    if len(tensor.slots) != len(slots):
+        spelled = f"`{tensor.name}_{_spelled(slots)}`"
+        letters = dict.fromkeys(letter for slot in slots for letter in _slot_letters(slot))
+        facts = (f"defined as {spelled} ({span.source.name}:{span.line})", *map(legend.describe, letters))
+        message = f"`{tensor.name}` has {len(slots)} slots, here are {len(tensor.slots)}"
+        yield Finding("E304", message, tensor.span, facts, spelled)
+        return
+    for slot, defined in zip(tensor.slots, slots, strict=True):
+        found = list(_slot_agrees(tensor, slot, defined, legend))
+        yield from found
+        if found:  # two letters that changed places are one slip
+            return
+
+
+def _slot_agrees(tensor: Tensor, slot: Expression, defined: Expression, legend: Legend) -> Iterator[Finding]:
+    facts = tuple(legend.describe(letter) for letter in dict.fromkeys(_slot_letters(defined) + _slot_letters(slot)))
+    match slot, defined:
+        case Index(), Index():
+            if axis_of(slot.letter) != axis_of(defined.letter) and not _bounded(slot.letter, defined.letter, legend):
+                message = (
+                    f"this slot of `{tensor.name}` runs over `{axis_of(defined.letter)}`, not over `{axis_of(slot.letter)}`"
+                )
+                yield Finding("E307", message, slot.span, facts, f"`{defined.letter}`, or a prime of it")
+        case ((Index() | Group()), (Index() | Group())):
+            if legend.size(slot) != legend.size(defined):
+                here, there = f"`{_spelled((slot,))}`", f"`{_spelled((defined,))}`"
+                sizes = f"{here} has {legend.spelled(slot)}, {there} has {legend.spelled(defined)}"
+                message = f"{here} does not provably have the size of {there}"
+                fix = "a group whose sizes multiply to that of the axis, or a size that says so, `e: H = D / A`"
+                yield Finding("E308", message, slot.span, (sizes, *facts), fix)
+        case Number(value=int() as value), Index():
+            size = legend.size(defined)
+            if size is not None and set(size) == {()} and not 0 <= value < size[()]:
+                message = f"slot {value} of `{tensor.name}` lies outside its axis"
+                yield Finding("E309", message, slot.span, facts, f"0 … {size[()] - 1}")
+        case _:
+            for index in (x for x in subexpressions(slot) if isinstance(x, Index)):
+                if legend.axis(index.letter) is None:
+                    yield _undeclared(index, legend)
+
+
+def _bounded(letter: str, defined: str, legend: Legend) -> bool:
+    """`P_sd` reads `P_kd`, because the legend says `s: S <= K`."""
+    inner, outer = legend.axis(letter), legend.axis(defined)
+    return inner is not None and outer is not None and inner.bound is not None and inner.bound == outer.size
+
+
 def _repeated(slots: Iterable[Expression], legend: Legend) -> Iterator[Finding]:
     """The same index in two slots would read a diagonal, which nobody means."""
     seen: set[str] = set()
@@ -769,7 +765,7 @@ def _spelled(slots: Iterable[Expression]) -> str:
 
 
 def _loop_letters(layer: Layer) -> set[str]:
-    return {loop.index.letter for loop in _loops(layer.body)}
+    return {loop.index.letter for loop in loops(layer.body)}
 
 
 def _mentions(axis: Axis, other: Axis) -> bool:
