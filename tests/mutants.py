@@ -22,7 +22,7 @@ def _mutant(name: str, file: str, old: str, new: str, *killers: str) -> Mutant:
 
 SCOPE, CALLS, CAUSALITY = "notation/scope.py", "notation/calls.py", "notation/causality.py"
 BODY, SIZES, BINDING = "notation/body.py", "notation/sizes.py", "notation/binding.py"
-AGREEMENT, DECLARATIONS = "notation/agreement.py", "notation/declarations.py"
+AGREEMENT, DECLARATIONS, KNOWN = "notation/agreement.py", "notation/declarations.py", "notation/known.py"
 PARSER, TOKENS, INSTANCES = "notation/parser.py", "notation/tokens.py", "notation/instances.py"
 PRINTER, WEIGHTS, REFERENCE = "notation/printer.py", "notation/weights.py", "interpreters/reference.py"
 
@@ -286,7 +286,7 @@ MUTANTS = (
         "causality.py::test_what_reads_the_future_is_refused[a mask one too far]",
     ),
     _mutant(
-        "minus infinity masks no score", CAUSALITY,
+        "minus infinity masks no score", KNOWN,
         "return np.where(masked, -np.inf, reduce(np.add, numbers))", "return reduce(np.add, numbers)",
         "causality.py::test_what_is_causal_is_accepted[attention]",
     ),
@@ -296,17 +296,17 @@ MUTANTS = (
         "causality.py::test_what_reads_the_future_is_refused[a constant mask turned round]",
     ),
     _mutant(
-        "products do not intersect", CAUSALITY,
+        "products do not intersect", KNOWN,
         "return np.where(zero, 0.0, reduce(np.multiply, numbers))", "return reduce(np.multiply, numbers)",
         "causality.py::test_what_is_causal_is_accepted[a product with zero]",
     ),
     _mutant(
         "sums intersect", CAUSALITY,
-        "_combined(_sum, *map(self.value, e.terms))", "_combined(_product, *map(self.value, e.terms))",
+        "combined(added, *map(self.value, e.terms))", "combined(multiplied, *map(self.value, e.terms))",
         "causality.py::test_what_reads_the_future_is_refused[a sum of masks]",
     ),
     _mutant(
-        "a condition tells nothing", CAUSALITY,
+        "a condition tells nothing", KNOWN,
         "np.maximum(np.maximum(a_late, b_late), c_late)", "np.maximum(a_late, b_late)",
         "causality.py::test_what_reads_the_future_is_refused[a condition on the future]",
     ),
