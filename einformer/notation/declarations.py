@@ -60,8 +60,8 @@ def _size_name(name: str, spec: Spec) -> Iterator[Finding]:
 
 def _scalar(scalar: Scalar, legend: Legend) -> Iterator[Finding]:
     """A scalar's indices are declared; it is a formula of them, or a list over its only one."""
-    undeclared = [undeclared(index, legend) for index in scalar.indices if legend.axis(index.letter) is None]
-    yield from undeclared or repeated(scalar.indices, legend)
+    unknown = [undeclared(index, legend) for index in scalar.indices if legend.axis(index.letter) is None]
+    yield from unknown or repeated(scalar.indices, legend)
     if not isinstance(scalar.value, tuple):
         yield from formula(scalar.name, scalar.value, legend, scalar.indices)
     elif len(scalar.indices) != 1:
