@@ -235,6 +235,11 @@ class Model:
     def size(self, letter: str) -> int:
         """The number that a size letter stands for. Raises EinformerError E601."""
         axis = self.legend.sized(letter)
+        if axis is None and letter not in self.legend.values:
+            facts = [f"there are {', '.join(sorted(self.legend.letters()))}"]
+            raise fail(
+                "E601", f"the size `{letter}` is not bound", facts=facts, fix=f"`bind({letter}=…)`, if it is one of them"
+            )
         return self.legend.length(axis.letter) if axis else int(self.legend.values[letter])
 
     @property
@@ -391,6 +396,7 @@ class Model:
 
         arrays = [np.asarray(given) for given in inputs]
         if lengths is not None:
+            binding.lengths_fit(lengths, [array.shape for array in arrays])
             rows = [
                 self.reference(*(given[[row], :n] for given in arrays), weights=weights)[0] for row, n in enumerate(lengths)
             ]

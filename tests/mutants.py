@@ -21,7 +21,8 @@ def _mutant(name: str, file: str, old: str, new: str, *killers: str) -> Mutant:
 
 
 SCOPE, CALLS, CAUSALITY = "notation/scope.py", "notation/calls.py", "notation/causality.py"
-CHECK, SIZES, BINDING = "notation/check.py", "notation/sizes.py", "notation/binding.py"
+BODY, SIZES, BINDING = "notation/body.py", "notation/sizes.py", "notation/binding.py"
+AGREEMENT, DECLARATIONS, KNOWN = "notation/agreement.py", "notation/declarations.py", "notation/known.py"
 PARSER, TOKENS, INSTANCES = "notation/parser.py", "notation/tokens.py", "notation/instances.py"
 PRINTER, WEIGHTS, REFERENCE = "notation/printer.py", "notation/weights.py", "interpreters/reference.py"
 
@@ -171,7 +172,7 @@ MUTANTS = (
         "reference.py::test_a_recurrence_is_solved_in_the_order_of_positions",
     ),
     _mutant(
-        "a recurrence may read its own position", CHECK,
+        "a recurrence may read its own position", BODY,
         "        return False\n    steps = [", "        return True\n    steps = [",
         "refused.py::test_a_slip_is_refused_by_its_rule[defined by itself]",
     ),
@@ -182,7 +183,7 @@ MUTANTS = (
         "reference.py::test_rebinding_at_an_earlier_position_reads_the_old_value",
     ),
     _mutant(
-        "`<-` defines anew", CHECK,
+        "`<-` defines anew", BODY,
         "elif equation.relation == \"<-\" and known is None:", "elif False:",
         "refused.py::test_a_slip_is_refused_by_its_rule[changed before it is defined]",
     ),
@@ -207,7 +208,7 @@ MUTANTS = (
         "reference.py::test_an_optional_tie_is_the_other_weight_where_absent",
     ),
     _mutant(
-        "a weight that nobody reads is no matter", CHECK,
+        "a weight that nobody reads is no matter", BODY,
         "            if not definition.used and name != self.layer.output.name:", "            if False:",
         "refused.py::test_a_slip_is_refused_by_its_rule[a weight that nobody reads]",
     ),
@@ -285,7 +286,7 @@ MUTANTS = (
         "causality.py::test_what_reads_the_future_is_refused[a mask one too far]",
     ),
     _mutant(
-        "minus infinity masks no score", CAUSALITY,
+        "minus infinity masks no score", KNOWN,
         "return np.where(masked, -np.inf, reduce(np.add, numbers))", "return reduce(np.add, numbers)",
         "causality.py::test_what_is_causal_is_accepted[attention]",
     ),
@@ -295,17 +296,17 @@ MUTANTS = (
         "causality.py::test_what_reads_the_future_is_refused[a constant mask turned round]",
     ),
     _mutant(
-        "products do not intersect", CAUSALITY,
+        "products do not intersect", KNOWN,
         "return np.where(zero, 0.0, reduce(np.multiply, numbers))", "return reduce(np.multiply, numbers)",
         "causality.py::test_what_is_causal_is_accepted[a product with zero]",
     ),
     _mutant(
         "sums intersect", CAUSALITY,
-        "_combined(_sum, *map(self.value, e.terms))", "_combined(_product, *map(self.value, e.terms))",
+        "combined(added, *map(self.value, e.terms))", "combined(multiplied, *map(self.value, e.terms))",
         "causality.py::test_what_reads_the_future_is_refused[a sum of masks]",
     ),
     _mutant(
-        "a condition tells nothing", CAUSALITY,
+        "a condition tells nothing", KNOWN,
         "np.maximum(np.maximum(a_late, b_late), c_late)", "np.maximum(a_late, b_late)",
         "causality.py::test_what_reads_the_future_is_refused[a condition on the future]",
     ),
@@ -331,12 +332,12 @@ MUTANTS = (
         "binding.py::test_a_shape_stays_within_the_bound",
     ),
     _mutant(
-        "any axis is bounded by another", CHECK,
+        "any axis is bounded by another", AGREEMENT,
         "and inner.bound == outer.size", "",
         "refused.py::test_a_slip_is_refused_by_its_rule[a bound on another axis]",
     ),
     _mutant(
-        "an axis is read by any index", CHECK,
+        "an axis is read by any index", AGREEMENT,
         "if axis_of(slot.letter) != axis_of(defined.letter) and not", "if False and not",
         "refused.py::test_a_slip_is_refused_by_its_rule[a slot over another axis]",
     ),
@@ -382,8 +383,8 @@ MUTANTS = (
         "refused.py::test_the_same_letter_in_another_font_is_the_same",
     ),
     _mutant(
-        "letters may look alike", CHECK,
-        "    yield from _look_alikes(spec)\n", "",
+        "letters may look alike", DECLARATIONS,
+        "    yield from look_alikes(spec)\n", "",
         "refused.py::test_a_slip_is_refused_by_its_rule[letters that look alike]",
     ),
     # -------------------------------------------------------------------------------------------------------- printing

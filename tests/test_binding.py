@@ -48,6 +48,34 @@ def test_a_size_that_is_not_whole_is_refused() -> None:
         spec(*HEADS).bind(D=12, A=5).weight_shapes()
 
 
+def test_numbers_of_numpy_are_numbers() -> None:
+    model = spec(*HEADS).bind(D=np.int64(12), A=np.float32(3))
+    assert [model.size(letter) for letter in "DAHF"] == [12, 3, 4, 48]
+    assert np.array_equal(scaled(ν=np.int32(7), μ=[np.float64(1), np.int8(2), 3]), [8, 9, 10])
+    with pytest.raises(EinformerError, match="E604"):
+        spec(*HEADS).bind(D=np.float64(2.5))
+
+
+def test_a_letter_that_is_no_size_is_told_so() -> None:
+    with pytest.raises(EinformerError, match=r"E601 the size `Q` is not bound\n  there are A, D, F, H"):
+        spec(*HEADS).bind(D=12, A=3).size("Q")
+
+
+@pytest.mark.parametrize("turns", ["L / 2", "L - 4"])
+def test_a_loop_turns_a_whole_number_of_times(turns: str) -> None:
+    layer = ("l, x", "layer F(x_x) -> x_x:", f"for l < {turns}:", "  x_x <- 2 x_x", "return x_x")
+    assert np.array_equal(spec(*layer).bind(L=4).reference(np.ones(1), weights={}), [4 if "/" in turns else 1])
+    with pytest.raises(EinformerError, match="E604 the loop turns"):
+        spec(*layer).bind(L=3)
+
+
+def test_top_takes_a_whole_number() -> None:
+    layer = ("x", "layer F(x_x) -> x_x:", "return where(top_{T,x}(x_x), x_x, 0)")
+    for given, message in ((2.5, "`top` takes 2.5"), (-1, "`top` takes -1")):
+        with pytest.raises(EinformerError, match=f"E604 {message}"):
+            spec(*layer, scalars="T = 2").bind(T=given)
+
+
 def test_a_size_without_a_value_is_open() -> None:
     model = spec(*HEADS).bind(D=12)
     with pytest.raises(EinformerError, match="E601 the size `A` is not bound"):

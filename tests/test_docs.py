@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from einformer.model import examine, parse, prelude
-from einformer.notation import check
+from einformer.notation import names
 from einformer.notation.calls import signature, slot_letters
 from einformer.notation.primitives import PRIMITIVES
 from einformer.notation.sizes import Legend
@@ -132,7 +132,7 @@ def test_the_nodes_are_listed() -> None:
 
 
 def test_letters_that_look_alike_are_listed() -> None:
-    assert set(check._LATIN) <= set(LANGUAGE)
+    assert set(names._LATIN) <= set(LANGUAGE)
 
 
 def test_every_module_has_a_line_in_the_design() -> None:

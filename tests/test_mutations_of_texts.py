@@ -52,8 +52,8 @@ gpt2 | CausalAttention_l( | CausalAttention_k( | E402 +0
 gpt2 | MLP_l(LayerNorm_l | MLP_l(LayerNorm_d | E403 +0
 gpt2 | (z_bsd) E_vd | (z_bsd) E_vf | E307 +0
 gpt2 | return LayerNorm(z_bsd) | return LayerNorm(x_bsd) | E304 +0
-llama | i: 2 | i: 3 | E308 +12
-llama | h: H / 2 | h: H / 3 | E308 +11
+llama | i: 2 | i: 3 | E308 +13
+llama | h: H / 2 | h: H / 3 | E308 +12
 llama | x_{s((1 - i)h)} | x_{s((1 - h)h)} | E308 +0
 llama | cos(s θ_h) | cos(h θ_h) | E303 +0
 llama | v_seg = z_sd V_deg | v_sed = z_sd V_deg | E301 +0

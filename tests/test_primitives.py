@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from einformer.interpreters import reference
-from einformer.notation import causality
+from einformer.notation import known
 from einformer.notation.primitives import PRIMITIVES, Primitive
 
 FUNCTIONS = {name for name, with_indices in PRIMITIVES if not with_indices}
@@ -20,7 +20,7 @@ def test_the_reference_evaluates_every_row() -> None:
 
 
 def test_the_causality_check_knows_every_function() -> None:
-    assert causality._FUNCTIONS.keys() == FUNCTIONS
+    assert known.FUNCTIONS.keys() == FUNCTIONS
 
 
 @pytest.mark.parametrize("row", UNARY, ids=lambda row: str(row.name))

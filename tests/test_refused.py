@@ -107,6 +107,31 @@ SLIPS: dict[str, tuple[str, str, list[str], list[str]]] = {
         [*NORM, F, "for l < L:", "  z_d <- Unit(z_d)", "return z_d"],
         [*NORM, F, "for l < L:", "  z_d <- Unit_l(z_d)", "return z_d"],
     ),
+    "a name of the language on the left": (
+        "E202",
+        "d",
+        [F, "mean_d = 2 z_d", "return mean_d"],
+        [F, "m_d = 2 z_d", "return m_d"],
+    ),
+    "a name of the language for an input": ("E202", "d", ["layer Q(exp_d) -> y_d:", "return exp_d"], [F, "return exp(z_d)"]),
+    "a name of the language for a weight": (
+        "E202",
+        "d",
+        [F, "weights max_d", "return max_d z_d"],
+        [F, "weights m_d", "return m_d z_d"],
+    ),
+    "a layer with the letter of a size": (
+        "E202",
+        "d, f",
+        ["layer F(z_d) -> y_d:", "return 2 z_d", G, "weights W_df", "return F(z_d) W_df"],
+        ["layer T(z_d) -> y_d:", "return 2 z_d", G, "weights W_df", "return T(z_d) W_df"],
+    ),
+    "an instance with the letter of a size": (
+        "E202",
+        "d, f",
+        [*NORM, G, "weights W_df, F: Unit", "return F(z_d) W_df"],
+        [*NORM, G, "weights W_df, f: Unit", "return f(z_d) W_df"],
+    ),
     "a power with two readings": ("E104", "d", [F, "return z_d + sum_d (z_d)^2"], [F, "return z_d + sum_d (z_d^2)"]),
     "a quotient with two readings": ("E104", "d", [F, "return z_d / 2 z_d"], [F, "return z_d / (2 z_d)"]),
 }
@@ -126,6 +151,12 @@ def test_a_slip_is_refused_by_its_rule(name: str) -> None:
 def test_without_the_slip_it_is_accepted(name: str) -> None:
     _, axes, _, accepted = SLIPS[name]
     assert codes(axes, accepted) == set()
+
+
+def test_a_scalar_in_a_group_is_told_so() -> None:
+    lines = [F, "weights V_d", "return V_{(nh)} z_d"]
+    (finding,) = examine(Source("<text>", text("d, h", *lines, scalars="n = 2")))[1]
+    assert (finding.code, finding.message) == ("E201", "`n` is a scalar, and here an index is needed")
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,7 @@ from einformer.notation.tree import (
 )
 from einformer.notation.walk import equations, loops, subexpressions
 from einformer.notation.weights import key
+from einformer.notation.weights import weights as placed
 
 Array = NDArray[Any]
 CARRIED = "·"  # marks an index of the caller that a layer carries along and does not know
@@ -95,12 +96,21 @@ def evaluate(
     letters; `legend` has the sizes. Dropout is off. `trace` is filled with every tensor by path. Raises EinformerError.
     """
     layers = {layer.name: layer for layer in spec.layers}
+    _known(weights, placed(spec, layers[name], legend))
     time = next((axis_of(layer.time.letter) for layer in spec.layers if layer.time), "")
     frame = _Frame(Run(legend, layers, weights, trace), layers[name], "", frozenset([time]), {}, {})
     for formal, given in zip(layers[name].formals, inputs, strict=True):
         frame.tensors[formal.name] = Stored(tuple(axis_of(i) for i in slot_letters(formal)), (), np.asarray(given))
     with np.errstate(all="ignore"):
         return frame.output().array
+
+
+def _known(given: Iterable[str], known: Mapping[str, object]) -> None:
+    """Every weight that is given is one of the layer's."""
+    for path in given:
+        if path not in known:
+            facts = [f"there are {', '.join(f'`{each}`' for each in known) or 'none'}"]
+            raise fail("E704", f"there is no weight `{path}`", facts=facts, fix="the weights of `weight_shapes()`")
 
 
 @dataclass(slots=True)
@@ -139,7 +149,7 @@ class _Frame:
                 case Equation():
                     self.equation(statement)
                 case Loop():
-                    for turn in range(int(self.number(statement.count))):
+                    for turn in range(self.whole(self.value(statement.count), statement.count)):
                         self.fixed[statement.index.letter] = turn
                         self.statements(statement.body)
                     self.fixed.pop(statement.index.letter, None)
@@ -230,6 +240,12 @@ class _Frame:
             return CONSTANTS[e.name] if e.name in CONSTANTS else float(self.run.legend.named(e))
         return float(self.value(e).array)
 
+    def whole(self, count: Named, e: Expression) -> int:
+        """How often a loop turns, how many `top` takes."""
+        if not (count.array >= 0 and count.array == np.floor(count.array) < np.inf):
+            raise fail("E604", f"the count is {float(count.array):g} here", e.span, fix="a whole number")
+        return int(count.array)
+
     def length(self, letter: str) -> int:
         """How many numbers an index runs through."""
         axis = axis_of(letter)
@@ -298,7 +314,8 @@ class _Frame:
         dims = _union(*(number.dims for number in numbers))
         past = Named((), np.bool_(False))  # type: ignore[arg-type]
         places = []
-        for axis, number, size in zip(stored.axes, numbers, stored.array.shape, strict=False):
+        for slot, axis, number, size in zip(e.slots, stored.axes, numbers, stored.array.shape, strict=False):
+            self.is_whole(slot, number, live, e)
             before = Named(number.dims, number.array < 0)
             outside = Named(number.dims, (number.array < 0) | (number.array >= size))
             if axis in self.times and not selects:
@@ -314,6 +331,14 @@ class _Frame:
         if isinstance(slot, Tensor):
             return self.read(self.tensor(slot), slot, live, selects=True)
         return self.value(slot, live)
+
+    def is_whole(self, slot: Expression, number: Named, live: Named | None, e: Tensor) -> None:
+        """Half a token is none, and NaN selects nothing."""
+        broken = Named(number.dims, number.array != np.floor(number.array))
+        if (broken if live is None else _binary(np.logical_and)(broken, live)).array.any():
+            value = float(number.array[broken.array][0])
+            message = f"a slot of `{e.name}` holds {value:g}, which is no whole number"
+            raise fail("E702" if isinstance(slot, Tensor) else "E310", message, slot.span, fix="whole numbers")
 
     def inside(self, outside: Named, live: Named | None, e: Tensor, axis: str, size: int) -> None:
         wrong = outside if live is None else _binary(np.logical_and)(outside, live)
@@ -336,7 +361,8 @@ class _Frame:
 
     def operator(self, e: Apply, letters: tuple[str, ...], live: Named | None) -> Named:
         *counts, argument = (self.value(argument, live) for argument in e.arguments)
-        return OPERATORS[e.name](self.spread(argument, letters), letters, *(int(count.array) for count in counts))
+        whole = [self.whole(count, written) for count, written in zip(counts, e.arguments, strict=False)]
+        return OPERATORS[e.name](self.spread(argument, letters), letters, *whole)
 
     def running(self, letters: Iterable[str], f: Callable[[], Named]) -> Named:
         """f, in which these letters run, also one that stands still here: what is left of it is read where it stands."""

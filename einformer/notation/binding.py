@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import difflib
 import math
+import numbers
+import operator
 import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import SupportsFloat, SupportsIndex
 
 from einformer.errors import EinformerError, fail
 from einformer.notation.calls import axis_of, slot_letters
@@ -15,7 +18,7 @@ from einformer.notation.recursion import check_references
 from einformer.notation.sizes import MAXIMUM_NUMBER, MAXIMUM_SIZE, Legend, Value
 from einformer.notation.tree import Expression, Index, Layer, Name, Number, Scalar, Spec, Tensor
 
-Given = int | float | str | Sequence[float]
+Given = SupportsIndex | SupportsFloat | str | Sequence[float]  # numbers of NumPy too
 
 
 def bind(spec: Spec, given: Mapping[str, Given], origin: str | Mapping[str, str] = "given") -> tuple[Spec, Legend]:
@@ -58,10 +61,18 @@ def _sorted(spec: Spec, given: Mapping[str, Given]) -> tuple[dict[str, Value], d
     return sizes, scalars
 
 
-def _size(name: str, value: Given) -> int:
+def _size(name: str, given: Given) -> int:
+    value = _python(given)
     if isinstance(value, int | float) and not isinstance(value, bool) and 1 <= value <= MAXIMUM_SIZE and value == int(value):
         return int(value)
     raise fail("E604", f"the size `{name}` cannot be {_shown(value)}", fix="a positive whole number")
+
+
+def _python(value: object) -> object:
+    """A number of another library, NumPy's for one, as Python's own; anything else as it is."""
+    if isinstance(value, numbers.Integral) and not isinstance(value, bool):
+        return operator.index(value)
+    return float(value) if isinstance(value, numbers.Real) and not isinstance(value, bool) else value
 
 
 def _shown(value: object) -> str:
@@ -87,7 +98,8 @@ def _value(scalar: Scalar, value: Given, spec: Spec) -> Expression | tuple[Numbe
     return tuple(_number(scalar, item) for item in items)
 
 
-def _number(scalar: Scalar, value: object) -> Number:
+def _number(scalar: Scalar, given: object) -> Number:
+    value = _python(given)
     bounded = isinstance(value, int | float) and (abs(value) <= MAXIMUM_NUMBER or abs(value) == math.inf)
     if isinstance(value, int | float) and bounded and not isinstance(value, bool):
         return Number(value)
@@ -173,3 +185,11 @@ def _fits(
         size = legend.length(axis.letter)
         message = f"the input `{formal.name}` has {length} numbers along `{slot.letter}`, not {size}"
         raise fail("E701", message, formal.span, [legend.describe(slot.letter)], f"{size} numbers along `{slot.letter}`")
+
+
+def lengths_fit(lengths: Sequence[int], shapes: Sequence[tuple[int, ...]]) -> None:
+    """A length for each row of a batch, and none longer than its row. Raises EinformerError E701."""
+    for shape in shapes:
+        if len(shape) < 2 or len(lengths) != shape[0] or not all(1 <= length <= shape[1] for length in lengths):
+            message = f"`lengths` are {_shown(list(lengths))}, and an input has the shape {shape}"
+            raise fail("E701", message, fix="for each row of a batch how many of its positions it has")

@@ -9,18 +9,37 @@ a constant. A tensor defined at s must depend on nothing later than s; everythin
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
-from typing import Any, assert_never
+from typing import assert_never
 
 import numpy as np
-from numpy.typing import NDArray
 
-from einformer.errors import EinformerError, Finding, fail
+from einformer.errors import EinformerError, Finding
 from einformer.notation.calls import axis_of, slot_letters
 from einformer.notation.instances import callees
-from einformer.notation.primitives import COMPARISONS, CONSTANTS
+from einformer.notation.known import (
+    FUNCTIONS,
+    NEUTRAL,
+    NEVER,
+    Array,
+    Kept,
+    Known,
+    added,
+    bounded,
+    collapsed,
+    combined,
+    constant,
+    divided,
+    looked_up,
+    multiplied,
+    selected,
+    settled,
+)
+from einformer.notation.positions import FIRST, UNKNOWN_SIZE, lengths_of, number_of, sampled_positions
+from einformer.notation.primitives import CONSTANTS
+from einformer.notation.rows import met
 from einformer.notation.scope import Scope
 from einformer.notation.sizes import Legend
 from einformer.notation.tree import (
@@ -37,49 +56,15 @@ from einformer.notation.tree import (
     Power,
     Product,
     Quotient,
-    Scalar,
     Spec,
     Statement,
     Sum,
     Tensor,
 )
-from einformer.notation.walk import children, loops, subexpressions
+from einformer.notation.walk import equations, loops, subexpressions
 
-Array = NDArray[Any]
 CARRIED, CARRIED_TIME = "°", "·"  # mark an index that a layer carries along
-NEVER = -1  # depends on no position
-FIRST = 12  # the first positions are all sampled
-MANY = 120  # positions around constants
-UNKNOWN_SIZE = 5.0  # a size that is not bound is some positive number
-MAXIMUM_CELLS = 4_000_000
 OTHER = np.arange(4.0)  # the samples of an index that is no position, where its number matters: a tap, a layer
-
-
-@dataclass(frozen=True, slots=True)
-class Known:
-    """What is known of a value at sampled positions: its number, NaN where unknown, and the latest position it depends on."""
-
-    dims: tuple[str, ...]
-    number: Array
-    late: Array
-
-    def over(self, dims: Sequence[str]) -> tuple[Array, Array]:
-        """Number and latest position with their axes in the order of `dims`."""
-        order = [self.dims.index(dim) for dim in dims if dim in self.dims]
-        shape = [self.number.shape[self.dims.index(dim)] if dim in self.dims else 1 for dim in dims]
-        return self.number.transpose(order).reshape(shape), self.late.transpose(order).reshape(shape)
-
-
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """A defined tensor: what is known of it over those of its slots that matter (their places), and over carried indices."""
-
-    places: tuple[int, ...]
-    letters: tuple[str, ...]
-    visible: frozenset[int]  # the places that were defined at s', over all visible positions
-    known: Known
-    bare: bool = False  # it has no subscript
-    rows: Mapping[int, str] = field(default_factory=dict)  # the slots of rows, with their letters
 
 
 def check_causality(spec: Spec, legend: Legend) -> tuple[Finding, ...]:
@@ -99,37 +84,6 @@ def check_causality(spec: Spec, legend: Legend) -> tuple[Finding, ...]:
                 model.findings += (replace(finding, span=layer.span) for finding in error.findings)
             findings += model.findings
     return tuple(dict.fromkeys(findings))
-
-
-def sampled_positions(spec: Spec, legend: Legend) -> Array:
-    """The first positions and those around every whole constant of the text, numbers made of constants too, in order."""
-    formulas = [equation.right for layer in spec.layers for equation in _equations(layer.body)]
-    formulas += [scalar.value for scalar in spec.scalars if not isinstance(scalar.value, tuple)]
-    sizes = {name: _scalar(Name(name), legend) or UNKNOWN_SIZE for name in legend.letters()}
-    numbered = Legend(legend.axes, legend.scalars, sizes | dict(legend.values))
-    constants = {_scalar(e, numbered) for formula in formulas for e in subexpressions(formula)}
-    constants |= {number.value for scalar in spec.scalars if isinstance(scalar.value, tuple) for number in scalar.value}
-    near = {int(c) + step for c in constants if c and FIRST < c < 2**40 and c == int(c) for step in (-1, 0, 1)}
-    return np.array(sorted({*range(FIRST), *sorted(near)[:MANY]}), dtype=np.float64)
-
-
-def _scalar(e: Expression, legend: Legend) -> float | None:
-    """The number that e is, if it is one whatever the indices."""
-    try:
-        return float(legend.number(e))
-    except (EinformerError, ValueError, OverflowError):
-        return None
-
-
-def lengths_of(spec: Spec, time: str) -> frozenset[str]:
-    """The names of sizes and scalars that are made of the length of the time axis, and that length itself."""
-    made = {a.size.name: a.default for a in spec.axes if isinstance(a.size, Name) and a.default is not None}
-    made |= {scalar.name: scalar.value for scalar in spec.scalars if not isinstance(scalar.value, tuple)}
-    used = {name: {x.name for x in subexpressions(e) if isinstance(x, Name | Tensor)} for name, e in made.items()}
-    found = {axis.size.name for axis in spec.axes if axis.letter == time and isinstance(axis.size, Name)}
-    while more := {name for name in used.keys() - found if used[name] & found}:
-        found |= more
-    return frozenset(found)
 
 
 @dataclass(slots=True)
@@ -220,7 +174,7 @@ class Frame:
         """Under a left side, in whatever turn; a tensor at one position must depend on nothing later."""
         slots = left.slots if isinstance(left, Tensor) else ()
         grouped = {letter for slot in slots if isinstance(slot, Group) for letter in slot_letters(Tensor("", (slot,)))}
-        known = _collapsed(known, tuple(dim for dim in known.dims if dim in grouped | self.scope.loops))
+        known = collapsed(known, tuple(dim for dim in known.dims if dim in grouped | self.scope.loops))
         own = {k: slot.letter for k, slot in enumerate(slots) if isinstance(slot, Index)}
         own = {k: letter for k, letter in own.items() if self.is_time(letter) or letter in known.dims}
         letters = tuple(own.values())
@@ -265,15 +219,15 @@ class Frame:
             case Tensor():
                 return self.read(e)
             case Group():
-                return _combined(lambda *_: np.array(np.nan), *map(self.value, e.members))
+                return combined(lambda *_: np.array(np.nan), *map(self.value, e.members))
             case Sum():
-                return _combined(_sum, *map(self.value, e.terms))
+                return combined(added, *map(self.value, e.terms))
             case Product():
-                return _combined(_product, *map(self.value, e.factors))
+                return combined(multiplied, *map(self.value, e.factors))
             case Quotient():
-                return _combined(_quotient, self.value(e.numerator), self.value(e.denominator))
+                return combined(divided, self.value(e.numerator), self.value(e.denominator))
             case Power():
-                return _combined(np.power, self.value(e.base), self.value(e.exponent))
+                return combined(np.power, self.value(e.base), self.value(e.exponent))
             case Apply():
                 return self.apply(e)
             case _:
@@ -284,7 +238,7 @@ class Frame:
         if e.name in self.kept and self.kept[e.name].bare:
             return self.kept[e.name].known
         self.model.length(e)
-        number = CONSTANTS.get(e.name) or _scalar(e, self.model.legend)
+        number = CONSTANTS.get(e.name) or number_of(e, self.model.legend)
         if number is None:
             number = math.nan if e.name in self.model.legend.scalars else UNKNOWN_SIZE
         return constant(number)
@@ -302,15 +256,15 @@ class Frame:
             if number:
                 self.model.length(e)
             slots = [self.value(slot) for slot in e.slots if not isinstance(slot, Index) or number]
-            return _combined(partial(self.scalar, e.name), *slots) if slots else constant(math.nan)
+            return combined(partial(selected, self.model.legend, e.name), *slots) if slots else constant(math.nan)
         found = len(self.model.findings)
         for place in kept.visible:
             self.never_at_s(e, e.slots[place], kept.letters[kept.places.index(place)])
         if len(self.model.findings) > found:
             return constant(0)
         selecting = [self.value(slot) for k, slot in enumerate(e.slots) if k not in kept.places and not isinstance(slot, Index)]
-        selecting = [_collapsed(known, tuple(d for d in known.dims if not self.is_position(d))) for known in selecting]
-        return _combined(lambda number, *_: number, self.at(kept, [self.value(e.slots[k]) for k in kept.places]), *selecting)
+        selecting = [collapsed(known, tuple(d for d in known.dims if not self.is_position(d))) for known in selecting]
+        return combined(lambda number, *_: number, self.at(kept, e), *selecting)
 
     def is_number(self, e: Tensor) -> bool:
         """Is this a scalar with indices? A weight may have the name of a size or of a scalar without any (R1)."""
@@ -319,7 +273,7 @@ class Frame:
 
     def recurrent(self, e: Tensor) -> Kept | None:
         """An equation's own left side: at each position it depends on nothing later, as is being shown."""
-        equation = next((s for s in _equations(self.layer.body) if s.left.name == e.name), None)
+        equation = next((s for s in equations(self.layer.body) if s.left.name == e.name), None)
         if equation is None or any(weight.name == e.name for weight in self.layer.weights):
             return None
         slots = equation.left.slots if isinstance(equation.left, Tensor) else ()
@@ -330,48 +284,11 @@ class Frame:
         samples = self.model.samples
         return Kept((place,), (letter,), frozenset(), Known((letter,), np.full(len(samples), np.nan), samples))
 
-    def scalar(self, name: str, *numbers: Array) -> Array:
-        """A scalar at the numbers of its slots; of a weight nothing is known."""
-        scalar = self.model.legend.scalars.get(name)
-        if scalar is None:
-            return np.array(np.nan)
-        found: Array = np.vectorize(lambda *at: self.element(scalar, at), otypes=[np.float64])(*numbers)
-        return found
-
-    def element(self, scalar: Scalar, at: tuple[float, ...]) -> float:
-        """One number of a scalar; NaN where that is no number."""
-        try:
-            return float(self.model.legend.element(scalar, [int(n) for n in at]))
-        except (EinformerError, IndexError, ValueError, OverflowError):
-            return math.nan
-
-    def at(self, kept: Kept, slots: list[Known]) -> Known:
-        """What was kept, at the numbers of its slots over time: by name where the slot is an index, else looked up."""
-        carried = kept.known.dims[len(kept.places) :]
-        dims = tuple(dict.fromkeys(dim for slot in slots for dim in slot.dims))
-        numbers = [slot.over(dims)[0] for slot in slots]
-        axes = [self.samples(letter) for letter in kept.letters]
-        found = [
-            np.clip(np.searchsorted(s, np.nan_to_num(n, nan=0)), 0, len(s) - 1) for s, n in zip(axes, numbers, strict=True)
-        ]
-        number, late = kept.known.number[tuple(found)], kept.known.late[tuple(found)]
-        widen = (..., *[None] * len(carried))
-        sampled = reduce(np.logical_and, (s[f] == n for s, f, n in zip(axes, found, numbers, strict=True)), np.array(True))[
-            widen
-        ]
-        number = np.where(sampled, number, np.nan)
-        positions = [n for letter, n in zip(kept.letters, numbers, strict=True) if self.is_time(letter)]
-        if len(positions) == 1 and (kept.known.late > NEVER).any():  # it depends on nothing later, also between the samples
-            late = np.where(sampled, late, np.where(np.isnan(positions[0]), np.inf, positions[0])[widen])
-        else:
-            late = np.where(sampled, late, NEVER)
-        inside = reduce(np.logical_and, (~(n < 0) for n in positions), np.array(True))[widen]
-        shape = np.broadcast_shapes(number.shape, *(n.shape + (1,) * len(carried) for n in numbers))
-        number, late = (
-            np.broadcast_to(np.where(inside, number, 0.0), shape),
-            np.broadcast_to(np.where(inside, late, NEVER), shape),
-        )
-        return Known((*dims, *carried), number, late)
+    def at(self, kept: Kept, e: Tensor) -> Known:
+        """What was kept of a tensor, at the numbers of its slots over time."""
+        samples = [self.samples(letter) for letter in kept.letters]
+        times = [self.is_time(letter) for letter in kept.letters]
+        return looked_up(kept, [self.value(e.slots[place]) for place in kept.places], samples, times)
 
     def never_at_s(self, e: Tensor, slot: Expression, defined: str) -> None:
         """What is defined at s', over all visible positions, is never read at s (R6)."""
@@ -389,7 +306,7 @@ class Frame:
             return self.call(e)
         arguments = [self.value(argument) for argument in e.arguments]
         if not e.indices:
-            return _FUNCTIONS[e.name](*arguments)
+            return FUNCTIONS[e.name](*arguments)
         for index in e.indices:
             if self.is_time(index.letter) and not self.is_visible(index.letter) and e.name != "cumsum":
                 message = f"`{e.name}` runs over `{index.letter}`, the positions being computed, those to come too"
@@ -407,16 +324,16 @@ class Frame:
         if e.name == "cumsum":
             late = reduce(lambda x, axis: np.maximum.accumulate(x, axis), axes, argument.late)
             return Known(argument.dims, np.full(late.shape, np.nan), late)
-        neutral = _NEUTRAL.get(e.name, np.nan)
+        neutral = NEUTRAL.get(e.name, np.nan)
         late = np.where(argument.number == neutral, NEVER, self.at_positions(argument, axes))
         if e.name in ("Sm", "top"):
             self.some_key(e, argument, axes)
             number = np.where((argument.number == -np.inf) & (e.name == "Sm"), 0.0, np.nan)
             late = np.broadcast_to(late.max(axis=axes, keepdims=True), late.shape)
-            return self.not_later(_settled(argument.dims, number, late), e, frozenset(letters))
+            return self.not_later(settled(argument.dims, number, late), e, frozenset(letters))
         number = np.where((argument.number == neutral).all(axis=axes), neutral, np.nan)
         dims = tuple(dim for dim in argument.dims if dim not in letters)
-        known = _settled(dims, number, late.max(axis=axes))
+        known = settled(dims, number, late.max(axis=axes))
         return self.not_later(known, e) if letters else known
 
     def at_positions(self, known: Known, axes: tuple[int, ...]) -> Array:
@@ -443,7 +360,7 @@ class Frame:
         dims = tuple(dict.fromkeys(dims))
         shape = [len(self.samples(dim)) for dim in dims]
         number, late = known.over(dims)
-        _bounded(shape)
+        bounded(shape)
         return Known(dims, np.broadcast_to(number, shape), np.broadcast_to(late, shape))
 
     def call(self, e: Apply) -> Known:
@@ -466,151 +383,15 @@ class Frame:
         return Known(outer, result.number, result.late)
 
     def rows_apart(self, e: Expression) -> None:
-        """The index of a row stands in the slots of rows, as it is, and nowhere else: each row means itself alone (R6)."""
-        bound = e.indices if isinstance(e, Apply) and e.name not in self.scope.layers else ()
-        mixed = (e,) if isinstance(e, Index) else bound
-        for index in mixed:
-            if axis_of(index.letter) in self.rows:
-                self.mixes_rows(e if isinstance(e, Apply) and e.name == "sum" else index, index.letter)
-        rows = self.row_places(e.name) if isinstance(e, Tensor) else {}
-        for place, child in enumerate(children(e)):
-            if place not in rows:
-                self.rows_apart(child)
-            elif not (isinstance(child, Index) and child.letter in self.rows):
-                self.mixes_rows(child, rows[place])
+        """Report where rows meet: each means itself alone (R6)."""
+        for at, letter in met(e, self.rows, self.row_places, self.scope.layers):
+            message = f"this mixes the rows of a batch, `{axis_of(letter)}`"
+            self.model.report("E506", message, at, f"`{axis_of(letter)}`, the same on both sides", letter)
 
     def row_places(self, name: str) -> Mapping[int, str]:
         """The slots of a tensor that are its rows, with their letters; a recurrence knows its own before it is defined."""
         if name in self.kept:
             return self.kept[name].rows
-        left = next((q.left for q in _equations(self.layer.body) if q.left.name == name), None)
+        left = next((q.left for q in equations(self.layer.body) if q.left.name == name), None)
         slots = left.slots if isinstance(left, Tensor) else ()
         return {k: slot.letter for k, slot in enumerate(slots) if isinstance(slot, Index) and slot.letter in self.rows}
-
-    def mixes_rows(self, at: Expression, letter: str) -> None:
-        """Report that rows meet."""
-        message = f"this mixes the rows of a batch, `{axis_of(letter)}`"
-        self.model.report("E506", message, at, f"`{axis_of(letter)}`, the same on both sides", letter)
-
-
-# ------------------------------------------------------------------------------------------------------- what is known
-
-
-def constant(value: float) -> Known:
-    """What is known of a number."""
-    return Known((), np.array(float(value)), np.array(NEVER))
-
-
-def _settled(dims: tuple[str, ...], number: Array, late: Array) -> Known:
-    """A known number depends on no position."""
-    return Known(dims, number, np.where(np.isnan(number), late, NEVER))
-
-
-def _bounded(*shapes: Sequence[int]) -> None:
-    """R13: no formula is looked at for more numbers at once than fit."""
-    if math.prod(np.broadcast_shapes(*map(tuple, shapes))) > MAXIMUM_CELLS:
-        raise fail("E002", "too many indices are numbers of the same formula", fix="formulas of fewer indices")
-
-
-def _combined(f: Callable[..., Array], *parts: Known) -> Known:
-    """A function of several values: its number where that is known, else it depends on whatever they depend on."""
-    dims = tuple(dict.fromkeys(dim for part in parts for dim in part.dims))
-    pairs = [part.over(dims) for part in parts]
-    _bounded(*(number.shape for number, _ in pairs))
-    with np.errstate(all="ignore"):
-        number = f(*(number for number, _ in pairs))
-    late = reduce(np.maximum, (late for _, late in pairs))
-    number, late = np.broadcast_arrays(number, late)
-    return _settled(dims, number, late)
-
-
-def _collapsed(known: Known, dims: tuple[str, ...]) -> Known:
-    """Without these dimensions: the latest position, and the number where it is the same along them."""
-    if not dims:
-        return known
-    axes = tuple(known.dims.index(dim) for dim in dims)
-    least, most = known.number.min(axis=axes), known.number.max(axis=axes)
-    rest = tuple(dim for dim in known.dims if dim not in dims)
-    return Known(rest, np.where(least == most, least, np.nan), known.late.max(axis=axes))
-
-
-def _equations(body: tuple[Statement, ...]) -> list[Equation]:
-    return [e for s in body for e in (_equations(s.body) if isinstance(s, Loop) else [s])]
-
-
-def _sum(*numbers: Array) -> Array:
-    """-inf swallows what is unknown."""
-    masked = reduce(np.logical_or, (number == -np.inf for number in numbers))
-    return np.where(masked, -np.inf, reduce(np.add, numbers))
-
-
-def _product(*numbers: Array) -> Array:
-    """Zero swallows what is unknown."""
-    zero = reduce(np.logical_or, (number == 0 for number in numbers))
-    return np.where(zero, 0.0, reduce(np.multiply, numbers))
-
-
-def _quotient(top: Array, bottom: Array) -> Array:
-    return np.where(top == 0, 0.0, top / bottom)
-
-
-def _and(a: Array, b: Array) -> Array:
-    return np.where((a == 0) | (b == 0), 0.0, np.where(np.isnan(a) | np.isnan(b), np.nan, 1.0))
-
-
-def _or(a: Array, b: Array) -> Array:
-    return np.where((a == 1) | (b == 1), 1.0, np.where(np.isnan(a) | np.isnan(b), np.nan, 0.0))
-
-
-def _compare(f: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:
-    return lambda a, b: np.where(np.isnan(a) | np.isnan(b), np.nan, f(a, b))
-
-
-def _where(condition: Known, then: Known, otherwise: Known) -> Known:
-    """The branch that is taken; where that is not known, either."""
-    dims = tuple(dict.fromkeys((*condition.dims, *then.dims, *otherwise.dims)))
-    (c, c_late), (a, a_late), (b, b_late) = (part.over(dims) for part in (condition, then, otherwise))
-    _bounded(c.shape, a.shape, b.shape)
-    number = np.where(c == 1, a, np.where(c == 0, b, np.where(a == b, a, np.nan)))
-    late = np.where(c == 1, a_late, np.where(c == 0, b_late, np.maximum(np.maximum(a_late, b_late), c_late)))
-    return _settled(dims, *np.broadcast_arrays(number, late))
-
-
-def _function(f: Callable[..., Array]) -> Callable[..., Known]:
-    return lambda *parts: _combined(f, *parts)
-
-
-def _unknown_but(zero: float | None = None, low: float | None = None) -> Callable[..., Known]:
-    """A function of which only the values at 0 and at -inf matter here."""
-
-    def known(x: Array) -> Array:
-        at_zero = np.where(x == 0, np.nan if zero is None else zero, np.nan)
-        return np.where(x == -np.inf, np.nan if low is None else low, at_zero)
-
-    return _function(known)
-
-
-# What an operator passes over: elements that are this do not matter. A mean counts its elements, so for it all of them do.
-_NEUTRAL = {"sum": 0.0, "max": -np.inf, "lse": -np.inf, "Sm": -np.inf, "top": -np.inf, "min": np.inf}
-_NUMPY: dict[str, Callable[..., Array]] = {
-    "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal, "==": np.equal, "!=": np.not_equal,
-}  # fmt: skip
-_FUNCTIONS: dict[str, Callable[..., Known]] = {
-    **{name: _function(_compare(_NUMPY[name])) for name in COMPARISONS},
-    **{
-        name: _function(getattr(np, name))
-        for name in ("exp", "log", "log2", "sin", "cos", "tanh", "sqrt", "abs", "floor", "ceil")
-    },
-    **{name: _unknown_but(zero=0, low=0) for name in ("gelu", "gelutanh", "silu")},
-    "relu": _function(lambda x: np.maximum(x, 0)),
-    "sigmoid": _unknown_but(low=0),
-    "softplus": _unknown_but(low=0),
-    "min": _function(np.minimum),
-    "max": _function(np.maximum),
-    "mod": _function(np.mod),
-    "and": _function(_and),
-    "or": _function(_or),
-    "not": _function(lambda x: 1 - x),
-    "Dr": lambda value, probability=None: value,
-    "where": _where,
-}

@@ -96,7 +96,7 @@ class _Parser:
 
     def __init__(self, source: Source, lines: list[Line], findings: list[Finding], layers: frozenset[str]) -> None:
         self.source, self.lines, self.findings = source, lines, findings
-        self.callables = layers | NAMES | set(_declared_callables(lines))
+        self.callables = {*layers, *NAMES, *_declared_callables(lines)}
         self.at = self.depth = self.loops = 0
         self.line = lines[0] if lines else Line(0, (), "", "", Span(source, 0, 1))
 
@@ -154,7 +154,7 @@ class _Parser:
 
     def scalar(self) -> Scalar:
         """scalar: NAME [subscript] "=" (expression | "[" number ("," number)* "]")"""
-        name = self.expect("name", "the name of a scalar")
+        name = self.new_name("the name of a scalar")
         indices = self.indices()
         self.expect("=")
         value = self.listing() if self.accept("[") else self.expression()
@@ -197,7 +197,7 @@ class _Parser:
         return self.letter()
 
     def formal(self) -> Tensor:
-        name = self.expect("name", "an input such as `z_bsd`")
+        name = self.new_name("an input such as `z_bsd`")
         indices = self.indices()
         return Tensor(name.text, indices, span=self.since(name))
 
@@ -258,7 +258,7 @@ class _Parser:
 
     def weight(self, kind: Literal["trained", "buffer"]) -> Weight:
         """weight: NAME [subscript] ["?"] ["=" sum]"""
-        name = self.expect("name", "the name of a weight")
+        name = self.new_name("the name of a weight")
         indices = self.indices()
         optional = self.accept("?")
         default = self.sum() if self.accept("=") else None
@@ -280,7 +280,7 @@ class _Parser:
 
     def left(self) -> Tensor | Name:
         """left: NAME [subscript of letters and groups]"""
-        name = self.expect("name", "the name that the equation defines")
+        name = self.new_name("the name that the equation defines")
         slots = self.slots() if self.peek().kind == OPEN else ()
         for slot in slots:
             if not (isinstance(slot, Index) or (isinstance(slot, Group) and all(isinstance(m, Index) for m in slot.members))):
@@ -291,6 +291,14 @@ class _Parser:
                     fix="one letter for each axis, `u_{bs(ae)}` to merge",
                 )
         return Tensor(name.text, slots, span=self.since(name)) if slots else Name(name.text, span=name.span)
+
+    def new_name(self, what: str) -> Token:
+        """NAME, which is none of the language's own: `mean_d = …` could never be read, as `mean_d` takes an argument."""
+        name = self.expect("name", what)
+        if name.text in NAMES:
+            self.callables.discard(name.text)  # what follows means the name that was to be
+            raise fail("E202", f"`{name.text}` is a name of the language", name.span, fix="another name")
+        return name
 
     # ------------------------------------------------------------------------------------------------ expressions
 
@@ -433,6 +441,10 @@ class _Parser:
 
     def rest(self, name: Token, indices: tuple[Index, ...]) -> Expression:
         """The argument of an operator without parentheses: the next factor; of `sum` the rest of the product (R11)."""
+        if not self.starts_factor() and name.text not in NAMES:
+            self.callables.discard(name.text)
+            fix = "another letter for the one or the other, or the argument of the layer"
+            raise fail("E202", f"`{name.text}` names a layer, and so no size or scalar", name.span, fix=fix)
         if not self.starts_factor():
             self.expected(f"the argument of `{name.text}`")
         if name.text == "sum":

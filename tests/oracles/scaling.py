@@ -20,6 +20,7 @@ YARN = """
   η = min(ceil(H log(Λ / (2 π α)) / (2 log(Θ))), H - 1)
   ψ_h = min(max((h - λ) / (η - λ), 0), 1)
   θ_h = Θ^(-2 h / H) (1 - ψ_h + ψ_h / ρ)
+  μ = 1 + log(ρ) / 10
 """
 
 GPT_OSS_YARN = """
@@ -63,7 +64,7 @@ PARAMETERS: dict[str, dict[str, object]] = {
         "high_freq_factor": 4.0,
         "original_max_position_embeddings": 64,
     },
-    "yarn": YARN_PARAMETERS | {"attention_factor": 1.0},
+    "yarn": YARN_PARAMETERS,
     "gpt_oss": YARN_PARAMETERS | {"factor": 32.0, "truncate": False},
     "deepseek": YARN_PARAMETERS | {"mscale": 0.7, "mscale_all_dim": 1.3},
 }

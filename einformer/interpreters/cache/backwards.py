@@ -14,7 +14,8 @@ from einformer.errors import fail
 from einformer.interpreters.cache.entries import Entry, Kind
 from einformer.interpreters.cache.forwards import Body, Definition, Step, slots_of
 from einformer.notation.calls import axis_of, slot_letters
-from einformer.notation.causality import FIRST, Known
+from einformer.notation.known import Known
+from einformer.notation.positions import FIRST
 from einformer.notation.tree import Apply, Expression, Index, Name, Tensor
 from einformer.notation.walk import children, subexpressions
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from einformer.notation.calls import axis_of
-from einformer.notation.causality import NEVER, Analysis, Frame, Known, constant
+from einformer.notation.causality import Analysis, Frame
 from einformer.notation.instances import callees, calls
+from einformer.notation.known import NEVER, Known, constant
 from einformer.notation.tree import Apply, Equation, Expression, Index, Layer, Name, Statement, Tensor
 from einformer.notation.weights import key
 

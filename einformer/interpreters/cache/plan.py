@@ -15,7 +15,7 @@ from einformer.interpreters.cache.backwards import EVERYWHERE, FAR, Needs, own_i
 from einformer.interpreters.cache.entries import Entry
 from einformer.interpreters.cache.forwards import Run
 from einformer.notation.calls import slot_letters
-from einformer.notation.causality import FIRST, lengths_of, sampled_positions
+from einformer.notation.positions import FIRST, lengths_of, sampled_positions
 from einformer.notation.sizes import Legend
 from einformer.notation.specialise import specialise
 from einformer.notation.tree import Layer, Spec, Tensor
