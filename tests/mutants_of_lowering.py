@@ -256,6 +256,16 @@ MUTANTS = (
         "changed = {q.left.name for q in equations((statement,))}", "changed: set[str] = set()",
         "lowering.py::test_a_map_after_a_change_is_another",
     ),
+    _mutant(
+        "tensors lie as they are defined, not as attention reads them", "fast",
+        "code = code if order is None else permuted(code, tuple(some[axis] for axis in order))", "code = code",
+        "emitted.py::test_golden_source[fast]",
+    ),
+    _mutant(
+        "lines fold at commas in brackets", "folding",
+        "if not any(start <= m.start() < end for start, end in inside)]", "if True]",
+        "emitted.py::test_a_line_folds_at_its_loosest_operators_then_in_its_longest_brackets",
+    ),
     # ------------------------------------------------------------------------------------------------------- weights
     _mutant(
         "columns lie before rows", "fast",
