@@ -146,9 +146,8 @@ class FastClass(Class):
         elif old is not None or not plain:
             super().assigned(equation, code, indent)
         else:
-            code = permuted(
-                code, tuple(some[axis] for axis in self.orders[left.name]) if left.name in self.orders else code.dims
-            )
+            order = self.orders.get(left.name)
+            code = permuted(code, tuple(some[axis] for axis in order)) if order else code
             self.body.append(f"{indent}{define(self.lowering, left, code.kind, code.dims)} = {code.text}")
 
 
