@@ -25,8 +25,7 @@ MUTANTS = (
     ),
     _mutant(
         "permute takes the inverse order", "code",
-        "order = \", \".join(str(code.dims.index(dim)) for dim in dims)",
-        "order = \", \".join(str(dims.index(dim)) for dim in code.dims)",
+        "order = [code.dims.index(dim) for dim in dims]", "order = [dims.index(dim) for dim in code.dims]",
         *_values("mamba2-fast"),
     ),
     _mutant(
@@ -255,6 +254,16 @@ MUTANTS = (
         "maps are merged across a change of their input", "layout",
         "changed = {q.left.name for q in equations((statement,))}", "changed: set[str] = set()",
         "lowering.py::test_a_map_after_a_change_is_another",
+    ),
+    _mutant(
+        "tensors lie as they are defined, not as attention reads them", "fast",
+        "for axis in order)) if order else code", "for axis in order)) if False else code",
+        "emitted.py::test_golden_source[fast]",
+    ),
+    _mutant(
+        "lines fold at commas in brackets", "folding",
+        "if not any(start <= m.start() < end for start, end in inside)]", "if True]",
+        "emitted.py::test_a_line_folds_at_its_loosest_operators_then_in_its_longest_brackets",
     ),
     # ------------------------------------------------------------------------------------------------------- weights
     _mutant(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import copy
 import io
 import os
@@ -9,12 +10,15 @@ import pickle
 import subprocess
 import sys
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor, nn
 
+from einformer.interpreters.torch import folding
+from einformer.model import target
 from tests.small import PLANS, SMALL, built, error, inputs, model
 
 ALONE = """
@@ -53,6 +57,58 @@ def test_it_runs_without_einformer(name: str, plan: str, tmp_path: Path) -> None
     done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert error(torch.load(tmp_path / "logits.pt"), module(given)) < 1e-12
+
+
+@pytest.mark.parametrize("plan", PLANS)
+def test_golden_source(plan: str, golden: Callable[[str, str], None]) -> None:
+    """GPT-2 of 124 million parameters as its reader sees it."""
+    golden(f"source/gpt2.{plan}.txt", target("gpt2").source(plan=plan))
+
+
+@pytest.mark.parametrize("plan", PLANS)
+@pytest.mark.parametrize("name", SMALL)
+def test_it_holds_nothing_needless(name: str, plan: str) -> None:
+    """No line too long, no import and no number at its head that nothing reads."""
+    text = model(name).source(plan=plan)
+    assert max(map(len, text.split("\n"))) <= 128
+    tree = ast.parse(text)
+    heads = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom | ast.Assign)]
+    read = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+    assert {name for head in heads for name in bound(head)} <= read
+
+
+def bound(node: ast.stmt) -> list[str]:
+    """The names that an import or an assignment binds."""
+    if isinstance(node, ast.Import | ast.ImportFrom):
+        return [alias.asname or alias.name for alias in node.names if alias.asname or "." not in alias.name]
+    return [target.id for target in ast.walk(node) if isinstance(target, ast.Name) and isinstance(target.ctx, ast.Store)]
+
+
+@pytest.mark.parametrize("plan", PLANS)
+@pytest.mark.parametrize("name", SMALL)
+def test_folded_lines_say_the_same(name: str, plan: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To Python, whose parser is the judge."""
+    short = model(name).source(plan=plan)
+    monkeypatch.setattr(folding, "WIDTH", 10**6)
+    long = model(name).source(plan=plan)
+    assert ast.dump(ast.parse(short)) == ast.dump(ast.parse(long))
+    monkeypatch.setattr(folding, "WIDTH", 40)
+    assert ast.dump(ast.parse(model(name).source(plan=plan))) == ast.dump(ast.parse(long))
+
+
+def test_a_line_folds_at_its_loosest_operators_then_in_its_longest_brackets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(folding, "WIDTH", 24)
+    assert list(folding.folded("    y = first(a, b) + second(c, [d, e], long_name) * g")) == [
+        "    y = (",
+        "        first(a, b)",
+        "        + second(",
+        "            c,",
+        "            [d, e],",
+        "            long_name,",
+        "        )",
+        "        * g",
+        "    )",
+    ]
 
 
 @pytest.mark.parametrize("plan", PLANS)

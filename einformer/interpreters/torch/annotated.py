@@ -13,8 +13,8 @@ from einformer.interpreters.torch.module import Recipe
 from einformer.interpreters.torch.source import spellings
 
 _ANNOTATION = re.compile(r'(?<=\[Tensor, ")[^"]*(?="\])')
-_FUNCTION = re.compile(r"^( *)(?=def (?:forward|\w+)\(.*\[Tensor, )", re.MULTILINE)
-_IMPORTS = "from beartype import beartype\nfrom jaxtyping import Bool, Float, Int, jaxtyped"
+_FUNCTION = re.compile(r"^( *)(?=def \w+\((?:self,)?\s*\w+: \w+\[Tensor, )", re.MULTILINE)
+_IMPORT = "from jaxtyping import "
 
 
 def annotated(recipe: Recipe) -> str:
@@ -25,7 +25,7 @@ def annotated(recipe: Recipe) -> str:
         return " ".join(_numbered(axis, sizes) for axis in match[0].split())
 
     text = _ANNOTATION.sub(numbered, recipe.source())
-    text = text.replace("from jaxtyping import Bool, Float, Int", _IMPORTS)
+    text = text.replace(_IMPORT, f"from beartype import beartype\n{_IMPORT}jaxtyped, ", 1)
     return _FUNCTION.sub(r"\1@jaxtyped(typechecker=beartype)\n\1", text)
 
 

@@ -75,7 +75,7 @@ class Class:
         yield from self.blocks.classes()
         yield f"class {self.layer.name}({self.parent()}):"
         if self.layer.note:
-            yield f'{INDENT}"""{self.layer.note}."""'
+            yield f'{INDENT}"""See {self.layer.note}."""'
             yield ""
         yield f"{INDENT}def __init__(self) -> None:"
         starts = list(self.starts())
@@ -178,6 +178,7 @@ class Class:
             if isinstance(statement, Loop):
                 self.loop(statement, indent)
             else:
+                self.comment(statement, indent)
                 self.equation(statement, indent)
 
     def loop(self, loop: Loop, indent: str) -> None:
@@ -189,7 +190,6 @@ class Class:
 
     def equation(self, equation: Equation, indent: str) -> None:
         """The lines of an equation."""
-        self.comment(equation, indent)
         letter = recurrent(equation)
         if letter is not None:
             self.body += (indent + line for line in solved(self.lowering, equation, letter))

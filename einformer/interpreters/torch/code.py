@@ -51,8 +51,15 @@ def permuted(code: Code, dims: Dims) -> Code:
     assert set(code.dims) == set(dims), (code, dims)
     if code.dims == dims:
         return code
-    order = ", ".join(str(code.dims.index(dim)) for dim in dims)
-    return replace(code, text=f"{code.at(ATOM)}.permute({order})", dims=dims, level=ATOM)
+    order = [code.dims.index(dim) for dim in dims]
+    moved = [place for place, axis in enumerate(order) if place != axis]
+    if len(order) == 2:
+        how = "T"
+    elif len(moved) == 2:
+        how = f"transpose({moved[0]}, {moved[1]})"
+    else:
+        how = f"permute({', '.join(map(str, order))})"
+    return replace(code, text=f"{code.at(ATOM)}.{how}", dims=dims, level=ATOM)
 
 
 def aligned(code: Code, dims: Dims, level: int = LOOSE) -> str:

@@ -10,15 +10,10 @@ from einformer.interpreters.torch.classes import Class, File
 from einformer.interpreters.torch.code import LOOSE, Code, Dims, permuted
 from einformer.interpreters.torch.fuse import FastLowering
 from einformer.interpreters.torch.layout import Lying, Map, groups, layout
-from einformer.interpreters.torch.patterns import (
-    Attention,
-    is_causal_mask,
-    letters,
-    reads,
-)
+from einformer.interpreters.torch.patterns import Attention, Linear, is_causal_mask, letters, reads
 from einformer.interpreters.torch.roles import roles, stored
 from einformer.interpreters.torch.slots import define, merged
-from einformer.notation.tree import Equation, Layer, Tensor
+from einformer.notation.tree import Equation, Expression, Layer, Tensor
 from einformer.notation.walk import equations, subexpressions
 from einformer.notation.weights import key
 
@@ -34,6 +29,7 @@ class FastClass(Class):
         self.lowering.laid = {part.weight.name for lying in self.lying for part in lying.parts}
         self.lowering.causal = frozenset(q.left.name for q in equations(layer.body) if self.is_causal(q))
         self.inlined: set[str] = set()
+        self.orders: dict[str, tuple[int, ...]] = {}
         if self.lying:
             file.helpers["Stored"] = None
 
@@ -43,10 +39,10 @@ class FastClass(Class):
         return len(some) == 2 and is_causal_mask(equation.right, some[0], self.file.legend)
 
     def forward(self) -> list[str]:
-        """Written twice: the first time tells which tensors exist only inside scaled_dot_product_attention."""
+        """Written twice: the first time tells which tensors exist only in attention, and how those that it reads should lie."""
         plain, helpers = self.lowering, dict(self.file.helpers)
         fused: list[Attention] = []
-        self.lowering = replace(plain, variables={}, needs={}, hoisted={}, fused=fused)
+        self.lowering = replace(plain, variables={}, needs={}, hoisted={}, fused=fused, orders=self.orders)
         super().forward()
         masks = [heads.mask.name for heads in fused if isinstance(heads.mask, Tensor)]
         self.inlined = {heads.weights for heads in fused if heads.weights}
@@ -70,7 +66,7 @@ class FastClass(Class):
             if each is None:
                 yield self.weight(weight)
             elif each.parts[0].weight is weight:
-                rows = " + ".join(self.size_of(part.rows) for part in each.parts)
+                rows = _total([self.size_of(part.rows) for part in each.parts])
                 shape = f"{rows}, {self.size_of(each.columns)}" if each.columns else rows
                 yield f"self.{each.name} = nn.Parameter(torch.empty({shape}))"
         if self.lying:
@@ -109,24 +105,33 @@ class FastClass(Class):
     def equation(self, equation: Equation, indent: str) -> None:
         """The lines of an equation; what attention has taken in leaves its comment only."""
         if equation.left.name in self.inlined:
-            self.comment(equation, indent)
             return
         for group in self.together:
             if len(group) > 1 and any(group[0][0] is x for x in subexpressions(equation.right)):
                 self.split(group, indent)
-        super().equation(equation, indent)
+        if equation.left.name not in self.lowering.variables or equation.relation != "=":  # else the split has defined it
+            super().equation(equation, indent)
 
     def split(self, group: list[Map], indent: str) -> None:
         """Several linear maps of one input as one product, split afterwards."""
         maps = [found for _, found in group]
         x, rest = self.lowering.columns(maps[0])
-        names = [f"{key(m.x.name)}{key(m.weight.name)}" for m in maps if isinstance(m.x, Tensor)]
+        names = [self.part(node, found, rest + found.rows) for node, found in group]
         matrix = "self." + "".join(key(m.weight.name) for m in maps)
         bias = ", self." + "".join(key(m.bias.name) for m in maps if m.bias is not None) if maps[0].bias is not None else ""
-        sizes = ", ".join(self.size_of(m.rows) for m in maps)
-        self.body.append(f"{indent}{', '.join(names)} = fn.linear({x.text}, {matrix}{bias}).split(({sizes}), -1)")
+        sizes = [self.size_of(m.rows) for m in maps]
+        parts = f"chunk({len(sizes)}, -1)" if len(set(sizes)) == 1 else f"split(({', '.join(sizes)}), -1)"
+        self.body.append(f"{indent}{', '.join(names)} = fn.linear({x.text}, {matrix}{bias}).{parts}")
         for (node, found), name in zip(group, names, strict=True):
             self.lowering.hoisted[id(node)] = self.lowering.opened(Code(name, rest), found)
+
+    def part(self, node: Expression, found: Linear, dims: Dims) -> str:
+        """What a part is called: the left side of an equation that is nothing else, or `zQ`."""
+        left = next((q.left for q in equations(self.layer.body) if q.right is node and q.relation == "="), None)
+        if isinstance(left, Tensor) and len(found.rows) == 1 and sorted(letters(left)) == sorted(dims):
+            return define(self.lowering, left, "tensor", dims)
+        assert isinstance(found.x, Tensor)
+        return f"{key(found.x.name)}{key(found.weight.name)}"
 
     def assigned(self, equation: Equation, code: Code, indent: str) -> None:
         """As it lies, where every axis has a letter of its own; what is changed lies as before."""
@@ -138,9 +143,14 @@ class FastClass(Class):
             whole = code if plain else Code(merged(self.lowering, left, code), axes, level=LOOSE)
             code = permuted(whole, tuple((some if plain else axes)[axes.index(letter)] for letter in old.physical))
             self.body.append(f"{indent}{self.known(equation)} = {code.text}")
-        elif old is not None or not plain or code.dims == some:
+        elif old is not None or not plain:
             super().assigned(equation, code, indent)
         else:
-            name = define(self.lowering, left, code.kind)
-            self.lowering.variables[left.name] = replace(self.lowering.variables[left.name], physical=code.dims)
-            self.body.append(f"{indent}{name} = {code.text}")
+            order = self.orders.get(left.name)
+            code = permuted(code, tuple(some[axis] for axis in order)) if order else code
+            self.body.append(f"{indent}{define(self.lowering, left, code.kind, code.dims)} = {code.text}")
+
+
+def _total(sizes: list[str]) -> str:
+    """`3 * A * H`, or `A * H + G * H`."""
+    return " + ".join(sizes) if len(sizes) == 1 or len(set(sizes)) > 1 else f"{len(sizes)} * {sizes[0]}"

@@ -29,6 +29,7 @@ class FastLowering(Lowering):
     hoisted: dict[int, Code] = field(default_factory=dict)  # linear maps, by node, that a product of several has computed
     causal: frozenset[str] = frozenset()
     fused: list[Attention] = field(default_factory=list)
+    orders: dict[str, tuple[int, ...]] = field(default_factory=dict)  # of the axes that attention wants of a tensor
 
     def lower(self, e: Expression, wanted: Dims | None = None) -> Code:
         """The code of an expression, fused where it is recognised."""
@@ -126,17 +127,19 @@ class FastLowering(Lowering):
         options = self.options(found, position[0], heads, groups)
         if options is None:
             return None
-        q = self.side_by_side(query, (*batch, *heads, *groups, *position, found.feature), len(heads + groups))
-        k = self.side_by_side(key_, (*batch, *heads, found.over, found.feature), len(heads))
-        v = self.side_by_side(value, (*batch, *heads, found.over, *put), len(heads))
+        q = self.side_by_side(found.query, query, (*batch, *heads, *groups, *position, found.feature), len(heads + groups))
+        k = self.side_by_side(found.key, key_, (*batch, *heads, found.over, found.feature), len(heads))
+        v = self.side_by_side(found.value, value, (*batch, *heads, found.over, *put), len(heads))
         code = Code(f"fn.scaled_dot_product_attention({', '.join([q, k, v, *options])})")
         if len(heads + groups) > 1:
             sizes = ", ".join(self.size(letter) for letter in heads + groups)
             code = Code(f"{code.text}.unflatten(1, ({sizes}))")
         return replace(code, dims=(*batch, *heads, *groups, *position, *put))
 
-    def side_by_side(self, code: Code, dims: Dims, heads: int) -> str:
+    def side_by_side(self, e: Expression, code: Code, dims: Dims, heads: int) -> str:
         """Heads, whatever their letters, as one axis after the batch."""
+        if isinstance(e, Tensor) and sorted(letters(e)) == sorted(dims):
+            self.orders[e.name] = tuple(letters(e).index(letter) for letter in dims)
         code = permuted(code, dims)
         return code.text if heads < 2 else f"{code.at(ATOM)}.flatten(1, {heads})"
 

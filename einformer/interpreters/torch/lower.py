@@ -83,9 +83,9 @@ class Lowering:
             case Index():
                 return self.index(e)
             case Tensor():
-                return read(self, e)
+                return read(self, e, wanted)
             case Group():
-                return self.group(e)
+                return self.group(e, wanted)
             case Sum():
                 return self.sum(e, wanted)
             case Product():
@@ -134,13 +134,13 @@ class Lowering:
         self.needs[f"index {e.letter}"] = None
         return Code(self.spelling(e.letter), (e.letter,), "integer")
 
-    def group(self, e: Group) -> Code:
+    def group(self, e: Group, wanted: Dims | None) -> Code:
         """Row-major: `(ae)` is the number a H + e."""
         total: Code | None = None
         for member in e.members:
             number = self.lower(member)
             letter = next(x.letter for x in subexpressions(member) if isinstance(x, Index))
-            total = self.added([product([total, Code(self.size(letter), (), "integer")]), number]) if total else number
+            total = self.added([product([total, Code(self.size(letter), (), "integer")]), number], wanted) if total else number
         assert total is not None
         return total
 
@@ -324,6 +324,8 @@ def _is_negative(e: Expression) -> bool:
             return _is_negative(e.factors[0])
         case Quotient():
             return _is_negative(e.numerator)
+        case Apply(name="sum"):
+            return _is_negative(e.arguments[0])
         case _:
             return False
 
@@ -343,5 +345,7 @@ def _positive(e: Expression) -> Expression:
             return replace(e, factors=(_positive(first), *rest))
         case Quotient():
             return replace(e, numerator=_positive(e.numerator))
+        case Apply():
+            return replace(e, arguments=(_positive(e.arguments[0]),))
         case _:
             return e

@@ -74,7 +74,7 @@ def variable_of(low: Lowers, name: str) -> Variable:
     )
 
 
-def read(low: Lowers, e: Tensor) -> Code:
+def read(low: Lowers, e: Tensor, wanted: Dims | None = None) -> Code:
     """`T_{…}`: axes renamed, split or merged where the slots are letters and groups; else read at computed numbers."""
     if e.name == low.steps[0]:
         return _step(low, e)
@@ -91,7 +91,7 @@ def read(low: Lowers, e: Tensor) -> Code:
     if not moved:
         return _renamed(low, e, variable)
     letters = {letter for k, slot in enumerate(e.slots) if k not in moved for letter in _letters(slot)}
-    numbers = [low.lower(e.slots[k]) for k in moved]
+    numbers = [low.lower(e.slots[k], wanted) for k in moved]
     if len(moved) == 1 and not letters & set(numbers[0].dims):
         return _taken(low, e, variable, moved[0], numbers[0])
     return _gathered(low, e, variable)
@@ -211,12 +211,12 @@ def shaped_number(low: Lowers, code: Code, letters: Dims) -> str:
     return permuted(code, letters).text if set(code.dims) == set(letters) else shaped(low, code, letters)
 
 
-def define(low: Lowers, left: Tensor | Name, kind: Kind) -> str:
-    """The variable of a left side."""
+def define(low: Lowers, left: Tensor | Name, kind: Kind, lying: Dims = ()) -> str:
+    """The variable of a left side; its name tells in which order its letters lie."""
     slots = left.slots if isinstance(left, Tensor) else ()
     labels = tuple(slot_letters(Tensor("", (slot,))) for slot in slots)
-    name = python_name(low, left)
-    low.variables[left.name] = Variable(name, labels, kind)
+    name = python_name(low, Tensor(left.name, tuple(map(Index, lying))) if lying else left)
+    low.variables[left.name] = Variable(name, labels, kind, lying)
     return name
 
 

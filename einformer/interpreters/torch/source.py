@@ -5,13 +5,16 @@ The file runs without einformer. Variables are named as in the notes, `q_bsea`; 
 
 from __future__ import annotations
 
+import re
 import string
+import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from einformer.errors import EinformerError
 from einformer.interpreters.torch.classes import Class
 from einformer.interpreters.torch.fast import FastClass
+from einformer.interpreters.torch.folding import WIDTH, folded
 from einformer.interpreters.torch.layout import HELPERS as FAST_HELPERS
 from einformer.interpreters.torch.masks import sunk
 from einformer.interpreters.torch.plan import NOTATION, Plan
@@ -74,19 +77,24 @@ class _File:
         layers = {layer.name: layer for layer in self.spec.layers}
         self.helpers.clear()
         made = FastClass if self.plan.fast else Class
-        parts = ["\n".join(made(self, layer, layers).lines()) for layer in self.spec.layers]
+        parts = [made(self, layer, layers).lines() for layer in self.spec.layers]
+        bodies = ["\n".join(short for line in part for short in folded(line)) for part in parts]
         helpers = [(HELPERS | FAST_HELPERS)[name].rstrip() for name in self.helpers]
-        return "\n\n\n".join([self.head(), *helpers, *parts]) + "\n"
+        code = "\n\n\n".join([*helpers, *bodies])
+        numbers = [line for line in (*self.sizes(), *self.scalars()) if _uses(code, line.split(" ")[0])]
+        heads = ["\n".join(self.doc()), "\n".join(_imports("\n".join([*numbers, code])))]
+        return "\n\n".join([*heads, *(["\n".join(numbers)] if numbers else [])]) + f"\n\n\n{code}\n"
 
-    def head(self) -> str:
-        title = self.spec.title or self.name
-        primes = [f"{new} = {old}" for old, new in self.letters.items() if old != new]
-        legend = [f"Axes: {', '.join(f'{axis.letter} {axis.comment}'.strip() for axis in self.spec.axes)}."]
-        legend += [f"Letters of indices with primes: {', '.join(primes)}."] if primes else []
-        imports = ["import math", "", "import torch", "import torch.nn.functional as fn"]
-        imports += ["from jaxtyping import Bool, Float, Int", "from torch import Tensor, nn"]
-        doc = [f'"""{title}', "", *legend, '"""']
-        return "\n".join([*doc, "", *imports, "", *self.sizes(), *self.scalars()])
+    def doc(self) -> Iterator[str]:
+        """What the file is, and how to read its names."""
+        yield f'"""{self.spec.title or self.name}'
+        yield ""
+        axes = ", ".join(f"{axis.letter} {axis.comment}".strip() for axis in self.spec.axes)
+        yield from textwrap.wrap(f"Axes: {axes}.", WIDTH)
+        order = ", in the order in which they lie" if self.plan.fast else ""
+        primes = "".join(f"; {new} is {old}" for old, new in self.letters.items() if old != new)
+        yield from textwrap.wrap(f"A name ends in the letters of its axes{order}{primes}.", WIDTH)
+        yield '"""'
 
     def sizes(self) -> Iterator[str]:
         for axis in self.spec.axes:
@@ -115,10 +123,26 @@ class _File:
         return self.letters.get(letter, letter)
 
 
+def _imports(code: str) -> Iterator[str]:
+    """Those that the code reads."""
+    if _uses(code, "math"):
+        yield from ("import math", "")
+    yield from (
+        line for line, name in (("import torch", "torch"), ("import torch.nn.functional as fn", "fn")) if _uses(code, name)
+    )
+    yield f"from jaxtyping import {', '.join(name for name in ('Float', 'Int') if _uses(code, name))}"
+    yield "from torch import Tensor, nn"
+
+
+def _uses(code: str, name: str) -> bool:
+    """Does a name stand in the code, comments apart?"""
+    return re.search(rf"^[^#\n]*(?<![\w.\"]){name}\b", code, re.MULTILINE) is not None
+
+
 def _python(value: float) -> str:
     if value in (float("inf"), float("-inf")):
         return "math.inf" if value > 0 else "-math.inf"
-    return repr(int(value)) if value == int(value) and abs(value) < 1e15 else repr(value)
+    return repr(int(value)) if value == int(value) and abs(value) < 1e15 else repr(value).replace("e-0", "e-")
 
 
 def _spellings(spec: Spec) -> dict[str, str]:

@@ -1,0 +1,79 @@
+"""How is a long line of Python folded? At its loosest operators, else inside the longest of its brackets, as people do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+WIDTH = 112
+_HEAD = re.compile(r"return |(?:[\w.]+, )*[\w.]+ = |")
+_LOOSEST_FIRST = (r" (?=if |else )", r" (?=[+-] )", r" (?=[*/] )")
+
+
+def folded(line: str) -> Iterator[str]:
+    """The lines of one line; comments stay as they are."""
+    text = line.lstrip(" ")
+    indent = line[: len(line) - len(text)]
+    if text.startswith("#"):
+        yield line
+    else:
+        yield from _folded(text, indent, False)
+
+
+def _folded(text: str, indent: str, bracketed: bool) -> Iterator[str]:
+    if len(indent) + len(text) <= WIDTH:
+        yield indent + text
+        return
+    head = "" if bracketed else _HEAD.match(text)[0]  # type: ignore[index]
+    operands = _operands(text[len(head) :])
+    if len(operands) > 1:
+        yield from () if bracketed else (f"{indent}{head}(",)
+        for operand in operands:
+            yield from _folded(operand, indent if bracketed else f"{indent}    ", True)
+        yield from () if bracketed else (f"{indent})",)
+        return
+    start, end = max(_groups(text, "(["), key=lambda group: group[1] - group[0], default=(0, 0))
+    if end - start < 2:
+        yield indent + text
+        return
+    yield indent + text[:start]
+    yield from _arguments(text[start:end], f"{indent}    ")
+    yield indent + text[end:]
+
+
+def _arguments(text: str, indent: str) -> Iterator[str]:
+    """What stands between brackets: on one line, else an argument on each."""
+    arguments = _split(text, r"(?<=,) ")
+    if len(indent) + len(text) <= WIDTH or len(arguments) == 1:
+        yield from _folded(text, indent, True)
+        return
+    for argument in arguments:
+        *lines, last = _folded(argument.removesuffix(","), indent, True)
+        yield from (*lines, f"{last},")
+
+
+def _operands(text: str) -> list[str]:
+    """The operands of the loosest operator, each after the first with it in front."""
+    found = (_split(text, operator) for operator in _LOOSEST_FIRST)
+    return next((parts for parts in found if len(parts) > 1), [text])
+
+
+def _split(text: str, at: str) -> list[str]:
+    """The parts between places that lie in no brackets."""
+    inside = _groups(text, "([{")
+    cuts = [m for m in re.finditer(at, text) if not any(start <= m.start() < end for start, end in inside)]
+    starts, ends = [0, *(m.end() for m in cuts)], [*(m.start() for m in cuts), len(text)]
+    return [text[start:end] for start, end in zip(starts, ends, strict=True)]
+
+
+def _groups(text: str, brackets: str) -> list[tuple[int, int]]:
+    """Where the outermost brackets of these kinds begin and end, their signs apart."""
+    groups, open_ = [], list[int]()
+    for place, sign in enumerate(text):
+        if sign in "([{":
+            open_.append(place)
+        elif sign in ")]}":
+            start = open_.pop()
+            if not open_ and text[start] in brackets:
+                groups.append((start + 1, place))
+    return groups
