@@ -229,7 +229,7 @@ class Traced:
 
     def scatter(self, axis: int, places: Traced, value: float) -> Traced:
         """A copy with a number at some places."""
-        return elementwise("scatter", self)
+        return made("scatter", (self, places), self.shape, self.dtype)
 
     def sum(self, axes: int | Sequence[int] = (), keepdim: bool = False) -> Traced:
         """Over some axes, or over all."""
