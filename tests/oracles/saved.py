@@ -101,8 +101,9 @@ def profiled(module: nn.Module, inputs: Tensor, targets: Tensor) -> int:
         _step(module, optimiser, inputs, targets)
     assert profiler.profiler
     events = [event for event in profiler.profiler.kineto_results.events() if event.name() == "[memory]"]
-    taken = itertools.accumulate(event.nbytes() for event in sorted(events, key=lambda event: event.start_ns()))
-    return sum(tensor.nbytes for tensor in (*module.parameters(), *states)) + max(taken)
+    taken = itertools.accumulate(int(event.nbytes()) for event in sorted(events, key=lambda event: event.start_ns()))
+    started: int = sum(tensor.nbytes for tensor in (*module.parameters(), *states))
+    return started + max(taken)
 
 
 def _step(module: nn.Module, optimiser: torch.optim.Optimizer, inputs: Tensor, targets: Tensor) -> None:
