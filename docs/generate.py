@@ -32,7 +32,8 @@ given, the rule, and what to write instead:
 
 A text is checked as far as its errors allow, and one slip is one message. `einformer explain {code}` prints an entry of
 this page. Where an example ends with a line of Python, `text` is what stands above that line and `spec` that text parsed;
-`module` is one that transformers' GPT-2 can be loaded into, and `theirs` the weights of that.
+`module` is one that transformers' GPT-2 can be loaded into, `theirs` the weights of that, and `saved` that of
+`einformer.interpreters.torch.saved`.
 """
 
 

@@ -23,6 +23,7 @@ import einformer
 from einformer.errors import NOWHERE, EinformerError, Finding, Source, Span, catalogue, fail
 from einformer.huggingface.config import import_config
 from einformer.huggingface.weights import write
+from einformer.interpreters.torch.saved import saved
 from einformer.model import examine
 
 PACKAGE = Path(einformer.__file__).parent
@@ -78,7 +79,7 @@ def names(text: str) -> dict[str, object]:
 
     spec = einformer.parse(text, "example.ein") if text else None
     known = {"text": text, "spec": spec, "parse": einformer.parse, "load": einformer.load, "torch": torch}
-    return known | {"module": tiny(), "theirs": tiny().to_huggingface()}
+    return known | {"saved": saved, "module": tiny(), "theirs": tiny().to_huggingface()}
 
 
 # ------------------------------------------------------------------------------------------------------ the catalogue

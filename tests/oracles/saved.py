@@ -6,6 +6,7 @@ What is packed but let go before the backward pass, because nothing leads back t
 from __future__ import annotations
 
 import inspect
+import itertools
 import sys
 import weakref
 from collections import Counter
@@ -37,7 +38,7 @@ class Saved:
 
 def saved(module: nn.Module, inputs: Sequence[Tensor]) -> Saved:
     """What a forward pass of a built module keeps; weights and buffers are left out."""
-    file = inspect.getsourcefile(type(module).forward)
+    file = inspect.getfile(type(module).forward)
     packed: list[weakref.ref[_Packed]] = []
 
     def pack(tensor: Tensor) -> _Packed:
@@ -86,8 +87,26 @@ def peak(module: nn.Module, inputs: Tensor, targets: Tensor) -> int:
     tracker.track_external(module, optimiser)
     with tracker:
         for _ in range(2):
-            fn.cross_entropy(module(inputs).flatten(0, -2), targets).backward()  # type: ignore[no-untyped-call]
-            optimiser.step()
-            optimiser.zero_grad()
+            _step(module, optimiser, inputs, targets)
             tracker.reset_mod_stats()
     return int(tracker.get_tracker_snapshot("peak")[torch.device("cpu")]["Total"])
+
+
+def profiled(module: nn.Module, inputs: Tensor, targets: Tensor) -> int:
+    """The same of a real step, by torch's profiler: what it starts with, and the most that is taken on top."""
+    optimiser = torch.optim.AdamW(module.parameters())
+    _step(module, optimiser, inputs, targets)
+    states = [tensor for state in optimiser.state.values() for tensor in state.values()]
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profiler:
+        _step(module, optimiser, inputs, targets)
+    assert profiler.profiler
+    events = [event for event in profiler.profiler.kineto_results.events() if event.name() == "[memory]"]
+    taken = itertools.accumulate(int(event.nbytes()) for event in sorted(events, key=lambda event: event.start_ns()))
+    started: int = sum(tensor.nbytes for tensor in (*module.parameters(), *states))
+    return started + max(taken)
+
+
+def _step(module: nn.Module, optimiser: torch.optim.Optimizer, inputs: Tensor, targets: Tensor) -> None:
+    fn.cross_entropy(module(inputs).flatten(0, -2), targets).backward()  # type: ignore[no-untyped-call]
+    optimiser.step()
+    optimiser.zero_grad()

@@ -126,7 +126,7 @@ def scaled_dot_product_attention(
         return _attention_by_products(q, k, v, attn_mask, dropout_p, is_causal, enable_gqa)
     b, a, s, e = (*q.shape[:3], v.shape[3])
     logarithms = Storage(q.storage.tape, b * a * s * promoted(q.dtype, FLOAT32).bytes)
-    operands = (q, k, v) if attn_mask is None else (q, k, v, attn_mask)
+    operands = (q, k, v) if attn_mask is None else (q, k, v, attn_mask.to(q.dtype))
     return made("attention", operands, (b, a, s, e), q.dtype, strided.along((b, a, s, e), (3, 1, 2, 0)), [logarithms])
 
 

@@ -7,15 +7,17 @@ operands, and lets go of what it kept.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from einformer.interpreters.torch import strided
 from einformer.interpreters.torch.autograd import ROWS
 from einformer.interpreters.torch.operations import cross_entropy
 from einformer.interpreters.torch.saved import reached
 from einformer.interpreters.torch.standin import Run, run
 from einformer.interpreters.torch.strided import Shape
-from einformer.interpreters.torch.traced import INT64, Node, Storage, Tape
+from einformer.interpreters.torch.traced import INT64, Edge, Node, Storage, Traced, made
 
 _STEP = 4  # bytes of the count of steps that AdamW keeps for each parameter
 
@@ -45,7 +47,7 @@ def peak(source: str, name: str, shapes: Sequence[Shape], dtype: str = "float32"
     ran = run(source, dtype)
     loss, tape = _loss(ran, name, shapes), ran.tape
     forward, tape.peak = tape.peak, tape.live
-    gradients = _backward(loss, tape)
+    gradients = _backward(loss)
     weights = [weight.bytes for weight in ran.weights]
     states = sum(2 * size + _STEP for size in weights)
     # Of each parameter in turn: the last one's denominator, a root, and the quotient that is its denominator.
@@ -55,34 +57,46 @@ def peak(source: str, name: str, shapes: Sequence[Shape], dtype: str = "float32"
     )
 
 
-def _loss(ran: Run, name: str, shapes: Sequence[Shape]) -> Node:
+def _loss(ran: Run, name: str, shapes: Sequence[Shape]) -> Traced:
     logits = ran.result(name, shapes).flatten(0, -2)
-    node = cross_entropy(logits, ran.new(logits.shape[:1], INT64, "input")).node
-    assert node
-    return node
+    return cross_entropy(logits, ran.new(logits.shape[:1], INT64, "input"))
 
 
-def _backward(loss: Node, tape: Tape) -> list[Storage]:
+def _backward(loss: Traced) -> list[Traced]:
     """The gradients of the parameters."""
-    gradients = {loss: [Storage(tape, loss.bytes)]}
-    for node in reversed(reached(loss)):
-        if node.operation == "parameter":
-            continue
-        incoming = gradients.pop(node)
-        for made, gradient in _gradients(node, incoming[-1], tape):
-            held = gradients.setdefault(made, [])
-            if not held or made.operation == "split":  # the gradients of parts are put together when all are there
-                held.append(gradient)
-        node.keeps = ()
-    return [gradient for held in gradients.values() for gradient in held]
+    assert loss.node
+    gradients = {loss.node: [made("clone", (loss,), loss.shape, loss.dtype)]}
+    for node in reversed(reached(loss.node)):
+        if node.operation != "parameter":
+            _step(node, gradients)
+    return [gradient for (gradient,) in gradients.values()]
 
 
-def _gradients(node: Node, incoming: Storage, tape: Tape) -> list[tuple[Node, Storage]]:
-    """The gradients of the operands of a step, all of which are there at once."""
-    passed = ROWS[node.operation].passes
-    return [
-        (made, incoming if place in passed and size >= node.bytes else Storage(tape, size))
-        for place, each in enumerate(node.inputs)
-        if each
-        for made, size in [each]
-    ]
+def _step(node: Node, gradients: dict[Node, list[Traced]]) -> None:
+    """Go back over one step. Gradients that meet are added up in place; those of parts are put together when all are there."""
+    incoming = gradients.pop(node)
+    found = [(edge.node, _gradient(node, place, incoming[-1])) for place, edge in enumerate(node.inputs) if edge]
+    for to, gradient in found:
+        held = gradients.setdefault(to, [])
+        if not held or to.operation == "split":
+            held.append(gradient)
+    node.keeps = ()
+
+
+def _gradient(node: Node, place: int, incoming: Traced) -> Traced:
+    """Of one operand: the incoming one, seen otherwise, or a new one that lies as the operand does."""
+    edge, row = node.inputs[place], ROWS[node.operation]
+    assert edge
+    if node.back:
+        return node.back(incoming)
+    more = math.prod(edge.shape) - math.prod(incoming.shape)
+    if place in row.passes and edge.dtype == incoming.dtype and more >= 0:
+        return incoming.expand(*edge.shape) if more else incoming.reshape(*edge.shape)
+    made_anew = made("clone", (incoming,), edge.shape, edge.dtype, _lying(edge))
+    if place < len(row.scratch):  # a sum over what was broadcast is made of the whole
+        Storage(incoming.storage.tape, (row.scratch[place] + (more < 0)) * max(incoming.bytes, made_anew.bytes))
+    return made_anew
+
+
+def _lying(edge: Edge) -> Shape:
+    return strided.elementwise(edge.shape, [(edge.shape, edge.strides)])

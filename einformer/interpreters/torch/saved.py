@@ -60,7 +60,7 @@ def reached(result: Node | None) -> list[Node]:
         node = ahead.pop()
         if node not in found:
             found.add(node)
-            ahead += [each[0] for each in node.inputs if each]
+            ahead += [each.node for each in node.inputs if each]
     return sorted(found, key=lambda node: node.step)
 
 

@@ -136,7 +136,7 @@ class Run:
     def _parameter(self, tensor: Traced) -> Traced:
         tensor.storage.kind = "parameter"
         self.weights.append(tensor)
-        tensor.node = Node("parameter", 0, 0, 1, tensor.bytes, (), ())
+        tensor.node = Node("parameter", 0, 0, 1, (), ())
         return tensor
 
     def _filled(self, *shape: int, dtype: Dtype | None = None, device: object = None) -> Traced:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import FrameType
 from typing import Any, NamedTuple, NoReturn
@@ -76,9 +76,19 @@ class Node:
     line: int
     step: int
     times: int
-    bytes: int  # of the gradient of its result
-    inputs: tuple[tuple[Node, int] | None, ...]  # what made each operand that wants a gradient, and its bytes
+    inputs: tuple[Edge | None, ...]  # None where no gradient is wanted
     keeps: tuple[Storage, ...]
+    back: Callable[[Traced], Traced] | None = None  # what a view does with a gradient
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """Where the gradient of an operand goes, and how it lies."""
+
+    node: Node
+    shape: Shape
+    strides: Shape
+    dtype: Dtype
 
 
 @dataclass(slots=True, eq=False)
@@ -162,7 +172,9 @@ class Traced:
 
     def permute(self, *order: int) -> Traced:
         """Its axes in another order."""
-        return view("permute", self, tuple(self.shape[i] for i in order), tuple(self.strides[i] for i in order))
+        there, strides = tuple(self.shape[i] for i in order), tuple(self.strides[i] for i in order)
+        back = tuple(order.index(i) for i in range(len(order)))
+        return view("permute", self, there, strides, lambda gradient: gradient.permute(*back))
 
     def movedim(self, axes: Sequence[int], places: Sequence[int]) -> Traced:
         """Some of its axes elsewhere, the others in their order."""
@@ -173,10 +185,13 @@ class Traced:
 
     def reshape(self, *shape: int) -> Traced:
         """A view, or a view of a copy where that is needed."""
+        if shape == self.shape:
+            return self
         strides = strided.viewed(self.shape, self.strides, shape)
         if strides is None:
-            return view("reshape", self.clone(), shape, strided.contiguous(shape))
-        return self if shape == self.shape else view("reshape", self, shape, strides)
+            return self.clone().reshape(*shape)
+        own = self.shape
+        return view("reshape", self, shape, strides, lambda gradient: gradient.reshape(*own))
 
     def view(self, shape: Shape) -> Traced:
         """The same numbers in another shape."""
@@ -206,7 +221,7 @@ class Traced:
         shape, strides = list(self.shape), list(self.strides)
         strides.insert(axis, shape[axis] * strides[axis] if axis < len(shape) else 1)
         shape.insert(axis, 1)
-        return view("unsqueeze", self, tuple(shape), tuple(strides))
+        return view("unsqueeze", self, tuple(shape), tuple(strides), lambda gradient: gradient._part("select", axis, ()))
 
     def split(self, sizes: Shape, axis: int) -> list[Traced]:
         """Views of stretches of an axis, which have one backward step together."""
@@ -229,7 +244,7 @@ class Traced:
 
     def scatter(self, axis: int, places: Traced, value: float) -> Traced:
         """A copy with a number at some places."""
-        return elementwise("scatter", self)
+        return made("scatter", (self, places), self.shape, self.dtype)
 
     def sum(self, axes: int | Sequence[int] = (), keepdim: bool = False) -> Traced:
         """Over some axes, or over all."""
@@ -341,10 +356,14 @@ def made(
     return result
 
 
-def view(operation: str, tensor: Traced, shape: Shape, strides: Shape) -> Traced:
-    """The same storage seen otherwise."""
+def view(
+    operation: str, tensor: Traced, shape: Shape, strides: Shape, back: Callable[[Traced], Traced] | None = None
+) -> Traced:
+    """The same storage seen otherwise; `back` sees a gradient as the tensor was seen."""
     result = Traced(shape, strides, tensor.dtype, tensor.storage)
     result.node = _node(tensor.storage.tape, operation, (tensor,), result, ())
+    if result.node:
+        result.node.back = back
     return result
 
 
@@ -356,9 +375,7 @@ def tape_of(operands: Sequence[Operand]) -> Tape:
 def _node(tape: Tape, operation: str, operands: Sequence[Operand], result: Traced, beside: Sequence[Storage]) -> Node | None:
     if operation not in ROWS:
         raise unknown(operation)
-    inputs = tuple(
-        (operand.node, operand.bytes) if isinstance(operand, Traced) and operand.node else None for operand in operands
-    )
+    inputs = tuple(map(_edge, operands))
     if not any(inputs) or not result.dtype.is_floating_point:
         return None
     keeps: list[Storage] = []
@@ -366,7 +383,13 @@ def _node(tape: Tape, operation: str, operands: Sequence[Operand], result: Trace
         if whose is None or (whose < len(inputs) and inputs[whose]):
             keeps += _kept(what, operands, result, beside)
     tape.steps += 1
-    return Node(operation, line(), tape.steps, tape.times, result.bytes, inputs, tuple(keeps))
+    return Node(operation, line(), tape.steps, tape.times, inputs, tuple(keeps))
+
+
+def _edge(operand: Operand) -> Edge | None:
+    if isinstance(operand, Traced) and operand.node:
+        return Edge(operand.node, operand.shape, operand.strides, operand.dtype)
+    return None
 
 
 def _kept(what: int, operands: Sequence[Any], result: Traced, beside: Sequence[Storage]) -> Sequence[Storage]:
