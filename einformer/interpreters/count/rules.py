@@ -159,11 +159,11 @@ def equations(derived: Derived, arithmetic: Arithmetic[N], convention: Conventio
     return tuple(
         Rules(inner, convention, derived).equation(done, turns)
         for done in derived.done
-        for turns, inner in arithmetic.kinds(done.turns, _windows(done, convention))
+        for turns, inner in arithmetic.kinds(done.turns, windows(done, convention))
     )
 
 
-def _windows(done: Done, convention: Convention) -> tuple[Expression, ...]:
+def windows(done: Done, convention: Convention) -> tuple[Expression, ...]:
     """The numbers on which the count depends and that may differ between turns."""
     if convention.pairs != "exact":
         return ()
@@ -207,12 +207,16 @@ class Rules(Generic[N]):
 
     def flops(self, step: Step) -> N:
         """Of one contraction."""
+        return self.numbers(step, step.letters, self.convention.per_multiply)
+
+    def numbers(self, step: Step, letters: Letters, *factors: N | int) -> N:
+        """So many times the numbers of these letters of a contraction, those of logits only where they count."""
         chosen = {each.letter: each.count for each in step.chosen}
-        letters = step.letters
         if self.convention.logits == "last" and self.is_logits(step):
             letters -= {self.derived.time}
         sizes = [self.arithmetic.number(chosen[letter]) for letter in sorted(letters & chosen.keys())]
-        return self.counted(letters - chosen.keys(), step.bounds, (*sizes, self.convention.per_multiply))
+        bounds = tuple(bound for bound in step.bounds if bound.places <= letters)
+        return self.counted(letters - chosen.keys(), bounds, (*sizes, *factors))
 
     def softmax(self, softmax: Softmax) -> N:
         """So many for each element."""

@@ -1,0 +1,162 @@
+"""How long does a step take at least on a device? A lower bound, never an estimate: its FLOPs at the peak rate, or the bytes
+that must move at least once at the full bandwidth, whichever takes longer.
+
+What must be computed: the products of the text, under a mask only the pairs that it allows, of experts those chosen; of a
+prompt only the last logits. What must move: the weights of the products once, and each number of the cache, read or written;
+in training what the optimiser changes, read and written. Everything else may stay on the chip. Left out as well are the
+tables of which a step reads single rows, and a second expert that another token chooses.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.resources
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from einformer.errors import fail
+from einformer.interpreters.count import numbers
+from einformer.interpreters.count.conventions import CONVENTIONS
+from einformer.interpreters.count.derived import derive
+from einformer.interpreters.count.memory import Precision
+from einformer.interpreters.count.rules import Recompute
+from einformer.notation.calls import axis_of
+from einformer.notation.sizes import Legend
+from einformer.notation.tree import Index, Spec, Tensor, Weight
+from einformer.notation.walk import subexpressions
+from einformer.notation.weights import key
+
+Work = Literal["prefill", "decode", "training"]
+EXACT = CONVENTIONS["exact"]
+PREFILL = replace(EXACT, name="prefill", logits="last")
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """An accelerator: FLOP/s of dense products by dtype, bytes/s and bytes of its memory."""
+
+    title: str
+    peak: Mapping[str, float]
+    bandwidth: float
+    memory: float
+    source: str
+
+    def rate(self, precision: Precision) -> float:
+        """FLOP/s of products in a precision: 4 bytes are float32, 2 are float16 but where it says so. Raises EinformerError E605."""
+        dtype = "float32" if precision.element == 4 else "bfloat16" if precision.name == "bfloat16" else "float16"
+        if dtype not in self.peak:
+            message = f"there is no published rate of products in {dtype} for {self.title}"
+            raise fail("E605", message, fix=" or ".join(f"`{known}`" for known in self.peak))
+        return self.peak[dtype]
+
+
+@functools.cache
+def devices() -> Mapping[str, Device]:
+    """The known devices by name.
+
+    >>> round(devices()["a100-40gb"].peak["bfloat16"] / 1.5e12)  # the ridge that kipply has
+    208
+    """
+    text = importlib.resources.files(__name__.rpartition(".")[0]).joinpath("devices.toml").read_text(encoding="utf-8")
+    return {name: Device(**row) for name, row in tomllib.loads(text).items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A step takes so many FLOPs and moves so many bytes, on `count` devices that share both: it takes `seconds` at least.
+
+    >>> Bound("decode", 2 * 200 * 40 * 10**9, 80 * 10**9, devices()["a100-80gb"], 312e12, 4).seconds  # Falcon-40B, 200 rows
+    0.01282051282051282
+    """
+
+    work: Work
+    flops: int
+    moved: int
+    device: Device
+    rate: float
+    count: int = 1
+
+    @property
+    def computing(self) -> float:
+        """Seconds that the FLOPs take at the peak rate."""
+        return self.flops / (self.rate * self.count)
+
+    @property
+    def moving(self) -> float:
+        """Seconds that the bytes take at the full bandwidth."""
+        return self.moved / (self.device.bandwidth * self.count)
+
+    @property
+    def seconds(self) -> float:
+        """No implementation takes less."""
+        return max(self.computing, self.moving)
+
+    @property
+    def limit(self) -> Literal["compute", "memory"]:
+        """What the bound comes from."""
+        return "compute" if self.computing >= self.moving else "memory"
+
+
+def prefill(spec: Spec, name: str, legend: Legend, cache: int, precision: Precision, device: Device, count: int = 1) -> Bound:
+    """The forward pass of a prompt that fills a cache of so many bytes. Raises EinformerError E601, E605."""
+    flops = numbers.total(numbers.flops(spec, name, legend, PREFILL))
+    moved = weights(spec, name, legend, precision) + cache
+    return Bound("prefill", flops, moved, device, device.rate(precision), count)
+
+
+def decode(
+    spec: Spec, name: str, single: Legend, cached: int, cache: int, precision: Precision, device: Device, count: int = 1
+) -> Bound:
+    """One more position after the `cached` ones; `cache` are its bytes with it. Raises EinformerError E601, E605."""
+    flops = numbers.total(numbers.flops(spec, name, single, EXACT, cached))
+    moved = weights(spec, name, single, precision) + cache
+    return Bound("decode", flops, moved, device, device.rate(precision), count)
+
+
+def training(
+    spec: Spec,
+    name: str,
+    legend: Legend,
+    precision: Precision,
+    device: Device,
+    recompute: Recompute = "none",
+    count: int = 1,
+) -> Bound:
+    """A training step; gradients may stay on the chip. Raises EinformerError E601, E605."""
+    flops = sum(each.spent("training", recompute) for each in numbers.flops(spec, name, legend, EXACT))
+    state = precision.total - precision.gradients - precision.main_gradients
+    moved = 2 * state * numbers.parameters(numbers.weights(spec, name, legend))
+    return Bound("training", flops, moved, device, device.rate(precision), count)
+
+
+def weights(spec: Spec, name: str, legend: Legend, precision: Precision) -> int:
+    """The bytes of the weights that a forward pass cannot but read: not tables of which it reads rows."""
+    rows = _tables(spec, name)
+    counts = (each for each in numbers.weights(spec, name, legend) if each.trained and (each.path, each.name) not in rows)
+    return precision.parameters * sum(each.times * each.active for each in counts)
+
+
+def _tables(spec: Spec, name: str) -> set[tuple[str, str]]:
+    """The weights that are read by number only, as those of tokens and positions are: path and name."""
+    derived, layers = derive(spec, name), {layer.name: layer for layer in spec.layers}
+    found = {(held.path, key(held.weight.name)) for held in derived.held if held.embedding}
+    for done in derived.done:
+        weights = {weight.name: weight for weight in layers[done.layer].weights if weight.kind == "trained"}
+        for e in subexpressions(done.equation.right):
+            if isinstance(e, Tensor) and e.name in weights and _whole(e, weights[e.name]):
+                found -= {(done.path, key(read)) for read in (e.name, *_tied(weights[e.name]))}
+    return found
+
+
+def _whole(e: Tensor, weight: Weight) -> bool:
+    """Does each slot run over all of its axis?"""
+    pairs = zip(e.slots, weight.indices, strict=True)
+    return all(isinstance(slot, Index) and axis_of(slot.letter) == axis_of(index.letter) for slot, index in pairs)
+
+
+def _tied(weight: Weight) -> set[str]:
+    """The weights that it is, where it is none of its own."""
+    ties = () if weight.default is None or weight.optional else subexpressions(weight.default)
+    return {e.name for e in ties if isinstance(e, Tensor)}
