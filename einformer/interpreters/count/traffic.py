@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Generic
 
-from einformer.interpreters.count.contraction import Step
+from einformer.interpreters.count.contraction import Letters, Step
 from einformer.interpreters.count.conventions import Convention
-from einformer.interpreters.count.derived import Derived, Done, Letters
+from einformer.interpreters.count.derived import Derived, Done
 from einformer.interpreters.count.rules import Arithmetic, N, Rules, product, text_of, total, two_positions, windows
 
 
