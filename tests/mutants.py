@@ -23,7 +23,7 @@ def _mutant(name: str, file: str, old: str, new: str, *killers: str) -> Mutant:
 SCOPE, CALLS, CAUSALITY = "notation/scope.py", "notation/calls.py", "notation/causality.py"
 BODY, SIZES, BINDING = "notation/body.py", "notation/sizes.py", "notation/binding.py"
 AGREEMENT, DECLARATIONS, KNOWN = "notation/agreement.py", "notation/declarations.py", "notation/known.py"
-PARSER, TOKENS, INSTANCES = "notation/parser.py", "notation/tokens.py", "notation/instances.py"
+FORMULAS, TOKENS, INSTANCES = "notation/formulas.py", "notation/tokens.py", "notation/instances.py"
 PRINTER, WEIGHTS, REFERENCE = "notation/printer.py", "notation/weights.py", "interpreters/reference/frame.py"
 VALUES = "interpreters/reference/primitives.py"
 
@@ -354,27 +354,27 @@ MUTANTS = (
     ),
     # --------------------------------------------------------------------------------------------------- reading (R11)
     _mutant(
-        "a minus is not read", PARSER,
+        "a minus is not read", FORMULAS,
         "            factors = _negated(factors)\n", "            pass\n",
         "reference.py::test_signs_and_quotients",
     ),
     _mutant(
-        "a minus before a number is a factor", PARSER,
+        "a minus before a number is a factor", FORMULAS,
         "    if isinstance(first, Number):\n        return [", "    if False:\n        return [",
         "signs.py::test_a_minus_is_read",
     ),
     _mutant(
-        "a chain compares its first number again", PARSER,
+        "a chain compares its first number again", FORMULAS,
         "            left = right\n", "",
         "reference.py::test_conditions",
     ),
     _mutant(
-        "a sum takes one factor", PARSER,
+        "a sum takes one factor", FORMULAS,
         "        if name.text == \"sum\":\n            start", "        if False:\n            start",
         "reference.py::test_sum_takes_the_rest_of_the_product",
     ),
     _mutant(
-        "a power after an operator has one reading", PARSER,
+        "a power after an operator has one reading", FORMULAS,
         "if isinstance(base, Apply) and base.indices and base.name in _OPERATORS", "if False and base.indices",
         "refused.py::test_a_slip_is_refused_by_its_rule[a power with two readings]",
     ),
