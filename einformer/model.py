@@ -181,9 +181,9 @@ class Specification:
 
     def latex(self) -> str:
         """The whole text as LaTeX, which `parse` reads back."""
-        from einformer.interpreters import latex
+        from einformer.interpreters.latex import latex
 
-        return latex.latex(self.written)
+        return latex(self.written)
 
     def without(self, *weights: str) -> Specification:
         """The specification without some of its optional weights, `"CausalAttention.α"`; one with a default is tied to it.

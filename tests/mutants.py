@@ -23,8 +23,9 @@ def _mutant(name: str, file: str, old: str, new: str, *killers: str) -> Mutant:
 SCOPE, CALLS, CAUSALITY = "notation/scope.py", "notation/calls.py", "notation/causality.py"
 BODY, SIZES, BINDING = "notation/body.py", "notation/sizes.py", "notation/binding.py"
 AGREEMENT, DECLARATIONS, KNOWN = "notation/agreement.py", "notation/declarations.py", "notation/known.py"
-PARSER, TOKENS, INSTANCES = "notation/parser.py", "notation/tokens.py", "notation/instances.py"
-PRINTER, WEIGHTS, REFERENCE = "notation/printer.py", "notation/weights.py", "interpreters/reference.py"
+FORMULAS, TOKENS, INSTANCES = "notation/formulas.py", "notation/tokens.py", "notation/instances.py"
+PRINTER, WEIGHTS, REFERENCE = "notation/printer.py", "notation/weights.py", "interpreters/reference/frame.py"
+VALUES = "interpreters/reference/primitives.py"
 
 MUTANTS = (
     # ------------------------------------------------------------------------------------------- sums (R2), operators
@@ -229,28 +230,28 @@ MUTANTS = (
     ),
     # ------------------------------------------------------------------------------------ primitives, where, the norms
     _mutant(
-        "top takes the higher index of equals", REFERENCE,
+        "top takes the higher index of equals", VALUES,
         "np.argsort(np.argsort(-flat, kind=\"stable\"), kind=\"stable\")",
         "np.argsort(np.flip(np.argsort(flat, kind=\"stable\"), -1), kind=\"stable\")",
         "reference.py::test_top_takes_the_lower_index_of_equals",
     ),
     _mutant(
-        "the variance is unbiased", REFERENCE,
+        "the variance is unbiased", VALUES,
         "_reducing(np.var)", "_reducing(lambda x, axis: np.var(x, axis=axis, ddof=1))",
         "reference.py::test_the_variance_is_the_mean_square_deviation",
     ),
     _mutant(
-        "softmax over nothing is no number", REFERENCE,
+        "softmax over nothing is no number", VALUES,
         "np.where(total == 0, 0, powers / np.where(total == 0, 1, total))", "powers / total",
         "reference.py::test_softmax_over_nothing_is_zero",
     ),
     _mutant(
-        "lse counts minus infinity as zero", REFERENCE,
+        "lse counts minus infinity as zero", VALUES,
         "np.log(np.exp(x - shift).sum(axis=axis))", "np.log(np.exp(np.maximum(x, 0) - shift).sum(axis=axis))",
         "reference.py::test_lse_skips_minus_infinity",
     ),
     _mutant(
-        "gelu is its approximation", REFERENCE,
+        "gelu is its approximation", VALUES,
         "x * (1 + _erf(x / math.sqrt(2))) / 2", "x / (1 + np.exp(-1.702 * x))",
         "reference.py::test_functions_at_zero_and_one",
     ),
@@ -353,27 +354,27 @@ MUTANTS = (
     ),
     # --------------------------------------------------------------------------------------------------- reading (R11)
     _mutant(
-        "a minus is not read", PARSER,
+        "a minus is not read", FORMULAS,
         "            factors = _negated(factors)\n", "            pass\n",
         "reference.py::test_signs_and_quotients",
     ),
     _mutant(
-        "a minus before a number is a factor", PARSER,
+        "a minus before a number is a factor", FORMULAS,
         "    if isinstance(first, Number):\n        return [", "    if False:\n        return [",
         "signs.py::test_a_minus_is_read",
     ),
     _mutant(
-        "a chain compares its first number again", PARSER,
+        "a chain compares its first number again", FORMULAS,
         "            left = right\n", "",
         "reference.py::test_conditions",
     ),
     _mutant(
-        "a sum takes one factor", PARSER,
+        "a sum takes one factor", FORMULAS,
         "        if name.text == \"sum\":\n            start", "        if False:\n            start",
         "reference.py::test_sum_takes_the_rest_of_the_product",
     ),
     _mutant(
-        "a power after an operator has one reading", PARSER,
+        "a power after an operator has one reading", FORMULAS,
         "if isinstance(base, Apply) and base.indices and base.name in _OPERATORS", "if False and base.indices",
         "refused.py::test_a_slip_is_refused_by_its_rule[a power with two readings]",
     ),

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from einformer.interpreters import reference
+from einformer.interpreters.reference import primitives
+from einformer.interpreters.reference.named import Named
 from einformer.notation import known
 from einformer.notation.primitives import PRIMITIVES, Primitive
 
@@ -15,8 +16,8 @@ UNARY = [row for row in PRIMITIVES.values() if row.kind == "function" and 1 in r
 
 
 def test_the_reference_evaluates_every_row() -> None:
-    assert reference.FUNCTIONS.keys() == FUNCTIONS
-    assert reference.OPERATORS.keys() == OPERATORS
+    assert primitives.FUNCTIONS.keys() == FUNCTIONS
+    assert primitives.OPERATORS.keys() == OPERATORS
 
 
 def test_the_causality_check_knows_every_function() -> None:
@@ -26,5 +27,5 @@ def test_the_causality_check_knows_every_function() -> None:
 @pytest.mark.parametrize("row", UNARY, ids=lambda row: str(row.name))
 @pytest.mark.filterwarnings("ignore:divide by zero")
 def test_zeros_pass_where_the_row_says_so(row: Primitive) -> None:
-    value = reference.FUNCTIONS[row.name](reference.Named((), np.zeros(())))
+    value = primitives.FUNCTIONS[row.name](Named((), np.zeros(())))
     assert (value.array == 0) == row.zero

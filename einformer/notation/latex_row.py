@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
-from typing import NoReturn
+from dataclasses import dataclass, field
 
-from einformer.errors import EinformerError, Source, Span, fail
+from einformer.errors import Source, Span, fail
 from einformer.notation import tokens
 from einformer.notation.latex_marks import FENCES, FONTS, LENGTHS, LETTERS, NAMED, SIGNS, TEXTS, WORDS, Mark
-from einformer.notation.primitives import COMPARISONS, NAMES
-from einformer.notation.tokens import BRACKETS, CLOSE, DIGITS, MAXIMUM_DEPTH, MAXIMUM_LINE, OPEN, SYNONYMS, Line, Token
+from einformer.notation.latex_scripts import Marks, Part
+from einformer.notation.latex_tokens import are_opposite, equalities, is_flat, without_braces
+from einformer.notation.primitives import NAMES
+from einformer.notation.tokens import CLOSE, DIGITS, MAXIMUM_DEPTH, MAXIMUM_LINE, OPEN, SYNONYMS, Line, Token
 
 MAXIMUM_ROW = 4 * MAXIMUM_LINE  # the same formula is longer in LaTeX
 _KEYWORD = re.compile(r"(axes|scalars|layer|model|weights|buffers|for|return)(?![^\W_])")
@@ -24,8 +24,6 @@ _RUN = re.compile(r"[^\W\d_][^\W_]*")
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _DIGITS = re.compile(r"[0-9]+")
 _POWER_OF_TEN = re.compile(r"\s*\\times\s*10\s*\^\s*(?:\{\s*(-?)\s*([0-9]+)\s*\}|([0-9]))")
-_SAID = {"hat": "^", "backslash": "\\", "sim": "~"} | {sign: sign for sign in "_&%#${}"}
-_Part = tuple[int, int]  # marks from … to
 
 
 @dataclass(slots=True)
@@ -44,21 +42,18 @@ def read(source: Source, row: Row) -> Line:
         raise fail("E001", f"the row has {end - start:,} characters", Span(source, start, start + 1), fix="several rows")
     reader = _Reader(source, row.marks)
     note, comment = reader.row()
-    found = tuple(_without_braces(_equalities(reader.tokens)))
+    found = tuple(without_braces(equalities(reader.tokens)))
     tokens.check_brackets(found)
     span = Span(source, start, found[-1].span.end if found else end)
     return Line(row.indent, found, note, " ".join(filter(None, (comment, row.comment))), span)
 
 
-class _Reader:
+class _Reader(Marks):
     """A cursor over the marks of a row, which writes tokens."""
 
     def __init__(self, source: Source, marks: list[Mark]) -> None:
-        self.source, self.marks = source, marks
-        self.partners = _partners(source, marks)
+        super().__init__(source, marks)
         self.tokens: list[Token] = []
-        self.at = 0
-        self.end = marks[-1].end if marks else 0  # of what is read now: `x^23` is x squared times 3
         self.depth = 0  # of all that nests
         self.slots = 0  # of subscripts, where names have one letter
         self.heads = False  # in a head nothing multiplies, and a run of letters is a name
@@ -82,7 +77,7 @@ class _Reader:
 
     # ------------------------------------------------------------------------------------------------------ items
 
-    def items(self, part: _Part) -> None:
+    def items(self, part: Part) -> None:
         """item*, one level down; R13 bounds the levels."""
         after, end = self.at, self.end
         self.at, self.end = part[0], self.marks[part[1] - 1].end
@@ -197,7 +192,7 @@ class _Reader:
         else:
             self.braces(part, mark)
 
-    def braces(self, part: _Part, mark: Mark) -> None:
+    def braces(self, part: Part, mark: Mark) -> None:
         self.emit("{", "{", mark.start, mark.end)
         self.items(part)
         self.close("}", "}", part)
@@ -228,7 +223,7 @@ class _Reader:
             raise fail("E101", f"`{name}` in a subscript is not one letter", self.between(start, end), fix=fix)
         self.tokens.append(self.checked(tokens.name_token(name, self.between(start, end))))
 
-    def scripts(self) -> tuple[int, _Part | None, _Part | None, _Part | None]:
+    def scripts(self) -> tuple[int, Part | None, Part | None, Part | None]:
         """Primes, the superscript before the subscript, the subscript, the superscript after it."""
         primes = 0
         before = subscript = after = None
@@ -246,62 +241,7 @@ class _Reader:
                 before = self.once(before, part, mark)
         return primes, before, subscript, after
 
-    def script(self) -> str:
-        """The sign of a script that follows, past spaces; the cursor goes to it."""
-        at = self.at
-        while at < len(self.marks) and self.marks[at].kind in ("space", "newline"):
-            at += 1
-        inside = at < len(self.marks) and self.marks[at].start < self.end
-        text = self.marks[at].text.translate(SYNONYMS) if inside else ""
-        self.at = at if text in ("'", "^", "_") else self.at
-        return text if text in ("'", "^", "_") else ""
-
-    def once(self, script: _Part | None, part: _Part, mark: Mark) -> _Part:
-        if script:
-            fix = "braces around the name and its first script"
-            raise fail("E101", f"a second `{mark.text}` on one name", self.between(mark.start, mark.end), fix=fix)
-        return part
-
-    def argument(self, mark: Mark) -> _Part:
-        """argument: "{" item* "}" | letter | digit | name; the cursor goes past it"""
-        while self.at < len(self.marks) and self.marks[self.at].kind in ("space", "newline"):
-            self.at += 1
-        start, first = self.at, self.marks[self.at] if self.at < len(self.marks) else mark
-        self.at += 1
-        if first.text == "{":
-            self.at = self.partners[start] + 1
-            return start + 1, self.at - 1
-        if first.command in FONTS and self.at in self.partners:
-            self.at = self.partners[self.at] + 1
-        elif first is mark or not (first.kind in ("letter", "digit") or first.command in {"prime", *LETTERS, *NAMED}):
-            self.unexpected(first, "braces around the argument")
-        return start, self.at
-
-    def letters(self) -> _Part:
-        """In a head a bare subscript is a run of letters, `W_dd'`, as in plain text."""
-        start = self.at
-        while self.at < len(self.marks) and (self.marks[self.at].kind == "letter" or self.marks[self.at].text == "'"):
-            self.at += 1
-        return (start, self.at) if self.at > start else self.argument(self.marks[start - 1])
-
-    def label(self, part: _Part) -> str:
-        """The letters and digits of a script that is part of a name, primes last; empty for any other."""
-        text = ""
-        for mark in self.marks[slice(*part)]:
-            if mark.kind in ("letter", "digit") or mark.text == "'":
-                text += mark.text
-            elif mark.command in LETTERS or mark.command == "prime":
-                text += LETTERS.get(mark.command, "'")
-            elif mark.kind != "space" and mark.text not in ("{", "}") and mark.command not in FONTS:
-                return ""
-        return text.replace("'", "") + "'" * text.count("'")
-
-    def primes(self, part: _Part) -> int:
-        """How many primes is a script made of?"""
-        label = self.label(part)
-        return 0 if label.rstrip("'") else len(label)
-
-    def subscript(self, part: _Part) -> None:
+    def subscript(self, part: Part) -> None:
         first = self.marks[part[0] - 1]
         self.emit(OPEN, "{", first.start, first.end)
         self.slots += 1
@@ -309,7 +249,7 @@ class _Reader:
         self.slots -= 1
         self.close(CLOSE, "}", part)
 
-    def power(self, part: _Part) -> None:
+    def power(self, part: Part) -> None:
         first = self.marks[part[0] - 1]
         self.emit("^", "^", first.start, first.end)
         self.braces(part, first)
@@ -339,7 +279,7 @@ class _Reader:
         self.emit("{", mark.text, mark.start, mark.end)
         first = len(self.tokens)
         self.items(over)
-        if not _is_flat(self.tokens[first:]):
+        if not is_flat(self.tokens[first:]):
             self.tokens.insert(first, Token("{", "{", self.tokens[first].span))
             self.close("}", "}", over)
         self.close("/", "/", over)
@@ -405,27 +345,14 @@ class _Reader:
         for _ in rows[1:]:
             self.close(")", self.marks[stop].text, (start, stop))
 
-    def split(self, part: _Part, sign: str) -> list[_Part]:
-        """The parts of a part between signs that stand in no inner braces or cases."""
-        parts, at, first = list[_Part](), part[0], part[0]
-        while at < part[1]:
-            if self.marks[at].text.startswith(sign):
-                parts.append((first, at))
-                first = at + 1
-            at = self.partners.get(at, at) + 1
-        return [*parts, (first, part[1])]
-
-    def holds(self, part: _Part) -> bool:
-        return not all(mark.is_space for mark in self.marks[slice(*part)])
-
-    def value(self, part: _Part) -> None:
+    def value(self, part: Part) -> None:
         """A value; a comma at its end is punctuation."""
         first = len(self.tokens)
         self.items(part)
         if len(self.tokens) > first and self.tokens[-1].kind == ",":
             self.tokens.pop()
 
-    def condition(self, part: _Part) -> list[Token]:
+    def condition(self, part: Part) -> list[Token]:
         r"""The tokens of a condition, after an optional \text{if}."""
         first = len(self.tokens)
         self.items(part)
@@ -433,49 +360,14 @@ class _Reader:
         del self.tokens[first:]
         return found[1:] if found and found[0].text == "if" else found
 
-    def check_otherwise(self, rows: list[list[_Part]]) -> None:
+    def check_otherwise(self, rows: list[list[Part]]) -> None:
         """Is the last condition `otherwise`, or of two rows the opposite of the first?"""
         last = self.condition(rows[-1][1])
         if [token.text for token in last] in (["otherwise"], ["else"]):
             return
-        if len(rows) > 2 or not _are_opposite(last, self.condition(rows[0][1])):
+        if len(rows) > 2 or not are_opposite(last, self.condition(rows[0][1])):
             where = last[0].span if last else self.span(rows[-1][1][0])
             raise fail("E101", "the last row of cases holds where no other does", where, fix="`\\text{otherwise}`")
-
-    # ---------------------------------------------------------------------------------------------------- remarks
-
-    def is_remark(self) -> bool:
-        return self.marks[self.at].text in ("&&", "\\qquad", "\\textit", "@")
-
-    def remark(self) -> tuple[str, str]:
-        r"""remark: ["@" words] [words], parted by \quad or \qquad"""
-        start, end = self.at, len(self.marks)
-        while start < end and (self.marks[start].is_space or self.marks[start].text == "&&"):
-            start += 1
-        if start == end or self.marks[start].text != "@":
-            return "", self.words((start, end))
-        stop = next((at for at in range(start, end) if self.marks[at].text in ("\\quad", "\\qquad")), end)
-        return self.words((start + 1, stop)), self.words((stop, end))
-
-    def words(self, part: _Part) -> str:
-        r"""What \text{…} holds, and the signs between that cannot stand in it; or plain words."""
-        text = ""
-        self.at = part[0]
-        while self.at < part[1]:
-            mark = self.marks[self.at]
-            self.at += 1
-            if mark.command in TEXTS:
-                inside = self.marks[slice(*self.argument(mark))]
-                text += self.source.text[inside[0].start : inside[-1].end] if inside else ""
-            elif mark.command in _SAID:
-                text += _SAID[mark.command]
-                self.at += 3 * (mark.command == "hat")  # `\hat{\ }`
-            elif mark.kind in ("letter", "digit", "stray"):
-                self.at = part[1]
-                return self.source.text[mark.start : self.marks[part[1] - 1].end].strip()
-            elif not (mark.is_space or mark.text in ("{", "}", "&", "&&", "$")):
-                self.unexpected(mark, "`\\text{…}` for what is said beside a formula")
-        return text.strip()
 
     # ----------------------------------------------------------------------------------------------------- cursor
 
@@ -487,117 +379,8 @@ class _Reader:
             self.check_product(token.kind)
         return token
 
-    def skip_to(self, end: int) -> None:
-        while self.at < len(self.marks) and self.marks[self.at].start < end:
-            self.at += 1
-
-    def close(self, kind: str, text: str, part: _Part) -> None:
+    def close(self, kind: str, text: str, part: Part) -> None:
         """A token that stands for what ends a part: its brace, `&`, `\\\\`; for a part without braces its last mark."""
         mark = self.marks[min(part[1], len(self.marks) - 1)]
         mark = mark if mark.kind in ("sign", "row", "end") else self.marks[part[1] - 1]
         self.emit(kind, text, mark.start, mark.end)
-
-    def between(self, start: int, end: int) -> Span:
-        return Span(self.source, start, end)
-
-    def span(self, at: int) -> Span:
-        mark = self.marks[min(at, len(self.marks) - 1)]
-        return self.between(mark.start, mark.end)
-
-    def stray(self, mark: Mark) -> EinformerError:
-        return tokens.stray(self.source, mark.start, mark.text[0])
-
-    def unexpected(self, mark: Mark, fix: str) -> NoReturn:
-        raise fail("E101", f"`{mark.text}` is not expected here", self.between(mark.start, mark.end), fix=fix)
-
-
-def _partners(source: Source, marks: list[Mark]) -> dict[int, int]:
-    r"""For each opening brace, and each `\begin` of cases, where it is closed."""
-    partners: dict[int, int] = {}
-    opened: list[int] = []
-    for at, mark in enumerate(marks):
-        if mark.text == "{" or mark.kind == "begin":
-            opened.append(at)
-        elif mark.text == "}" or mark.kind == "end":
-            if not opened or (marks[opened[-1]].kind == "begin") != (mark.kind == "end"):
-                fix = "the bracket that it should close"
-                raise fail("E102", f"`{mark.text}` closes nothing", Span(source, mark.start, mark.end), fix=fix)
-            partners[opened.pop()] = at
-    if opened:
-        mark = marks[opened[-1]]
-        fix = "`}`" if mark.text == "{" else f"`\\end{{{mark.command}}}`"
-        raise fail("E102", f"`{mark.text}` is never closed", Span(source, mark.start, mark.end), fix=fix)
-    return partners
-
-
-# ----------------------------------------------------------------------------------------------------------- tokens
-
-
-def _equalities(found: list[Token]) -> Iterator[Token]:
-    """`=` in brackets compares, and so does a second one; in `weights` each gives a default."""
-    keyword = found[0].text if found else ""
-    defined = keyword == "return"
-    depth = 0
-    for token in found:
-        depth += (token.kind in BRACKETS) - (token.kind in BRACKETS.values())
-        compares = token.kind == "=" and (depth or defined) and not (keyword in ("weights", "buffers") and not depth)
-        defined = defined or (not depth and token.kind in ("=", "<-"))
-        yield replace(token, kind="==") if compares else token
-
-
-def _without_braces(found: Iterable[Token]) -> list[Token]:
-    r"""The braces of a fraction that is a whole term go, so that `-\frac{a}{b}` is `-a / b` as in plain text."""
-    kept = list(found)
-    opened: list[int] = []
-    dropped: set[int] = set()
-    for at, token in enumerate(kept):
-        if token.kind == "{":
-            opened.append(at)
-        elif token.kind == "}" and opened:
-            first = opened.pop()
-            if kept[first].text != "{" and _begins(kept[max(0, first - 1) : first]) and _ends(kept[at + 1 : at + 2]):
-                dropped |= {first, at}
-    return [token for at, token in enumerate(kept) if at not in dropped]
-
-
-_BETWEEN_TERMS = frozenset((*COMPARISONS, "=", "<-", "+", "-", ",", ":"))
-
-
-def _begins(before: list[Token]) -> bool:
-    """Does a term begin after this token?"""
-    return not before or before[0].kind in _BETWEEN_TERMS | BRACKETS.keys() or before[0].text in ("return", "and", "or", "not")
-
-
-def _ends(after: list[Token]) -> bool:
-    """Does a term end before this token?"""
-    return not after or after[0].kind in _BETWEEN_TERMS | set(BRACKETS.values()) or after[0].text in ("and", "or")
-
-
-def _is_flat(found: list[Token]) -> bool:
-    """Is this a product at most, so that a `/` after it divides all of it?"""
-    depth = 0
-    for token in found:
-        depth += (token.kind in BRACKETS) - (token.kind in BRACKETS.values())
-        if not depth and (token.kind in _BETWEEN_TERMS or token.text in ("/", "mod", "and", "or", "not")):
-            return False
-    return True
-
-
-def _are_opposite(left: list[Token], right: list[Token]) -> bool:
-    """`s' <= s` and `s' > s`, or `s < s'`: two comparisons of the same."""
-    opposite = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "=": "!=", "!=": "="}
-    mirrored = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
-    one, other = _sides(left), _sides(right)
-    if not (one and other):
-        return False
-    (a, sign, b), (c, against, d) = one, (other[0], opposite[other[1]], other[2])
-    return (a, sign, b) == (c, against, d) or (a, sign, b) == (d, mirrored.get(against, against), c)
-
-
-def _sides(found: list[Token]) -> tuple[list[str], str, list[str]] | None:
-    """Of a single comparison: what is compared, and how."""
-    signs = [at for at, token in enumerate(found) if token.kind in (*COMPARISONS, "=")]
-    if len(signs) != 1 or any(token.text in ("and", "or", "not") for token in found):
-        return None
-    texts = [token.text for token in found]
-    return texts[: signs[0]], found[signs[0]].kind.replace("==", "="), texts[signs[0] + 1 :]

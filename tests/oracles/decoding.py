@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from einformer.interpreters import reference
-from einformer.interpreters.reference import CARRIED, Named, Stored
+from einformer.interpreters.reference import frame as reference
+from einformer.interpreters.reference.frame import CARRIED
+from einformer.interpreters.reference.named import Named, Stored
 from einformer.model import Model
 from einformer.notation.binding import bind_inputs
 from einformer.notation.calls import Binding, axis_of, slot_letters

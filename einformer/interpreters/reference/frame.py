@@ -10,12 +10,14 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from typing import Any, assert_never
+from typing import assert_never
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from einformer.errors import fail
+from einformer.interpreters.reference.named import Array, Named, Stored, binary, chosen, union
+from einformer.interpreters.reference.primitives import FUNCTIONS, OPERATORS
 from einformer.notation.calls import Binding, axis_of, slot_letters
 from einformer.notation.instances import callees
 from einformer.notation.primitives import CONSTANTS
@@ -44,32 +46,7 @@ from einformer.notation.walk import equations, loops, subexpressions
 from einformer.notation.weights import key
 from einformer.notation.weights import weights as placed
 
-Array = NDArray[Any]
 CARRIED = "·"  # marks an index of the caller that a layer carries along and does not know
-
-
-@dataclass(frozen=True, slots=True)
-class Named:
-    """An array with the name of an index on each axis."""
-
-    dims: tuple[str, ...]
-    array: Array
-
-    def over(self, dims: Sequence[str]) -> Array:
-        """The array with its axes in the order of `dims`; of length 1 where it does not have one."""
-        own = [dim for dim in dims if dim in self.dims]
-        assert len(own) == len(self.dims), (dims, self.dims)
-        shape = [self.array.shape[self.dims.index(dim)] if dim in self.dims else 1 for dim in dims]
-        return self.array.transpose([self.dims.index(dim) for dim in own]).reshape(shape)
-
-
-@dataclass(frozen=True, slots=True)
-class Stored:
-    """A tensor as its definition left it: an axis for each slot, then one for each carried index."""
-
-    axes: tuple[str, ...]  # the letter of the axis that each slot runs over, "" for a group
-    carried: tuple[str, ...]
-    array: Array
 
 
 @dataclass(slots=True)
@@ -210,13 +187,13 @@ class _Frame:
             case Group():
                 return self.group(e, live)
             case Sum():
-                return reduce(_binary(np.add), (self.value(term, live) for term in e.terms))
+                return reduce(binary(np.add), (self.value(term, live) for term in e.terms))
             case Product():
-                return reduce(_binary(np.multiply), (self.value(factor, live) for factor in e.factors))
+                return reduce(binary(np.multiply), (self.value(factor, live) for factor in e.factors))
             case Quotient():
-                return _binary(np.divide)(self.value(e.numerator, live), self.value(e.denominator, live))
+                return binary(np.divide)(self.value(e.numerator, live), self.value(e.denominator, live))
             case Power():
-                return _binary(np.power)(self.value(e.base, live), self.value(e.exponent, live))
+                return binary(np.power)(self.value(e.base, live), self.value(e.exponent, live))
             case Apply():
                 return self.apply(e, live)
             case _:
@@ -257,7 +234,7 @@ class _Frame:
         for member in e.members:
             letter = next(x.letter for x in subexpressions(member) if isinstance(x, Index))
             size = Named((), np.float64(self.length(letter)))  # type: ignore[arg-type]
-            total = _binary(np.add)(_binary(np.multiply)(total, size), self.value(member, live))
+            total = binary(np.add)(binary(np.multiply)(total, size), self.value(member, live))
         return total
 
     def tensor(self, e: Tensor) -> Stored:
@@ -311,7 +288,7 @@ class _Frame:
     def read(self, stored: Stored, e: Tensor, live: Named | None, selects: bool = False) -> Named:
         """`T_{…}`: each axis read at the number that its slot holds. Before the start of time everything is zero (R4)."""
         numbers = [self.slot(slot, live) for slot in e.slots]
-        dims = _union(*(number.dims for number in numbers))
+        dims = union(*(number.dims for number in numbers))
         past = Named((), np.bool_(False))  # type: ignore[arg-type]
         places = []
         for slot, axis, number, size in zip(e.slots, stored.axes, numbers, stored.array.shape, strict=False):
@@ -319,12 +296,12 @@ class _Frame:
             before = Named(number.dims, number.array < 0)
             outside = Named(number.dims, (number.array < 0) | (number.array >= size))
             if axis in self.times and not selects:
-                past = _binary(np.logical_or)(past, before)
-                outside = _binary(np.logical_and)(outside, Named(before.dims, ~before.array))
+                past = binary(np.logical_or)(past, before)
+                outside = binary(np.logical_and)(outside, Named(before.dims, ~before.array))
             self.inside(outside, live, e, axis, size)
             places.append(np.clip(number.over(dims), 0, max(0, size - 1)).astype(np.int64))
         found = Named((*dims, *stored.carried), stored.array[tuple(places)] if places else stored.array)
-        return _where(past, Named((), np.float64(0)), found) if past.array.any() else found  # type: ignore[arg-type]
+        return chosen(past, Named((), np.float64(0)), found) if past.array.any() else found  # type: ignore[arg-type]
 
     def slot(self, slot: Expression, live: Named | None) -> Named:
         """The number that a slot holds; a tensor in a slot selects, so it must not lie before the start of time."""
@@ -335,13 +312,13 @@ class _Frame:
     def is_whole(self, slot: Expression, number: Named, live: Named | None, e: Tensor) -> None:
         """Half a token is none, and NaN selects nothing."""
         broken = Named(number.dims, number.array != np.floor(number.array))
-        if (broken if live is None else _binary(np.logical_and)(broken, live)).array.any():
+        if (broken if live is None else binary(np.logical_and)(broken, live)).array.any():
             value = float(number.array[broken.array][0])
             message = f"a slot of `{e.name}` holds {value:g}, which is no whole number"
             raise fail("E702" if isinstance(slot, Tensor) else "E310", message, slot.span, fix="whole numbers")
 
     def inside(self, outside: Named, live: Named | None, e: Tensor, axis: str, size: int) -> None:
-        wrong = outside if live is None else _binary(np.logical_and)(outside, live)
+        wrong = outside if live is None else binary(np.logical_and)(outside, live)
         if wrong.array.any():
             what = f"the axis `{axis}`" if axis else "the group"
             raise fail("E309", f"a slot of `{e.name}` leaves {what}, which has {size} numbers", e.span)
@@ -380,13 +357,13 @@ class _Frame:
         if not condition.dims:
             return self.value(e.arguments[1 if condition.array else 2], live)
         unless = Named(condition.dims, ~condition.array)
-        both = _binary(np.logical_and)
+        both = binary(np.logical_and)
         then = self.value(e.arguments[1], both(live, condition) if live else condition)
-        return _where(condition, then, self.value(e.arguments[2], both(live, unless) if live else unless))
+        return chosen(condition, then, self.value(e.arguments[2], both(live, unless) if live else unless))
 
     def spread(self, value: Named, letters: tuple[str, ...]) -> Named:
         """The value with an axis for each of the letters, repeated along those it does not depend on."""
-        dims = _union(value.dims, letters)
+        dims = union(value.dims, letters)
         shape = [value.array.shape[value.dims.index(d)] if d in value.dims else self.length(d) for d in dims]
         return Named(dims, np.broadcast_to(value.over(dims), shape))
 
@@ -420,128 +397,3 @@ def _recurrent(equation: Equation) -> str | None:
                 if isinstance(mine, Index) and not isinstance(slot, Index | Group):
                     return mine.letter
     return None
-
-
-# ------------------------------------------------------------------------------------------------ columns of the table
-
-
-def _union(*dims: Sequence[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(dim for some in dims for dim in some))
-
-
-def _binary(f: Callable[[Array, Array], Array]) -> Callable[[Named, Named], Named]:
-    """f on two named arrays, lined up by name."""
-
-    def named(left: Named, right: Named) -> Named:
-        dims = _union(left.dims, right.dims)
-        return Named(dims, f(left.over(dims), right.over(dims)))
-
-    return named
-
-
-def _unary(f: Callable[[Array], Array]) -> Callable[[Named], Named]:
-    return lambda value: Named(value.dims, f(value.array))
-
-
-def _where(condition: Named, then: Named, otherwise: Named) -> Named:
-    dims = _union(condition.dims, then.dims, otherwise.dims)
-    return Named(dims, np.where(condition.over(dims), then.over(dims), otherwise.over(dims)))
-
-
-def _reducing(f: Callable[..., Array]) -> Callable[[Named, tuple[str, ...]], Named]:
-    """f over the named axes, which disappear."""
-
-    def named(value: Named, letters: tuple[str, ...]) -> Named:
-        axes = tuple(value.dims.index(letter) for letter in letters)
-        return Named(tuple(dim for dim in value.dims if dim not in letters), np.asarray(f(value.array, axis=axes)))
-
-    return named
-
-
-def _keeping(f: Callable[..., Array]) -> Callable[..., Named]:
-    """f along the named axes, which stay."""
-
-    def named(value: Named, letters: tuple[str, ...], *counts: int) -> Named:
-        axes = tuple(value.dims.index(letter) for letter in letters)
-        return Named(value.dims, f(value.array, axes, *counts))
-
-    return named
-
-
-def _softmax(x: Array, axes: tuple[int, ...]) -> Array:
-    """exp x / Σ exp x; zero where every x is -inf (R12)."""
-    top = x.max(axis=axes, keepdims=True)
-    powers = np.exp(x - np.where(np.isfinite(top), top, 0))
-    total = powers.sum(axis=axes, keepdims=True)
-    return np.where(total == 0, 0, powers / np.where(total == 0, 1, total))
-
-
-def _log_sum_exp(x: Array, axis: tuple[int, ...]) -> Array:
-    top = x.max(axis=axis, keepdims=True)
-    shift = np.where(np.isfinite(top), top, 0)
-    found: Array = np.log(np.exp(x - shift).sum(axis=axis)) + shift.squeeze(axis)
-    return found
-
-
-def _cumulative(x: Array, axes: tuple[int, ...]) -> Array:
-    return reduce(lambda y, axis: np.cumsum(y, axis), axes, x)
-
-
-def _top(x: Array, axes: tuple[int, ...], count: int) -> Array:
-    """True at the `count` largest; of equal ones at the lower index, row-major where there are several (R3)."""
-    last = range(-len(axes), 0)
-    moved = np.moveaxis(x, axes, last)
-    flat = moved.reshape(*moved.shape[: x.ndim - len(axes)], -1)
-    rank = np.argsort(np.argsort(-flat, kind="stable"), kind="stable")
-    return np.moveaxis((rank < count).reshape(moved.shape), last, axes)
-
-
-def _sigmoid(x: Array) -> Array:
-    return 1 / (1 + np.exp(-x))
-
-
-_erf = np.vectorize(math.erf, otypes=[np.float64])
-
-FUNCTIONS: dict[str, Callable[..., Named]] = {
-    "exp": _unary(np.exp),
-    "log": _unary(np.log),
-    "log2": _unary(np.log2),
-    "sin": _unary(np.sin),
-    "cos": _unary(np.cos),
-    "tanh": _unary(np.tanh),
-    "sqrt": _unary(np.sqrt),
-    "abs": _unary(np.abs),
-    "floor": _unary(np.floor),
-    "ceil": _unary(np.ceil),
-    "relu": _unary(lambda x: np.maximum(x, 0)),
-    "gelu": _unary(lambda x: x * (1 + _erf(x / math.sqrt(2))) / 2),
-    "gelutanh": _unary(lambda x: x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))) / 2),
-    "silu": _unary(lambda x: x * _sigmoid(x)),
-    "sigmoid": _unary(_sigmoid),
-    "softplus": _unary(lambda x: np.logaddexp(x, 0)),
-    "Dr": lambda value, probability=None: value,
-    "mod": _binary(np.mod),
-    "not": _unary(np.logical_not),
-    "and": _binary(np.logical_and),
-    "or": _binary(np.logical_or),
-    "<": _binary(np.less),
-    "<=": _binary(np.less_equal),
-    ">": _binary(np.greater),
-    ">=": _binary(np.greater_equal),
-    "==": _binary(np.equal),
-    "!=": _binary(np.not_equal),
-    "min": _binary(np.minimum),
-    "max": _binary(np.maximum),
-    "where": _where,
-}
-OPERATORS: dict[str, Callable[..., Named]] = {
-    "sum": _reducing(np.sum),
-    "mean": _reducing(np.mean),
-    "var": _reducing(np.var),
-    "max": _reducing(np.max),
-    "min": _reducing(np.min),
-    "lse": _reducing(_log_sum_exp),
-    "Sm": _keeping(_softmax),
-    "cumsum": _keeping(_cumulative),
-    "top": _keeping(_top),
-}

@@ -1,0 +1,207 @@
+r"""How does a tree look in print? LaTeX for MathJax, KaTeX and TeX, which the reader of `notation/latex.py` reads back.
+
+A whole specification is one formula that keeps the lines of the text; an equation or an expression stands without any
+environment around it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import TypeGuard, assert_never
+
+from einformer.interpreters.latex.formulas import expression, flat, indexed, literal, operator, symbol
+from einformer.notation.latex import is_latex
+from einformer.notation.printer import Level, rows
+from einformer.notation.tree import (
+    Apply,
+    Axis,
+    Declaration,
+    Equation,
+    Expression,
+    Layer,
+    Loop,
+    Name,
+    Number,
+    Scalar,
+    Spec,
+    Statement,
+    Tensor,
+    Weight,
+)
+
+_RELATIONS = {"=": "=", "<-": r"\leftarrow"}
+_UNSPEAKABLE = {"^": r"\hat{\ }", "\\": r"{\backslash}", "~": r"{\sim}"} | {sign: f"\\{sign}" for sign in "_&%#${}"}
+
+
+def latex(node: Declaration | Expression) -> str:
+    r"""The LaTeX of a node.
+
+    >>> latex(Equation(Tensor("q", (Index("s"),)), "=", Quotient(Name("H"), Number(2))))
+    'q_{s} = \\frac{H}{2}'
+    """
+    match node:
+        case Spec():
+            return _aligned(_spec(node))
+        case Layer():
+            return _aligned(_layer(node))
+        case Loop():
+            return _aligned(_statement(node, 0))
+        case Equation() | Axis() | Scalar() | Weight():
+            return _unmistakable(_row(_declaration(node)), 1)
+        case _:
+            return _unmistakable(_right(node), 0)
+
+
+def _unmistakable(text: str, defining: int) -> str:
+    """A formula without commands is read as plain text, where `=` only defines: one that compares gets a command."""
+    return text if is_latex(text) or text.count("=") <= defining else rf"\displaystyle {text}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A line of the text: its indentation in steps, what it says, the note and the comment beside it."""
+
+    indent: int
+    text: str
+    note: str = ""
+    comment: str = ""
+
+
+_BLANK = _Line(0, "")
+
+
+def _aligned(lines: Iterator[_Line]) -> str:
+    rows = " \\\\\n".join("&" + r"\quad " * line.indent + _row(line) for line in lines)
+    return f"\\begin{{aligned}}\n{rows}\n\\end{{aligned}}"
+
+
+def _row(line: _Line) -> str:
+    note = f"@\\ {_words(line.note)}" if line.note else ""
+    return r" \qquad ".join(filter(None, (line.text, note, line.comment and _words(line.comment))))
+
+
+def _words(text: str, font: str = "text") -> str:
+    r"""Prose: in \text, except the signs that have a meaning there."""
+    parts = (part for part in re.split(r"([\^\\~_&%#${}])", text) if part)
+    return "".join(_UNSPEAKABLE.get(part) or f"\\{font}{{{part}}}" for part in parts)
+
+
+def _spec(spec: Spec) -> Iterator[_Line]:
+    yield from _said((spec.title, *spec.about) if spec.title else (), 0)
+    for head, entries in (("axes", spec.axes), ("scalars", spec.scalars)):
+        if entries:
+            yield from [_BLANK] * (head != "axes")
+            yield _Line(0, f"\\textbf{{{head}}}")
+            yield _Line(1, _legend(entries))
+    for layer in spec.layers:
+        yield _BLANK
+        yield from _layer(layer)
+    yield from _said(spec.below, 0)
+
+
+def _said(comments: tuple[str, ...], indent: int) -> Iterator[_Line]:
+    r"""Whole lines of comment; `\textit` at the start says that a row is one."""
+    for comment in comments:
+        yield _Line(indent, (r"\textit{}" if comment[:1] in {*_UNSPEAKABLE, ""} else "") + _words(comment, "textit"))
+
+
+def _legend(entries: Iterable[Axis | Scalar]) -> str:
+    """The legend: what each letter means stands in a column of its own."""
+    return _aligned(line for entry in entries for line in _entry(entry))
+
+
+def _entry(entry: Axis | Scalar) -> Iterator[_Line]:
+    yield from _said(entry.above, 0)
+    line = _declaration(entry)
+    yield _Line(0, line.text + (f" && {_words(line.comment)}" if line.comment else ""))
+
+
+def _declaration(node: Axis | Scalar | Weight | Equation) -> _Line:
+    match node:
+        case Axis():
+            return _Line(0, _axis(node), comment=node.comment)
+        case Scalar():
+            return _Line(0, f"{indexed(node.name, node.indices)} = {_scalar(node.value)}", comment=node.comment)
+        case Weight():
+            return _Line(0, _weight(node))
+        case Equation():
+            return _Line(0, _equation(node), node.note, node.comment)
+        case _:
+            assert_never(node)
+
+
+def _axis(axis: Axis) -> str:
+    default = f" = {flat(axis.default, Level.SUM)}" if axis.default is not None else ""
+    bound = f" \\leq {flat(axis.bound, Level.SUM)}" if axis.bound is not None else ""
+    return f"{symbol(axis.letter)}\\colon {flat(axis.size, Level.SUM)}{default}{bound}"
+
+
+def _scalar(value: Expression | tuple[Number, ...]) -> str:
+    return f"[{', '.join(literal(item) for item in value)}]" if isinstance(value, tuple) else _right(value)
+
+
+def _layer(layer: Layer) -> Iterator[_Line]:
+    formals = ", ".join(map(_left, layer.formals))
+    time = f"\\ \\textbf{{causal in}}\\ {symbol(layer.time.letter)}" if layer.time else ""
+    name = operator(layer.name, layer.indices)
+    head = f"\\textbf{{{layer.kind}}}\\ {name}({formals}) \\rightarrow {_left(layer.output)}{time}\\colon"
+    yield from _said(layer.above, 0)
+    yield _Line(0, head, layer.note, layer.comment)
+    for row in rows(layer.weights, _weight):
+        yield from _said(row[0].above, 1)
+        kind, of = "buffers" if row[0].kind == "buffer" else "weights", row[0].layer
+        names = ", ".join(map(_weight, row)) + (f"\\colon {symbol(of)}" if of else "")
+        yield _Line(1, f"\\textbf{{{kind}}}\\ {names}", comment=row[-1].comment)
+    for statement in layer.body:
+        yield from _statement(statement, 1)
+
+
+def _weight(weight: Weight) -> str:
+    default = f" = {expression(weight.default, Level.SUM)}" if weight.default is not None else ""
+    return f"{indexed(weight.name, weight.indices)}{'?' * weight.optional}{default}"
+
+
+def _statement(statement: Statement, indent: int) -> Iterator[_Line]:
+    yield from _said(statement.above, indent)
+    match statement:
+        case Equation():
+            yield replace(_declaration(statement), indent=indent)
+        case Loop():
+            bound = f"{symbol(statement.index.letter)} < {flat(statement.count, Level.SUM)}"
+            yield _Line(indent, f"\\textbf{{for}}\\ {bound}\\colon", comment=statement.comment)
+            for inner in statement.body:
+                yield from _statement(inner, indent + 1)
+        case _:
+            assert_never(statement)
+
+
+def _equation(equation: Equation) -> str:
+    if equation.relation == "return":
+        return f"\\textbf{{return}}\\ {_right(equation.right)}"
+    return f"{_left(equation.left)} {_RELATIONS[equation.relation]} {_right(equation.right)}"
+
+
+def _left(left: Tensor | Name) -> str:
+    return symbol(left.name) if isinstance(left, Name) else indexed(left.name, left.slots)
+
+
+def _right(e: Expression) -> str:
+    """A right side: `where` as cases; a condition in parentheses, where `=` compares."""
+    if _is_where(e):
+        return "\\begin{cases} " + r" \\ ".join(_cases(e)) + " \\end{cases}"
+    return expression(e, Level.SUM)
+
+
+def _is_where(e: Expression) -> TypeGuard[Apply]:
+    return isinstance(e, Apply) and e.name == "where" and len(e.arguments) == 3 and not e.indices
+
+
+def _cases(e: Apply) -> Iterator[str]:
+    condition, value, other = e.arguments
+    yield f"{expression(value)} & \\text{{if}}\\ {flat(condition)}"
+    if _is_where(other):
+        yield from _cases(other)
+    else:
+        yield f"{expression(other)} & \\text{{otherwise}}"
