@@ -68,7 +68,7 @@ MUTANTS = (
     _mutant(
         "a denominator is summed over", "lower",
         "bottom is not None and letters & set(bottom.dims)", "bottom is not None",
-        "torch.py::test_random_texts",
+        *_values("gpt2-notation"),
     ),
     _mutant(
         "index numbers have the dtype of the weights", "heads",
