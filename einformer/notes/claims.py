@@ -6,9 +6,10 @@ import functools
 import importlib.resources
 import itertools
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from einformer.errors import EinformerError
 from einformer.interpreters.count import comparison, printer
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     import sympy
 
 _CLAIMS = importlib.resources.files("einformer") / "notes" / "claims"
+NOT_WHOLE = "E602"  # a size that other sizes make a fraction
 Outcome = Literal["holds", "holds to leading order", "does not hold", "contradicts itself", "not derived"]
 
 
@@ -97,6 +99,8 @@ def judge(claim: Claim) -> Verdict:
     try:
         _bound(claim)
     except EinformerError as error:
+        if error.findings[0].code != NOT_WHOLE:
+            raise
         return Verdict(claim, "contradicts itself", error.findings[0].message)
     derived = _derived(claim)
     return Verdict(claim, _outcome(claim, derived), _shown(claim, derived))
@@ -163,3 +167,19 @@ def _shown(claim: Claim, derived: tuple[sympy.Expr, ...]) -> str:
 
 def _number(value: sympy.Expr) -> str:
     return f"{int(value):,}" if value.is_Integer else f"{float(value):.6g}"
+
+
+HEAD = ("claim", "what it is about", "printed", "verdict", "derived, where it differs")
+
+
+def rows(verdicts: Iterable[Verdict]) -> Iterator[tuple[str, ...]]:
+    """The cells of a table under `HEAD`, a row for each verdict."""
+    for verdict in verdicts:
+        claim = verdict.claim
+        yield claim.id, claim.says, claim.printed, verdict.outcome, "" if verdict.outcome == "holds" else verdict.derived
+
+
+def summary(verdicts: Iterable[Verdict]) -> str:
+    """`253 claims: 180 holds, 30 does not hold`."""
+    counts = Counter(verdict.outcome for verdict in verdicts)
+    return f"{counts.total()} claims: {', '.join(f'{counts[o]} {o}' for o in get_args(Outcome) if counts[o])}"

@@ -40,7 +40,7 @@ class About:
     without: tuple[str, ...] = ()  # optional weights, `CausalAttention.α`; `*` is all of them
     free: str = ""  # sizes that stand for themselves, though the text derives them from others
     convention: str = "torch"
-    phase: Literal["forward", "backward", "training"] = "forward"
+    phase: Literal["forward", "backward", "recomputed", "training"] = "forward"
     recompute: Literal["none", "selective", "full"] = "none"
     cached: str = "0"
     element: str = "p"  # bytes of a number in an activation
@@ -151,13 +151,13 @@ def _flops(about: About) -> tuple[sympy.Expr]:
 def _spent(about: About, count: EquationCount[sympy.Expr]) -> sympy.Expr:
     """The FLOPs of a phase: a training step runs forward, backward, and what is recomputed."""
     again = {"none": 0, "selective": count.core, "full": count.each if count.repeated else 0}[about.recompute]
-    phases = {"forward": (count.each,), "backward": (count.backward,), "training": (count.each, count.backward, again)}
-    return rules.product((count.times, rules.total(phases[about.phase])))
+    each = {"forward": count.each, "backward": count.backward, "recomputed": again}
+    return rules.product((count.times, each.get(about.phase, rules.total(each.values()))))
 
 
 def _left(count: EquationCount[sympy.Expr] | Activation[sympy.Expr]) -> str:
     """`q_bsea`, `return`."""
-    return count.text.split()[0]
+    return count.text.partition(" ")[0]
 
 
 def _activations(about: About) -> tuple[sympy.Expr]:
@@ -221,5 +221,6 @@ NOT_DERIVED = {
     "values": "a property of values, which no count decides",
     "structure": "the structure of a model, which no count decides",
     "definition": "a definition, or a rule of thumb, which no count decides",
+    "sharding": "which part of a weight a device holds is not derived yet",
     "fit": "a fit to measurements",
 }
