@@ -88,7 +88,9 @@ def _read(table: dict[str, Any]) -> Iterator[Claim]:
 def _about(row: dict[str, Any]) -> About:
     """`{ parameters = "gpt2.MLP", only = ["W"] }`."""
     (what,) = row.keys() & (QUANTITIES.keys() | NOT_DERIVED.keys())
-    options = {name: tuple(value) if isinstance(value, list) else value for name, value in row.items() if name != what}
+    options: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in row.items() if name != what
+    }
     return About(what, row[what], **options)
 
 
@@ -109,7 +111,7 @@ def judge(claim: Claim) -> Verdict:
 def _bound(claim: Claim) -> None:
     """Raises EinformerError where a model cannot have these sizes."""
     if claim.at and claim.about.text:
-        binding.bind(quantities.spec(claim.about.text), claim.at)
+        binding.bind(quantities.spec(claim.about.text, claim.about.without), claim.at)
 
 
 def _derived(claim: Claim) -> tuple[sympy.Expr, ...]:
@@ -117,7 +119,7 @@ def _derived(claim: Claim) -> tuple[sympy.Expr, ...]:
     found = tuple(_settled(claim, each) for each in quantities.derived(claim.about))
     if not claim.solve:
         return found
-    other = quantities.number(claim.equals, conventions()["ours"])
+    other = quantities.ours(claim.equals)
     return (comparison.solution(found[0] - _settled(claim, other), _letter(claim.solve)),)
 
 
@@ -144,16 +146,16 @@ def _printed(claim: Claim) -> Iterator[sympy.Expr]:
 
 def _settled(claim: Claim, formula: sympy.Expr) -> sympy.Expr:
     """A formula with its letters replaced by what they are, what is assumed of them, and their numbers."""
-    ours = conventions()["ours"]
     for values in (
         {letter: quantities.derived(about)[0] for letter, about in claim.where.items()},
-        {letter: quantities.number(text, ours) for letter, text in claim.assume.items()},
-        claim.at,
+        {letter: quantities.ours(text) for letter, text in claim.assume.items()},
+        {letter: quantities.ours(str(size)) for letter, size in claim.at.items()},
     ):
-        formula = formula.subs({_letter(letter): value for letter, value in values.items()}, simultaneous=True)
+        formula = formula.xreplace({_letter(letter): value for letter, value in values.items()})
     return formula
 
 
+@functools.cache
 def _letter(name: str) -> sympy.Expr:
     return quantities.number(name, {name: name})
 
@@ -169,14 +171,14 @@ def _number(value: sympy.Expr) -> str:
     return f"{int(value):,}" if value.is_Integer else f"{float(value):.6g}"
 
 
-HEAD = ("claim", "what it is about", "printed", "verdict", "derived, where it differs")
+HEAD = ("claim", "verdict", "printed", "derived, where it differs", "what of")
 
 
 def rows(verdicts: Iterable[Verdict]) -> Iterator[tuple[str, ...]]:
     """The cells of a table under `HEAD`, a row for each verdict."""
     for verdict in verdicts:
         claim = verdict.claim
-        yield claim.id, claim.says, claim.printed, verdict.outcome, "" if verdict.outcome == "holds" else verdict.derived
+        yield claim.id, verdict.outcome, claim.printed, "" if verdict.outcome == "holds" else verdict.derived, claim.says
 
 
 def summary(verdicts: Iterable[Verdict]) -> str:

@@ -6,7 +6,7 @@ import functools
 import importlib.resources
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from einformer.architectures import texts
 from einformer.errors import EinformerError, Source, fail
@@ -27,6 +27,8 @@ _TEXTS = importlib.resources.files("einformer") / "notes" / "texts"
 _RANKS = 64  # what a size that stands for itself counts as, where sizes decide the order of a contraction
 Count = TypeVar("Count", "WeightCount[sympy.Expr]", "EquationCount[sympy.Expr]", "Activation[sympy.Expr]")
 
+Recompute = Literal["none", "selective", "full"]
+
 
 @dataclass(frozen=True, slots=True)
 class About:
@@ -41,7 +43,7 @@ class About:
     free: str = ""  # sizes that stand for themselves, though the text derives them from others
     convention: str = "torch"
     phase: Literal["forward", "backward", "recomputed", "training"] = "forward"
-    recompute: Literal["none", "selective", "full"] = "none"
+    recompute: Recompute = "none"
     cached: str = "0"
     element: str = "p"  # bytes of a number in an activation
     shards: Mapping[str, str] = field(default_factory=dict)
@@ -64,12 +66,12 @@ class About:
 
 def derived(about: About) -> tuple[sympy.Expr, ...]:
     """The quantity as a formula in our letters; of a shape, one for each axis. Raises EinformerError."""
-    return tuple(each / _formula(about, about.per) for each in QUANTITIES[about.what](about))
+    return tuple(each / ours(about.per) for each in QUANTITIES[about.what](about))
 
 
 def number(text: str, letters: Mapping[str, str], about: About | None = None) -> sympy.Expr:
     """A printed formula as one in our letters, sizes that the text `about` which it is derives replaced."""
-    return formulas.Letters(_legend(about) if about and about.of else Legend({}, {})).number(read(text, letters))
+    return formulas.Letters(_root(about).legend if about and about.of else Legend({}, {})).number(read(text, letters))
 
 
 @functools.cache
@@ -85,47 +87,75 @@ def spec(text: str, without: tuple[str, ...] = ()) -> Spec:
     return tree
 
 
-def _legend(about: About) -> Legend:
-    """Only sizes that stand for themselves are bound, whatever to: they stay letters."""
-    return Legend.of(spec(about.text, about.without), dict.fromkeys(about.free.split(), _RANKS))
+@dataclass(frozen=True, slots=True)
+class _Root:
+    """Where a count starts: at the model that a text ends with, else at a layer itself."""
+
+    text: str
+    without: tuple[str, ...]
+    name: str
+    free: str
+
+    @property
+    def spec(self) -> Spec:
+        return spec(self.text, self.without)
+
+    @property
+    def legend(self) -> Legend:
+        """Only sizes that stand for themselves are bound, whatever to: they stay letters."""
+        return Legend.of(self.spec, dict.fromkeys(self.free.split(), _RANKS))
 
 
-def _root(about: About) -> tuple[Spec, str, Legend]:
-    """Where the count starts: at the model that a text ends with, else at the layer itself."""
-    tree = spec(about.text, about.without)
-    last = tree.layers[-1].name
-    return tree, last if tree.layers[-1].kind == "model" else about.part or last, _legend(about)
+def _root(about: About) -> _Root:
+    last = spec(about.text, about.without).layers[-1]
+    return _Root(about.text, about.without, last.name if last.kind == "model" else about.part or last.name, about.free)
 
 
-def _formula(about: About, text: str) -> sympy.Expr:
-    return number(text, conventions()["ours"], about)
+@functools.cache
+def _weights_of(root: _Root) -> tuple[WeightCount[sympy.Expr], ...]:
+    return tuple(count for count in formulas.weights(root.spec, root.name, root.legend) if count.trained)
 
 
-def _shards(about: About) -> dict[str, sympy.Expr]:
-    return {letters: _formula(about, devices) for letters, devices in about.shards.items()}
+@functools.cache
+def _equations_of(root: _Root, convention: str, cached: str) -> tuple[EquationCount[sympy.Expr], ...]:
+    return formulas.flops(root.spec, root.name, root.legend, CONVENTIONS[convention], ours(cached))
+
+
+@functools.cache
+def _kept_by(
+    root: _Root, element: str, recompute: Recompute, shards: tuple[tuple[str, str], ...]
+) -> tuple[Activation[sympy.Expr], ...]:
+    sizes = {letters: ours(devices) for letters, devices in shards}
+    return formulas.activations(root.spec, root.name, ours(element), recompute, sizes, root.legend)
+
+
+@functools.cache
+def ours(text: str) -> sympy.Expr:
+    """A formula in our letters."""
+    return number(text, conventions()["ours"])
 
 
 def _counted(about: About, counts: Iterable[Count], name: Callable[[Count], str]) -> list[Count]:
     """The counts of a part, those of a loop in a single turn, and of them those named."""
-    of_part = [count for each in counts for count in _of_part(about, each)]
+    root = _root(about)
+    of_part = [count for each in counts for count in _of_part(about, root, each)]
     found = [count for count in of_part if not about.only or name(count) in about.only]
     if missing := set(about.only) - set(map(name, found)):
         raise fail("E605", f"`{about.of}` has no {', '.join(sorted(missing))}")
     return found
 
 
-def _of_part(about: About, count: Count) -> list[Count]:
-    tree, root, _ = _root(about)
+def _of_part(about: About, root: _Root, count: Count) -> list[Count]:
     looped = any(turns != 1 for turns in count.turns)
-    once = cast("Count", replace(count, turns=count.turns[1:]))
+    once = replace(count, turns=count.turns[1:])
     match about.part:
         case "block":
             return [once] if looped else []
         case "outside":
             return [] if looped else [count]
-        case part if part in ("", root):
+        case part if part in ("", root.name):
             return [count]
-        case part if any(layer.name == part for layer in tree.layers):
+        case part if any(layer.name == part for layer in root.spec.layers):
             return [once if looped else count] if part in count.path.split(".") else []
         case _:
             raise fail("E204", f"no layer `{about.part}` is defined in {about.text}")
@@ -139,13 +169,12 @@ def _parameters(about: About) -> tuple[sympy.Expr]:
 
 
 def _weights(about: About) -> list[WeightCount[sympy.Expr]]:
-    found = formulas.weights(*_root(about))
-    return _counted(about, (count for count in found if count.trained), lambda count: count.name)
+    return _counted(about, _weights_of(_root(about)), lambda count: count.name)
 
 
 def _flops(about: About) -> tuple[sympy.Expr]:
-    found = formulas.flops(*_root(about), CONVENTIONS[about.convention], _formula(about, about.cached))
-    return (rules.total(map(functools.partial(_spent, about), _counted(about, found, _left))),)
+    found = _counted(about, _equations_of(_root(about), about.convention, about.cached), _left)
+    return (rules.total(_spent(about, count) for count in found),)
 
 
 def _spent(about: About, count: EquationCount[sympy.Expr]) -> sympy.Expr:
@@ -161,22 +190,20 @@ def _left(count: EquationCount[sympy.Expr] | Activation[sympy.Expr]) -> str:
 
 
 def _activations(about: About) -> tuple[sympy.Expr]:
-    tree, name, legend = _root(about)
-    element = _formula(about, about.element)
-    found = formulas.activations(tree, name, element, about.recompute, _shards(about), legend)
+    found = _kept_by(_root(about), about.element, about.recompute, tuple(about.shards.items()))
     return (rules.total(count.total for count in _counted(about, found, _left)),)
 
 
 def _memory(about: About) -> tuple[sympy.Expr]:
     """The bytes of parameters, gradients and optimiser states: of a text, or of N parameters where there is none."""
-    letters, shards, ranks = formulas.Letters(Legend({}, {})), _shards(about), _formula(about, about.ranks)
+    letters = formulas.Letters(Legend({}, {}))
     if about.of:
-        letters = formulas.Letters(_legend(about))
+        letters = formulas.Letters(_root(about).legend)
         weights = _weights(replace(about, only=()))
     else:
-        n = _formula(about, "N")
+        n = ours("N")
         weights = [WeightCount("", "W", (), n, n, ())]
-    found = memory.training(weights, (), 0, letters, PRECISIONS[about.precision], shards, about.zero, ranks)
+    found = memory.training(weights, (), 0, letters, PRECISIONS[about.precision], {}, about.zero, ours(about.ranks))
     return (rules.total(getattr(found, name) for name in about.only or _STATE),)
 
 
@@ -187,7 +214,7 @@ def _shape(about: About) -> tuple[sympy.Expr, ...]:
     """The sizes of a tensor, `of = "gpt2.MLP.h"`, in the order of its letters."""
     layer_name, _, name = about.part.partition(".")
     tree = spec(about.text, about.without)
-    letters = formulas.Letters(_legend(about))
+    letters = formulas.Letters(_root(about).legend)
     layer = next(layer for layer in tree.layers if layer.name == layer_name)
     indices = [slot for slot in _slots(layer, name) if not (isinstance(slot, Index) and slot.letter in about.drop)]
     members = [slot.members if isinstance(slot, Group) else (slot,) for slot in indices]

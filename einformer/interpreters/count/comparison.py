@@ -15,7 +15,8 @@ def equal(left: sympy.Expr, right: sympy.Expr) -> bool:
     >>> equal(12 * L * D**2 * (1 + 13 / (12 * D)), L * D * (12 * D + 13))
     True
     """
-    return bool(sympy.cancel(left - right) == 0)
+    difference = sympy.expand(left - right)
+    return bool(difference == 0 or sympy.cancel(difference) == 0)
 
 
 def leading(left: sympy.Expr, right: sympy.Expr, letters: tuple[sympy.Symbol, ...]) -> bool:
@@ -26,13 +27,13 @@ def leading(left: sympy.Expr, right: sympy.Expr, letters: tuple[sympy.Symbol, ..
     (True, False)
     """
     scale = sympy.Dummy()
-    (power, first), (other, second) = (_leading(e.subs({x: x * scale for x in letters}), scale) for e in (left, right))
+    (power, first), (other, second) = (_leading(e.xreplace({x: x * scale for x in letters}), scale) for e in (left, right))
     return power == other and equal(first, second)
 
 
 def _leading(formula: sympy.Expr, scale: sympy.Symbol) -> tuple[int, sympy.Expr]:
     """The highest power of `scale`, and what stands before it."""
-    over, under = (sympy.Poly(e, scale) for e in sympy.fraction(sympy.cancel(formula)))
+    over, under = (sympy.Poly(e, scale) for e in sympy.fraction(sympy.together(formula)))
     return over.degree() - under.degree(), over.LC() / under.LC()
 
 
@@ -65,14 +66,15 @@ def rounded(printed: str, value: sympy.Expr) -> bool:
 
 
 def solution(difference: sympy.Expr, letter: sympy.Symbol) -> sympy.Expr:
-    """The letter for which a difference vanishes, other than 0.
+    """The letter for which a difference of two powers next to each other vanishes, other than 0.
 
     >>> S, D = sympy.symbols("S D")
     >>> solution(4 * S**2 * D - 24 * S * D**2, S)
     6*D
     """
-    (found,) = (root for root in sympy.solve(difference, letter) if root != 0)
-    return found
+    over, _ = sympy.fraction(sympy.together(difference))
+    first, last = (factor for factor in sympy.Poly(over, letter).all_coeffs() if factor != 0)
+    return sympy.cancel(-last / first)
 
 
 RELATIONS: dict[str, Callable[[sympy.Expr, sympy.Expr, tuple[sympy.Symbol, ...]], bool]] = {
