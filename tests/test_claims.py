@@ -166,7 +166,7 @@ SIZES = {"D": 26, "A": 2, "L": 3, "V": 41, "K": 19, "S": 7, "B": 5, "E": 4}
 @pytest.fixture(scope="module")
 def gpt2() -> Any:
     with torch.device("meta"):
-        return GPT2LMHeadModel(GPT2Config(n_embd=26, n_head=2, n_layer=3, vocab_size=41, n_positions=19)).eval()
+        return GPT2LMHeadModel(GPT2Config(n_embd=26, n_head=2, n_layer=3, vocab_size=41, n_positions=19)).train(False)
 
 
 def numel(*modules: nn.Module) -> int:
