@@ -1,4 +1,4 @@
-"""Which pages are made of data? `python docs/generate.py` writes them: errors.md of the catalogue of errors."""
+"""Which pages are made of data? `python docs/generate.py` writes them: errors.md and claims.md."""
 
 from collections.abc import Iterator
 from itertools import groupby
@@ -6,6 +6,8 @@ from pathlib import Path
 
 from einformer.errors import Rule, Source, catalogue
 from einformer.model import examine
+from einformer.notes.claims import Verdict, judge, summary
+from einformer.notes.claims import claims as published
 
 HERE = Path(__file__).parent
 PARTS = {
@@ -65,5 +67,51 @@ def _example(label: str, example: str) -> Iterator[str]:
         yield f"```pycon\n{prompt}{line.rstrip()}\n```\n"
 
 
+CLAIMS = """# Claims
+
+<!-- Made of einformer/notes/claims by docs/generate.py. -->
+
+What documents and papers print of these models, and what follows from the equations. Every verdict is computed when this
+page is made: the formula is derived from the text of a model and compared with the printed one.
+
+{summary}.
+
+A formula *holds* if it is the derived one, *holds to leading order* if it claims no more than that in some letters and is
+right about it, *does not hold*, or *contradicts itself* if no model can have the sizes it gives. What nothing here derives
+yet is listed as *not derived*. Formulas are printed in the letters of their source and derived in ours: `A` heads, `B`
+sequences, `D` hidden, `E` the expansion of the MLP, `F` its hidden size, `G` heads of keys, `H` the size of a head, `K` the
+longest sequence, `L` layers, `S` positions, `T` and `R` tensor and data parallel ranks, `V` vocabulary, `X` experts, `p` bytes
+of a number, `N` parameters (in S000, S002 and S003 tokens).
+"""
+
+
+def claims() -> str:
+    """The page of all claims."""
+    verdicts = list(map(judge, published()))
+    parts = [CLAIMS.format(summary=summary(verdicts))]
+    for source, group in groupby(verdicts, lambda verdict: verdict.claim.source):
+        rows = [" | ".join(map(_cell, _claim(verdict))) for verdict in group]
+        parts += [
+            f"## {source}\n",
+            *(f"| {row} |" for row in (" | ".join(COLUMNS), " | ".join(["---"] * len(COLUMNS)), *rows)),
+            "",
+        ]
+    return "\n".join(parts)
+
+
+COLUMNS = ("claim", "place", "what of", "printed", "verdict", "derived")
+
+
+def _claim(verdict: Verdict) -> tuple[str, ...]:
+    claim = verdict.claim
+    derived = verdict.derived if verdict.outcome in ("not derived", "contradicts itself") else f"`{verdict.derived}`"
+    return claim.id, claim.place, claim.says, f"`{claim.printed}`", verdict.outcome, derived
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
 if __name__ == "__main__":
     (HERE / "errors.md").write_text(errors(), encoding="utf-8")
+    (HERE / "claims.md").write_text(claims(), encoding="utf-8")

@@ -34,6 +34,7 @@ _EXAMPLES = """examples:
   einformer source gpt2             the same as a file of PyTorch
   einformer check gpt2              a shipped architecture
   einformer check mine.ein -        a file, and what comes through the pipe
+  einformer claims                  published formulas, and whether they hold
   einformer explain E301            the rule behind an error
 """
 
@@ -205,6 +206,12 @@ def _aligned(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(lines)
 
 
+def _listed(rows: Sequence[Sequence[str]]) -> str:
+    """Rows in columns, all to the left."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join("  ".join(map(str.ljust, cells, widths)).rstrip() for cells in rows)
+
+
 def _report(options: argparse.Namespace) -> int:
     from einformer import report
     from einformer.report import terminal
@@ -223,6 +230,19 @@ def _report(options: argparse.Namespace) -> int:
 def _text(given: str) -> str:
     """The content of a file, or else the text itself."""
     return model.read(given).text if os.path.isfile(given) else given
+
+
+def _claims(options: argparse.Namespace) -> int:
+    from einformer.notes import claims
+
+    verdicts = [claims.judge(claim) for claim in claims.claims()]
+    if options.json:
+        _show_json([verdict.data() for verdict in verdicts])
+    else:
+        sources = itertools.groupby(verdicts, key=lambda verdict: verdict.claim.source)
+        tables = [f"{source}\n\n{_listed([claims.HEAD, *claims.rows(group)])}" for source, group in sources]
+        _show("\n\n\n".join([*tables, claims.summary(verdicts)]))
+    return OK
 
 
 def _explain(options: argparse.Namespace) -> int:
@@ -354,11 +374,14 @@ def _parser() -> argparse.ArgumentParser:
     source = command("source", _source_file, "print a model as PyTorch", "Print a file of PyTorch that runs without einformer.")
     source.add_argument("target", metavar="TARGET", help=sized)
     source.add_argument("--plan", choices=("fast", "notation"), default="fast", help="notation: one einsum for each equation")
+    claims = command(
+        "claims", _claims, "which published formulas are right?", "Judge every formula that documents print, by the derivation."
+    )
     explain = command(
         "explain", _explain, "what an error code means", "The rule behind a code, a text that breaks it and one that keeps it."
     )
     explain.add_argument("codes", nargs="*", metavar="CODE", help="such as E301; all of them, a line each, where none is given")
-    for added in (check, latex, report, count, source, explain):
+    for added in (check, latex, report, count, source, claims, explain):
         added.add_argument("--json", action="store_true", help="print JSON")
     return parser
 

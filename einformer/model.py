@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import difflib
-import functools
-import importlib.resources
 import os
 import pathlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar, get_args
 
-from einformer.architectures import models
+from einformer.architectures import models, texts
 from einformer.errors import EinformerError, Finding, Source, fail
 from einformer.huggingface import config
 from einformer.interpreters.cache import entries as cache
@@ -39,7 +37,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _GPT2 = config.Initialisation("gpt2", 0.02)
-_SHIPPED = importlib.resources.files("einformer") / "architectures"
 
 
 def target(name: str | pathlib.Path) -> Model:
@@ -85,7 +82,7 @@ def parse(text: str, name: str = "<text>") -> Specification:
     >>> parse("axes\\n  d: D\\nlayer Square(z_d) -> z_d:\\n  return z_d^2")["Square"].name
     'Square'
     """
-    written, tree, findings = _understood(Source(name, text))
+    written, tree, findings = texts.understood(Source(name, text))
     if findings:
         raise EinformerError(findings)
     return Specification(written, tree, tree.layers[-1].name)
@@ -93,47 +90,19 @@ def parse(text: str, name: str = "<text>") -> Specification:
 
 def examine(source: Source) -> tuple[Spec, tuple[Finding, ...]]:
     """The elaborated tree of a text and all findings: of its syntax, else of its meaning. Lines may end as on Windows."""
-    _, tree, findings = _understood(source)
+    _, tree, findings = texts.understood(source)
     return tree, findings
-
-
-def _understood(source: Source) -> tuple[Spec, Spec, tuple[Finding, ...]]:
-    """A text as it is written, with the layers of the prelude that it calls; elaborated; and what is wrong with it."""
-    source = Source(source.name, source.text.removeprefix("\ufeff").replace("\r\n", "\n"))
-    try:
-        spec, findings = parser.parse(source, frozenset(layer.name for layer in prelude().layers))
-    except EinformerError as error:
-        nothing = Spec("", (), (), ())
-        return nothing, nothing, error.findings
-    if findings:
-        return spec, spec, findings
-    if not spec.layers:
-        return spec, spec, (Finding("E105", "the text has no layer", spec.span, fix="`layer Name(z_d) -> z_d:`"),)
-    written = check.with_prelude(spec, prelude())
-    return written, *check.check(written)
-
-
-@functools.cache
-def prelude() -> Spec:
-    """The layers that every file may call without writing them."""
-    spec, _ = parser.parse(Source("prelude.ein", (_SHIPPED / "prelude.ein").read_text(encoding="utf-8")))
-    return spec
-
-
-def shipped() -> list[str]:
-    """The names of the shipped architectures."""
-    return sorted(path.name[:-4] for path in _SHIPPED.iterdir() if path.name.endswith(".ein") and path.name != "prelude.ein")
 
 
 def read(target: str | pathlib.Path) -> Source:
     """The text of a target and its name for messages. Raises EinformerError E801, E802."""
     if row := models().get(str(target)):
         target = row.architecture
-    if str(target) in shipped():
-        return Source(f"{target}.ein", (_SHIPPED / f"{target}.ein").read_text(encoding="utf-8"))
+    if str(target) in texts.shipped():
+        return texts.text(str(target))
     path = pathlib.Path(target)
     if not os.path.exists(path) or path.is_dir():  # a pipe is read too
-        names = sorted({*shipped(), *models()})
+        names = sorted({*texts.shipped(), *models()})
         near = difflib.get_close_matches(str(target)[:60].lower(), names, n=len(names))
         listed = ", ".join(dict.fromkeys([*near, *names]))
         raise fail("E802", f"`{target}` is neither a file nor a shipped architecture", fix=f"a file, or one of {listed}")

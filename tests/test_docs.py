@@ -12,7 +12,8 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from einformer.model import examine, parse, prelude
+from einformer.architectures.texts import prelude
+from einformer.model import examine, parse
 from einformer.notation import names
 from einformer.notation.calls import signature, slot_letters
 from einformer.notation.primitives import PRIMITIVES

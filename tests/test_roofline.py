@@ -203,7 +203,8 @@ def test_the_ridges_of_devices_are_those_of_the_notes(name: str, ridge: int) -> 
 @pytest.mark.parametrize("name", devices())
 def test_a_device_is_whole(name: str) -> None:
     device = devices()[name]
-    assert device.title and device.source
+    assert device.title
+    assert device.source
     assert set(device.peak) <= {"float32", "bfloat16", "float16"}
     assert 1e12 < max(device.peak.values()) < 1e16
     assert 1e11 < device.bandwidth < 1e13
@@ -211,6 +212,6 @@ def test_a_device_is_whole(name: str) -> None:
 
 
 def test_a_rate_that_nobody_published_is_refused() -> None:
-    with pytest.raises(EinformerError, match="E605.*bfloat16"):
+    with pytest.raises(EinformerError, match=r"E605.*bfloat16"):
         devices()["v100s"].rate(HALF)
     assert devices()["v100s"].rate(PRECISIONS["float16"]) == 130e12

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 from hypothesis import Phase, given, settings
 
+from einformer.architectures.texts import prelude
 from einformer.errors import Source
 from einformer.interpreters.latex import latex
-from einformer.model import examine, prelude
+from einformer.model import examine
 from einformer.notation.parser import parse, parse_expression
 from einformer.notation.printer import show
 from einformer.notation.tree import (

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 import einformer
 from einformer import Model
+from einformer.architectures.texts import prelude
 from einformer.errors import Source
 from einformer.model import examine
 from einformer.notation import check, parser, tree
@@ -87,7 +88,7 @@ def test_it_checks(text: Text) -> None:
 def test_it_prints_and_reads_back(text: Text) -> None:
     from einformer.notation import printer
 
-    spec, _ = parser.parse(Source("drawn", text.text), frozenset(layer.name for layer in einformer.model.prelude().layers))
+    spec, _ = parser.parse(Source("drawn", text.text), frozenset(layer.name for layer in prelude().layers))
     again, findings = parser.parse(Source("printed", printer.show(spec)), frozenset(("RMSNorm", "LayerNorm", "GatedMLP")))
     assert (again, findings) == (spec, ())
 

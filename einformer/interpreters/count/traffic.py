@@ -19,7 +19,7 @@ from einformer.interpreters.count.rules import Arithmetic, N, Rules, product, te
 
 @dataclass(frozen=True, slots=True)
 class Traffic(Generic[N]):
-    """The FLOPs of the products of an equation, and the bytes they read and write: `each` turn, so often in the loops around."""
+    """The FLOPs of the products of an equation, and the bytes they read and write, `each` so often in the loops around."""
 
     path: str
     layer: str
@@ -62,7 +62,8 @@ def intensity(moves: Iterable[Traffic[N]]) -> Any:
     >>> from einformer.model import target
     >>> model = target("gpt2")
     >>> derived = derive(model.spec.tree, model.spec.name)
-    >>> projections = [each for each in traffic(derived, Numbers(model.at(B=1, S=1024), "s"), DEFAULT, 2) if "Q_dea" in each.text]
+    >>> everything = traffic(derived, Numbers(model.at(B=1, S=1024), "s"), DEFAULT, 2)
+    >>> projections = [each for each in everything if "Q_dea" in each.text]
     >>> intensity(projections)  # 2 B S D / (p (2 B S + D))
     279.27272727272725
     """
