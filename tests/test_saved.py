@@ -103,6 +103,7 @@ CALLS = {
     "reciprocal": "2 / x",
     "relu": "fn.relu(x)",
     "remainder": "(x % 3) * (x % y)",
+    "reshape across an axis of one": "torch.exp(x).permute(1, 0, 2)[:, :1].flatten() * torch.mean(y)",
     "rms_norm": "fn.rms_norm(x, (5,), self.b5, 1e-5)",
     "rms_norm of what lies otherwise": "fn.rms_norm(x.permute(1, 0, 2), (5,), self.b5, 1e-5)",
     "rpow": "2 ** x",
@@ -111,7 +112,7 @@ CALLS = {
     "select": "torch.exp(x[:, 1])",
     "sigmoid": "torch.sigmoid(x)",
     "silu": "fn.silu(x)",
-    "silu of what lies otherwise": "torch.exp(fn.silu(x.permute(2, 0, 1))).flatten(1) * 2",
+    "exp of what lies otherwise": "torch.exp(x.permute(2, 0, 1)).flatten(0, 1) * torch.mean(y)",
     "sin": "torch.sin(x)",
     "slice": "torch.exp(x)[:2] * y[:2]",
     "softmax": "torch.softmax(x, 1)",
@@ -143,10 +144,11 @@ class Called(nn.Module):
         self.b5 = nn.Parameter(torch.empty(5))
 
     def forward(self, u: Float[Tensor, "a b c"], places: Int[Tensor, "a b"]) -> Tensor:
-        x = self.W + 1
-        y = self.W * 2
-        # the call
-        return CALL
+        x, y = self.W + 1, self.W * 2
+        whether_operands_are_kept = CALL
+        x, y = torch.exp(self.W), torch.tanh(self.W)
+        whether_anything_else_is = CALL
+        return torch.sum(whether_operands_are_kept) + torch.sum(whether_anything_else_is)
 """
 SHAPES = ((3, 4, 5), (3, 4))
 
@@ -251,8 +253,8 @@ def test_rows_say_which_equation_keeps_what() -> None:
 
 STEPS: dict[str, Case] = {
     "gpt2": ("gpt2", GPT2, (1, 1024)),
-    "gpt2, nothing dropped": ("gpt2", GPT2 | {"p": 0.0}, (4, 512)),
-    "gpt2, a short text": ("gpt2", GPT2, (1, 16)),
+    "gpt2, nothing dropped": ("gpt2", GPT2 | {"p": 0.0, "L": 3}, (4, 512)),
+    "gpt2, a short text": ("gpt2", GPT2 | {"L": 3}, (1, 16)),
     "a block of llama-3-8b": ("llama", LLAMA_3_8B | {"L": 1}, (2, 2048)),
     "llama, a short text": ("llama", {"D": 512, "A": 8, "G": 2, "L": 3, "V": 32000, "F": 1400}, (1, 64)),
     "llama, long texts": ("llama", {"D": 512, "A": 8, "G": 2, "L": 3, "V": 1000, "F": 1400}, (2, 2048)),
@@ -310,7 +312,7 @@ REFUSED = {
     "no row": (FILE.replace("CALL", "torch.erf(x)"), "Called", SHAPES, "float32", "E620"),
     "no row of a method": (FILE.replace("CALL", "x.erf()"), "Called", SHAPES, "float32", "E620"),
     "no row of a module": (
-        FILE.replace("CALL", "x").replace("import torch\n", "import os\n", 1),
+        "import os\n" + FILE.replace("CALL", "x"),
         "Called",
         SHAPES,
         "float32",

@@ -46,7 +46,7 @@ def saved(module: nn.Module, inputs: Sequence[Tensor]) -> Saved:
         while frame.f_code.co_filename != file:
             assert frame.f_back
             frame = frame.f_back
-        held = _Packed(tensor, frame.f_lineno)
+        held = _Packed(tensor.detach(), frame.f_lineno)  # a result holds its own step, and would live for ever
         packed.append(weakref.ref(held))
         return held
 

@@ -17,7 +17,7 @@ from einformer.interpreters.torch.operations import cross_entropy
 from einformer.interpreters.torch.saved import reached
 from einformer.interpreters.torch.standin import Run, run
 from einformer.interpreters.torch.strided import Shape
-from einformer.interpreters.torch.traced import INT64, Edge, Node, Storage, Traced, made
+from einformer.interpreters.torch.traced import INT64, Node, Storage, Traced, made
 
 _STEP = 4  # bytes of the count of steps that AdamW keeps for each parameter
 
@@ -92,11 +92,8 @@ def _gradient(node: Node, place: int, incoming: Traced) -> Traced:
     more = math.prod(edge.shape) - math.prod(incoming.shape)
     if place in row.passes and edge.dtype == incoming.dtype and more >= 0:
         return incoming.expand(*edge.shape) if more else incoming.reshape(*edge.shape)
-    made_anew = made("clone", (incoming,), edge.shape, edge.dtype, _lying(edge))
-    if place < len(row.scratch):  # a sum over what was broadcast is made of the whole
-        Storage(incoming.storage.tape, (row.scratch[place] + (more < 0)) * max(incoming.bytes, made_anew.bytes))
-    return made_anew
-
-
-def _lying(edge: Edge) -> Shape:
-    return strided.elementwise(edge.shape, [(edge.shape, edge.strides)])
+    strides = strided.elementwise(edge.shape, [(edge.shape, edge.strides)])
+    new = made("clone", (incoming,), edge.shape, edge.dtype, strides)
+    if place < len(row.scratch):  # taken and let go; a sum over what was broadcast is made of the whole
+        Storage(incoming.storage.tape, (row.scratch[place] + (more < 0)) * max(incoming.bytes, new.bytes))
+    return new
