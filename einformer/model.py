@@ -321,6 +321,10 @@ class Model:
         """The file of PyTorch that `build` compiles, by the plan `fast` or `notation`; it runs without einformer."""
         return self._recipe(plan).source()
 
+    def cached_source(self, plan: str = "fast") -> str:
+        """The file of PyTorch by which a built module decodes: its forwards take a cache. Raises EinformerError E508."""
+        return self._recipe(plan).cached_source()
+
     def build(
         self, device: str = "cpu", dtype: torch.dtype | None = None, plan: str = "fast", initialisation: str | None = None
     ) -> nn.Module:
@@ -336,15 +340,16 @@ class Model:
 
     def _recipe(self, plan: str, initialisation: str | None = None) -> Recipe:
         from einformer.huggingface.weights import HuggingFaceWeights
+        from einformer.interpreters.torch.generate import Decodes
         from einformer.interpreters.torch.module import Recipe
         from einformer.interpreters.torch.plan import INITIALISATIONS, PLANS
 
         scheme = initialisation or self.initialisation.scheme
         _known(INITIALISATIONS, "initialisation", scheme)
         chosen = replace(_row(PLANS, "plan", plan), initialisation=scheme, deviation=self.initialisation.deviation)
-        return Recipe(
-            self.spec.tree, self.spec.name, self.legend, chosen, self.family, (HuggingFaceWeights,) * bool(self.family)
-        )
+        methods = (*((HuggingFaceWeights,) if self.family else ()), *((Decodes,) if self.spec.layer.time else ()))
+        keep = functools.partial(_held, self.spec.tree, self.spec.name, self.legend)
+        return Recipe(self.spec.tree, self.spec.name, self.legend, chosen, self.family, methods, keep)
 
     def reference(
         self,
@@ -388,3 +393,10 @@ def _row(known: Mapping[str, T], what: str, name: str) -> T:
     """A row of a table by its name. Raises EinformerError E605."""
     _known(known, what, name)
     return known[name]
+
+
+def _held(tree: Spec, name: str, legend: Legend) -> tuple[cache.Entry, ...]:
+    """What a module keeps: each layer its own, and all it sees equally far."""
+    from einformer.interpreters.cache.plan import plan
+
+    return cache.together(plan(tree, name, legend, shared=False))

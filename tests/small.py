@@ -135,3 +135,10 @@ def error(ours: Array | Tensor, theirs: Array | Tensor) -> float:
     ours, theirs = (x.detach().numpy() if isinstance(x, Tensor) else np.asarray(x) for x in (ours, theirs))
     assert ours.shape == theirs.shape
     return float(np.abs(ours - theirs).max() / max(1.0, np.abs(theirs).max()))
+
+
+def decided(model: Model, given: list[Array], expected: Array) -> bool:
+    """Does the answer hang on no tie, that rounding alone decides? The reference with weights moved by 1e-12 tells."""
+    draw = np.random.default_rng(4)
+    moved = {path: x * (1 + 1e-12 * draw.standard_normal(x.shape)) for path, x in weights(model).items()}
+    return error(model.reference(*given, weights=moved), expected) < 1e-9

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 import einformer
@@ -14,7 +14,8 @@ from einformer.errors import EinformerError
 from einformer.model import Model
 from tests.caches import CACHES, Cached
 from tests.oracles.decoding import chunked, decode
-from tests.small import LENGTH, SMALL, error, inputs, model, weights
+from tests.small import LENGTH, SMALL, decided, error, inputs, model, weights
+from tests.well_formed import Text, texts
 
 EXACT = 1e-12
 MODELS = [name for name in SMALL if name != "loss"]
@@ -58,6 +59,24 @@ def test_any_text(case: Cached) -> None:
     assert stepped(bound, [4, 3, 1, 3]) < EXACT
     if any(entry.back is not None and entry.kind != "sum" for entry in bound.kept):
         assert stepped(bound, [1] * LENGTH, fewer=1) > 0.01
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(texts(causal=True), st.permutations([2, 3, 5, 7, 4]), st.lists(st.integers(1, 4), min_size=1, max_size=4))
+def test_random_texts(text: Text, sizes: list[int], lengths: list[int]) -> None:
+    """What is kept of any causal text suffices."""
+    given = {letter: size for letter, size in text.sizes(*sizes).items() if letter not in "BS"}
+    bound = einformer.parse(text.text).bind(**given | ({"V": 53} if text.tokens else {}))
+    assume(bound.legend.sized("K") is None or sum(lengths) <= bound.size("K"))
+    arrays = inputs(bound, {"S": sum(lengths)}, len(text.text))
+    try:
+        expected = bound.reference(*arrays, weights=weights(bound))
+        found = decode(bound, chunked(arrays, [1] * len(arrays), lengths), weights(bound))
+    except EinformerError as refused:
+        assume(refused.findings[0].code not in ("E309", "E508"))
+        raise
+    assume(np.isfinite(expected).all() and decided(bound, arrays, expected))
+    assert error(found, expected) < 1e-10
 
 
 def test_a_plan_that_forgets_a_tensor_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,6 +166,13 @@ model Text(z_sd) -> y_sd causal in s:
   return w'_ss' z_s'd
 """
     with pytest.raises(EinformerError, match=r"E508 .*`w` is over all visible positions too"):
+        einformer.parse(text).bind(D=3).cache_bytes(S=2)
+
+
+def test_a_running_sum_in_a_recurrence_is_refused() -> None:
+    body = "  S_sd = tanh(S_{(s - 1)d}) + cumsum_s z_sd\n  return S_sd\n"
+    text = f"axes\n  s: S\n  d: D\nmodel Text(z_sd) -> y_sd causal in s:\n{body}"
+    with pytest.raises(EinformerError, match="E508 this sum stands in the recurrence of `S`"):
         einformer.parse(text).bind(D=3).cache_bytes(S=2)
 
 

@@ -19,7 +19,7 @@ from torch import Tensor
 import einformer
 from einformer.errors import EinformerError
 from einformer.model import Model
-from tests.small import PLANS, SMALL, Array, built, error, inputs, model, tensors, weights
+from tests.small import PLANS, SMALL, Array, built, decided, error, inputs, model, tensors, weights
 from tests.well_formed import Text, texts
 
 VALUES, SLOPES = 1e-12, 1e-6
@@ -259,13 +259,6 @@ def test_fan_in_keeps_the_size_of_features(plan: str) -> None:
 
 
 # ------------------------------------------------------------------------------------------------------- random texts
-
-
-def decided(model: Model, given: list[Array], expected: Array) -> bool:
-    """Does the answer hang on no tie, that rounding alone decides? The reference with weights moved by 1e-12 tells."""
-    draw = np.random.default_rng(4)
-    moved = {path: x * (1 + 1e-12 * draw.standard_normal(x.shape)) for path, x in weights(model).items()}
-    return error(model.reference(*given, weights=moved), expected) < 1e-9
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])

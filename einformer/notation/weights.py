@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from einformer.errors import EinformerError
 from einformer.notation.calls import axis_of
-from einformer.notation.instances import callees
+from einformer.notation.instances import callees, calls
 from einformer.notation.scope import Scope
 from einformer.notation.sizes import Legend
 from einformer.notation.tree import Apply, Expression, Layer, Loop, Spec, Statement, Weight
@@ -25,6 +25,13 @@ class Placed:
 def key(name: str) -> str:
     """A name as a part of a path, and as a name of Python: its primes become letters that look like them."""
     return name.replace("'", "ʹ")
+
+
+def place(call: Apply, layer: Layer) -> str:
+    """What a call keeps lies under the name that it calls; where a body has several such calls, a number follows."""
+    same = [e for e in calls(layer) if e.name == call.name]
+    number = 1 + next(k for k, e in enumerate(same) if e is call)
+    return key(call.name) + (f".{number}" if number > 1 else "")
 
 
 def weights(spec: Spec, layer: Layer, legend: Legend) -> dict[str, Placed]:

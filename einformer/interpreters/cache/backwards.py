@@ -88,8 +88,12 @@ EVERYWHERE = Live((), np.array(True))
 
 @dataclass(slots=True)
 class Needs:
-    """What bodies keep and demand, each once for where its output is needed."""
+    """What bodies keep and demand, each once for where its output is needed.
 
+    What is passed on to a layer as it stands is `shared` by the two, or each keeps its own.
+    """
+
+    shared: bool = True
     known: dict[tuple[object, ...], tuple[tuple[Entry, ...], dict[str, Demand]]] = field(default_factory=dict)
 
     def of(self, body: Body, live: Live) -> tuple[tuple[Entry, ...], dict[str, Demand]]:
@@ -159,11 +163,19 @@ class Backwards:
     def operator(self, e: Apply, live: Live) -> None:
         """Every element along its letters; of a `cumsum` over the positions being computed the sum so far is kept."""
         if e.name == "cumsum" and self.time in (letters := [index.letter for index in e.indices]):
+            if any(
+                isinstance(x, Tensor) and self.definition(x) is self.step.defines
+                for x in subexpressions(self.step.equation.right)
+            ):
+                message = (
+                    f"this sum stands in the recurrence of `{self.step.defines.name}`, which is solved position by position"
+                )
+                raise fail("E508", message, e.span, fix="a line of its own for the sum")
             rest = tuple(i for i in self.body.scope.free(e) if i not in letters and i not in self.body.turn)
             found = self.below.setdefault(id(self.step), [])
             name = self.step.defines.name + "'" * len([each for each in found if each.kind == "sum"])
             rows = self.body.rows & set(rest)
-            found.append(Entry(self.step.path, name, self.body.layer.name, rest, rows, 0, "sum", 1))
+            found.append(Entry(self.step.path, name, self.body.layer.name, rest, rows, 0, "sum", 1, loops_of(self.step.path)))
         for argument in e.arguments:
             self.need(argument, live)
 
@@ -184,7 +196,7 @@ class Backwards:
     def passed(self, argument: Expression, reach: Reach) -> bool:
         """Is the input of a call a tensor as it stands, which then is kept itself?"""
         definition = self.definition(argument)
-        if definition is None or not isinstance(argument, Tensor):
+        if not self.needs.shared or definition is None or not isinstance(argument, Tensor):
             return False
         plain = all(isinstance(slot, Index) for slot in (*argument.slots, *slots_of(definition.left)))
         times = definition.times(self.time)
@@ -256,7 +268,13 @@ def entry(body: Body, definition: Definition, path: str, reach: Reach) -> Entry:
         raise fail("E508", message, definition.left.span, fix="what it is made of, at that position")
     letters = tuple(other for other in slot_letters(definition.left) if other != letter)
     rows = body.rows & set(letters)
-    return Entry(path, definition.name, body.layer.name, letters, rows, place, reach.kind, reach.back, definition.whole)
+    name, loops = body.layer.name, loops_of(path)
+    return Entry(path, definition.name, name, letters, rows, place, reach.kind, reach.back, loops, definition.whole)
+
+
+def loops_of(path: str) -> int:
+    """How many loops there are around a place in a body: `blocks.0` is in one."""
+    return path.count("blocks.")
 
 
 def own_input(body: Body, name: str, demand: Demand) -> Entry:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from einformer.errors import fail
@@ -22,7 +22,7 @@ class Entry:
 
     *visible* is read at s', `back` positions beside the current one, all where that is None; *earlier* at `s - j` alone, the
     last `back`; *sum* is the running sum of a `cumsum`. `letters` are its indices but that of time, which was its slot `axis`;
-    `rows` are those of the batch.
+    `rows` are those of the batch, `loops` says in how many loops of its layer it is defined.
     """
 
     path: str
@@ -33,12 +33,19 @@ class Entry:
     axis: int
     kind: Kind
     back: int | None
+    loops: int
     whole: bool = False
 
     @property
     def full_path(self) -> str:
         """`blocks.0.CausalAttention.k`, unlike any other."""
         return f"{self.path}.{key(self.name)}".lstrip(".") + (".sum" if self.kind == "sum" else "")
+
+    @property
+    def frame(self) -> str:
+        """The path of the layer as it is called, without the turns of its own loops."""
+        parts = self.path.split(".")
+        return ".".join(parts[: len(parts) - 2 * self.loops])
 
     def positions(self, length: int) -> int:
         """How many positions are held once there were `length`."""
@@ -57,6 +64,17 @@ class Bytes:
 
     per_token: int
     total: int
+
+
+def together(entries: Iterable[Entry]) -> tuple[Entry, ...]:
+    """The entries with as many positions for all that one layer sees: where it runs over s', it runs over the same."""
+    entries = tuple(entries)
+    seen: dict[str, list[int | None]] = {}
+    for entry in entries:
+        if entry.kind == "visible":
+            seen.setdefault(entry.frame, []).append(entry.back)
+    farthest = {frame: None if None in backs else max(back or 0 for back in backs) for frame, backs in seen.items()}
+    return tuple(replace(e, back=farthest[e.frame]) if e.kind == "visible" else e for e in entries)
 
 
 def count(entries: Iterable[Entry], legend: Legend, length: int, dtype: str) -> Bytes:

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 
 from einformer.notation.calls import axis_of
 from einformer.notation.causality import Analysis, Frame
-from einformer.notation.instances import callees, calls
+from einformer.notation.instances import callees
 from einformer.notation.known import NEVER, Known, constant
 from einformer.notation.tree import Apply, Equation, Expression, Index, Layer, Name, Statement, Tensor
-from einformer.notation.weights import key
+from einformer.notation.weights import place
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +83,7 @@ class Body(Frame):
     def given(self, formal: Tensor, known: Known, whole: bool) -> None:
         """An input."""
         self.keep(formal, known)
+        self.names["", formal.name] = 1
         self.defined[formal.name] = self.inputs[formal.name] = Definition(formal.name, formal, known, whole)
 
     def statements(self, body: tuple[Statement, ...]) -> None:
@@ -120,13 +121,6 @@ class Body(Frame):
         body = self.run.body(layer, tuple(map(self.value, e.arguments)))
         self.step.called[id(e)] = (f"{self.step.path}.{place(e, self.layer)}".lstrip("."), body)
         return body.kept[layer.output.name].known
-
-
-def place(call: Apply, layer: Layer) -> str:
-    """What a call keeps lies under the name that it calls; where a body has several such calls, a number follows."""
-    same = [e for e in calls(layer) if e.name == call.name]
-    number = 1 + next(k for k, e in enumerate(same) if e is call)
-    return key(call.name) + (f".{number}" if number > 1 else "")
 
 
 def slots_of(left: Tensor | Name) -> tuple[Expression, ...]:

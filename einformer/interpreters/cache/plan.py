@@ -24,8 +24,11 @@ from einformer.notation.walk import equations, subexpressions
 MANY_TURNS = 1000
 
 
-def plan(spec: Spec, name: str, legend: Legend) -> tuple[Entry, ...]:
-    """What the causal model `name` of a checked spec keeps, in the order of the text. Raises EinformerError E508, E601."""
+def plan(spec: Spec, name: str, legend: Legend, shared: bool = True) -> tuple[Entry, ...]:
+    """What the causal model `name` of a checked spec keeps, in the order of the text. Raises EinformerError E508, E601.
+
+    What is passed on to a layer as it stands is kept once, or, where it is not `shared`, by each layer that reads it.
+    """
     special = specialise(spec, name)
     layers = {layer.name: layer for layer in special.layers}
     model = layers[name]
@@ -37,7 +40,7 @@ def plan(spec: Spec, name: str, legend: Legend) -> tuple[Entry, ...]:
     read = [e for equation in equations(model.body) for e in subexpressions(equation.right) if isinstance(e, Tensor)]
     whole = frozenset(slot.name for e in read for slot in e.slots if isinstance(slot, Tensor))
     body = run.body(model, tuple(run.input(slot_letters(formal)) for formal in model.formals), whole)
-    entries, demands = Needs().of(body, EVERYWHERE)
+    entries, demands = Needs(shared).of(body, EVERYWHERE)
     return (*(own_input(body, name, demand) for name, demand in demands.items() if demand.reach), *entries)
 
 

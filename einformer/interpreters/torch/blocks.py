@@ -125,7 +125,8 @@ class Blocks:
         lists = [f"{block_name(path[:-1], self.low.layer)}.blocks" for path in paths]
         if len(paths) > 1 or self.low.turns(loop) < self.low.turns(self.longest(len(paths[0]) - 1)):
             return f"{', '.join([letter, *blocks])} in zip(range({count}), {', '.join(lists)})"
-        read = any(x == loop.index for q in equations(loop.body) for x in subexpressions(q.right))
+        named = self.low.past is not None  # paths of the cache have the number of the turn
+        read = named or any(x == loop.index for q in equations(loop.body) for x in subexpressions(q.right))
         return f"{letter}, {blocks[0]} in enumerate({lists[0]})" if read else f"{blocks[0]} in {lists[0]}"
 
 

@@ -11,7 +11,7 @@ from einformer.interpreters.torch.code import PRODUCT, Code, permuted
 from einformer.interpreters.torch.heads import heads
 from einformer.interpreters.torch.lower import Lowering, function_name
 from einformer.interpreters.torch.plan import Plan
-from einformer.interpreters.torch.recurrences import recurrent, solved
+from einformer.interpreters.torch.recurrences import Start, recurrent, solved
 from einformer.interpreters.torch.roles import Kind as RoleKind
 from einformer.interpreters.torch.roles import Role, roles, selecting, stored
 from einformer.interpreters.torch.slots import Variable, define, merged, python_name, shaped
@@ -192,13 +192,17 @@ class Class:
         """The lines of an equation."""
         letter = recurrent(equation)
         if letter is not None:
-            self.body += (indent + line for line in solved(self.lowering, equation, letter))
+            self.body += (indent + line for line in self.solved(equation, letter))
             return
         code = self.lowering.lower(equation.right, slot_letters(equation.left))
         if equation.relation == "return":
             self.body.append(f"{indent}return {merged(self.lowering, equation.left, code)}")
         else:
             self.assigned(equation, code, indent)
+
+    def solved(self, equation: Equation, letter: str) -> Iterator[str]:
+        """The lines of a recurrence."""
+        return solved(self.lowering, equation, letter, Start())
 
     def comment(self, equation: Equation, indent: str) -> None:
         """The equation as its author wrote it, above what computes it."""

@@ -124,7 +124,7 @@ class FastLowering(Lowering):
         batch, heads = shared[:1], shared[1:]
         if groups and not heads:
             return None
-        options = self.options(found, position[0], heads, groups)
+        options = self.options(found, batch, position[0], heads, groups)
         if options is None:
             return None
         q = self.side_by_side(found.query, query, (*batch, *heads, *groups, *position, found.feature), len(heads + groups))
@@ -143,7 +143,7 @@ class FastLowering(Lowering):
         code = permuted(code, dims)
         return code.text if heads < 2 else f"{code.at(ATOM)}.flatten(1, {heads})"
 
-    def options(self, found: Attention, position: str, heads: Dims, groups: Dims) -> list[str] | None:
+    def options(self, found: Attention, batch: Dims, position: str, heads: Dims, groups: Dims) -> list[str] | None:
         """Mask, dropout, scale, grouped heads; None where the mask does not line up."""
         options = []
         if isinstance(found.mask, Tensor) and found.mask.name in self.causal:
@@ -151,11 +151,11 @@ class FastLowering(Lowering):
         elif found.mask is not None:
             mask = self.cast(self.lower(found.mask), "tensor")
             together = (*heads, *groups)
-            if not set(mask.dims) <= {position, found.over, *together} or (
+            if not set(mask.dims) <= {*batch, position, found.over, *together} or (
                 set(mask.dims) & set(together) and len(together) > 1
             ):
                 return None
-            options.append(f"attn_mask={aligned(mask, (*together, position, found.over))}")
+            options.append(f"attn_mask={aligned(mask, (*batch, *together[:1], position, found.over))}")
         if found.dropout is not None:
             options.append(f"dropout_p={self.lower(found.dropout).at(PRODUCT)} if self.training else 0.0")
         scale = self.scale(found)

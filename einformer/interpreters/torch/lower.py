@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import assert_never
+from typing import Protocol, assert_never
 
 from einformer.interpreters.torch.code import (
     ATOM,
@@ -51,6 +51,25 @@ from einformer.notation.walk import subexpressions
 from einformer.notation.weights import key
 
 
+class Past(Protocol):
+    """How a forward that continues reads and names positions; those with a prime are all that are seen."""
+
+    def read(self, low: Lowering, e: Tensor) -> Code | None:
+        """A tensor at another position than its own."""
+
+    def size(self, low: Lowering, letter: str) -> str:
+        """How many positions there are."""
+
+    def index(self, low: Lowering, letter: str) -> Code:
+        """Their numbers."""
+
+    def sum(self, low: Lowering, argument: Code) -> Code:
+        """A running sum."""
+
+    def arguments(self, low: Lowering, e: Apply, layer: Layer) -> Sequence[str]:
+        """What a call passes on."""
+
+
 @dataclass(slots=True)
 class Lowering:
     """The forward method of one specialised layer: its variables, and what must stand at its head."""
@@ -65,6 +84,7 @@ class Lowering:
     variables: dict[str, Variable] = field(default_factory=dict)
     needs: dict[str, None] = field(default_factory=dict)  # index numbers, sizes, `dtype`, `number`, in order of first use
     helpers: dict[str, None] = field(default_factory=dict)  # functions that the file must define
+    past: Past | None = None  # what earlier calls kept, where a forward has them
 
     # ------------------------------------------------------------------------------------------------ expressions
 
@@ -83,7 +103,7 @@ class Lowering:
             case Index():
                 return self.index(e)
             case Tensor():
-                return read(self, e, wanted)
+                return (self.past and self.past.read(self, e)) or read(self, e, wanted)
             case Group():
                 return self.group(e, wanted)
             case Sum():
@@ -112,6 +132,8 @@ class Lowering:
 
     def size(self, letter: str) -> str:
         """How many numbers an index runs through, as Python says it; a name is one of the head, or of the file."""
+        if self.past and axis_of(letter) == self.time:
+            return self.past.size(self, letter)
         axis = self.legend.axis(letter)
         if axis is not None and isinstance(axis.size, Name):
             self.needs[f"size {axis_of(letter)}"] = None
@@ -129,6 +151,8 @@ class Lowering:
 
     def index(self, e: Index) -> Code:
         """The numbers of an index, as a tensor; of a loop or a recurrence the number of this turn."""
+        if self.past and axis_of(e.letter) == self.time:
+            return self.past.index(self, e.letter)
         if e.letter in self.still:
             return Code(self.still[e.letter], (), "integer")
         self.needs[f"index {e.letter}"] = None
@@ -220,6 +244,8 @@ class Lowering:
         if e.name == "where":
             return self.where(e, wanted)
         arguments = [self.lower(argument, wanted) for argument in e.arguments]
+        if self.past and e.name == "cumsum" and [index.letter for index in e.indices] == [self.time]:
+            return self.past.sum(self, arguments[0])
         if e.indices:
             return operator(self, e, arguments[-1], arguments[:-1])
         if e.name in INFIX:
@@ -296,6 +322,7 @@ class Lowering:
             arguments.append(shaped(self, self.lower(argument, letters), letters))
         owner = block_name(tuple(index.letter for index in e.indices), self.layer)
         name = f"{owner}.{key(e.name)}" if instance else function_name(layer.name)
+        arguments += self.past.arguments(self, e, layer) if self.past else ()
         return Code(f"{name}({', '.join(arguments)})", slot_letters(layer.output))
 
 

@@ -9,7 +9,7 @@ import itertools
 import linecache
 import sys
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,9 @@ import torch
 from torch import Tensor, nn
 
 from einformer.errors import EinformerError, fail
+from einformer.interpreters.torch import decode
 from einformer.interpreters.torch.plan import Plan
+from einformer.interpreters.torch.positions import Kept
 from einformer.interpreters.torch.roles import selecting
 from einformer.interpreters.torch.source import source
 from einformer.notation.calls import axis_of
@@ -37,10 +39,16 @@ class Recipe:
     plan: Plan
     family: str = ""  # of transformers, whose names its weights may be loaded by
     methods: tuple[type, ...] = ()  # classes whose methods the module has too
+    keep: Callable[[], Sequence[Kept]] | None = None  # what decoding keeps; asked for when there is something to decode
 
     def source(self) -> str:
         """The file of PyTorch."""
         return source(self.spec, self.name, self.legend, self.plan)
+
+    def cached_source(self) -> str:
+        """The file of PyTorch whose forwards take a cache."""
+        assert self.keep is not None
+        return decode.source(self.spec, self.name, self.legend, self.plan, self.keep())
 
 
 def build(recipe: Recipe, device: torch.device | str = "cpu", dtype: torch.dtype | None = None) -> nn.Module:
@@ -53,16 +61,34 @@ def build(recipe: Recipe, device: torch.device | str = "cpu", dtype: torch.dtype
 
 def _load(recipe: Recipe) -> type[nn.Module]:
     """The class of the emitted source, with the door before it."""
-    text = recipe.source()
+    emitted = _run(recipe, recipe.source(), recipe.plan.name)
+    layer = next(layer for layer in recipe.spec.layers if layer.name == recipe.name)
+    inner: type[nn.Module] = getattr(emitted, recipe.name)
+    attributes = {"recipe": recipe, "door": tuple(_expectations(layer, recipe.legend)), "__module__": emitted.__name__}
+    return type(recipe.name, (_Door, *recipe.methods, inner), attributes)
+
+
+def _run(recipe: Recipe, text: str, kind: str) -> types.ModuleType:
+    """The emitted file as a module of Python, its lines known to tracebacks."""
     name = f"einformer_{recipe.name}_{next(_COUNT)}"
-    file = f"<{name}: {recipe.plan.name}>"
+    file = f"<{name}: {kind}>"
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
     emitted = sys.modules[name] = types.ModuleType(name)  # Dynamo imports the modules whose globals it reads
     exec(compile(text, file, "exec"), emitted.__dict__)  # names are those that the grammar admits (R13)
-    layer = next(layer for layer in recipe.spec.layers if layer.name == recipe.name)
-    inner: type[nn.Module] = getattr(emitted, recipe.name)
-    attributes = {"recipe": recipe, "door": tuple(_expectations(layer, recipe.legend)), "__module__": name}
-    return type(recipe.name, (_Door, *recipe.methods, inner), attributes)
+    return emitted
+
+
+def continued(module: Any) -> nn.Module:
+    """A module whose forward takes a cache, with the very parameters of a built one."""
+    recipe: Recipe = module.recipe
+    emitted = _run(recipe, recipe.cached_source(), f"{recipe.plan.name}, cached")
+    with torch.device("meta"):
+        twin: nn.Module = getattr(emitted, recipe.name)()
+    theirs = dict(module.named_modules())
+    for path, inner in twin.named_modules():
+        inner._parameters, inner._buffers = theirs[path]._parameters, theirs[path]._buffers
+    twin.__dict__["KEPT"] = emitted.__dict__["KEPT"]
+    return twin
 
 
 class _Door(nn.Module):

@@ -26,8 +26,20 @@ def recurrent(equation: Equation) -> str | None:
     return None
 
 
-def solved(low: Lowering, equation: Equation, letter: str) -> Iterator[str]:
-    """The lines that compute every step and stack them: before the first all is zero."""
+class Start:
+    """What stands before the first step: zeros."""
+
+    def before(self, zeros: str, axis: int) -> str:
+        """The steps before the first, of which these would be zeros."""
+        return zeros
+
+    def each(self, step: str) -> str:
+        """One step."""
+        return step
+
+
+def solved(low: Lowering, equation: Equation, letter: str, start: Start) -> Iterator[str]:
+    """The lines that compute every step and stack them."""
     left = equation.left
     assert isinstance(left, Tensor)
     axis = next(k for k, slot in enumerate(left.slots) if isinstance(slot, Index) and slot.letter == letter)
@@ -37,11 +49,11 @@ def solved(low: Lowering, equation: Equation, letter: str) -> Iterator[str]:
     steps = f"{key(left.name)}_steps"
     sizes = ", ".join(low.size(i) for i in slot_letters(rest))
     low.needs["dtype"] = low.needs["device"] = None
-    yield f"{steps} = [torch.zeros({sizes}, dtype=dtype, device=device)] * {reach}"
+    yield f"{steps} = {start.before(f'[torch.zeros({sizes}, dtype=dtype, device=device)] * {reach}', axis)}"
     yield f"for step in range({low.size(letter)}):"
     inner = replace(low, still=low.still | {letter: "step"}, steps=(left.name, steps, axis))
     code = inner.lower(equation.right, slot_letters(rest))
-    yield f"    {steps}.append({merged(low, rest, code)})"
+    yield f"    {steps}.append({start.each(merged(low, rest, code))})"
     yield f"{define(low, left, 'tensor')} = torch.stack({steps}[{reach}:], {axis})"
 
 

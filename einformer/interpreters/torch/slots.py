@@ -93,7 +93,7 @@ def read(low: Lowers, e: Tensor, wanted: Dims | None = None) -> Code:
     letters = {letter for k, slot in enumerate(e.slots) if k not in moved for letter in _letters(slot)}
     numbers = [low.lower(e.slots[k], wanted) for k in moved]
     if len(moved) == 1 and not letters & set(numbers[0].dims):
-        return _taken(low, e, variable, moved[0], numbers[0])
+        return taken(low, e, variable, moved[0], numbers[0])
     return _gathered(low, e, variable)
 
 
@@ -132,7 +132,7 @@ def _bounded(low: Lowers, letter: str, label: str) -> bool:
     )
 
 
-def _taken(low: Lowers, e: Tensor, variable: Variable, axis: int, number: Code) -> Code:
+def taken(low: Lowers, e: Tensor, variable: Variable, axis: int, number: Code) -> Code:
     """One axis read at computed numbers, whose letters take its place."""
     before = e.slots[:axis]
     labels = variable.labels[:axis] + variable.labels[axis + 1 :]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import string
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from einformer.errors import EinformerError
@@ -25,6 +25,7 @@ from einformer.notation.tree import (
     Apply,
     Expression,
     Index,
+    Layer,
     Loop,
     Name,
     Scalar,
@@ -53,16 +54,16 @@ HELPERS = {
 def source(spec: Spec, name: str, legend: Legend, plan: Plan = NOTATION) -> str:
     """The file for the layer or model `name` of a checked spec whose sizes are bound."""
     special = specialise(spec, name)
-    return _File(sunk(special, legend) if plan.fast else special, name, legend, plan).text()
+    return EmittedFile(sunk(special, legend) if plan.fast else special, name, legend, plan).text()
 
 
 def spellings(spec: Spec, name: str) -> dict[str, str]:
     """The letter of Python for each index of the file."""
-    return _spellings(specialise(spec, name))
+    return spelled(specialise(spec, name))
 
 
 @dataclass(slots=True)
-class _File:
+class EmittedFile:
     """One file: the specialised layers of a spec, each a class, or a function where it has no weights."""
 
     spec: Spec
@@ -73,17 +74,25 @@ class _File:
     letters: dict[str, str] = field(default_factory=dict)
 
     def text(self) -> str:
-        self.letters = _spellings(self.spec)
+        """The whole file."""
+        self.letters = spelled(self.spec)
         layers = {layer.name: layer for layer in self.spec.layers}
         self.helpers.clear()
-        made = FastClass if self.plan.fast else Class
-        parts = [made(self, layer, layers).lines() for layer in self.spec.layers]
+        parts = [self.written(layer, layers).lines() for layer in self.spec.layers]
         bodies = ["\n".join(short for line in part for short in folded(line)) for part in parts]
         helpers = [(HELPERS | FAST_HELPERS)[name].rstrip() for name in self.helpers]
-        code = "\n\n\n".join([*helpers, *bodies])
+        code = "\n\n\n".join([*self.first(), *helpers, *bodies])
         numbers = [line for line in (*self.sizes(), *self.scalars()) if _uses(code, line.split(" ")[0])]
         heads = ["\n".join(self.doc()), "\n".join(_imports("\n".join([*numbers, code])))]
         return "\n\n".join([*heads, *(["\n".join(numbers)] if numbers else [])]) + f"\n\n\n{code}\n"
+
+    def written(self, layer: Layer, layers: Mapping[str, Layer]) -> Class:
+        """A layer as this file has it."""
+        return FastClass(self, layer, layers) if self.plan.fast else Class(self, layer, layers)
+
+    def first(self) -> Iterator[str]:
+        """What stands before the classes."""
+        return iter(())
 
     def doc(self) -> Iterator[str]:
         """What the file is, and how to read its names."""
@@ -97,6 +106,7 @@ class _File:
         yield '"""'
 
     def sizes(self) -> Iterator[str]:
+        """The lines of bound sizes."""
         for axis in self.spec.axes:
             if isinstance(axis.size, Name):
                 try:
@@ -106,6 +116,7 @@ class _File:
                 yield f"{axis.size.name} = {size}" + (f"  # {axis.comment}" if axis.comment else "")
 
     def scalars(self) -> Iterator[str]:
+        """The lines of scalars that are numbers, or lists over the turns of a loop."""
         for scalar in self.spec.scalars:
             comment = f"  # {scalar.comment}" if scalar.comment else ""
             if not scalar.indices:
@@ -120,6 +131,7 @@ class _File:
         return next((loop for loop in loops if [i.letter for i in scalar.indices] == [loop.index.letter]), None)
 
     def spelling(self, letter: str) -> str:
+        """The letter of Python for an index."""
         return self.letters.get(letter, letter)
 
 
@@ -145,7 +157,7 @@ def _python(value: float) -> str:
     return repr(int(value)) if value == int(value) and abs(value) < 1e15 else repr(value).replace("e-0", "e-")
 
 
-def _spellings(spec: Spec) -> dict[str, str]:
+def spelled(spec: Spec) -> dict[str, str]:
     """A letter of Python for each index: its own, and for one with primes the next that names no axis."""
     found: dict[str, str] = {axis.letter: axis.letter for axis in spec.axes}
     for layer in spec.layers:

@@ -1,0 +1,235 @@
+"""How does a module continue a sequence: step by step from a cache, token by token from its own logits?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from einformer.errors import fail
+from einformer.interpreters.torch.kept import Cache
+from einformer.notation.calls import axis_of, slot_letters
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """How the next token is chosen: the likeliest, or one drawn at a temperature among the `top_k`, or those of `top_p`."""
+
+    temperature: float = 0.0
+    top_k: int | None = None
+    top_p: float | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.temperature < math.inf:
+            raise fail("E708", f"`temperature` cannot be {self.temperature}", fix="0, or a positive number")
+        if self.top_k is not None and self.top_k < 1:
+            raise fail("E708", f"`top_k` cannot be {self.top_k}", fix="1 or more")
+        if self.top_p is not None and not 0 < self.top_p <= 1:
+            raise fail("E708", f"`top_p` cannot be {self.top_p}", fix="more than 0, at most 1")
+
+    def next(self, logits_bv: Tensor, generator: torch.Generator | None) -> Tensor:
+        """A token for each row."""
+        if self.temperature == 0:
+            return logits_bv.argmax(-1)
+        scaled = self.among(logits_bv.float() / self.temperature)
+        return torch.multinomial(scaled.softmax(-1), 1, generator=generator)[:, 0]
+
+    def among(self, logits_bv: Tensor) -> Tensor:
+        """-inf for the tokens that are not to be chosen."""
+        if self.top_k is not None:
+            least = logits_bv.topk(min(self.top_k, logits_bv.shape[-1])).values[:, -1:]
+            logits_bv = logits_bv.masked_fill(logits_bv < least, -math.inf)
+        if self.top_p is not None:
+            order = logits_bv.sort(descending=True, stable=True)
+            share = order.values.softmax(-1)
+            beyond = share.cumsum(-1) - share >= self.top_p  # the first that reaches it belongs to them
+            logits_bv = logits_bv.masked_fill(beyond.scatter(-1, order.indices, beyond), -math.inf)
+        return logits_bv
+
+
+class Decodes:
+    """What the module of a causal model can do: go on from what it keeps."""
+
+    recipe: Any
+    door: Any
+    training: bool
+    modules: Callable[[], Iterator[nn.Module]]
+    parameters: Callable[[], Iterator[nn.Parameter]]
+
+    def cache(self, padding: Tensor | None = None, size: int = 0) -> Cache:
+        """Nothing yet; `padding` says how many positions at the start of each row are none, `size` how many are to come.
+
+        Raises EinformerError E508 for a model that cannot be cached.
+        """
+        names = self._names()
+        if padding is not None and len(names) != 3:
+            raise fail("E706", "only rows of one batch axis can have different lengths", fix="no `padding`")
+        return Cache(_continued(self).KEPT, padding, size, len(names) - 2 if len(names) > 1 else 0)
+
+    @torch.no_grad()
+    def decode(self, *inputs: Tensor, cache: Cache) -> Tensor:
+        """The outputs at the positions of the inputs, which follow on those that the cache has seen.
+
+        The cache has seen them afterwards. Raises EinformerError E701 to E703, E705, E706.
+        """
+        from einformer.interpreters.torch.module import check_inputs
+
+        check_inputs(tuple(map(self._open, self.door)), inputs, self)  # type: ignore[arg-type]
+        module = _continued(self)
+        self._fits(inputs, cache, module)
+        result: Tensor = module.train(self.training)(*inputs, cache)
+        return result
+
+    def stream(
+        self,
+        x_bs: Tensor,
+        max_new_tokens: int,
+        *,
+        temperature: float = 0.0,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        stop: Collection[int] = (),
+        seed: int | None = None,
+        lengths: Sequence[int] | None = None,
+    ) -> Iterator[Tensor]:
+        """The next tokens of each row, one after the other, until all rows have stopped; a row that has repeats its stop.
+
+        Prompts of different lengths end together: of each row the last `lengths` positions are its own.
+        Raises EinformerError E701 to E703, E706 to E708.
+        """
+        choice = Choice(temperature, top_k, top_p)
+        self._predicts()
+        generator = None if seed is None else torch.Generator(x_bs.device).manual_seed(seed)
+        cache = self.cache(_padding(x_bs, lengths), x_bs.shape[1] + max_new_tokens)
+        stops = torch.tensor(sorted(stop), dtype=x_bs.dtype, device=x_bs.device)
+        stopped, new = torch.zeros(len(x_bs), dtype=torch.bool, device=x_bs.device), x_bs
+        for _ in range(max_new_tokens):
+            logits_bv = _numbers(self.decode(new, cache=cache)[:, -1])
+            token_b = choice.next(logits_bv, generator).to(x_bs.dtype)
+            token_b = torch.where(stopped, new[:, -1], token_b)
+            yield token_b
+            stopped = stopped | torch.isin(token_b, stops)
+            if stop and bool(stopped.all()):
+                return
+            new = token_b[:, None]
+
+    def generate(
+        self,
+        x_bs: Tensor,
+        max_new_tokens: int,
+        *,
+        temperature: float = 0.0,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        stop: Collection[int] = (),
+        seed: int | None = None,
+        lengths: Sequence[int] | None = None,
+    ) -> Tensor:
+        """The prompts with what follows them: the likeliest tokens, or drawn ones. Raises EinformerError as `stream` does."""
+        tokens = self.stream(
+            x_bs, max_new_tokens, temperature=temperature, top_k=top_k, top_p=top_p, stop=stop, seed=seed, lengths=lengths
+        )
+        return torch.cat([x_bs, *(token_b[:, None] for token_b in tokens)], 1)
+
+    def log_prob(self, prompt_bs: Tensor, continuation_bs: Tensor, lengths: Sequence[int] | None = None) -> Tensor:
+        """The natural logarithm of the probability of each continuation after its prompt, by the chain rule.
+
+        Raises EinformerError E701 to E703, E706 to E708.
+        """
+        self._predicts()
+        if not prompt_bs.shape[1] or not continuation_bs.shape[1]:
+            raise fail("E706", "the prompt or its continuation is empty", fix="at least one token of each")
+        whole = torch.cat([prompt_bs, continuation_bs], 1)
+        logits = _numbers(self.decode(whole[:, :-1], cache=self.cache(_padding(prompt_bs, lengths))))
+        found = logits[:, prompt_bs.shape[1] - 1 :].float() if logits.dtype in (torch.half, torch.bfloat16) else logits
+        found = found[:, -continuation_bs.shape[1] :].log_softmax(-1)
+        return found.gather(-1, continuation_bs[..., None].long())[..., 0].sum(-1)
+
+    def perplexity(self, x_bs: Tensor) -> Tensor:
+        """exp of the mean surprise of each row's tokens after its first. Raises EinformerError as `log_prob` does."""
+        return (-self.log_prob(x_bs[:, :1], x_bs[:, 1:]) / (x_bs.shape[1] - 1)).exp()
+
+    # ------------------------------------------------------------------------------------------------------- checks
+
+    def _layer(self) -> Any:
+        return next(layer for layer in self.recipe.spec.layers if layer.name == self.recipe.name)
+
+    def _names(self) -> tuple[str, ...]:
+        """The letters of the first input, its time, and one more: `b`, `s`, and the vocabulary."""
+        layer = self._layer()
+        letters = slot_letters(layer.formals[0])
+        time = letters.index(layer.time.letter) if layer.time is not None and layer.time.letter in letters else 0
+        return (*letters[: time + 1], "")
+
+    def _open(self, expected: Any) -> Any:
+        """The same input with any number of positions, where all together have a size."""
+        time = self._layer().time.letter
+        axes = (
+            (letter, None, bound or size) if letter == time else (letter, size, bound) for letter, size, bound in expected.axes
+        )
+        return replace(expected, axes=tuple(axes))
+
+    def _predicts(self) -> None:
+        """Does the module take tokens and give a number for each token that may come next?"""
+        layer, (expected, *more) = self._layer(), self.door
+        output = slot_letters(layer.output)
+        tokens = expected.selects[0] if expected.selects else ""
+        if more or len(self._names()) != 3 or len(output) != 3 or axis_of(output[-1]) != axis_of(tokens):
+            message = f"`{self.recipe.name}` does not give a number for each token that may follow"
+            raise fail("E708", message, layer.span, fix="a model of tokens, `(x_bs) -> y_bsv`")
+
+    def _fits(self, inputs: Sequence[Tensor], cache: Cache, module: Any) -> None:
+        """Can these inputs follow on what the cache has seen?"""
+        letters = self._names()[:-1]
+        new, bound = inputs[0].shape[len(letters) - 1], self._open(self.door[0]).axes[len(letters) - 1][2]
+        if not new:
+            raise fail("E706", "there is no new position", fix="at least one token")
+        if bound is not None and cache.total + new > bound:
+            facts = (f"the cache has seen {cache.total}", f"here are {new} more")
+            raise fail("E706", f"there are only {bound} positions", facts=facts, fix="a shorter sequence, or another model")
+        if cache.kept is not module.KEPT:
+            raise fail("E705", "this cache is another module's", fix="`module.cache()`")
+        rows = tuple(inputs[0].shape[: len(letters) - 1])
+        theirs = {tuple(held.shape[: len(rows)]) for held in cache.rows.values()}
+        theirs |= {(len(cache.padding),)} if cache.padding is not None else set()
+        if wrong := theirs - {rows}:
+            raise fail("E705", f"this cache has rows {wrong.pop()}, the inputs {rows}", fix="the same rows in every call")
+        weight = next(iter(self.parameters()), inputs[0])
+        for held in (held for held in cache.rows.values() if held.is_floating_point()):
+            if (held.dtype, held.device) != (weight.dtype, weight.device):
+                message = f"this cache holds {held.dtype} on {held.device}, the weights are {weight.dtype} on {weight.device}"
+                raise fail("E705", message, fix="`module.cache()` after `module.to(…)`")
+
+
+def _padding(x_bs: Tensor, lengths: Sequence[int] | None) -> Tensor | None:
+    """How many positions at the start of each row are none."""
+    if x_bs.dim() > 1 and not x_bs.shape[1]:
+        raise fail("E706", "the prompt is empty", fix="at least one token")
+    if lengths is None or all(length == x_bs.shape[1] for length in lengths):
+        return None
+    if len(lengths) != len(x_bs) or not all(1 <= length <= x_bs.shape[1] for length in lengths):
+        message = f"the lengths {list(lengths)} are not those of {len(x_bs)} prompts of at most {x_bs.shape[1]} tokens"
+        raise fail("E706", message, fix="for each row how many tokens it has, at least 1")
+    return torch.tensor([x_bs.shape[1] - length for length in lengths], device=x_bs.device)
+
+
+def _numbers(logits: Tensor) -> Tensor:
+    """Logits that are numbers."""
+    if bool(torch.isnan(logits).any()):
+        raise fail("E707", "the logits are no numbers (NaN)", fix="weights that are finite; a dtype with a larger range")
+    return logits
+
+
+def _continued(module: Any) -> Any:
+    """The same parameters under forwards that take a cache; made when first asked for."""
+    found = module.__dict__.get("_continued")
+    if found is None:
+        from einformer.interpreters.torch.module import continued
+
+        found = continued(module)
+        module.__dict__["_continued"] = found
+    return found

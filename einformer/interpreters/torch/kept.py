@@ -1,0 +1,123 @@
+"""What is kept between two calls of a module? The class `Cache`, whose text stands in the emitted file too."""
+
+from __future__ import annotations
+
+import inspect
+
+import torch
+from torch import Tensor
+
+
+class Cache:
+    """What is kept of the positions so far: tensors by path, with their rows of earlier positions.
+
+    `kept` says of each how many positions beside the current one are read, None for all. Some rows of a batch may start
+    with `padding`, so many positions; these are numbered as if they came last, where nothing that is causal looks.
+    """
+
+    def __init__(self, kept: dict[str, int | None], padding: Tensor | None = None, size: int = 0, batch: int = 1) -> None:
+        self.kept, self.padding, self.size, self.batch = kept, padding, size, batch
+        self.longest = 0 if padding is None else int(padding.max())
+        self.rows: dict[str, Tensor] = {}
+        self.numbers: dict[int, Tensor] = {}
+        self.past = self.total = 0
+
+    def begin(self, new: int) -> None:
+        """A call with so many new positions begins."""
+        self.past, self.total = self.total, self.total + new
+        self.numbers.clear()
+
+    def last(self, count: int, device: torch.device) -> Tensor:
+        """The numbers of the last positions, each row's own."""
+        if count not in self.numbers:
+            slots = torch.arange(self.total - count, self.total, device=device)
+            own = slots if self.padding is None else (slots - self.padding[:, None]) % self.total
+            self.numbers[count] = own.view((1,) * self.batch + (-1,)) if self.padding is None else own
+        return self.numbers[count]
+
+    def new(self, device: torch.device) -> Tensor:
+        """The numbers of the positions that are computed."""
+        return self.last(self.total - self.past, device)
+
+    def visible(self, path: str) -> int:
+        """How many positions of a tensor are seen, the new ones too."""
+        back = self.kept[path]
+        return self.total if back is None else min(self.past, back) + self.total - self.past
+
+    def keep(self, path: str, new: Tensor, axis: int) -> Tensor:
+        """All positions of a tensor that are seen: of a window the last ones in their order, else those so far in one store."""
+        if path not in self.kept:  # a tensor that is changed and not read again
+            return new
+        back, new = self.kept[path], self.real(new, axis)
+        if back is None:
+            return self.stored(path, new, axis)
+        old = self.rows.get(path, new.narrow(axis, 0, 0))
+        seen = min(self.past, back)
+        whole = torch.cat([old.narrow(axis, old.shape[axis] - seen, seen), new], axis)
+        held = min(whole.shape[axis], back + 1)
+        last = whole.narrow(axis, whole.shape[axis] - held, held)
+        self.rows[path] = last if held == whole.shape[axis] else last.clone()
+        return whole
+
+    def stored(self, path: str, new: Tensor, axis: int) -> Tensor:
+        """The new positions written behind the old ones; the store doubles where it is full."""
+        store = self.rows.get(path)
+        if store is None or store.shape[axis] < self.total:
+            length = max(self.size, self.total if store is None else 2 * self.total)
+            shape = (*new.shape[:axis], length, *new.shape[axis + 1 :])
+            larger = new.new_zeros(shape)
+            if store is not None:
+                larger.narrow(axis, 0, self.past).copy_(store.narrow(axis, 0, self.past))
+            self.rows[path] = store = larger
+        store.narrow(axis, self.past, self.total - self.past).copy_(new)
+        return store.narrow(axis, 0, self.total)
+
+    def earlier(self, path: str, new: Tensor, axis: int) -> Tensor:
+        """The last positions that are read, zero before the start of time, and the new ones."""
+        if path not in self.kept:
+            return new
+        back = self.kept[path] or 0
+        old = self.rows.get(path)
+        if old is None:
+            old = new.new_zeros((*new.shape[:axis], back, *new.shape[axis + 1 :]))
+        whole = torch.cat([old, self.real(new, axis)], axis)
+        self.rows[path] = whole.narrow(axis, whole.shape[axis] - back, back).clone()
+        return whole
+
+    def steps(self, path: str, zeros: list[Tensor], axis: int) -> list[Tensor]:
+        """The steps of a recurrence before the first new one."""
+        rows = self.rows.get(path)
+        if rows is None:
+            return zeros
+        held = rows.narrow(axis, 0, min(rows.shape[axis], self.past)) if self.kept[path] is None else rows
+        return [*zeros, *held.unbind(axis)][-len(zeros) :]
+
+    def summed(self, path: str, x: Tensor, axis: int) -> Tensor:
+        """A running sum that goes on from the last."""
+        total = torch.cumsum(self.real(x, axis), axis)
+        if path in self.rows:
+            total = total + self.rows[path]
+        self.rows[path] = total.narrow(axis, total.shape[axis] - 1, 1).clone()
+        return total
+
+    def real(self, x: Tensor, axis: int) -> Tensor:
+        """Zero where a new position is padding."""
+        if self.padding is None or self.past >= self.longest:
+            return x
+        slots = torch.arange(self.past, self.past + x.shape[axis], device=x.device)
+        shape = [len(x) if k == 0 else x.shape[axis] if k == axis else 1 for k in range(x.dim())]
+        return torch.where((slots >= self.padding[:, None]).view(shape), x, 0)
+
+    def real_step(self, x: Tensor, step: int) -> Tensor:
+        """Zero where one new position is padding."""
+        if self.padding is None or self.past + step >= self.longest:
+            return x
+        return torch.where((self.past + step >= self.padding).view(-1, *[1] * (x.dim() - 1)), x, 0)
+
+    @property
+    def bytes(self) -> int:
+        """What is allocated."""
+        return sum(rows.numel() * rows.element_size() for rows in self.rows.values())
+
+
+TEXT = inspect.getsource(Cache)

@@ -1,0 +1,117 @@
+"""What becomes of a specialised text when every row has positions of its own, and some layers keep what they computed?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Protocol
+
+from einformer.notation.calls import axis_of, slot_letters
+from einformer.notation.instances import callees, calls
+from einformer.notation.tree import Apply, Equation, Expression, Index, Layer, Name, Spec, Tensor
+from einformer.notation.walk import children, equations, map_equations, map_expressions, rebuild
+
+
+class Kept(Protocol):
+    """A tensor that decoding keeps; the cache plan says what each is."""
+
+    @property
+    def full_path(self) -> str: ...  # noqa: D102
+    @property
+    def frame(self) -> str: ...  # noqa: D102
+    @property
+    def name(self) -> str: ...  # noqa: D102
+    @property
+    def layer(self) -> str: ...  # noqa: D102
+    @property
+    def axis(self) -> int: ...  # noqa: D102
+    @property
+    def kind(self) -> str: ...  # noqa: D102
+    @property
+    def back(self) -> int | None: ...  # noqa: D102
+    @property
+    def loops(self) -> int: ...  # noqa: D102
+
+
+def rows_of(model: Layer) -> tuple[str, ...]:
+    """The letters of a batch, which stand before the time in the first input."""
+    assert model.time is not None
+    letters = slot_letters(model.formals[0])
+    return letters[: letters.index(model.time.letter)] if model.time.letter in letters else ()
+
+
+def with_rows(spec: Spec, time: str, rows: tuple[str, ...]) -> Spec:
+    """The text with the batch on every tensor that has positions: `m_ss'` becomes `m_bss'`."""
+    return replace(spec, layers=tuple(_with_rows(layer, time, rows) for layer in spec.layers))
+
+
+def _with_rows(layer: Layer, time: str, rows: tuple[str, ...]) -> Layer:
+    tensors = [*layer.formals, layer.output, *(equation.left for equation in equations(layer.body))]
+    lacking = {tensor.name for tensor in tensors if _lacks(tensor, time, rows)}
+
+    def widened(e: Tensor) -> Tensor:
+        return replace(e, slots=(*(Index(row, span=e.span) for row in rows), *e.slots)) if e.name in lacking else e
+
+    def visit(e: Expression) -> Expression:
+        e = rebuild(e, visit)
+        return widened(e) if isinstance(e, Tensor) else e
+
+    def left(tensor: Tensor | Name) -> Tensor | Name:
+        return widened(tensor) if isinstance(tensor, Tensor) else tensor
+
+    layer = map_expressions(layer, visit)
+    body = map_equations(layer.body, lambda equation: replace(equation, left=left(equation.left)))
+    formals = tuple(widened(formal) for formal in layer.formals)
+    return replace(layer, body=body, formals=formals, output=left(layer.output))
+
+
+def _lacks(tensor: Tensor | Name, time: str, rows: tuple[str, ...]) -> bool:
+    letters = slot_letters(tensor)
+    return any(axis_of(letter) == time for letter in letters) and not set(rows) & set(letters)
+
+
+def numbered(layer: Layer, time: str) -> bool:
+    """Does a body use the number of a position, other than to read a tensor of its own there?"""
+    own = {tensor.name for tensor in (*layer.formals, *(equation.left for equation in equations(layer.body)))}
+    return any(_numbers(equation.right, time, own) for equation in equations(layer.body))
+
+
+def _numbers(e: Expression, time: str, own: set[str]) -> bool:
+    if isinstance(e, Index):
+        return axis_of(e.letter) == time
+    inside: Iterable[Expression] = children(e)
+    if isinstance(e, Tensor) and e.name in own:
+        inside = (slot for slot in e.slots if isinstance(slot, Tensor))
+    return any(_numbers(child, time, own) for child in inside)
+
+
+def reaching(layers: Mapping[str, Layer], found: Iterable[str]) -> frozenset[str]:
+    """These layers, and those that call them, and so on."""
+    found = set(found)
+    called = {name: {callees(layer, layers)[e.name].name for e in _called(layer, layers)} for name, layer in layers.items()}
+    while more := {name for name in called.keys() - found if called[name] & found}:
+        found |= more
+    return frozenset(found)
+
+
+def _called(layer: Layer, layers: Mapping[str, Layer]) -> Iterator[Apply]:
+    return (e for e in calls(layer) if e.name in callees(layer, layers))
+
+
+def versions(layer: Layer) -> dict[int, tuple[str, int]]:
+    """The name under which each equation's tensor is kept, by the equation's id, and the loops around it."""
+    count: dict[tuple[str, tuple[int, ...]], int] = {(formal.name, ()): 1 for formal in layer.formals}
+    found: dict[int, tuple[str, int]] = {}
+    for equation, loops in _placed(layer.body, ()):
+        number = count[equation.left.name, loops] = count.get((equation.left.name, loops), 0) + 1
+        name = equation.left.name if number == 1 else f"{equation.left.name}_{number}"
+        found[id(equation)] = (name, len(loops))
+    return found
+
+
+def _placed(body: tuple[object, ...], loops: tuple[int, ...]) -> Iterator[tuple[Equation, tuple[int, ...]]]:
+    for statement in body:
+        if isinstance(statement, Equation):
+            yield statement, loops
+        else:
+            yield from _placed(statement.body, (*loops, id(statement)))  # type: ignore[attr-defined]

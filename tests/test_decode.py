@@ -1,0 +1,198 @@
+"""Is a sequence that comes in parts what it is at once? The emitted forwards with a cache equal the reference, everywhere."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+import einformer
+from einformer.errors import EinformerError
+from einformer.model import Model
+from tests.caches import CACHES, Cached
+from tests.small import LENGTH, PLANS, SMALL, built, decided, error, inputs, model, weights
+from tests.well_formed import Text, texts
+
+VALUES = 1e-12
+MODELS = [name for name in SMALL if name != "loss"]
+
+
+def parts(arrays: Sequence[Any], lengths: list[int]) -> list[tuple[Tensor, ...]]:
+    """The inputs in chunks of these lengths."""
+    return list(zip(*(torch.split(torch.as_tensor(array), lengths, 1) for array in arrays), strict=True))
+
+
+def decoded(module: Any, arrays: Sequence[Any], lengths: list[int], padding: Tensor | None = None) -> tuple[Tensor, int]:
+    """The outputs of all chunks, and the bytes of the cache."""
+    cache = module.cache(padding)
+    outputs = [module.decode(*chunk, cache=cache) for chunk in parts(arrays, lengths)]
+    return torch.cat(outputs, 1), cache.bytes
+
+
+def compared(bound: Model, plan: str, lengths: list[int]) -> None:
+    """In chunks as at once, with as many bytes as are counted."""
+    arrays = inputs(bound, {"S": sum(lengths)})
+    expected = bound.reference(*arrays, weights=weights(bound))
+    outputs, _ = decoded(built(bound, plan), arrays, lengths)
+    assert error(outputs, expected) < VALUES
+
+
+# -------------------------------------------------------------------------------------------------------------- values
+
+
+@pytest.mark.parametrize("plan", PLANS)
+@pytest.mark.parametrize("name", MODELS)
+def test_step_by_step_is_all_at_once(name: str, plan: str) -> None:
+    compared(model(name), plan, [1] * LENGTH)
+    compared(model(name), plan, [4, 3, 1, 3])
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_bytes_are_those_counted(name: str) -> None:
+    _, held = decoded(built(model(name), "fast"), inputs(model(name)), [LENGTH])
+    assert held == model(name).cache_bytes(torch.float64, B=3, S=LENGTH).total
+
+
+@pytest.mark.parametrize("plan", PLANS)
+@pytest.mark.parametrize("case", CACHES, ids=lambda case: case.name)
+def test_any_text(case: Cached, plan: str) -> None:
+    compared(case.model(), plan, [1] * LENGTH)
+    compared(case.model(), plan, [4, 3, 1, 3])
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(texts(causal=True), st.permutations([2, 3, 5, 7, 4]), st.lists(st.integers(1, 4), min_size=1, max_size=4))
+def test_random_texts(text: Text, sizes: list[int], lengths: list[int]) -> None:
+    """Both plans, of any causal text."""
+    given = {letter: size for letter, size in text.sizes(*sizes).items() if letter not in "BS"}
+    bound = einformer.parse(text.text).bind(**given | ({"V": 53} if text.tokens else {}))
+    assume(bound.legend.sized("K") is None or sum(lengths) <= bound.size("K"))
+    arrays = inputs(bound, {"S": sum(lengths)}, len(text.text))
+    try:
+        expected = bound.reference(*arrays, weights=weights(bound))
+        assume(bound.cached_source())
+    except EinformerError as refused:
+        assume(refused.findings[0].code not in ("E309", "E508"))
+        raise
+    assume(np.isfinite(expected).all() and decided(bound, arrays, expected))
+    for plan in PLANS:
+        assert error(decoded(built(bound, plan), arrays, lengths)[0], expected) < 1e-10
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_batches_chunks_and_paddings(data: st.DataObject) -> None:
+    """Each row of a batch means what it means alone, wherever it starts and however it is cut."""
+    name, plan = data.draw(st.sampled_from(MODELS)), data.draw(st.sampled_from(PLANS))
+    chunks = data.draw(st.lists(st.integers(1, 6), min_size=1, max_size=5))
+    whole, batch = sum(chunks), data.draw(st.integers(1, 4))
+    assume(whole <= 11 or name != "gpt2_without_biases")  # it has no more positions
+    lengths = data.draw(st.lists(st.integers(1, whole), min_size=batch, max_size=batch))
+    bound = model(name)
+    arrays = inputs(bound, {"B": batch, "S": whole})
+    padding = torch.tensor([whole - length for length in lengths])
+    outputs, _ = decoded(built(bound, plan), arrays, chunks, padding if any(padding) else None)
+    for row, length in enumerate(lengths):
+        alone = [array[row : row + 1, whole - length :] for array in arrays]
+        expected = bound.reference(*alone, weights=weights(bound))
+        assert error(outputs[row : row + 1, whole - length :], expected) < VALUES
+
+
+@pytest.mark.parametrize("name", ["gpt2", "gpt_oss", "delta_net"])
+def test_what_stands_in_the_padding_does_not_matter(name: str) -> None:
+    """Not even where it is no number."""
+    arrays = [torch.as_tensor(array) for array in inputs(model(name))]
+    other = [array.clone() for array in arrays]
+    for array in other:
+        array[0, :5] = 7 if array.dtype == torch.int64 else 1e30
+    padding = torch.tensor([5, 0, 2])
+    one, _ = decoded(built(model(name), "fast"), arrays, [LENGTH], padding)
+    two, _ = decoded(built(model(name), "fast"), other, [LENGTH], padding)
+    assert torch.equal(one[0, 5:], two[0, 5:])
+
+
+def test_caches_do_not_share() -> None:
+    """Two sequences at once, each with its cache."""
+    module: Any = built(model("gpt2"), "fast")
+    (one,), (two,) = inputs(model("gpt2"), seed=1), inputs(model("gpt2"), seed=2)
+    caches = (module.cache(), module.cache())
+    outputs: tuple[list[Tensor], list[Tensor]] = ([], [])
+    for step in range(LENGTH):
+        for tokens, cache, output in zip((one, two), caches, outputs, strict=True):
+            output.append(module.decode(torch.from_numpy(tokens[:, step : step + 1]), cache=cache))
+    for tokens, output in zip((one, two), outputs, strict=True):
+        assert error(torch.cat(output, 1), model("gpt2").reference(tokens, weights=weights(model("gpt2")))) < VALUES
+
+
+def test_the_weights_are_the_modules_own() -> None:
+    """Decoding reads what training writes, also of a copy, and after another dtype."""
+    module: Any = built(model("llama"), "fast")
+    tokens = torch.from_numpy(inputs(model("llama"))[0])
+    before, _ = decoded(module, [tokens], [LENGTH])
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.mul_(0.9)
+    after, _ = decoded(module, [tokens], [LENGTH])
+    assert not torch.allclose(before, after)
+    assert error(after, module(tokens)) < VALUES
+    for other in (copy.deepcopy(module), pickle.loads(pickle.dumps(module))):
+        assert torch.equal(decoded(other, [tokens], [LENGTH])[0], after)
+    assert decoded(module.to(torch.float32), [tokens], [LENGTH])[0].dtype == torch.float32
+
+
+def test_the_files_differ_in_nothing_but_their_forwards() -> None:
+    """The same parameters, of the same names and shapes."""
+    for name in MODELS:
+        for plan in PLANS:
+            module = model(name).build(plan=plan)
+            twin: Any = built(model(name), plan)
+            twin.cache()
+            found = twin.__dict__["_continued"]
+            assert {k: v.shape for k, v in found.named_parameters()} == {k: v.shape for k, v in module.named_parameters()}
+
+
+def test_no_attention_is_said_to_be_causal() -> None:
+    """`is_causal` would count positions from the first new one."""
+    for name in MODELS:
+        assert "is_causal" not in model(name).cached_source()
+
+
+# -------------------------------------------------------------------------------------------------------------- errors
+
+
+def test_a_cache_that_does_not_fit_is_refused() -> None:
+    module: Any = built(model("gpt2"), "fast")
+    other: Any = built(model("gpt2"), "fast")
+    tokens = torch.zeros(2, 3, dtype=torch.int64)
+    with pytest.raises(EinformerError, match="E705 this cache is another module's"):
+        module.decode(tokens, cache=other.cache())
+    cache = module.cache()
+    module.decode(tokens, cache=cache)
+    with pytest.raises(EinformerError, match=r"E705 this cache has rows \(2,\), the inputs \(3,\)"):
+        module.decode(torch.zeros(3, 1, dtype=torch.int64), cache=cache)
+    with pytest.raises(EinformerError, match=r"E705 this cache holds torch\.float64"):
+        module.float().decode(tokens, cache=cache)
+
+
+def test_positions_end() -> None:
+    module: Any = built(model("gpt2_without_biases"), "fast")
+    cache = module.cache()
+    module.decode(torch.zeros(1, 11, dtype=torch.int64), cache=cache)
+    with pytest.raises(EinformerError, match="E706 there are only 11 positions"):
+        module.decode(torch.zeros(1, 1, dtype=torch.int64), cache=cache)
+    with pytest.raises(EinformerError, match="E706 there is no new position"):
+        module.decode(torch.zeros(1, 0, dtype=torch.int64), cache=module.cache())
+
+
+def test_a_token_outside_the_vocabulary_is_refused() -> None:
+    module: Any = built(model("gpt2"), "fast")
+    with pytest.raises(EinformerError, match="E703"):
+        module.decode(torch.full((1, 1), 53), cache=module.cache())
