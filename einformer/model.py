@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import os
 import pathlib
 from collections.abc import Iterable, Mapping, Sequence

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import pytest
 
 from einformer import model
-from einformer.architectures import models
+from einformer.architectures import models, texts
 from einformer.cli import main
 from einformer.errors import catalogue
 
@@ -171,7 +171,7 @@ def test_an_unknown_target_is_told_what_there_is_the_nearest_first(run: Callable
     _, _, err = run("source", target)
     listed = err.rpartition("write: a file, or one of ")[2]
     assert listed.startswith(near)
-    assert sorted(listed.strip().split(", ")) == sorted({*model.shipped(), *models()})
+    assert sorted(listed.strip().split(", ")) == sorted({*texts.shipped(), *models()})
 
 
 def test_check_reads_what_comes_through_the_pipe() -> None:
