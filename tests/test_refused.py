@@ -132,6 +132,12 @@ SLIPS: dict[str, tuple[str, str, list[str], list[str]]] = {
         [*NORM, G, "weights W_df, F: Unit", "return F(z_d) W_df"],
         [*NORM, G, "weights W_df, f: Unit", "return f(z_d) W_df"],
     ),
+    "a loop in a loop of the same letter": (
+        "E202",
+        "d, l",
+        [F, "for l < L:", "  for l < L:", "    z_d <- 2 z_d", "return z_d"],
+        [F, "for l < L:", "  for l' < L:", "    z_d <- 2 z_d", "return z_d"],
+    ),
     "a power with two readings": ("E104", "d", [F, "return z_d + sum_d (z_d)^2"], [F, "return z_d + sum_d (z_d^2)"]),
     "a quotient with two readings": ("E104", "d", [F, "return z_d / 2 z_d"], [F, "return z_d / (2 z_d)"]),
 }

@@ -190,6 +190,9 @@ class Body:
         self.findings += list(formula(loop.index.letter, loop.count, self.legend)) or counted(
             loop.count, "the loop turns {} times", loop.index.letter, self.legend
         )
+        if loop.index.letter in loops:
+            message = f"`{loop.index.letter}` counts the turns of the loop around already"
+            self.report("E202", message, loop.index, "another letter, or a prime")
         before = set(self.defined)
         body = self.statements(loop.body, loops | {loop.index.letter})
         inner = {name: self.defined.pop(name) for name in list(self.defined) if name not in before}
