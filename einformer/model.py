@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from einformer.interpreters.torch.module import Recipe
 
 T = TypeVar("T")
+_DTYPES = {2: "bfloat16", 4: "float32"}  # by the bytes of a number
 _GPT2 = config.Initialisation("gpt2", 0.02)
 
 
@@ -271,9 +272,19 @@ class Model:
         from einformer.interpreters.count import summary
 
         single = self.at(**sizes | {"S": 1}) if "S" in sizes else None
-        return summary.summarised(
-            self.spec.tree, self.spec.name, self.at(**sizes), single, *self.chosen(convention, precision), recompute
-        )
+        chosen = self.chosen(convention, precision)
+        cache = self._cache(_DTYPES[chosen[1].element], sizes)
+        return summary.summarised(self.spec.tree, self.spec.name, self.at(**sizes), single, *chosen, recompute, cache)
+
+    def _cache(self, dtype: str, sizes: dict[str, int]) -> tuple[int, int] | None:
+        """The bytes that decoding keeps, of a further position and in all; None of what cannot be decoded step by step."""
+        try:
+            found = self.cache_bytes(dtype, **sizes)
+        except EinformerError as error:
+            if error.findings[0].code != "E508":
+                raise
+            return None
+        return found.per_token, found.total
 
     def chosen(self, convention: str, precision: str) -> tuple[Convention, Precision]:
         """Two rows of tables by their names. Raises EinformerError E605."""

@@ -97,6 +97,7 @@ def test_what_a_model_takes_in_all(run: Callable[..., tuple[int, str, str]]) -> 
         "total": 124_439_808, "embedding": 39_383_808, "non_embedding": 85_056_000, "active": 124_439_808
     }  # fmt: skip
     assert data["memory"]["total"] == 18 * 124_439_808 + 1_079_771_136 + 4 * 1024 * 50257
+    assert data["cache"] == {"per_token": 2 * 2 * 12 * 768, "total": 1024 * 2 * 2 * 12 * 768}  # keys and values, bfloat16
 
 
 @pytest.mark.parametrize(

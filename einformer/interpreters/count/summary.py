@@ -29,6 +29,7 @@ class Summary:
     flops: dict[Phase, int]
     next_token: int | None
     memory: Memory[int]
+    cache: tuple[int, int] | None  # bytes for a further position of one row, and in all
 
     @property
     def weights(self) -> int:
@@ -46,6 +47,7 @@ class Summary:
             "flops_by_phase": self.flops,
             "flops_of_next_token": self.next_token,
             "memory": asdict(self.memory) | {"total": self.memory.total},
+            "cache": dict(zip(("per_token", "total"), self.cache, strict=True)) if self.cache else None,
         }
 
     def rows(self) -> Iterator[tuple[str, str]]:
@@ -60,6 +62,12 @@ class Summary:
         yield "training", f"{flops['training']:,} FLOPs a step: backward {flops['backward']:,}, recomputed {again:,}"
         if self.next_token is not None:
             yield "decoding", f"{self.next_token:,} FLOPs for the last position, all others cached"
+        if self.cache:
+            each, whole = self.cache
+            yield (
+                "",
+                f"{spelled(self.weights + whole)}: weights, and a cache of {spelled(whole)}, {each:,} B a position and row",
+            )
         components = asdict(self.memory).items()
         yield "memory", f"{spelled(self.memory.total)} for a training step ({self.precision.source}):"
         yield "", ", ".join(f"{name.replace('_', ' ')} {spelled(size)}" for name, size in components if size)
@@ -75,8 +83,9 @@ def summarised(
     convention: Convention,
     precision: Precision,
     recompute: Recompute = "none",
+    cache: tuple[int, int] | None = None,
 ) -> Summary:
-    """The summary of the layer or model `name`; `single` has one position, to follow upon the others in a cache.
+    """The summary of the layer or model `name`; `single` has one position, to follow upon the others in a `cache`.
 
     Raises EinformerError E601.
     """
@@ -92,6 +101,7 @@ def summarised(
         {phase: sum(count.spent(phase, recompute) for count in counts) for phase in PHASES},
         numbers.total(numbers.flops(spec, name, single, convention, cached)) if single else None,
         numbers.training(spec, name, legend, precision, recompute),
+        cache,
     )
 
 
