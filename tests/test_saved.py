@@ -318,6 +318,8 @@ REFUSED = {
         "float32",
         "E620",
     ),
+    "no row of an operator": (FILE.replace("CALL", "x @ y"), "Called", SHAPES, "float32", "E620"),
+    "no row of an argument": (FILE.replace("CALL", "fn.dropout(x, inplace=True)"), "Called", SHAPES, "float32", "E620"),
     "no class": (FILE.replace("CALL", "x"), "Call", SHAPES, "float32", "E605"),
     "no dtype": (FILE.replace("CALL", "x"), "Called", SHAPES, "float8", "E605"),
     "no dtype of weights": (FILE.replace("CALL", "x"), "Called", SHAPES, "int64", "E605"),
