@@ -9,7 +9,7 @@ import ast
 import functools
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from einformer.interpreters.torch.standin import run
@@ -71,13 +71,20 @@ def reached(result: Node | None) -> list[Node]:
 def _equations(source: str) -> dict[int, str]:
     """For each line of a statement the comments right above that, which are equations, or else the line."""
     lines, equations = source.splitlines(), {}
-    for statement in ast.walk(ast.parse(source)):
-        if isinstance(statement, ast.stmt) and not hasattr(statement, "body"):
-            above = itertools.takewhile(_is_comment, reversed(lines[: statement.lineno - 1]))
-            equation = "; ".join(line.strip().removeprefix("# ") for line in reversed([*above]))
-            for number in range(statement.lineno, (statement.end_lineno or statement.lineno) + 1):
-                equations[number] = equation or lines[number - 1].strip()
+    for statement in _statements(ast.parse(source).body):
+        above = itertools.takewhile(_is_comment, reversed(lines[: statement.lineno - 1]))
+        equation = "; ".join(line.strip().removeprefix("# ") for line in reversed([*above]))
+        for number in range(statement.lineno, (statement.end_lineno or statement.lineno) + 1):
+            equations[number] = equation or lines[number - 1].strip()
     return equations
+
+
+def _statements(block: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
+    """Each statement before those inside it."""
+    for statement in block:
+        yield statement
+        yield from _statements(getattr(statement, "body", ()))
+        yield from _statements(getattr(statement, "orelse", ()))
 
 
 def _is_comment(line: str) -> bool:
