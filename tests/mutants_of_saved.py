@@ -105,7 +105,7 @@ MUTANTS = (
     ),
     _mutant(
         "all blocks are alike", "standin",
-        "_make(module) == _make(self.modules[-1])", "True",
+        "lambda make: make == last", "lambda make: True",
         "test_one_block_stands_for_those_like_it[deepseek_v3-more1]",
     ),
     # ------------------------------------------------------------------------------------------------- the worst moment

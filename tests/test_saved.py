@@ -252,7 +252,7 @@ def test_rows_say_which_equation_keeps_what() -> None:
 # --------------------------------------------------------------------------------------------------------- the worst moment
 
 STEPS: dict[str, Case] = {
-    "gpt2": ("gpt2", GPT2, (1, 1024)),
+    "gpt2": ("gpt2", GPT2 | {"L": 4}, (1, 1024)),
     "gpt2, nothing dropped": ("gpt2", GPT2 | {"p": 0.0, "L": 3}, (4, 512)),
     "gpt2, a short text": ("gpt2", GPT2 | {"L": 3}, (1, 16)),
     "a block of llama-3-8b": ("llama", LLAMA_3_8B | {"L": 1}, (2, 2048)),
@@ -318,6 +318,8 @@ REFUSED = {
         "float32",
         "E620",
     ),
+    "no row of an operator": (FILE.replace("CALL", "x @ y"), "Called", SHAPES, "float32", "E620"),
+    "no row of an argument": (FILE.replace("CALL", "fn.dropout(x, inplace=True)"), "Called", SHAPES, "float32", "E620"),
     "no class": (FILE.replace("CALL", "x"), "Call", SHAPES, "float32", "E605"),
     "no dtype": (FILE.replace("CALL", "x"), "Called", SHAPES, "float8", "E605"),
     "no dtype of weights": (FILE.replace("CALL", "x"), "Called", SHAPES, "int64", "E605"),

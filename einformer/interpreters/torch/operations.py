@@ -7,18 +7,9 @@ import math
 from collections.abc import Callable, Sequence
 
 from einformer.interpreters.torch import strided
+from einformer.interpreters.torch.dtypes import FLOAT32, Dtype, promoted
 from einformer.interpreters.torch.strided import Shape
-from einformer.interpreters.torch.traced import (
-    FLOAT32,
-    Dtype,
-    Operand,
-    Storage,
-    Traced,
-    common,
-    elementwise,
-    made,
-    promoted,
-)
+from einformer.interpreters.torch.traced import Operand, Storage, Traced, common, elementwise, made
 
 _UNARY = "abs ceil cos exp floor log relu rsqrt sigmoid silu sin softplus sqrt tanh"
 _REDUCING = "amax amin logsumexp mean sum"

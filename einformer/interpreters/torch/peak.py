@@ -13,11 +13,12 @@ from dataclasses import dataclass
 
 from einformer.interpreters.torch import strided
 from einformer.interpreters.torch.autograd import ROWS
+from einformer.interpreters.torch.dtypes import INT64
 from einformer.interpreters.torch.operations import cross_entropy
 from einformer.interpreters.torch.saved import reached
 from einformer.interpreters.torch.standin import Run, run
 from einformer.interpreters.torch.strided import Shape
-from einformer.interpreters.torch.traced import INT64, Node, Storage, Traced, made
+from einformer.interpreters.torch.traced import Node, Storage, Traced, made
 
 _STEP = 4  # bytes of the count of steps that AdamW keeps for each parameter
 

@@ -5,8 +5,11 @@ The emitted file is run on tensors without numbers; a table (`autograd`) says wh
 
 from __future__ import annotations
 
+import ast
+import functools
+import itertools
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from einformer.interpreters.torch.standin import run
@@ -38,9 +41,9 @@ def saved(source: str, name: str, shapes: Sequence[Shape], dtype: str = "float32
             if storage not in seen and storage.kind in _COUNTED:
                 seen.add(storage)
                 counted[node.line, node.operation, _COUNTED[storage.kind]] += node.times * storage.bytes
-    lines = source.splitlines()
+    equations = _equations(source)
     return tuple(
-        Kept(line, _equation(lines, line), operation, what, size) for (line, operation, what), size in sorted(counted.items())
+        Kept(line, equations[line], operation, what, size) for (line, operation, what), size in sorted(counted.items())
     )
 
 
@@ -64,10 +67,25 @@ def reached(result: Node | None) -> list[Node]:
     return sorted(found, key=lambda node: node.step)
 
 
-def _equation(lines: Sequence[str], number: int) -> str:
-    """The comments right above a line, which are equations, or else the line."""
-    at = number - 1
-    while lines[at - 1].lstrip().startswith("# "):
-        at -= 1
-    above = [line.strip().removeprefix("# ") for line in lines[at : number - 1]]
-    return "; ".join(above) or lines[number - 1].strip()
+@functools.lru_cache
+def _equations(source: str) -> dict[int, str]:
+    """For each line of a statement the comments right above that, which are equations, or else the line."""
+    lines, equations = source.splitlines(), {}
+    for statement in _statements(ast.parse(source).body):
+        above = itertools.takewhile(_is_comment, reversed(lines[: statement.lineno - 1]))
+        equation = "; ".join(line.strip().removeprefix("# ") for line in reversed([*above]))
+        for number in range(statement.lineno, (statement.end_lineno or statement.lineno) + 1):
+            equations[number] = equation or lines[number - 1].strip()
+    return equations
+
+
+def _statements(block: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
+    """Each statement before those inside it."""
+    for statement in block:
+        yield statement
+        yield from _statements(getattr(statement, "body", ()))
+        yield from _statements(getattr(statement, "orelse", ()))
+
+
+def _is_comment(line: str) -> bool:
+    return line.lstrip().startswith("# ")

@@ -6,6 +6,7 @@ import builtins
 import functools
 import itertools
 import math
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from types import CodeType, SimpleNamespace
@@ -13,9 +14,10 @@ from typing import Any, NoReturn
 
 from einformer.errors import fail
 from einformer.interpreters.torch import strided
+from einformer.interpreters.torch.dtypes import BOOL, DTYPES, INT64, Dtype, promoted
 from einformer.interpreters.torch.operations import FUNCTIONS
 from einformer.interpreters.torch.strided import Shape
-from einformer.interpreters.torch.traced import BOOL, DTYPES, FILE, INT64, Dtype, Node, Storage, Tape, Traced, promoted, unknown
+from einformer.interpreters.torch.traced import FILE, Node, Storage, Tape, Traced, unknown
 
 
 class Module:
@@ -44,13 +46,18 @@ class ModuleList:
     briefly: bool
 
     def __iter__(self) -> Iterator[Module]:
-        alike = list(itertools.takewhile(lambda module: _make(module) == _make(self.modules[-1]), reversed(self.modules)))
-        passed = max(len(alike) - 2, 0) if self.briefly else 0
+        passed = max(self._alike() - 2, 0) if self.briefly else 0
         last = len(self.modules) - passed - 1
         for at, module in enumerate(self.modules[: last + 1]):
             self.tape.times = 1 + passed * (at == last)
             yield module
         self.tape.times = 1
+
+    def _alike(self) -> int:
+        """How many modules at the end are like the last."""
+        makes = map(_make, reversed(self.modules))
+        last = next(makes, None)
+        return 1 + sum(1 for _ in itertools.takewhile(lambda make: make == last, makes))
 
 
 def _make(part: object) -> object:
@@ -102,7 +109,10 @@ class Run:
         if len(kinds) != len(shapes):
             raise fail("E701", f"{len(shapes)} inputs are given, and `{name}` has {len(kinds)}")
         inputs = [self.new(shape, _KINDS.get(kind, self.dtype), "input") for shape, kind in zip(shapes, kinds, strict=True)]
-        result: Traced = module(*inputs)
+        try:
+            result: Traced = module(*inputs)
+        except TypeError as error:  # an operator or an argument that our tensors and functions do not have
+            raise unknown(_code(self.source, error)) from error
         return result
 
     def new(self, shape: Sequence[int], dtype: Dtype | None = None, kind: str = "") -> Traced:
@@ -162,6 +172,12 @@ class _Init:
 
 
 _KINDS = {"Int": INT64, "Bool": BOOL}
+
+
+def _code(source: str, error: TypeError) -> str:
+    """The line of the file in which an error arose."""
+    last = [number for frame, number in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == FILE][-1]
+    return source.splitlines()[last - 1].strip()
 
 
 @functools.lru_cache

@@ -13,33 +13,8 @@ from typing import Any, NamedTuple, NoReturn
 from einformer.errors import EinformerError, fail
 from einformer.interpreters.torch import strided
 from einformer.interpreters.torch.autograd import BESIDE, RESULT, ROWS
+from einformer.interpreters.torch.dtypes import BOOL, FLOAT32, INT64, Dtype, promoted
 from einformer.interpreters.torch.strided import Shape
-
-
-@dataclass(frozen=True, slots=True)
-class Dtype:
-    """A kind of number: its bytes, and its rank, by which one of two prevails."""
-
-    name: str
-    bytes: int
-    rank: int
-
-    @property
-    def is_floating_point(self) -> bool:
-        """No whole number and no truth?"""
-        return self.rank > 1
-
-
-BOOL, INT64 = Dtype("bool", 1, 0), Dtype("int64", 8, 1)
-BFLOAT16, FLOAT16 = Dtype("bfloat16", 2, 2), Dtype("float16", 2, 2)
-FLOAT32, FLOAT64 = Dtype("float32", 4, 3), Dtype("float64", 8, 4)
-DTYPES = {dtype.name: dtype for dtype in (BOOL, INT64, BFLOAT16, FLOAT16, FLOAT32, FLOAT64)}
-
-
-def promoted(one: Dtype, other: Dtype) -> Dtype:
-    """The dtype in which the two meet."""
-    return FLOAT32 if {one, other} == {BFLOAT16, FLOAT16} else max(one, other, key=lambda dtype: dtype.rank)
-
 
 FILE = "<traced>"  # what the file that is run is called
 
@@ -176,6 +151,10 @@ class Traced:
         back = tuple(order.index(i) for i in range(len(order)))
         return view("permute", self, there, strides, lambda gradient: gradient.permute(*back))
 
+    def transpose(self, one: int, other: int) -> Traced:
+        """Two of its axes in each other's place."""
+        return self.movedim((one, other), (other, one))
+
     def movedim(self, axes: Sequence[int], places: Sequence[int]) -> Traced:
         """Some of its axes elsewhere, the others in their order."""
         rank = len(self.shape)
@@ -230,6 +209,10 @@ class Traced:
         for part in parts:
             part.node = parts[0].node
         return parts
+
+    def chunk(self, count: int, axis: int) -> list[Traced]:
+        """Equal stretches of an axis."""
+        return self.split((self.shape[axis] // count,) * count, axis)
 
     def reduced(self, operation: str, axes: int | Sequence[int] = (), keepdim: bool = False) -> Traced:
         """A sum, a mean and the like over some axes, or over all."""
@@ -328,7 +311,7 @@ _KINDS: dict[type, Dtype] = {bool: BOOL, int: INT64, float: FLOAT32}
 
 
 def line() -> int:
-    """The line of the file that is being run; 0 where none is."""
+    """The line of the file that is being run, or 0."""
     frame: FrameType | None = sys._getframe(1)
     while frame and frame.f_code.co_filename != FILE:
         frame = frame.f_back
@@ -337,7 +320,8 @@ def line() -> int:
 
 def unknown(operation: str) -> EinformerError:
     """The refusal of an operation that no row describes."""
-    return fail("E620", f"no row says what `{operation}` keeps", facts=[f"line {line()} of the file has it"])
+    place = [f"line {line()} of the file has it"] if line() else []
+    return fail("E620", f"no row says what `{operation}` keeps", facts=place)
 
 
 def made(
