@@ -20,6 +20,7 @@ from einformer.interpreters.count.memory import PRECISIONS
 from einformer.interpreters.count.rules import Phase, Recompute
 from einformer.notation import absent, binding, check, parser
 from einformer.notation import weights as placed
+from einformer.notation.calls import slot_letters
 from einformer.notation.sizes import Legend
 from einformer.notation.tokens import MAXIMUM_TEXT
 from einformer.notation.tree import Layer, Spec
@@ -34,7 +35,9 @@ if TYPE_CHECKING:
     from einformer.interpreters.count.conventions import Convention
     from einformer.interpreters.count.memory import Memory, Precision
     from einformer.interpreters.count.summary import Summary
+    from einformer.interpreters.torch import saved as torch_saved
     from einformer.interpreters.torch.module import Recipe
+    from einformer.interpreters.torch.peak import Peak
 
 T = TypeVar("T")
 _DTYPES = {2: "bfloat16", 4: "float32"}  # by the bytes of a number
@@ -289,6 +292,32 @@ class Model:
     def chosen(self, convention: str, precision: str) -> tuple[Convention, Precision]:
         """Two rows of tables by their names. Raises EinformerError E605."""
         return _row(CONVENTIONS, "convention", convention), _row(PRECISIONS, "precision", precision)
+
+    def saved(
+        self, plan: str = "fast", dtype: str = "float32", training: bool = True, **sizes: int
+    ) -> tuple[torch_saved.Kept, ...]:
+        """What PyTorch keeps for the backward pass of the emitted module, in bytes: by line, equation and operation.
+
+        As torch 2.13 does on a CPU, to the byte; more than the rules of `memory` say. Raises EinformerError E601, E603 to
+        E605, E620.
+        """
+        from einformer.interpreters.torch import saved
+
+        return saved.saved(self.source(plan), self.spec.name, self._shapes(sizes), dtype, training)
+
+    def peak(self, plan: str = "fast", dtype: str = "float32", **sizes: int) -> Peak:
+        """The bytes of a training step of the emitted module with AdamW, at the worst moment of each of its parts.
+
+        Raises EinformerError as `saved` does.
+        """
+        from einformer.interpreters.torch import peak
+
+        return peak.peak(self.source(plan), self.spec.name, self._shapes(sizes), dtype)
+
+    def _shapes(self, sizes: dict[str, int]) -> list[tuple[int, ...]]:
+        """Those of the inputs."""
+        at = self.at(**sizes)
+        return [tuple(map(at.length, slot_letters(formal))) for formal in self.spec.layer.formals]
 
     def cache_bytes(self, dtype: str | torch.dtype = "float32", **sizes: int) -> cache.Bytes:
         """The bytes that decoding keeps at these sizes of the inputs: for each further token of a row, and in total.
