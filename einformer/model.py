@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from einformer.interpreters.torch import saved as torch_saved
     from einformer.interpreters.torch.module import Recipe
     from einformer.interpreters.torch.peak import Peak
+    from einformer.interpreters.torch.plan import Plan
 
 T = TypeVar("T")
 _DTYPES = {2: "bfloat16", 4: "float32"}  # by the bytes of a number
@@ -360,11 +361,16 @@ class Model:
 
     def source(self, plan: str = "fast") -> str:
         """The file of PyTorch that `build` compiles, by the plan `fast` or `notation`; it runs without einformer."""
-        return self._recipe(plan).source()
+        from einformer.interpreters.torch import source
+
+        return source.source(self.spec.tree, self.spec.name, self.legend, self._plan(plan))
 
     def cached_source(self, plan: str = "fast") -> str:
         """The file of PyTorch by which a built module decodes: its forwards take a cache. Raises EinformerError E508."""
-        return self._recipe(plan).cached_source()
+        from einformer.interpreters.torch import decode
+
+        kept = _held(self.spec.tree, self.spec.name, self.legend)
+        return decode.source(self.spec.tree, self.spec.name, self.legend, self._plan(plan), kept)
 
     def build(
         self, device: str = "cpu", dtype: torch.dtype | None = None, plan: str = "fast", initialisation: str | None = None
@@ -379,15 +385,19 @@ class Model:
 
         return module.build(self._recipe(plan, initialisation), device, dtype)
 
-    def _recipe(self, plan: str, initialisation: str | None = None) -> Recipe:
-        from einformer.huggingface.weights import HuggingFaceWeights
-        from einformer.interpreters.torch.generate import Decodes
-        from einformer.interpreters.torch.module import Recipe
+    def _plan(self, plan: str, initialisation: str | None = None) -> Plan:
         from einformer.interpreters.torch.plan import INITIALISATIONS, PLANS
 
         scheme = initialisation or self.initialisation.scheme
         _known(INITIALISATIONS, "initialisation", scheme)
-        chosen = replace(_row(PLANS, "plan", plan), initialisation=scheme, deviation=self.initialisation.deviation)
+        return replace(_row(PLANS, "plan", plan), initialisation=scheme, deviation=self.initialisation.deviation)
+
+    def _recipe(self, plan: str, initialisation: str | None = None) -> Recipe:
+        from einformer.huggingface.weights import HuggingFaceWeights
+        from einformer.interpreters.torch.generate import Decodes
+        from einformer.interpreters.torch.module import Recipe
+
+        chosen = self._plan(plan, initialisation)
         methods = (*((HuggingFaceWeights,) if self.family else ()), *((Decodes,) if self.spec.layer.time else ()))
         keep = functools.partial(_held, self.spec.tree, self.spec.name, self.legend)
         return Recipe(self.spec.tree, self.spec.name, self.legend, chosen, self.family, methods, keep)
