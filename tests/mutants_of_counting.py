@@ -117,7 +117,7 @@ MUTANTS = (
         KORTHIKANTI,
     ),
     _mutant(
-        "weights are activations", "kept",
+        "weights are kept too", "kept",
         "if value.trained and key not in self.found.kept:", "if key not in self.found.kept:",
         KORTHIKANTI,
     ),
