@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
-from transformers import GPT2Config, GPT2LMHeadModel
+from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
 
 from einformer.cli import main
 from einformer.errors import EinformerError
@@ -248,6 +248,32 @@ def test_what_selective_recomputation_does_again() -> None:
     model, hardware = (printed(f"korthikanti-{n}", **SIZES) for n in (7, 8))
     assert hardware - model == 3 * derived("korthikanti-9", **SIZES)
     assert derived("korthikanti-8", **SIZES) - model == derived("korthikanti-9", **SIZES)
+
+
+def test_a_product_moves_its_operands_and_its_result() -> None:
+    """FLOPs per byte of (B, S, D) times (D, D), of tensors that are there: twice what the notes print."""
+    x, q = torch.zeros(5, 7, 26, dtype=torch.bfloat16, device="meta"), torch.zeros(26, 26, dtype=torch.bfloat16, device="meta")
+    moved = x.nbytes + q.nbytes + (x @ q).nbytes
+    claim = CLAIMS["goon-intensity"]
+    (formula,) = notes._derived(claim)
+    right, theirs = (
+        e.subs({symbol: (SIZES | {"p": 2})[symbol.name] for symbol in formula.free_symbols})
+        for e in (formula, quantities.number(claim.printed, claim.letters, claim.about))
+    )
+    assert right * moved == counted(lambda: x @ q).total() == 2 * theirs * moved
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_a_cache_is_that_of_transformers(groups: int) -> None:
+    """Bytes of keys and values after a forward pass over seven tokens; the cookbook's formula is half of them."""
+    sizes = {"hidden_size": 24, "num_attention_heads": 4, "num_key_value_heads": groups, "intermediate_size": 11}
+    with torch.device("meta"):
+        model = LlamaForCausalLM(LlamaConfig(**sizes, num_hidden_layers=3, vocab_size=13)).train(False)
+        layers = model(torch.zeros(5, 7, dtype=torch.long), use_cache=True).past_key_values.layers
+    held = sum(layer.keys.nbytes + layer.values.nbytes for layer in layers)
+    ours = {"B": 5, "S": 7, "D": 24, "A": 4, "G": groups, "L": 3, "p": 4}
+    assert derived("goon-grouped-cache", **ours) == held
+    assert derived("eleuther-cache", **ours) == 2 * printed("eleuther-cache", **ours) == held * 4 // groups
 
 
 @pytest.mark.parametrize("element", [2, 4])
