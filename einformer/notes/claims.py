@@ -58,6 +58,11 @@ class Verdict:
     outcome: Outcome
     derived: str
 
+    @property
+    def found(self) -> bool:
+        """Is there a formula?"""
+        return self.outcome not in ("contradicts itself", "not derived")
+
     def data(self) -> dict[str, Any]:
         """For `--json`."""
         claim = self.claim
@@ -171,14 +176,12 @@ def _number(value: sympy.Expr) -> str:
     return f"{int(value):,}" if value.is_Integer else f"{float(value):.6g}"
 
 
-HEAD = ("claim", "verdict", "printed", "derived, where it differs", "what of")
-
-
-def rows(verdicts: Iterable[Verdict]) -> Iterator[tuple[str, ...]]:
-    """The cells of a table under `HEAD`, a row for each verdict."""
+def rows(verdicts: Iterable[Verdict]) -> Iterator[tuple[str, str, str]]:
+    """The cells of a table: claim, verdict, what is printed; and under it what is derived, where that differs."""
     for verdict in verdicts:
-        claim = verdict.claim
-        yield claim.id, verdict.outcome, claim.printed, "" if verdict.outcome == "holds" else verdict.derived, claim.says
+        yield verdict.claim.id, verdict.outcome, f"{verdict.claim.says}: {verdict.claim.printed}"
+        if verdict.outcome != "holds":
+            yield "", "", f"derived: {verdict.derived}" if verdict.found else verdict.derived
 
 
 def summary(verdicts: Iterable[Verdict]) -> str:
