@@ -93,10 +93,13 @@ def _read(table: dict[str, Any]) -> Iterator[Claim]:
 def _about(row: dict[str, Any]) -> About:
     """`{ parameters = "gpt2.MLP", only = ["W"] }`."""
     (what,) = row.keys() & (QUANTITIES.keys() | NOT_DERIVED.keys())
-    options: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in row.items() if name != what
-    }
+    options: dict[str, Any] = {name: _frozen(value) for name, value in row.items() if name != what}
     return About(what, row[what], **options)
+
+
+def _frozen(value: Any) -> Any:
+    """A list or a table as a tuple."""
+    return tuple(value.items() if isinstance(value, dict) else value) if isinstance(value, dict | list) else value
 
 
 def judge(claim: Claim) -> Verdict:
@@ -180,7 +183,7 @@ def rows(verdicts: Iterable[Verdict]) -> Iterator[tuple[str, str, str]]:
     """The cells of a table: claim, verdict, what is printed; and under it what is derived, where that differs."""
     for verdict in verdicts:
         yield verdict.claim.id, verdict.outcome, f"{verdict.claim.says}: {verdict.claim.printed}"
-        if verdict.outcome != "holds":
+        if verdict.outcome != "holds" or verdict.claim.relation != "equal":
             yield "", "", f"derived: {verdict.derived}" if verdict.found else verdict.derived
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import importlib.resources
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from einformer.architectures import texts
@@ -51,7 +51,7 @@ class About:
     cached: str = "0"
     fused: bool = False  # scores and weights of attention stay on the chip
     element: str = "p"  # bytes of a number that is kept or moved
-    shards: Mapping[str, str] = field(default_factory=dict)
+    shards: tuple[tuple[str, str], ...] = ()  # letters, and how many devices share their axes
     precision: str = "bfloat16"
     zero: int = 0
     ranks: str = "R"
@@ -69,6 +69,7 @@ class About:
         return self.of.partition(".")[2]
 
 
+@functools.cache
 def derived(about: About) -> tuple[sympy.Expr, ...]:
     """The quantity as a formula in our letters; of a shape, one for each axis. Raises EinformerError."""
     return tuple(each / ours(about.per) for each in QUANTITIES[about.what](about))
@@ -195,7 +196,7 @@ def _left(count: EquationCount[sympy.Expr] | Activation[sympy.Expr] | Traffic[sy
 
 
 def _activations(about: About) -> tuple[sympy.Expr]:
-    found = _kept_by(_root(about), about.element, about.recompute, tuple(about.shards.items()))
+    found = _kept_by(_root(about), about.element, about.recompute, about.shards)
     return (rules.total(count.total for count in _counted(about, found, _left)),)
 
 
