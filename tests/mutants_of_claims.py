@@ -80,13 +80,14 @@ MUTANTS = (
         "a_name_that_a_text_does_not_have_is_refused",
     ),
     _mutant(
-        "selective recomputation does whole blocks again", QUANTITIES,
-        '"selective": count.core,', '"selective": count.each,',
+        "what is recomputed is all of a step", QUANTITIES,
+        'return count.spent("training", about.recompute) - count.spent("training")',
+        'return count.spent("training", about.recompute)',
         "what_selective_recomputation_does_again",
     ),
     _mutant(
-        "a training step runs forward only", QUANTITIES,
-        "each.get(about.phase, rules.total(each.values()))", "each.get(about.phase, count.each)",
+        "every phase is a forward pass", QUANTITIES,
+        "return count.spent(about.phase, about.recompute)", 'return count.spent("forward", about.recompute)',
         "the_verdicts",
     ),
     _mutant(

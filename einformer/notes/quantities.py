@@ -14,7 +14,7 @@ from einformer.interpreters.count import formulas, memory, rules
 from einformer.interpreters.count.conventions import CONVENTIONS
 from einformer.interpreters.count.derived import derive
 from einformer.interpreters.count.memory import PRECISIONS, Activation
-from einformer.interpreters.count.rules import EquationCount, WeightCount
+from einformer.interpreters.count.rules import EquationCount, Phase, Recompute, WeightCount
 from einformer.interpreters.count.traffic import Traffic, intensity, traffic
 from einformer.notation import absent, check
 from einformer.notation.sizes import Legend
@@ -26,12 +26,10 @@ if TYPE_CHECKING:
     import sympy
 
 _TEXTS = importlib.resources.files("einformer") / "notes" / "texts"
-_RANKS = 64  # what a size that stands for itself counts as, where sizes decide the order of a contraction
+_ANY = 64  # what a size that stands for itself counts as, where sizes decide the order of a contraction
 Count = TypeVar(
     "Count", "WeightCount[sympy.Expr]", "EquationCount[sympy.Expr]", "Activation[sympy.Expr]", "Traffic[sympy.Expr]"
 )
-
-Recompute = Literal["none", "selective", "full"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +44,7 @@ class About:
     without: tuple[str, ...] = ()  # optional weights, `CausalAttention.α`; `*` is all of them
     free: str = ""  # sizes that stand for themselves, though the text derives them from others
     convention: str = "torch"
-    phase: Literal["forward", "backward", "recomputed", "training"] = "forward"
+    phase: Phase | Literal["recomputed"] = "forward"
     recompute: Recompute = "none"
     cached: str = "0"
     fused: bool = False  # scores and weights of attention stay on the chip
@@ -76,7 +74,7 @@ def derived(about: About) -> tuple[sympy.Expr, ...]:
 
 
 def number(text: str, letters: Mapping[str, str], about: About | None = None) -> sympy.Expr:
-    """A printed formula as one in our letters, sizes that the text `about` which it is derives replaced."""
+    """A printed formula in our letters; of those, sizes that the text derives from others are replaced."""
     return formulas.Letters(_root(about).legend if about and about.of else Legend({}, {})).number(read(text, letters))
 
 
@@ -109,7 +107,7 @@ class _Root:
     @property
     def legend(self) -> Legend:
         """Only sizes that stand for themselves are bound, whatever to: they stay letters."""
-        return Legend.of(self.spec, dict.fromkeys(self.free.split(), _RANKS))
+        return Legend.of(self.spec, dict.fromkeys(self.free.split(), _ANY))
 
 
 def _root(about: About) -> _Root:
@@ -184,10 +182,10 @@ def _flops(about: About) -> tuple[sympy.Expr]:
 
 
 def _spent(about: About, count: EquationCount[sympy.Expr]) -> sympy.Expr:
-    """The FLOPs of a phase: a training step runs forward, backward, and what is recomputed."""
-    again = {"none": 0, "selective": count.core, "full": count.each if count.repeated else 0}[about.recompute]
-    each = {"forward": count.each, "backward": count.backward, "recomputed": again}
-    return rules.product((count.times, each.get(about.phase, rules.total(each.values()))))
+    """The FLOPs of a phase, or of what a training step does again."""
+    if about.phase == "recomputed":
+        return count.spent("training", about.recompute) - count.spent("training")
+    return count.spent(about.phase, about.recompute)
 
 
 def _left(count: EquationCount[sympy.Expr] | Activation[sympy.Expr] | Traffic[sympy.Expr]) -> str:
