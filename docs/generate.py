@@ -104,7 +104,7 @@ COLUMNS = ("claim", "place", "what of", "printed", "verdict", "derived")
 
 def _claim(verdict: Verdict) -> tuple[str, ...]:
     claim = verdict.claim
-    derived = verdict.derived if verdict.outcome in ("not derived", "contradicts itself") else f"`{verdict.derived}`"
+    derived = f"`{verdict.derived}`" if verdict.found else verdict.derived
     return claim.id, claim.place, claim.says, f"`{claim.printed}`", verdict.outcome, derived
 
 

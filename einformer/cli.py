@@ -240,7 +240,7 @@ def _claims(options: argparse.Namespace) -> int:
         _show_json([verdict.data() for verdict in verdicts])
     else:
         sources = itertools.groupby(verdicts, key=lambda verdict: verdict.claim.source)
-        tables = [f"{source}\n\n{_listed([claims.HEAD, *claims.rows(group)])}" for source, group in sources]
+        tables = [f"{source}\n\n{_listed(list(claims.rows(group)))}" for source, group in sources]
         _show("\n\n\n".join([*tables, claims.summary(verdicts)]))
     return OK
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
-from transformers import GPT2Config, GPT2LMHeadModel
+from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
 
 from einformer.cli import main
 from einformer.errors import EinformerError
@@ -111,6 +111,13 @@ def test_a_row_that_contradicts_itself_is_refused(name: str) -> None:
     assert "not whole" in VERDICTS[name].derived
 
 
+def test_a_model_with_sizes_missing_is_no_contradiction() -> None:
+    """It is a mistake of the claim."""
+    claim = CLAIMS["S004-C2-query"]
+    with pytest.raises(EinformerError):
+        judge(replace(claim, at={size: n for size, n in claim.at.items() if size != "K"}))
+
+
 def test_what_is_not_derived_is_never_judged() -> None:
     for verdict in VERDICTS.values():
         assert (verdict.outcome == "not derived") == (verdict.claim.about.what in quantities.NOT_DERIVED)
@@ -147,6 +154,12 @@ def test_equal_is_more_than_leading() -> None:
     for verdict in VERDICTS.values():
         if verdict.outcome == "holds to leading order":
             assert judge(replace(verdict.claim, relation="equal")).outcome == "does not hold"
+
+
+@pytest.mark.parametrize("part", ["n D^2", "n^2 D"])
+def test_growth_is_that_of_all_terms(part: str) -> None:
+    assert VERDICTS["S002-C12"].outcome == "holds"
+    assert judge(replace(CLAIMS["S002-C12"], printed=part)).outcome == "does not hold"
 
 
 def test_another_model_changes_the_verdict() -> None:
@@ -250,6 +263,37 @@ def test_what_selective_recomputation_does_again() -> None:
     assert derived("korthikanti-8", **SIZES) - model == derived("korthikanti-9", **SIZES)
 
 
+def test_a_product_moves_its_operands_and_its_result() -> None:
+    """FLOPs per byte of (B, S, D) times (D, D), of tensors that are there: twice what the notes print."""
+    x, q = torch.zeros(5, 7, 26, dtype=torch.bfloat16, device="meta"), torch.zeros(26, 26, dtype=torch.bfloat16, device="meta")
+    moved = x.nbytes + q.nbytes + (x @ q).nbytes
+    claim = CLAIMS["goon-intensity"]
+    (formula,) = notes._derived(claim)
+    right, theirs = (
+        e.subs({symbol: (SIZES | {"p": 2})[symbol.name] for symbol in formula.free_symbols})
+        for e in (formula, quantities.number(claim.printed, claim.letters, claim.about))
+    )
+    assert right * moved == counted(lambda: x @ q).total() == 2 * theirs * moved
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_a_cache_is_that_of_transformers(groups: int) -> None:
+    """Bytes of keys and values after a forward pass over seven tokens; the cookbook's formula is half of them."""
+    sizes: dict[str, Any] = {
+        "hidden_size": 24,
+        "num_attention_heads": 4,
+        "num_key_value_heads": groups,
+        "intermediate_size": 11,
+    }
+    with torch.device("meta"):
+        model = LlamaForCausalLM(LlamaConfig(**sizes, num_hidden_layers=3, vocab_size=13)).train(False)
+        layers = model(torch.zeros(5, 7, dtype=torch.long), use_cache=True).past_key_values.layers
+    held = sum(layer.keys.nbytes + layer.values.nbytes for layer in layers)
+    ours = {"B": 5, "S": 7, "D": 24, "A": 4, "G": groups, "L": 3, "p": 4}
+    assert derived("goon-grouped-cache", **ours) == held
+    assert derived("eleuther-cache", **ours) == 2 * printed("eleuther-cache", **ours) == held * 4 // groups
+
+
 @pytest.mark.parametrize("element", [2, 4])
 def test_activations_are_those_of_a_list(element: int) -> None:
     """What a block keeps, by hand: inputs of two norms, of queries, of the projection, of the MLP; q, k, v; the softmax
@@ -312,9 +356,11 @@ def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["claims"]) == 0
     out = capsys.readouterr().out
     assert out.endswith(f"{notes.summary(VERDICTS.values())}\n")
-    rows = {line.split()[0]: line for line in out.splitlines() if line.strip()}
-    assert rows.keys() >= CLAIMS.keys()
-    assert re.split("  +", rows["S001-C7"])[:4] == ["S001-C7", "does not hold", "2 D", "4 D"]
+    rows = out.splitlines()
+    assert {row.split()[0] for row in rows if row and row[0] != " "} >= CLAIMS.keys()
+    at = next(at for at, row in enumerate(rows) if row.startswith("S001-C7 "))
+    assert re.split("  +", rows[at])[1:] == ["does not hold", "parameters of the two LayerNorms of a block: 2 D"]
+    assert rows[at + 1].strip() == "derived: 4 D"
 
 
 def test_the_command_as_data(capsys: pytest.CaptureFixture[str]) -> None:

@@ -58,6 +58,11 @@ class Verdict:
     outcome: Outcome
     derived: str
 
+    @property
+    def found(self) -> bool:
+        """Is there a formula?"""
+        return self.outcome not in ("contradicts itself", "not derived")
+
     def data(self) -> dict[str, Any]:
         """For `--json`."""
         claim = self.claim
@@ -88,10 +93,13 @@ def _read(table: dict[str, Any]) -> Iterator[Claim]:
 def _about(row: dict[str, Any]) -> About:
     """`{ parameters = "gpt2.MLP", only = ["W"] }`."""
     (what,) = row.keys() & (QUANTITIES.keys() | NOT_DERIVED.keys())
-    options: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in row.items() if name != what
-    }
+    options: dict[str, Any] = {name: _frozen(value) for name, value in row.items() if name != what}
     return About(what, row[what], **options)
+
+
+def _frozen(value: Any) -> Any:
+    """A list or a table as a tuple."""
+    return tuple(value.items() if isinstance(value, dict) else value) if isinstance(value, dict | list) else value
 
 
 def judge(claim: Claim) -> Verdict:
@@ -171,14 +179,12 @@ def _number(value: sympy.Expr) -> str:
     return f"{int(value):,}" if value.is_Integer else f"{float(value):.6g}"
 
 
-HEAD = ("claim", "verdict", "printed", "derived, where it differs", "what of")
-
-
-def rows(verdicts: Iterable[Verdict]) -> Iterator[tuple[str, ...]]:
-    """The cells of a table under `HEAD`, a row for each verdict."""
+def rows(verdicts: Iterable[Verdict]) -> Iterator[tuple[str, str, str]]:
+    """The cells of a table: claim, verdict, what is printed; and under it what is derived, where that differs."""
     for verdict in verdicts:
-        claim = verdict.claim
-        yield claim.id, verdict.outcome, claim.printed, "" if verdict.outcome == "holds" else verdict.derived, claim.says
+        yield verdict.claim.id, verdict.outcome, f"{verdict.claim.says}: {verdict.claim.printed}"
+        if verdict.outcome != "holds" or verdict.claim.relation != "equal":
+            yield "", "", f"derived: {verdict.derived}" if verdict.found else verdict.derived
 
 
 def summary(verdicts: Iterable[Verdict]) -> str:

@@ -6,7 +6,7 @@ import functools
 import importlib.resources
 import re
 import tomllib
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
 from einformer.errors import fail
 from einformer.notation.parser import parse_expression
@@ -33,8 +33,8 @@ def _spelled_out(row: dict[str, str]) -> dict[str, str]:
     return {letter: letter for letter in row.get("same", "").split()} | {k: row[k] for k in row.keys() - {"same"}}
 
 
-def read(text: str, letters: Mapping[str, str], own: Collection[str] = ()) -> Expression:
-    """A printed formula in our letters; names in `own` stand for themselves. Raises EinformerError E605 for others.
+def read(text: str, letters: Mapping[str, str]) -> Expression:
+    """A printed formula in our letters. Raises EinformerError E605 for a letter of which nothing is said.
 
     >>> from einformer.notation.printer import show
     >>> show(read("12 l h^2", conventions()["megatron"]))
@@ -43,7 +43,7 @@ def read(text: str, letters: Mapping[str, str], own: Collection[str] = ()) -> Ex
 
     def ours(match: re.Match[str]) -> str:
         name = match[0]
-        if name in own or name in NAMES:
+        if name in NAMES:
             return name
         if name not in letters:
             raise fail("E605", f"`{text}` has a letter `{name}` of which nothing is said", fix=f"one of {', '.join(letters)}")

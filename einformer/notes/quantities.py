@@ -5,15 +5,17 @@ from __future__ import annotations
 import functools
 import importlib.resources
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from einformer.architectures import texts
 from einformer.errors import EinformerError, Source, fail
 from einformer.interpreters.count import formulas, memory, rules
 from einformer.interpreters.count.conventions import CONVENTIONS
+from einformer.interpreters.count.derived import derive
 from einformer.interpreters.count.memory import PRECISIONS, Activation
-from einformer.interpreters.count.rules import EquationCount, WeightCount
+from einformer.interpreters.count.rules import EquationCount, Phase, Recompute, WeightCount
+from einformer.interpreters.count.traffic import Traffic, intensity, traffic
 from einformer.notation import absent, check
 from einformer.notation.sizes import Legend
 from einformer.notation.tree import Group, Index, Layer, Spec, Tensor
@@ -24,10 +26,10 @@ if TYPE_CHECKING:
     import sympy
 
 _TEXTS = importlib.resources.files("einformer") / "notes" / "texts"
-_RANKS = 64  # what a size that stands for itself counts as, where sizes decide the order of a contraction
-Count = TypeVar("Count", "WeightCount[sympy.Expr]", "EquationCount[sympy.Expr]", "Activation[sympy.Expr]")
-
-Recompute = Literal["none", "selective", "full"]
+_ANY = 64  # what a size that stands for itself counts as, where sizes decide the order of a contraction
+Count = TypeVar(
+    "Count", "WeightCount[sympy.Expr]", "EquationCount[sympy.Expr]", "Activation[sympy.Expr]", "Traffic[sympy.Expr]"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +44,12 @@ class About:
     without: tuple[str, ...] = ()  # optional weights, `CausalAttention.α`; `*` is all of them
     free: str = ""  # sizes that stand for themselves, though the text derives them from others
     convention: str = "torch"
-    phase: Literal["forward", "backward", "recomputed", "training"] = "forward"
+    phase: Phase | Literal["recomputed"] = "forward"
     recompute: Recompute = "none"
     cached: str = "0"
-    element: str = "p"  # bytes of a number in an activation
-    shards: Mapping[str, str] = field(default_factory=dict)
+    fused: bool = False  # scores and weights of attention stay on the chip
+    element: str = "p"  # bytes of a number that is kept or moved
+    shards: tuple[tuple[str, str], ...] = ()  # letters, and how many devices share their axes
     precision: str = "bfloat16"
     zero: int = 0
     ranks: str = "R"
@@ -64,13 +67,14 @@ class About:
         return self.of.partition(".")[2]
 
 
+@functools.cache
 def derived(about: About) -> tuple[sympy.Expr, ...]:
     """The quantity as a formula in our letters; of a shape, one for each axis. Raises EinformerError."""
     return tuple(each / ours(about.per) for each in QUANTITIES[about.what](about))
 
 
 def number(text: str, letters: Mapping[str, str], about: About | None = None) -> sympy.Expr:
-    """A printed formula as one in our letters, sizes that the text `about` which it is derives replaced."""
+    """A printed formula in our letters; of those, sizes that the text derives from others are replaced."""
     return formulas.Letters(_root(about).legend if about and about.of else Legend({}, {})).number(read(text, letters))
 
 
@@ -103,7 +107,7 @@ class _Root:
     @property
     def legend(self) -> Legend:
         """Only sizes that stand for themselves are bound, whatever to: they stay letters."""
-        return Legend.of(self.spec, dict.fromkeys(self.free.split(), _RANKS))
+        return Legend.of(self.spec, dict.fromkeys(self.free.split(), _ANY))
 
 
 def _root(about: About) -> _Root:
@@ -178,20 +182,53 @@ def _flops(about: About) -> tuple[sympy.Expr]:
 
 
 def _spent(about: About, count: EquationCount[sympy.Expr]) -> sympy.Expr:
-    """The FLOPs of a phase: a training step runs forward, backward, and what is recomputed."""
-    again = {"none": 0, "selective": count.core, "full": count.each if count.repeated else 0}[about.recompute]
-    each = {"forward": count.each, "backward": count.backward, "recomputed": again}
-    return rules.product((count.times, each.get(about.phase, rules.total(each.values()))))
+    """The FLOPs of a phase, or of what a training step does again."""
+    if about.phase == "recomputed":
+        return count.spent("training", about.recompute) - count.spent("training")
+    return count.spent(about.phase, about.recompute)
 
 
-def _left(count: EquationCount[sympy.Expr] | Activation[sympy.Expr]) -> str:
+def _left(count: EquationCount[sympy.Expr] | Activation[sympy.Expr] | Traffic[sympy.Expr]) -> str:
     """`q_bsea`, `return`."""
     return count.text.partition(" ")[0]
 
 
 def _activations(about: About) -> tuple[sympy.Expr]:
-    found = _kept_by(_root(about), about.element, about.recompute, tuple(about.shards.items()))
+    found = _kept_by(_root(about), about.element, about.recompute, about.shards)
     return (rules.total(count.total for count in _counted(about, found, _left)),)
+
+
+def _moves(about: About) -> list[Traffic[sympy.Expr]]:
+    """What the products of some equations move between the memory and the chip."""
+    root = _root(about)
+    found = derive(root.spec, root.name)
+    sizes = formulas.Letters(root.legend, found.time, ours(about.cached))
+    moves = traffic(found, sizes, CONVENTIONS[about.convention], ours(about.element), about.fused)
+    return _counted(about, moves, _left)
+
+
+def _moved(about: About) -> tuple[sympy.Expr]:
+    return (rules.total(rules.product((move.times, move.moved)) for move in _moves(about)),)
+
+
+def _intensity(about: About) -> tuple[sympy.Expr]:
+    """FLOPs for each byte."""
+    return (intensity(_moves(about)).cancel(),)
+
+
+def _cache(about: About) -> tuple[sympy.Expr]:
+    """The bytes of what decoding keeps once there were S positions, of all layers: what is kept is seen at small sizes."""
+    from einformer.interpreters.cache.plan import plan  # numpy is loaded only where it is needed
+
+    root = _root(about)
+    sizes = {letter: size for letter, size in _SMALL.items() if letter in root.legend.letters()}
+    letters = formulas.Letters(root.legend)
+    found = plan(root.spec, root.name, Legend.of(root.spec, sizes))
+    numbers = (rules.product(map(letters.length, (*entry.letters, "s"))) for entry in found if entry.kind == "visible")
+    return (rules.product((rules.total(numbers), ours(f"{about.element} L"))),)
+
+
+_SMALL = {"D": 8, "A": 4, "G": 2, "F": 8, "L": 1, "V": 8, "K": 64, "B": 1}  # one layer stands for all
 
 
 def _memory(about: About) -> tuple[sympy.Expr]:
@@ -234,16 +271,18 @@ QUANTITIES: dict[str, Callable[[About], tuple[sympy.Expr, ...]]] = {
     "parameters": _parameters,
     "flops": _flops,
     "activations": _activations,
+    "moved": _moved,
+    "intensity": _intensity,
+    "cache": _cache,
     "memory": _memory,
     "shape": _shape,
 }
 
 # What documents make claims about, and nothing here derives.
 NOT_DERIVED = {
-    "cache": "caches are not derived yet",
     "communication": "collectives are not derived yet",
     "schedule": "the schedules of pipelines and rings are not derived",
-    "traffic": "what moves between memories is not derived yet",
+    "time": "times, and what fits on a chip, are not derived here",
     "state": "the states of recurrences are not derived yet",
     "values": "a property of values, which no count decides",
     "structure": "the structure of a model, which no count decides",

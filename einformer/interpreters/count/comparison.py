@@ -44,12 +44,13 @@ def growth(left: sympy.Expr, right: sympy.Expr, letters: tuple[sympy.Symbol, ...
     >>> growth(24 * n * D**2 + 4 * n**2 * D, sympy.Max(n * D**2, n**2 * D), (n, D)), growth(2 * n**2 * D, n * D**2, (n, D))
     (True, False)
     """
-    return _dominant(left, letters) == _dominant(right, letters)
+    (over, under), (above, below) = (sympy.fraction(sympy.together(e.replace(sympy.Max, sympy.Add))) for e in (left, right))
+    return _dominant(over * below, letters) == _dominant(above * under, letters)
 
 
 def _dominant(formula: sympy.Expr, letters: tuple[sympy.Symbol, ...]) -> set[tuple[int, ...]]:
     """The powers of the letters in each term that divides no other."""
-    powers = set(sympy.Poly(formula.replace(sympy.Max, sympy.Add), *letters).monoms())
+    powers = set(sympy.Poly(formula, *letters).monoms())
     return {one for one in powers if not any(one != other and all(map(int.__le__, one, other)) for other in powers)}
 
 
