@@ -146,8 +146,14 @@ def test_a_window_lets_any_sequence_fit() -> None:
 
 
 def test_shards_make_room(xl: Model) -> None:
-    alone, shared = (in_memory(xl, 80 * 10**9, "B", shards=shards, S=1024).found.size for shards in ({}, {"aefs": 5}))
+    alone, shared = (in_memory(xl, 80 * 10**9, "B", shards=shards, S=1000).found.size for shards in ({}, {"afs": 5}))
     assert shared > 3 * alone
+
+
+def test_a_size_that_devices_share_is_a_multiple_of_them(xl: Model) -> None:
+    found = in_memory(xl, 80 * 10**9, "S", shards={"afs": 5}, B=60).found
+    assert found.size % 5 == 0
+    assert found.above == (found.size + 5, xl.memory(shards={"afs": 5}, B=60, S=found.size + 5).total)
 
 
 def test_a_sequence_stays_within_its_bound(xl: Model) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -67,9 +68,10 @@ def in_memory(
     Raises EinformerError E601, E603 to E605, E609.
     """
     taken = _Taken(model, use, precision, recompute, shards or {}, {k: n for k, n in sizes.items() if k != letter})
-    found = _largest(letter, taken.bytes(letter), limit, most=_most(model, letter))
+    step = _shared(model, letter, shards or {})
+    found = _largest(taken.bytes(letter), limit, step, _most(model, letter))
     if isinstance(found, int):
-        message = f"{use} with {letter} = 1 takes {found:,} bytes, more than {limit:,}"
+        message = f"{use} with {letter} = {step} takes {found:,} bytes, more than {limit:,}"
         fix = "more memory, smaller sizes" + (", or `recompute` full" if use == "training" and recompute != "full" else "")
         raise fail("E609", message, fix=fix)
     return Fit(letter, use, limit, found, taken.sizes, taken.counted)
@@ -81,7 +83,7 @@ def of_parameters(model: Model, wanted: int, letter: str = "D", step: int | None
     Raises EinformerError E602 to E606, E609.
     """
     step = step or _step(model, letter)
-    found = _largest(letter, lambda size: resized(model, letter, size).num_parameters, wanted, step)
+    found = _largest(lambda size: resized(model, letter, size).num_parameters, wanted, step)
     if isinstance(found, int):
         message = f"with {letter} = {step} there are {found:,} parameters, more than {wanted:,}"
         raise fail("E609", message, fix="more parameters, or a smaller size of another letter")
@@ -95,7 +97,7 @@ def resized(model: Model, letter: str, size: int) -> Model:
     return replace(model.spec.bind_from(values, origins), family=model.family, initialisation=model.initialisation)
 
 
-def _largest(letter: str, count: Callable[[int], int], limit: int, step: int = 1, most: int = MAXIMUM_SIZE) -> Largest | int:
+def _largest(count: Callable[[int], int], limit: int, step: int = 1, most: int = MAXIMUM_SIZE) -> Largest | int:
     """The largest size; the count of the smallest where already that is too much."""
     return largest(count, limit, step, most) or count(step)
 
@@ -104,6 +106,12 @@ def _most(model: Model, letter: str) -> int:
     """What bounds a size: `S <= K`."""
     axis = model.legend.sized(letter)
     return MAXIMUM_SIZE if axis is None or axis.bound is None else int(model.legend.number(axis.bound))
+
+
+def _shared(model: Model, letter: str, shards: Mapping[str, int]) -> int:
+    """Of how many the size must be a multiple, so that devices share its axis in equal parts."""
+    axis = model.legend.sized(letter)
+    return math.lcm(*(devices for shared, devices in shards.items() if axis is not None and axis.letter in shared))
 
 
 def _step(model: Model, letter: str) -> int:
