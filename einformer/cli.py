@@ -14,14 +14,14 @@ import pathlib
 import re
 import sys
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TextIO
 
 from einformer import model
 from einformer.errors import EinformerError, Finding, Rule, Source, catalogue, fail
 from einformer.interpreters.count.conventions import CONVENTIONS
 from einformer.interpreters.count.memory import PRECISIONS
-from einformer.interpreters.count.roofline import devices
+from einformer.interpreters.count.roofline import Bound, devices
 from einformer.notation.tokens import MAXIMUM_TEXT
 
 OK, FINDINGS, MISUSE, INTERRUPTED = 0, 1, 2, 130
@@ -169,13 +169,25 @@ def _count(options: argparse.Namespace) -> int:
     from einformer.interpreters.count import table
 
     summary = found.summary(convention=options.convention, precision=options.dtype, recompute=options.recompute, **inputs)
+    bounds = _bounds(options, found, inputs) if options.device else ()
     if options.json:
-        _show_json({"target": options.target, "title": found.spec.title, "inputs": inputs} | summary.data())
+        head = {"target": options.target, "title": found.spec.title, "inputs": inputs}
+        times = (
+            {"device": options.device, "seconds_at_least": {bound.work: bound.seconds for bound in bounds}} if bounds else {}
+        )
+        _show_json(head | summary.data() | times)
     else:
         about = ", ".join([found.spec.title or options.target, *(f"{letter} = {size:,}" for letter, size in inputs.items())])
         rows = _aligned([table.HEAD, *table.rows(summary.parts, "{:,}".format)])
-        _show(f"{about}\n\n{rows}\n\n{_columns(list(summary.rows()))}")
+        _show(f"{about}\n\n{rows}\n\n{_columns([*summary.rows(), *(('at least', str(bound)) for bound in bounds)])}")
     return OK
+
+
+def _bounds(options: argparse.Namespace, found: model.Model, inputs: Mapping[str, int]) -> tuple[Bound, ...]:
+    from einformer.report import series
+
+    device, length = devices()[options.device], inputs.get("S", 1)
+    return series.bounds(found, options.batch, length, options.dtype, device, options.recompute)
 
 
 def _count_in_letters(options: argparse.Namespace, found: model.Model) -> int:
@@ -425,8 +437,9 @@ def _parser() -> argparse.ArgumentParser:
     plot.add_argument("target", metavar="TARGET", help=sized)
     plot.add_argument("--out", metavar="FILE", help="a .png or .svg (the name of the target, .png)")
     plot.add_argument("--kind", choices=("flops", "memory", "roofline", "all"), default="all", help="of picture (all)")
-    kinds = ", ".join(devices())
-    plot.add_argument("--device", default="h100-sxm", choices=devices(), metavar="NAME", help=f"one of {kinds} (h100-sxm)")
+    known = ", ".join(devices())
+    plot.add_argument("--device", default="h100-sxm", choices=devices(), metavar="NAME", help=f"one of {known} (h100-sxm)")
+    count.add_argument("--device", choices=devices(), metavar="NAME", help=f"how long steps take at least on one of {known}")
     for added in (report, count, fit, plot):
         added.add_argument("--batch", type=int, default=1, metavar="B", help="sequences (1)")
         added.add_argument("--seq", type=int, metavar="S", help="tokens of each (as many as there can be, 1024 at most)")

@@ -11,10 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from tests import mutants, mutants_of_counting, mutants_of_lowering, mutants_of_saved
+from tests import mutants, mutants_of_bounds, mutants_of_counting, mutants_of_lowering, mutants_of_saved
 from tests.mutants import Mutant
 
-MUTANTS = (*mutants.MUTANTS, *mutants_of_lowering.MUTANTS, *mutants_of_counting.MUTANTS, *mutants_of_saved.MUTANTS)
+MUTANTS = (
+    *mutants.MUTANTS,
+    *mutants_of_bounds.MUTANTS,
+    *mutants_of_counting.MUTANTS,
+    *mutants_of_lowering.MUTANTS,
+    *mutants_of_saved.MUTANTS,
+)
 ROOT = Path(__file__).parents[1]
 FAILED = 1  # of pytest's exit codes: 2 and above say that the tests did not run
 

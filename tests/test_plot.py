@@ -105,11 +105,11 @@ def test_every_part_of_points_has_a_share(gpt2: Model) -> None:
         assert {p.part for p in series.points(model, 1, 32, HALF, DEFAULT)} == set(series.shares(model, 1, [2], DEFAULT))
 
 
-def test_bounds_are_of_a_prompt_and_of_a_step(gpt2: Model) -> None:
+def test_bounds_are_of_a_prompt_a_step_and_training(gpt2: Model) -> None:
     """Weights and 73,728 / 2 bytes of cache for each position: the same bytes, but S times the FLOPs."""
-    prompt, step = series.bounds(gpt2, 1, 1024, "bfloat16", devices()["h100-sxm"])
+    prompt, step, training = series.bounds(gpt2, 1, 1024, "bfloat16", devices()["h100-sxm"])
     assert prompt.moved == step.moved == 2 * (124_439_808 - 1024 * 768) + 1024 * 36864
-    assert (prompt.work, step.work) == ("prefill", "decode")
+    assert (prompt.work, step.work, training.work) == ("prefill", "decode", "training")
     assert step.limit == "memory"
     assert step.seconds == pytest.approx(step.moved / 3.35e12)
 

@@ -143,7 +143,7 @@ def _roofline(axes: Axes, subject: Subject) -> None:
     """The rate that each product can reach at most, by the FLOPs it does for each byte."""
     model, device, rate = subject.model, subject.device, subject.device.rate(subject.precision)
     found = series.points(model, subject.batch, subject.length, subject.precision, subject.convention)
-    whole = series.bounds(model, subject.batch, subject.length, subject.precision.name, device)
+    *whole, _ = series.bounds(model, subject.batch, subject.length, subject.precision.name, device)
     every = [*(point.intensity for point in found), *(bound.flops / bound.moved for bound in whole), rate / device.bandwidth]
     ends = min(every) / 6, max(every) * 6
     roof = _Roof(axes, device.bandwidth, rate)
@@ -195,23 +195,13 @@ class _Roof:
         self.axes.scatter([x], [self.at(x)], marker="*", s=190, color=_INK, edgecolor="white", zorder=3)
         level = x > self.rate / self.bandwidth
         self.axes.annotate(
-            f"{bound.work} as a whole:\nat least {_time(bound.seconds)}", (x, self.at(x)),
+            f"{bound.work} as a whole:\nat least {bound.time}", (x, self.at(x)),
             (0, -12) if level else (12, -4), textcoords="offset points", ha="center" if level else "left", va="top", fontsize=9,
         )  # fmt: skip
 
 
 _MARKERS = {"prefill": "o", "decode": "s"}
 KINDS: dict[str, Callable[[Axes, Subject], None]] = {"flops": _flops, "memory": _memory, "roofline": _roofline}
-
-
-def _time(seconds: float) -> str:
-    """`3.2 ms`."""
-    value, unit = seconds, "s"
-    for smaller in ("ms", "µs"):
-        if value >= 1:
-            break
-        value, unit = value * 1000, smaller
-    return f"{value:.3g} {unit}"
 
 
 def _titled(axes: Axes, title: str, said: str) -> None:

@@ -98,13 +98,15 @@ def points(model: Model, batch: int, length: int, precision: Precision, conventi
     ]
 
 
-def bounds(model: Model, batch: int, length: int, precision: str, device: roofline.Device) -> tuple[roofline.Bound, ...]:
-    """How long a prompt of this length takes at least, and the step of its last position."""
+def bounds(
+    model: Model, batch: int, length: int, precision: str, device: roofline.Device, recompute: Recompute = "none"
+) -> tuple[roofline.Bound, roofline.Bound, roofline.Bound]:
+    """How long they take at least: a prompt of this length, the step of its last position, and a training step."""
     _, chosen = model.chosen("exact", precision)
-    tree, name = model.spec.tree, model.spec.name
+    tree, name, whole, last = model.spec.tree, model.spec.name, model.at(B=batch, S=length), model.at(B=batch, S=1)
     cache = model.cache_bytes("float32" if chosen.element == 4 else "bfloat16", B=batch, S=length).total
-    single = model.at(B=batch, S=1)
     return (
-        roofline.prefill(tree, name, model.at(B=batch, S=length), cache, chosen, device),
-        roofline.decode(tree, name, single, length - 1, cache, chosen, device),
+        roofline.prefill(tree, name, whole, cache, chosen, device),
+        roofline.decode(tree, name, last, length - 1, cache, chosen, device),
+        roofline.training(tree, name, whole, chosen, device, recompute),
     )
