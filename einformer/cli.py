@@ -10,16 +10,18 @@ import contextlib
 import itertools
 import json
 import os
+import pathlib
 import re
 import sys
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TextIO
 
 from einformer import model
 from einformer.errors import EinformerError, Finding, Rule, Source, catalogue, fail
 from einformer.interpreters.count.conventions import CONVENTIONS
 from einformer.interpreters.count.memory import PRECISIONS
+from einformer.interpreters.count.roofline import Bound, devices
 from einformer.notation.tokens import MAXIMUM_TEXT
 
 OK, FINDINGS, MISUSE, INTERRUPTED = 0, 1, 2, 130
@@ -167,13 +169,25 @@ def _count(options: argparse.Namespace) -> int:
     from einformer.interpreters.count import table
 
     summary = found.summary(convention=options.convention, precision=options.dtype, recompute=options.recompute, **inputs)
+    bounds = _bounds(options, found, inputs) if options.device else ()
     if options.json:
-        _show_json({"target": options.target, "title": found.spec.title, "inputs": inputs} | summary.data())
+        head = {"target": options.target, "title": found.spec.title, "inputs": inputs}
+        times = (
+            {"device": options.device, "seconds_at_least": {bound.work: bound.seconds for bound in bounds}} if bounds else {}
+        )
+        _show_json(head | summary.data() | times)
     else:
         about = ", ".join([found.spec.title or options.target, *(f"{letter} = {size:,}" for letter, size in inputs.items())])
         rows = _aligned([table.HEAD, *table.rows(summary.parts, "{:,}".format)])
-        _show(f"{about}\n\n{rows}\n\n{_columns(list(summary.rows()))}")
+        _show(f"{about}\n\n{rows}\n\n{_columns([*summary.rows(), *(('at least', str(bound)) for bound in bounds)])}")
     return OK
+
+
+def _bounds(options: argparse.Namespace, found: model.Model, inputs: Mapping[str, int]) -> tuple[Bound, ...]:
+    from einformer.report import series
+
+    device, length = devices()[options.device], inputs.get("S", 1)
+    return series.bounds(found, options.batch, length, options.dtype, device, options.recompute)
 
 
 def _count_in_letters(options: argparse.Namespace, found: model.Model) -> int:
@@ -190,6 +204,54 @@ def _count_in_letters(options: argparse.Namespace, found: model.Model) -> int:
     else:
         counted = _columns([("counted", str(convention))])
         _show(f"{found.spec.title or options.target}\n\n{_aligned([table.HEAD, *rows])}\n\n{counted}")
+    return OK
+
+
+def _fit(options: argparse.Namespace) -> int:
+    from einformer.interpreters.count.bisection import BYTES, NUMBERS, quantity
+    from einformer.report import fit
+
+    found = model.target(options.target)
+    if options.parameters:
+        fitted = fit.of_parameters(found, quantity(options.parameters, NUMBERS), options.solve or "D", options.step)
+    else:
+        fitted = fit.in_memory(
+            found,
+            quantity(options.memory, BYTES),
+            options.solve or "B",
+            use="generation" if options.generation else "training",
+            precision=options.dtype,
+            recompute=options.recompute,
+            shards=None,
+            **found.inputs(options.batch, options.seq),
+        )
+    if options.json:
+        _show_json({"target": options.target, "title": found.spec.title} | fitted.data())
+    else:
+        about = [found.spec.title or options.target, *(f"{letter} = {size:,}" for letter, size in fitted.inputs.items())]
+        _show(f"{', '.join(about)}\n\n{_columns(list(fitted.rows()))}")
+    return OK
+
+
+def _plot(options: argparse.Namespace) -> int:
+    from einformer.report import plot
+
+    path = pathlib.Path(options.out or f"{pathlib.PurePath(options.target).stem or 'model'}.png")
+    if path.suffix not in plot.FORMATS:
+        options.misuse(f"`{path}` is none of {', '.join(plot.FORMATS)}")
+    found = model.target(options.target)
+    length = found.inputs(options.batch, options.seq).get("S", 1)
+    convention, precision = found.chosen(options.convention, options.dtype)
+    device = devices()[options.device]
+    plot.plot(
+        plot.Subject(options.target, found, options.batch, length, convention, precision, options.recompute, device),
+        options.kind,
+        path,
+    )
+    if options.json:
+        _show_json({"target": options.target, "kind": options.kind, "file": str(path)})
+    else:
+        print(path)
     return OK
 
 
@@ -363,14 +425,33 @@ def _parser() -> argparse.ArgumentParser:
     )
     count.add_argument("target", metavar="TARGET", help=sized)
     count.add_argument("--formulas", action="store_true", help="in letters; so are sizes that the target leaves open")
-    for added in (report, count):
+    fit = command("fit", _fit, "which size fits?", "The largest size for so much memory, or so many parameters.")
+    fit.add_argument("target", metavar="TARGET", help=sized)
+    wanted = fit.add_mutually_exclusive_group(required=True)
+    wanted.add_argument("--memory", metavar="BYTES", help="of a device: 80GB, 80GiB, 1.5TB")
+    wanted.add_argument("--parameters", metavar="NUMBER", help="wanted: 1.3B, 350M")
+    fit.add_argument("--solve", metavar="LETTER", help="of the size to be found (B for memory, D for parameters)")
+    fit.add_argument("--step", type=int, metavar="N", help="of parameters: only multiples of it (what makes all sizes whole)")
+    fit.add_argument("--generation", action="store_true", help="weights and cache, not a training step")
+    plot = command("plot", _plot, "how do the counts look?", "Draw FLOPs and memory against S, and the roofline of a device.")
+    plot.add_argument("target", metavar="TARGET", help=sized)
+    plot.add_argument("--out", metavar="FILE", help="a .png or .svg (the name of the target, .png)")
+    plot.add_argument("--kind", choices=("flops", "memory", "roofline", "all"), default="all", help="of picture (all)")
+    known = ", ".join(devices())
+    plot.add_argument("--device", default="h100-sxm", choices=devices(), metavar="NAME", help=f"one of {known} (h100-sxm)")
+    count.add_argument("--device", choices=devices(), metavar="NAME", help=f"how long steps take at least on one of {known}")
+    for added in (report, count, fit, plot):
         added.add_argument("--batch", type=int, default=1, metavar="B", help="sequences (1)")
         added.add_argument("--seq", type=int, metavar="S", help="tokens of each (as many as there can be, 1024 at most)")
     kinds = ", ".join(PRECISIONS)
-    count.add_argument("--dtype", default="bfloat16", choices=PRECISIONS, metavar="NAME", help=f"bytes of numbers: {kinds}")
-    count.add_argument("--recompute", choices=("none", "selective", "full"), default="none", help="in a training step (none)")
+    for added in (count, fit, plot):
+        added.add_argument("--dtype", default="bfloat16", choices=PRECISIONS, metavar="NAME", help=f"bytes of numbers: {kinds}")
+        added.add_argument(
+            "--recompute", choices=("none", "selective", "full"), default="none", help="in a training step (none)"
+        )
     names = ", ".join(CONVENTIONS)
-    count.add_argument("--convention", default="torch", choices=CONVENTIONS, metavar="NAME", help=f"of FLOPs: {names}")
+    for added in (count, plot):
+        added.add_argument("--convention", default="torch", choices=CONVENTIONS, metavar="NAME", help=f"of FLOPs: {names}")
     source = command("source", _source_file, "print a model as PyTorch", "Print a file of PyTorch that runs without einformer.")
     source.add_argument("target", metavar="TARGET", help=sized)
     source.add_argument("--plan", choices=("fast", "notation"), default="fast", help="notation: one einsum for each equation")
@@ -381,7 +462,7 @@ def _parser() -> argparse.ArgumentParser:
         "explain", _explain, "what an error code means", "The rule behind a code, a text that breaks it and one that keeps it."
     )
     explain.add_argument("codes", nargs="*", metavar="CODE", help="such as E301; all of them, a line each, where none is given")
-    for added in (check, latex, report, count, source, claims, explain):
+    for added in (check, latex, report, count, fit, plot, source, claims, explain):
         added.add_argument("--json", action="store_true", help="print JSON")
     return parser
 

@@ -84,13 +84,15 @@ def test_the_commands(run: Callable[..., Answer]) -> None:
         "latex",
         "report",
         "count",
+        "fit",
+        "plot",
         "source",
         "claims",
         "explain",
     ]
 
 
-@pytest.mark.parametrize("command", ["check", "latex", "report", "count", "source", "claims", "explain"])
+@pytest.mark.parametrize("command", ["check", "latex", "report", "count", "fit", "plot", "source", "claims", "explain"])
 def test_help(run: Callable[..., Answer], command: str) -> None:
     code, out, err = run(command, "--help")
     assert (code, err) == (OK, "")

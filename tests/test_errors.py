@@ -23,8 +23,11 @@ import einformer
 from einformer.errors import NOWHERE, EinformerError, Finding, Source, Span, catalogue, fail
 from einformer.huggingface.config import import_config
 from einformer.huggingface.weights import write
+from einformer.interpreters.count.bisection import BYTES, quantity
 from einformer.interpreters.torch.saved import saved
 from einformer.model import examine
+from einformer.report.fit import in_memory
+from einformer.report.plot import library
 
 PACKAGE = Path(einformer.__file__).parent
 DOCS = Path(__file__).parents[1] / "docs"
@@ -78,7 +81,8 @@ def names(text: str) -> dict[str, object]:
     import torch
 
     spec = einformer.parse(text, "example.ein") if text else None
-    known = {"text": text, "spec": spec, "parse": einformer.parse, "load": einformer.load, "torch": torch}
+    known: dict[str, object] = {"text": text, "spec": spec, "parse": einformer.parse, "load": einformer.load, "torch": torch}
+    known |= {"quantity": quantity, "BYTES": BYTES, "in_memory": in_memory, "library": library}
     return known | {"saved": saved, "module": tiny(), "theirs": tiny().to_huggingface()}
 
 

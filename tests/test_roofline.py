@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import json
 from typing import Any
 
 import pytest
 import sympy
 
 from einformer import EinformerError, Model, load
+from einformer.cli import main
 from einformer.interpreters.count.conventions import CONVENTIONS, DEFAULT
 from einformer.interpreters.count.derived import derive
 from einformer.interpreters.count.formulas import Letters
@@ -160,6 +162,36 @@ def test_falcon_40b_with_200_rows_takes_what_the_notes_say() -> None:
     assert int(1 / found.seconds) == 78
 
 
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        (1, "21.7 ms for decode on A100 as kipply rounds it: 520,000,000,000 bytes at 24 TB/s"),
+        (512, "53.3 ms for decode on A100 as kipply rounds it: 266,240,000,000,000 FLOPs at 4992 TFLOP/s"),
+    ],
+)
+def test_a_bound_says_where_it_comes_from(rows: int, said: str) -> None:
+    assert str(Bound("decode", rows * 2 * 260 * 10**9, 2 * 260 * 10**9, A100, 312e12, 16)) == said
+
+
+@pytest.mark.parametrize(
+    ("flops", "said"), [(5e18, "5 s"), (2.5e15, "2.5 ms"), (3e12, "3 µs"), (4e9, "4 ns"), (4e5, "0.0004 ns")]
+)
+def test_time_has_a_unit(flops: float, said: str) -> None:
+    assert Bound("decode", int(flops), 0, A100, 1e18).time == said
+
+
+def test_count_says_how_long_it_takes_at_least(capsys: pytest.CaptureFixture[str]) -> None:
+    """28 bytes for each parameter in training; weights and cache in decoding."""
+    assert main(["count", "gpt2", "--device", "h100-sxm"]) == 0
+    said = [line for line in capsys.readouterr().out.splitlines() if line.startswith("at least")]
+    assert [line.split(" for ")[1].split()[0] for line in said] == ["prefill", "decode", "training"]
+    assert said[1].endswith(f"{2 * (124_439_808 - 1024 * 768) + 1024 * 36864:,} bytes at 3.35 TB/s")
+    assert main(["count", "gpt2", "--device", "h100-sxm", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["device"] == "h100-sxm"
+    assert found["seconds_at_least"]["training"] >= 28 * 124_439_808 / 3.35e12
+
+
 def test_a_prompt_computes_only_its_last_logits_and_half_of_the_pairs() -> None:
     gpt2 = target("gpt2")
     found = bound(gpt2, "prefill", A100, B=1, S=1024)
@@ -212,6 +244,6 @@ def test_a_device_is_whole(name: str) -> None:
 
 
 def test_a_rate_that_nobody_published_is_refused() -> None:
-    with pytest.raises(EinformerError, match=r"E605.*bfloat16"):
+    with pytest.raises(EinformerError, match=r"^E605 .* in bfloat16"):
         devices()["v100s"].rate(HALF)
     assert devices()["v100s"].rate(PRECISIONS["float16"]) == 130e12

@@ -176,6 +176,8 @@ class Legend:
     def whole(self, axis: Axis, e: Expression) -> int:
         """The size of an axis: a positive whole number. Raises EinformerError E602, E604."""
         value = self.number(e)
+        if isinstance(value, int) and 0 < value <= MAXIMUM_SIZE:
+            return value  # before anything is spelled out: sizes are asked for all the time
         known = [self.origin(name) for name in _names(e)]
         if not math.isfinite(value) or value > MAXIMUM_SIZE:
             message = f"the size of `{axis.letter}` would be beyond {MAXIMUM_SIZE:.0e}"

@@ -1,6 +1,6 @@
 """How long does einformer make one wait, and how does that grow? Median seconds: `make bench`.
 
-With names, `python -m tests.benchmarks forward training emit`: GPT-2 beside transformers.
+With names, `python -m tests.benchmarks forward training emit`: GPT-2 beside transformers; `count`: what it takes to count it.
 """
 
 from __future__ import annotations
@@ -61,6 +61,11 @@ def rows() -> Iterator[tuple[str, Callable[[], object], int]]:
 
 
 if __name__ == "__main__":
+    if sys.argv[1:] == ["count"]:
+        from tests.benchmarks import count
+
+        count.main()
+        sys.exit()
     if sys.argv[1:]:
         from tests.benchmarks import gpt2
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass
 
@@ -74,6 +75,8 @@ def best_order(contraction: Contraction, size: Callable[[Step], int]) -> tuple[S
     >>> [sorted(step.letters) for step in best_order(scores, lambda step: math.prod(map(sizes.get, step.letters)))]
     [['n', 'r', 's'], ['r', 's', 't']]
     """
+    if len(contraction.operands) == 2:
+        return _only(contraction)
     orders = _Orders(contraction, size)
     everything = (1 << len(contraction.operands)) - 1
     if len(contraction.operands) <= MOST:
@@ -82,6 +85,12 @@ def best_order(contraction: Contraction, size: Callable[[Step], int]) -> tuple[S
     for k in range(1, len(contraction.operands)):
         plan = orders.joined(plan, (1 << k) - 1, _Plan(), 1 << k)
     return plan.steps
+
+
+@functools.lru_cache(maxsize=1024)
+def _only(contraction: Contraction) -> tuple[Step, ...]:
+    """The contraction of two tensors, where sizes decide nothing."""
+    return _Orders(contraction, lambda step: 0).best(0b11).steps
 
 
 class _Orders:

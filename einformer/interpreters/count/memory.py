@@ -157,6 +157,8 @@ class _Sizes(Generic[N]):
 
     def divided(self, whole: N, letters: Letters) -> N:
         """What one device has: a group of devices shares one axis of a tensor, the first that it has."""
+        if not self.shards:
+            return whole
         axes = set(map(axis_of, letters))
         devices: N = product(devices for shared, devices in self.shards.items() if axes & set(shared))
         return self.arithmetic.divided(whole, devices)

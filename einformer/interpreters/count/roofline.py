@@ -44,7 +44,7 @@ class Device:
     source: str
 
     def rate(self, precision: Precision) -> float:
-        """FLOP/s of products in a precision: 4 bytes are float32, 2 float16 unless it says so. Raises EinformerError E605."""
+        """FLOP/s of products in a precision; 2 bytes are float16 unless it is called bfloat16. Raises EinformerError E605."""
         dtype = "float32" if precision.element == 4 else "bfloat16" if precision.name == "bfloat16" else "float16"
         if dtype not in self.peak:
             message = f"there is no published rate of products in {dtype} for {self.title}"
@@ -78,6 +78,14 @@ class Bound:
     rate: float
     count: int = 1
 
+    def __str__(self) -> str:
+        """How long it takes at least, and why."""
+        if self.limit == "compute":
+            why = f"{self.flops:,} FLOPs at {self.rate * self.count / 1e12:g} TFLOP/s"
+        else:
+            why = f"{self.moved:,} bytes at {self.device.bandwidth * self.count / 1e12:g} TB/s"
+        return f"{self.time} for {self.work} on {self.device.title}: {why}"
+
     @property
     def computing(self) -> float:
         """Seconds that the FLOPs take at the peak rate."""
@@ -92,6 +100,16 @@ class Bound:
     def seconds(self) -> float:
         """No implementation takes less."""
         return max(self.computing, self.moving)
+
+    @property
+    def time(self) -> str:
+        """`3.2 ms`."""
+        value, unit = self.seconds, "s"
+        for smaller in ("ms", "µs", "ns"):
+            if value >= 1:
+                break
+            value, unit = value * 1000, smaller
+        return f"{value:.3g} {unit}"
 
     @property
     def limit(self) -> Literal["compute", "memory"]:

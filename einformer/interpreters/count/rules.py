@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-import operator
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, Protocol, TypeVar, cast
@@ -271,9 +270,9 @@ def text_of(equation: Equation) -> str:
 
 def total(terms: Iterable[N | int]) -> N:
     """Their sum."""
-    return cast("N", functools.reduce(operator.add, terms, 0))
+    return cast("N", sum(cast("Iterable[Any]", terms)))
 
 
 def product(factors: Iterable[N | int]) -> N:
     """Their product."""
-    return cast("N", functools.reduce(operator.mul, factors, 1))
+    return cast("N", math.prod(cast("Iterable[Any]", factors)))

@@ -19,7 +19,10 @@ from einformer.interpreters.count.rules import Arithmetic, N, Rules, product, te
 
 @dataclass(frozen=True, slots=True)
 class Traffic(Generic[N]):
-    """The FLOPs of the products of an equation, and the bytes they read and write, `each` so often in the loops around."""
+    """The FLOPs of the products of an equation in one turn of the loops around, and the bytes that they read and write.
+
+    `pairs` says that one of them runs over two positions, as the core of attention does.
+    """
 
     path: str
     layer: str
@@ -29,6 +32,7 @@ class Traffic(Generic[N]):
     read: N
     written: N
     turns: tuple[N, ...]
+    pairs: bool = False
 
     @property
     def times(self) -> N:
@@ -91,6 +95,7 @@ class _Moving(Generic[N]):
             total(self.bytes(step, letters) for step in steps for letters in (step.left, step.right)),
             total(self.bytes(step, step.output) for step in steps),
             turns,
+            any(two_positions(step.letters, self.rules.derived.time) for step in steps),
         )
 
     def bytes(self, step: Step, letters: Letters) -> N:

@@ -1,0 +1,165 @@
+"""Which size of a model fits: the largest batch, sequence or depth for so much memory, the width for so many parameters?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from einformer.errors import EinformerError, fail
+from einformer.interpreters.cache import entries as cache
+from einformer.interpreters.count.bisection import Largest, largest
+from einformer.interpreters.count.rules import Recompute
+from einformer.interpreters.count.summary import spelled
+from einformer.model import Model
+from einformer.notation.sizes import MAXIMUM_SIZE
+
+Use = Literal["training", "generation"]
+MOST_STEPS = 64  # multiples of the heads that are tried for a width whose sizes come out whole
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """The largest size of a letter within a limit of bytes or parameters, at the sizes of the inputs."""
+
+    letter: str
+    what: Use | Literal["parameters"]
+    limit: int
+    found: Largest
+    inputs: Mapping[str, int]
+    counted: str
+
+    def data(self) -> dict[str, Any]:
+        """For `--json`."""
+        above = dict(zip(("size", "count"), self.found.above, strict=True)) if self.found.above else None
+        found = {"letter": self.letter, "size": self.found.size, "count": self.found.count, "above": above}
+        return found | {"what": self.what, "limit": self.limit, "inputs": dict(self.inputs), "counted": self.counted}
+
+    def rows(self) -> Iterator[tuple[str, str]]:
+        """The size, and the next one."""
+        size, above = self.found.size, self.found.above
+        yield f"{self.letter} = {size:,}" if size < MAXIMUM_SIZE else f"any {self.letter}", self.said(self.found.count)
+        if above:
+            yield f"{self.letter} = {above[0]:,}", f"{self.said(above[1])}: above the limit"
+        elif size < MAXIMUM_SIZE:
+            yield "", f"a larger {self.letter} is out of bounds"
+        yield "limit", self.said(self.limit)
+        yield "counted", self.counted
+
+    def said(self, count: int) -> str:
+        """`79,932,170,240 bytes, 79.93 GB`, or so many parameters."""
+        return f"{count:,} parameters" if self.what == "parameters" else f"{count:,} bytes, {spelled(count)}"
+
+
+def in_memory(
+    model: Model,
+    limit: int,
+    letter: str = "B",
+    *,
+    use: Use = "training",
+    precision: str = "bfloat16",
+    recompute: Recompute = "none",
+    shards: Mapping[str, int] | None = None,
+    **sizes: int,
+) -> Fit:
+    """The largest `letter`, of the inputs or the model, with which a use takes at most so many bytes on one device.
+
+    Raises EinformerError E601, E603 to E605, E609.
+    """
+    taken = _Taken(model, use, precision, recompute, shards or {}, {k: n for k, n in sizes.items() if k != letter})
+    step = _shared(model, letter, shards or {})
+    found = _largest(taken.bytes(letter), limit, step, _most(model, letter))
+    if isinstance(found, int):
+        message = f"{use} with {letter} = {step} takes {found:,} bytes, more than {limit:,}"
+        fix = "more memory, smaller sizes" + (", or `recompute` full" if use == "training" and recompute != "full" else "")
+        raise fail("E609", message, fix=fix)
+    return Fit(letter, use, limit, found, taken.sizes, taken.counted)
+
+
+def of_parameters(model: Model, wanted: int, letter: str = "D", step: int | None = None) -> Fit:
+    """The largest `letter` with at most so many parameters: a multiple of `step`, else of what makes all sizes whole.
+
+    Raises EinformerError E602 to E606, E609.
+    """
+    step = step or _step(model, letter)
+    found = _largest(lambda size: resized(model, letter, size).num_parameters, wanted, step)
+    if isinstance(found, int):
+        message = f"with {letter} = {step} there are {found:,} parameters, more than {wanted:,}"
+        raise fail("E609", message, fix="more parameters, or a smaller size of another letter")
+    return Fit(letter, "parameters", wanted, found, {}, f"{letter} in multiples of {step}; a tie counts once")
+
+
+def resized(model: Model, letter: str, size: int) -> Model:
+    """The model with another size. Raises EinformerError E602 to E606."""
+    values = {name: int(bound) for name, bound in model.legend.values.items()} | {letter: size}
+    origins = {**model.legend.origins, letter: "given"}
+    return replace(model.spec.bind_from(values, origins), family=model.family, initialisation=model.initialisation)
+
+
+def _largest(count: Callable[[int], int], limit: int, step: int = 1, most: int = MAXIMUM_SIZE) -> Largest | int:
+    """The largest size; the count of the smallest where already that is too much."""
+    return largest(count, limit, step, most) or count(step)
+
+
+def _most(model: Model, letter: str) -> int:
+    """What bounds a size: `S <= K`."""
+    axis = model.legend.sized(letter)
+    return MAXIMUM_SIZE if axis is None or axis.bound is None else int(model.legend.number(axis.bound))
+
+
+def _shared(model: Model, letter: str, shards: Mapping[str, int]) -> int:
+    """Of how many the size must be a multiple, so that devices share its axis in equal parts."""
+    axis = model.legend.sized(letter)
+    return math.lcm(*(devices for shared, devices in shards.items() if axis is not None and axis.letter in shared))
+
+
+def _step(model: Model, letter: str) -> int:
+    """The least number with whose multiples all sizes come out whole: for D a multiple of the heads."""
+    heads = int(model.legend.values.get("A", 1)) if letter == "D" else 1
+    for step in range(heads, heads * MOST_STEPS, heads):
+        try:
+            resized(model, letter, step)
+        except EinformerError as error:
+            if error.findings[0].code != "E602":
+                raise
+        else:
+            return step
+    raise fail("E609", f"no multiple of {heads} as {letter} makes all sizes whole", fix="a `step`")
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """What a use of a model takes at some sizes."""
+
+    model: Model
+    use: Use
+    precision: str
+    recompute: Recompute
+    shards: Mapping[str, int]
+    sizes: Mapping[str, int]
+
+    @property
+    def counted(self) -> str:
+        """What is in the bytes."""
+        if self.use == "generation":
+            return f"weights and cache in {self.precision}; what a step computes is not kept"
+        return f"a training step in {self.precision}, recomputation {self.recompute}; activations as Korthikanti et al. 2022"
+
+    def bytes(self, letter: str) -> Callable[[int], int]:
+        """The bytes by the size of a letter."""
+        if letter not in self.model.open:
+            return lambda size: self.of(resized(self.model, letter, size))(self.sizes)
+        taken = self.of(self.model)
+        return lambda size: taken({**self.sizes, letter: size})
+
+    def of(self, model: Model) -> Callable[[Mapping[str, int]], int]:
+        """The bytes of a model by the sizes of its inputs."""
+        if self.use == "training":
+            return lambda sizes: (
+                model.memory(precision=self.precision, recompute=self.recompute, shards=self.shards, **sizes).total
+            )
+        _, precision = model.chosen("torch", self.precision)
+        weights, kept = precision.parameters * model.num_parameters, model.kept
+        dtype = "float32" if precision.element == 4 else "bfloat16"
+        return lambda sizes: weights + cache.count(kept, model.at(**sizes), sizes["S"], dtype).total

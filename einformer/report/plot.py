@@ -1,0 +1,211 @@
+"""How does what is counted look? A picture as PNG or SVG: of FLOPs, of memory, of the roofline."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import textwrap
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from einformer.errors import fail
+from einformer.interpreters.count.conventions import Convention
+from einformer.interpreters.count.memory import Precision
+from einformer.interpreters.count.roofline import Bound, Device
+from einformer.interpreters.count.rules import Recompute
+from einformer.model import Model
+from einformer.report import series
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+FORMATS = (".png", ".svg")
+# Okabe and Ito's colours, which the colour-blind can tell apart.
+_COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")
+_INK, _FAINT = "#222222", "#707070"
+_WIDE = 110  # letters of a line of small print
+_STYLE: dict[Any, Any] = {
+    "font.size": 11,
+    "axes.edgecolor": _FAINT,
+    "axes.labelcolor": _INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlelocation": "left",
+    "axes.titlesize": 12,
+    "text.color": _INK,
+    "xtick.color": _INK,
+    "ytick.color": _INK,
+    "legend.frameon": False,
+    "svg.hashsalt": "einformer",  # the same picture is the same file
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What is drawn, and how it is counted."""
+
+    name: str
+    model: Model
+    batch: int
+    length: int
+    convention: Convention
+    precision: Precision
+    recompute: Recompute
+    device: Device
+
+    @property
+    def title(self) -> str:
+        """`gpt2-xl, 1,557,611,200 parameters`."""
+        return f"{self.name}, {self.model.num_parameters:,} parameters"
+
+
+def library(name: str) -> ModuleType:
+    """A library that an extra brings. Raises EinformerError E803."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise fail("E803", f"`{name}` is not installed", fix="`pip install 'einformer[plot]'`") from error
+
+
+def plot(subject: Subject, kind: str, path: Path) -> None:
+    """Draw one picture, or all of them in one, into a file: all of it or nothing. Raises EinformerError E803."""
+    matplotlib = library("matplotlib")
+    drawn = list(KINDS.values()) if kind == "all" else [KINDS[kind]]
+    with matplotlib.rc_context(_STYLE):
+        figure = _figure(subject, drawn)
+        with _whole(path) as beside:
+            figure.savefig(beside, format=path.suffix[1:], dpi=160, metadata={"Date": None} if path.suffix == ".svg" else None)
+
+
+def _figure(subject: Subject, drawn: list[Callable[[Axes, Subject], None]]) -> Figure:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9.6, 5.4 * len(drawn) + 0.6), layout="constrained")
+    figure.suptitle(subject.title, x=0.01, ha="left", fontsize=13, fontweight="bold")
+    for axes, draw in zip(figure.subplots(len(drawn), squeeze=False)[:, 0], drawn, strict=True):
+        draw(axes, subject)
+    return figure
+
+
+@contextlib.contextmanager
+def _whole(path: Path) -> Iterator[Path]:
+    """A file beside the one wanted, which it replaces once it is complete."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        yield beside
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+# ----------------------------------------------------------------------------------------------------------- pictures
+
+
+def _flops(axes: Axes, subject: Subject) -> None:
+    """The share of each part against S."""
+    at = series.lengths(subject.model)
+    _stacked(axes, at, series.shares(subject.model, subject.batch, at, subject.convention))
+    axes.set(ylim=(0, 100), ylabel="share of forward FLOPs (%)")
+    _titled(axes, f"Where FLOPs go as sequences grow, B = {subject.batch}", str(subject.convention))
+
+
+def _memory(axes: Axes, subject: Subject) -> None:
+    """The bytes of a training step by component against S."""
+    at, size = series.lengths(subject.model), subject.device.memory / 1e9
+    found = series.components(subject.model, subject.batch, at, subject.precision.name, subject.recompute)
+    _stacked(axes, *series.readable(at, found, size))
+    axes.set(ylabel="memory (GB, 10⁹ bytes)")
+    axes.set_ylim(bottom=0)
+    if size < axes.get_ylim()[1]:
+        axes.axhline(size, color=_INK, linestyle="--", linewidth=1)
+        axes.annotate(f"{subject.device.title}: {size:g} GB", (at[0], size), (6, 4), textcoords="offset points", fontsize=9)
+    precision = f"{subject.precision.name} ({subject.precision.source})"
+    said = f"{precision}; recomputation: {subject.recompute}; activations: Korthikanti et al. 2022"
+    _titled(axes, f"What a training step holds in memory, B = {subject.batch}", said)
+
+
+def _stacked(axes: Axes, at: list[int], found: series.Series) -> None:
+    """Areas upon each other against S; the legend beside them, in the order in which they lie."""
+    axes.stackplot(at, *found.values(), labels=list(found), colors=_COLOURS, edgecolor="white", linewidth=0.6)
+    axes.set_xscale("log", base=2)
+    axes.set(xlim=(at[0], at[-1]), xlabel="sequence length S (tokens)")
+    axes.xaxis.set_major_formatter(lambda value, _: f"{int(value):,}")
+    handles, labels = axes.get_legend_handles_labels()
+    axes.legend(handles[::-1], labels[::-1], loc="center left", bbox_to_anchor=(1.01, 0.5))
+
+
+def _roofline(axes: Axes, subject: Subject) -> None:
+    """The rate that each product can reach at most, by the FLOPs it does for each byte."""
+    model, device, rate = subject.model, subject.device, subject.device.rate(subject.precision)
+    found = series.points(model, subject.batch, subject.length, subject.precision, subject.convention)
+    *whole, _ = series.bounds(model, subject.batch, subject.length, subject.precision.name, device)
+    every = [*(point.intensity for point in found), *(bound.flops / bound.moved for bound in whole), rate / device.bandwidth]
+    ends = min(every) / 6, max(every) * 6
+    roof = _Roof(axes, device.bandwidth, rate)
+    roof.draw(*ends)
+    axes.set(xscale="log", yscale="log", xlim=ends, ylim=(roof.at(ends[0]), rate * 5))
+    axes.set(xlabel="arithmetic intensity (FLOPs per byte moved)", ylabel="rate at most (FLOP/s)")
+    parts = list(series.shares(model, 1, [2], subject.convention))  # in the order, and so in the colours, of their shares
+    for point in sorted(found, key=lambda point: parts.index(point.part)):
+        roof.point(point, parts)
+    for bound in whole:
+        roof.whole(bound)
+    handles, labels = axes.get_legend_handles_labels()
+    once = dict(zip(labels, handles, strict=True))
+    axes.legend(once.values(), once.keys(), loc="center left", bbox_to_anchor=(1.01, 0.5))
+    rates = f"{rate / 1e12:g} TFLOP/s in {subject.precision.name}, {device.bandwidth / 1e12:g} TB/s"
+    points = f"points: equations where nothing is fused ({subject.convention.name}); stars: what must be computed and moved"
+    said = f"{device.title}, {rates} ({device.source}); {points}"
+    _titled(axes, f"Roofline, B = {subject.batch}, S = {subject.length:,}: bounds, not estimates", said)
+
+
+@dataclass(frozen=True, slots=True)
+class _Roof:
+    """What a device can do at most, and what lies under it."""
+
+    axes: Axes
+    bandwidth: float
+    rate: float
+
+    def at(self, intensity: float) -> float:
+        """FLOP/s at so many FLOPs for each byte."""
+        return min(self.rate, intensity * self.bandwidth)
+
+    def draw(self, left: float, right: float) -> None:
+        """The slope of the memory, and the level of the chip."""
+        line = [left, self.rate / self.bandwidth, right]
+        self.axes.plot(line, [self.at(x) for x in line], color=_INK, linewidth=1.5, zorder=1)
+
+    def point(self, point: series.Point, parts: list[str]) -> None:
+        """A colour for each part, a shape for each step; where they lie upon each other, the later ones are smaller."""
+        k = parts.index(point.part)
+        self.axes.scatter(
+            [point.intensity], [self.at(point.intensity)], 35 * (len(parts) - k) + 25, _COLOURS[k % len(_COLOURS)],
+            marker=_MARKERS[point.step], edgecolor="white", linewidth=0.8, zorder=2, label=f"{point.part}, {point.step}",
+        )  # fmt: skip
+
+    def whole(self, bound: Bound) -> None:
+        """A step as a whole, and how long it takes at least."""
+        x = bound.flops / bound.moved
+        self.axes.scatter([x], [self.at(x)], marker="*", s=190, color=_INK, edgecolor="white", zorder=3)
+        level = x > self.rate / self.bandwidth
+        self.axes.annotate(
+            f"{bound.work} as a whole:\nat least {bound.time}", (x, self.at(x)),
+            (0, -12) if level else (12, -4), textcoords="offset points", ha="center" if level else "left", va="top", fontsize=9,
+        )  # fmt: skip
+
+
+_MARKERS = {"prefill": "o", "decode": "s"}
+KINDS: dict[str, Callable[[Axes, Subject], None]] = {"flops": _flops, "memory": _memory, "roofline": _roofline}
+
+
+def _titled(axes: Axes, title: str, said: str) -> None:
+    """What is seen, and under it how it was counted."""
+    lines = textwrap.wrap(said, _WIDE)
+    axes.set_title(title, pad=8 + 11 * len(lines))
+    axes.annotate("\n".join(lines), (0, 1), (0, 6), "axes fraction", "offset points", va="bottom", fontsize=8, color=_FAINT)
