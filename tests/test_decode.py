@@ -119,6 +119,50 @@ def test_what_stands_in_the_padding_does_not_matter(name: str) -> None:
     assert torch.equal(one[0, 5:], two[0, 5:])
 
 
+def stepped(module: Any, arrays: Sequence[Any], first: int, size: int, padding: Tensor | None = None) -> Tensor:
+    """The outputs where all positions after the first come one by one into a cache that keeps its shapes."""
+    cache = module.cache(padding)
+    whole = arrays[0].shape[1]
+    chunk, *rest = parts(arrays, [first, *[1] * (whole - first)])
+    outputs = [module.decode(*chunk, cache=cache)]
+    cache = module.static(cache, size)
+    return torch.cat([*outputs, *(module.decode(*step, cache=cache) for step in rest)], 1)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_static_cache_holds_the_same(name: str) -> None:
+    """In rings, after a first chunk of any length, with places to spare or none."""
+    module, arrays = built(model(name), "fast"), inputs(model(name))
+    expected = model(name).reference(*arrays, weights=weights(model(name)))
+    for first, size in ((1, LENGTH), (6, LENGTH if name == "gpt2_without_biases" else 15)):
+        assert error(stepped(module, arrays, first, size), expected) < VALUES
+    padded = stepped(module, arrays, 5, LENGTH, torch.tensor([4, 0, 2]))
+    for row, start in enumerate([4, 0, 2]):
+        alone = [array[row : row + 1, start:] for array in arrays]
+        assert error(padded[row : row + 1, start:], model(name).reference(*alone, weights=weights(model(name)))) < VALUES
+
+
+@pytest.mark.parametrize("case", CACHES, ids=lambda case: case.name)
+def test_a_static_cache_of_any_text(case: Cached) -> None:
+    bound = case.model()
+    arrays = inputs(bound)
+    found = stepped(built(bound, "fast"), arrays, 2, LENGTH)
+    assert error(found, bound.reference(*arrays, weights=weights(bound))) < VALUES
+
+
+@pytest.mark.filterwarnings("ignore:.*script_method:DeprecationWarning")  # torch's own, on its first use
+@pytest.mark.parametrize("name", ["gemma2", "mamba2"])
+def test_a_step_is_one_graph_for_all_steps(name: str) -> None:
+    """No break, and nothing compiled a second time: rings, taps and states keep their shapes."""
+    module: Any = built(model(name), "fast")
+    arrays = inputs(model(name))
+    module.compile_steps(backend="aot_eager")
+    with torch._dynamo.config.patch(error_on_recompile=True):
+        found = stepped(module, arrays, 3, LENGTH)
+    torch.compiler.reset()
+    assert error(found, model(name).reference(*arrays, weights=weights(model(name)))) < VALUES
+
+
 def test_caches_do_not_share() -> None:
     """Two sequences at once, each with its cache."""
     module: Any = built(model("gpt2"), "fast")
@@ -190,6 +234,20 @@ def test_positions_end() -> None:
         module.decode(torch.zeros(1, 1, dtype=torch.int64), cache=cache)
     with pytest.raises(EinformerError, match="E706 there is no new position"):
         module.decode(torch.zeros(1, 0, dtype=torch.int64), cache=module.cache())
+
+
+def test_a_static_cache_takes_one_position_at_a_time() -> None:
+    module: Any = built(model("gpt2"), "fast")
+    cache = module.cache()
+    module.decode(torch.zeros(1, 3, dtype=torch.int64), cache=cache)
+    with pytest.raises(EinformerError, match="E706 the cache has seen 3 positions, the size is 2"):
+        module.static(cache, 2)
+    static = module.static(cache, 4)
+    with pytest.raises(EinformerError, match="E706 a static cache takes one position at a time"):
+        module.decode(torch.zeros(1, 2, dtype=torch.int64), cache=static)
+    module.decode(torch.zeros(1, 1, dtype=torch.int64), cache=static)
+    with pytest.raises(EinformerError, match="E706 a static cache takes one position at a time, 4 in all"):
+        module.decode(torch.zeros(1, 1, dtype=torch.int64), cache=static)
 
 
 def test_a_token_outside_the_vocabulary_is_refused() -> None:

@@ -220,7 +220,7 @@ class Continued:
             axis = slot_letters(layer.formals[0]).index(file.time)
             yield f"cache.begin({name_of(file, layer.formals[0])}.shape[{axis}])"
         if "fresh" in self.needs and isinstance(time, Name):
-            yield f"{time.name} = cache.total - cache.past"
+            yield f"{time.name} = cache.fresh"
         if "among" in self.needs:
             yield f"row = torch.arange({time.name if isinstance(time, Name) else ''}, device={device})"
         if "new" in self.needs:
@@ -255,7 +255,7 @@ class Continued:
             if axis_of(letter) == self.file.time != letter:
                 name = name_of(self.file, formal)
                 self.needs["seen"] = None
-                yield f"{name} = {name}.narrow({axis}, {name}.shape[{axis}] - seen, seen)"
+                yield f"{name} = cache.narrowed({name}, {axis}, seen)"
 
 
 def name_of(file: CachedFile, tensor: Tensor) -> str:

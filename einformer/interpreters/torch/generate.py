@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from einformer.errors import fail
-from einformer.interpreters.torch.kept import Cache
+from einformer.interpreters.torch.kept import Cache, StaticCache
 from einformer.notation.calls import axis_of, slot_letters
 
 
@@ -81,8 +81,23 @@ class Decodes:
         check_inputs(tuple(map(self._open, self.door)), inputs, self)  # type: ignore[arg-type]
         module = _continued(self)
         self._fits(inputs, cache, module)
-        result: Tensor = module.train(self.training)(*inputs, cache)
+        steady = isinstance(cache, StaticCache)
+        result: Tensor = (self.__dict__.get("_step", module) if steady else module.train(self.training))(*inputs, cache)
+        cache.total += steady  # a compiled step counts in tensors
         return result
+
+    def static(self, cache: Cache, size: int) -> StaticCache:
+        """What a cache holds, with places for `size` positions in all, for steps of one position that keep all shapes.
+
+        Raises EinformerError E706 where so many positions are there already.
+        """
+        if not cache.longest <= cache.total <= size:
+            raise fail("E706", f"the cache has seen {cache.total} positions, the size is {size}", fix="a larger size")
+        return StaticCache(cache, size, next(iter(self.parameters())).device)
+
+    def compile_steps(self, **options: Any) -> None:
+        """Let `torch.compile` make one graph of a step; `generate` then steps with a static cache."""
+        self.__dict__["_step"] = torch.compile(_continued(self), **{"fullgraph": True, **options})
 
     def stream(
         self,
@@ -116,6 +131,8 @@ class Decodes:
             if stop and bool(stopped.all()):
                 return
             new = token_b[:, None]
+            if "_step" in self.__dict__ and not isinstance(cache, StaticCache):
+                cache = self.static(cache, x_bs.shape[1] + max_new_tokens)
 
     def generate(
         self,
@@ -145,8 +162,8 @@ class Decodes:
             raise fail("E706", "the prompt or its continuation is empty", fix="at least one token of each")
         whole = torch.cat([prompt_bs, continuation_bs], 1)
         logits = _numbers(self.decode(whole[:, :-1], cache=self.cache(_padding(prompt_bs, lengths))))
-        found = logits[:, prompt_bs.shape[1] - 1 :].float() if logits.dtype in (torch.half, torch.bfloat16) else logits
-        found = found[:, -continuation_bs.shape[1] :].log_softmax(-1)
+        logits = logits[:, prompt_bs.shape[1] - 1 :]
+        found = logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1)
         return found.gather(-1, continuation_bs[..., None].long())[..., 0].sum(-1)
 
     def perplexity(self, x_bs: Tensor) -> Tensor:
@@ -186,6 +203,10 @@ class Decodes:
         """Can these inputs follow on what the cache has seen?"""
         letters = self._names()[:-1]
         new, bound = inputs[0].shape[len(letters) - 1], self._open(self.door[0]).axes[len(letters) - 1][2]
+        if isinstance(cache, StaticCache) and (new != 1 or cache.total == cache.size):
+            message = f"a static cache takes one position at a time, {cache.size} in all"
+            facts = (f"the cache has seen {cache.total}", f"here are {new} more")
+            raise fail("E706", message, facts=facts, fix="one position, or `module.static(cache, size)` with a larger size")
         if not new:
             raise fail("E706", "there is no new position", fix="at least one token")
         if bound is not None and cache.total + new > bound:

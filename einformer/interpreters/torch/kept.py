@@ -19,12 +19,13 @@ class Cache:
         self.kept, self.padding, self.size, self.batch = kept, padding, size, batch
         self.longest = 0 if padding is None else int(padding.max())
         self.rows: dict[str, Tensor] = {}
+        self.axes: dict[str, int] = {}
         self.numbers: dict[int, Tensor] = {}
-        self.past = self.total = 0
+        self.past = self.fresh = self.total = 0
 
-    def begin(self, new: int) -> None:
+    def begin(self, fresh: int) -> None:
         """A call with so many new positions begins."""
-        self.past, self.total = self.total, self.total + new
+        self.past, self.fresh, self.total = self.total, fresh, self.total + fresh
         self.numbers.clear()
 
     def last(self, count: int, device: torch.device) -> Tensor:
@@ -37,18 +38,22 @@ class Cache:
 
     def new(self, device: torch.device) -> Tensor:
         """The numbers of the positions that are computed."""
-        return self.last(self.total - self.past, device)
+        return self.last(self.fresh, device)
 
     def visible(self, path: str) -> int:
         """How many positions of a tensor are seen, the new ones too."""
         back = self.kept[path]
-        return self.total if back is None else min(self.past, back) + self.total - self.past
+        return self.total if back is None else min(self.past, back) + self.fresh
+
+    def narrowed(self, x: Tensor, axis: int, seen: int) -> Tensor:
+        """What is over more positions than are seen here, over these."""
+        return x.narrow(axis, x.shape[axis] - seen, seen)
 
     def keep(self, path: str, new: Tensor, axis: int) -> Tensor:
         """All positions of a tensor that are seen: of a window the last ones in their order, else those so far in one store."""
         if path not in self.kept:  # a tensor that is changed and not read again
             return new
-        back, new = self.kept[path], self.real(new, axis)
+        back, new, self.axes[path] = self.kept[path], self.real(new, axis), axis
         if back is None:
             return self.stored(path, new, axis)
         old = self.rows.get(path, new.narrow(axis, 0, 0))
@@ -69,7 +74,7 @@ class Cache:
             if store is not None:
                 larger.narrow(axis, 0, self.past).copy_(store.narrow(axis, 0, self.past))
             self.rows[path] = store = larger
-        store.narrow(axis, self.past, self.total - self.past).copy_(new)
+        store.narrow(axis, self.past, self.fresh).copy_(new)
         return store.narrow(axis, 0, self.total)
 
     def earlier(self, path: str, new: Tensor, axis: int) -> Tensor:
@@ -121,3 +126,90 @@ class Cache:
 
 
 TEXT = inspect.getsource(Cache)
+
+
+class StaticCache(Cache):
+    """The same after some positions, for one more at a time: every tensor stays where it is and as large as it is.
+
+    So a step can be compiled once. What is seen in a window lies in a ring; what is not written yet is numbered as if it came
+    later. `total` is the caller's to count.
+    """
+
+    def __init__(self, cache: Cache, size: int, device: torch.device) -> None:
+        super().__init__(cache.kept, cache.padding, size, cache.batch)
+        self.total, self.fresh, self.at = cache.total, 1, torch.tensor(cache.total, device=device)
+        for path, rows in cache.rows.items():
+            self.rows[path] = self.placed(path, rows, cache.axes[path], cache.total) if path in cache.axes else rows.clone()
+
+    def placed(self, path: str, rows: Tensor, axis: int, total: int) -> Tensor:
+        """The rows in their places: in a ring, or from the start."""
+        back = self.kept[path]
+        length = self.visible(path)
+        store = rows.new_zeros((*rows.shape[:axis], length, *rows.shape[axis + 1 :]))
+        held = total if back is None else min(total, rows.shape[axis], length)
+        last = rows.narrow(axis, (total if back is None else rows.shape[axis]) - held, held)
+        slots = torch.arange(total - held, total, device=rows.device) % length
+        return store.index_copy(axis, slots, last)
+
+    def begin(self, fresh: int) -> None:
+        """The next position."""
+        self.at.add_(1)
+
+    def last(self, count: int, device: torch.device) -> Tensor:
+        """The numbers of what lies in a ring of so many."""
+        slots = self.slots(count, device)
+        own = slots.view((1,) * self.batch + (-1,)) if self.padding is None else slots - self.padding[:, None]
+        return own % self.size
+
+    def slots(self, count: int, device: torch.device) -> Tensor:
+        """The position that lies at each place of a ring, below zero where there was none yet."""
+        newest = self.at - 1
+        return newest - (newest - torch.arange(count, device=device)) % count
+
+    def visible(self, path: str) -> int:
+        """All places."""
+        back = self.kept[path]
+        return self.size if back is None else min(back + 1, self.size)
+
+    def narrowed(self, x: Tensor, axis: int, seen: int) -> Tensor:
+        """What is over a larger ring, at the positions of a smaller."""
+        if x.shape[axis] == seen:
+            return x
+        return x.index_select(axis, self.slots(seen, x.device) % x.shape[axis])
+
+    def keep(self, path: str, new: Tensor, axis: int) -> Tensor:
+        """All places, the oldest overwritten by the new position."""
+        if path not in self.kept:
+            return new
+        store = self.rows[path]
+        return store.index_copy_(axis, ((self.at - 1) % store.shape[axis])[None], new)
+
+    def earlier(self, path: str, new: Tensor, axis: int) -> Tensor:
+        """The last positions that are read, and the new one."""
+        if path not in self.kept:
+            return new
+        store = self.rows[path]
+        whole = torch.cat([store, new], axis)
+        store.copy_(whole.narrow(axis, 1, store.shape[axis]))
+        return whole
+
+    def steps(self, path: str, zeros: list[Tensor], axis: int) -> list[Tensor]:
+        """The steps of a recurrence before the new one."""
+        store = self.rows[path]
+        if self.kept[path] is not None and store.shape[axis] == len(zeros):
+            return list(store.unbind(axis))
+        before = self.at - 1 - torch.arange(len(zeros), 0, -1, device=store.device)
+        found = store.index_select(axis, before % store.shape[axis]).unbind(axis)
+        return [torch.where(at >= 0, rows, zero) for at, rows, zero in zip(before, found, zeros, strict=True)]
+
+    def summed(self, path: str, x: Tensor, axis: int) -> Tensor:
+        """A running sum that goes on from the last."""
+        return self.rows[path].add_(x)
+
+    def real(self, x: Tensor, axis: int) -> Tensor:
+        """Padding is over."""
+        return x
+
+    def real_step(self, x: Tensor, step: int) -> Tensor:
+        """Padding is over."""
+        return x
