@@ -196,7 +196,7 @@ def _count_in_letters(options: argparse.Namespace, found: model.Model) -> int:
     convention, precision = found.chosen(options.convention, options.dtype)
     tree = found.spec.tree
     parts = table.formulas(tree, found.spec.name, found.legend, convention, precision.element, options.recompute)
-    rows = list(table.rows(parts, table.written(tree)))
+    rows = list(table.rows(parts, table.written(tree, options.form)))
     if options.json:
         named = [dict(zip(table.NAMES, row, strict=True)) for row in rows]
         about = {"target": options.target, "title": found.spec.title, "inputs": {}, "convention": str(convention)}
@@ -425,6 +425,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     count.add_argument("target", metavar="TARGET", help=sized)
     count.add_argument("--formulas", action="store_true", help="in letters; so are sizes that the target leaves open")
+    count.add_argument("--form", choices=("text", "latex", "python"), default="text", help="of formulas (text)")
     fit = command("fit", _fit, "which size fits?", "The largest size for so much memory, or so many parameters.")
     fit.add_argument("target", metavar="TARGET", help=sized)
     wanted = fit.add_mutually_exclusive_group(required=True)

@@ -154,6 +154,13 @@ class Specification:
 
         return formulas.parameters(formulas.weights(self.tree, self.name))
 
+    def flops(self, convention: str = "torch") -> sympy.Expr:
+        """How many FLOPs a forward pass takes, as a formula in the letters of the legend. Raises EinformerError E605, E607."""
+        from einformer.interpreters.count import formulas
+
+        chosen = _row(CONVENTIONS, "convention", convention)
+        return formulas.total(formulas.flops(self.tree, self.name, None, chosen))
+
     def latex(self) -> str:
         """The whole text as LaTeX, which `parse` reads back."""
         from einformer.interpreters.latex import latex

@@ -11,6 +11,7 @@ import random
 import subprocess
 import sys
 from collections.abc import Mapping
+from fractions import Fraction
 from types import ModuleType
 from typing import Any
 
@@ -580,6 +581,29 @@ WRITTEN = {
 def test_a_formula_is_written(formula: str, text: str) -> None:
     names = dict(zip("ABDLPS", sympy.symbols("A B D L P S"), strict=True))
     assert show(sympy.sympify(formula, locals=names)) == text
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_a_formula_in_python_is_the_formula(name: str) -> None:
+    specification = einformer.load(name)
+    for whole in (specification.parameters, specification.flops(), specification.flops("exact")):
+        values = {symbol.name: 3 + 2 * k for k, symbol in enumerate(sorted(whole.free_symbols, key=str))}
+        text, exact = show(whole, form="python"), {letter: Fraction(value) for letter, value in values.items()}
+        expected = Fraction(*map(int, whole.subs(values).as_numer_denom()))
+        assert eval(text, {"math": math, "min": min, "max": max}, exact) == expected
+
+
+@pytest.mark.parametrize(
+    ("formula", "text"),
+    [
+        ("(4 + 2*E)*L*D**2", r"\left(4 + 2 E\right) L D^{2}"),
+        ("S/(2*D*A)", r"\frac{S}{2 A D}"),
+        ("Max(A, ε)*sqrt(D)", r"\max\left(A, \varepsilon\right) \sqrt{D}"),
+    ],
+)
+def test_a_formula_in_latex(formula: str, text: str) -> None:
+    names = dict(zip("ABDELSε", sympy.symbols("A B D E L S ε"), strict=True))
+    assert show(sympy.sympify(formula, locals=names), form="latex") == text
 
 
 @pytest.mark.parametrize("seed", range(40))

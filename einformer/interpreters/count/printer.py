@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import sympy
 
+from einformer.notation.latex_marks import GREEK
 from einformer.notation.tree import Name, Spec
 from einformer.notation.walk import subexpressions
 
@@ -13,20 +15,68 @@ from einformer.notation.walk import subexpressions
 DEPTH, INPUTS, WIDTH = "L", ("B", "S"), "D"
 _COLLECTED = (DEPTH, *INPUTS, WIDTH)
 _RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
-_FUNCTIONS = {"ceiling": "ceil", "Min": "min", "Max": "max", "Mod": "mod"}
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How products, quotients, powers, roots, calls and letters are written."""
+
+    times: str
+    quotient: str
+    power: Callable[[str, str], str]
+    root: str
+    brackets: str
+    functions: Mapping[str, str]
+    call: str = "{}({})"
+    letter: Callable[[str], str] = str
+    grouped: bool = True  # a denominator of several factors stands in brackets
+
+
+def _raised(base: str, power: str) -> str:
+    return base + (power.translate(_RAISED) if power.isdigit() else f"^({power})")
+
+
+def _latex_letter(name: str) -> str:
+    return f"\\{GREEK[name]}" if name in GREEK else name
+
+
+FORMS = {
+    "text": Form(" ", "{} / {}", _raised, "sqrt({})", "({})", {"ceiling": "ceil", "Min": "min", "Max": "max", "Mod": "mod"}),
+    "latex": Form(
+        " ",
+        r"\frac{{{}}}{{{}}}",
+        lambda base, power: f"{base}^{{{power}}}",
+        r"\sqrt{{{}}}",
+        r"\left({}\right)",
+        {"ceiling": r"\mathrm{ceil}", "floor": r"\mathrm{floor}", "Min": r"\min", "Max": r"\max", "Mod": r"\mathrm{mod}"},
+        r"{}\left({}\right)",
+        _latex_letter,
+        grouped=False,
+    ),
+    "python": Form(
+        " * ",
+        "{} / {}",
+        lambda base, power: f"{base}**{power}" if power.isalnum() else f"{base} ** ({power})",
+        "math.sqrt({})",
+        "({})",
+        {"ceiling": "math.ceil", "floor": "math.floor", "log": "math.log", "exp": "math.exp", "Min": "min", "Max": "max"},
+    ),
+}
 
 Powers = dict[sympy.Expr, sympy.Expr]
 Term = tuple[sympy.Rational, Powers]  # a number times powers
 
 
-def show(formula: sympy.Expr, order: Iterable[str] = ()) -> str:
-    """A formula as people write it; `order` is that of the other letters, such as the legend's.
+def show(formula: sympy.Expr, order: Iterable[str] = (), form: str = "text") -> str:
+    """A formula as people write it, as text, LaTeX or Python; `order` is that of the other letters, such as the legend's.
 
     >>> L, E, D, V, K = sympy.symbols("L E D V K")
     >>> show(L * ((4 + 2 * E) * D**2 + 9 * D) + (V + K) * D, "VK")
     '(4 + 2 E) L D² + 9 L D + (V + K) D'
+    >>> show((4 + 2 * E) * L * D**2, form="python")
+    '(4 + 2 * E) * L * D**2'
     """
-    return _Writing(order).formula(sympy.sympify(formula))
+    return _Writing(order, FORMS[form]).formula(sympy.sympify(formula))
 
 
 def letters(spec: Spec) -> list[str]:
@@ -39,8 +89,8 @@ def letters(spec: Spec) -> list[str]:
 class _Writing:
     """One formula, its letters in one order."""
 
-    def __init__(self, order: Iterable[str]) -> None:
-        self.order = list(dict.fromkeys(order))
+    def __init__(self, order: Iterable[str], form: Form) -> None:
+        self.order, self.form = list(dict.fromkeys(order)), form
 
     def formula(self, formula: sympy.Expr) -> str:
         """Groups of terms with equal powers of the collected letters, the highest degree first."""
@@ -58,8 +108,8 @@ class _Writing:
             return _joined(self.term(number, outer | inner) for number, inner in sorted(terms, key=self.rank))
         number, common = _common(terms)
         rest = [(n / number, {base: p - common.get(base, 0) for base, p in powers.items()}) for n, powers in terms]
-        coefficient = f"({_joined(self.term(*term) for term in sorted(rest, key=self.rank))})"
-        before = f"{self.term(number, common)} " if common or number != 1 else ""
+        coefficient = self.form.brackets.format(_joined(self.term(*term) for term in sorted(rest, key=self.rank)))
+        before = self.term(number, common) + self.form.times if common or number != 1 else ""
         return self.term(sympy.Integer(1), outer, before + coefficient)
 
     def term(self, number: sympy.Rational, powers: Powers, coefficient: str = "") -> str:
@@ -71,23 +121,28 @@ class _Writing:
         if abs(number.p) != 1 or not above:
             above = [str(abs(number.p)), *above]
         below = [str(number.q), *below] if number.q != 1 else below
-        under = " ".join(below) if len(below) < 2 else f"({' '.join(below)})"
-        return ("-" if number < 0 else "") + " ".join(above) + (f" / {under}" if below else "")
+        sign, over, under = "-" if number < 0 else "", self.form.times.join(above), self.form.times.join(below)
+        if not below:
+            return sign + over
+        under = self.form.brackets.format(under) if len(below) > 1 and self.form.grouped else under
+        return sign + self.form.quotient.format(over, under)
 
     def power(self, base: sympy.Expr, power: sympy.Expr) -> str:
         if power == sympy.Rational(1, 2):
-            return f"sqrt({self.formula(base)})"
+            return self.form.root.format(self.formula(base))
         text = self.factor(base)
         if power == 1:
             return text
-        return text + (str(power).translate(_RAISED) if power.is_Integer else f"^({self.formula(power)})")
+        return self.form.power(text, str(power) if power.is_Integer else self.formula(power))
 
     def factor(self, e: sympy.Expr) -> str:
         """A letter, `ceil(L / 2)`, or a sum in parentheses."""
         if e.is_Function or isinstance(e, sympy.Min | sympy.Max):
             name = type(e).__name__
-            return f"{_FUNCTIONS.get(name, name)}({', '.join(map(self.formula, e.args))})"
-        return str(e) if e.is_Symbol else f"({_joined(self.term(*term) for term in sorted(_terms(e), key=self.rank))})"
+            return self.form.call.format(self.form.functions.get(name, name), ", ".join(map(self.formula, e.args)))
+        if e.is_Symbol:
+            return self.form.letter(str(e))
+        return self.form.brackets.format(_joined(self.term(*term) for term in sorted(_terms(e), key=self.rank)))
 
     # ------------------------------------------------------------------------------------------------------ order
 

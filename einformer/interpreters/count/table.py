@@ -83,12 +83,12 @@ def formulas(
     return parts(rules.weights(spec, name, legend), rules.flops(spec, name, legend, convention), kept)
 
 
-def written(spec: Spec) -> Callable[[sympy.Expr], str]:
-    """How formulas are shown, their letters in the order of the legend."""
+def written(spec: Spec, form: str = "text") -> Callable[[sympy.Expr], str]:
+    """How formulas are shown, as text, LaTeX or Python, their letters in the order of the legend."""
     from einformer.interpreters.count import printer
 
     order = printer.letters(spec)
-    return lambda formula: printer.show(formula, order)
+    return lambda formula: printer.show(formula, order, form)
 
 
 def parts(
