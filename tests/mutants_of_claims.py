@@ -70,9 +70,9 @@ MUTANTS = (
         "what_is_wrong_is_said[S001-C7]", "parameters_are_those_of_transformers",
     ),
     _mutant(
-        "the last norm is in a block", QUANTITIES,
-        "return [once] if looped else []", "return [once]",
-        "parameters_are_those_of_transformers",
+        "blocks are outside of the loop too", QUANTITIES,
+        "return [] if looped else [count]", "return [count]",
+        "the_verdicts",
     ),
     _mutant(
         "a name that is not there is passed over", QUANTITIES,

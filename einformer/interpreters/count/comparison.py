@@ -15,7 +15,7 @@ def equal(left: sympy.Expr, right: sympy.Expr) -> bool:
     >>> equal(12 * L * D**2 * (1 + 13 / (12 * D)), L * D * (12 * D + 13))
     True
     """
-    difference = sympy.expand(left - right)
+    difference = sympy.Integer(0) if left == right else sympy.expand(left - right)
     return bool(difference == 0 or sympy.cancel(difference) == 0)
 
 
