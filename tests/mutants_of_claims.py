@@ -15,12 +15,12 @@ COMPARISON = "interpreters/count/comparison.py"
 MUTANTS = (
     _mutant(
         "whatever is derived is what is printed", COMPARISON,
-        "return bool(difference == 0 or sympy.cancel(difference) == 0)", "return True",
+        "return bool(sympy.expand(over) == 0)", "return True",
         "what_is_wrong_is_said", "a_slip_does_not_hold",
     ),
     _mutant(
         "formulas are equal only as they are written", COMPARISON,
-        "return bool(difference == 0 or sympy.cancel(difference) == 0)", "return bool(left == right)",
+        "return bool(sympy.expand(over) == 0)", "return bool(left == right)",
         "the_verdicts",
     ),
     _mutant(
@@ -70,9 +70,9 @@ MUTANTS = (
         "what_is_wrong_is_said[S001-C7]", "parameters_are_those_of_transformers",
     ),
     _mutant(
-        "the last norm is in a block", QUANTITIES,
-        "return [once] if looped else []", "return [once]",
-        "parameters_are_those_of_transformers",
+        "blocks are outside of the loop too", QUANTITIES,
+        "return [] if looped else [count]", "return [count]",
+        "the_verdicts",
     ),
     _mutant(
         "a name that is not there is passed over", QUANTITIES,

@@ -15,8 +15,8 @@ def equal(left: sympy.Expr, right: sympy.Expr) -> bool:
     >>> equal(12 * L * D**2 * (1 + 13 / (12 * D)), L * D * (12 * D + 13))
     True
     """
-    difference = sympy.expand(left - right)
-    return bool(difference == 0 or sympy.cancel(difference) == 0)
+    over, _ = sympy.fraction(sympy.together(left - right))
+    return bool(sympy.expand(over) == 0)
 
 
 def leading(left: sympy.Expr, right: sympy.Expr, letters: tuple[sympy.Symbol, ...]) -> bool:
