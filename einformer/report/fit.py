@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -118,7 +119,7 @@ def _shared(model: Model, letter: str, shards: Mapping[str, int]) -> int:
 def _step(model: Model, letter: str) -> int:
     """The least number with whose multiples all sizes come out whole: 1, or else a multiple of the heads."""
     heads = int(model.legend.values.get("A", 1))
-    for step in [1, *range(heads, heads * MOST_STEPS, heads)]:
+    for step in itertools.chain((1,), range(heads, heads * MOST_STEPS, heads)):
         try:
             resized(model, letter, step)
         except EinformerError as error:
