@@ -33,7 +33,9 @@ torch; then run a text through it. A check that fails is a finding: exit code 1.
 _EXAMPLES = """examples:
   einformer report gpt2             a published model: what is in it, measured
   einformer count config.json       where its parameters and FLOPs go
-  einformer source gpt2             the same as a file of PyTorch
+  einformer fit gpt2 --memory 80GB  the largest batch of a training step
+  einformer plot gpt2               pictures of FLOPs, memory, and the roofline
+  einformer source gpt2             it as a file of PyTorch
   einformer check gpt2              a shipped architecture
   einformer check mine.ein -        a file, and what comes through the pipe
   einformer claims                  published formulas, and whether they hold

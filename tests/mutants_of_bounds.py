@@ -89,8 +89,8 @@ MUTANTS = (
         FIT + "test_generation_holds_weights_and_cache",
     ),
     _mutant(
-        "the step of a width is the heads", "report/fit",
-        "            return step\n", "            return heads\n",
+        "a width need not be divisible", "report/fit",
+        'if error.findings[0].code == "E602":', "if False:",
         FIT + "test_a_width_keeps_rotary_pairs_whole",
     ),
     _mutant(

@@ -24,10 +24,12 @@ from einformer.errors import NOWHERE, EinformerError, Finding, Source, Span, cat
 from einformer.huggingface.config import import_config
 from einformer.huggingface.weights import write
 from einformer.interpreters.count.bisection import BYTES, quantity
+from einformer.interpreters.count.conventions import DEFAULT
 from einformer.interpreters.torch.saved import saved
 from einformer.model import examine
 from einformer.report.fit import in_memory
 from einformer.report.plot import library
+from einformer.report.series import shares
 
 PACKAGE = Path(einformer.__file__).parent
 DOCS = Path(__file__).parents[1] / "docs"
@@ -83,6 +85,7 @@ def names(text: str) -> dict[str, object]:
     spec = einformer.parse(text, "example.ein") if text else None
     known: dict[str, object] = {"text": text, "spec": spec, "parse": einformer.parse, "load": einformer.load, "torch": torch}
     known |= {"quantity": quantity, "BYTES": BYTES, "in_memory": in_memory, "library": library}
+    known |= {"shares": shares, "DEFAULT": DEFAULT}
     return known | {"saved": saved, "module": tiny(), "theirs": tiny().to_huggingface()}
 
 

@@ -198,6 +198,23 @@ def test_a_width_keeps_rotary_pairs_whole() -> None:
     assert of_parameters(llama, 10**6).found.size % 6 == 0
 
 
+def test_a_width_apart_from_the_heads_is_any() -> None:
+    """H is a size of its own: D need not be divisible."""
+    gemma = load("gemma2").bind(D=14, A=4, G=2, H=6, F=20, L=2, V=11)
+    assert of_parameters(gemma, gemma.num_parameters).found.size == 14
+    assert of_parameters(gemma, gemma.num_parameters - 1).found.size == 13
+
+
+def test_a_head_too_narrow_for_its_rotary_pairs_is_passed_over() -> None:
+    """R = 8 numbers of each head turn, so H is at least 8; with 5 heads D is a multiple of 5, and 40 the least."""
+    neox = load("gpt_neox").bind(D=60, A=5, F=20, L=2, V=11, R=8)
+    assert of_parameters(neox, neox.num_parameters).found.size == 60
+    assert of_parameters(neox, neox.num_parameters - 1).found.size == 55
+    least = load("gpt_neox").bind(D=40, A=5, F=20, L=2, V=11, R=8).num_parameters
+    with pytest.raises(EinformerError, match=r"^E309 "):
+        of_parameters(neox, least - 1)
+
+
 @pytest.mark.parametrize("step", [48, 128])
 def test_a_step_may_be_given(step: int) -> None:
     small = load("gpt2").bind(D=64, A=4, L=2, V=97, K=32)

@@ -229,6 +229,16 @@ def test_a_size_that_is_open_is_said(run: Callable[..., tuple[int, str, str]]) -
     assert err.startswith("E601 ")
 
 
+@pytest.mark.parametrize("kind", ["flops", "all"])
+def test_a_text_that_multiplies_nothing_cannot_be_drawn(run: Callable[..., tuple[int, str, str]], kind: str) -> None:
+    text = "axes\n  b: B\n  s: S\n  d: 3\nmodel Twice(x_bsd) -> y_bsd causal in s:\n  return 2 x_bsd\n"
+    Path("twice.ein").write_text(text, encoding="utf-8")
+    code, _, err = run("plot", "twice.ein", "--kind", kind)
+    assert code == 2
+    assert err.startswith("E804 ")
+    assert [path.name for path in Path().iterdir()] == ["twice.ein"]
+
+
 def test_no_command_but_plot_loads_matplotlib(
     run: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

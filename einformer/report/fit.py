@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -83,10 +84,11 @@ def of_parameters(model: Model, wanted: int, letter: str = "D", step: int | None
     Raises EinformerError E602 to E606, E609.
     """
     step = step or _step(model, letter)
-    found = _largest(lambda size: resized(model, letter, size).num_parameters, wanted, step)
+    found = _largest(lambda size: _parameters(model, letter, size), wanted, step)
     if isinstance(found, int):
         message = f"with {letter} = {step} there are {found:,} parameters, more than {wanted:,}"
         raise fail("E609", message, fix="more parameters, or a smaller size of another letter")
+    resized(model, letter, found.size)  # says so where even that is too small for the text
     return Fit(letter, "parameters", wanted, found, {}, f"{letter} in multiples of {step}; a tie counts once")
 
 
@@ -115,17 +117,26 @@ def _shared(model: Model, letter: str, shards: Mapping[str, int]) -> int:
 
 
 def _step(model: Model, letter: str) -> int:
-    """The least number with whose multiples all sizes come out whole: for D a multiple of the heads."""
-    heads = int(model.legend.values.get("A", 1)) if letter == "D" else 1
-    for step in range(heads, heads * MOST_STEPS, heads):
+    """The least number with whose multiples all sizes come out whole: 1, or else a multiple of the heads."""
+    heads = int(model.legend.values.get("A", 1))
+    for step in itertools.chain((1,), range(heads, heads * MOST_STEPS, heads)):
         try:
             resized(model, letter, step)
         except EinformerError as error:
-            if error.findings[0].code != "E602":
-                raise
-        else:
-            return step
+            if error.findings[0].code == "E602":
+                continue
+        return step
     raise fail("E609", f"no multiple of {heads} as {letter} makes all sizes whole", fix="a `step`")
+
+
+def _parameters(model: Model, letter: str, size: int) -> int:
+    """How many there are; none while a size is too small for the text, whose rotary pairs leave a narrow head."""
+    try:
+        return resized(model, letter, size).num_parameters
+    except EinformerError as error:
+        if error.findings[0].code != "E309":
+            raise
+        return 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,7 +73,7 @@ def library(name: str) -> ModuleType:
 
 
 def plot(subject: Subject, kind: str, path: Path) -> None:
-    """Draw one picture, or all of them in one, into a file: all of it or nothing. Raises EinformerError E803."""
+    """Draw one picture, or all of them in one, into a file: all of it or nothing. Raises EinformerError E803, E804."""
     matplotlib = library("matplotlib")
     drawn = list(KINDS.values()) if kind == "all" else [KINDS[kind]]
     with matplotlib.rc_context(_STYLE):

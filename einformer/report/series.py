@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import Literal
 
+from einformer.errors import fail
 from einformer.interpreters.count import numbers, roofline
 from einformer.interpreters.count.conventions import Convention
 from einformer.interpreters.count.derived import derive
@@ -40,14 +41,15 @@ def lengths(model: Model) -> list[int]:
 
 
 def shares(model: Model, batch: int, at: Iterable[int], convention: Convention) -> Series:
-    """The share of each part in the FLOPs of a forward pass, in percent, at these lengths of a sequence."""
+    """The share of each part in the FLOPs of a forward pass, in percent, at these lengths. Raises EinformerError E804."""
     found: Series = {}
     for k, length in enumerate(at):
         spent: dict[str, int] = {}
         for count in numbers.flops(model.spec.tree, model.spec.name, model.at(B=batch, S=length), convention):
             for label, flops in _split(model, count):
                 spent[label] = spent.get(label, 0) + flops
-        whole = sum(spent.values())
+        if not (whole := sum(spent.values())):
+            raise fail("E804", f"no equation of `{model.spec.name}` multiplies two tensors", model.spec.layer.span)
         for label, flops in spent.items():
             found.setdefault(label, [0.0] * k).append(100 * flops / whole)
     return {label: share for label, share in found.items() if any(share)}
