@@ -169,7 +169,9 @@ def _of_part(about: About, root: _Root, count: Count) -> list[Count]:
 
 
 def _parameters(about: About) -> tuple[sympy.Expr]:
-    return (rules.total(count.total for count in _weights(about)),)
+    """Of all, or of those on each of the devices that share axes."""
+    shards = {letters: ours(devices) for letters, devices in about.shards}
+    return (memory.on_one_device(_weights(about), formulas.Letters(_root(about).legend), shards),)
 
 
 def _weights(about: About) -> list[WeightCount[sympy.Expr]]:

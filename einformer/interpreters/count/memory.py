@@ -131,13 +131,17 @@ def training(
     ranks: N | int = 1,
 ) -> Memory[N]:
     """The bytes of a training step on one device; ZeRO of stage `zero` shares between so many data-parallel `ranks`."""
-    sizes = _Sizes(arithmetic, shards or {})
-    held = total(sizes.divided(count.total, count.merged.union(count.letters)) for count in counts if count.trained)
-    state = {}
+    held, state = on_one_device(counts, arithmetic, shards or {}), {}
     for component in fields(Precision)[2:8]:
         whole = product((held, getattr(precision, component.name)))
         state[component.name] = arithmetic.divided(whole, ranks) if zero >= _STAGES.get(component.name, 1) else whole
     return Memory(**state, activations=total(each.total for each in kept), logits=product((logits,)))
+
+
+def on_one_device(counts: Iterable[WeightCount[N]], arithmetic: Arithmetic[N], shards: Mapping[str, N]) -> N:
+    """The trained parameters on each of the devices that share axes."""
+    sizes = _Sizes(arithmetic, shards)
+    return total(sizes.divided(count.total, count.merged.union(count.letters)) for count in counts if count.trained)
 
 
 _STAGES = {"parameters": 3, "gradients": 2}  # of ZeRO; what belongs to the optimiser is shared from the first on

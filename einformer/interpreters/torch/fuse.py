@@ -155,7 +155,9 @@ class FastLowering(Lowering):
                 set(mask.dims) & set(together) and len(together) > 1
             ):
                 return None
-            options.append(f"attn_mask={aligned(mask, (*batch, *together[:1], position, found.over))}")
+            text = aligned(mask, (*batch, *together[:1], position, found.over))
+            lacks = set(mask.dims) & set(together) and not set(mask.dims) & set(batch)
+            options.append(f"attn_mask={text}{'[None]' * bool(lacks)}")  # of three axes the kernels of a CPU know nothing
         if found.dropout is not None:
             options.append(f"dropout_p={self.lower(found.dropout).at(PRODUCT)} if self.training else 0.0")
         scale = self.scale(found)
