@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import sympy
 import torch
+from transformers import AutoConfig, AutoModelForCausalLM
 
 import einformer
 from einformer import EinformerError, Model
@@ -247,3 +248,15 @@ def test_what_cannot_be_shared_is_said(wrong: dict[str, Any], said: str) -> None
     with pytest.raises(EinformerError, match="E605") as refused:
         published("gpt2").memory(B=1, S=8, **wrong)
     assert said in str(refused.value)
+
+
+def test_a_training_step_of_transformers_is_counted_to_the_unit() -> None:
+    """GPT2LMHeadModel on the meta device with eager attention: forward and backward, B = 1, S = 1024."""
+    with torch.device("meta"):
+        config = AutoConfig.for_model("gpt2")
+        models: Any = AutoModelForCausalLM
+        theirs = models.from_config(config, attn_implementation="eager").eval()
+        tokens = torch.zeros(1, 1024, dtype=torch.long)
+        mask = torch.zeros(1, 1, 1024, 1024)
+    found = counted(lambda: theirs(tokens, attention_mask=mask).logits.sum().backward(), *GRADIENTS, gradients=True).total()
+    assert published("gpt2").flops(B=1, S=1024, phase="training") == found == 874_944_921_600
