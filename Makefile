@@ -7,7 +7,7 @@ demo: .venv/installed
 	$(BIN)/einformer report docs/examples/gpt2/config.json --text docs/examples/text.txt
 
 test: lint
-	$(BIN)/python -m pytest -n 2
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
 lint: .venv/installed
 	$(BIN)/ruff check
