@@ -141,6 +141,12 @@ def test_a_state_has_the_same_bytes_at_any_length() -> None:
     assert bound.cache_bytes("float32", B=2, S=9).per_token == 0
 
 
+def test_tokens_have_eight_bytes() -> None:
+    """Whatever the dtype of the weights."""
+    case = next(case for case in CACHES if case.name == "tokens are kept as tokens")
+    assert case.model().cache_bytes("bfloat16", B=3, S=11).total == 8 * 3 * 11
+
+
 def test_an_unknown_dtype_is_refused() -> None:
     with pytest.raises(EinformerError, match="E605"):
         model("gpt2").cache_bytes("int3", B=1, S=1)

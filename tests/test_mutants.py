@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from tests import mutants, mutants_of_counting, mutants_of_lowering, mutants_of_saved
+from tests import mutants, mutants_of_counting, mutants_of_decoding, mutants_of_lowering, mutants_of_saved
 from tests.mutants import Mutant
 
-MUTANTS = (*mutants.MUTANTS, *mutants_of_lowering.MUTANTS, *mutants_of_counting.MUTANTS, *mutants_of_saved.MUTANTS)
+OTHERS = (mutants_of_lowering, mutants_of_counting, mutants_of_saved, mutants_of_decoding)
+MUTANTS = (*mutants.MUTANTS, *(mutant for each in OTHERS for mutant in each.MUTANTS))
 ROOT = Path(__file__).parents[1]
 FAILED = 1  # of pytest's exit codes: 2 and above say that the tests did not run
 

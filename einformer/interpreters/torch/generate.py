@@ -93,7 +93,8 @@ class Decodes:
         """
         if not cache.longest <= cache.total <= size:
             raise fail("E706", f"the cache has seen {cache.total} positions, the size is {size}", fix="a larger size")
-        return StaticCache(cache, size, next(iter(self.parameters())).device)
+        found = next(iter((*self.parameters(), *cache.rows.values())), torch.empty(0))
+        return StaticCache(cache, size, found.device)
 
     def compile_steps(self, **options: Any) -> None:
         """Let `torch.compile` make one graph of a step; `generate` then steps with a static cache."""
