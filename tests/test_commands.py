@@ -86,11 +86,12 @@ def test_the_commands(run: Callable[..., Answer]) -> None:
         "count",
         "source",
         "claims",
+        "generate",
         "explain",
     ]
 
 
-@pytest.mark.parametrize("command", ["check", "latex", "report", "count", "source", "claims", "explain"])
+@pytest.mark.parametrize("command", ["check", "latex", "report", "count", "source", "claims", "generate", "explain"])
 def test_help(run: Callable[..., Answer], command: str) -> None:
     code, out, err = run(command, "--help")
     assert (code, err) == (OK, "")
