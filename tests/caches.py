@@ -223,6 +223,13 @@ model Text(z_bsd) -> y_bsd causal in s:
         {"c.sum": 1},
     ),
     Cached(
+        "a sum over positions that keeps nothing",
+        "bsd",
+        "model Text(z_bsd) -> y_bsd causal in s:\n  n_ss' = where(s' <= s, 1 / (s' + 1), 0)\n"
+        "  h_s = sum_s' n_ss'\n  return h_s z_bsd\n",
+        {},
+    ),
+    Cached(
         "nothing is kept", "bsd", "model Text(z_bsd) -> y_bsd causal in s:\n  weights A_d\n  return A_d z_bsd sin(s + 1)\n", {}
     ),
 )

@@ -175,6 +175,24 @@ model Text(z_sd) -> y_sd causal in s:
         einformer.parse(text).bind(D=3).cache_bytes(S=2)
 
 
+def test_a_window_beside_what_is_given_at_all_positions_is_refused() -> None:
+    """In one layer s' runs over one range."""
+    text = """axes
+  s: S
+  d: D
+layer Mix(z_sd, k_s'd) -> z_sd:
+  w_ss' = Sm_s'(z_sd z_s'd + where(s - 2 < s' <= s, 0, -inf))
+  y_ss' = Sm_s'(z_sd k_s'd + where(s' <= s, 0, -inf))
+  return w_ss' z_s'd + y_ss' k_s'd
+model Text(z_sd) -> y_sd causal in s:
+  weights A_d
+  k_sd = A_d z_sd
+  return Mix(tanh(z_sd), k_s'd)
+"""
+    with pytest.raises(EinformerError, match="E508 `Mix` keeps a window of `z`, and is given `k` at all visible positions"):
+        einformer.parse(text).bind(D=3).cache_bytes(S=2)
+
+
 def test_a_running_sum_in_a_recurrence_is_refused() -> None:
     body = "  S_sd = tanh(S_{(s - 1)d}) + cumsum_s z_sd\n  return S_sd\n"
     text = f"axes\n  s: S\n  d: D\nmodel Text(z_sd) -> y_sd causal in s:\n{body}"
