@@ -14,7 +14,7 @@ import pathlib
 import re
 import sys
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TextIO
 
 from einformer import model
@@ -291,6 +291,40 @@ def _report(options: argparse.Namespace) -> int:
     return OK if found.holds else FINDINGS
 
 
+def _generate(options: argparse.Namespace) -> int:
+    from einformer import text
+
+    chosen = text.Options(options.tokens, options.temperature, options.top_k, options.top_p, options.seed)
+    writer = text.writer(model.target(options.target), pathlib.Path(options.target), options.seed)
+    beginning, pieces = _text(options.text), list[str]()
+    if not options.json:
+        print(beginning, end="", flush=True)
+    with _bar(options.tokens) as step:
+        for piece in writer.write(beginning, chosen, step):
+            pieces.append(piece)
+            if not options.json:
+                print(piece, end="", flush=True)  # what is printed stays, also when the rest is interrupted
+    if options.json:
+        _show_json({"target": options.target, "text": beginning, "continuation": "".join(pieces)})
+    else:
+        print()
+    return OK
+
+
+@contextlib.contextmanager
+def _bar(total: int) -> Iterator[Callable[[], object]]:
+    """A progress bar in the terminal where the text itself goes elsewhere."""
+    if sys.stdout.isatty() or not sys.stderr.isatty():
+        yield lambda: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("tokens", total=total)
+        yield lambda: progress.advance(task)
+
+
 def _text(given: str) -> str:
     """The content of a file, or else the text itself."""
     return model.read(given).text if os.path.isfile(given) else given
@@ -461,11 +495,20 @@ def _parser() -> argparse.ArgumentParser:
     claims = command(
         "claims", _claims, "which published formulas are right?", "Judge every formula that documents print, by the derivation."
     )
+    about = "Continue a text: a folder of transformers with its weights and tokenizer, else random weights and bytes."
+    generate = command("generate", _generate, "how does a model continue a text?", about)
+    generate.add_argument("target", metavar="TARGET", help=sized)
+    generate.add_argument("--text", default="Once upon a time", metavar="TEXT|FILE", help="the beginning")
+    generate.add_argument("--tokens", type=int, default=64, metavar="N", help="how many follow (64)")
+    generate.add_argument("--temperature", type=float, default=0.0, metavar="T", help="0 chooses the likeliest (0)")
+    generate.add_argument("--top-k", type=int, metavar="K", help="draw among the K likeliest")
+    generate.add_argument("--top-p", type=float, metavar="P", help="draw among the likeliest that hold a share of P")
+    generate.add_argument("--seed", type=int, default=0, help="of random weights and draws (0)")
     explain = command(
         "explain", _explain, "what an error code means", "The rule behind a code, a text that breaks it and one that keeps it."
     )
     explain.add_argument("codes", nargs="*", metavar="CODE", help="such as E301; all of them, a line each, where none is given")
-    for added in (check, latex, report, count, fit, plot, source, claims, explain):
+    for added in (check, latex, report, count, fit, plot, source, claims, generate, explain):
         added.add_argument("--json", action="store_true", help="print JSON")
     return parser
 

@@ -217,6 +217,19 @@ model Text(z_bsd) -> y_bsd causal in s:
         {"Both.k": 2, "Both.k\u02b9": 3, "Both.S": 3, "Both.c.sum": 1},
     ),
     Cached(
+        "the sum so far",
+        "bsd",
+        "model Text(z_bsd) -> y_bsd causal in s:\n  c_bsd = cumsum_s(1 + tanh(z_bsd))\n  return c_bsd / (s + 1)\n",
+        {"c.sum": 1},
+    ),
+    Cached(
+        "a sum over positions that keeps nothing",
+        "bsd",
+        "model Text(z_bsd) -> y_bsd causal in s:\n  n_ss' = where(s' <= s, 1 / (s' + 1), 0)\n"
+        "  h_s = sum_s' n_ss'\n  return h_s z_bsd\n",
+        {},
+    ),
+    Cached(
         "nothing is kept", "bsd", "model Text(z_bsd) -> y_bsd causal in s:\n  weights A_d\n  return A_d z_bsd sin(s + 1)\n", {}
     ),
 )

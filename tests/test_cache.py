@@ -141,6 +141,12 @@ def test_a_state_has_the_same_bytes_at_any_length() -> None:
     assert bound.cache_bytes("float32", B=2, S=9).per_token == 0
 
 
+def test_tokens_have_eight_bytes() -> None:
+    """Whatever the dtype of the weights."""
+    case = next(case for case in CACHES if case.name == "tokens are kept as tokens")
+    assert case.model().cache_bytes("bfloat16", B=3, S=11).total == 8 * 3 * 11
+
+
 def test_an_unknown_dtype_is_refused() -> None:
     with pytest.raises(EinformerError, match="E605"):
         model("gpt2").cache_bytes("int3", B=1, S=1)
@@ -166,6 +172,24 @@ model Text(z_sd) -> y_sd causal in s:
   return w'_ss' z_s'd
 """
     with pytest.raises(EinformerError, match=r"E508 .*`w` is over all visible positions too"):
+        einformer.parse(text).bind(D=3).cache_bytes(S=2)
+
+
+def test_a_window_beside_what_is_given_at_all_positions_is_refused() -> None:
+    """In one layer s' runs over one range."""
+    text = """axes
+  s: S
+  d: D
+layer Mix(z_sd, k_s'd) -> z_sd:
+  w_ss' = Sm_s'(z_sd z_s'd + where(s - 2 < s' <= s, 0, -inf))
+  y_ss' = Sm_s'(z_sd k_s'd + where(s' <= s, 0, -inf))
+  return w_ss' z_s'd + y_ss' k_s'd
+model Text(z_sd) -> y_sd causal in s:
+  weights A_d
+  k_sd = A_d z_sd
+  return Mix(tanh(z_sd), k_s'd)
+"""
+    with pytest.raises(EinformerError, match="E508 `Mix` keeps a window of `z`, and is given `k` at all visible positions"):
         einformer.parse(text).bind(D=3).cache_bytes(S=2)
 
 

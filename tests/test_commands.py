@@ -78,21 +78,14 @@ def process(*arguments: str, stdin: bytes = b"", **environment: str) -> Answer:
 # --------------------------------------------------------------------------------------------------------- the surface
 
 
+COMMANDS = ["check", "latex", "report", "count", "fit", "plot", "source", "claims", "generate", "explain"]
+
+
 def test_the_commands(run: Callable[..., Answer]) -> None:
-    assert re.findall(r"^    (\w+) ", run("--help").out, re.MULTILINE) == [
-        "check",
-        "latex",
-        "report",
-        "count",
-        "fit",
-        "plot",
-        "source",
-        "claims",
-        "explain",
-    ]
+    assert re.findall(r"^    (\w+) ", run("--help").out, re.MULTILINE) == COMMANDS
 
 
-@pytest.mark.parametrize("command", ["check", "latex", "report", "count", "fit", "plot", "source", "claims", "explain"])
+@pytest.mark.parametrize("command", COMMANDS)
 def test_help(run: Callable[..., Answer], command: str) -> None:
     code, out, err = run(command, "--help")
     assert (code, err) == (OK, "")

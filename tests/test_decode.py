@@ -106,17 +106,26 @@ def test_batches_chunks_and_paddings(data: st.DataObject) -> None:
         assert error(outputs[row : row + 1, whole - length :], expected) < VALUES
 
 
-@pytest.mark.parametrize("name", ["gpt2", "gpt_oss", "delta_net"])
-def test_what_stands_in_the_padding_does_not_matter(name: str) -> None:
-    """Not even where it is no number."""
-    arrays = [torch.as_tensor(array) for array in inputs(model(name))]
+def padded(bound: Model) -> float:
+    """How far rows that start late are from the rows alone, whatever stands before their start."""
+    arrays = [torch.as_tensor(array) for array in inputs(bound)]
     other = [array.clone() for array in arrays]
     for array in other:
         array[0, :5] = 7 if array.dtype == torch.int64 else 1e30
-    padding = torch.tensor([5, 0, 2])
-    one, _ = decoded(built(model(name), "fast"), arrays, [LENGTH], padding)
-    two, _ = decoded(built(model(name), "fast"), other, [LENGTH], padding)
-    assert torch.equal(one[0, 5:], two[0, 5:])
+    outputs, _ = decoded(built(bound, "fast"), other, [4, 3, 4], torch.tensor([5, 0, 2]))
+    alone = [[array[row : row + 1, start:] for array in arrays] for row, start in enumerate([5, 0, 2])]
+    expected = [bound.reference(*row, weights=weights(bound)) for row in alone]
+    return max(error(outputs[row : row + 1, start:], expected[row]) for row, start in enumerate([5, 0, 2]))
+
+
+@pytest.mark.parametrize("name", ["gpt2", "gpt_oss", "linear_attention", "delta_net"])
+def test_padding_does_not_matter(name: str) -> None:
+    assert padded(model(name)) < VALUES
+
+
+@pytest.mark.parametrize("case", CACHES, ids=lambda case: case.name)
+def test_padding_does_not_matter_in_any_text(case: Cached) -> None:
+    assert padded(case.model()) < VALUES
 
 
 def stepped(module: Any, arrays: Sequence[Any], first: int, size: int, padding: Tensor | None = None) -> Tensor:

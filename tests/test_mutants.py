@@ -11,10 +11,25 @@ from pathlib import Path
 
 import pytest
 
-from tests import mutants, mutants_of_bounds, mutants_of_claims, mutants_of_counting, mutants_of_lowering, mutants_of_saved
+from tests import (
+    mutants,
+    mutants_of_bounds,
+    mutants_of_claims,
+    mutants_of_counting,
+    mutants_of_decoding,
+    mutants_of_lowering,
+    mutants_of_saved,
+)
 from tests.mutants import Mutant
 
-OF_PARTS = (mutants_of_lowering, mutants_of_counting, mutants_of_saved, mutants_of_bounds, mutants_of_claims)
+OF_PARTS = (
+    mutants_of_lowering,
+    mutants_of_counting,
+    mutants_of_saved,
+    mutants_of_bounds,
+    mutants_of_claims,
+    mutants_of_decoding,
+)
 MUTANTS = (*mutants.MUTANTS, *(mutant for part in OF_PARTS for mutant in part.MUTANTS))
 ROOT = Path(__file__).parents[1]
 FAILED = 1  # of pytest's exit codes: 2 and above say that the tests did not run

@@ -1,6 +1,7 @@
 """How long does einformer make one wait, and how does that grow? Median seconds: `make bench`.
 
-With names, `python -m tests.benchmarks forward training emit`: GPT-2 beside transformers; `count`: what it takes to count it.
+With names, `python -m tests.benchmarks forward training decode emit`: GPT-2 beside transformers; `count`: what it takes to
+count it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How fast is GPT-2 124M beside transformers with SDPA, and beside its bare matrix products? And GPT-2 XL: parsed to emitted?
 
 float32, two threads; every round times all of them, in turn, so that what else the machine does meets them alike.
-`python -m tests.benchmarks forward training emit`.
+`python -m tests.benchmarks forward training decode emit`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
-from transformers import AutoModelForCausalLM, GPT2Config
+from transformers import AutoModelForCausalLM, DynamicCache, GPT2Config, StaticCache
 
 import einformer as ein
 
@@ -96,6 +96,38 @@ def training(batch: int, length: int) -> dict[str, Work]:
     return {"einformer": work(ours()), "transformers": work(theirs()), "products": products(batch, length, backward=True)}
 
 
+def decode(batch: int, past: int) -> dict[str, Work]:
+    """One more token after a prompt, greedily: our caches, theirs, and reading every weight once."""
+    x_bs = tokens(batch, past)
+    most = past + ROUNDS + 3
+
+    def mine(static: bool) -> Work:
+        module: Any = ours().eval()
+        cache = module.cache(size=most)
+        found = [module.decode(x_bs, cache=cache)[:, -1:].argmax(-1)]
+        cache = module.static(cache, most) if static else cache
+
+        def step() -> None:
+            found.append(module.decode(found[-1], cache=cache)[:, -1:].argmax(-1))
+
+        return step
+
+    def other(static: bool) -> Work:
+        module: Any = theirs().eval()
+        cache = StaticCache(config=module.config, max_cache_len=most) if static else DynamicCache(config=module.config)
+
+        def next_token(new: Tensor) -> Tensor:
+            found: Tensor = module(new, past_key_values=cache, use_cache=True).logits[:, -1:].argmax(-1)
+            return found
+
+        found = [torch.no_grad()(next_token)(x_bs)]
+        return torch.no_grad()(lambda: found.append(next_token(found[-1])))
+
+    weights = [parameter.detach() for parameter in ours().parameters()]
+    works = {"einformer": mine(False), "einformer, static": mine(True), "transformers": other(False)}
+    return works | {"transformers, static": other(True), "weights": lambda: [weight.sum() for weight in weights]}
+
+
 def emit() -> dict[str, Work]:
     return {"einformer": lambda: ein.load("gpt2").bind(**XL).source()}
 
@@ -106,6 +138,11 @@ BENCHMARKS: Mapping[str, Mapping[str, Callable[[], dict[str, Work]]]] = {
         "forward, B = 4, S = 128": lambda: forward(4, 128),
     },
     "training": {"training step, B = 4, S = 128": lambda: training(4, 128)},
+    "decode": {
+        "a token after 32, B = 1": lambda: decode(1, 32),
+        "a token after 900, B = 1": lambda: decode(1, 900),
+        "a token after 128, B = 8": lambda: decode(8, 128),
+    },
     "emit": {"GPT-2 XL: parse, check, emit": emit},
 }
 
@@ -128,7 +165,7 @@ def rows(title: str, seconds: Mapping[str, list[float]]) -> Iterator[str]:
     for name, theirs in seconds.items():
         ratio = statistics.median(a / b for a, b in zip(mine, theirs, strict=True))
         beside = "" if name == "einformer" else f"  einformer takes {ratio:.3f} of it"
-        yield f"{title:32} {name:14} {statistics.median(theirs):8.4f} s{beside}"
+        yield f"{title:32} {name:20} {statistics.median(theirs):8.4f} s{beside}"
 
 
 def main(names: list[str]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -190,8 +190,23 @@ class Backwards:
                 if demand.reach is not None and not self.passed(argument, demand.reach):
                     own.append(own_input(body, formal.name, demand))
                 self.need(argument, demand.live)
+        self.one_range(e, body, entries, demands)
         inside = (replace(entry, path=f"{place}.{entry.path}".strip(".")) for entry in (*own, *entries))
         self.below.setdefault(id(self.step), []).extend(inside)
+
+    def one_range(self, e: Apply, body: Body, entries: Iterable[Entry], demands: Mapping[str, Demand]) -> None:
+        """In a layer that keeps a window, s' is that window; what it is given at s' may be needed farther back."""
+        kept = [(entry.name, entry.kind, entry.back) for entry in entries if not entry.frame]
+        kept += [(name, demand.reach.kind, demand.reach.back) for name, demand in demands.items() if demand.reach]
+        windows = [name for name, kind, back in kept if kind == "visible" and back is not None]
+        given = [
+            d.name for d in body.inputs.values() if d.depends and any(letter != self.time for _, letter in d.times(self.time))
+        ]
+        if windows and given:
+            message = (
+                f"`{body.layer.name}` keeps a window of `{windows[0]}`, and is given `{given[0]}` at all visible positions"
+            )
+            raise fail("E508", message, e.span, fix="both defined in one layer")
 
     def passed(self, argument: Expression, reach: Reach) -> bool:
         """Is the input of a call a tensor as it stands, which then is kept itself?"""

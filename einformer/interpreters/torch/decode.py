@@ -246,8 +246,9 @@ class Continued:
                 if axis_of(letter) == self.file.time != letter:
                     return f"{name_of(self.file, formal)}.shape[{axis}]"
         below = [each for each in self.file.kept if each.kind == "visible"]
-        farthest = next((each for each in below if each.back is None), max(below, key=lambda each: each.back or 0))
-        return f'cache.visible("{farthest.full_path}")'
+        everything = next((each.full_path for each in below if each.back is None), "")
+        windows = sorted((each.back or 0, each.full_path) for each in below)
+        return f'cache.visible("{everything or (windows[-1][1] if windows else "")}")'
 
     def narrowed(self, formal: Tensor) -> Iterator[str]:
         """What is given for more positions than are kept here."""

@@ -93,7 +93,8 @@ class Decodes:
         """
         if not cache.longest <= cache.total <= size:
             raise fail("E706", f"the cache has seen {cache.total} positions, the size is {size}", fix="a larger size")
-        return StaticCache(cache, size, next(iter(self.parameters())).device)
+        found = next(iter((*self.parameters(), *cache.rows.values())), torch.empty(0))
+        return StaticCache(cache, size, found.device)
 
     def compile_steps(self, **options: Any) -> None:
         """Let `torch.compile` make one graph of a step; `generate` then steps with a static cache."""
@@ -151,6 +152,12 @@ class Decodes:
             x_bs, max_new_tokens, temperature=temperature, top_k=top_k, top_p=top_p, stop=stop, seed=seed, lengths=lengths
         )
         return torch.cat([x_bs, *(token_b[:, None] for token_b in tokens)], 1)
+
+    def follow(self, tokens: Sequence[int], max_new_tokens: int, **options: Any) -> Iterator[int]:
+        """The tokens after one prompt, as whole numbers of Python; options and errors are those of `stream`."""
+        device = next(iter(self.parameters()), torch.empty(0)).device
+        for token_b in self.stream(torch.tensor([list(tokens)], device=device), max_new_tokens, **options):
+            yield int(token_b)
 
     def log_prob(self, prompt_bs: Tensor, continuation_bs: Tensor, lengths: Sequence[int] | None = None) -> Tensor:
         """The natural logarithm of the probability of each continuation after its prompt, by the chain rule.
@@ -224,6 +231,13 @@ class Decodes:
             if (held.dtype, held.device) != (weight.dtype, weight.device):
                 message = f"this cache holds {held.dtype} on {held.device}, the weights are {weight.dtype} on {weight.device}"
                 raise fail("E705", message, fix="`module.cache()` after `module.to(…)`")
+
+
+def seeded(build: Callable[[], nn.Module], seed: int) -> nn.Module:
+    """A module whose random weights are those of a seed."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        return build()
 
 
 def _padding(x_bs: Tensor, lengths: Sequence[int] | None) -> Tensor | None:

@@ -41,8 +41,8 @@ class Cache:
         return self.last(self.fresh, device)
 
     def visible(self, path: str) -> int:
-        """How many positions of a tensor are seen, the new ones too."""
-        back = self.kept[path]
+        """How many positions of a tensor are seen, the new ones too; all, where nothing is kept."""
+        back = self.kept.get(path)
         return self.total if back is None else min(self.past, back) + self.fresh
 
     def narrowed(self, x: Tensor, axis: int, seen: int) -> Tensor:
@@ -168,7 +168,7 @@ class StaticCache(Cache):
 
     def visible(self, path: str) -> int:
         """All places."""
-        back = self.kept[path]
+        back = self.kept.get(path)
         return self.size if back is None else min(back + 1, self.size)
 
     def narrowed(self, x: Tensor, axis: int, seen: int) -> Tensor:

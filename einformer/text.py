@@ -1,0 +1,122 @@
+"""Which text does a model write after a beginning? Tokens of its tokenizer, or bytes where its weights are random."""
+
+from __future__ import annotations
+
+import codecs
+import json
+import pathlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from einformer.errors import fail
+from einformer.model import Model
+
+_BYTES = 256
+
+
+class Tokens(Protocol):
+    """Text as whole numbers, and back; numbers come one by one, and some make no text before the next."""
+
+    def read(self, text: str) -> list[int]:
+        """The tokens of a text."""
+
+    def write(self, tokens: Sequence[int]) -> str:
+        """The text of tokens, as far as it is settled."""
+
+
+class Bytes:
+    """Every byte of UTF-8 is a token."""
+
+    def read(self, text: str) -> list[int]:
+        """The bytes."""
+        return list(text.encode())
+
+    def write(self, tokens: Sequence[int]) -> str:
+        """What they spell; a letter that is begun waits for its other bytes."""
+        return codecs.getincrementaldecoder("utf-8")("replace").decode(bytes(tokens))
+
+
+class Tokenizer:
+    """A `tokenizer.json`, by the library of its authors."""
+
+    def __init__(self, path: pathlib.Path) -> None:
+        try:
+            from tokenizers import Tokenizer as Theirs
+        except ImportError as error:
+            raise fail("E801", f"`{path}` needs the package tokenizers", fix="`pip install einformer[text]`") from error
+        self.theirs = Theirs.from_file(str(path))
+
+    def read(self, text: str) -> list[int]:
+        """As the tokenizer cuts it."""
+        ids: list[int] = self.theirs.encode(text).ids
+        return ids
+
+    def write(self, tokens: Sequence[int]) -> str:
+        """What they spell; a letter that is begun waits for the next token."""
+        text: str = self.theirs.decode(list(tokens))
+        return text.rstrip("\ufffd")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How many tokens, and how each is chosen."""
+
+    tokens: int = 64
+    temperature: float = 0.0
+    top_k: int | None = None
+    top_p: float | None = None
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """A module with weights, and what its tokens are."""
+
+    module: Any
+    tokens: Tokens
+    stop: tuple[int, ...] = ()
+
+    def write(self, text: str, options: Options, step: Callable[[], object] = lambda: None) -> Iterator[str]:
+        """What follows on a text, piece by piece; `step` is called for each token. Raises EinformerError E703, E706 to E708."""
+        read, written, shown = self.tokens.read(text), list[int](), ""
+        if not read:
+            raise fail("E706", "the text is empty", fix='a beginning, `--text "Once"`')
+        chosen = {"temperature": options.temperature, "top_k": options.top_k, "top_p": options.top_p, "seed": options.seed}
+        for token in self.module.follow(read, options.tokens, stop=self.stop, **chosen):
+            step()
+            if token in self.stop:
+                return
+            written.append(token)
+            whole = self.tokens.write(written)
+            yield whole[len(shown) :]
+            shown = whole
+
+
+def writer(model: Model, folder: pathlib.Path, seed: int = 0) -> Writer:
+    """The weights and the tokenizer in a folder of transformers; else random weights, whose tokens are bytes.
+
+    Raises EinformerError E801 for a tokenizer without its library, else as `load_huggingface` does.
+    """
+    from einformer.interpreters.torch.generate import seeded
+
+    if any(folder.glob("*.safetensors")):
+        module: Any = model.build()
+        module.load_huggingface(folder)
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        ends = config.get("eos_token_id")
+        stop = tuple(ends) if isinstance(ends, list) else () if ends is None else (int(ends),)
+        tokenizer = folder / "tokenizer.json"
+        return Writer(module, Tokenizer(tokenizer) if tokenizer.exists() else Bytes(), stop)
+    return Writer(seeded(of_bytes(model).build, seed), Bytes())
+
+
+def of_bytes(model: Model) -> Model:
+    """The same model with a vocabulary of bytes."""
+    if "V" not in model.legend.letters() or not isinstance(model.legend.values.get("V", _BYTES), int):
+        return model
+    return model.spec.bind_from({**_whole(model), "V": _BYTES}, "given")
+
+
+def _whole(model: Model) -> dict[str, int]:
+    return {name: int(value) for name, value in model.legend.values.items()}

@@ -1,0 +1,144 @@
+"""Which slips of what decoding keeps, and of how it goes on, would the tests notice? As `tests/mutants.py`."""
+
+from __future__ import annotations
+
+from tests.mutants import Mutant
+
+
+def _mutant(name: str, file: str, old: str, new: str, *killers: str) -> Mutant:
+    return Mutant(name, f"einformer/interpreters/{file}", old, new, tuple(f"tests/test_{killer}" for killer in killers))
+
+
+BACKWARDS, KEPT, DECODE, GENERATE = "cache/backwards.py", "torch/kept.py", "torch/decode.py", "torch/generate.py"
+STEPS, STATIC = "decode.py::test_step_by_step_is_all_at_once", "decode.py::test_a_static_cache_holds_the_same"
+
+MUTANTS = (
+    # ------------------------------------------------------------------------------------------------ what is kept (R10)
+    _mutant(
+        "a window is kept one position short", BACKWARDS,
+        "(distance > farthest)].min()) - 1", "(distance > farthest)].min()) - 2",
+        "cache.py::test_positions_are_counted_as_far_as_a_window_reaches", "cache.py::test_what_is_kept_suffices[mistral]",
+    ),
+    _mutant(
+        "the last tap of a convolution is not kept", BACKWARDS,
+        "int(max(-legend.number(slot,", "int(max(-1 - legend.number(slot,",
+        "cache.py::test_what_is_kept_suffices[mamba2]",
+    ),
+    _mutant(
+        "what is masked is kept all the same", BACKWARDS,
+        "            live = live.within(self.step.seen[id(e)], np.isnan)\n", "            pass\n",
+        "cache.py::test_a_window_caps_the_bytes",
+    ),
+    _mutant(
+        "what is given to a layer is not kept", BACKWARDS,
+        "if demand.reach is not None and not self.passed(argument, demand.reach):", "if False:",
+        "cache.py::test_any_text[a layer without weights keeps what it is given]",
+    ),
+    _mutant(
+        "tokens count as numbers of the weights", "cache/entries.py",
+        "WHOLE if entry.whole else BYTES[dtype]", "BYTES[dtype]",
+        "cache.py::test_tokens_have_eight_bytes",
+    ),
+    # ---------------------------------------------------------------------------------------------- positions, padding
+    _mutant(
+        "positions are off by one", KEPT,
+        "slots = torch.arange(self.total - count, self.total, device=device)",
+        "slots = torch.arange(self.total - count, self.total, device=device) + 1",
+        f"{STEPS}[gpt2-fast]",
+    ),
+    _mutant(
+        "new positions start from zero", KEPT,
+        "self.past, self.fresh, self.total = self.total, fresh, self.total + fresh",
+        "self.past, self.fresh, self.total = 0, fresh, fresh",
+        f"{STEPS}[llama-fast]",
+    ),
+    _mutant(
+        "padding is attended to", KEPT,
+        "(slots - self.padding[:, None]) % self.total", "(slots - self.padding[:, None]).clamp(min=0)",
+        "decode.py::test_padding_does_not_matter[gpt2]",
+    ),
+    _mutant(
+        "padding is part of a state", KEPT,
+        "        if self.padding is None or self.past + step >= self.longest:\n            return x\n", "        return x\n",
+        "decode.py::test_padding_does_not_matter[linear_attention]",
+    ),
+    _mutant(
+        "padding is part of a running sum", KEPT,
+        "total = torch.cumsum(self.real(x, axis), axis)", "total = torch.cumsum(x, axis)",
+        "decode.py::test_padding_does_not_matter_in_any_text[the sum so far]",
+    ),
+    _mutant(
+        "a mask is misaligned", KEPT,
+        "return x.narrow(axis, x.shape[axis] - seen, seen)", "return x.narrow(axis, 0, seen)",
+        f"{STEPS}[gemma2-fast]",
+    ),
+    # ------------------------------------------------------------------------------------------------------------ rows
+    _mutant(
+        "a stale row is read", KEPT,
+        "store.narrow(axis, self.past, self.fresh).copy_(new)", "store.narrow(axis, 0, self.fresh).copy_(new)",
+        f"{STEPS}[gpt2-fast]",
+    ),
+    _mutant(
+        "what is stored is lost where the store grows", KEPT,
+        "larger.narrow(axis, 0, self.past).copy_(store.narrow(axis, 0, self.past))", "pass",
+        f"{STEPS}[gpt2-fast]",
+    ),
+    _mutant(
+        "a window loses its oldest position", KEPT,
+        "        seen = min(self.past, back)\n", "        seen = min(self.past, back - 1)\n",
+        f"{STEPS}[mistral-fast]",
+    ),
+    _mutant(
+        "a ring is overwritten too early", KEPT,
+        "return self.size if back is None else min(back + 1, self.size)",
+        "return self.size if back is None else min(back, self.size)",
+        f"{STATIC}[mistral]",
+    ),
+    _mutant(
+        "a ring is numbered from its first place", KEPT,
+        "return newest - (newest - torch.arange(count, device=device)) % count", "return torch.arange(count, device=device)",
+        f"{STATIC}[mistral]",
+    ),
+    _mutant(
+        "a recurrence starts anew", KEPT,
+        "return [*zeros, *held.unbind(axis)][-len(zeros) :]", "return zeros",
+        f"{STEPS}[linear_attention-fast]",
+    ),
+    _mutant(
+        "a running sum starts anew", KEPT,
+        "        if path in self.rows:\n            total", "        if False:\n            total",
+        f"{STEPS}[linear_attention_masked-fast]",
+    ),
+    _mutant(
+        "all sequences share a cache", GENERATE,
+        "return Cache(_continued(self).KEPT, padding, size, len(names) - 2 if len(names) > 1 else 0)",
+        'return self.__dict__.setdefault("one", Cache(_continued(self).KEPT, padding, size, len(names) - 2))',
+        "decode.py::test_caches_do_not_share",
+    ),
+    _mutant(
+        "layers share what they keep", DECODE,
+        'return own + "".join(', 'return "" + "".join(',
+        f"{STEPS}[llama-fast]",
+    ),
+    # -------------------------------------------------------------------------------------------------------- choosing
+    _mutant(
+        "the first token beyond the share is not drawn", GENERATE,
+        "share.cumsum(-1) - share >= self.top_p", "share.cumsum(-1) >= self.top_p",
+        "generate.py::test_tokens_are_drawn_among_the_most_likely",
+    ),
+    _mutant(
+        "a temperature multiplies", GENERATE,
+        "logits_bv.float() / self.temperature", "logits_bv.float() * self.temperature",
+        "generate.py::test_tokens_are_drawn_as_likely_as_the_logits_say",
+    ),
+    _mutant(
+        "a row that has stopped goes on", GENERATE,
+        "token_b = torch.where(stopped, new[:, -1], token_b)", "pass",
+        "generate.py::test_a_row_that_has_stopped_repeats_its_stop",
+    ),
+    _mutant(
+        "a continuation is judged one position late", GENERATE,
+        "logits = logits[:, prompt_bs.shape[1] - 1 :]", "logits = logits[:, -1 :]",
+        "generate.py::test_log_prob_is_the_chain_rule",
+    ),
+)  # fmt: skip
