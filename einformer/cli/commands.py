@@ -1,0 +1,350 @@
+"""What does each command do? Read the targets, call one function of the library, show what it says."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import itertools
+import os
+import pathlib
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from einformer import model
+from einformer.cli.options import parser
+from einformer.cli.screen import aligned, bar, columns, listed, show, show_json
+from einformer.errors import EinformerError, Finding, Rule, Source, catalogue, fail
+from einformer.interpreters.count.roofline import Bound, devices
+from einformer.notation.tokens import MAXIMUM_TEXT
+
+OK, FINDINGS, MISUSE, INTERRUPTED = 0, 1, 2, 130
+
+
+class Verdict(NamedTuple):
+    """What `check` found of one target."""
+
+    target: str
+    layers: list[str]
+    findings: tuple[Finding, ...]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; 0 where all is well, 1 where there are findings, 2 where it was called wrongly."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")  # a letter that the terminal or the pipe cannot show
+    options = parser().parse_args(arguments)
+    if not options.command:
+        return _no_command(options)
+    try:
+        code = RUN[options.command](options)
+        sys.stdout.flush()
+        return code
+    except EinformerError as error:
+        if options.json:
+            show_json({"findings": _data(error.findings)})
+        else:
+            show(str(error), sys.stderr)
+        return _code(error.findings)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except OSError as error:
+        _write_no_more()
+        if isinstance(error, BrokenPipeError):
+            return OK
+        print(f"einformer: {error}", file=sys.stderr)
+        return MISUSE
+
+
+def _write_no_more() -> None:
+    """Nobody reads on (`| head -1`), or the disk is full: Python must not try again when it ends."""
+    with contextlib.suppress(OSError):  # a stream that is no file
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+# --------------------------------------------------------------------------------------------------------- commands
+
+
+def _check(options: argparse.Namespace) -> int:
+    verdicts = [_verdict(target) for target in options.targets]
+    findings = [finding for verdict in verdicts for finding in verdict.findings]
+    if options.json:
+        targets = [verdict._asdict() | {"findings": len(verdict.findings)} for verdict in verdicts]
+        show_json({"targets": targets, "findings": _data(findings)})
+    else:
+        show("\n\n".join([*map(str, findings), _table(verdicts)]))
+    return _code(findings)
+
+
+def _verdict(target: str) -> Verdict:
+    try:
+        source = _source(target)
+    except EinformerError as error:
+        return Verdict(target, [], error.findings)
+    spec, findings = model.examine(source)
+    return Verdict(source.name, [layer.name for layer in spec.layers], findings)
+
+
+def _table(verdicts: Sequence[Verdict]) -> str:
+    """A row for each target."""
+    width = max(len(verdict.target) for verdict in verdicts)
+    return "\n".join(f"{verdict.target:{width}}  {_said(verdict)}" for verdict in verdicts)
+
+
+def _said(verdict: Verdict) -> str:
+    count = len(verdict.findings)
+    if count:
+        return f"{count} finding{'s' * (count > 1)}"
+    return f"well formed: {', '.join(verdict.layers)}"
+
+
+def _latex(options: argparse.Namespace) -> int:
+    from einformer.interpreters.latex import latex
+
+    source = _source(options.target)
+    specification = model.parse(source.text, source.name)
+    names = [layer.name for layer in specification.tree.layers]
+    if options.layer and options.layer not in names:
+        options.misuse(f"no layer `{options.layer}` in {source.name}; there are {', '.join(names)}")
+    text = latex(specification[options.layer].layer) if options.layer else specification.latex()
+    if options.json:
+        show_json({"target": source.name, "latex": text})
+    else:
+        print(text)
+    return OK
+
+
+def _source_file(options: argparse.Namespace) -> int:
+    text = model.target(options.target).source(options.plan)
+    if options.json:
+        show_json({"target": options.target, "plan": options.plan, "source": text})
+    else:
+        print(text, end="")
+    return OK
+
+
+def _count(options: argparse.Namespace) -> int:
+    found = model.target(options.target)
+    inputs = found.inputs(options.batch, options.seq)
+    if options.formulas or found.open - inputs.keys():
+        return _count_in_letters(options, found)
+    from einformer.interpreters.count import table
+
+    summary = found.summary(convention=options.convention, precision=options.dtype, recompute=options.recompute, **inputs)
+    bounds = _bounds(options, found, inputs) if options.device else ()
+    if options.json:
+        head = {"target": options.target, "title": found.spec.title, "inputs": inputs}
+        times = (
+            {"device": options.device, "seconds_at_least": {bound.work: bound.seconds for bound in bounds}} if bounds else {}
+        )
+        show_json(head | summary.data() | times)
+    else:
+        about = ", ".join([found.spec.title or options.target, *(f"{letter} = {size:,}" for letter, size in inputs.items())])
+        rows = aligned([table.HEAD, *table.rows(summary.parts, "{:,}".format)])
+        show(f"{about}\n\n{rows}\n\n{columns([*summary.rows(), *(('at least', str(bound)) for bound in bounds)])}")
+    return OK
+
+
+def _bounds(options: argparse.Namespace, found: model.Model, inputs: Mapping[str, int]) -> tuple[Bound, ...]:
+    from einformer.report import series
+
+    device, length = devices()[options.device], inputs.get("S", 1)
+    return series.bounds(found, options.batch, length, options.dtype, device, options.recompute)
+
+
+def _count_in_letters(options: argparse.Namespace, found: model.Model) -> int:
+    from einformer.interpreters.count import table
+
+    convention, precision = found.chosen(options.convention, options.dtype)
+    tree = found.spec.tree
+    parts = table.formulas(tree, found.spec.name, found.legend, convention, precision.element, options.recompute)
+    rows = list(table.rows(parts, table.written(tree, options.form)))
+    if options.json:
+        named = [dict(zip(table.NAMES, row, strict=True)) for row in rows]
+        about = {"target": options.target, "title": found.spec.title, "inputs": {}, "convention": str(convention)}
+        show_json(about | {"parts": named})
+    else:
+        counted = columns([("counted", str(convention))])
+        show(f"{found.spec.title or options.target}\n\n{aligned([table.HEAD, *rows])}\n\n{counted}")
+    return OK
+
+
+def _fit(options: argparse.Namespace) -> int:
+    from einformer.interpreters.count.bisection import BYTES, NUMBERS, quantity
+    from einformer.report import fit
+
+    found = model.target(options.target)
+    if options.parameters:
+        fitted = fit.of_parameters(found, quantity(options.parameters, NUMBERS), options.solve or "D", options.step)
+    else:
+        fitted = fit.in_memory(
+            found,
+            quantity(options.memory, BYTES),
+            options.solve or "B",
+            use="generation" if options.generation else "training",
+            precision=options.dtype,
+            recompute=options.recompute,
+            shards=None,
+            **found.inputs(options.batch, options.seq),
+        )
+    if options.json:
+        show_json({"target": options.target, "title": found.spec.title} | fitted.data())
+    else:
+        about = [found.spec.title or options.target, *(f"{letter} = {size:,}" for letter, size in fitted.inputs.items())]
+        show(f"{', '.join(about)}\n\n{columns(list(fitted.rows()))}")
+    return OK
+
+
+def _plot(options: argparse.Namespace) -> int:
+    from einformer.report import plot
+
+    path = pathlib.Path(options.out or f"{pathlib.PurePath(options.target).stem or 'model'}.png")
+    if path.suffix not in plot.FORMATS:
+        options.misuse(f"`{path}` is none of {', '.join(plot.FORMATS)}")
+    found = model.target(options.target)
+    length = found.inputs(options.batch, options.seq).get("S", 1)
+    convention, precision = found.chosen(options.convention, options.dtype)
+    device = devices()[options.device]
+    plot.plot(
+        plot.Subject(options.target, found, options.batch, length, convention, precision, options.recompute, device),
+        options.kind,
+        path,
+    )
+    if options.json:
+        show_json({"target": options.target, "kind": options.kind, "file": str(path)})
+    else:
+        print(path)
+    return OK
+
+
+def _report(options: argparse.Namespace) -> int:
+    from einformer import report
+    from einformer.report import terminal
+
+    text = report.SENTENCE if options.text is None else _text(options.text)
+    target = model.target(options.target)
+    with terminal.progress(report.STEPS) as step:
+        found = report.examine(target, options.batch, options.seq, text, options.seed, step)
+    if options.json:
+        show_json(report.data(found))
+    else:
+        terminal.show(found, options.target)
+    return OK if found.holds else FINDINGS
+
+
+def _generate(options: argparse.Namespace) -> int:
+    from einformer import text
+
+    chosen = text.Options(options.tokens, options.temperature, options.top_k, options.top_p, options.seed)
+    writer = text.writer(model.target(options.target), pathlib.Path(options.target), options.seed)
+    beginning, pieces = _text(options.text), list[str]()
+    if not options.json:
+        print(beginning, end="", flush=True)
+    with bar(options.tokens) as step:
+        for piece in writer.write(beginning, chosen, step):
+            pieces.append(piece)
+            if not options.json:
+                print(piece, end="", flush=True)  # what is printed stays, also when the rest is interrupted
+    if options.json:
+        show_json({"target": options.target, "text": beginning, "continuation": "".join(pieces)})
+    else:
+        print()
+    return OK
+
+
+def _text(given: str) -> str:
+    """The content of a file, or else the text itself."""
+    return model.read(given).text if os.path.isfile(given) else given
+
+
+def _claims(options: argparse.Namespace) -> int:
+    from einformer.notes import claims
+
+    verdicts = [claims.judge(claim) for claim in claims.claims()]
+    if options.json:
+        show_json([verdict.data() for verdict in verdicts])
+    else:
+        sources = itertools.groupby(verdicts, key=lambda verdict: verdict.claim.source)
+        tables = [f"{source}\n\n{listed(list(claims.rows(group)))}" for source, group in sources]
+        show("\n\n\n".join([*tables, claims.summary(verdicts)]))
+    return OK
+
+
+def _explain(options: argparse.Namespace) -> int:
+    rows = catalogue()
+    codes = [code.upper() for code in options.codes]
+    if unknown := [code for code in codes if code not in rows]:
+        options.misuse(f"no code {', '.join(unknown)}; `einformer explain` lists them all")
+    chosen = [rows[code] for code in codes] or list(rows.values())
+    if options.json:
+        fields = ("code", "title", "rule", "why", "bad", "good")
+        show_json([{name: getattr(row, name) for name in fields} for row in chosen])
+    else:
+        show("\n\n\n".join(map(_explanation, chosen)) if codes else _titles(chosen))
+    return OK
+
+
+def _titles(rows: Sequence[Rule]) -> str:
+    """A line for each code, those of a kind together."""
+    kinds = itertools.groupby(rows, key=lambda row: row.code[:2])
+    return "\n\n".join("\n".join(f"{row.code}  {row.title}" for row in kind) for _, kind in kinds)
+
+
+def _explanation(row: Rule) -> str:
+    """A row of the catalogue as a person reads it."""
+    examples = [f"{label}\n\n{_indented(text)}" for label, text in (("Breaks it:", row.bad), ("Keeps it:", row.good)) if text]
+    return "\n\n".join(part for part in (f"{row.code}  {row.title}", row.rule, row.why, *examples) if part)
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"  {line}".rstrip() for line in text.strip("\n").split("\n"))
+
+
+# ------------------------------------------------------------------------------------------------------ in, and out
+
+
+def _source(target: str) -> Source:
+    """The text of a target; `-` is what comes through the pipe."""
+    if target != "-":
+        return model.read(target)
+    try:
+        with open(sys.stdin.fileno(), encoding="utf-8", newline="", closefd=False) as pipe:
+            return Source("<stdin>", pipe.read(MAXIMUM_TEXT + 1))
+    except UnicodeDecodeError as error:
+        raise fail("E801", f"what comes through the pipe cannot be read: {error}", fix="a text in UTF-8") from error
+
+
+def _code(findings: Sequence[Finding]) -> int:
+    """The exit code; a target that is not there is a wrong call."""
+    if any(finding.code.startswith("E8") for finding in findings):
+        return MISUSE
+    return FINDINGS if findings else OK
+
+
+def _data(findings: Sequence[Finding]) -> list[dict[str, object]]:
+    return [finding.as_data() for finding in findings]
+
+
+def _no_command(options: argparse.Namespace) -> int:
+    if not options.version:
+        parser().print_help(sys.stderr)
+        return MISUSE
+    from importlib.metadata import version
+
+    print(f"einformer {version('einformer')}")
+    return OK
+
+
+RUN: dict[str, Callable[[argparse.Namespace], int]] = {
+    "check": _check,
+    "latex": _latex,
+    "report": _report,
+    "count": _count,
+    "fit": _fit,
+    "plot": _plot,
+    "source": _source_file,
+    "claims": _claims,
+    "generate": _generate,
+    "explain": _explain,
+}

@@ -1,0 +1,182 @@
+"""Which commands are there, and what can be said to each? A table of options, and a table of commands that take them."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any, NamedTuple
+
+from einformer.interpreters.count.conventions import CONVENTIONS
+from einformer.interpreters.count.memory import PRECISIONS
+from einformer.interpreters.count.roofline import devices
+
+_ABOUT = "Decoder-only transformers, written once as equations."
+_CODES = "exit code: 0 all is well, 1 there are findings, 2 the call was wrong"
+_REPORT = """Show the equations, shapes, parameters and FLOPs of every layer; measure them, and what the model computes, with
+torch; then run a text through it. A check that fails is a finding: exit code 1."""
+_EXAMPLES = """examples:
+  einformer report gpt2             a published model: what is in it, measured
+  einformer count config.json       where its parameters and FLOPs go
+  einformer fit gpt2 --memory 80GB  the largest batch of a training step
+  einformer plot gpt2               pictures of FLOPs, memory, and the roofline
+  einformer source gpt2             it as a file of PyTorch
+  einformer check gpt2              a shipped architecture
+  einformer check mine.ein -        a file, and what comes through the pipe
+  einformer claims                  published formulas, and whether they hold
+  einformer explain E301            the rule behind an error
+"""
+
+_TEXT = "a .ein file, the name of a shipped architecture, or - for what comes through the pipe"
+_SIZED = "a named size (gpt2-xl), a config.json or its folder, a .ein file, or a shipped architecture"
+
+
+class Option(NamedTuple):
+    """An argument of a command, as argparse takes it; of those that are `exclusive` exactly one is given."""
+
+    flag: str
+    settings: dict[str, Any]
+    exclusive: bool = False
+
+
+def _option(flag: str, about: str, exclusive: bool = False, **settings: Any) -> Option:
+    return Option(flag, settings | {"help": about}, exclusive)
+
+
+TEXTS = _option("targets", _TEXT, nargs="+", metavar="TARGET")
+TEXT = _option("target", _TEXT, metavar="TARGET")
+SIZED = _option("target", _SIZED, metavar="TARGET")
+JSON = _option("--json", "print JSON", action="store_true")
+BATCH = _option("--batch", "sequences (1)", type=int, default=1, metavar="B")
+SEQ = _option("--seq", "tokens of each (as many as there can be, 1024 at most)", type=int, metavar="S")
+SEED = _option("--seed", "of random weights and draws (0)", type=int, default=0)
+DTYPE = _option("--dtype", f"bytes of numbers: {', '.join(PRECISIONS)}", default="bfloat16", choices=PRECISIONS, metavar="NAME")
+RECOMPUTE = _option("--recompute", "in a training step (none)", choices=("none", "selective", "full"), default="none")
+CONVENTION = _option(
+    "--convention", f"of FLOPs: {', '.join(CONVENTIONS)}", default="torch", choices=CONVENTIONS, metavar="NAME"
+)
+
+
+class Command(NamedTuple):
+    """A command: what it answers, what its help says, and what it takes."""
+
+    name: str
+    answers: str
+    about: str
+    options: tuple[Option, ...]
+
+
+_KNOWN = ", ".join(devices())
+_DEVICE: dict[str, Any] = {"choices": devices(), "metavar": "NAME"}
+COMMANDS = (
+    Command("check", "is a specification well formed?", "Report every finding of the targets.", (TEXTS,)),
+    Command(
+        "latex",
+        "print a specification as LaTeX",
+        "Print the target as LaTeX, which einformer reads back.",
+        (TEXT, _option("--layer", "only this layer", metavar="NAME")),
+    ),
+    Command(
+        "report",
+        "what is in a model, and is it what it says?",
+        _REPORT,
+        (SIZED, _option("--text", "what the model reads; its bytes are the tokens", metavar="TEXT|FILE"), SEED, BATCH, SEQ),
+    ),
+    Command(
+        "count",
+        "where do parameters, FLOPs and bytes go?",
+        "Count what the target takes, by part and in all.",
+        (
+            SIZED,
+            _option("--formulas", "in letters; so are sizes that the target leaves open", action="store_true"),
+            _option("--form", "of formulas (text)", choices=("text", "latex", "python"), default="text"),
+            _option("--device", f"how long steps take at least on one of {_KNOWN}", **_DEVICE),
+            BATCH,
+            SEQ,
+            DTYPE,
+            RECOMPUTE,
+            CONVENTION,
+        ),
+    ),
+    Command(
+        "fit",
+        "which size fits?",
+        "The largest size for so much memory, or so many parameters.",
+        (
+            SIZED,
+            _option("--memory", "of a device: 80GB, 80GiB, 1.5TB", exclusive=True, metavar="BYTES"),
+            _option("--parameters", "wanted: 1.3B, 350M", exclusive=True, metavar="NUMBER"),
+            _option("--solve", "of the size to be found (B for memory, D for parameters)", metavar="LETTER"),
+            _option("--step", "of parameters: only multiples of it (what makes all sizes whole)", type=int, metavar="N"),
+            _option("--generation", "weights and cache, not a training step", action="store_true"),
+            BATCH,
+            SEQ,
+            DTYPE,
+            RECOMPUTE,
+        ),
+    ),
+    Command(
+        "plot",
+        "how do the counts look?",
+        "Draw FLOPs and memory against S, and the roofline of a device.",
+        (
+            SIZED,
+            _option("--out", "a .png or .svg (the name of the target, .png)", metavar="FILE"),
+            _option("--kind", "of picture (all)", choices=("flops", "memory", "roofline", "all"), default="all"),
+            _option("--device", f"one of {_KNOWN} (h100-sxm)", default="h100-sxm", **_DEVICE),
+            BATCH,
+            SEQ,
+            DTYPE,
+            RECOMPUTE,
+            CONVENTION,
+        ),
+    ),
+    Command(
+        "source",
+        "print a model as PyTorch",
+        "Print a file of PyTorch that runs without einformer.",
+        (SIZED, _option("--plan", "notation: one einsum for each equation", choices=("fast", "notation"), default="fast")),
+    ),
+    Command(
+        "claims",
+        "which published formulas are right?",
+        "Judge every formula that documents print, by the derivation.",
+        (),
+    ),
+    Command(
+        "generate",
+        "how does a model continue a text?",
+        "Continue a text: a folder of transformers with its weights and tokenizer, else random weights and bytes.",
+        (
+            SIZED,
+            _option("--text", "the beginning", default="Once upon a time", metavar="TEXT|FILE"),
+            _option("--tokens", "how many follow (64)", type=int, default=64, metavar="N"),
+            _option("--temperature", "0 chooses the likeliest (0)", type=float, default=0.0, metavar="T"),
+            _option("--top-k", "draw among the K likeliest", type=int, metavar="K"),
+            _option("--top-p", "draw among the likeliest that hold a share of P", type=float, metavar="P"),
+            SEED,
+        ),
+    ),
+    Command(
+        "explain",
+        "what an error code means",
+        "The rule behind a code, a text that breaks it and one that keeps it.",
+        (_option("codes", "such as E301; all of them, a line each, where none is given", nargs="*", metavar="CODE"),),
+    ),
+)
+
+
+def parser() -> argparse.ArgumentParser:
+    """The parser of all commands; `options.command` is the name of the one that was called."""
+    raw = argparse.RawDescriptionHelpFormatter
+    whole = argparse.ArgumentParser(prog="einformer", description=_ABOUT, epilog=f"{_EXAMPLES}\n{_CODES}", formatter_class=raw)
+    whole.add_argument("--version", action="store_true", help="print the version")
+    whole.set_defaults(json=False)
+    below = whole.add_subparsers(title="commands", metavar="COMMAND", dest="command")
+    for command in COMMANDS:
+        added = below.add_parser(
+            command.name, help=command.answers, description=command.about, epilog=_CODES, formatter_class=raw
+        )
+        added.set_defaults(misuse=added.error)
+        exclusive = added.add_mutually_exclusive_group(required=True) if any(o.exclusive for o in command.options) else added
+        for option in (*command.options, JSON):
+            (exclusive if option.exclusive else added).add_argument(option.flag, **option.settings)
+    return whole

@@ -1,0 +1,95 @@
+"""How does an answer look? Plain text in a pipe; in a terminal the same, coloured (`_COLOURS`) and folded to its width."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import sys
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
+from typing import TextIO
+
+# What stands out in a terminal: each group of a pattern has the name of a style of rich.
+_COLOURS = (
+    r"^(?P<bold>(?P<red>E\d{3}) \S.*)$",  # a finding
+    r"^  (?P<cyan>\S.*:\d+:\d+)$",  # where it is
+    r"^  (?P<dim>\d+ \|)",
+    r"^  (?P<dim> +\|)(?P<red> *\^+)$",
+    r"^  (?P<dim>rule:)",
+    r"^  (?P<green>write:)",
+    r"^(?P<bold>\S.*?)  +(?P<green>well formed)(?=: )",
+    r"^(?P<bold>\S.*?)  +(?P<red>\d+ findings?)$",
+    r"^(?P<bold>E\d{3})  ",  # a row of the catalogue
+    r"^(?P<red>Breaks it:)$",
+    r"^(?P<green>Keeps it:)$",
+)
+_WIDEST = 100  # columns of prose
+_EXCERPT = re.compile(r" +\d* \|")
+_HANG = re.compile(r" *(?:\S.*?  +)?")  # what stands before the prose of a line: its indentation, or a column of a table
+
+
+def show_json(data: object) -> None:
+    """What `--json` prints."""
+    print(json.dumps(data, ensure_ascii=False, indent=2))
+
+
+def show(text: str, to: TextIO | None = None) -> None:
+    """Plain text in a pipe; coloured and folded in a terminal."""
+    to = to or sys.stdout
+    if to.isatty():
+        _show_in_terminal(text, to)
+    else:
+        print(text, file=to)
+
+
+def _show_in_terminal(text: str, to: TextIO) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(file=to)
+    shown = Text("\n".join(_folded(line, min(console.width, _WIDEST)) for line in text.split("\n")))
+    for pattern in _COLOURS:
+        shown.highlight_regex(re.compile(pattern, re.MULTILINE))
+    console.print(shown, soft_wrap=True)
+
+
+def _folded(line: str, width: int) -> str:
+    """Prose in rows of the terminal; an excerpt stays in one, so that its caret points."""
+    if len(line) <= width or _EXCERPT.match(line):
+        return line
+    hang = _HANG.match(line)
+    return textwrap.fill(line, width, subsequent_indent=" " * (hang.end() if hang else 0), break_on_hyphens=False)
+
+
+def columns(rows: Sequence[tuple[str, str]]) -> str:
+    """A heading and what stands under it, in two columns."""
+    width = max(len(heading) for heading, _ in rows)
+    return "\n".join(f"{heading:{width}}  {text}" for heading, text in rows)
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> str:
+    """Rows in columns, the first to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ["  ".join([first.ljust(widths[0]), *map(str.rjust, cells, widths[1:])]).rstrip() for first, *cells in rows]
+    return "\n".join(lines)
+
+
+def listed(rows: Sequence[Sequence[str]]) -> str:
+    """Rows in columns, all to the left."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join("  ".join(map(str.ljust, cells, widths)).rstrip() for cells in rows)
+
+
+@contextlib.contextmanager
+def bar(total: int) -> Iterator[Callable[[], object]]:
+    """A progress bar in the terminal where the text itself goes elsewhere."""
+    if sys.stdout.isatty() or not sys.stderr.isatty():
+        yield lambda: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("tokens", total=total)
+        yield lambda: progress.advance(task)
