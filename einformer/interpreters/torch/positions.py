@@ -8,7 +8,7 @@ from typing import Protocol
 
 from einformer.notation.calls import axis_of, slot_letters
 from einformer.notation.instances import callees, calls
-from einformer.notation.tree import Apply, Equation, Expression, Index, Layer, Name, Spec, Tensor
+from einformer.notation.tree import Apply, Expression, Index, Layer, Name, Spec, Tensor
 from einformer.notation.walk import children, equations, map_equations, map_expressions, rebuild
 
 
@@ -96,22 +96,3 @@ def reaching(layers: Mapping[str, Layer], found: Iterable[str]) -> frozenset[str
 
 def _called(layer: Layer, layers: Mapping[str, Layer]) -> Iterator[Apply]:
     return (e for e in calls(layer) if e.name in callees(layer, layers))
-
-
-def versions(layer: Layer) -> dict[int, tuple[str, int]]:
-    """The name under which each equation's tensor is kept, by the equation's id, and the loops around it."""
-    count: dict[tuple[str, tuple[int, ...]], int] = {(formal.name, ()): 1 for formal in layer.formals}
-    found: dict[int, tuple[str, int]] = {}
-    for equation, loops in _placed(layer.body, ()):
-        number = count[equation.left.name, loops] = count.get((equation.left.name, loops), 0) + 1
-        name = equation.left.name if number == 1 else f"{equation.left.name}_{number}"
-        found[id(equation)] = (name, len(loops))
-    return found
-
-
-def _placed(body: tuple[object, ...], loops: tuple[int, ...]) -> Iterator[tuple[Equation, tuple[int, ...]]]:
-    for statement in body:
-        if isinstance(statement, Equation):
-            yield statement, loops
-        else:
-            yield from _placed(statement.body, (*loops, id(statement)))  # type: ignore[attr-defined]
