@@ -17,7 +17,7 @@ from einformer.interpreters.torch.fast import FastClass
 from einformer.interpreters.torch.kept import TEXT
 from einformer.interpreters.torch.lower import Lowering
 from einformer.interpreters.torch.plan import Plan
-from einformer.interpreters.torch.positions import Kept, numbered, reaching, rows_of, with_rows
+from einformer.interpreters.torch.positions import Kept, lacks, numbered, reaching, rows_of, with_rows
 from einformer.interpreters.torch.recurrences import Start, solved
 from einformer.interpreters.torch.slots import Variable, read, taken, variable_of
 from einformer.interpreters.torch.source import EmittedFile
@@ -39,9 +39,10 @@ def source(spec: Spec, name: str, legend: Legend, plan: Plan, kept: Sequence[Kep
     layers = {layer.name: layer for layer in special.layers}
     keeping = reaching(layers, {each.layer for each in kept})
     counting = reaching(layers, {name, *keeping, *(each.name for each in special.layers if numbered(each, time))})
-    return CachedFile(
-        with_rows(special, time, rows), name, legend, plan, kept=kept, rows=rows, keeping=keeping, counting=counting
-    ).text()
+    bare = {(each.name, t.name) for each in special.layers for t in (*each.formals, each.output) if lacks(t, time, rows)}
+    file = CachedFile(with_rows(special, time, rows), name, legend, plan, kept=kept, rows=rows, bare=frozenset(bare))
+    file.keeping, file.counting = keeping, counting
+    return file.text()
 
 
 @dataclass(slots=True)
@@ -50,6 +51,7 @@ class CachedFile(EmittedFile):
 
     kept: Sequence[Kept] = ()
     rows: Dims = ()
+    bare: frozenset[tuple[str, str]] = frozenset()  # what has no batch where all rows have the same positions
     counting: frozenset[str] = frozenset()  # the layers that need the cache
     keeping: frozenset[str] = frozenset()  # those that need their path in it too
 
@@ -293,6 +295,13 @@ class CachedClass(Class):
         more = ", cache: Cache" * (self.layer.name in self.file.counting)
         more += ", path: str" * (self.layer.name in self.file.keeping and self.layer.name != self.file.name)
         return f"{inputs}{more}) -> {output}"
+
+    def annotation(self, tensor: Tensor | Name, kind: str) -> str:
+        """`"#b s t"`: one for all rows, or one for each."""
+        written = super().annotation(tensor, kind)
+        for row in self.file.rows if (self.layer.name, tensor.name) in self.file.bare else ():
+            written = re.sub(rf'(?<=[" ]){self.file.spelling(row)}(?=[" ])', rf"#{self.file.spelling(row)}", written, count=1)
+        return written
 
     def forward(self) -> list[str]:
         """The lines of the forward, those that read the cache first."""

@@ -47,7 +47,7 @@ def with_rows(spec: Spec, time: str, rows: tuple[str, ...]) -> Spec:
 
 def _with_rows(layer: Layer, time: str, rows: tuple[str, ...]) -> Layer:
     tensors = [*layer.formals, layer.output, *(equation.left for equation in equations(layer.body))]
-    lacking = {tensor.name for tensor in tensors if _lacks(tensor, time, rows)}
+    lacking = {tensor.name for tensor in tensors if lacks(tensor, time, rows)}
 
     def widened(e: Tensor) -> Tensor:
         return replace(e, slots=(*(Index(row, span=e.span) for row in rows), *e.slots)) if e.name in lacking else e
@@ -65,7 +65,8 @@ def _with_rows(layer: Layer, time: str, rows: tuple[str, ...]) -> Layer:
     return replace(layer, body=body, formals=formals, output=left(layer.output))
 
 
-def _lacks(tensor: Tensor | Name, time: str, rows: tuple[str, ...]) -> bool:
+def lacks(tensor: Tensor | Name, time: str, rows: tuple[str, ...]) -> bool:
+    """Has a tensor positions, but not the batch?"""
     letters = slot_letters(tensor)
     return any(axis_of(letter) == time for letter in letters) and not set(rows) & set(letters)
 
