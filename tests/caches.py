@@ -230,6 +230,37 @@ model Text(z_bsd) -> y_bsd causal in s:
         {},
     ),
     Cached(
+        "two loops change one tensor, and a third is in a loop",
+        "bsdel",
+        """model Text(z_bsd) -> y_bsd causal in s:
+  weights A_d
+  for l < L:
+    z_bsd <- z_bsd + tanh(A_d z_{b(s - 1)d})
+  for l < L:
+    z_bsd <- z_bsd + tanh(z_{b(s - 2)d})
+    for e < E:
+      z_bsd <- z_bsd / 2 + sin(z_bsd)
+  return z_bsd + z_{b(s - 1)d}
+""",
+        {
+            "z": 1,
+            "blocks.0.z": 1,
+            "blocks.1.z": 2,
+            "blocks.0.blocks.4.z": 2,
+            "blocks.1.blocks.4.z": 1,
+        },
+    ),
+    Cached(
+        "a state whose last values are read again",
+        "bsdc",
+        """model Text(z_bsd) -> y_bsd causal in s:
+  weights χ_c
+  S_bsd = tanh(S_{b(s - 1)d}) / 2 + z_bsd
+  return χ_c S_{b(s - c)d}
+""",
+        {"S": 2},
+    ),
+    Cached(
         "nothing is kept", "bsd", "model Text(z_bsd) -> y_bsd causal in s:\n  weights A_d\n  return A_d z_bsd sin(s + 1)\n", {}
     ),
 )

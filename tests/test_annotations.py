@@ -101,3 +101,18 @@ def test_two_checkers_one_answer(name: str, plan: str, data: st.DataObject) -> N
         given = [given[0][:, :41]]
     ours = verdict(model(name).build(plan=plan), given, EinformerError)
     assert ours == verdict(checked(name, plan), given, jaxtyping.TypeCheckError)
+
+
+@pytest.mark.parametrize("padding", [None, torch.tensor([2, 0, 4])], ids=["alike", "padded"])
+@pytest.mark.parametrize("name", ["gpt2", "gemma2", "bloom", "deepseek_v3", "delta_net"])
+def test_the_cached_files_are_true_too(name: str, padding: Tensor | None) -> None:
+    """What has positions alone is one for all rows, or one for each."""
+    built: Any = model(name).build("meta")
+    module = run(name, annotated(built.recipe, cached=True)).double()
+    module.load_state_dict(tensors(weights(model(name))))
+    names = type(module).__init__.__globals__
+    cache = names["Cache"](names["KEPT"], padding)  # the file's own: it runs without einformer
+    given = list(map(torch.from_numpy, inputs(model(name))))
+    outputs = [module(*(x[:, a:b] for x in given), cache) for a, b in ((0, 5), (5, 11))]
+    if padding is None:
+        assert error(torch.cat(outputs, 1), model(name).reference(*inputs(model(name)), weights=weights(model(name)))) < 1e-12

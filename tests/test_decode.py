@@ -71,7 +71,7 @@ def test_any_text(case: Cached, plan: str) -> None:
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(texts(causal=True), st.permutations([2, 3, 5, 7, 4]), st.lists(st.integers(1, 4), min_size=1, max_size=4))
 def test_random_texts(text: Text, sizes: list[int], lengths: list[int]) -> None:
-    """Both plans, of any causal text."""
+    """Both plans, of any causal text; and step by step, and with rows that start late."""
     given = {letter: size for letter, size in text.sizes(*sizes).items() if letter not in "BS"}
     bound = einformer.parse(text.text).bind(**given | ({"V": 53} if text.tokens else {}))
     assume(bound.legend.sized("K") is None or sum(lengths) <= bound.size("K"))
@@ -85,6 +85,13 @@ def test_random_texts(text: Text, sizes: list[int], lengths: list[int]) -> None:
     assume(np.isfinite(expected).all() and decided(bound, arrays, expected))
     for plan in PLANS:
         assert error(decoded(built(bound, plan), arrays, lengths)[0], expected) < 1e-10
+    module, whole = built(bound, "fast"), sum(lengths)
+    assert error(stepped(module, arrays, lengths[0], whole), expected) < 1e-10
+    late = torch.tensor([min(whole - 1, row) for row in range(len(expected))])
+    outputs, _ = decoded(module, arrays, lengths, late)
+    for row, start in enumerate(late.tolist()):
+        alone = bound.reference(*(array[row : row + 1, start:] for array in arrays), weights=weights(bound))
+        assert error(outputs[row : row + 1, start:], alone) < 1e-10
 
 
 @settings(max_examples=40, deadline=None)

@@ -10,7 +10,7 @@ from einformer.notation.calls import axis_of
 from einformer.notation.instances import callees, calls
 from einformer.notation.scope import Scope
 from einformer.notation.sizes import Legend
-from einformer.notation.tree import Apply, Expression, Layer, Loop, Spec, Statement, Weight
+from einformer.notation.tree import Apply, Equation, Expression, Layer, Loop, Spec, Statement, Weight
 from einformer.notation.walk import children, loops
 
 
@@ -32,6 +32,24 @@ def place(call: Apply, layer: Layer) -> str:
     same = [e for e in calls(layer) if e.name == call.name]
     number = 1 + next(k for k, e in enumerate(same) if e is call)
     return key(call.name) + (f".{number}" if number > 1 else "")
+
+
+def versions(layer: Layer) -> dict[int, tuple[str, int]]:
+    """A name for what each equation defines, by its id, and how many loops are around it: `z`, then `z_2` in as many loops."""
+    count = dict.fromkeys(((formal.name, 0) for formal in layer.formals), 1)
+    found: dict[int, tuple[str, int]] = {}
+    for equation, depth in _with_depth(layer.body):
+        number = count[equation.left.name, depth] = count.get((equation.left.name, depth), 0) + 1
+        found[id(equation)] = (equation.left.name + (f"_{number}" if number > 1 else ""), depth)
+    return found
+
+
+def _with_depth(body: tuple[Statement, ...], depth: int = 0) -> Iterator[tuple[Equation, int]]:
+    for statement in body:
+        if isinstance(statement, Loop):
+            yield from _with_depth(statement.body, depth + 1)
+        else:
+            yield statement, depth
 
 
 def weights(spec: Spec, layer: Layer, legend: Legend) -> dict[str, Placed]:

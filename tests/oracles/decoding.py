@@ -22,7 +22,7 @@ from einformer.notation.calls import Binding, axis_of, slot_letters
 from einformer.notation.instances import calls
 from einformer.notation.tree import Apply, Equation, Expression, Index, Name, Tensor
 from einformer.notation.walk import subexpressions
-from einformer.notation.weights import key
+from einformer.notation.weights import key, versions
 
 Array = NDArray[Any]
 
@@ -86,7 +86,6 @@ class _Frame(reference._Frame):
     memory: Memory = field(default_factory=lambda: Memory({}))
     place: str = ""
     new: frozenset[str] = frozenset()
-    names: dict[str, int] = field(default_factory=dict)
     current: Equation | None = None
 
     # A tensor at new positions is stored with all: so slots are positions, as in the reference.
@@ -108,9 +107,8 @@ class _Frame(reference._Frame):
     def define(self, left: Tensor | Name, stored: Stored) -> None:
         """A tensor under its name, with all of its positions."""
         turns = "".join(f"blocks.{turn}." for letter, turn in self.fixed.items() if letter in self.scope.loops)
-        path = f"{self.place}{turns}{key(left.name)}"
-        self.names[path] = self.names.get(path, 0) + 1
-        path += f"_{self.names[path]}" if self.names[path] > 1 else ""
+        name = left.name if self.current is None else versions(self.layer)[id(self.current)][0]
+        path = f"{self.place}{turns}{key(name)}"
         slots = left.slots if isinstance(left, Tensor) else ()
         for axis, slot in enumerate(slots):
             if isinstance(slot, Index) and slot.letter in self.new:

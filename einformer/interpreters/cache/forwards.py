@@ -9,7 +9,7 @@ from einformer.notation.causality import Analysis, Frame
 from einformer.notation.instances import callees
 from einformer.notation.known import NEVER, Known, constant
 from einformer.notation.tree import Apply, Equation, Expression, Index, Layer, Name, Statement, Tensor
-from einformer.notation.weights import place
+from einformer.notation.weights import place, versions
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,11 @@ class Body(Frame):
     step: Step = field(init=False)
     inputs: dict[str, Definition] = field(default_factory=dict)
     defined: dict[str, Definition] = field(default_factory=dict)
-    names: dict[tuple[str, str], int] = field(default_factory=dict)
+    names: dict[int, tuple[str, int]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        Frame.__post_init__(self)
+        self.names = versions(self.layer)
 
     @property
     def run(self) -> Run:
@@ -83,7 +87,6 @@ class Body(Frame):
     def given(self, formal: Tensor, known: Known, whole: bool) -> None:
         """An input."""
         self.keep(formal, known)
-        self.names["", formal.name] = 1
         self.defined[formal.name] = self.inputs[formal.name] = Definition(formal.name, formal, known, whole)
 
     def statements(self, body: tuple[Statement, ...]) -> None:
@@ -103,10 +106,9 @@ class Body(Frame):
         self.step = step = Step(equation, path, reads=self.defined)
         self.steps.append(step)
         left = equation.left
-        times = self.names[path, left.name] = self.names.get((path, left.name), 0) + 1
         known = self.value(equation.right)
         self.keep(left, known)
-        step.defines = Definition(left.name if times == 1 else f"{left.name}_{times}", left, known)
+        step.defines = Definition(self.names[id(equation)][0], left, known)
         self.defined = {**self.defined, left.name: step.defines}
 
     def value(self, e: Expression) -> Known:

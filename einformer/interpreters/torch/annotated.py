@@ -17,14 +17,14 @@ _FUNCTION = re.compile(r"^( *)(?=def \w+\((?:self,)?\s*\w+: \w+\[Tensor, )", re.
 _IMPORT = "from jaxtyping import "
 
 
-def annotated(recipe: Recipe) -> str:
-    """The file of PyTorch in which jaxtyping and beartype check every call."""
+def annotated(recipe: Recipe, cached: bool = False) -> str:
+    """The file of PyTorch, or that whose forwards take a cache, in which jaxtyping and beartype check every call."""
     sizes = _sizes(recipe)
 
     def numbered(match: re.Match[str]) -> str:
         return " ".join(_numbered(axis, sizes) for axis in match[0].split())
 
-    text = _ANNOTATION.sub(numbered, recipe.source())
+    text = _ANNOTATION.sub(numbered, recipe.cached_source() if cached else recipe.source())
     text = text.replace(_IMPORT, f"from beartype import beartype\n{_IMPORT}jaxtyped, ", 1)
     return _FUNCTION.sub(r"\1@jaxtyped(typechecker=beartype)\n\1", text)
 

@@ -12,21 +12,21 @@ from dataclasses import dataclass, field, replace
 
 from einformer.errors import fail
 from einformer.interpreters.torch.classes import Class
-from einformer.interpreters.torch.code import Code, Dims
+from einformer.interpreters.torch.code import SUM, Code, Dims
 from einformer.interpreters.torch.fast import FastClass
 from einformer.interpreters.torch.kept import TEXT
 from einformer.interpreters.torch.lower import Lowering
 from einformer.interpreters.torch.plan import Plan
-from einformer.interpreters.torch.positions import Kept, numbered, reaching, rows_of, versions, with_rows
+from einformer.interpreters.torch.positions import Kept, lacks, numbered, reaching, rows_of, with_rows
 from einformer.interpreters.torch.recurrences import Start, solved
 from einformer.interpreters.torch.slots import Variable, read, taken, variable_of
 from einformer.interpreters.torch.source import EmittedFile
 from einformer.notation.calls import axis_of, slot_letters
 from einformer.notation.sizes import Legend
 from einformer.notation.specialise import specialise
-from einformer.notation.tree import Apply, Equation, Group, Index, Layer, Name, Number, Spec, Statement, Sum, Tensor
+from einformer.notation.tree import Apply, Equation, Group, Index, Layer, Name, Spec, Statement, Sum, Tensor
 from einformer.notation.walk import equations, loops
-from einformer.notation.weights import key
+from einformer.notation.weights import key, versions
 from einformer.notation.weights import place as place_of
 
 
@@ -39,9 +39,10 @@ def source(spec: Spec, name: str, legend: Legend, plan: Plan, kept: Sequence[Kep
     layers = {layer.name: layer for layer in special.layers}
     keeping = reaching(layers, {each.layer for each in kept})
     counting = reaching(layers, {name, *keeping, *(each.name for each in special.layers if numbered(each, time))})
-    return CachedFile(
-        with_rows(special, time, rows), name, legend, plan, kept=kept, rows=rows, keeping=keeping, counting=counting
-    ).text()
+    bare = {(each.name, t.name) for each in special.layers for t in (*each.formals, each.output) if lacks(t, time, rows)}
+    file = CachedFile(with_rows(special, time, rows), name, legend, plan, kept=kept, rows=rows, bare=frozenset(bare))
+    file.keeping, file.counting = keeping, counting
+    return file.text()
 
 
 @dataclass(slots=True)
@@ -50,6 +51,7 @@ class CachedFile(EmittedFile):
 
     kept: Sequence[Kept] = ()
     rows: Dims = ()
+    bare: frozenset[tuple[str, str]] = frozenset()  # what has no batch where all rows have the same positions
     counting: frozenset[str] = frozenset()  # the layers that need the cache
     keeping: frozenset[str] = frozenset()  # those that need their path in it too
 
@@ -90,8 +92,6 @@ def _row(pattern: str, backs: dict[tuple[str, ...], int | None]) -> str:
     values = set(backs.values())
     numbers = [turns[0] for turns in backs if len(turns) == 1]
     path = pattern.replace("{}", "{l}")
-    if len(backs) == 1 and not numbers:
-        return f'"{pattern}": {next(iter(values))}'
     if len(numbers) != len(backs):
         return ", ".join(f'"{pattern.format(*turns)}": {back}' for turns, back in backs.items())
     if len(values) == 1 and numbers == [str(k) for k in range(len(numbers))]:
@@ -110,9 +110,9 @@ class Continued:
     file: CachedFile
     layer: Layer
     kept: dict[str, Variable] = field(default_factory=dict)  # tensors with all their visible positions
-    earlier: dict[str, tuple[Variable, int]] = field(default_factory=dict)  # tensors behind so many earlier positions
+    earlier: dict[str, Variable] = field(default_factory=dict)  # tensors with some earlier positions before the new ones
     needs: dict[str, None] = field(default_factory=dict)
-    among: bool = False  # an index is counted among the new positions
+    among: bool = False  # an index is counted from the end of the new positions
     name: str = ""  # of the equation that is lowered
 
     @property
@@ -145,14 +145,11 @@ class Continued:
         return next((k for k, slot in slots if isinstance(slot, Index) and slot.letter == self.file.time), None)
 
     def before(self, low: Lowering, e: Tensor, place: int) -> Code:
-        """`x_{b(s - c)}`: counted among the new positions, behind the earlier ones."""
-        variable, back = self.earlier[e.name]
-        slot = e.slots[place]
-        assert isinstance(slot, Sum)
-        behind = Group((replace(slot, terms=(*slot.terms, Number(back))),))  # a group may hold any number of an axis
+        """`x_{b(s - c)}`: counted from the end of the new positions, before which the earlier ones lie."""
+        slots = (*e.slots[:place], Group((e.slots[place],)), *e.slots[place + 1 :])  # a group may hold any number of an axis
         self.among = True
-        known = replace(low, variables={**low.variables, e.name: variable})
-        code = read(known, replace(e, slots=(*e.slots[:place], behind, *e.slots[place + 1 :])))
+        known = replace(low, variables={**low.variables, e.name: self.earlier[e.name]})
+        code = read(known, replace(e, slots=slots))
         self.among = False
         return code
 
@@ -170,8 +167,8 @@ class Continued:
         """`s_bs` and `t_bt`: every row has numbers of its own."""
         step = low.still.get(letter)
         if self.among:
-            self.needs |= {} if step else {"fresh": None, "among": None}
-            return Code(step, (), "integer") if step else Code("row", (letter,), "integer")
+            self.needs |= {"fresh": None} if step else {"fresh": None, "among": None}
+            return Code(f"{step} - {low.constant(letter)}", (), "integer", SUM) if step else Code("row", (letter,), "integer")
         self.needs["new" if letter == self.file.time else "visible"] = None
         if step:
             return Code(f"{self.numbers(letter)}[..., {step}]", self.file.rows, "integer")
@@ -222,7 +219,7 @@ class Continued:
         if "fresh" in self.needs and isinstance(time, Name):
             yield f"{time.name} = cache.fresh"
         if "among" in self.needs:
-            yield f"row = torch.arange({time.name if isinstance(time, Name) else ''}, device={device})"
+            yield f"row = torch.arange(-{time.name if isinstance(time, Name) else 'cache.fresh'}, 0, device={device})"
         if "new" in self.needs:
             yield f"{self.numbers(file.time)} = cache.new({device})"
         if "seen" in self.needs or "visible" in self.needs:
@@ -299,6 +296,13 @@ class CachedClass(Class):
         more += ", path: str" * (self.layer.name in self.file.keeping and self.layer.name != self.file.name)
         return f"{inputs}{more}) -> {output}"
 
+    def annotation(self, tensor: Tensor | Name, kind: str) -> str:
+        """`"#b s t"`: one for all rows, or one for each."""
+        written = super().annotation(tensor, kind)
+        for row in self.file.rows if (self.layer.name, tensor.name) in self.file.bare else ():
+            written = re.sub(rf'(?<=[" ]){self.file.spelling(row)}(?=[" ])', rf"#{self.file.spelling(row)}", written, count=1)
+        return written
+
     def forward(self) -> list[str]:
         """The lines of the forward, those that read the cache first."""
         self.lowering.past = self.past
@@ -336,7 +340,7 @@ class CachedClass(Class):
         path = self.past.text(f"{self.past.inside(self.lowering)}{key(name)}")
         if each.kind == "earlier":
             kept = f"{key(left.name)}_kept"
-            self.past.earlier[left.name] = (replace(variable, code=kept), each.back or 0)
+            self.past.earlier[left.name] = replace(variable, code=kept)
             self.body.append(f"{indent}{kept} = cache.earlier({path}, {variable.code}, {axis})")
             return
         visible = next(letter for letter, new in self.file.letters.items() if new == self.past.seen)

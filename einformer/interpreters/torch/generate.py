@@ -226,9 +226,9 @@ class Decodes:
         theirs |= {(len(cache.padding),)} if cache.padding is not None else set()
         if wrong := theirs - {rows}:
             raise fail("E705", f"this cache has rows {wrong.pop()}, the inputs {rows}", fix="the same rows in every call")
-        weight = next(iter(self.parameters()), inputs[0])
+        weight = next(iter(self.parameters()), None)
         for held in (held for held in cache.rows.values() if held.is_floating_point()):
-            if (held.dtype, held.device) != (weight.dtype, weight.device):
+            if weight is not None and (held.dtype, held.device) != (weight.dtype, weight.device):
                 message = f"this cache holds {held.dtype} on {held.device}, the weights are {weight.dtype} on {weight.device}"
                 raise fail("E705", message, fix="`module.cache()` after `module.to(…)`")
 

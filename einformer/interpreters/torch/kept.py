@@ -137,6 +137,7 @@ class StaticCache(Cache):
 
     def __init__(self, cache: Cache, size: int, device: torch.device) -> None:
         super().__init__(cache.kept, cache.padding, size, cache.batch)
+        self.axes = cache.axes
         self.total, self.fresh, self.at = cache.total, 1, torch.tensor(cache.total, device=device)
         for path, rows in cache.rows.items():
             self.rows[path] = self.placed(path, rows, cache.axes[path], cache.total) if path in cache.axes else rows.clone()
@@ -196,8 +197,8 @@ class StaticCache(Cache):
     def steps(self, path: str, zeros: list[Tensor], axis: int) -> list[Tensor]:
         """The steps of a recurrence before the new one."""
         store = self.rows[path]
-        if self.kept[path] is not None and store.shape[axis] == len(zeros):
-            return list(store.unbind(axis))
+        if path not in self.axes:  # read at earlier positions only: they lie in their order
+            return list(store.unbind(axis))[-len(zeros) :]
         before = self.at - 1 - torch.arange(len(zeros), 0, -1, device=store.device)
         found = store.index_select(axis, before % store.shape[axis]).unbind(axis)
         return [torch.where(at >= 0, rows, zero) for at, rows, zero in zip(before, found, zeros, strict=True)]

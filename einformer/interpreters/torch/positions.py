@@ -8,7 +8,7 @@ from typing import Protocol
 
 from einformer.notation.calls import axis_of, slot_letters
 from einformer.notation.instances import callees, calls
-from einformer.notation.tree import Apply, Equation, Expression, Index, Layer, Name, Spec, Tensor
+from einformer.notation.tree import Apply, Expression, Index, Layer, Name, Spec, Tensor
 from einformer.notation.walk import children, equations, map_equations, map_expressions, rebuild
 
 
@@ -47,7 +47,7 @@ def with_rows(spec: Spec, time: str, rows: tuple[str, ...]) -> Spec:
 
 def _with_rows(layer: Layer, time: str, rows: tuple[str, ...]) -> Layer:
     tensors = [*layer.formals, layer.output, *(equation.left for equation in equations(layer.body))]
-    lacking = {tensor.name for tensor in tensors if _lacks(tensor, time, rows)}
+    lacking = {tensor.name for tensor in tensors if lacks(tensor, time, rows)}
 
     def widened(e: Tensor) -> Tensor:
         return replace(e, slots=(*(Index(row, span=e.span) for row in rows), *e.slots)) if e.name in lacking else e
@@ -65,7 +65,8 @@ def _with_rows(layer: Layer, time: str, rows: tuple[str, ...]) -> Layer:
     return replace(layer, body=body, formals=formals, output=left(layer.output))
 
 
-def _lacks(tensor: Tensor | Name, time: str, rows: tuple[str, ...]) -> bool:
+def lacks(tensor: Tensor | Name, time: str, rows: tuple[str, ...]) -> bool:
+    """Has a tensor positions, but not the batch?"""
     letters = slot_letters(tensor)
     return any(axis_of(letter) == time for letter in letters) and not set(rows) & set(letters)
 
@@ -96,22 +97,3 @@ def reaching(layers: Mapping[str, Layer], found: Iterable[str]) -> frozenset[str
 
 def _called(layer: Layer, layers: Mapping[str, Layer]) -> Iterator[Apply]:
     return (e for e in calls(layer) if e.name in callees(layer, layers))
-
-
-def versions(layer: Layer) -> dict[int, tuple[str, int]]:
-    """The name under which each equation's tensor is kept, by the equation's id, and the loops around it."""
-    count: dict[tuple[str, tuple[int, ...]], int] = {(formal.name, ()): 1 for formal in layer.formals}
-    found: dict[int, tuple[str, int]] = {}
-    for equation, loops in _placed(layer.body, ()):
-        number = count[equation.left.name, loops] = count.get((equation.left.name, loops), 0) + 1
-        name = equation.left.name if number == 1 else f"{equation.left.name}_{number}"
-        found[id(equation)] = (name, len(loops))
-    return found
-
-
-def _placed(body: tuple[object, ...], loops: tuple[int, ...]) -> Iterator[tuple[Equation, tuple[int, ...]]]:
-    for statement in body:
-        if isinstance(statement, Equation):
-            yield statement, loops
-        else:
-            yield from _placed(statement.body, (*loops, id(statement)))  # type: ignore[attr-defined]
