@@ -1,4 +1,7 @@
-"""Which families of models can be read, and how? One table for each `model_type`, beside the architectures."""
+"""Which families of models can be read, and how? One table for each `model_type`, beside the architectures.
+
+A table may extend tables of this folder, and is laid over them; its variants are laid over it where a config says so.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 _PACKAGE = importlib.resources.files("einformer")
-_TABLES = _PACKAGE / "architectures"
+_TABLES, _SHARED = _PACKAGE / "architectures", _PACKAGE / "huggingface"
 _NO_FAMILY = {"models"}  # the table of published sizes by name
 WHOLE, DEVIATION = "whole", "deviation"
 MOST, MOST_LAYERS = 10**9, 10_000  # layers are written out one by one, so that more would never end
@@ -21,8 +24,9 @@ MOST, MOST_LAYERS = 10**9, 10_000  # layers are written out one by one, so that 
 class Key:
     """A key of a config and the letter that its number gives.
 
-    `range` is `whole` or an interval, `(0, 1)` or `[0, 1)`. An optional key may be null or absent; another that is absent
-    stands for its default, where it has one.
+    `range` is `whole` or an interval, `(0, 1)` or `[0, 1)`. An optional key may be null or absent, and then gives
+    nothing; one that is absent stands for its default, where it has one. What a letter is that no key gives is said by
+    the family.
     """
 
     key: str
@@ -53,7 +57,7 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """The values of a key that the equations take for granted, and what in them does."""
+    """The values of a key that the equations take for granted, and what in them does; the first is that of an absent key."""
 
     values: tuple[object, ...]
     why: str
@@ -61,6 +65,18 @@ class Fixed:
     def holds(self, value: object) -> bool:
         """Is it one of the values? True is not 1."""
         return any(type(value) is type(fixed) and value == fixed for fixed in self.values)
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A key with a word for each layer, and the numbers that the words stand for: a number, or a letter that has one."""
+
+    letter: str
+    values: Mapping[str, float | str]
+
+    def holds(self, value: object) -> bool:
+        """Is it a list of such words?"""
+        return isinstance(value, list) and all(isinstance(word, str) and word in self.values for word in value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,21 +91,29 @@ class Tensors:
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """How the configs and tensors of a `model_type` are read."""
+    """How the configs and tensors of a `model_type` are read.
+
+    `defaults` are numbers of letters that no key gives, or other letters that they equal; `scalars` lines that replace those
+    of the architecture; `variants` the values of keys for which another table is laid over this one.
+    """
 
     name: str
     architecture: str
     keys: tuple[Key, ...]
+    defaults: Mapping[str, float | str]
     scheme: str
     fixed: Mapping[str, Fixed]
+    lists: Mapping[str, Listed]
     ignored: Mapping[str, str]
     absent: tuple[str, ...]
+    scalars: str
+    variants: Mapping[str, Mapping[str, object]]
     tensors: Tensors
 
     @property
     def known(self) -> list[str]:
         """Every key that this family has an answer to."""
-        return ["model_type", *(key.key for key in self.keys), *self.fixed, *self.ignored]
+        return ["model_type", *(key.key for key in self.keys), *self.fixed, *self.lists, *self.ignored]
 
 
 def families() -> list[str]:
@@ -100,25 +124,77 @@ def families() -> list[str]:
 
 @functools.cache
 def family(name: str) -> Family:
-    """The table of one of the families."""
-    table, every = _table(_TABLES / f"{name}.toml"), _table(_PACKAGE / "huggingface" / "every_family.toml")
+    """The table of one of the families, with the variants that follow its name: `llama tied`."""
+    name, *chosen = name.split()
+    table = _whole(_TABLES / f"{name}.toml")
+    variants = table.pop("variant", {})
+    for variant in chosen:
+        table = _laid(table, variants[variant])
     config, start = table["config"], table["config"]["initialisation"]
     sizes = [Key(key, letter.rstrip("?"), WHOLE, letter.endswith("?")) for key, letter in config["sizes"].items()]
     scalars = [Key(key, **row) for key, row in config["scalars"].items()]
+    keys = (*sizes, *scalars, Key(letter=DEVIATION, **start["deviation"]))
     return Family(
         name,
         table["architecture"],
-        (*sizes, *scalars, Key(letter=DEVIATION, **start["deviation"])),
+        keys,
+        config.get("defaults", {}),
         start["scheme"],
-        {key: Fixed(tuple(row["values"]), row["why"]) for key, row in (every["fixed"] | config["fixed"]).items()},
-        {key: why for why, keys in every["ignored"].items() for key in keys} | config["ignored"],
+        {key: Fixed(tuple(map(_null, row["values"])), row["why"]) for key, row in config["fixed"].items()},
+        {key: Listed(**row) for key, row in config.get("lists", {}).items()},
+        _reasons(config["ignored"], {key.key for key in keys}),
         tuple(table.get("absent", ())),
+        table.get("scalars", "").replace("{H}", table.get("rotary", "H")),
+        {variant: row["when"] for variant, row in variants.items()},
         _tensors(**table["weights"]),
     )
 
 
-def _tensors(prefix: str, rows: Sequence[Sequence[str]], tied: Mapping[str, str], ignored: Mapping[str, str]) -> Tensors:
-    return Tensors(prefix, tuple((ours, theirs, axes) for ours, theirs, axes in rows), tied, ignored)
+def _whole(path: Any) -> dict[str, Any]:
+    """A table with those that it extends; every family extends one."""
+    table = _table(path)
+    whole = _table(_SHARED / "every_family.toml")
+    for name in table.pop("extends", ()):
+        whole = _laid(whole, _table(_SHARED / f"{name}.toml"))
+    return _laid(whole, table)
+
+
+def _laid(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """One table over another: tables are laid over tables, lists follow lists, anything else takes the place."""
+    both = {key: _joined(under[key], value) if key in under else value for key, value in over.items()}
+    return {**under, **both}
+
+
+def _joined(under: Any, over: Any) -> Any:
+    if isinstance(under, dict) and isinstance(over, dict) and "values" not in over:
+        return _laid(under, over)
+    return [*under, *over] if isinstance(under, list) and isinstance(over, list) else over
+
+
+def _reasons(ignored: Mapping[str, str | Sequence[str]], used: set[str]) -> dict[str, str]:
+    """Why keys have no say, whether the reason stands beside the key or before several; those that are used have one."""
+    reasons = [(row, key) if isinstance(key, str) else (each, row) for row, key in ignored.items() for each in _several(key)]
+    return {key: why for key, why in reasons if key not in used}
+
+
+def _null(value: object) -> object:
+    """A value of a table; TOML has none for nothing."""
+    return None if value == "null" else value
+
+
+def _several(keys: str | Sequence[str]) -> Sequence[str]:
+    return [keys] if isinstance(keys, str) else keys
+
+
+def _tensors(
+    rows: Sequence[Sequence[str]],
+    prefix: str = "",
+    tied: Mapping[str, str] | None = None,
+    ignored: Mapping[str, str] | None = None,
+) -> Tensors:
+    """Rows by the name of the tensor, the last of each."""
+    last = {theirs: (ours, theirs, axes) for ours, theirs, axes in rows}
+    return Tensors(prefix, tuple(last.values()), tied or {}, ignored or {})
 
 
 def _table(path: Any) -> dict[str, Any]:
