@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, get_args
@@ -129,6 +130,15 @@ def test_weights_go_back_as_they_came(name: str) -> None:
     back = filled(name, "fan_in").to_huggingface()
     assert back.keys() == state.keys()
     assert all(torch.equal(back[key], state[key]) for key in state)
+
+
+@pytest.mark.parametrize("kind", sorted({kind for kind, _ in TOYS.values()}))
+def test_every_row_is_that_of_a_toy(kind: str) -> None:
+    """No row of a table is idle: a toy has its tensor."""
+    names = [name for name in TOYS if TOYS[name][0] == kind]
+    rows = {row for name in names for _, row, _ in family(ours(name).family).tensors.rows}
+    found = {re.sub(r"\.\d+\.", ".{l}.", tensor) for name in names for tensor in theirs(name, "fan_in").state_dict()}
+    assert rows <= found
 
 
 @pytest.mark.parametrize("name", TOYS)

@@ -39,6 +39,10 @@ def grouped(head: int | None = 4, rope: dict[str, Any] = ROPE, **more: Any) -> d
     return {**TOKENS, **heads, **length, **sizes, "rope_parameters": dict(rope), **more}
 
 
+LAYERS = ["sliding_attention", "full_attention"]
+QWEN2 = grouped(None, hidden_size=60, use_sliding_window=True, sliding_window=11)
+CAPS = {"query_pre_attn_scalar": 7, "attn_logit_softcapping": 1.5, "final_logit_softcapping": 2.5}
+
 TOYS: dict[str, tuple[str, dict[str, Any]]] = {
     "llama": ("llama", grouped()),
     "llama_tied": ("llama", grouped(tie_word_embeddings=True)),
@@ -48,4 +52,12 @@ TOYS: dict[str, tuple[str, dict[str, Any]]] = {
     "llama_yarn_scaled": ("llama", grouped(12, YARN | {"attention_factor": 1.3})),
     "mistral": ("mistral", grouped(sliding_window=11)),
     "mistral_whole": ("mistral", grouped(sliding_window=None)),
+    "qwen2": ("qwen2", grouped(None, hidden_size=60)),
+    "qwen2_windows": ("qwen2", QWEN2 | {"max_window_layers": 1}),
+    "qwen2_listed": ("qwen2", QWEN2 | {"layer_types": LAYERS, "tie_word_embeddings": True}),
+    "qwen3": ("qwen3", grouped(6)),
+    "mixtral": ("mixtral", grouped(num_local_experts=7, num_experts_per_tok=3, sliding_window=11)),
+    "gemma": ("gemma", grouped(6)),
+    "gemma2": ("gemma2", grouped(6, sliding_window=11, **CAPS)),
+    "gemma2_listed": ("gemma2", grouped(6, sliding_window=11, layer_types=LAYERS[::-1], **CAPS)),
 }

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from einformer.errors import EinformerError, Finding, fail
 from einformer.huggingface.documents import Document, name, opened, read, shown
-from einformer.huggingface.families import DEVIATION, WHOLE, Family, Key, families, family
+from einformer.huggingface.families import DEVIATION, Family, Key, families, family
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +82,13 @@ def import_config(source: str | pathlib.Path | Mapping[str, object]) -> Imported
         raise EinformerError(sorted(findings, key=lambda finding: finding.span.start))
     letters = _by_letter(given)
     start = Initialisation(table.scheme, letters.pop(DEVIATION).number)
+    lists = dict(_lists(config, table, letters))
     return Imported(
         path,
         table.architecture,
         table.scalars,
-        {letter: each.number for letter, each in letters.items()} | dict(_lists(config, table, letters)),
-        {letter: each.origin for letter, each in letters.items()}
-        | {table.lists[key].letter: config.origin(key) for key in config.values if key in table.lists},
+        {letter: each.number for letter, each in letters.items()} | lists,
+        {letter: each.origin for letter, each in letters.items()} | dict.fromkeys(lists, "a list of the config"),
         table.absent,
         start,
         {key: table.ignored[key] for key in config.values if key in table.ignored},
@@ -98,17 +98,19 @@ def import_config(source: str | pathlib.Path | Mapping[str, object]) -> Imported
 def _chosen(config: Document, table: Family) -> str:
     """The name of a family and of each of its variants that the config is."""
     said = {key: config.values.get(key, fixed.values[0]) for key, fixed in table.fixed.items()}
+    said |= {key: config.values.get(key) for key in table.lists}
     variants = (name for name, when in table.variants.items() if all(said[key] == value for key, value in when.items()))
     return " ".join([table.name, *variants])
 
 
-def _lists(config: Document, table: Family, letters: Mapping[str, _Given]) -> Iterator[tuple[str, list[float]]]:
-    """The number of each layer, for the keys that have a word for each."""
+def _lists(config: Document, table: Family, letters: dict[str, _Given]) -> Iterator[tuple[str, list[float]]]:
+    """The number of each layer, for the keys that have a word for each; the letters that words stand for are used up."""
     for key, listed in table.lists.items():
-        if (words := config.values.get(key)) is not None:
+        if listed.letter and (words := config.values.get(key)) is not None:
             assert isinstance(words, list)
+            used = {each: letters.pop(each).number for each in listed.values.values() if isinstance(each, str)}
             numbers = [listed.values[word] for word in words]
-            yield listed.letter, [letters[each].number if isinstance(each, str) else each for each in numbers]
+            yield listed.letter, [used[each] if isinstance(each, str) else each for each in numbers]
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +125,7 @@ class _Given:
     def number(self) -> int | float:
         """The value as a number of its range."""
         assert isinstance(self.value, int | float)
-        return int(self.value) if self.key.range == WHOLE else self.value
+        return int(self.value) if self.key.whole else self.value
 
 
 def _given(config: Document, table: Family) -> Iterator[_Given]:

@@ -17,6 +17,7 @@ _PACKAGE = importlib.resources.files("einformer")
 _TABLES, _SHARED = _PACKAGE / "architectures", _PACKAGE / "huggingface"
 _NO_FAMILY = {"models"}  # the table of published sizes by name
 WHOLE, DEVIATION = "whole", "deviation"
+LEAST = {WHOLE: 1, "whole from 0": 0}
 MOST, MOST_LAYERS = 10**9, 10_000  # layers are written out one by one, so that more would never end
 
 
@@ -24,7 +25,7 @@ MOST, MOST_LAYERS = 10**9, 10_000  # layers are written out one by one, so that 
 class Key:
     """A key of a config and the letter that its number gives.
 
-    `range` is `whole` or an interval, `(0, 1)` or `[0, 1)`. An optional key may be null or absent, and then gives
+    `range` is `whole`, `whole from 0` or an interval, `(0, 1)` or `[0, 1)`. An optional key may be null or absent, and then gives
     nothing; one that is absent stands for its default, where it has one. What a letter is that no key gives is said by
     the family.
     """
@@ -39,10 +40,15 @@ class Key:
         """Is this value one that the key may have?"""
         if isinstance(value, bool) or not isinstance(value, int | float) or not _finite(value):
             return False
-        if self.range == WHOLE:
-            return value == int(value) and 1 <= value <= self.most
+        if self.whole:
+            return value == int(value) and LEAST[self.range] <= value <= self.most
         low, high = map(float, self.range[1:-1].split(", "))
         return low < value < high or (value == low and self.range[0] == "[")
+
+    @property
+    def whole(self) -> bool:
+        """Is it a whole number?"""
+        return self.range in LEAST
 
     @property
     def most(self) -> int:
@@ -52,7 +58,7 @@ class Key:
     @property
     def wanted(self) -> str:
         """What to write instead."""
-        return f"a whole number from 1 to {self.most:,}" if self.range == WHOLE else f"a number in {self.range}"
+        return f"a whole number from {LEAST[self.range]} to {self.most:,}" if self.whole else f"a number in {self.range}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +75,13 @@ class Fixed:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A key with a word for each layer, and the numbers that the words stand for: a number, or a letter that has one."""
+    """A key with a word for each layer, and what the words stand for: a number, or a letter that has one.
 
-    letter: str
+    Without a letter the words are the only ones that the equations allow.
+    """
+
     values: Mapping[str, float | str]
+    letter: str = ""
 
     def holds(self, value: object) -> bool:
         """Is it a list of such words?"""
@@ -145,7 +154,7 @@ def family(name: str) -> Family:
         _reasons(config["ignored"], {key.key for key in keys}),
         tuple(table.get("absent", ())),
         table.get("scalars", "").replace("{H}", table.get("rotary", "H")),
-        {variant: row["when"] for variant, row in variants.items()},
+        {name: {key: _null(value) for key, value in row["when"].items()} for name, row in variants.items()},
         _tensors(**table["weights"]),
     )
 
