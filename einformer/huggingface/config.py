@@ -97,7 +97,7 @@ def import_config(source: str | pathlib.Path | Mapping[str, object]) -> Imported
 
 def _chosen(config: Document, table: Family) -> str:
     """The name of a family and of each of its variants that the config is."""
-    said = {key: config.values.get(key, fixed.values[0]) for key, fixed in table.fixed.items()}
+    said = {key: config.values.get(key, fixed.absent) for key, fixed in table.fixed.items()}
     said |= {key: config.values.get(key) for key in table.lists}
     variants = (name for name, when in table.variants.items() if all(said[key] == value for key, value in when.items()))
     return " ".join([table.name, *variants])
@@ -231,6 +231,6 @@ def _no_words(config: Document, table: Family) -> Iterator[Finding]:
 def _refused(config: Document, table: Family) -> Iterator[Finding]:
     """Models that the equations are not."""
     for key, fixed in table.fixed.items():
-        if key in config.values and not fixed.holds(config.values[key]):
-            message = f"`{key}` cannot be {shown(config.values[key])}: in {table.architecture}.ein {fixed.why}"
+        if not fixed.holds(value := config.values.get(key, fixed.absent)):
+            message = f"`{key}` cannot be {shown(value)}: in {table.architecture}.ein {fixed.why}"
             yield Finding("E616", message, config.span(key), fix=" or ".join(map(json.dumps, fixed.values)))

@@ -1,6 +1,7 @@
 """Which families of models can be read, and how? One table for each `model_type`, beside the architectures.
 
-A table may extend tables of this folder, and is laid over them; its variants are laid over it where a config says so.
+A table may extend tables of this folder, and is laid over them (`""` takes a row back); its variants are
+laid over it where a config says so.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ MOST, MOST_LAYERS = 10**9, 10_000  # layers are written out one by one, so that 
 class Key:
     """A key of a config and the letter that its number gives.
 
-    `range` is `whole`, `whole from 0` or an interval, `(0, 1)` or `[0, 1)`. An optional key may be null or absent, and then gives
-    nothing; one that is absent stands for its default, where it has one. What a letter is that no key gives is said by
-    the family.
+    `range` is `whole`, `whole from 0` or an interval, `(0, 1)` or `[0, 1)`. An optional key may be null or absent, and
+    then gives nothing; one that is absent stands for its default, where it has one. What a letter is that no key gives is
+    said by the family.
     """
 
     key: str
@@ -63,10 +64,11 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """The values of a key that the equations take for granted, and what in them does; the first is that of an absent key."""
+    """The values of a key that the equations take for granted, what in them does, and what an absent key stands for."""
 
     values: tuple[object, ...]
     why: str
+    absent: object
 
     def holds(self, value: object) -> bool:
         """Is it one of the values? True is not 1."""
@@ -135,21 +137,21 @@ def families() -> list[str]:
 def family(name: str) -> Family:
     """The table of one of the families, with the variants that follow its name: `llama tied`."""
     name, *chosen = name.split()
-    table = _whole(_TABLES / f"{name}.toml")
+    table = _laid(_table(_SHARED / "every_family.toml"), _whole(_TABLES / f"{name}.toml"))
     variants = table.pop("variant", {})
     for variant in chosen:
         table = _laid(table, variants[variant])
     config, start = table["config"], table["config"]["initialisation"]
-    sizes = [Key(key, letter.rstrip("?"), WHOLE, letter.endswith("?")) for key, letter in config["sizes"].items()]
-    scalars = [Key(key, **row) for key, row in config["scalars"].items()]
+    sizes = [Key(key, letter.rstrip("?"), WHOLE, letter.endswith("?")) for key, letter in config["sizes"].items() if letter]
+    scalars = [Key(key, **row) for key, row in config["scalars"].items() if row]
     keys = (*sizes, *scalars, Key(letter=DEVIATION, **start["deviation"]))
     return Family(
         name,
         table["architecture"],
         keys,
-        config.get("defaults", {}),
+        {letter: default for letter, default in config.get("defaults", {}).items() if default != ""},
         start["scheme"],
-        {key: Fixed(tuple(map(_null, row["values"])), row["why"]) for key, row in config["fixed"].items()},
+        {key: _fixed(**row) for key, row in config["fixed"].items() if row},
         {key: Listed(**row) for key, row in config.get("lists", {}).items()},
         _reasons(config["ignored"], {key.key for key in keys}),
         tuple(table.get("absent", ())),
@@ -160,11 +162,10 @@ def family(name: str) -> Family:
 
 
 def _whole(path: Any) -> dict[str, Any]:
-    """A table with those that it extends; every family extends one."""
-    table = _table(path)
-    whole = _table(_SHARED / "every_family.toml")
+    """A table laid over those that it extends."""
+    table, whole = _table(path), dict[str, Any]()
     for name in table.pop("extends", ()):
-        whole = _laid(whole, _table(_SHARED / f"{name}.toml"))
+        whole = _laid(whole, _whole(_SHARED / f"{name}.toml"))
     return _laid(whole, table)
 
 
@@ -186,6 +187,12 @@ def _reasons(ignored: Mapping[str, str | Sequence[str]], used: set[str]) -> dict
     return {key: why for key, why in reasons if key not in used}
 
 
+def _fixed(values: Sequence[object], why: str, **absent: object) -> Fixed:
+    """A row of values; the first is that of an absent key, unless another is said."""
+    allowed = tuple(map(_null, values))
+    return Fixed(allowed, why, absent.get("absent", allowed[0]))
+
+
 def _null(value: object) -> object:
     """A value of a table; TOML has none for nothing."""
     return None if value == "null" else value
@@ -203,7 +210,7 @@ def _tensors(
 ) -> Tensors:
     """Rows by the name of the tensor, the last of each."""
     last = {theirs: (ours, theirs, axes) for ours, theirs, axes in rows}
-    return Tensors(prefix, tuple(last.values()), tied or {}, ignored or {})
+    return Tensors(prefix, tuple(row for row in last.values() if row[0]), tied or {}, ignored or {})
 
 
 def _table(path: Any) -> dict[str, Any]:

@@ -152,7 +152,7 @@ class Row:
         """The weights in a tensor: views of it."""
         outer, terms, rest = _cut(self.axes)
         lengths = [_lengths(placed) for placed in self.weights.values()]
-        sizes = [math.prod(each[letter] for letter in term.split()) for each, term in zip(lengths, terms, strict=True)]
+        sizes = [math.prod(each.get(letter, 1) for letter in term.split()) for each, term in zip(lengths, terms, strict=True)]
         cut = _arranged(tensor, outer, f"cut {rest}", lengths[0] | {"cut": sum(sizes)})
         return [
             _arranged(piece, f"({term}) {rest}", " ".join(each), each)
