@@ -14,15 +14,15 @@ TOKENS: dict[str, Any] = {
     "pad_token_id": None,
 }
 ROPE: dict[str, Any] = {"rope_type": "default", "rope_theta": 500.0}
-LINEAR = ROPE | {"rope_type": "linear", "factor": 3.0}
-LLAMA3 = ROPE | {
+LINEAR: dict[str, Any] = ROPE | {"rope_type": "linear", "factor": 3.0}
+LLAMA3: dict[str, Any] = ROPE | {
     "rope_type": "llama3",
     "factor": 8.0,
     "low_freq_factor": 1.0,
     "high_freq_factor": 4.0,
     "original_max_position_embeddings": 64,
 }
-YARN = ROPE | {
+YARN: dict[str, Any] = ROPE | {
     "rope_type": "yarn",
     "factor": 4.0,
     "beta_fast": 4.0,
@@ -40,20 +40,29 @@ def grouped(head: int | None = 4, rope: dict[str, Any] = ROPE, norm: str = "rms_
 
 
 LAYERS = ["sliding_attention", "full_attention"]
-QWEN2 = grouped(None, hidden_size=60, use_sliding_window=True, sliding_window=11)
-CAPS = {"query_pre_attn_scalar": 7, "attn_logit_softcapping": 1.5, "final_logit_softcapping": 2.5}
-NEOX = TOKENS | {"hidden_size": 40, "num_attention_heads": 5, "intermediate_size": 31}
+QWEN2: dict[str, Any] = grouped(None, hidden_size=60, use_sliding_window=True, sliding_window=11)
+CAPS: dict[str, Any] = {"query_pre_attn_scalar": 7, "attn_logit_softcapping": 1.5, "final_logit_softcapping": 2.5}
+NEOX: dict[str, Any] = TOKENS | {"hidden_size": 40, "num_attention_heads": 5, "intermediate_size": 31}
 NEOX |= {"rope_parameters": ROPE | {"partial_rotary_factor": 0.75}}
-NAMED = {"vocab_size": VOCABULARY, "n_head": 5, "n_layer": 2, "n_inner": 31, "bos_token_id": 1, "eos_token_id": 2}
-MULTIPLIERS = {
+NAMED: dict[str, Any] = {
+    "vocab_size": VOCABULARY,
+    "n_head": 5,
+    "n_layer": 2,
+    "n_inner": 31,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+}
+MULTIPLIERS: dict[str, Any] = {
     "embedding_multiplier": 1.7,
     "attention_multiplier": 0.3,
     "residual_multiplier": 0.6,
     "logits_scaling": 2.3,
 }
-EXPERTS = {"num_experts": 7, "num_experts_per_tok": 3, "moe_intermediate_size": 9}
-OSS = grouped(12, sliding_window=11, swiglu_limit=0.7, swiglu_alpha=1.3, num_local_experts=7, num_experts_per_tok=3)
-DEEPSEEK = {
+EXPERTS: dict[str, Any] = {"num_experts": 7, "num_experts_per_tok": 3, "moe_intermediate_size": 9}
+OSS: dict[str, Any] = grouped(
+    12, sliding_window=11, swiglu_limit=0.7, swiglu_alpha=1.3, num_local_experts=7, num_experts_per_tok=3
+)
+DEEPSEEK: dict[str, Any] = {
     **TOKENS,
     "num_hidden_layers": 3,
     "first_k_dense_replace": 1,
@@ -76,11 +85,19 @@ DEEPSEEK = {
     "max_position_embeddings": 1024,
     "rope_parameters": ROPE,
 }
-LITE = {key: value for key, value in DEEPSEEK.items() if key not in ("n_group", "topk_group")}
+LITE: dict[str, Any] = {key: value for key, value in DEEPSEEK.items() if key not in ("n_group", "topk_group")}
 LITE |= {"q_lora_rank": None, "hidden_size": 60, "kv_lora_rank": 14}  # a complex view wants even strides
-OPT = TOKENS | {"hidden_size": 40, "ffn_dim": 31, "num_attention_heads": 5, "max_position_embeddings": 41, "dropout": 0.2}
-FALCON = TOKENS | {"hidden_size": 40, "num_attention_heads": 5, "ffn_hidden_size": 31, "rope_parameters": ROPE}
-HEADS = {"num_attention_heads": 15, "num_kv_heads": 3}
+OPT: dict[str, Any] = TOKENS | {
+    "hidden_size": 40,
+    "ffn_dim": 31,
+    "num_attention_heads": 5,
+    "max_position_embeddings": 41,
+    "dropout": 0.2,
+}
+FALCON: dict[str, Any] = TOKENS | {"hidden_size": 40, "num_attention_heads": 5, "ffn_hidden_size": 31, "rope_parameters": ROPE}
+HEADS: dict[str, Any] = {"num_attention_heads": 15, "num_kv_heads": 3}
+PARTIAL: dict[str, Any] = ROPE | {"partial_rotary_factor": 0.5}
+GEMMA3: dict[str, Any] = {"full_attention": ROPE, "sliding_attention": ROPE | {"rope_theta": 90.0}}
 
 TOYS: dict[str, tuple[str, dict[str, Any]]] = {
     "llama": ("llama", grouped()),
@@ -110,9 +127,12 @@ TOYS: dict[str, tuple[str, dict[str, Any]]] = {
     "olmo": ("olmo", grouped(None, hidden_size=60, clip_qkv=0.8)),
     "olmo2": ("olmo2", grouped(None, hidden_size=60)),
     "qwen3_moe": ("qwen3_moe", grouped(6, num_experts=7, num_experts_per_tok=3, moe_intermediate_size=9, norm_topk_prob=True)),
-    "phi": ("phi", grouped(None, ROPE | {"partial_rotary_factor": 0.5}, hidden_size=120, norm="layer_norm_eps")),
-    "phi3": ("phi3", grouped(None, ROPE | {"partial_rotary_factor": 0.5}, hidden_size=120, sliding_window=11)),
-    "starcoder2": ("starcoder2", grouped(None, hidden_size=60, sliding_window=11, tie_word_embeddings=False, norm="norm_epsilon")),
+    "phi": ("phi", grouped(None, PARTIAL, hidden_size=120, norm="layer_norm_eps")),
+    "phi3": ("phi3", grouped(None, PARTIAL, hidden_size=120, sliding_window=11)),
+    "starcoder2": (
+        "starcoder2",
+        grouped(None, hidden_size=60, sliding_window=11, tie_word_embeddings=False, norm="norm_epsilon"),
+    ),
     "starcoder2_unbiased": ("starcoder2", grouped(None, YARN, hidden_size=60, use_bias=False, norm="norm_epsilon")),
     "cohere": ("cohere", grouped(None, hidden_size=60, logit_scale=0.3, norm="layer_norm_eps")),
     "cohere_qk": ("cohere", grouped(None, hidden_size=60, use_qk_norm=True, tie_word_embeddings=False, norm="layer_norm_eps")),
@@ -132,4 +152,9 @@ TOYS: dict[str, tuple[str, dict[str, Any]]] = {
     "falcon_biases": ("falcon", FALCON | {"bias": True, "tie_word_embeddings": False}),
     "falcon_grouped": ("falcon", FALCON | {"hidden_size": 60, "new_decoder_architecture": True, "bias": True} | HEADS),
     "falcon_alibi": ("falcon", FALCON | {"alibi": True, "multi_query": False, "parallel_attn": False, "bias": True}),
+    "gemma3_text": ("gemma3_text", grouped(6, GEMMA3, num_hidden_layers=7, sliding_window=11, query_pre_attn_scalar=7)),
+    "gemma3_listed": ("gemma3_text", grouped(6, GEMMA3, sliding_window=11, layer_types=LAYERS[::-1])),
+    "stablelm": ("stablelm", grouped(None, PARTIAL, hidden_size=120, use_qkv_bias=True, norm="layer_norm_eps")),
+    "stablelm_unbiased": ("stablelm", grouped(None, PARTIAL, hidden_size=120, norm="layer_norm_eps")),
+    "glm4": ("glm4", grouped(8, PARTIAL, attention_bias=True)),
 }

@@ -87,7 +87,7 @@ def import_config(source: str | pathlib.Path | Mapping[str, object]) -> Imported
         path,
         table.architecture,
         table.scalars,
-        {letter: each.number for letter, each in letters.items()} | lists,
+        {**{letter: each.number for letter, each in letters.items()}, **lists},
         {letter: each.origin for letter, each in letters.items()} | dict.fromkeys(lists, "a list of the config"),
         table.absent,
         start,

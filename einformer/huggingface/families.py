@@ -133,6 +133,11 @@ def families() -> list[str]:
     return sorted(names - _NO_FAMILY)
 
 
+def architectures(name: str) -> set[str]:
+    """Every text that the models of a family may follow."""
+    return {family(f"{name} {variant}").architecture for variant in ("", *family(name).variants)}
+
+
 @functools.cache
 def family(name: str) -> Family:
     """The table of one of the families, with the variants that follow its name: `llama tied`."""
