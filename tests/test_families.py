@@ -105,9 +105,9 @@ def ours(name: str) -> Any:
 
 
 def written(name: str) -> dict[str, Any]:
-    """What theirs writes into a config.json."""
+    """What theirs writes into a config.json; the kinds of layers only if the toy lists them, as older files do."""
     keys: dict[str, Any] = json.loads(toy(name).to_json_string(use_diff=False))
-    return keys
+    return {key: value for key, value in keys.items() if key != "layer_types" or key in TOYS[name][1]}
 
 
 def tokens() -> Array:

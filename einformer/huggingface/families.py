@@ -145,7 +145,8 @@ def family(name: str) -> Family:
     table = _laid(_table(_SHARED / "every_family.toml"), _whole(_TABLES / f"{name}.toml"))
     variants = table.pop("variant", {})
     for variant in chosen:
-        table = _laid(table, variants[variant])
+        lines = table.get("scalars", "") + variants[variant].get("scalars", "")  # those of one follow those of another
+        table = {**_laid(table, variants[variant]), "scalars": lines}
     config, start = table["config"], table["config"]["initialisation"]
     sizes = [Key(key, letter.rstrip("?"), WHOLE, letter.endswith("?")) for key, letter in config["sizes"].items() if letter]
     scalars = [Key(key, **row) for key, row in config["scalars"].items() if row]
