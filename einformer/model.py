@@ -77,7 +77,10 @@ def from_huggingface(source: str | pathlib.Path | Mapping[str, object]) -> Model
     Every key is handled, ignored with a reason, or refused. Raises EinformerError E610 to E615, E602 to E606, E801, E802.
     """
     imported = config.import_config(source)
-    specification = load(imported.architecture).without(*imported.absent)
+    written = load(imported.architecture)
+    specification = written.without(*(name if "." in name else f"{written.name}.{name}" for name in imported.absent))
+    if imported.scalars:
+        specification = specification.replace(imported.scalars)
     model = specification.bind_from(imported.values, imported.origins)
     return replace(model, family=imported.family, initialisation=imported.initialisation)
 

@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 import einformer
+from einformer.huggingface.families import architectures, families
 from tests.oracles import twins
 from tests.oracles.families import FAMILIES, LENGTH, VOCABULARY, Family, answer, weights
 from tests.oracles.lifted import Regime
@@ -58,7 +59,8 @@ def tokens() -> Array:
 def test_every_text_is_tested() -> None:
     folder = importlib.resources.files("einformer") / "architectures"
     texts = {file.name.removesuffix(".ein") for file in folder.iterdir() if file.name.endswith(".ein")}
-    assert texts - {"prelude"} == OWN | {family.text for family in FAMILIES.values()}
+    imported = {text for name in families() for text in architectures(name)}  # compared in tests/test_families.py
+    assert texts - {"prelude"} == OWN | imported | {family.text for family in FAMILIES.values()}
 
 
 @pytest.mark.parametrize("name", FAMILIES)

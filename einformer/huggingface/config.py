@@ -10,11 +10,11 @@ import json
 import os
 import pathlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from einformer.errors import EinformerError, Finding, fail
-from einformer.huggingface.documents import Document, name, read, shown
-from einformer.huggingface.families import DEVIATION, WHOLE, Family, Key, families, family
+from einformer.huggingface.documents import Document, name, opened, read, shown
+from einformer.huggingface.families import DEVIATION, Family, Key, families, family
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +29,15 @@ class Initialisation:
 class Imported:
     """What a config says in our terms.
 
-    `values` are sizes and scalars by letter and `origins` where each stands: `n_embd, config.json:9`. `absent` are the
-    optional weights that are not there, `Attention.α`; `ignored` the keys that have no say, with the reason.
+    `family` is the `model_type` and the variants of its table. `values` are sizes and scalars by letter and `origins` where
+    each stands: `n_embd, config.json:9`; `scalars` are lines that replace those of the text. `absent` are the optional
+    weights that are not there, `Attention.α`, or `U` of the model; `ignored` the keys that have no say, with the reason.
     """
 
     family: str
     architecture: str
-    values: Mapping[str, int | float]
+    scalars: str
+    values: Mapping[str, int | float | Sequence[float]]
     origins: Mapping[str, str]
     absent: tuple[str, ...]
     initialisation: Initialisation
@@ -65,8 +67,9 @@ def import_config(source: str | pathlib.Path | Mapping[str, object]) -> Imported
 
     Raises EinformerError with every key that is wrong, E611 to E616; E610, E801, E802 for what cannot be read.
     """
-    config = read_config(source)
-    table = family(_model_type(config))
+    config = opened(read_config(source))
+    path = _chosen(config, family(_model_type(config)))
+    table = family(path)
     given = list(_given(config, table))
     if findings := [
         *_unknown(config, table),
@@ -74,19 +77,40 @@ def import_config(source: str | pathlib.Path | Mapping[str, object]) -> Imported
         *_missing(config, table, given),
         *_contradictions(config, table, given),
         *_refused(config, table),
+        *_no_words(config, table),
     ]:
         raise EinformerError(sorted(findings, key=lambda finding: finding.span.start))
     letters = _by_letter(given)
     start = Initialisation(table.scheme, letters.pop(DEVIATION).number)
+    lists = dict(_lists(config, table, letters))
     return Imported(
-        table.name,
+        path,
         table.architecture,
-        {letter: each.number for letter, each in letters.items()},
-        {letter: each.origin for letter, each in letters.items()},
+        table.scalars,
+        {**{letter: each.number for letter, each in letters.items()}, **lists},
+        {letter: each.origin for letter, each in letters.items()} | dict.fromkeys(lists, "a list of the config"),
         table.absent,
         start,
         {key: table.ignored[key] for key in config.values if key in table.ignored},
     )
+
+
+def _chosen(config: Document, table: Family) -> str:
+    """The name of a family and of each of its variants that the config is."""
+    said = {key: config.values.get(key, fixed.absent) for key, fixed in table.fixed.items()}
+    said |= {key: config.values.get(key) for key in table.lists}
+    variants = (name for name, when in table.variants.items() if all(said[key] == value for key, value in when.items()))
+    return " ".join([table.name, *variants])
+
+
+def _lists(config: Document, table: Family, letters: dict[str, _Given]) -> Iterator[tuple[str, list[float]]]:
+    """The number of each layer, for the keys that have a word for each; the letters that words stand for are used up."""
+    for key, listed in table.lists.items():
+        if listed.letter and (words := config.values.get(key)) is not None:
+            assert isinstance(words, list)
+            used = {each: letters.pop(each).number for each in listed.values.values() if isinstance(each, str)}
+            numbers = [listed.values[word] for word in words]
+            yield listed.letter, [used[each] if isinstance(each, str) else each for each in numbers]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,17 +125,36 @@ class _Given:
     def number(self) -> int | float:
         """The value as a number of its range."""
         assert isinstance(self.value, int | float)
-        return int(self.value) if self.key.range == WHOLE else self.value
+        return int(self.value) if self.key.whole else self.value
 
 
 def _given(config: Document, table: Family) -> Iterator[_Given]:
-    """What each key says that gives a letter, in the order of the table."""
+    """What each key says that gives a letter, in the order of the table; then what letters are that no key gives."""
+    found: dict[str, _Given] = {}
+    for each in _said(config, table):
+        found.setdefault(each.key.letter, each)
+        yield each
+    for letter, default in table.defaults.items():
+        if letter not in found:
+            yield from _by_default(letter, default, found, table)
+
+
+def _said(config: Document, table: Family) -> Iterator[_Given]:
     for key in table.keys:
-        value = config.values.get(key.key)
-        if key.key in config.values and not (key.optional and value is None):
-            yield _Given(key, value, config.origin(key.key))
+        if key.key in config.values:
+            if not (key.optional and config.values[key.key] is None):
+                yield _Given(key, config.values[key.key], config.origin(key.key))
         elif key.default is not None:
             yield _Given(key, key.default, f"{key.key}, absent: its default")
+
+
+def _by_default(letter: str, default: float | str, found: Mapping[str, _Given], table: Family) -> Iterator[_Given]:
+    """A letter that no key gives: a number, or the letter that it equals."""
+    key = next(key for key in table.keys if key.letter == letter)
+    if not isinstance(default, str):
+        yield _Given(key, default, f"{key.key}, absent: its default")
+    elif default in found:
+        yield replace(found[default], key=replace(found[default].key, letter=letter), origin=f"{key.key}, absent: as {default}")
 
 
 def _by_letter(given: Iterable[_Given]) -> dict[str, _Given]:
@@ -158,7 +201,7 @@ def _missing(config: Document, table: Family, given: Sequence[_Given]) -> Iterat
     """Letters that no key gives."""
     letters, names = {each.key.letter for each in given}, set[str]()
     for key in table.keys:
-        if key.letter not in letters | names and not key.optional:
+        if key.letter not in letters | names | table.defaults.keys() and not key.optional:
             names.add(key.letter)
             yield Finding("E613", f"the config has no `{key.key}`", config.span(), fix=f'`"{key.key}": …`, {key.wanted}')
 
@@ -175,9 +218,19 @@ def _contradictions(config: Document, table: Family, given: Sequence[_Given]) ->
             yield Finding("E615", message, config.span(each.key.key), facts, "the same number for both")
 
 
+def _no_words(config: Document, table: Family) -> Iterator[Finding]:
+    """Lists of something else than the words of their key."""
+    for key, listed in table.lists.items():
+        if config.values.get(key) is not None and not listed.holds(config.values[key]):
+            words = " or ".join(map(json.dumps, listed.values))
+            yield Finding(
+                "E614", f"`{key}` cannot be {shown(config.values[key])}", config.span(key), fix=f"{words} for each layer"
+            )
+
+
 def _refused(config: Document, table: Family) -> Iterator[Finding]:
     """Models that the equations are not."""
     for key, fixed in table.fixed.items():
-        if key in config.values and not fixed.holds(config.values[key]):
-            message = f"`{key}` cannot be {shown(config.values[key])}: in {table.architecture}.ein {fixed.why}"
+        if not fixed.holds(value := config.values.get(key, fixed.absent)):
+            message = f"`{key}` cannot be {shown(value)}: in {table.architecture}.ein {fixed.why}"
             yield Finding("E616", message, config.span(key), fix=" or ".join(map(json.dumps, fixed.values)))

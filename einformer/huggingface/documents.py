@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from einformer.errors import NOWHERE, Source, Span, fail
 
 MOST_BYTES = 10_000_000
+# The objects whose keys are read, by the name that is theirs here; one in them has an older name.
+OPENED = {"rope_scaling": "rope", "rope_parameters": "rope", "rope.type": "rope.rope_type", "attn_config": "attn_config"}
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:]', re.DOTALL)
 
 
@@ -72,6 +74,32 @@ def parse(source: Source) -> Document:
         _, *again = [span for key, span in places if key == twice[0]] or [start]
         raise fail("E610", f"the key {name(twice[0])} stands twice", again[0] if again else start, fix="it once")
     return Document(values, source, dict(places))
+
+
+def opened(document: Document) -> Document:
+    """The document with the keys inside of some objects as keys of their own: `rope.factor` of `rope_scaling`.
+
+    Raises EinformerError E615 for two of a name that differ.
+    """
+    values, places = dict[str, object](), dict(document.places)
+    for key, value in document.values.items():
+        for inner, each in _inside(OPENED[key], value, 2) if key in OPENED else [(key, value)]:
+            if inner in values and values[inner] != each:
+                facts = [f"{shown(values[inner])} and {shown(each)}"]
+                raise fail("E615", f"`{inner}` is given twice, and differs", document.span(key), facts, "it once")
+            values[inner] = each
+            places.setdefault(inner, document.span(key))
+    return Document(values, document.source, places if document.places else {})
+
+
+def _inside(path: str, value: object, depth: int) -> Iterator[tuple[str, object]]:
+    """What an object holds by path, objects in it opened too; anything else by its own path."""
+    if not (isinstance(value, dict) and depth):
+        yield path, value
+        return
+    for key, each in value.items():
+        inner = f"{path}.{key}"
+        yield from _inside(OPENED.get(inner, inner), each, depth - 1)
 
 
 def _places(source: Source) -> Iterator[tuple[str, Span]]:

@@ -99,7 +99,7 @@ def save(model_type: str, weights: Mapping[str, Placed], state: State) -> dict[s
     """The tensors of transformers, by their names, that hold weights by path; tied ones are one tensor."""
     table = family(model_type)
     tensors = {row.name: row.joined([state[path] for path in row.paths]).detach().contiguous() for row in _rows(table, weights)}
-    return tensors | {name: tensors[other] for name, other in table.tensors.tied.items()}
+    return tensors | {name: tensors[other] for name, other in _tied(table, tensors).items()}
 
 
 def write(tensors: State, path: str | pathlib.Path) -> None:
@@ -152,7 +152,7 @@ class Row:
         """The weights in a tensor: views of it."""
         outer, terms, rest = _cut(self.axes)
         lengths = [_lengths(placed) for placed in self.weights.values()]
-        sizes = [math.prod(each[letter] for letter in term.split()) for each, term in zip(lengths, terms, strict=True)]
+        sizes = [math.prod(each.get(letter, 1) for letter in term.split()) for each, term in zip(lengths, terms, strict=True)]
         cut = _arranged(tensor, outer, f"cut {rest}", lengths[0] | {"cut": sum(sizes)})
         return [
             _arranged(piece, f"({term}) {rest}", " ".join(each), each)
@@ -203,6 +203,11 @@ def _rows(table: Family, weights: Mapping[str, Placed]) -> Iterator[Row]:
             yield Row(name.format(**found.groupdict()), {path: weights[path] for path in places}, key(axes))
 
 
+def _tied(table: Family, rows: Iterable[str]) -> dict[str, str]:
+    """The tensors that are others, where no row holds a weight of their own."""
+    return {name: other for name, other in table.tensors.tied.items() if name not in set(rows)}
+
+
 @functools.cache
 def _form(name: str) -> re.Pattern[str]:
     """What a name with a letter in braces stands for: `h.{l}.ln_1.bias` is any `h.3.ln_1.bias`."""
@@ -216,10 +221,11 @@ def _misfits(checkpoint: Checkpoint, table: Family, weights: Mapping[str, Placed
     """Tensors that are missing, unknown, no floating-point numbers, or of another shape; weights without a row."""
     stored, rows = checkpoint.stored, {row.name: row for row in checkpoint.rows}
     held = {path for row in rows.values() for path in row.paths}
-    known = {*rows, *table.tensors.tied, *checkpoint.ignored}
+    tied = _tied(table, rows)
+    known = {*rows, *tied, *checkpoint.ignored}
     read = [tensor for name, tensor in stored.items() if name in known - checkpoint.ignored.keys()]
     shapes = {name: row.shape for name, row in rows.items()}
-    shapes |= {name: shapes[other] for name, other in table.tensors.tied.items() if other in shapes}
+    shapes |= {name: shapes[other] for name, other in tied.items() if other in shapes}
     return _listed(
         (
             "E704",
@@ -258,7 +264,7 @@ def _listed(*kinds: tuple[str, str, Sequence[str]]) -> Iterator[Finding]:
 
 def _untied(checkpoint: Checkpoint, table: Family) -> Iterator[Finding]:
     """Tensors that differ from what they are tied to."""
-    for name, other in table.tensors.tied.items():
+    for name, other in _tied(table, {row.name for row in checkpoint.rows}).items():
         if name in checkpoint.stored and not _equal(checkpoint.stored[name], checkpoint.stored[other]):
             message = f"`{name}` differs from `{other}`, and in {table.architecture}.ein they are one weight"
             yield Finding("E616", message, fix=f"your own .ein file, with a weight for `{name}`")

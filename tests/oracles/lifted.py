@@ -59,6 +59,7 @@ def lifted(modeling: str) -> Iterator[None]:
         (torch, "float32", torch.float64),
         (torch, "float", torch.float64),
         (torch.Tensor, "float", torch.Tensor.double),
+        (torch.Tensor, "bfloat16", torch.Tensor.double),  # the slopes of Falcon
         *((module, name, torch.float64) for name, value in vars(module).items() if value is FLOAT32),
         *((module, name, value) for name, value in NARROW_LITERALS.get(modeling, {}).items()),
     ]

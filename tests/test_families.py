@@ -1,0 +1,270 @@
+"""Is each family of models read exactly? Real configs give their counts, and logits are those of transformers.
+
+Configs of `tests/configs` carry the parameters of transformers' model on the meta device and its FLOPs by `FlopCounterMode`
+(B = 1, S = 512, full attention). Logits are compared at toy sizes with the model lifted to float64.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM
+
+import einformer
+from einformer.errors import EinformerError
+from einformer.huggingface.config import Imported, import_config
+from einformer.huggingface.families import architectures, families, family
+from tests.oracles.lifted import Array, Regime, build, run
+from tests.toys import TOYS, VOCABULARY
+
+Config = Mapping[str, Any]
+
+_FILES = {path.stem: path for path in sorted((Path(__file__).parent / "configs").glob("*.json"))}
+_READ = {name: json.loads(path.read_text(encoding="utf-8")) for name, path in _FILES.items()}
+UNREAD = {name for name, row in _READ.items() if row["config"]["model_type"] not in families()}
+REFUSED = {"stablelm-2-12b"}  # its kind is read, its equations are not there
+REAL = {name: row for name, row in _READ.items() if name not in UNREAD | REFUSED}
+TOLERANCE = 1e-9  # float64 on both sides
+BATCH, LENGTH = 2, 37
+TWICE = {"falcon_alibi"}  # theirs adds the slopes twice where its attention is eager, and once by default
+
+
+# ------------------------------------------------------------------------------------------------------ real configs
+
+
+@functools.cache
+def real(name: str) -> Any:
+    return einformer.from_huggingface(REAL[name]["config"])
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_parameters_are_theirs(name: str) -> None:
+    assert real(name).num_parameters == REAL[name]["parameters"]
+
+
+@pytest.mark.parametrize("name", [name for name, row in REAL.items() if row["flops"]])
+def test_flops_are_theirs(name: str) -> None:
+    assert real(name).flops(B=1, S=512) == REAL[name]["flops"]
+
+
+@pytest.mark.parametrize("name", sorted(UNREAD))
+def test_what_cannot_be_read_is_refused_with_what_can(name: str) -> None:
+    with pytest.raises(EinformerError) as error:
+        einformer.from_huggingface(_READ[name]["config"])
+    (finding,) = error.value.findings
+    assert finding.code == "E611"
+    assert all(known in str(finding) for known in families())
+
+
+@pytest.mark.parametrize("name", sorted(REFUSED))
+def test_what_is_refused_is_refused_by_name(name: str) -> None:
+    with pytest.raises(EinformerError) as error:
+        einformer.from_huggingface(_READ[name]["config"])
+    assert {finding.code for finding in error.value.findings} == {"E616"}
+
+
+# ----------------------------------------------------------------------------------------------------------- toys
+
+
+@functools.cache
+def toy(name: str) -> Any:
+    """The config of transformers, with every key that it writes."""
+    kind, keys = TOYS[name]
+    return AutoConfig.for_model(kind, **keys)
+
+
+def modeling(name: str) -> str:
+    kind = TOYS[name][0].removesuffix("_text")
+    return f"transformers.models.{kind}.modeling_{kind}"
+
+
+@functools.cache
+def theirs(name: str, regime: Regime) -> Any:
+    """Their model, with eager attention and experts: the equations as their authors wrote them."""
+    models: Any = AutoModelForCausalLM
+    attention = "sdpa" if name in TWICE else "eager"
+
+    def make() -> torch.nn.Module:
+        module: torch.nn.Module = models.from_config(toy(name), attn_implementation=attention, experts_implementation="eager")
+        return module
+
+    return build(modeling(name), make, regime)
+
+
+@functools.cache
+def ours(name: str) -> Any:
+    return einformer.from_huggingface(written(name))
+
+
+def written(name: str) -> dict[str, Any]:
+    """What theirs writes into a config.json; the kinds of layers only if the toy lists them, as older files do."""
+    keys: dict[str, Any] = json.loads(toy(name).to_json_string(use_diff=False))
+    return {key: value for key, value in keys.items() if key != "layer_types" or key in TOYS[name][1]}
+
+
+def tokens() -> Array:
+    return np.random.default_rng(0).integers(VOCABULARY, size=(BATCH, LENGTH))
+
+
+def filled(name: str, regime: Regime) -> Any:
+    """Our module with their weights."""
+    module = ours(name).build(dtype=torch.float64)
+    module.load_huggingface(theirs(name, regime).state_dict())
+    return module
+
+
+def test_every_family_has_a_toy() -> None:
+    assert {kind for kind, _ in TOYS.values()} | {"gpt2"} == set(families())
+
+
+def test_every_text_has_a_toy() -> None:
+    """Each text that a variant chooses is compared."""
+    found = {import_config(written(name)).architecture for name in TOYS}
+    assert {text for kind in families() for text in architectures(kind)} == found | {"gpt2"}
+
+
+@pytest.mark.parametrize("regime", get_args(Regime))
+@pytest.mark.parametrize("name", TOYS)
+def test_logits_are_theirs(name: str, regime: Regime) -> None:
+    expected = run(modeling(name), theirs(name, regime), tokens())
+    with torch.no_grad():
+        found = filled(name, regime)(torch.from_numpy(tokens())).numpy()
+    assert found.shape == expected.shape
+    assert np.abs(found - expected).max() < TOLERANCE * max(1.0, np.abs(expected).max())
+
+
+@pytest.mark.parametrize("name", TOYS)
+def test_weights_go_back_as_they_came(name: str) -> None:
+    state = theirs(name, "fan_in").state_dict()
+    back = filled(name, "fan_in").to_huggingface()
+    assert back.keys() == state.keys()
+    assert all(torch.equal(back[key], state[key]) for key in state)
+
+
+@pytest.mark.parametrize("kind", sorted({kind for kind, _ in TOYS.values()}))
+def test_every_row_is_that_of_a_toy(kind: str) -> None:
+    """No row of a table is idle: a toy has its tensor."""
+    names = [name for name in TOYS if TOYS[name][0] == kind]
+    rows = {row for name in names for _, row, _ in family(ours(name).family).tensors.rows}
+    found = {re.sub(r"\.\d+\.", ".{l}.", tensor) for name in names for tensor in theirs(name, "fan_in").state_dict()}
+    assert rows <= found
+
+
+@pytest.mark.parametrize("name", TOYS)
+def test_parameters_of_a_toy_are_theirs(name: str) -> None:
+    assert ours(name).num_parameters == sum(p.numel() for p in theirs(name, "fan_in").parameters())
+
+
+# ------------------------------------------------------------------------------------------------------ every key
+
+CONFIGS = {**{name: row["config"] for name, row in REAL.items()}, **{f"toy {name}": name for name in TOYS}}
+
+
+def config(name: str) -> dict[str, Any]:
+    found = CONFIGS[name]
+    return written(found) if isinstance(found, str) else dict(found)
+
+
+def other(value: object) -> object:
+    """Another value of the same kind."""
+    match value:
+        case bool():
+            return not value
+        case int():
+            return value + 1
+        case float():
+            return value / 2 or 0.5
+        case str():
+            return f"{value}x"
+        case None:
+            return 7
+        case list():
+            return [*value, "x"]
+        case _:
+            return {"0": [0]}
+
+
+def verdict(keys: Config) -> object:
+    """The model, or why there is none."""
+    try:
+        imported = import_config(keys)
+    except EinformerError as error:
+        return [(finding.code, finding.message) for finding in error.findings]
+    return model(imported)
+
+
+def model(imported: Imported) -> object:
+    """All of what is built from a config."""
+    parts = (imported.architecture, imported.scalars, imported.values, imported.absent, imported.initialisation)
+    return parts
+
+
+def inside(keys: Config, path: str = "") -> list[tuple[str, ...]]:
+    """The path of every key, in objects too."""
+    return [
+        place
+        for key, value in keys.items()
+        for place in [(path, key) if path else (key,), *(inside(value, key) if isinstance(value, dict) and not path else ())]
+    ]
+
+
+def changed(keys: Config, place: tuple[str, ...]) -> dict[str, Any]:
+    first, *rest = place
+    return {**keys, first: changed(keys[first], tuple(rest)) if rest else other(keys[first])}
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_every_key_has_a_say_or_a_reason(name: str) -> None:
+    """Where a key is perturbed, the model or the verdict changes, unless the key is ignored by name."""
+    keys = config(name)
+    ignored, plain = import_config(keys).ignored, verdict(keys)
+    same = {place[-1] for place in inside(keys) if place[0] not in ignored and verdict(changed(keys, place)) == plain}
+    assert same <= {key.rpartition(".")[2] for key in ignored}
+    assert all(verdict(changed(keys, (key,))) == plain for key in ignored if key in keys)
+
+
+@pytest.mark.parametrize("name", families())
+def test_every_reason_is_a_sentence(name: str) -> None:
+    table = family(name)
+    assert all(len(why.split()) > 3 for why in table.ignored.values())
+    assert all(len(fixed.why.split()) > 2 for fixed in table.fixed.values())
+
+
+# -------------------------------------------------------------------------------------------------- broken configs
+
+BROKEN: list[object] = [-1, 0, 1.5, 10**30, 1e308, "36", float("nan"), float("inf"), True, [36], {"x": 36}]
+NAMES = sorted({kind: name for name, (kind, _) in reversed(TOYS.items())}.values())
+
+
+@pytest.mark.parametrize("value", BROKEN, ids=str)
+@pytest.mark.parametrize("name", NAMES)
+def test_what_no_size_can_be(name: str, value: object) -> None:
+    """One clear error for each size."""
+    keys = written(name)
+    for key in [key.key for key in family(TOYS[name][0]).keys if key.range == "whole" and key.key in keys]:
+        with pytest.raises(EinformerError) as error:
+            einformer.from_huggingface({**keys, key: value})
+        assert [(finding.code, f"`{key}`" in finding.message) for finding in error.value.findings] == [("E614", True)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_missing_is_named(name: str) -> None:
+    """A size has a default, or its absence one error."""
+    keys = written(name)
+    table = family(TOYS[name][0])
+    needed = [key for key in table.keys if key.key in keys and not key.optional and key.default is None]
+    assert needed
+    for missing in needed:
+        alike = {key.key for key in table.keys if key.letter == missing.letter}
+        with pytest.raises(EinformerError) as error:
+            einformer.from_huggingface({key: value for key, value in keys.items() if key not in alike})
+        assert [finding.code for finding in error.value.findings] == ["E613"]
+        assert f"`{missing.key}`" in str(error.value)

@@ -1,0 +1,160 @@
+"""Which small configs switch on every feature of each family? Sizes that are as little alike as each family allows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+VOCABULARY = 53
+
+TOKENS: dict[str, Any] = {
+    "vocab_size": VOCABULARY,
+    "num_hidden_layers": 2,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+    "pad_token_id": None,
+}
+ROPE: dict[str, Any] = {"rope_type": "default", "rope_theta": 500.0}
+LINEAR: dict[str, Any] = ROPE | {"rope_type": "linear", "factor": 3.0}
+LLAMA3: dict[str, Any] = ROPE | {
+    "rope_type": "llama3",
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 64,
+}
+YARN: dict[str, Any] = ROPE | {
+    "rope_type": "yarn",
+    "factor": 4.0,
+    "beta_fast": 4.0,
+    "beta_slow": 1.0,
+    "original_max_position_embeddings": 256,
+}
+
+
+def grouped(head: int | None = 4, rope: dict[str, Any] = ROPE, norm: str = "rms_norm_eps", **more: Any) -> dict[str, Any]:
+    """Fifteen query heads over three key heads, whose features do not add up to the hidden size."""
+    heads = {"num_attention_heads": 15, "num_key_value_heads": 3, **({"head_dim": head} if head else {})}
+    length = {"max_position_embeddings": int(256 * rope.get("factor", 1)), norm: 1e-5}
+    sizes = {"hidden_size": 45, "intermediate_size": 31}
+    return {**TOKENS, **heads, **length, **sizes, "rope_parameters": dict(rope), **more}
+
+
+LAYERS = ["sliding_attention", "full_attention"]
+QWEN2: dict[str, Any] = grouped(None, hidden_size=60, use_sliding_window=True, sliding_window=11)
+CAPS: dict[str, Any] = {"query_pre_attn_scalar": 7, "attn_logit_softcapping": 1.5, "final_logit_softcapping": 2.5}
+NEOX: dict[str, Any] = TOKENS | {"hidden_size": 40, "num_attention_heads": 5, "intermediate_size": 31}
+NEOX |= {"rope_parameters": ROPE | {"partial_rotary_factor": 0.75}}
+NAMED: dict[str, Any] = {
+    "vocab_size": VOCABULARY,
+    "n_head": 5,
+    "n_layer": 2,
+    "n_inner": 31,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+}
+MULTIPLIERS: dict[str, Any] = {
+    "embedding_multiplier": 1.7,
+    "attention_multiplier": 0.3,
+    "residual_multiplier": 0.6,
+    "logits_scaling": 2.3,
+}
+EXPERTS: dict[str, Any] = {"num_experts": 7, "num_experts_per_tok": 3, "moe_intermediate_size": 9}
+OSS: dict[str, Any] = grouped(
+    12, sliding_window=11, swiglu_limit=0.7, swiglu_alpha=1.3, num_local_experts=7, num_experts_per_tok=3
+)
+DEEPSEEK: dict[str, Any] = {
+    **TOKENS,
+    "num_hidden_layers": 3,
+    "first_k_dense_replace": 1,
+    "num_attention_heads": 5,
+    "num_key_value_heads": 5,
+    "hidden_size": 35,
+    "intermediate_size": 31,
+    "moe_intermediate_size": 9,
+    "n_shared_experts": 2,
+    "n_routed_experts": 12,
+    "n_group": 4,
+    "topk_group": 2,
+    "num_experts_per_tok": 5,
+    "routed_scaling_factor": 1.7,
+    "q_lora_rank": 11,
+    "kv_lora_rank": 13,
+    "qk_nope_head_dim": 6,
+    "qk_rope_head_dim": 12,
+    "v_head_dim": 7,
+    "max_position_embeddings": 1024,
+    "rope_parameters": ROPE,
+}
+LITE: dict[str, Any] = {key: value for key, value in DEEPSEEK.items() if key not in ("n_group", "topk_group")}
+LITE |= {"q_lora_rank": None, "hidden_size": 60, "kv_lora_rank": 14}  # a complex view wants even strides
+OPT: dict[str, Any] = TOKENS | {
+    "hidden_size": 40,
+    "ffn_dim": 31,
+    "num_attention_heads": 5,
+    "max_position_embeddings": 41,
+    "dropout": 0.2,
+}
+FALCON: dict[str, Any] = TOKENS | {"hidden_size": 40, "num_attention_heads": 5, "ffn_hidden_size": 31, "rope_parameters": ROPE}
+HEADS: dict[str, Any] = {"num_attention_heads": 15, "num_kv_heads": 3}
+PARTIAL: dict[str, Any] = ROPE | {"partial_rotary_factor": 0.5}
+GEMMA3: dict[str, Any] = {"full_attention": ROPE, "sliding_attention": ROPE | {"rope_theta": 90.0}}
+
+TOYS: dict[str, tuple[str, dict[str, Any]]] = {
+    "llama": ("llama", grouped()),
+    "llama_tied": ("llama", grouped(tie_word_embeddings=True)),
+    "llama_linear": ("llama", grouped(12, LINEAR)),
+    "llama_llama3": ("llama", grouped(12, LLAMA3)),
+    "llama_yarn": ("llama", grouped(12, YARN)),
+    "llama_yarn_scaled": ("llama", grouped(12, YARN | {"attention_factor": 1.3})),
+    "mistral": ("mistral", grouped(sliding_window=11)),
+    "mistral_whole": ("mistral", grouped(sliding_window=None)),
+    "qwen2": ("qwen2", grouped(None, hidden_size=60)),
+    "qwen2_windows": ("qwen2", QWEN2 | {"max_window_layers": 1}),
+    "qwen2_listed": ("qwen2", QWEN2 | {"layer_types": LAYERS, "tie_word_embeddings": True}),
+    "qwen3": ("qwen3", grouped(6)),
+    "mixtral": ("mixtral", grouped(num_local_experts=7, num_experts_per_tok=3, sliding_window=11)),
+    "gemma": ("gemma", grouped(6)),
+    "gemma2": ("gemma2", grouped(6, sliding_window=11, **CAPS)),
+    "gemma2_listed": ("gemma2", grouped(6, sliding_window=11, layer_types=LAYERS[::-1], **CAPS)),
+    "gpt_neox": ("gpt_neox", NEOX),
+    "gpt_neox_serial": ("gpt_neox", NEOX | {"use_parallel_residual": False, "tie_word_embeddings": True}),
+    "gpt_neox_unbiased": ("gpt_neox", NEOX | {"attention_bias": False}),
+    "gptj": ("gptj", NAMED | {"n_embd": 40, "rotary_dim": 6}),
+    "gptj_tied": ("gptj", NAMED | {"n_embd": 40, "rotary_dim": 8, "tie_word_embeddings": True}),
+    "bloom": ("bloom", {"vocab_size": VOCABULARY, "hidden_size": 30, "n_layer": 2, "n_head": 6}),
+    "granite": ("granite", grouped(None, hidden_size=60, **MULTIPLIERS)),
+    "granite_yarn": ("granite", grouped(None, YARN, hidden_size=180, tie_word_embeddings=True, **MULTIPLIERS)),
+    "olmo": ("olmo", grouped(None, hidden_size=60, clip_qkv=0.8)),
+    "olmo2": ("olmo2", grouped(None, hidden_size=60)),
+    "qwen3_moe": ("qwen3_moe", grouped(6, num_experts=7, num_experts_per_tok=3, moe_intermediate_size=9, norm_topk_prob=True)),
+    "phi": ("phi", grouped(None, PARTIAL, hidden_size=120, norm="layer_norm_eps")),
+    "phi3": ("phi3", grouped(None, PARTIAL, hidden_size=120, sliding_window=11)),
+    "starcoder2": (
+        "starcoder2",
+        grouped(None, hidden_size=60, sliding_window=11, tie_word_embeddings=False, norm="norm_epsilon"),
+    ),
+    "starcoder2_unbiased": ("starcoder2", grouped(None, YARN, hidden_size=60, use_bias=False, norm="norm_epsilon")),
+    "cohere": ("cohere", grouped(None, hidden_size=60, logit_scale=0.3, norm="layer_norm_eps")),
+    "cohere_qk": ("cohere", grouped(None, hidden_size=60, use_qk_norm=True, tie_word_embeddings=False, norm="layer_norm_eps")),
+    "qwen2_moe": ("qwen2_moe", grouped(None, hidden_size=60, shared_expert_intermediate_size=13, **EXPERTS)),
+    "gpt_oss": ("gpt_oss", OSS | {"rope_parameters": YARN | {"truncate": False, "factor": 32.0}}),
+    "gpt_oss_listed": ("gpt_oss", OSS | {"layer_types": LAYERS[::-1], "rope_parameters": ROPE}),
+    "deepseek_v3": ("deepseek_v3", DEEPSEEK),
+    "deepseek_v3_yarn": ("deepseek_v3", DEEPSEEK | {"rope_parameters": YARN | {"mscale": 0.7, "mscale_all_dim": 1.3}}),
+    "mpt": ("mpt", {"vocab_size": VOCABULARY, "d_model": 30, "n_heads": 6, "n_layers": 2, "max_seq_len": 41}),
+    "gpt_bigcode": ("gpt_bigcode", NAMED | {"n_embd": 40, "n_positions": 41}),
+    "gpt_bigcode_heads": ("gpt_bigcode", NAMED | {"n_embd": 40, "n_positions": 41, "multi_query": False}),
+    "opt": ("opt", OPT),
+    "opt_post": ("opt", OPT | {"do_layer_norm_before": False, "word_embed_proj_dim": 14}),
+    "deepseek_v2": ("deepseek_v2", LITE),
+    "deepseek_v2_yarn": ("deepseek_v2", LITE | {"rope_parameters": YARN | {"mscale": 0.7, "mscale_all_dim": 1.3}}),
+    "falcon": ("falcon", FALCON),
+    "falcon_biases": ("falcon", FALCON | {"bias": True, "tie_word_embeddings": False}),
+    "falcon_grouped": ("falcon", FALCON | {"hidden_size": 60, "new_decoder_architecture": True, "bias": True} | HEADS),
+    "falcon_alibi": ("falcon", FALCON | {"alibi": True, "multi_query": False, "parallel_attn": False, "bias": True}),
+    "gemma3_text": ("gemma3_text", grouped(6, GEMMA3, num_hidden_layers=7, sliding_window=11, query_pre_attn_scalar=7)),
+    "gemma3_listed": ("gemma3_text", grouped(6, GEMMA3, sliding_window=11, layer_types=LAYERS[::-1])),
+    "stablelm": ("stablelm", grouped(None, PARTIAL, hidden_size=120, use_qkv_bias=True, norm="layer_norm_eps")),
+    "stablelm_unbiased": ("stablelm", grouped(None, PARTIAL, hidden_size=120, norm="layer_norm_eps")),
+    "glm4": ("glm4", grouped(8, PARTIAL, attention_bias=True)),
+}
