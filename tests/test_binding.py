@@ -206,3 +206,8 @@ def test_a_layer_is_evaluated_alone() -> None:
     model = einformer.load("gpt2")["MLP"].bind(D=2, F=3, K=1)
     w, u = np.ones((2, 3)), np.ones((3, 2))
     assert np.allclose(model.reference(np.ones((1, 1, 2)), weights={"W": w, "U": u}), 3 * 1.9545976940877752)
+
+
+def test_a_value_may_leave_what_its_default_was_made_of_unused() -> None:
+    found = einformer.load("gpt_neox").bind(D=20, A=2, L=1, V=7, R=4)
+    assert found.legend.values["R"] == 4

@@ -49,7 +49,8 @@ def check(
         findings += body.findings
         unsound |= {layer.name} if body.findings else set()
     elaborated = replace(spec, layers=tuple(checked))
-    findings = findings or list(unused(spec))
+    if values is None:  # a value that is given may leave what its default was made of unused
+        findings = findings or list(unused(spec))
     if not findings and any(layer.time for layer in spec.layers):
         from einformer.notation.causality import check_causality  # numpy is loaded only where a model has a time axis
 
