@@ -210,4 +210,4 @@ def test_a_layer_is_evaluated_alone() -> None:
 
 def test_a_value_may_leave_what_its_default_was_made_of_unused() -> None:
     found = einformer.load("gpt_neox").bind(D=20, A=2, L=1, V=7, R=4)
-    assert found.legend.values["R"] == 4
+    assert "  R = 4 " in str(found.spec)
