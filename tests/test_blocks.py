@@ -25,6 +25,9 @@ layer Up(z_sd) -> z_sd:
   weights U_dd'
   return tanh(z_sd' U_d'd) - z_sd
 
+layer Plain(z_sd) -> z_sd:
+  return z_sd / 2 + 1
+
 model Turns(z_sd) -> y_sd:
 """
 
@@ -46,6 +49,7 @@ BODIES = {
         "for l < L:|  z_sd <- where(l < 1, Mix_l(z_sd), Up_l(z_sd))|for m < M:|  z_sd <- where(m < 2, z_sd, Mix_m(z_sd))",
         3,
     ),
+    "an instance without weights": ("weights own: Plain|for l < L:|  z_sd <- Mix_l(own_l(z_sd)) + Plain_l(z_sd)", 2),
     "a turn that is zero": ("for l < L:|  z_sd <- where(not l == 1, Mix_l(z_sd), 0)", 1),
     "a branch with fewer axes": ("o_d = d + 1|for l < L:|  z_sd <- where(l == 0, Mix_l(z_sd), o_d) z_sd", 1),
 }

@@ -29,7 +29,7 @@ class Blocks:
     @classmethod
     def of(cls, low: Lowering) -> Blocks:
         """Where an instance is called in several loops over one letter, the longest says how many sets there are."""
-        layers = {w.name: w.layer for w in low.layer.weights if w.kind == "instance"}
+        layers = {w.name: w.layer for w in low.layer.weights if w.kind == "instance" and low.layers[w.layer].weights}
         held: dict[str, Loops] = {}
         for call, around in _calls(low.layer.body):
             if call.name in layers:

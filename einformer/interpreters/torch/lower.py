@@ -315,7 +315,7 @@ class Lowering:
 
     def call(self, e: Apply, layer: Layer) -> Code:
         """A specialised layer: each actual has exactly the axes of its formal, in its order."""
-        instance = any(w.name == e.name for w in self.layer.weights)
+        instance = layer.weights and any(w.name == e.name for w in self.layer.weights)
         arguments = []
         for formal, argument in zip(layer.formals, e.arguments, strict=True):
             letters = slot_letters(formal)
