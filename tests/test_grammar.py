@@ -38,6 +38,7 @@ WORDS = frozenset(("and", "or", "not", "mod"))
 BEYOND_THE_GRAMMAR = {
     "E104": "an operator without parentheses may derive in two ways; the parser refuses what a reader could take otherwise",
     "E002": "a grammar nests without end",
+    "E202": "what the language calls its own names is a list, not a form",
 }
 ALPHABET = "abdesxzADHWQε θ'_^{}()[]+-/<>=!:,.?0127 e5 ≤∞·"
 
