@@ -23,6 +23,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 import einformer
 from einformer import EinformerError, Model, Specification, architectures
 from einformer.architectures import models
+from einformer.huggingface.config import import_config
 from einformer.interpreters.count import bands, contraction, formulas, numbers, printer, table
 from einformer.interpreters.count.contraction import Contraction, best_order
 from einformer.interpreters.count.printer import letters, show
@@ -32,6 +33,7 @@ from einformer.notation.tree import Name
 from tests.oracles.families import FAMILIES, Family
 from tests.oracles.flops import counted
 from tests.texts import spec
+from tests.toys import TOYS, config_of
 from tests.well_formed import written
 
 BATCH, LENGTH = 2, 37
@@ -629,7 +631,18 @@ def test_formulas_with_numbers_are_the_numbers(name: str) -> None:
 OWN_SIZES = {"D": 35, "A": 5, "E": 6, "U": 11, "F": 31, "K": 41, "V": 53, "L": 3}
 
 
-@pytest.mark.parametrize("name", sorted(set(TEXTS) - {family.text for family in FAMILIES.values()}))
+OF_TOYS = {import_config(config).architecture: config for config in map(config_of, TOYS)}
+
+
+@pytest.mark.parametrize("name", sorted(OF_TOYS.keys() - {family.text for family in FAMILIES.values()}))
+def test_formulas_of_texts_of_families_with_numbers_are_the_numbers(name: str) -> None:
+    model = einformer.from_huggingface(OF_TOYS[name])
+    legend = model.at(B=2, S=37)
+    assert number(formula(model.spec, legend), model) == parameters(model)
+    assert number(flops_formula(model.spec, legend), model, B=2, S=37) == flops(model, B=2, S=37)
+
+
+@pytest.mark.parametrize("name", sorted(set(TEXTS) - {family.text for family in FAMILIES.values()} - OF_TOYS.keys()))
 def test_formulas_of_our_own_texts_with_numbers_are_the_numbers(name: str) -> None:
     specification = einformer.load(name)
     model = specification.bind(**{size: n for size, n in OWN_SIZES.items() if size in Legend.of(specification.tree).letters()})

@@ -16,14 +16,14 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM
+from transformers import AutoModelForCausalLM
 
 import einformer
 from einformer.errors import EinformerError
 from einformer.huggingface.config import Imported, import_config
 from einformer.huggingface.families import architectures, families, family
 from tests.oracles.lifted import Array, Regime, build, run
-from tests.toys import TOYS, VOCABULARY
+from tests.toys import TOYS, VOCABULARY, config_of, toy
 
 Config = Mapping[str, Any]
 
@@ -74,13 +74,6 @@ def test_what_is_refused_is_refused_by_name(name: str) -> None:
 # ----------------------------------------------------------------------------------------------------------- toys
 
 
-@functools.cache
-def toy(name: str) -> Any:
-    """The config of transformers, with every key that it writes."""
-    kind, keys = TOYS[name]
-    return AutoConfig.for_model(kind, **keys)
-
-
 def modeling(name: str) -> str:
     kind = TOYS[name][0].removesuffix("_text")
     return f"transformers.models.{kind}.modeling_{kind}"
@@ -101,13 +94,7 @@ def theirs(name: str, regime: Regime) -> Any:
 
 @functools.cache
 def ours(name: str) -> Any:
-    return einformer.from_huggingface(written(name))
-
-
-def written(name: str) -> dict[str, Any]:
-    """What theirs writes into a config.json; the kinds of layers only if the toy lists them, as older files do."""
-    keys: dict[str, Any] = json.loads(toy(name).to_json_string(use_diff=False))
-    return {key: value for key, value in keys.items() if key != "layer_types" or key in TOYS[name][1]}
+    return einformer.from_huggingface(config_of(name))
 
 
 def tokens() -> Array:
@@ -127,7 +114,7 @@ def test_every_family_has_a_toy() -> None:
 
 def test_every_text_has_a_toy() -> None:
     """Each text that a variant chooses is compared."""
-    found = {import_config(written(name)).architecture for name in TOYS}
+    found = {import_config(config_of(name)).architecture for name in TOYS}
     assert {text for kind in families() for text in architectures(kind)} == found | {"gpt2"}
 
 
@@ -170,7 +157,7 @@ CONFIGS = {**{name: row["config"] for name, row in REAL.items()}, **{f"toy {name
 
 def config(name: str) -> dict[str, Any]:
     found = CONFIGS[name]
-    return written(found) if isinstance(found, str) else dict(found)
+    return config_of(found) if isinstance(found, str) else dict(found)
 
 
 def other(value: object) -> object:
@@ -248,7 +235,7 @@ NAMES = sorted({kind: name for name, (kind, _) in reversed(TOYS.items())}.values
 @pytest.mark.parametrize("name", NAMES)
 def test_what_no_size_can_be(name: str, value: object) -> None:
     """One clear error for each size."""
-    keys = written(name)
+    keys = config_of(name)
     for key in [key.key for key in family(TOYS[name][0]).keys if key.range == "whole" and key.key in keys]:
         with pytest.raises(EinformerError) as error:
             einformer.from_huggingface({**keys, key: value})
@@ -258,7 +245,7 @@ def test_what_no_size_can_be(name: str, value: object) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_missing_is_named(name: str) -> None:
     """A size has a default, or its absence one error."""
-    keys = written(name)
+    keys = config_of(name)
     table = family(TOYS[name][0])
     needed = [key for key in table.keys if key.key in keys and not key.optional and key.default is None]
     assert needed

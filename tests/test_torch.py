@@ -18,17 +18,21 @@ from torch import Tensor
 
 import einformer
 from einformer.errors import EinformerError
+from einformer.huggingface.config import import_config
 from einformer.model import Model
 from tests.small import PLANS, SMALL, Array, built, decided, error, inputs, model, tensors, weights
+from tests.toys import TOYS, config_of
 from tests.well_formed import Text, texts
 
 VALUES, SLOPES = 1e-12, 1e-6
 
 
 def test_every_text_is_tested() -> None:
+    """Here, or as the toy of a family in test_families."""
+    toys = {import_config(config_of(name)).architecture for name in TOYS}
     folder = importlib.resources.files("einformer") / "architectures"
     texts = {file.name.removesuffix(".ein") for file in folder.iterdir() if file.name.endswith(".ein")}
-    assert texts - {"prelude"} == {small.text for small in SMALL.values()}
+    assert texts - {"prelude"} == {small.text for small in SMALL.values()} | toys
 
 
 @functools.cache

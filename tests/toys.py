@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import json
 from typing import Any
+
+from transformers import AutoConfig
 
 VOCABULARY = 53
 
@@ -158,3 +162,16 @@ TOYS: dict[str, tuple[str, dict[str, Any]]] = {
     "stablelm_unbiased": ("stablelm", grouped(None, PARTIAL, hidden_size=120, norm="layer_norm_eps")),
     "glm4": ("glm4", grouped(8, PARTIAL, attention_bias=True)),
 }
+
+
+@functools.cache
+def toy(name: str) -> Any:
+    """The config of transformers, with every key that it writes."""
+    kind, keys = TOYS[name]
+    return AutoConfig.for_model(kind, **keys)
+
+
+def config_of(name: str) -> dict[str, Any]:
+    """What theirs writes into a config.json; the kinds of layers only if the toy lists them, as older files do."""
+    keys: dict[str, Any] = json.loads(toy(name).to_json_string(use_diff=False))
+    return {key: value for key, value in keys.items() if key != "layer_types" or key in TOYS[name][1]}
