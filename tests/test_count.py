@@ -26,6 +26,7 @@ from einformer.architectures import models
 from einformer.huggingface.config import import_config
 from einformer.interpreters.count import bands, contraction, formulas, numbers, printer, table
 from einformer.interpreters.count.contraction import Contraction, best_order
+from einformer.interpreters.count.conventions import CONVENTIONS
 from einformer.interpreters.count.printer import letters, show
 from einformer.interpreters.count.rules import EquationCount, WeightCount
 from einformer.notation.sizes import Legend
@@ -689,8 +690,19 @@ def test_parts_add_up() -> None:
     assert [part.times for part in parts] == [3, 3, 3, 1, 2, 1, 1]
     assert sum(part.parameters for part in parts) == parameters(model)
     assert sum(part.flops for part in parts) == flops(model, B=BATCH, S=LENGTH)
-    assert all(part.times * part.flops_of_one == part.flops for part in parts)
+    assert all(part.times * (part.flops_of_one or 0) == part.flops for part in parts)
     assert all(part.times * part.parameters_of_one == part.parameters for part in parts)
+
+
+def test_layers_of_two_windows_have_no_flops_of_one() -> None:
+    """Every other layer of Gemma 2 sees a window only: what one layer takes is then two numbers."""
+    model = ours(FAMILIES["gemma2"])
+    for name, one in ("torch", True), ("exact", False):
+        counts = numbers.flops(model.spec.tree, model.spec.name, model.at(B=BATCH, S=LENGTH), CONVENTIONS[name])
+        (attention,) = (part for part in table.parts(weights(model), counts) if part.layer == "Attention")
+        assert attention.times == model.size("L")
+        assert (attention.flops_of_one is not None) == one
+        assert attention.flops == sum(count.total for count in counts if count.path == attention.path)
 
 
 def test_products_of_the_model_itself_are_a_part() -> None:

@@ -78,7 +78,7 @@ def sections(subject: Subject) -> tuple[Section, ...]:
     """The parts of a model, those of one layer and of equal counts together."""
     groups: dict[tuple[str, int, int], list[tuple[Part[int], Part[sympy.Expr]]]] = {}
     for part, formula in zip(subject.parts, subject.formulas, strict=True):
-        groups.setdefault((part.layer, part.parameters_of_one, part.flops_of_one), []).append((part, formula))
+        groups.setdefault((part.layer, part.parameters_of_one, part.flops // part.times), []).append((part, formula))
     return tuple(_section(subject, group) for group in groups.values())
 
 
@@ -96,8 +96,8 @@ def _section(subject: Subject, group: Sequence[tuple[Part[int], Part[sympy.Expr]
         },
         part.parameters_of_one,
         subject.write(formula.parameters_of_one),
-        part.flops_of_one,
-        subject.write(formula.flops_of_one),
+        part.flops // part.times,
+        subject.write(formula.flops / formula.times),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from einformer.interpreters.count import numbers
 from einformer.interpreters.count.conventions import DEFAULT, Convention
@@ -16,6 +16,7 @@ from einformer.notation.tree import Spec
 if TYPE_CHECKING:
     import sympy
 
+C = TypeVar("C", WeightCount[Any], EquationCount[Any], Activation[Any])
 NAMES = ("path", "times", "parameters_of_one", "parameters", "flops_of_one", "flops", "kept")
 HEAD = ("part", "times", "parameters of one", "parameters", "FLOPs of one", "FLOPs", "bytes kept")
 
@@ -32,8 +33,10 @@ class Part(Generic[N]):
 
     @property
     def times(self) -> N:
-        """How often it is evaluated: in each of these turns once."""
-        return product(self.equations[0].turns[:1] if self.path else ())
+        """How often it is evaluated: in each turn once, and not only in those of a kind."""
+        turns: dict[Any, None] = dict.fromkeys(count.turns[0] for count in self.equations)
+        most: N = max(turns) if self.path else product(())
+        return most
 
     @property
     def parameters(self) -> N:
@@ -56,9 +59,10 @@ class Part(Generic[N]):
         return total(self._of_one(count) for count in self.weights if count.trained)
 
     @property
-    def flops_of_one(self) -> N:
-        """Of a single turn."""
-        return total(map(self._of_one, self.equations))
+    def flops_of_one(self) -> N | None:
+        """Of a single turn, where all turns take the same: windows that differ between layers make them differ."""
+        alike = not self.path or len({count.turns[0] for count in self.equations}) == 1
+        return total(map(self._of_one, self.equations)) if alike else None
 
     def _of_one(self, count: WeightCount[N] | EquationCount[N]) -> N:
         """The first turns are those of the loop that calls the part."""
@@ -95,19 +99,19 @@ def parts(
     weights: Iterable[WeightCount[N]], equations: Iterable[EquationCount[N]], activations: Iterable[Activation[N]] = ()
 ) -> tuple[Part[N], ...]:
     """The parts of a model in the order of the text, the model itself last."""
-    weights, equations, activations = list(weights), list(equations), list(activations)
-    layers = {_part(count.path): count.layer for count in equations if count.path == _part(count.path)}
-    paths = dict.fromkeys(_part(count.path) for count in equations)
+    held, done, kept = _by_part(weights), _by_part(equations), _by_part(activations)
+    layers = {path: next(count.layer for count in counts if count.path == path) for path, counts in done.items()}
     return tuple(
-        Part(
-            path,
-            layers[path],
-            tuple(count for count in weights if _part(count.path) == path),
-            tuple(count for count in equations if _part(count.path) == path),
-            tuple(count for count in activations if _part(count.path) == path),
-        )
-        for path in sorted(paths, key=lambda path: path == "")
+        Part(path, layers[path], tuple(held.get(path, ())), tuple(done[path]), tuple(kept.get(path, ())))
+        for path in sorted(done, key=lambda path: path == "")
     )
+
+
+def _by_part(counts: Iterable[C]) -> dict[str, list[C]]:
+    found: dict[str, list[C]] = {}
+    for count in counts:
+        found.setdefault(_part(count.path), []).append(count)
+    return found
 
 
 def _part(path: str) -> str:
