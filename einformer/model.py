@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from einformer.interpreters.torch.plan import Plan
 
 T = TypeVar("T")
-_DTYPES = {2: "bfloat16", 4: "float32"}  # by the bytes of a number
 _GPT2 = config.Initialisation("gpt2", 0.02)
 
 
@@ -287,7 +286,7 @@ class Model:
 
         single = self.at(**sizes | {"S": 1}) if "S" in sizes else None
         chosen = self.chosen(convention, precision)
-        cache = self._cache(_DTYPES[chosen[1].element], sizes)
+        cache = self._cache(chosen[1].dtype, sizes)
         return summary.summarised(self.spec.tree, self.spec.name, self.at(**sizes), single, *chosen, recompute, cache)
 
     def _cache(self, dtype: str, sizes: dict[str, int]) -> tuple[int, int] | None:

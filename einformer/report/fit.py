@@ -172,5 +172,4 @@ class _Taken:
             )
         _, precision = model.chosen("torch", self.precision)
         weights, kept = precision.parameters * model.num_parameters, model.kept
-        dtype = "float32" if precision.element == 4 else "bfloat16"
-        return lambda sizes: weights + cache.count(kept, model.at(**sizes), sizes["S"], dtype).total
+        return lambda sizes: weights + cache.count(kept, model.at(**sizes), sizes["S"], precision.dtype).total

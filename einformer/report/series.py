@@ -106,7 +106,7 @@ def bounds(
     """How long they take at least: a prompt of this length, the step of its last position, and a training step."""
     _, chosen = model.chosen("exact", precision)
     tree, name, whole, last = model.spec.tree, model.spec.name, model.at(B=batch, S=length), model.at(B=batch, S=1)
-    cache = model.cache_bytes("float32" if chosen.element == 4 else "bfloat16", B=batch, S=length).total
+    cache = model.cache_bytes(chosen.dtype, B=batch, S=length).total
     return (
         roofline.prefill(tree, name, whole, cache, chosen, device),
         roofline.decode(tree, name, last, length - 1, cache, chosen, device),

@@ -39,9 +39,10 @@ class Precision:
         """Bytes per parameter in all."""
         return self.parameters + self.gradients + self.optimizer
 
-    def sharded(self, stage: int) -> int:
-        """Bytes per parameter that ZeRO shards between data-parallel ranks: optimiser, gradients, parameters, in this order."""
-        return sum((0, self.optimizer, self.gradients, self.parameters)[: stage + 1])
+    @property
+    def dtype(self) -> str:
+        """What products are computed in; 2 bytes are float16 unless it is called bfloat16."""
+        return "float32" if self.element == 4 else "bfloat16" if self.name == "bfloat16" else "float16"
 
 
 PRECISIONS = {

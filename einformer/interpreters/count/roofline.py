@@ -44,9 +44,8 @@ class Device:
     source: str
 
     def rate(self, precision: Precision) -> float:
-        """FLOP/s of products in a precision; 2 bytes are float16 unless it is called bfloat16. Raises EinformerError E605."""
-        dtype = "float32" if precision.element == 4 else "bfloat16" if precision.name == "bfloat16" else "float16"
-        if dtype not in self.peak:
+        """FLOP/s of products in a precision. Raises EinformerError E605."""
+        if (dtype := precision.dtype) not in self.peak:
             message = f"there is no published rate of products in {dtype} for {self.title}"
             raise fail("E605", message, fix=" or ".join(f"`{known}`" for known in self.peak))
         return self.peak[dtype]
