@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import os
 import pathlib
@@ -22,7 +21,6 @@ from einformer.notation import absent, binding, check, parser
 from einformer.notation import weights as placed
 from einformer.notation.calls import slot_letters
 from einformer.notation.sizes import Legend
-from einformer.notation.tokens import MAXIMUM_TEXT
 from einformer.notation.tree import Layer, Spec
 
 if TYPE_CHECKING:
@@ -66,7 +64,7 @@ def load(target: str | pathlib.Path) -> Specification:
 
     Raises EinformerError: E801, E802 where there is no such target, else the findings of the text.
     """
-    source = read(target)
+    source = texts.read(target)
     return parse(source.text, source.name)
 
 
@@ -100,25 +98,6 @@ def examine(source: Source) -> tuple[Spec, tuple[Finding, ...]]:
     """The elaborated tree of a text and all findings: of its syntax, else of its meaning. Lines may end as on Windows."""
     _, tree, findings = texts.understood(source)
     return tree, findings
-
-
-def read(target: str | pathlib.Path) -> Source:
-    """The text of a target and its name for messages. Raises EinformerError E801, E802."""
-    if row := models().get(str(target)):
-        target = row.architecture
-    if str(target) in texts.shipped():
-        return texts.text(str(target))
-    path = pathlib.Path(target)
-    if not os.path.exists(path) or path.is_dir():  # a pipe is read too
-        names = sorted({*texts.shipped(), *models()})
-        near = difflib.get_close_matches(str(target)[:60].lower(), names, n=len(names))
-        listed = ", ".join(dict.fromkeys([*near, *names]))
-        raise fail("E802", f"`{target}` is neither a file nor a shipped architecture", fix=f"a file, or one of {listed}")
-    try:
-        with path.open(encoding="utf-8", newline="") as file:
-            return Source(str(target), file.read(MAXIMUM_TEXT + 1))
-    except (OSError, UnicodeDecodeError) as error:
-        raise fail("E801", f"`{target}` cannot be read: {error}", fix="a text in UTF-8") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -427,18 +406,12 @@ class Model:
         import numpy as np
 
         from einformer.interpreters import reference
+        from einformer.interpreters.reference import rows
 
         arrays = [np.asarray(given) for given in inputs]
         if lengths is not None:
             binding.lengths_fit(lengths, [array.shape for array in arrays])
-            rows = [
-                self.reference(*(given[[row], :n] for given in arrays), weights=weights)[0] for row, n in enumerate(lengths)
-            ]
-            ends = [(0, max(lengths) - n) for n in lengths]
-            none = [[(0, 0)] * (row.ndim - 1) for row in rows]
-            return np.stack(
-                [np.pad(row, [end, *rest], constant_values=np.nan) for row, end, rest in zip(rows, ends, none, strict=True)]
-            )
+            return rows.each_alone(lambda *row: self.reference(*row, weights=weights), arrays, lengths)
         legend = binding.bind_inputs(self.spec.layer, self.legend, [array.shape for array in arrays])
         return reference.evaluate(self.spec.tree, self.spec.name, arrays, weights, legend, trace)
 

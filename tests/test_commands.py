@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 import pytest
 
-from einformer import model
 from einformer.architectures import models, texts
 from einformer.cli import main
 from einformer.errors import catalogue
@@ -319,7 +318,7 @@ def test_an_interruption_is_no_error(run: Callable[..., Answer], monkeypatch: py
     def interrupted(_: str) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(model, "read", interrupted)
+    monkeypatch.setattr(texts, "read", interrupted)
     assert run("check", "good.ein") == (130, "", "")
 
 

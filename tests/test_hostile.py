@@ -16,9 +16,9 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from einformer.architectures.texts import shipped
+from einformer.architectures.texts import read, shipped
 from einformer.errors import EinformerError, Source, catalogue
-from einformer.model import examine, parse, read
+from einformer.model import examine, parse
 from einformer.notation.parser import MAXIMUM_FINDINGS
 from einformer.notation.sizes import Legend
 from tests.guard import guarded, needs_a_timer

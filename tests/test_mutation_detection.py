@@ -23,9 +23,8 @@ from numpy.typing import NDArray
 
 import einformer
 from einformer import EinformerError, Model
-from einformer.architectures.texts import prelude
+from einformer.architectures.texts import prelude, read
 from einformer.errors import Source
-from einformer.model import read
 from einformer.notation import parser, printer
 from einformer.notation.tree import Spec
 from tests import arrays, slips

@@ -10,8 +10,9 @@ import difflib
 
 import pytest
 
+from einformer.architectures.texts import read
 from einformer.errors import Source
-from einformer.model import examine, read
+from einformer.model import examine
 
 FOUND = """
 gpt2 | e: H = D / A | e: H = D / B | E308 +20

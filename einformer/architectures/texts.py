@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import difflib
 import functools
 import importlib.resources
+import os
+import pathlib
 
-from einformer.errors import EinformerError, Finding, Source
+from einformer.architectures import models
+from einformer.errors import EinformerError, Finding, Source, fail
 from einformer.notation import check, parser
+from einformer.notation.tokens import MAXIMUM_TEXT
 from einformer.notation.tree import Spec
 
 _SHIPPED = importlib.resources.files("einformer") / "architectures"
@@ -43,3 +48,22 @@ def shipped() -> list[str]:
 def text(name: str) -> Source:
     """The text of a shipped architecture."""
     return Source(f"{name}.ein", (_SHIPPED / f"{name}.ein").read_text(encoding="utf-8"))
+
+
+def read(target: str | pathlib.Path) -> Source:
+    """The text of a target and its name for messages. Raises EinformerError E801, E802."""
+    if row := models().get(str(target)):
+        target = row.architecture
+    if str(target) in shipped():
+        return text(str(target))
+    path = pathlib.Path(target)
+    if not os.path.exists(path) or path.is_dir():  # a pipe is read too
+        names = sorted({*shipped(), *models()})
+        near = difflib.get_close_matches(str(target)[:60].lower(), names, n=len(names))
+        listed = ", ".join(dict.fromkeys([*near, *names]))
+        raise fail("E802", f"`{target}` is neither a file nor a shipped architecture", fix=f"a file, or one of {listed}")
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            return Source(str(target), file.read(MAXIMUM_TEXT + 1))
+    except (OSError, UnicodeDecodeError) as error:
+        raise fail("E801", f"`{target}` cannot be read: {error}", fix="a text in UTF-8") from error

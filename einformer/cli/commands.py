@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from einformer import model
+from einformer.architectures import texts
 from einformer.cli.options import parser
 from einformer.cli.screen import aligned, bar, columns, listed, show, show_json
 from einformer.errors import EinformerError, Finding, Rule, Source, catalogue, fail
@@ -255,7 +256,7 @@ def _generate(options: argparse.Namespace) -> int:
 
 def _text(given: str) -> str:
     """The content of a file, or else the text itself."""
-    return model.read(given).text if os.path.isfile(given) else given
+    return texts.read(given).text if os.path.isfile(given) else given
 
 
 def _claims(options: argparse.Namespace) -> int:
@@ -307,7 +308,7 @@ def _indented(text: str) -> str:
 def _source(target: str) -> Source:
     """The text of a target; `-` is what comes through the pipe."""
     if target != "-":
-        return model.read(target)
+        return texts.read(target)
     try:
         with open(sys.stdin.fileno(), encoding="utf-8", newline="", closefd=False) as pipe:
             return Source("<stdin>", pipe.read(MAXIMUM_TEXT + 1))
