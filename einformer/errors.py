@@ -6,7 +6,7 @@ Every message of the package is a `Finding`: a code of the catalogue `errors.tom
 from __future__ import annotations
 
 import functools
-import importlib.resources
+import pathlib
 import tomllib
 import unicodedata
 from collections.abc import Iterable
@@ -58,7 +58,7 @@ class Rule:
 @functools.cache
 def catalogue() -> dict[str, Rule]:
     """Every code with its rule, in the order of `errors.toml`."""
-    text = importlib.resources.files("einformer").joinpath("errors.toml").read_text(encoding="utf-8")
+    text = (pathlib.Path(__file__).parent / "errors.toml").read_text(encoding="utf-8")
     return {code: Rule(code, **row) for code, row in tomllib.loads(text).items()}
 
 

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, TypeVar, get_args
 
 from einformer.architectures import models, texts
 from einformer.errors import EinformerError, Finding, Source, fail
-from einformer.huggingface import config
 from einformer.interpreters.cache import entries as cache
 from einformer.interpreters.count import numbers
 from einformer.interpreters.count.conventions import CONVENTIONS
 from einformer.interpreters.count.memory import PRECISIONS
 from einformer.interpreters.count.rules import Phase, Recompute
+from einformer.interpreters.torch.plan import Initialisation
 from einformer.notation import absent, binding, check, parser
 from einformer.notation import weights as placed
 from einformer.notation.calls import slot_letters
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from einformer.interpreters.torch.plan import Plan
 
 T = TypeVar("T")
-_GPT2 = config.Initialisation("gpt2", 0.02)
+_GPT2 = Initialisation("gpt2", 0.02)
 
 
 def target(name: str | pathlib.Path) -> Model:
@@ -73,6 +73,8 @@ def from_huggingface(source: str | pathlib.Path | Mapping[str, object]) -> Model
 
     Every key is handled, ignored with a reason, or refused. Raises EinformerError E610 to E615, E602 to E606, E801, E802.
     """
+    from einformer.huggingface import config
+
     imported = config.import_config(source)
     written = load(imported.architecture)
     specification = written.without(*(name if "." in name else f"{written.name}.{name}" for name in imported.absent))
@@ -193,7 +195,7 @@ class Model:
     spec: Specification
     legend: Legend
     family: str = ""  # of transformers, if the model came from a config of it
-    initialisation: config.Initialisation = _GPT2
+    initialisation: Initialisation = _GPT2
 
     def size(self, letter: str) -> int:
         """The number that a size letter stands for. Raises EinformerError E601."""

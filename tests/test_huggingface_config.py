@@ -20,9 +20,9 @@ from transformers import AutoConfig, GPT2LMHeadModel
 
 import einformer
 from einformer.errors import EinformerError, catalogue
-from einformer.huggingface import config as importing
 from einformer.huggingface.config import Imported, import_config
 from einformer.huggingface.families import families, family
+from einformer.interpreters.torch.plan import Initialisation
 from einformer.notation import binding
 from einformer.notation.weights import weights
 from tests.oracles.lifted import Array, build, run
@@ -120,7 +120,7 @@ def test_values_of_gpt2(name: str, sizes: Mapping[str, int]) -> None:
     imported = import_config(published(name)[0])
     assert imported.architecture == "gpt2"
     assert imported.values == {**sizes, "V": 50257, "K": 1024, "ε": 1e-5, "p": 0.1}
-    assert imported.initialisation == importing.Initialisation("gpt2", 0.02)
+    assert imported.initialisation == Initialisation("gpt2", 0.02)
 
 
 def test_a_folder_a_file_and_a_dict_say_the_same(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-import importlib.resources
+import pathlib
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,5 +25,5 @@ def models() -> Mapping[str, Published]:
     >>> models()["gpt2-xl"].sizes["D"]
     1600
     """
-    text = importlib.resources.files(__name__).joinpath("models.toml").read_text(encoding="utf-8")
+    text = (pathlib.Path(__file__).parent / "models.toml").read_text(encoding="utf-8")
     return {name: Published(**row) for name, row in tomllib.loads(text).items()}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import functools
-import importlib.resources
 import os
 import pathlib
 
@@ -14,7 +13,7 @@ from einformer.notation import check, parser
 from einformer.notation.tokens import MAXIMUM_TEXT
 from einformer.notation.tree import Spec
 
-_SHIPPED = importlib.resources.files("einformer") / "architectures"
+_SHIPPED = pathlib.Path(__file__).parent
 
 
 def understood(source: Source) -> tuple[Spec, Spec, tuple[Finding, ...]]:

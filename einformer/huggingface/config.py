@@ -15,14 +15,7 @@ from dataclasses import dataclass, replace
 from einformer.errors import EinformerError, Finding, fail
 from einformer.huggingface.documents import Document, name, opened, read, shown
 from einformer.huggingface.families import DEVIATION, Family, Key, families, family
-
-
-@dataclass(frozen=True, slots=True)
-class Initialisation:
-    """How weights start: the scheme of a plan, and its standard deviation."""
-
-    scheme: str
-    deviation: float
+from einformer.interpreters.torch.plan import Initialisation
 
 
 @dataclass(frozen=True, slots=True)

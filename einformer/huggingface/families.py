@@ -7,14 +7,14 @@ laid over it where a config says so.
 from __future__ import annotations
 
 import functools
-import importlib.resources
 import math
+import pathlib
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-_PACKAGE = importlib.resources.files("einformer")
+_PACKAGE = pathlib.Path(__file__).parent.parent
 _TABLES, _SHARED = _PACKAGE / "architectures", _PACKAGE / "huggingface"
 _NO_FAMILY = {"models"}  # the table of published sizes by name
 WHOLE, DEVIATION = "whole", "deviation"

@@ -6,7 +6,6 @@ commands is plain, so that equations can be pasted from notes under a plain lege
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -16,15 +15,9 @@ from einformer.errors import EinformerError, Finding, Source, Span
 from einformer.notation import latex_row, tokens
 from einformer.notation.latex_marks import CASES, MARK, ROWS, Mark, marks
 from einformer.notation.latex_row import Row
-from einformer.notation.tokens import CLOSE, OPEN, Line
+from einformer.notation.tokens import CLOSE, OPEN, Line, is_latex
 
-_LATEX = re.compile(r"^[^%#@\\\n]*?(?:\\|\}_|\$\$)", re.MULTILINE)  # a command or `W^{0}_{d}`, not beside the code
 _Item = TypeVar("_Item")
-
-
-def is_latex(text: str) -> bool:
-    """Is the text LaTeX? Plain text holds no backslash, and no subscript after a brace."""
-    return _LATEX.search(text) is not None
 
 
 def read_lines(source: Source) -> tuple[list[Line], list[Finding]]:

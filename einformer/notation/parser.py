@@ -11,7 +11,7 @@ from functools import partial
 from typing import Literal, TypeVar
 
 from einformer.errors import EinformerError, Finding, Source, Span, fail
-from einformer.notation import latex, tokens
+from einformer.notation import tokens
 from einformer.notation.blocks import blocks, declared_callables, headed, remarks
 from einformer.notation.formulas import Formulas
 from einformer.notation.primitives import NAMES
@@ -298,8 +298,11 @@ class _Parser(Formulas):
 
 
 def _read_lines(source: Source) -> tuple[list[Line], list[Finding]]:
-    read = latex.read_lines if latex.is_latex(source.text) else tokens.read_lines
-    return read(source)
+    if not tokens.is_latex(source.text):
+        return tokens.read_lines(source)
+    from einformer.notation import latex  # nobody waits for it who reads plain text
+
+    return latex.read_lines(source)
 
 
 def _may_be_instance(weight: Weight) -> bool:

@@ -29,7 +29,13 @@ _TOKEN = re.compile(
       | (?P<space> [ \t·]+ | ∞)""",
     re.VERBOSE,
 )
+_LATEX = re.compile(r"^[^%#@\\\n]*?(?:\\|\}_|\$\$)", re.MULTILINE)  # a command or `W^{0}_{d}`, not beside the code
 _LETTER = re.compile(r"[^\W\d_]['′’]*|[0-9]+")
+
+
+def is_latex(text: str) -> bool:
+    """Is the text LaTeX? Plain text holds no backslash, and no subscript after a brace."""
+    return _LATEX.search(text) is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-import importlib.resources
 import itertools
+import pathlib
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -21,7 +21,7 @@ from einformer.notes.quantities import NOT_DERIVED, QUANTITIES, About
 if TYPE_CHECKING:
     import sympy
 
-_CLAIMS = importlib.resources.files("einformer") / "notes" / "claims"
+_CLAIMS = pathlib.Path(__file__).parent / "claims"
 NOT_WHOLE = "E602"  # a size that other sizes make a fraction
 Outcome = Literal["holds", "holds to leading order", "does not hold", "contradicts itself", "not derived"]
 

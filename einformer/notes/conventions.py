@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-import importlib.resources
+import pathlib
 import re
 import tomllib
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ def conventions() -> Mapping[str, Mapping[str, str]]:
     >>> conventions()["megatron"]["h"], conventions()["kaplan"]["d_attn"]
     ('D', 'A H')
     """
-    text = importlib.resources.files(__name__.rpartition(".")[0]).joinpath("conventions.toml").read_text(encoding="utf-8")
+    text = (pathlib.Path(__file__).parent / "conventions.toml").read_text(encoding="utf-8")
     return {name: _spelled_out(row) for name, row in tomllib.loads(text).items()}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-import importlib.resources
+import pathlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeVar
@@ -25,7 +25,7 @@ from einformer.notes.conventions import conventions, read
 if TYPE_CHECKING:
     import sympy
 
-_TEXTS = importlib.resources.files("einformer") / "notes" / "texts"
+_TEXTS = pathlib.Path(__file__).parent / "texts"
 _ANY = 64  # what a size that stands for itself counts as, where sizes decide the order of a contraction
 Count = TypeVar(
     "Count", "WeightCount[sympy.Expr]", "EquationCount[sympy.Expr]", "Activation[sympy.Expr]", "Traffic[sympy.Expr]"

@@ -10,7 +10,7 @@ tables of which a step reads single rows, and a second expert that another token
 from __future__ import annotations
 
 import functools
-import importlib.resources
+import pathlib
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -58,7 +58,7 @@ def devices() -> Mapping[str, Device]:
     >>> round(devices()["a100-40gb"].peak["bfloat16"] / 1.5e12)  # the ridge that kipply has
     208
     """
-    text = importlib.resources.files(__name__.rpartition(".")[0]).joinpath("devices.toml").read_text(encoding="utf-8")
+    text = (pathlib.Path(__file__).parent / "devices.toml").read_text(encoding="utf-8")
     return {name: Device(**row) for name, row in tomllib.loads(text).items()}
 
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from typing import TypeGuard, assert_never
 
 from einformer.interpreters.latex.formulas import expression, flat, indexed, literal, operator, symbol
-from einformer.notation.latex import is_latex
 from einformer.notation.printer import Level, rows
+from einformer.notation.tokens import is_latex
 from einformer.notation.tree import (
     Apply,
     Axis,

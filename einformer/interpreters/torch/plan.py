@@ -8,6 +8,14 @@ INITIALISATIONS = ("gpt2", "fan_in")
 
 
 @dataclass(frozen=True, slots=True)
+class Initialisation:
+    """How weights start: the scheme of a plan, and its standard deviation."""
+
+    scheme: str
+    deviation: float
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """What the equations never mention.
 
