@@ -26,6 +26,7 @@ from einformer.huggingface.weights import write
 from einformer.interpreters.count.bisection import BYTES, quantity
 from einformer.interpreters.count.conventions import DEFAULT
 from einformer.interpreters.torch.saved import saved
+from einformer.lint import python
 from einformer.model import examine
 from einformer.report.fit import in_memory
 from einformer.report.plot import library
@@ -85,8 +86,14 @@ def names(text: str) -> dict[str, object]:
     spec = einformer.parse(text, "example.ein") if text else None
     known: dict[str, object] = {"text": text, "spec": spec, "parse": einformer.parse, "load": einformer.load, "torch": torch}
     known |= {"quantity": quantity, "BYTES": BYTES, "in_memory": in_memory, "library": library}
-    known |= {"shares": shares, "DEFAULT": DEFAULT}
+    known |= {"shares": shares, "DEFAULT": DEFAULT, "linted": linted}
     return known | {"saved": saved, "module": tiny(), "theirs": tiny().to_huggingface()}
+
+
+def linted(text: str) -> None:
+    """Raises what the suffixes of a Python text disagree with."""
+    if found := python.findings(Source("example.py", text)):
+        raise EinformerError(found)
 
 
 # ------------------------------------------------------------------------------------------------------ the catalogue

@@ -1,0 +1,1 @@
+"""Which equations of notes, and which names of Python, say something else than they compute?"""

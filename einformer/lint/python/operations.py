@@ -1,0 +1,388 @@
+"""Which axes has what a function or method of PyTorch, einops or NumPy returns? One row of a table for each."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from einformer.lint.python import suffixes
+from einformer.lint.python.axes import (
+    ONE,
+    SOFT,
+    Axis,
+    Disagreement,
+    Shape,
+    Value,
+    agree,
+    contracted,
+    moved,
+    product,
+    reduced,
+    show,
+    show_axis,
+    swapped,
+    together,
+    viewed,
+    weighed,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """The length of an axis, or the product of several."""
+
+    axis: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """The `shape` of a tensor."""
+
+    shape: Shape
+
+
+@dataclass(frozen=True, slots=True)
+class Several:
+    """A tuple of tensors that have these axes each, as many as are unpacked."""
+
+    shape: Shape
+
+
+Known = Value | Size | Sizes | Several | int | tuple["Known | None", ...]
+Evaluate = Callable[[ast.expr], Known | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call: its receiver or first argument, `x` of `x.view(…)` and of `torch.softmax(x, …)`; the others; how to know them."""
+
+    first: ast.expr
+    rest: Sequence[ast.expr]
+    keywords: Mapping[str, ast.expr] = field(default_factory=dict)
+    evaluate: Evaluate = lambda _: None
+
+    @property
+    def value(self) -> Value | None:
+        """The receiver, if it is a tensor of known axes."""
+        return closed(self.evaluate(self.first))
+
+    def argument(self, position: int, *names: str) -> ast.expr | None:
+        """The argument of this position after the receiver, or of one of these names."""
+        named = next((self.keywords[name] for name in names if name in self.keywords), None)
+        return named or (self.rest[position] if position < len(self.rest) else None)
+
+    def tensor(self, position: int, *names: str) -> Value | None:
+        """The same, if it is a tensor of known axes."""
+        node = self.argument(position, *names)
+        return closed(self.evaluate(node)) if node is not None else None
+
+    def number(self, position: int, *names: str) -> int | None:
+        """The same, if it is a whole number that stands there."""
+        node = self.argument(position, *names)
+        return None if node is None else whole(node)
+
+    def dims(self, position: int, *names: str) -> tuple[int, ...] | None:
+        """One number or several, in a tuple or alone."""
+        node = self.argument(position, *names)
+        written = node.elts if isinstance(node, ast.Tuple | ast.List) else [node] if node is not None else []
+        found = [whole(each) for each in written]
+        return tuple(each for each in found if each is not None) if found and None not in found else None
+
+    def numbers(self) -> list[ast.expr]:
+        """The arguments after the receiver, `(2, 3)` or `2, 3`."""
+        if len(self.rest) == 1 and isinstance(self.rest[0], ast.Tuple | ast.List):
+            return list(self.rest[0].elts)
+        return list(self.rest)
+
+
+def closed(found: Known | None) -> Value | None:
+    """A tensor all of whose axes are known."""
+    return found if isinstance(found, Value) and not found.open else None
+
+
+def whole(node: ast.expr) -> int | None:
+    """The whole number that is written there."""
+    match node:
+        case ast.Constant(value=int(number)) if not isinstance(number, bool):
+            return number
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int(number))):
+            return -number
+    return None
+
+
+Operation = Callable[[Call], Known | None]
+
+
+def _same(call: Call) -> Known | None:
+    found = call.evaluate(call.first)
+    return found if isinstance(found, Value) else None
+
+
+def _normalised(call: Call) -> Known | None:
+    value, dim = call.value, call.number(0, "dim", "axis")
+    if value is None or dim is None or not -len(value.shape) <= dim < len(value.shape):
+        return value and Value(value.shape)
+    return Value(value.shape, dim - len(value.shape) if dim >= 0 else dim)
+
+
+def _reduced(call: Call) -> Known | None:
+    value, dims, keep = call.value, call.dims(0, "dim", "axis"), call.argument(1, "keepdim", "keepdims")
+    if value is None or dims is None or not value.shape or not all(-len(value.shape) <= dim < len(value.shape) for dim in dims):
+        return None
+    kept = isinstance(keep, ast.Constant) and keep.value is True
+    return Value(reduced(value.shape, dims, kept)) if keep is None or isinstance(keep, ast.Constant) else None
+
+
+def _elementwise(call: Call) -> Known | None:
+    one, other = call.value, call.tensor(0, "other", "mask")
+    return Value(together(one.shape, other.shape, "the arguments")) if one and other else None
+
+
+def _filled(call: Call) -> Known | None:
+    value, mask = call.value, call.tensor(0, "mask")
+    if value and mask and len(mask.shape) <= len(value.shape):
+        together(value.shape, mask.shape, "the tensor and its mask")
+    return value and Value(value.shape)
+
+
+def _where(call: Call) -> Known | None:
+    one, other = call.tensor(0, "input"), call.tensor(1, "other")
+    return Value(together(one.shape, other.shape, "the branches of `where`")) if one and other else None
+
+
+def _viewed(call: Call) -> Known | None:
+    value, written = call.value, call.numbers()
+    known = [call.evaluate(node) for node in written]
+    if len(known) == 1 and not isinstance(known[0], int | Size):
+        known = list(known[0]) if isinstance(known[0], tuple) else []  # else another shape, or another dtype
+    if not known or any(isinstance(node, ast.Starred) for node in written):
+        return None
+    wanted, rest = [_size(each) for each in known], known.index(-1) if -1 in known else None
+    return Value(viewed(value.shape, wanted, rest) if value else tuple(wanted))
+
+
+def _size(found: Known | None) -> Axis:
+    return found.axis if isinstance(found, Size) else ONE if found == 1 else None
+
+
+def _transposed(call: Call) -> Known | None:
+    value, one, other = call.value, call.number(0, "dim0", "axis0"), call.number(1, "dim1", "axis1")
+    if len(call.rest) > 2:
+        return _permuted(call)  # as NumPy means it
+    if (
+        value is None
+        or one is None
+        or other is None
+        or not all(-len(value.shape) <= k < len(value.shape) for k in (one, other))
+    ):
+        return None
+    return Value(swapped(value.shape, one, other))
+
+
+def _permuted(call: Call) -> Known | None:
+    value, order = call.value, [whole(node) for node in call.numbers()]
+    if value is None or None in order:
+        return None
+    places = [k % len(value.shape) for k in order if k is not None]
+    if sorted(places) == list(range(len(value.shape))):
+        return Value(moved(value.shape, places))
+    facts = [f"the order is {tuple(order)}"]
+    raise Disagreement("E771", f"a tensor of {len(value.shape)} axes is permuted by {len(order)}", facts)
+
+
+def _unsqueezed(call: Call) -> Known | None:
+    value, dim = call.value, call.number(0, "dim", "axis")
+    if value is None or dim is None:
+        return None
+    at = dim if dim >= 0 else len(value.shape) + 1 + dim
+    return Value((*value.shape[:at], ONE, *value.shape[at:]))
+
+
+def _squeezed(call: Call) -> Known | None:
+    value, dim = call.value, call.number(0, "dim", "axis")
+    if value is None or dim is None or not -len(value.shape) <= dim < len(value.shape) or value.shape[dim] != ONE:
+        return None
+    return Value(reduced(value.shape, [dim], False))
+
+
+def _flattened(call: Call) -> Known | None:
+    value, start, end = call.value, call.number(0, "start_dim"), call.number(1, "end_dim")
+    if value is None or start is None:
+        return None
+    first, last = start % len(value.shape), (-1 if end is None else end) % len(value.shape)
+    inner = value.shape[first : last + 1]
+    merged = None if None in inner else tuple(letter for axis in inner for letter in axis or ())
+    return Value((*value.shape[:first], merged, *value.shape[last + 1 :]))
+
+
+def _unflattened(call: Call) -> Known | None:
+    value, dim, sizes = call.value, call.number(0, "dim"), call.argument(1, "sizes")
+    if value is None or dim is None or not isinstance(sizes, ast.Tuple | ast.List):
+        return None
+    at = dim % len(value.shape)
+    parts = [_size(call.evaluate(node)) for node in sizes.elts]
+    return Value((*value.shape[:at], *parts, *value.shape[at + 1 :]))
+
+
+def _parted(call: Call) -> Known | None:
+    value, dim = call.value, call.number(1, "dim", "axis")
+    if value is None or (dim is None and call.argument(1, "dim", "axis") is not None):
+        return None
+    at = (dim or 0) % len(value.shape)
+    return Several((*value.shape[:at], None, *value.shape[at + 1 :]))
+
+
+def _joined(call: Call) -> Known | None:
+    if not isinstance(call.first, ast.Tuple | ast.List):
+        return None
+    found, dim = [call.evaluate(node) for node in call.first.elts], call.number(0, "dim", "axis")
+    shapes = [each.shape for each in map(closed, found) if each]
+    if not shapes or (dim is None and call.rest) or len(shapes) < len(found):
+        return None
+    if len({len(shape) for shape in shapes}) > 1:
+        raise Disagreement(
+            "E773", "tensors of different numbers of axes are joined", [f"they have {' and '.join(map(show, shapes))}"]
+        )
+    at = (dim or 0) % len(shapes[0])
+    whole_shape = shapes[0]
+    for shape in shapes[1:]:
+        for k, (one, other) in enumerate(zip(whole_shape, shape, strict=True)):
+            if k != at and not agree(one, other):
+                raise Disagreement("E773", f"axis {k} of what is joined differs: {show_axis(one)} and {show_axis(other)}")
+    return Value((*whole_shape[:at], None, *whole_shape[at + 1 :]))
+
+
+def _multiplied(call: Call) -> Known | None:
+    one, other = call.value, call.tensor(0, "other", "mat2")
+    return multiplied(one, other) if one and other else None
+
+
+def multiplied(one: Value, other: Value) -> Value:
+    """`one @ other`, where weights of one are summed over the axis over which they add up to 1."""
+    found = product(one.shape, other.shape)
+    if other.normalised is None:
+        weighed(one, -1)
+    return Value(found)
+
+
+def _linear(call: Call) -> Known | None:
+    value, weight = call.value, call.tensor(0, "weight")
+    if value is None:
+        return None
+    if weight is None or len(weight.shape) != 2:
+        return Value((*value.shape[:-1], None))
+    if not agree(value.shape[-1], weight.shape[-1]):
+        fix = "the weight transposed" if agree(value.shape[-1], weight.shape[0]) else ""
+        facts = [f"the input has {show(value.shape)}", f"the weight {show(weight.shape)}: (out, in)"]
+        raise Disagreement("E773", "the last axis of the input is not the last of the weight", facts, fix)
+    return Value((*value.shape[:-1], weight.shape[0]))
+
+
+def _attended(call: Call) -> Known | None:
+    query, key, value = call.value, call.tensor(0, "key"), call.tensor(1, "value")
+    if not query or not key or not value or not len(query.shape) == len(key.shape) == len(value.shape) >= 2:
+        return None
+    keys, values = (_shared(each.shape, query.shape, call) for each in (key, value))
+    scores = product(query.shape, swapped(keys, -1, -2))
+    return Value(product((*scores[:-1], keys[-2]), values))
+
+
+def _shared(shape: Shape, query: Shape, call: Call) -> Shape:
+    """Keys or values, each head of which may serve several heads of queries."""
+    grouped = "enable_gqa" in call.keywords and len(query) > 2
+    return (*query[:-2], *shape[-2:]) if grouped else shape
+
+
+def _einsum(call: Call) -> Known | None:
+    match call.first:
+        case ast.Constant(value=str(text)):
+            return _contracted(text, False, call.rest, call)
+    match call.rest[-1:]:
+        case [ast.Constant(value=str(text))]:
+            return _contracted(text, True, [call.first, *call.rest[:-1]], call)
+    return None
+
+
+def _contracted(text: str, spaced: bool, nodes: Iterable[ast.expr], call: Call) -> Value | None:
+    read, found = suffixes.equation(text, spaced), [call.evaluate(node) for node in nodes]
+    if read is None or len(read[0]) != len(found):
+        return None
+    terms, output = read
+    values = list(map(closed, found))
+    shape = contracted(terms, output, [each.shape if each else None for each in values])
+    for term, weights in zip(terms, values, strict=True):
+        if weights and sum(each is not None and each.normalised is not None for each in values) == 1 < len(terms):
+            _weighed(term, weights, output, [other for other in terms if other is not term])
+    return Value(shape)
+
+
+def _weighed(term: Sequence[str], weights: Value, output: Sequence[str], others: Iterable[Sequence[str]]) -> None:
+    if weights.normalised is None or term[weights.normalised] not in output:
+        return
+    for k, letter in enumerate(term):
+        if letter not in output and any(letter in other for other in others):
+            weighed(weights, k - len(term))
+
+
+def _rearranged(call: Call) -> Known | None:
+    node = call.argument(0, "pattern")
+    text = node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+    read, value = suffixes.pattern(text), call.value
+    if read is None:
+        return None
+    left, right = read
+    if value is None:
+        return Value(tuple(_renamed(axis, {}) for axis in right))
+    terms = [axis[0] if axis and len(axis) == 1 else f"({' '.join(axis or ())})" for axis in left]
+    contracted([terms], [], [value.shape])
+    meaning = {term: axis for term, axis in zip(terms, value.shape, strict=True) if not term.startswith("(")}
+    return Value(tuple(_renamed(axis, meaning) for axis in right))
+
+
+def _renamed(axis: Axis, meaning: Mapping[str, Axis]) -> Axis:
+    """An axis that a pattern makes, in the letters of the tensor as far as it has them."""
+    parts = [meaning.get(letter, (letter + SOFT,)) for letter in axis or ()]
+    return None if None in parts else tuple(letter for part in parts for letter in part or ())
+
+
+_SAME = re.findall(
+    r"\w+",
+    """
+    abs add_ bfloat16 bool celu clamp clip clone contiguous cos cpu cuda detach div_ double dropout elu exp
+    exp_ float gelu half hardtanh layer_norm leaky_relu log log1p logical_not mish mul_ neg norm_ normalize
+    pin_memory reciprocal relu relu_ requires_grad_ rms_norm round rsqrt selu sigmoid sigmoid_ sign silu sin
+    softplus sqrt square sub_ tan tanh tanh_ to tril triu type type_as cumsum cumprod zeros_like ones_like
+    empty_like full_like rand_like randn_like
+    """,
+)
+_REDUCED = re.findall(
+    r"\w+",
+    """
+    all amax amin any logsumexp mean prod std sum var
+    """,
+)
+OPERATIONS: Mapping[str, Operation] = {
+    **dict.fromkeys(_SAME, _same),
+    **dict.fromkeys(_REDUCED, _reduced),
+    **dict.fromkeys(("softmax", "softmin"), _normalised),
+    "log_softmax": lambda call: call.value and Value(call.value.shape),
+    **dict.fromkeys(("add", "sub", "mul", "div", "maximum", "minimum"), _elementwise),
+    **dict.fromkeys(("masked_fill", "masked_fill_"), _filled),
+    "where": _where,
+    **dict.fromkeys(("view", "reshape"), _viewed),
+    **dict.fromkeys(("transpose", "swapaxes", "swapdims"), _transposed),
+    "permute": _permuted,
+    "unsqueeze": _unsqueezed,
+    "squeeze": _squeezed,
+    "flatten": _flattened,
+    "unflatten": _unflattened,
+    **dict.fromkeys(("chunk", "split"), _parted),
+    **dict.fromkeys(("cat", "concat", "concatenate"), _joined),
+    **dict.fromkeys(("matmul", "bmm", "mm"), _multiplied),
+    "linear": _linear,
+    "scaled_dot_product_attention": _attended,
+    "einsum": _einsum,
+    "rearrange": _rearranged,
+}

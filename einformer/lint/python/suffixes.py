@@ -1,0 +1,169 @@
+"""Which names of a Python file say which axes a tensor has? `q_bsea`, where the file shows that b, s, e and a are axes.
+
+Most suffixes are words (`n_head`), so a suffix counts only where each of its letters is shown to be an axis: by an equation
+or a pattern beside a name with just these letters, by an annotation, a contract, a legend in comments, or by sizes that are
+unpacked from a shape into its letters.
+"""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import re
+from collections.abc import Iterator
+
+from einformer.lint.python.axes import ONE, Axis, Shape, distinct
+
+_LETTER = re.compile(r"[A-Za-z][2-9]?|1")
+_NAME = re.compile(r"[^\W\d_]\w*?_(?P<suffix>(?:[A-Za-z][2-9]?|1){2,})")  # one letter is no suffix: `loss_a`, `pos_x`
+_LEGEND = re.compile(r"[\s\-*]*`?(?P<letter>[A-Za-z][2-9]?)`?\s*(?:[:=]|\s{2})\s*[A-Za-z(]")
+_CONTRACT = re.compile(r"\s*\w+_\w+(\s*,\s*\w+)*\s*->\s*\w+_\w+(\s*,\s*\w+)*\s*")
+_WORDS = frozenset(
+    re.findall(
+        r"\w+",
+        """
+    ab abs add args attn batch best beta bias bins bits blocks cache call case cat cell char class clip code cond conv
+    cos data date dec def desc diff dim dims dist done drop edge emb embd embed enc end eps erf err even exp eye fc ff
+    file fn freq from full func gate grad grid group hash head heads hid hidden id ids idx in index indices inf init
+    inputs inv is item key keys kv last layer left len length lens lens line list ln logits loss lr map mask masks max
+    mean mid min mlp mode name names new next node norm not ns num odd of off old on ops or out outs pad part path pe
+    pos post pre prev probs proj ptr query range rank rate ratio raw ref res ret right rows scale score scores sd seq
+    set shape shift side sin size sizes src start state states std step steps str sum tag tail temp test text tgt time
+    tmp to tok token tokens top true type up val value values var vec via vs wd weight weights width with xs xy xyz yx
+    zero zeros
+        """,
+    )
+)
+
+
+def letters(tree: ast.Module, text: str) -> frozenset[str]:
+    """The letters that the file uses for axes."""
+    rules = (_of_calls, _of_equations, _of_annotations, _of_contracts, _of_sizes)
+    return frozenset(
+        {*_of_comments(tree, text), *(letter for node in ast.walk(tree) for rule in rules for letter in rule(node))}
+    )
+
+
+def axes(name: str, known: frozenset[str]) -> Shape | None:
+    """The axes that a name says, `q_bsea`; none where its suffix is a word, or has letters that are not known as axes."""
+    match = _NAME.fullmatch(name)
+    suffix = match["suffix"] if match else ""
+    parts = split(suffix)
+    repeated = len(parts) - len(set(parts))
+    if not parts or repeated > 1 or suffix.lower() in _WORDS or not known.issuperset(part for part in parts if part != "1"):
+        return None
+    return distinct(tuple(ONE if part == "1" else (part,) for part in parts))
+
+
+def split(suffix: str) -> list[str]:
+    """`b`, `s`, `s2` of `bss2`."""
+    return _LETTER.findall(suffix)
+
+
+def annotated(node: ast.expr | None) -> Shape | None:
+    """The axes of `Float[Tensor, "b s d"]` or `ein.T["bsd"]`; names of several letters are letters too."""
+    match node:
+        case ast.Subscript(slice=ast.Tuple(elts=[_, ast.Constant(value=str(text))])):
+            parts = text.split()
+        case ast.Subscript(value=ast.Attribute(attr="T"), slice=ast.Constant(value=str(text))):
+            parts = split(text)
+        case _:
+            return None
+    if any("*" in part or "..." in part for part in parts):
+        return None
+    return tuple(ONE if part == "1" else None if not part.isidentifier() or part == "_" else (part,) for part in parts)
+
+
+def equation(text: str, spaced: bool) -> tuple[list[list[str]], list[str]] | None:
+    """The terms and the output of an einsum, `bsd,dea->bsea`, or of einops' with spaces; none if it is read otherwise."""
+    left, arrow, right = text.partition("->")
+    if not arrow or "." in text or "(" in text:
+        return None
+    read = str.split if spaced else lambda term: list(term.replace(" ", ""))
+    return [read(term) for term in left.split(",")], read(right)
+
+
+def pattern(text: str) -> tuple[list[Axis], list[Axis]] | None:
+    """Both sides of a pattern of einops, `b s (a e) -> b a s e`; none if it has an ellipsis or brackets in brackets."""
+    left, arrow, right = text.partition("->")
+    if not arrow or "." in text:
+        return None
+    return _side(left), _side(right)
+
+
+def _side(text: str) -> list[Axis]:
+    groups = re.findall(r"\(([^()]*)\)|(\S+)", text)
+    return [tuple(inner.split()) if not alone else ONE if alone == "1" else (alone,) for inner, alone in groups]
+
+
+def _of_calls(node: ast.AST) -> Iterator[str]:
+    """Letters of `einsum("bsd,dea->bsea", z_bsd, Q_dea)`, where a name has the letters of its term."""
+    match node:
+        case ast.Call(args=[ast.Constant(value=str(text)), *operands]) if read := equation(text, spaced=False):
+            terms = zip(read[0], operands, strict=False)
+        case ast.Call(args=[*operands, ast.Constant(value=str(text))]) if read := equation(text, spaced=True):
+            terms = zip(read[0], operands, strict=False)
+        case _:
+            return
+    if any(len(term) > 1 and _suffix(operand) == term for term, operand in terms):
+        yield from (letter for term in read[0] for letter in term)
+
+
+def _of_equations(node: ast.AST) -> Iterator[str]:
+    """Letters of an equation or a pattern, where what it makes gets a name with just these letters."""
+    match node:
+        case ast.Assign(targets=[target], value=value) if len(suffix := _suffix(target)) > 1:
+            for each in ast.walk(value):
+                match each:
+                    case ast.Constant(value=str(text)) if "->" in text:
+                        sides = text.split("->")
+                        output = sides[1].replace("(", " ").replace(")", " ")
+                        found = output.split() if len(output.split()) > 1 else list(output.strip())
+                        if sorted(found) == sorted(suffix):
+                            yield from found
+
+
+def _of_annotations(node: ast.AST) -> Iterator[str]:
+    """Letters of `q_bsea: Float[Tensor, "b s e a"]`."""
+    match node:
+        case ast.arg(arg=name, annotation=written) | ast.AnnAssign(target=ast.Name(id=name), annotation=written):
+            shape = annotated(written)
+            parts = [part for axis in shape or () for part in axis or ()]
+            if len(parts) > 1 and parts == _suffix(ast.Name(name)):
+                yield from parts
+
+
+def _of_contracts(node: ast.AST) -> Iterator[str]:
+    """Letters of `"z_bsd, Q_dea -> q_bsea"`."""
+    match node:
+        case ast.Constant(value=str(text)) if _CONTRACT.fullmatch(text):
+            for term in re.findall(r"\w+", text):
+                yield from _suffix(ast.Name(term))
+
+
+def _suffix(node: ast.expr) -> list[str]:
+    """The letters after the last underscore of a name or an attribute."""
+    name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+    found = _NAME.fullmatch(name)
+    return split(found["suffix"]) if found else []
+
+
+def _of_comments(tree: ast.Module, text: str) -> Iterator[str]:
+    """Letters of a legend, in comments or a docstring: at least two lines, `# d: hidden`, `B = batch`, one below the other."""
+    comments = [line.strip().lstrip("#") if line.strip().startswith("#") else "" for line in text.splitlines()]
+    strings = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    for lines in (comments, *(string.splitlines() for string in strings)):
+        found = [_LEGEND.match(line) for line in lines]
+        for one, other in itertools.pairwise(found):
+            if one and other:
+                yield from (one["letter"], other["letter"])
+
+
+def _of_sizes(node: ast.AST) -> Iterator[str]:
+    """Letters of `B, S, D = z_bsd.shape`."""
+    match node:
+        case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Attribute(value=tensor, attr="shape")):
+            sizes = [each.id.lower() for each in names if isinstance(each, ast.Name)]
+            parts = _suffix(tensor)
+            if len(parts) > 1 and sorted(sizes) == sorted(part.lower() for part in parts):
+                yield from parts

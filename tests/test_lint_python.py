@@ -1,0 +1,153 @@
+"""Are suffixes of Python names read right, and is nothing said that is not so?"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterator
+
+import pytest
+
+import einformer
+from einformer.errors import Source
+from einformer.lint.python import checked, findings
+from tests.toys import TOYS, config_of
+
+ATTENTION = """
+import math
+import torch
+import torch.nn.functional as F
+from einops import einsum as contract, rearrange
+
+# b: batch
+# s: sequence
+# t: sequence
+# d: hidden
+# a: heads
+# e: head
+# f: MLP hidden
+
+def attend(q_bsea, k_btea, v_btea):
+    w_bsta = torch.einsum("bsea,btea->bsta", q_bsea, k_btea) / math.sqrt(64)
+    w_bsta = F.dropout(w_bsta.softmax(dim=2), 0.1)
+    y_bsea = torch.einsum("bsta,btea->bsea", w_bsta, v_btea)
+    return y_bsea
+
+class Block:
+    def forward(self, z_bsd, W_fd):
+        B, S, D = z_bsd.shape
+        q_bsea = torch.einsum("bsd,dea->bsea", z_bsd, self.Q_dea) + self.bias
+        k_bsea = contract(z_bsd, self.K_dea, "b s d, d e a -> b s e a")
+        v_bsae = self.v_proj(z_bsd).view(B, S, self.n_head, -1)
+        y_bsea = attend(q_bsea, k_bsea, v_bsae.transpose(2, 3))
+        q_base, k_base, v_base = (each.permute(0, 3, 1, 2) for each in (q_bsea, k_bsea, y_bsea))
+        q_base = q_bsea.permute(0, 3, 1, 2)
+        k_base = k_bsea.permute(0, 3, 1, 2)
+        v_base = v_bsae.transpose(1, 2)
+        att_bast = q_base @ k_base.transpose(-2, -1) * self.scale
+        att_bast = att_bast.masked_fill(self.m_st == 0, float("-inf"))
+        p = F.softmax(att_bast, dim=-1)
+        y = p @ v_base
+        y_bsd = y.transpose(1, 2).reshape(B, S, D)
+        n_bsd = (y_bsd - y_bsd.mean(-1, keepdim=True)) * y_bsd.var(-1, keepdim=True).rsqrt()
+        h_bsf = F.linear(n_bsd, W_fd)
+        u_base = rearrange(z_bsd, "b s (a e) -> b a s e", e=64)
+        r_bsae = torch.cat((-v_bsae[..., 1::2], v_bsae[..., ::2]), dim=-1)
+        return z_bsd + y_bsd
+"""
+SLIPS = {  # what stands there, what somebody wrote, and what it is called
+    "transposed scores": ("btea->bsta", "btea->bats", "E771"),
+    "softmax over the queries": ("softmax(dim=2)", "softmax(dim=1)", "E775"),
+    "softmax over the queries, in a product": ("F.softmax(att_bast, dim=-1)", "F.softmax(att_bast, dim=-2)", "E775"),
+    "heads and positions exchanged": ("q_bsea.permute(0, 3, 1, 2)\n        k", "q_bsea.permute(0, 2, 1, 3)\n        k", "E771"),
+    "heads merged without a transpose": ("y.transpose(1, 2).reshape", "y.reshape", "E774"),
+    "a view that moves positions": ("view(B, S, self.n_head, -1)", "view(B, self.n_head, S, -1)", "E771"),
+    "no transpose after a view": ("v_bsae.transpose(1, 2)\n", "v_bsae\n", "E771"),
+    "sizes in another order": ("B, S, D = z", "B, D, S = z", "E777"),
+    "too few sizes": ("B, S, D = z", "B, S = z", "E777"),
+    "arguments exchanged": ("attend(q_bsea, k_bsea, ", "attend(k_bsea, q_bsea, ", "E776"),
+    "keys not transposed": ("q_base @ k_base.transpose(-2, -1)", "q_base @ k_base", "E773"),
+    "keys times queries": ("q_base @ k_base.transpose(-2, -1)", "k_base.transpose(-2, -1) @ q_base", "E771"),
+    "a letter of another axis": ('"b s d, d e a -> b s e a"', '"b s f, d e a -> b s e a"', "E772"),
+    "a summed letter left": ("btea->bsea", "btea->bste", "E771"),
+    "a mask that points the wrong way": ("self.m_st", "self.m_ts", "E773"),
+    "features before heads": ('"b s (a e) -> b a s e"', '"b s (a e) -> b e s a"', "E771"),
+    "a weight the other way round": ("F.linear(n_bsd, W_fd)", "F.linear(n_bsd, W_fd.T)", "E773"),
+    "a mean that drops its axis": ("y_bsd.mean(-1, keepdim=True)", "y_bsd.mean(-1)", "E773"),
+    "joined over an axis that is not there": ("rearrange(z_bsd, ", "rearrange(q_bsea, ", "E772"),
+    "a residual of another shape": ("return z_bsd + y_bsd", "return z_bsd + h_bsf", "E773"),
+}
+
+
+@pytest.mark.parametrize("slip", SLIPS)
+def test_a_slip_is_found(slip: str) -> None:
+    right, wrong, code = SLIPS[slip]
+    assert ATTENTION.count(right) == 1, right
+    text = ATTENTION.replace(right, wrong)
+    found = findings(Source("model.py", text))
+    assert [finding.code for finding in found][:1] == [code]
+    line = text[: text.index(wrong)].count("\n") + 1
+    assert any(abs(finding.span.line - line) <= 2 for finding in found)  # a softmax is found where its weights are summed
+
+
+def test_what_is_right_is_left_alone() -> None:
+    reading = checked(Source("model.py", ATTENTION))
+    assert reading.findings == []
+    assert reading.names >= 17
+
+
+@pytest.mark.parametrize("plan", ["notation", "fast"])
+@pytest.mark.parametrize("name", TOYS)
+def test_emitted_sources_are_right(name: str, plan: str) -> None:
+    """They name their tensors as the notes do, and are proved elsewhere."""
+    reading = checked(Source("emitted.py", einformer.from_huggingface(config_of(name)).source(plan)))
+    assert reading.findings == []
+    assert reading.names > 5
+
+
+def slips(text: str) -> Iterator[str]:
+    """A module with two letters of an output exchanged, or without one of its transpositions."""
+    for match in re.finditer(r'einsum\("[^"]*->(\w+)"', text):
+        output = match[1]
+        for k in range(len(output) - 1):
+            yield text[: match.start(1)] + output[:k] + output[k + 1] + output[k] + output[k + 2 :] + text[match.end(1) :]
+    for match in re.finditer(r"\.transpose\(-?\d+, -?\d+\)", text):
+        yield text[: match.start()] + text[match.end() :]
+
+
+@pytest.mark.parametrize("name", ["llama", "mixtral", "gemma2", "falcon", "gpt_neox"])
+def test_slips_in_emitted_sources_are_found(name: str) -> None:
+    """All but those in what a module returns that is no function of the file: nothing is known of that."""
+    wrong = list(slips(einformer.from_huggingface(config_of(name)).source("notation")))
+    found = sum(bool(findings(Source("emitted.py", text))) for text in random.Random(0).sample(wrong, 20))
+    assert found >= 18
+
+
+UNKNOWN = {
+    "words": "n_head = config.n_head\nx_in = einsum('bsd,dn->bsn', z_bsd, W)\nx_in = x_in.sum()\n",
+    "no axis shown": "q_bsea = torch.zeros(3).sum()\nk_bsea = q_bsea.mean()\n",
+    "one letter": "y_bsd = einsum('bsd,d->bsd', z_bsd, g)\nloss_b = y_bsd.mean()\nloss_d = loss_b.sum()\n",
+    "a function of somebody": "B, S, D = z_bsd.shape\ny_bsd = block(z_bsd)\nw_bds = block(z_bsd)\n",
+    "sizes of somebody": "B, S, D = z_bsd.shape\nx_bds = z_bsd.view(*sizes)\nx_bds = z_bsd.view(shape)\n",
+    "one of two ways": "B, S, D = z_bsd.shape\nx = z_bsd\nif turn:\n    x = x.transpose(1, 2)\nx_bds = x\n",
+    "turn after turn": "B, S, D = z_bsd.shape\nx = z_bsd\nfor l in layers:\n    y_bds = x\n    x = l(x)\n",
+    "rows of scores": "B, S, T = w_bst.shape\nr = w_bst.softmax(-1) @ w_bst.softmax(-1)\n",
+    "groups": "B, S, A, E = y_bsae.shape\ny = y_bsae.flatten(2)\nu_bsae = y_bsae.reshape(B, S, -1)\n",
+    "positions twice": "B, S, D = q_bsd.shape\nm_st = torch.ones(S, S)\nw_bst = q_bsd @ q_bsd.transpose(1, 2) + m_st\n",
+}
+
+
+@pytest.mark.parametrize("case", UNKNOWN)
+def test_what_is_not_known_is_no_error(case: str) -> None:
+    assert findings(Source("model.py", f"import torch\nfrom torch import einsum\n{UNKNOWN[case]}")) == ()
+
+
+def test_long_chains_are_read_once() -> None:
+    """Each link asks for the one before: read anew each time, forty would take for ever."""
+    text = f"B, S, D = z_bsd.shape\nw_bds = z_bsd{'.relu()' * 40}\n"
+    assert [finding.code for finding in findings(Source("model.py", text))] == ["E771"]
+
+
+def test_columns_are_those_of_letters() -> None:
+    (finding,) = findings(Source("model.py", "B, S, D = z_bsd.shape\nβ = 1; w_bds = z_bsd * β\n"))
+    assert (finding.span.line, finding.span.column) == (2, 8)
