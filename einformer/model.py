@@ -68,9 +68,11 @@ def load(target: str | pathlib.Path) -> Specification:
     return parse(source.text, source.name)
 
 
-def from_huggingface(source: str | pathlib.Path | Mapping[str, object]) -> Model:
+def from_huggingface(source: str | pathlib.Path | Mapping[str, object], length: int | None = None) -> Model:
     """The model of a `config.json` of transformers: its path, the folder it lies in, or its content.
 
+    Where rotary angles depend on the length of the sequence (dynamic NTK, LongRoPE) they are those for this `length`, and
+    those from before stretching if none is given: they are chosen once, since a cache holds what was turned by them.
     Every key is handled, ignored with a reason, or refused. Raises EinformerError E610 to E615, E602 to E606, E801, E802.
     """
     from einformer.huggingface import config
@@ -80,7 +82,8 @@ def from_huggingface(source: str | pathlib.Path | Mapping[str, object]) -> Model
     specification = written.without(*(name if "." in name else f"{written.name}.{name}" for name in imported.absent))
     if imported.scalars:
         specification = specification.replace(imported.scalars)
-    model = specification.bind_from(imported.values, imported.origins)
+    chosen = {"Φ": length} if length is not None and "Φ" in imported.scalars else {}
+    model = specification.bind_from({**imported.values, **chosen}, imported.origins)
     return replace(model, family=imported.family, initialisation=imported.initialisation)
 
 

@@ -34,6 +34,14 @@ YARN: dict[str, Any] = ROPE | {
     "original_max_position_embeddings": 256,
 }
 
+DYNAMIC: dict[str, Any] = ROPE | {"rope_type": "dynamic", "factor": 2.5}
+LONG: dict[str, Any] = ROPE | {
+    "rope_type": "longrope",
+    "short_factor": [1.0, 1.1, 1.3, 1.6, 2.0, 2.5],
+    "long_factor": [1.2, 2.4, 3.1, 4.7, 6.0, 7.3],
+    "original_max_position_embeddings": 64,
+}
+
 
 def grouped(head: int | None = 4, rope: dict[str, Any] = ROPE, norm: str = "rms_norm_eps", **more: Any) -> dict[str, Any]:
     """Fifteen query heads over three key heads, whose features do not add up to the hidden size."""
@@ -109,6 +117,11 @@ TOYS: dict[str, tuple[str, dict[str, Any]]] = {
     "llama_linear": ("llama", grouped(12, LINEAR)),
     "llama_llama3": ("llama", grouped(12, LLAMA3)),
     "llama_yarn": ("llama", grouped(12, YARN)),
+    "llama_dynamic": ("llama", grouped(12, DYNAMIC)),
+    "llama_longrope": ("llama", grouped(12, LONG)),
+    "llama_longrope_factor": ("llama", grouped(12, LONG | {"factor": 3.0})),
+    "llama_yarn_exact": ("llama", grouped(12, YARN | {"truncate": False, "mscale": 0.7, "mscale_all_dim": 1.3})),
+    "llama_yarn_steep": ("llama", grouped(12, YARN | {"beta_fast": 1e-6, "beta_slow": 1e-6})),
     "llama_yarn_scaled": ("llama", grouped(12, YARN | {"attention_factor": 1.3})),
     "mistral": ("mistral", grouped(sliding_window=11)),
     "mistral_whole": ("mistral", grouped(sliding_window=None)),
@@ -123,6 +136,7 @@ TOYS: dict[str, tuple[str, dict[str, Any]]] = {
     "gpt_neox": ("gpt_neox", NEOX),
     "gpt_neox_serial": ("gpt_neox", NEOX | {"use_parallel_residual": False, "tie_word_embeddings": True}),
     "gpt_neox_unbiased": ("gpt_neox", NEOX | {"attention_bias": False}),
+    "gpt_neox_dynamic": ("gpt_neox", NEOX | {"rope_parameters": DYNAMIC | {"partial_rotary_factor": 0.75}}),
     "gptj": ("gptj", NAMED | {"n_embd": 40, "rotary_dim": 6}),
     "gptj_tied": ("gptj", NAMED | {"n_embd": 40, "rotary_dim": 8, "tie_word_embeddings": True}),
     "bloom": ("bloom", {"vocab_size": VOCABULARY, "hidden_size": 30, "n_layer": 2, "n_head": 6}),
@@ -131,14 +145,22 @@ TOYS: dict[str, tuple[str, dict[str, Any]]] = {
     "olmo": ("olmo", grouped(None, hidden_size=60, clip_qkv=0.8)),
     "olmo2": ("olmo2", grouped(None, hidden_size=60)),
     "qwen3_moe": ("qwen3_moe", grouped(6, num_experts=7, num_experts_per_tok=3, moe_intermediate_size=9, norm_topk_prob=True)),
+    "gemma2_linear": ("gemma2", grouped(6, LINEAR, sliding_window=11, **CAPS)),
+    "phi_linear": ("phi", grouped(None, LINEAR | {"partial_rotary_factor": 0.5}, hidden_size=120, norm="layer_norm_eps")),
+    "phi_yarn": ("phi", grouped(None, YARN | {"partial_rotary_factor": 0.5}, hidden_size=240, norm="layer_norm_eps")),
     "phi": ("phi", grouped(None, PARTIAL, hidden_size=120, norm="layer_norm_eps")),
     "phi3": ("phi3", grouped(None, PARTIAL, hidden_size=120, sliding_window=11)),
+    "phi3_longrope": (
+        "phi3",
+        grouped(None, LONG | {"partial_rotary_factor": 0.75}, hidden_size=240, original_max_position_embeddings=64),
+    ),
     "starcoder2": (
         "starcoder2",
         grouped(None, hidden_size=60, sliding_window=11, tie_word_embeddings=False, norm="norm_epsilon"),
     ),
     "starcoder2_unbiased": ("starcoder2", grouped(None, YARN, hidden_size=60, use_bias=False, norm="norm_epsilon")),
     "cohere": ("cohere", grouped(None, hidden_size=60, logit_scale=0.3, norm="layer_norm_eps")),
+    "cohere_yarn": ("cohere", grouped(None, YARN, hidden_size=180, norm="layer_norm_eps")),
     "cohere_qk": ("cohere", grouped(None, hidden_size=60, use_qk_norm=True, tie_word_embeddings=False, norm="layer_norm_eps")),
     "qwen2_moe": ("qwen2_moe", grouped(None, hidden_size=60, shared_expert_intermediate_size=13, **EXPERTS)),
     "gpt_oss": ("gpt_oss", OSS | {"rope_parameters": YARN | {"truncate": False, "factor": 32.0}}),
@@ -153,6 +175,7 @@ TOYS: dict[str, tuple[str, dict[str, Any]]] = {
     "deepseek_v2": ("deepseek_v2", LITE),
     "deepseek_v2_yarn": ("deepseek_v2", LITE | {"rope_parameters": YARN | {"mscale": 0.7, "mscale_all_dim": 1.3}}),
     "falcon": ("falcon", FALCON),
+    "falcon_llama3": ("falcon", FALCON | {"rope_parameters": LLAMA3}),
     "falcon_biases": ("falcon", FALCON | {"bias": True, "tie_word_embeddings": False}),
     "falcon_grouped": ("falcon", FALCON | {"hidden_size": 60, "new_decoder_architecture": True, "bias": True} | HEADS),
     "falcon_alibi": ("falcon", FALCON | {"alibi": True, "multi_query": False, "parallel_attn": False, "bias": True}),
@@ -160,6 +183,11 @@ TOYS: dict[str, tuple[str, dict[str, Any]]] = {
     "gemma3_listed": ("gemma3_text", grouped(6, GEMMA3, sliding_window=11, layer_types=LAYERS[::-1])),
     "stablelm": ("stablelm", grouped(None, PARTIAL, hidden_size=120, use_qkv_bias=True, norm="layer_norm_eps")),
     "stablelm_unbiased": ("stablelm", grouped(None, PARTIAL, hidden_size=120, norm="layer_norm_eps")),
+    "stablelm_llama3": (
+        "stablelm",
+        grouped(None, LLAMA3 | {"partial_rotary_factor": 0.5}, hidden_size=120, norm="layer_norm_eps"),
+    ),
+    "glm4_yarn": ("glm4", grouped(8, YARN | {"partial_rotary_factor": 0.5}, attention_bias=True)),
     "glm4": ("glm4", grouped(8, PARTIAL, attention_bias=True)),
 }
 

@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 
 from einformer.errors import EinformerError, Finding, fail
 from einformer.huggingface.documents import Document, name, opened, read, shown
-from einformer.huggingface.families import DEVIATION, Family, Key, families, family
+from einformer.huggingface.families import DEVIATION, Family, families, family
+from einformer.huggingface.keys import Key
 from einformer.interpreters.torch.plan import Initialisation
 
 
@@ -70,7 +71,7 @@ def import_config(source: str | pathlib.Path | Mapping[str, object]) -> Imported
         *_missing(config, table, given),
         *_contradictions(config, table, given),
         *_refused(config, table),
-        *_no_words(config, table),
+        *_no_lists(config, table),
     ]:
         raise EinformerError(sorted(findings, key=lambda finding: finding.span.start))
     letters = _by_letter(given)
@@ -97,13 +98,14 @@ def _chosen(config: Document, table: Family) -> str:
 
 
 def _lists(config: Document, table: Family, letters: dict[str, _Given]) -> Iterator[tuple[str, list[float]]]:
-    """The number of each layer, for the keys that have a word for each; the letters that words stand for are used up."""
+    """The numbers that lists give; the letters that words stand for are used up."""
+    numbers = {letter: each.number for letter, each in letters.items()}
     for key, listed in table.lists.items():
-        if listed.letter and (words := config.values.get(key)) is not None:
-            assert isinstance(words, list)
-            used = {each: letters.pop(each).number for each in listed.values.values() if isinstance(each, str)}
-            numbers = [listed.values[word] for word in words]
-            yield listed.letter, [used[each] if isinstance(each, str) else each for each in numbers]
+        if listed.letter and (value := config.values.get(key)):
+            assert isinstance(value, list)
+            yield listed.letter, listed.numbers(value, numbers)
+            for letter in listed.letters:
+                letters.pop(letter, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,8 +195,9 @@ def _wrong(config: Document, given: Sequence[_Given]) -> Iterator[Finding]:
 def _missing(config: Document, table: Family, given: Sequence[_Given]) -> Iterator[Finding]:
     """Letters that no key gives."""
     letters, names = {each.key.letter for each in given}, set[str]()
+    letters |= {letter for letter, default in table.defaults.items() if not isinstance(default, str) or default in letters}
     for key in table.keys:
-        if key.letter not in letters | names | table.defaults.keys() and not key.optional:
+        if key.letter not in letters | names and not key.optional:
             names.add(key.letter)
             yield Finding("E613", f"the config has no `{key.key}`", config.span(), fix=f'`"{key.key}": …`, {key.wanted}')
 
@@ -211,14 +214,13 @@ def _contradictions(config: Document, table: Family, given: Sequence[_Given]) ->
             yield Finding("E615", message, config.span(each.key.key), facts, "the same number for both")
 
 
-def _no_words(config: Document, table: Family) -> Iterator[Finding]:
-    """Lists of something else than the words of their key."""
+def _no_lists(config: Document, table: Family) -> Iterator[Finding]:
+    """Lists of something else than their key wants, and those that are missing."""
     for key, listed in table.lists.items():
         if config.values.get(key) is not None and not listed.holds(config.values[key]):
-            words = " or ".join(map(json.dumps, listed.values))
-            yield Finding(
-                "E614", f"`{key}` cannot be {shown(config.values[key])}", config.span(key), fix=f"{words} for each layer"
-            )
+            yield Finding("E614", f"`{key}` cannot be {shown(config.values[key])}", config.span(key), fix=listed.wanted)
+        if listed.required and config.values.get(key) is None:
+            yield Finding("E613", f"the config has no `{key}`", config.span(), fix=f'`"{key}": …`, {listed.wanted}')
 
 
 def _refused(config: Document, table: Family) -> Iterator[Finding]:

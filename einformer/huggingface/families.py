@@ -7,87 +7,18 @@ laid over it where a config says so.
 from __future__ import annotations
 
 import functools
-import math
 import pathlib
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from einformer.huggingface.keys import WHOLE, Fixed, Key, Numbers, Words
+
 _PACKAGE = pathlib.Path(__file__).parent.parent
 _TABLES, _SHARED = _PACKAGE / "architectures", _PACKAGE / "huggingface"
 _NO_FAMILY = {"models"}  # the table of published sizes by name
-WHOLE, DEVIATION = "whole", "deviation"
-LEAST = {WHOLE: 1, "whole from 0": 0}
-MOST, MOST_LAYERS = 10**9, 10_000  # layers are written out one by one, so that more would never end
-
-
-@dataclass(frozen=True, slots=True)
-class Key:
-    """A key of a config and the letter that its number gives.
-
-    `range` is `whole`, `whole from 0` or an interval, `(0, 1)` or `[0, 1)`. An optional key may be null or absent, and
-    then gives nothing; one that is absent stands for its default, where it has one. What a letter is that no key gives is
-    said by the family.
-    """
-
-    key: str
-    letter: str
-    range: str
-    optional: bool = False
-    default: float | None = None
-
-    def holds(self, value: object) -> bool:
-        """Is this value one that the key may have?"""
-        if isinstance(value, bool) or not isinstance(value, int | float) or not _finite(value):
-            return False
-        if self.whole:
-            return value == int(value) and LEAST[self.range] <= value <= self.most
-        low, high = map(float, self.range[1:-1].split(", "))
-        return low < value < high or (value == low and self.range[0] == "[")
-
-    @property
-    def whole(self) -> bool:
-        """Is it a whole number?"""
-        return self.range in LEAST
-
-    @property
-    def most(self) -> int:
-        """The largest size."""
-        return MOST_LAYERS if self.letter == "L" else MOST
-
-    @property
-    def wanted(self) -> str:
-        """What to write instead."""
-        return f"a whole number from {LEAST[self.range]} to {self.most:,}" if self.whole else f"a number in {self.range}"
-
-
-@dataclass(frozen=True, slots=True)
-class Fixed:
-    """The values of a key that the equations take for granted, what in them does, and what an absent key stands for."""
-
-    values: tuple[object, ...]
-    why: str
-    absent: object
-
-    def holds(self, value: object) -> bool:
-        """Is it one of the values? True is not 1."""
-        return any(type(value) is type(fixed) and value == fixed for fixed in self.values)
-
-
-@dataclass(frozen=True, slots=True)
-class Listed:
-    """A key with a word for each layer, and what the words stand for: a number, or a letter that has one.
-
-    Without a letter the words are the only ones that the equations allow.
-    """
-
-    values: Mapping[str, float | str]
-    letter: str = ""
-
-    def holds(self, value: object) -> bool:
-        """Is it a list of such words?"""
-        return isinstance(value, list) and all(isinstance(word, str) and word in self.values for word in value)
+DEVIATION = "deviation"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +45,7 @@ class Family:
     defaults: Mapping[str, float | str]
     scheme: str
     fixed: Mapping[str, Fixed]
-    lists: Mapping[str, Listed]
+    lists: Mapping[str, Words | Numbers]
     ignored: Mapping[str, str]
     absent: tuple[str, ...]
     scalars: str
@@ -158,7 +89,7 @@ def family(name: str) -> Family:
         {letter: default for letter, default in config.get("defaults", {}).items() if default != ""},
         start["scheme"],
         {key: _fixed(**row) for key, row in config["fixed"].items() if row},
-        {key: Listed(**row) for key, row in config.get("lists", {}).items()},
+        {key: _list(**row) for key, row in config.get("lists", {}).items() if row},
         _reasons(config["ignored"], {key.key for key in keys}),
         tuple(table.get("absent", ())),
         table.get("scalars", "").replace("{H}", table.get("rotary", "H")),
@@ -199,6 +130,11 @@ def _fixed(values: Sequence[object], why: str, **absent: object) -> Fixed:
     return Fixed(allowed, why, absent.get("absent", allowed[0]))
 
 
+def _list(**row: Any) -> Words | Numbers:
+    """A row of a list: of numbers where it says of which."""
+    return Numbers(**row) if "range" in row else Words(**row)
+
+
 def _null(value: object) -> object:
     """A value of a table; TOML has none for nothing."""
     return None if value == "null" else value
@@ -221,7 +157,3 @@ def _tensors(
 
 def _table(path: Any) -> dict[str, Any]:
     return tomllib.loads(path.read_text(encoding="utf-8"))
-
-
-def _finite(value: float) -> bool:
-    return isinstance(value, int) or math.isfinite(value)

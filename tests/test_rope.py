@@ -1,0 +1,113 @@
+"""Are positions stretched as transformers stretches them? Where the length of the sequence decides, and where it may not."""
+
+from __future__ import annotations
+
+import copy
+import functools
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM
+
+import einformer
+from einformer.errors import EinformerError
+from tests.oracles.lifted import Array, build, run
+from tests.toys import DYNAMIC, LLAMA3, LONG, VOCABULARY, YARN, grouped
+
+TOLERANCE = 1e-9  # float64 on both sides
+MODELING = "transformers.models.llama.modeling_llama"
+SHORT, LONGER = 37, 83
+LENGTH = "original_max_position_embeddings"
+SCALED: dict[str, dict[str, Any]] = {
+    "dynamic": grouped(12, DYNAMIC, max_position_embeddings=64),
+    "longrope": grouped(12, LONG, max_position_embeddings=256),
+    "longrope by a factor": grouped(12, LONG | {"factor": 5.0}, max_position_embeddings=256),
+    "longrope of no factor": grouped(12, LONG | {"factor": 0.5}, max_position_embeddings=256),
+}
+
+UNSAID = {
+    rope["rope_type"]: grouped(12, {key: value for key, value in rope.items() if key != LENGTH}, max_position_embeddings=64)
+    for rope in (YARN, LLAMA3, LONG)
+}
+
+
+def tokens(length: int) -> Array:
+    return np.random.default_rng(0).integers(VOCABULARY, size=(2, length))
+
+
+@functools.cache
+def theirs(name: str) -> Any:
+    models: Any = AutoModelForCausalLM
+    config = AutoConfig.for_model("llama", **copy.deepcopy((SCALED | UNSAID)[name]))  # theirs writes into what it is given
+    return build(MODELING, lambda: models.from_config(config, attn_implementation="eager"), "fan_in")
+
+
+def ours(name: str, length: int | None = None) -> Any:
+    config = (SCALED | UNSAID)[name] | {"model_type": "llama"}
+    module: Any = einformer.from_huggingface(config, length=length).build(dtype=torch.float64)
+    module.load_huggingface(theirs(name).state_dict())
+    return module
+
+
+def error(found: torch.Tensor, expected: Array) -> float:
+    return float(np.abs(found.detach().numpy() - expected).max())
+
+
+@pytest.mark.parametrize("length", [None, SHORT, LONGER])
+@pytest.mark.parametrize("name", SCALED)
+def test_angles_are_those_for_the_length(name: str, length: int | None) -> None:
+    """Theirs look at each sequence; ours are told, and without a word they are those from before stretching."""
+    sequence = tokens(length or SHORT)
+    assert error(ours(name, length)(torch.from_numpy(sequence)), run(MODELING, theirs(name), sequence)) < TOLERANCE
+
+
+@pytest.mark.parametrize("name", SCALED)
+def test_the_length_matters(name: str) -> None:
+    expected = run(MODELING, theirs(name), tokens(LONGER))
+    assert error(ours(name)(torch.from_numpy(tokens(LONGER))), expected) > 1e-3
+
+
+@pytest.mark.parametrize("name", SCALED)
+def test_decoding_beyond_the_old_length_is_the_full_forward(name: str) -> None:
+    """What was turned and kept stays right, as the angles do not change on the way."""
+    module, sequence = ours(name, LONGER), torch.from_numpy(tokens(LONGER))
+    cache = module.cache()
+    outputs = [module.decode(part, cache=cache) for part in torch.split(sequence, [50, 20, *[1] * 13], 1)]
+    assert error(torch.cat(outputs, 1), module(sequence).detach().numpy()) < TOLERANCE
+
+
+def test_a_length_has_no_say_where_angles_do_not_depend_on_it() -> None:
+    config = grouped(12) | {"model_type": "llama"}
+    assert einformer.from_huggingface(config, length=512).spec == einformer.from_huggingface(config).spec
+
+
+@pytest.mark.parametrize(
+    ("changes", "code", "key"),
+    [
+        ({"rope_parameters": LONG | {"short_factor": None}}, "E613", "rope.short_factor"),
+        ({"rope_parameters": LONG | {"long_factor": "many"}}, "E614", "rope.long_factor"),
+        ({"rope_parameters": LONG | {"long_factor": [1.0, 0.0]}}, "E614", "rope.long_factor"),
+        ({"rope_parameters": LONG | {"short_factor": [1.0, 2.0]}}, "E606", "Γ"),
+        ({"rope_parameters": YARN | {"low_freq_factor": 1.0}}, "E612", "rope.low_freq_factor"),
+        ({"rope_parameters": YARN | {LENGTH: 0}}, "E614", LENGTH),
+        ({"rope_parameters": {"rope_type": "spiral"}}, "E616", "rope.rope_type"),
+        ({"rope_parameters": {"rope_type": "dynamic"}}, "E613", "rope.factor"),
+    ],
+)
+def test_what_cannot_be_read_is_named(changes: dict[str, Any], code: str, key: str) -> None:
+    with pytest.raises(EinformerError) as refused:
+        einformer.from_huggingface(grouped(12) | {"model_type": "llama"} | changes)
+    assert [finding.code for finding in refused.value.findings] == [code]
+    assert f"`{key}" in str(refused.value) or f".{key}`" in str(refused.value)
+
+
+@pytest.mark.parametrize("name", UNSAID)
+def test_the_length_before_stretching_is_the_whole_where_none_is_said(name: str) -> None:
+    """As theirs; and with neither there is an error."""
+    assert error(ours(name)(torch.from_numpy(tokens(SHORT))), run(MODELING, theirs(name), tokens(SHORT))) < TOLERANCE
+    config = {key: value for key, value in UNSAID[name].items() if key != "max_position_embeddings"}
+    with pytest.raises(EinformerError) as refused:
+        einformer.from_huggingface(config | {"model_type": "llama"})
+    assert {finding.code for finding in refused.value.findings} == {"E613"}
