@@ -13,6 +13,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 
 import einformer
 from einformer.errors import EinformerError
+from einformer.huggingface.config import import_config
 from tests.oracles.lifted import Array, build, run
 from tests.toys import DYNAMIC, LLAMA3, LONG, VOCABULARY, YARN, grouped
 
@@ -27,6 +28,7 @@ SCALED: dict[str, dict[str, Any]] = {
     "longrope of no factor": grouped(12, LONG | {"factor": 0.5}, max_position_embeddings=256),
 }
 
+LISTS = {"short_factor": LONG["short_factor"][:2], "long_factor": LONG["long_factor"][:2]}
 UNSAID = {
     rope["rope_type"]: grouped(12, {key: value for key, value in rope.items() if key != LENGTH}, max_position_embeddings=64)
     for rope in (YARN, LLAMA3, LONG)
@@ -111,3 +113,68 @@ def test_the_length_before_stretching_is_the_whole_where_none_is_said(name: str)
     with pytest.raises(EinformerError) as refused:
         einformer.from_huggingface(config | {"model_type": "llama"})
     assert {finding.code for finding in refused.value.findings} == {"E613"}
+
+
+OLD: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
+    "llama": (
+        "llama",
+        {"rope_theta": 500.0, "rope_scaling": {"type": "linear", "factor": 3.0}},
+        {"rope_parameters": {"rope_type": "linear", "factor": 3.0, "rope_theta": 500.0}},
+    ),
+    "gemma3": (
+        "gemma3_text",
+        {"rope_theta": 500.0, "rope_local_base_freq": 90.0, "rope_scaling": {"rope_type": "linear", "factor": 8.0}},
+        {
+            "rope_parameters": {
+                "full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 500.0},
+                "sliding_attention": {"rope_type": "default", "rope_theta": 90.0},
+            }
+        },
+    ),
+    "olmo3": (
+        "olmo3",
+        {"rope_theta": 500.0, "rope_scaling": {"rope_type": "linear", "factor": 8.0}},
+        {
+            "rope_parameters": {
+                "full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 500.0},
+                "sliding_attention": {"rope_type": "default", "rope_theta": 500000.0},
+            }
+        },
+    ),
+    "phi3": (
+        "phi3",
+        {"partial_rotary_factor": 0.5, "rope_theta": 500.0, "rope_scaling": {"type": "longrope", **LISTS}, LENGTH: 64},
+        {
+            "rope_parameters": {
+                "rope_type": "longrope",
+                "partial_rotary_factor": 0.5,
+                "rope_theta": 500.0,
+                **LISTS,
+                LENGTH: 64,
+            },
+            LENGTH: 64,
+        },
+    ),
+    "gpt_neox": (
+        "gpt_neox",
+        {"rotary_pct": 0.5, "rotary_emb_base": 500, "rope_scaling": {"type": "dynamic", "factor": 2.0}},
+        {"rope_parameters": {"rope_type": "dynamic", "factor": 2.0, "partial_rotary_factor": 0.5, "rope_theta": 500}},
+    ),
+}
+
+
+def plain(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Without the old name of the type, which theirs keeps beside the new one."""
+    inner = {key: plain(value) if isinstance(value, dict) else value for key, value in parameters.items()}
+    return {key: value for key, value in inner.items() if key != "type"}
+
+
+@pytest.mark.parametrize(("kind", "old", "new"), OLD.values(), ids=OLD)
+def test_old_names_mean_what_the_new_ones_mean(kind: str, old: dict[str, Any], new: dict[str, Any]) -> None:
+    """To theirs, and to us."""
+    left_out = {"rope_parameters", "num_key_value_heads", "rms_norm_eps"}
+    sizes = {key: value for key, value in grouped(None, hidden_size=120).items() if key not in left_out}
+    theirs_old, theirs_new = (AutoConfig.for_model(kind, **copy.deepcopy(sizes | keys)) for keys in (old, new))
+    assert plain(theirs_old.rope_parameters) == plain(theirs_new.rope_parameters)
+    ours_old, ours_new = (import_config(sizes | keys | {"model_type": kind}) for keys in (old, new))
+    assert (ours_old.values, ours_old.scalars) == (ours_new.values, ours_new.scalars)

@@ -109,7 +109,7 @@ OPT: dict[str, Any] = TOKENS | {
 FALCON: dict[str, Any] = TOKENS | {"hidden_size": 40, "num_attention_heads": 5, "ffn_hidden_size": 31, "rope_parameters": ROPE}
 HEADS: dict[str, Any] = {"num_attention_heads": 15, "num_kv_heads": 3}
 PARTIAL: dict[str, Any] = ROPE | {"partial_rotary_factor": 0.5}
-GEMMA3: dict[str, Any] = {"full_attention": ROPE, "sliding_attention": ROPE | {"rope_theta": 90.0}}
+KINDS: dict[str, Any] = {"full_attention": ROPE, "sliding_attention": ROPE | {"rope_theta": 90.0}}
 
 TOYS: dict[str, tuple[str, dict[str, Any]]] = {
     "llama": ("llama", grouped()),
@@ -179,8 +179,17 @@ TOYS: dict[str, tuple[str, dict[str, Any]]] = {
     "falcon_biases": ("falcon", FALCON | {"bias": True, "tie_word_embeddings": False}),
     "falcon_grouped": ("falcon", FALCON | {"hidden_size": 60, "new_decoder_architecture": True, "bias": True} | HEADS),
     "falcon_alibi": ("falcon", FALCON | {"alibi": True, "multi_query": False, "parallel_attn": False, "bias": True}),
-    "gemma3_text": ("gemma3_text", grouped(6, GEMMA3, num_hidden_layers=7, sliding_window=11, query_pre_attn_scalar=7)),
-    "gemma3_listed": ("gemma3_text", grouped(6, GEMMA3, sliding_window=11, layer_types=LAYERS[::-1])),
+    "gemma3_text": ("gemma3_text", grouped(6, KINDS, num_hidden_layers=7, sliding_window=11, query_pre_attn_scalar=7)),
+    "gemma3_linear": (
+        "gemma3_text",
+        grouped(6, KINDS | {"full_attention": LINEAR}, num_hidden_layers=7, sliding_window=11, query_pre_attn_scalar=7),
+    ),
+    "olmo3": ("olmo3", grouped(None, KINDS, hidden_size=60, num_hidden_layers=5, sliding_window=11)),
+    "olmo3_yarn": (
+        "olmo3",
+        grouped(None, KINDS | {"full_attention": YARN}, hidden_size=180, sliding_window=11, layer_types=LAYERS),
+    ),
+    "gemma3_listed": ("gemma3_text", grouped(6, KINDS, sliding_window=11, layer_types=LAYERS[::-1])),
     "stablelm": ("stablelm", grouped(None, PARTIAL, hidden_size=120, use_qkv_bias=True, norm="layer_norm_eps")),
     "stablelm_unbiased": ("stablelm", grouped(None, PARTIAL, hidden_size=120, norm="layer_norm_eps")),
     "stablelm_llama3": (

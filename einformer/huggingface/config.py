@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from einformer.errors import EinformerError, Finding, fail
-from einformer.huggingface.documents import Document, name, opened, read, shown
+from einformer.huggingface.documents import Document, name, opened, read, renamed, shown
 from einformer.huggingface.families import DEVIATION, Family, families, family
 from einformer.huggingface.keys import Key
 from einformer.interpreters.torch.plan import Initialisation
@@ -62,7 +62,9 @@ def import_config(source: str | pathlib.Path | Mapping[str, object]) -> Imported
     Raises EinformerError with every key that is wrong, E611 to E616; E610, E801, E802 for what cannot be read.
     """
     config = opened(read_config(source))
-    path = _chosen(config, family(_model_type(config)))
+    plain = family(_model_type(config))
+    config = renamed(config, plain.renamed)
+    path = _chosen(config, plain)
     table = family(path)
     given = list(_given(config, table))
     if findings := [

@@ -7,7 +7,7 @@ import os
 import pathlib
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from einformer.errors import NOWHERE, Source, Span, fail
@@ -81,15 +81,31 @@ def opened(document: Document) -> Document:
 
     Raises EinformerError E615 for two of a name that differ.
     """
+    items = document.values.items()
+    inner = ((key, *each) for key, value in items if key in OPENED for each in _inside(OPENED[key], value, 2))
+    return _collected(document, [*((key, key, value) for key, value in items if key not in OPENED), *inner])
+
+
+def renamed(document: Document, names: Mapping[str, str]) -> Document:
+    """The document with other names for some keys, and for the keys inside of them. Raises EinformerError E615."""
+    return _collected(document, [(key, _renamed(key, names), value) for key, value in document.values.items()])
+
+
+def _collected(document: Document, items: Iterable[tuple[str, str, object]]) -> Document:
+    """The document of old names, new names and values."""
     values, places = dict[str, object](), dict(document.places)
-    for key, value in document.values.items():
-        for inner, each in _inside(OPENED[key], value, 2) if key in OPENED else [(key, value)]:
-            if inner in values and values[inner] != each:
-                facts = [f"{shown(values[inner])} and {shown(each)}"]
-                raise fail("E615", f"`{inner}` is given twice, and differs", document.span(key), facts, "it once")
-            values[inner] = each
-            places.setdefault(inner, document.span(key))
+    for key, name, value in items:
+        if name in values and values[name] != value:
+            facts = [f"{shown(values[name])} and {shown(value)}"]
+            raise fail("E615", f"`{name}` is given twice, and differs", document.span(key), facts, "it once")
+        values[name] = value
+        places.setdefault(name, document.span(key))
     return Document(values, document.source, places if document.places else {})
+
+
+def _renamed(key: str, names: Mapping[str, str]) -> str:
+    old = next((old for old in names if f"{key}.".startswith(f"{old}.")), None)
+    return names[old] + key.removeprefix(old) if old else key
 
 
 def _inside(path: str, value: object, depth: int) -> Iterator[tuple[str, object]]:

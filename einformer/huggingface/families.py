@@ -36,7 +36,8 @@ class Family:
     """How the configs and tensors of a `model_type` are read.
 
     `defaults` are numbers of letters that no key gives, or other letters that they equal; `scalars` lines that replace those
-    of the architecture; `variants` the values of keys for which another table is laid over this one.
+    of the architecture; ``renamed` keys that have the
+    meaning of others; `variants` the values of keys for which another table is laid over this one.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Family:
     fixed: Mapping[str, Fixed]
     lists: Mapping[str, Words | Numbers]
     ignored: Mapping[str, str]
+    renamed: Mapping[str, str]
     absent: tuple[str, ...]
     scalars: str
     variants: Mapping[str, Mapping[str, object]]
@@ -91,6 +93,7 @@ def family(name: str) -> Family:
         {key: _fixed(**row) for key, row in config["fixed"].items() if row},
         {key: _list(**row) for key, row in config.get("lists", {}).items() if row},
         _reasons(config["ignored"], {key.key for key in keys}),
+        config.get("renamed", {}),
         tuple(table.get("absent", ())),
         table.get("scalars", "").replace("{H}", table.get("rotary", "H")),
         {name: {key: _null(value) for key, value in row["when"].items()} for name, row in variants.items()},
