@@ -110,6 +110,9 @@ FALCON: dict[str, Any] = TOKENS | {"hidden_size": 40, "num_attention_heads": 5, 
 HEADS: dict[str, Any] = {"num_attention_heads": 15, "num_kv_heads": 3}
 PARTIAL: dict[str, Any] = ROPE | {"partial_rotary_factor": 0.5}
 KINDS: dict[str, Any] = {"full_attention": ROPE, "sliding_attention": ROPE | {"rope_theta": 90.0}}
+COHERE2: dict[str, Any] = grouped(None, YARN, hidden_size=180, sliding_window=11, logit_scale=0.3, norm="layer_norm_eps")
+NEO: dict[str, Any] = {"vocab_size": VOCABULARY, "hidden_size": 40, "num_heads": 5, "num_layers": 3, "window_size": 11}
+NEO |= {"max_position_embeddings": 41, "bos_token_id": 1, "eos_token_id": 2}
 
 TOYS: dict[str, tuple[str, dict[str, Any]]] = {
     "llama": ("llama", grouped()),
@@ -197,6 +200,27 @@ TOYS: dict[str, tuple[str, dict[str, Any]]] = {
         grouped(None, LLAMA3 | {"partial_rotary_factor": 0.5}, hidden_size=120, norm="layer_norm_eps"),
     ),
     "glm4_yarn": ("glm4", grouped(8, YARN | {"partial_rotary_factor": 0.5}, attention_bias=True)),
+    "glm": ("glm", grouped(8, PARTIAL)),
+    "glm_unbiased": ("glm", grouped(8, PARTIAL, attention_bias=False)),
+    "smollm3": ("smollm3", grouped(12, YARN, num_hidden_layers=5)),
+    "smollm3_windows": (
+        "smollm3",
+        grouped(None, hidden_size=60, use_sliding_window=True, sliding_window=11, no_rope_layer_interval=2),
+    ),
+    "smollm3_listed": (
+        "smollm3",
+        grouped(None, hidden_size=60, use_sliding_window=True, sliding_window=11, layer_types=LAYERS, no_rope_layers=[0, 1])
+        | {"tie_word_embeddings": False},
+    ),
+    "exaone4": ("exaone4", grouped(12, LLAMA3, num_hidden_layers=5, sliding_window=11)),
+    "exaone4_listed": ("exaone4", grouped(12, YARN, sliding_window=11, layer_types=LAYERS[::-1], tie_word_embeddings=True)),
+    "exaone4_whole": ("exaone4", grouped(12, sliding_window=None, layer_types=LAYERS[1:] * 2)),
+    "cohere2": ("cohere2", COHERE2 | {"num_hidden_layers": 5}),
+    "cohere2_listed": ("cohere2", COHERE2 | {"layer_types": LAYERS[::-1], "tie_word_embeddings": False}),
+    "granitemoe": ("granitemoe", grouped(None, hidden_size=60, num_local_experts=7, num_experts_per_tok=3, **MULTIPLIERS)),
+    "nemotron": ("nemotron", grouped(8, PARTIAL, norm="norm_eps")),
+    "gpt_neo": ("gpt_neo", NEO | {"intermediate_size": 31, "attention_types": [[["global", "local"], 1], [["local"], 1]]}),
+    "gpt_neo_plain": ("gpt_neo", NEO | {"attention_types": [[["local"], 3]]}),
     "glm4": ("glm4", grouped(8, PARTIAL, attention_bias=True)),
 }
 

@@ -93,7 +93,8 @@ def import_config(source: str | pathlib.Path | Mapping[str, object]) -> Imported
 
 def _chosen(config: Document, table: Family) -> str:
     """The name of a family and of each of its variants that the config is."""
-    said = {key: config.values.get(key, fixed.absent) for key, fixed in table.fixed.items()}
+    said = {key.key: config.values.get(key.key, key.default) for key in table.keys}
+    said |= {key: config.values.get(key, fixed.absent) for key, fixed in table.fixed.items()}
     said |= {key: config.values.get(key) for key in table.lists}
     variants = (name for name, when in table.variants.items() if all(said[key] == value for key, value in when.items()))
     return " ".join([table.name, *variants])

@@ -77,7 +77,7 @@ class Words:
     values: Mapping[str, float | str]
     letter: str = ""
     repeated: bool = False
-    required = False
+    required: bool = False
 
     def holds(self, value: object) -> bool:
         """Is it a list of such words?"""
