@@ -113,6 +113,7 @@ KINDS: dict[str, Any] = {"full_attention": ROPE, "sliding_attention": ROPE | {"r
 COHERE2: dict[str, Any] = grouped(None, YARN, hidden_size=180, sliding_window=11, logit_scale=0.3, norm="layer_norm_eps")
 NEO: dict[str, Any] = {"vocab_size": VOCABULARY, "hidden_size": 40, "num_heads": 5, "num_layers": 3, "window_size": 11}
 NEO |= {"max_position_embeddings": 41, "bos_token_id": 1, "eos_token_id": 2}
+STABLE: dict[str, Any] = grouped(None, PARTIAL, hidden_size=120, norm="layer_norm_eps")
 
 TOYS: dict[str, tuple[str, dict[str, Any]]] = {
     "llama": ("llama", grouped()),
@@ -174,7 +175,9 @@ TOYS: dict[str, tuple[str, dict[str, Any]]] = {
     "gpt_bigcode": ("gpt_bigcode", NAMED | {"n_embd": 40, "n_positions": 41}),
     "gpt_bigcode_heads": ("gpt_bigcode", NAMED | {"n_embd": 40, "n_positions": 41, "multi_query": False}),
     "opt": ("opt", OPT),
-    "opt_post": ("opt", OPT | {"do_layer_norm_before": False, "word_embed_proj_dim": 14}),
+    "opt_narrow": ("opt", OPT | {"word_embed_proj_dim": 14}),
+    "opt_post": ("opt", OPT | {"do_layer_norm_before": False}),
+    "opt_post_narrow": ("opt", OPT | {"do_layer_norm_before": False, "word_embed_proj_dim": 14}),
     "deepseek_v2": ("deepseek_v2", LITE),
     "deepseek_v2_yarn": ("deepseek_v2", LITE | {"rope_parameters": YARN | {"mscale": 0.7, "mscale_all_dim": 1.3}}),
     "falcon": ("falcon", FALCON),
@@ -193,8 +196,11 @@ TOYS: dict[str, tuple[str, dict[str, Any]]] = {
         grouped(None, KINDS | {"full_attention": YARN}, hidden_size=180, sliding_window=11, layer_types=LAYERS),
     ),
     "gemma3_listed": ("gemma3_text", grouped(6, KINDS, sliding_window=11, layer_types=LAYERS[::-1])),
-    "stablelm": ("stablelm", grouped(None, PARTIAL, hidden_size=120, use_qkv_bias=True, norm="layer_norm_eps")),
-    "stablelm_unbiased": ("stablelm", grouped(None, PARTIAL, hidden_size=120, norm="layer_norm_eps")),
+    "stablelm": ("stablelm", STABLE | {"use_qkv_bias": True}),
+    "stablelm_qk": ("stablelm", STABLE | {"qk_layernorm": True, "use_qkv_bias": True}),
+    "stablelm_parallel": ("stablelm", STABLE | {"use_parallel_residual": True}),
+    "stablelm_parallel_qk": ("stablelm", STABLE | {"use_parallel_residual": True, "qk_layernorm": True}),
+    "stablelm_unbiased": ("stablelm", STABLE),
     "stablelm_llama3": (
         "stablelm",
         grouped(None, LLAMA3 | {"partial_rotary_factor": 0.5}, hidden_size=120, norm="layer_norm_eps"),

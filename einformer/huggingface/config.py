@@ -96,8 +96,15 @@ def _chosen(config: Document, table: Family) -> str:
     said = {key.key: config.values.get(key.key, key.default) for key in table.keys}
     said |= {key: config.values.get(key, fixed.absent) for key, fixed in table.fixed.items()}
     said |= {key: config.values.get(key) for key in table.lists}
-    variants = (name for name, when in table.variants.items() if all(said[key] == value for key, value in when.items()))
+    variants = (name for name, when in table.variants.items() if all(_is(said, key, value) for key, value in when.items()))
     return " ".join([table.name, *variants])
+
+
+def _is(said: Mapping[str, object], key: str, wanted: object) -> bool:
+    """Has the key this value, or another one than the key of which it says `not`?"""
+    if isinstance(wanted, str) and wanted.startswith("not "):
+        return said[key] not in (None, said[wanted.removeprefix("not ")])
+    return said[key] == wanted
 
 
 def _lists(config: Document, table: Family, letters: dict[str, _Given]) -> Iterator[tuple[str, list[float]]]:

@@ -25,6 +25,7 @@ from torch import Tensor, nn
 from einformer.errors import EinformerError, Finding, fail
 from einformer.huggingface import documents
 from einformer.huggingface.families import Family, family
+from einformer.huggingface.stacks import stacked, unstacked
 from einformer.notation import weights as placed
 from einformer.notation.weights import Placed, key
 
@@ -33,6 +34,7 @@ Shape = tuple[int, ...]
 
 FLOATS = {"F16": "float16", "BF16": "bfloat16", "F32": "float32", "F64": "float64"}  # as `.safetensors` files call them
 PICKLES = {".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle"}
+NUMBERED = {"n": "{n}"}  # what stands in a name for the number of each of several tensors
 FILE, INDEX = "model.safetensors", "model.safetensors.index.json"
 
 
@@ -85,7 +87,7 @@ def read(model_type: str, weights: Mapping[str, Placed], source: State | str | p
     """
     table = family(model_type)
     rows = list(_rows(table, weights))
-    stored = _full_names(table, _stored(source))
+    stored = stacked(_full_names(table, _stored(source)), {row.name: row.shape for row in rows})
     ignored = {name: why for name in stored for form, why in table.tensors.ignored.items() if _form(form).fullmatch(name)}
     checkpoint = Checkpoint(tuple(rows), stored, ignored)
     place = "the state dict" if isinstance(source, Mapping) else f"`{source}`"
@@ -99,7 +101,7 @@ def save(model_type: str, weights: Mapping[str, Placed], state: State) -> dict[s
     """The tensors of transformers, by their names, that hold weights by path; tied ones are one tensor."""
     table = family(model_type)
     tensors = {row.name: row.joined([state[path] for path in row.paths]).detach().contiguous() for row in _rows(table, weights)}
-    return tensors | {name: tensors[other] for name, other in _tied(table, tensors).items()}
+    return unstacked(tensors | {name: tensors[other] for name, other in _tied(table, tensors).items()})
 
 
 def write(tensors: State, path: str | pathlib.Path) -> None:
@@ -200,7 +202,7 @@ def _rows(table: Family, weights: Mapping[str, Placed]) -> Iterator[Row]:
         paths = [f"{prefix}{dot}{each}" for each in names.split(", ")]
         for found in filter(None, map(_form(paths[0]).fullmatch, weights)):
             places = [path.format(**found.groupdict()) for path in paths]
-            yield Row(name.format(**found.groupdict()), {path: weights[path] for path in places}, key(axes))
+            yield Row(name.format(**found.groupdict() | NUMBERED), {path: weights[path] for path in places}, key(axes))
 
 
 def _tied(table: Family, rows: Iterable[str]) -> dict[str, str]:
