@@ -114,6 +114,11 @@ COHERE2: dict[str, Any] = grouped(None, YARN, hidden_size=180, sliding_window=11
 NEO: dict[str, Any] = {"vocab_size": VOCABULARY, "hidden_size": 40, "num_heads": 5, "num_layers": 3, "window_size": 11}
 NEO |= {"max_position_embeddings": 41, "bos_token_id": 1, "eos_token_id": 2}
 STABLE: dict[str, Any] = grouped(None, PARTIAL, hidden_size=120, norm="layer_norm_eps")
+MOE: dict[str, Any] = grouped(8, YARN | {"partial_rotary_factor": 0.5}, num_hidden_layers=3)
+MOE |= {"moe_intermediate_size": 9, "n_shared_experts": 2, "n_routed_experts": 12, "num_experts_per_tok": 5}
+MOE |= {"routed_scaling_factor": 1.7, "first_k_dense_replace": 1}
+LLAMA4: dict[str, Any] = grouped(12, LLAMA3, num_hidden_layers=5, attention_chunk_size=11, attn_scale=0.3, floor_scale=7)
+LLAMA4 |= {"num_local_experts": 7, "num_experts_per_tok": 3, "interleave_moe_layer_step": 2, "intermediate_size_mlp": 17}
 
 TOYS: dict[str, tuple[str, dict[str, Any]]] = {
     "llama": ("llama", grouped()),
@@ -206,6 +211,14 @@ TOYS: dict[str, tuple[str, dict[str, Any]]] = {
         grouped(None, LLAMA3 | {"partial_rotary_factor": 0.5}, hidden_size=120, norm="layer_norm_eps"),
     ),
     "glm4_yarn": ("glm4", grouped(8, YARN | {"partial_rotary_factor": 0.5}, attention_bias=True)),
+    "llama4_text": ("llama4_text", LLAMA4),
+    "llama4_even": (
+        "llama4_text",
+        LLAMA4 | {"attn_temperature_tuning": False, "moe_layers": [0], "no_rope_layers": [0, 1, 1, 0, 1]},
+    ),
+    "llama4_plain": ("llama4_text", LLAMA4 | {"use_qk_norm": False, "rope_parameters": YARN, "tie_word_embeddings": True}),
+    "glm4_moe": ("glm4_moe", MOE),
+    "glm4_moe_qk": ("glm4_moe", MOE | {"use_qk_norm": True, "attention_bias": True, "n_group": 4, "topk_group": 2}),
     "glm": ("glm", grouped(8, PARTIAL)),
     "glm_unbiased": ("glm", grouped(8, PARTIAL, attention_bias=False)),
     "smollm3": ("smollm3", grouped(12, YARN, num_hidden_layers=5)),

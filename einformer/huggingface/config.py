@@ -111,7 +111,7 @@ def _lists(config: Document, table: Family, letters: dict[str, _Given]) -> Itera
     """The numbers that lists give; the letters that words stand for are used up."""
     numbers = {letter: each.number for letter, each in letters.items()}
     for key, listed in table.lists.items():
-        if listed.letter and (value := config.values.get(key)):
+        if listed.letter and listed.says(value := config.values.get(key)):
             assert isinstance(value, list)
             yield listed.letter, listed.numbers(value, numbers)
             for letter in listed.letters:

@@ -23,12 +23,20 @@ DEVIATION = "deviation"
 
 @dataclass(frozen=True, slots=True)
 class Tensors:
-    """Which tensor holds which weights: rows (weights, name, axes), names tied to others, names with no say and why."""
+    """Which tensor holds which weights: rows (weights, name, axes), names tied to others, names with no say and why.
+
+    Weights of different layers stand apart, `blocks.{l}.Local.Q | blocks.{l}.Global.Q`: each has the tensor of its layer.
+    """
 
     prefix: str
     rows: tuple[tuple[str, str, str], ...]
     tied: Mapping[str, str]
     ignored: Mapping[str, str]
+
+    @property
+    def alternatives(self) -> list[tuple[str, str, str]]:
+        """The rows, one for each of the weights that stand apart."""
+        return [(each, name, axes) for ours, name, axes in self.rows for each in ours.split(" | ")]
 
 
 @dataclass(frozen=True, slots=True)

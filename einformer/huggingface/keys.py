@@ -79,6 +79,10 @@ class Words:
     repeated: bool = False
     required: bool = False
 
+    def says(self, value: object) -> bool:
+        """Is there a list?"""
+        return value is not None
+
     def holds(self, value: object) -> bool:
         """Is it a list of such words?"""
         if not isinstance(value, list) or (self.repeated and not _is_repeated(value)):
@@ -106,12 +110,20 @@ class Words:
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """A list of numbers of a range, as that of a key; those of `layers` name layers, which are 1 where the others are 0."""
+    """A list of numbers of a range, as that of a key; those of `layers` name layers, which are 1 where the others are 0.
+
+    One that is `empty` may stand for none.
+    """
 
     letter: str
     range: str
     layers: bool = False
+    empty: bool = False
     required: bool = False
+
+    def says(self, value: object) -> bool:
+        """Is there a list, and is it none that stands for nothing?"""
+        return value is not None and not (self.empty and value == [])
 
     def holds(self, value: object) -> bool:
         """Is it a list of such numbers?"""

@@ -16,10 +16,10 @@ _NUMBER = "{n}"
 def stacked(stored: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
     """What is stored, with one tensor for all of a name with an `{n}` that are there, in the shape of its row."""
     whole = dict(stored)
-    for name, (count, *rest) in shapes.items():
+    for name, (count, *rest) in [(name, shape) for name, shape in shapes.items() if _NUMBER in name]:
         parts = [whole[part] for part in _numbered(name, count) if part in whole]
         alike = len(parts) == count and all((part.shape, part.dtype) == (tuple(rest), parts[0].dtype) for part in parts)
-        if _NUMBER in name and alike:
+        if alike:
             for part in _numbered(name, count):
                 del whole[part]
             whole[name] = replace(parts[0], name=name, shape=(count, *rest), read=partial(_read, parts))

@@ -197,7 +197,7 @@ def _lengths(placed: Placed) -> dict[str, int]:
 
 def _rows(table: Family, weights: Mapping[str, Placed]) -> Iterator[Row]:
     """The rows of a table for these weights, `{l}` being each number that occurs."""
-    for ours, name, axes in table.tensors.rows:
+    for ours, name, axes in table.tensors.alternatives:
         prefix, dot, names = ours.rpartition(".")
         paths = [f"{prefix}{dot}{each}" for each in names.split(", ")]
         for found in filter(None, map(_form(paths[0]).fullmatch, weights)):

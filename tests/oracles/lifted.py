@@ -113,8 +113,8 @@ def _draw(owner: nn.Module) -> None:
 
 
 def _fan_in(owner: nn.Module, parameter: torch.Tensor) -> int:
-    """The size of the axis that a product with the weight sums: the last, but two modules multiply from the left."""
-    return parameter.shape[-2 if type(owner).__name__ in ("Conv1D", "GptOssExperts") else -1]
+    """The size of the axis that a product with the weight sums: the last, but some modules multiply from the left."""
+    return parameter.shape[-2 if type(owner).__name__ in ("Conv1D", "GptOssExperts", "Llama4TextExperts") else -1]
 
 
 def _scatter(owner: nn.Module, name: str) -> float:
