@@ -372,7 +372,7 @@ class Model:
 
         Called with tensors whose axes are in the order of their letters; wrong inputs raise EinformerError E701 to E703.
         Both plans have the same state-dict keys and shapes: those of `weight_shapes`. That of a model `from_huggingface`
-        has `load_huggingface` and `to_huggingface`.
+        has `load_huggingface`, `to_huggingface` and `save_huggingface`.
         """
         from einformer.interpreters.torch import module
 

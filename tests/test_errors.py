@@ -22,7 +22,7 @@ import pytest
 import einformer
 from einformer.errors import NOWHERE, EinformerError, Finding, Source, Span, catalogue, fail
 from einformer.huggingface.config import import_config
-from einformer.huggingface.weights import write
+from einformer.huggingface.stored import write
 from einformer.interpreters.count.bisection import BYTES, quantity
 from einformer.interpreters.count.conventions import DEFAULT
 from einformer.interpreters.torch.saved import saved

@@ -26,17 +26,14 @@ class Tensors:
     """Which tensor holds which weights: rows (weights, name, axes), names tied to others, names with no say and why.
 
     Weights of different layers stand apart, `blocks.{l}.Local.Q | blocks.{l}.Global.Q`: each has the tensor of its layer.
+    `files` are rows for weights that files hold otherwise than a state dict: `experts.{x}.up_proj` is one place on the axis x.
     """
 
     prefix: str
     rows: tuple[tuple[str, str, str], ...]
+    files: tuple[tuple[str, str, str], ...]
     tied: Mapping[str, str]
     ignored: Mapping[str, str]
-
-    @property
-    def alternatives(self) -> list[tuple[str, str, str]]:
-        """The rows, one for each of the weights that stand apart."""
-        return [(each, name, axes) for ours, name, axes in self.rows for each in ours.split(" | ")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,13 +154,18 @@ def _several(keys: str | Sequence[str]) -> Sequence[str]:
 
 def _tensors(
     rows: Sequence[Sequence[str]],
+    files: Sequence[Sequence[str]] = (),
     prefix: str = "",
     tied: Mapping[str, str] | None = None,
     ignored: Mapping[str, str] | None = None,
 ) -> Tensors:
+    return Tensors(prefix, _last(rows), _last(files), tied or {}, ignored or {})
+
+
+def _last(rows: Sequence[Sequence[str]]) -> tuple[tuple[str, str, str], ...]:
     """Rows by the name of the tensor, the last of each."""
     last = {theirs: (ours, theirs, axes) for ours, theirs, axes in rows}
-    return Tensors(prefix, tuple(row for row in last.values() if row[0]), tied or {}, ignored or {})
+    return tuple(row for row in last.values() if row[0])
 
 
 def _table(path: Any) -> dict[str, Any]:

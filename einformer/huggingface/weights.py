@@ -1,7 +1,6 @@
 """Which tensor of transformers holds which of our weights? One row of a table for each, read in both directions.
 
-A source is a state dict, a `.safetensors` file, or a folder that holds one, or several and their index. It is checked
-whole before the first tensor is read, and read one tensor at a time.
+A source is checked whole before the first tensor is read, and read one tensor at a time.
 """
 
 from __future__ import annotations
@@ -9,33 +8,22 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-import os
 import pathlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from einops import rearrange
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from einformer.errors import EinformerError, Finding, fail
-from einformer.huggingface import documents
 from einformer.huggingface.families import Family, family
-from einformer.huggingface.stacks import stacked, unstacked
+from einformer.huggingface.stored import FLOATS, Shape, State, Stored, stored, write_folder
+from einformer.interpreters.torch.module import views
 from einformer.notation import weights as placed
 from einformer.notation.weights import Placed, key
-
-State = Mapping[str, Tensor]
-Shape = tuple[int, ...]
-
-FLOATS = {"F16": "float16", "BF16": "bfloat16", "F32": "float32", "F64": "float64"}  # as `.safetensors` files call them
-PICKLES = {".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle"}
-NUMBERED = {"n": "{n}"}  # what stands in a name for the number of each of several tensors
-FILE, INDEX = "model.safetensors", "model.safetensors.index.json"
 
 
 class HuggingFaceWeights:
@@ -53,8 +41,16 @@ class HuggingFaceWeights:
         return load(self.recipe.family, self._placed(), source, self)
 
     def to_huggingface(self) -> dict[str, Tensor]:
-        """The weights by the names and in the shapes of transformers."""
+        """The weights by the names and in the shapes of a state dict of transformers."""
         return save(self.recipe.family, self._placed(), self.state_dict())
+
+    def save_huggingface(self, folder: str | pathlib.Path, most: int = 5_000_000_000) -> None:
+        """Write the weights as transformers' `save_pretrained` does, in files of at most so many bytes; no config.json.
+
+        Raises EinformerError E801, also where the folder holds other weights.
+        """
+        assert isinstance(self, nn.Module)
+        save_files(self.recipe.family, self._placed(), dict(views(self)), pathlib.Path(folder), most)
 
     def _placed(self) -> dict[str, Placed]:
         spec, name = self.recipe.spec, self.recipe.name
@@ -65,7 +61,7 @@ class HuggingFaceWeights:
 
 
 def load(model_type: str, weights: Mapping[str, Placed], source: State | str | pathlib.Path, into: nn.Module) -> dict[str, str]:
-    """Write the weights of a source into a module, layer by layer; the tensors that have no say, with the reason.
+    """Write the weights of a source into a module, one tensor after the other; those that have no say, with the reason.
 
     Nothing is written unless everything fits. Raises EinformerError as `read` does, and E702 for tensors on the device meta.
     """
@@ -74,8 +70,7 @@ def load(model_type: str, weights: Mapping[str, Placed], source: State | str | p
         raise fail(
             "E702", "weights cannot be written into a module on the device meta", fix='`module.to_empty(device="cpu")` first'
         )
-    for layer, some in itertools.groupby(checkpoint.weights(), key=lambda item: item[0].rpartition(".")[0]):
-        into.get_submodule(layer).load_state_dict({path.rpartition(".")[2]: tensor for path, tensor in some}, strict=False)
+    checkpoint.write(dict(views(into)))
     return checkpoint.ignored
 
 
@@ -86,10 +81,10 @@ def read(model_type: str, weights: Mapping[str, Placed], source: State | str | p
     E616 to E619, E701, E704; E610, E801, E802 for files.
     """
     table = family(model_type)
-    rows = list(_rows(table, weights))
-    stored = stacked(_full_names(table, _stored(source)), {row.name: row.shape for row in rows})
-    ignored = {name: why for name in stored for form, why in table.tensors.ignored.items() if _form(form).fullmatch(name)}
-    checkpoint = Checkpoint(tuple(rows), stored, ignored)
+    found = _full_names(table, stored(source))
+    rows = tuple(_rows(table, weights, lambda row: row.name in found))
+    ignored = {name: why for name in found for form, why in table.tensors.ignored.items() if _form(form).fullmatch(name)}
+    checkpoint = Checkpoint(rows, found, ignored)
     place = "the state dict" if isinstance(source, Mapping) else f"`{source}`"
     findings = list(_misfits(checkpoint, table, weights, place)) or list(_untied(checkpoint, table))
     if findings:
@@ -98,21 +93,17 @@ def read(model_type: str, weights: Mapping[str, Placed], source: State | str | p
 
 
 def save(model_type: str, weights: Mapping[str, Placed], state: State) -> dict[str, Tensor]:
-    """The tensors of transformers, by their names, that hold weights by path; tied ones are one tensor."""
+    """The tensors of a state dict of transformers, by name, that hold weights by path; tied ones are one tensor."""
     table = family(model_type)
-    tensors = {row.name: row.joined([state[path] for path in row.paths]).detach().contiguous() for row in _rows(table, weights)}
-    return unstacked(tensors | {name: tensors[other] for name, other in _tied(table, tensors).items()})
+    tensors = {row.name: row.taken(state) for row in _rows(table, weights, lambda _: False)}
+    return tensors | {name: tensors[other] for name, other in _tied(table, tensors).items()}
 
 
-def write(tensors: State, path: str | pathlib.Path) -> None:
-    """A `.safetensors` file of tensors by name; of those that are one tensor the first. Raises EinformerError E801."""
-    first: dict[int, str] = {}
-    for name, tensor in tensors.items():
-        first.setdefault(id(tensor), name)
-    try:
-        save_file({name: tensors[name] for name in first.values()}, path, metadata={"format": "pt"})
-    except (OSError, SafetensorError) as error:
-        raise fail("E801", f"`{path}` cannot be written: {error}") from error
+def save_files(model_type: str, weights: Mapping[str, Placed], state: State, folder: pathlib.Path, most: int) -> None:
+    """Write weights by path into files; tied ones once. Raises EinformerError E801."""
+    rows = {row.name: row for row in _rows(family(model_type), weights, lambda _: True)}
+    sizes = {row.name: math.prod(row.shape) * state[row.paths[0]].element_size() for row in rows.values()}
+    write_folder(sizes, lambda name: rows[name].taken(state), folder, most)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,10 +114,11 @@ class Checkpoint:
     stored: Mapping[str, Stored]
     ignored: dict[str, str]
 
-    def weights(self) -> Iterator[tuple[str, Tensor]]:
-        """Every weight by path, in the dtype of the source; one tensor of the source is read at a time."""
+    def write(self, weights: State) -> None:
+        """Write every weight into its tensor, by path; one tensor of the source is read at a time."""
         for row in self.rows:
-            yield from zip(row.paths, row.parts(self.stored[row.name].read()), strict=True)
+            for into, part in zip(row.places(weights), row.parts(self.stored[row.name].read()), strict=True):
+                into.copy_(part)
 
 
 # ------------------------------------------------------------------------------------------------------------- rows
@@ -134,11 +126,15 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A tensor of theirs: its name, the weights that it holds, and its axes in their letters: `d (a e + a e + a e)`."""
+    """A tensor of theirs: its name, the weights that it holds, and its axes in their letters: `d (a e + a e + a e)`.
+
+    `at`: its place on the axes that its name numbers, where it is not the whole of its weights.
+    """
 
     name: str
     weights: Mapping[str, Placed]
     axes: str
+    at: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -146,14 +142,33 @@ class Row:
         return tuple(self.weights)
 
     @property
+    def lengths(self) -> list[dict[str, int]]:
+        """The letters of each of its weights with their sizes, without those that its name numbers."""
+        return [
+            {letter: size for letter, size in zip(_letters(each), each.shape, strict=True) if letter not in self.at}
+            for each in self.weights.values()
+        ]
+
+    @property
     def shape(self) -> Shape:
         """The shape that the tensor must have."""
-        return tuple(self.joined([torch.empty(each.shape, device="meta") for each in self.weights.values()]).shape)
+        return _shape(self.axes, tuple(tuple(each.items()) for each in self.lengths))
+
+    def places(self, weights: State) -> list[Tensor]:
+        """What it holds of weights by path: views of them."""
+        return [
+            weights[path][tuple(self.at.get(letter, slice(None)) for letter in _letters(each))]
+            for path, each in self.weights.items()
+        ]
+
+    def taken(self, weights: State) -> Tensor:
+        """The tensor that holds these weights, by path."""
+        return _joined(self.axes, self.lengths, self.places(weights)).detach().contiguous()
 
     def parts(self, tensor: Tensor) -> list[Tensor]:
         """The weights in a tensor: views of it."""
         outer, terms, rest = _cut(self.axes)
-        lengths = [_lengths(placed) for placed in self.weights.values()]
+        lengths = self.lengths
         sizes = [math.prod(each.get(letter, 1) for letter in term.split()) for each, term in zip(lengths, terms, strict=True)]
         cut = _arranged(tensor, outer, f"cut {rest}", lengths[0] | {"cut": sum(sizes)})
         return [
@@ -161,15 +176,22 @@ class Row:
             for piece, term, each in zip(torch.split(cut, sizes), terms, lengths, strict=True)
         ]
 
-    def joined(self, weights: Iterable[Tensor]) -> Tensor:
-        """The tensor that holds these weights, one after the other."""
-        outer, terms, rest = _cut(self.axes)
-        lengths = [_lengths(placed) for placed in self.weights.values()]
-        pieces = [
-            _arranged(weight, " ".join(each), f"({term}) {rest}", each)
-            for weight, term, each in zip(weights, terms, lengths, strict=True)
-        ]
-        return _arranged(torch.cat(pieces), f"cut {rest}", outer, lengths[0])
+
+def _joined(axes: str, lengths: Sequence[Mapping[str, int]], weights: Iterable[Tensor]) -> Tensor:
+    """The tensor that holds weights one after the other."""
+    outer, terms, rest = _cut(axes)
+    pieces = [
+        _arranged(weight, " ".join(each), f"({term}) {rest}", each)
+        for weight, term, each in zip(weights, terms, lengths, strict=True)
+    ]
+    return _arranged(torch.cat(pieces) if pieces[1:] else pieces[0], f"cut {rest}", outer, lengths[0])
+
+
+@functools.cache
+def _shape(axes: str, letters: tuple[tuple[tuple[str, int], ...], ...]) -> Shape:
+    """The shape of the tensor that holds weights of these letters and sizes."""
+    lengths = [dict(each) for each in letters]
+    return tuple(_joined(axes, lengths, [torch.empty(tuple(each.values()), device="meta") for each in lengths]).shape)
 
 
 def _cut(axes: str) -> tuple[str, list[str], str]:
@@ -190,19 +212,50 @@ def _arranged(tensor: Tensor, left: str, right: str, lengths: Mapping[str, int])
     return result
 
 
-def _lengths(placed: Placed) -> dict[str, int]:
-    """The letters of a weight with their sizes."""
-    return {key(index.letter): size for index, size in zip(placed.weight.indices, placed.shape, strict=True)}
+def _letters(placed: Placed) -> list[str]:
+    """The letters of a weight."""
+    return [key(index.letter) for index in placed.weight.indices]
 
 
-def _rows(table: Family, weights: Mapping[str, Placed]) -> Iterator[Row]:
-    """The rows of a table for these weights, `{l}` being each number that occurs."""
-    for ours, name, axes in table.tensors.alternatives:
+def _rows(table: Family, weights: Mapping[str, Placed], in_files: Callable[[Row], bool]) -> Iterator[Row]:
+    """The rows of a state dict for these weights; those of files in the place of each where one of them is wanted."""
+    files: dict[str, list[Row]] = {}
+    for row in _filled(table.tensors.files, weights):
+        for path in row.paths:
+            files.setdefault(path, []).append(row)
+    for row in _filled(table.tensors.rows, weights):
+        others = [other for path in row.paths for other in files.get(path, ())]
+        yield from others if any(map(in_files, others)) else [row]
+
+
+def _filled(rows: Iterable[tuple[str, str, str]], weights: Mapping[str, Placed]) -> Iterator[Row]:
+    """Rows of a table, `{l}` being each number that occurs; letters of theirs alone, `{x}` or `{gj}`, count places on axes."""
+    for ours, name, axes in ((each, *rest) for every, *rest in rows for each in every.split(" | ")):
         prefix, dot, names = ours.rpartition(".")
         paths = [f"{prefix}{dot}{each}" for each in names.split(", ")]
         for found in filter(None, map(_form(paths[0]).fullmatch, weights)):
-            places = [path.format(**found.groupdict()) for path in paths]
-            yield Row(name.format(**found.groupdict() | NUMBERED), {path: weights[path] for path in places}, key(axes))
+            places = {path: weights[path] for path in (path.format(**found.groupdict()) for path in paths)}
+            sizes = dict(zip(_letters(places[found[0]]), places[found[0]].shape, strict=True))
+            numbered = [letters for letters in re.findall(r"\{(\w+)\}", name) if letters not in found.groupdict()]
+            for numbers in itertools.product(*(range(sizes[letter]) for letter in "".join(numbered))):
+                at = dict(zip("".join(numbered), numbers, strict=True))
+                counted = {letters: _counted(letters, at, sizes) for letters in numbered}
+                yield Row(name.format(**found.groupdict(), **counted), places, key(axes), at)
+
+
+def _counted(letters: str, at: Mapping[str, int], sizes: Mapping[str, int]) -> int:
+    """The number of a place on several axes, the last running fastest."""
+    return functools.reduce(lambda number, letter: number * sizes[letter] + at[letter], letters, 0)
+
+
+def _full_names(table: Family, found: Mapping[str, Stored]) -> dict[str, Stored]:
+    """The tensors by name with the prefix, which a model without its head leaves out everywhere."""
+    prefix = table.tensors.prefix
+    if any(name.startswith(prefix) for name in found):
+        return dict(found)
+    rows = (*table.tensors.rows, *table.tensors.files)
+    outside = {*table.tensors.tied, *(name for _, name, _ in rows if not name.startswith(prefix))}
+    return {name if name in outside else f"{prefix}{name}": tensor for name, tensor in found.items()}
 
 
 def _tied(table: Family, rows: Iterable[str]) -> dict[str, str]:
@@ -278,107 +331,3 @@ def _equal(one: Stored, other: Stored) -> bool:
 
 def _by(shape: Shape) -> str:
     return " × ".join(map(str, shape)) or "one number"
-
-
-# ---------------------------------------------------------------------------------------------------------- sources
-
-
-@dataclass(frozen=True, slots=True)
-class Stored:
-    """A tensor of a source, not yet read."""
-
-    name: str
-    shape: Shape
-    dtype: str
-    read: Callable[[], Tensor]
-
-
-def _full_names(table: Family, stored: Mapping[str, Stored]) -> dict[str, Stored]:
-    """The tensors by name with the prefix, which a model without its head leaves out everywhere."""
-    prefix = table.tensors.prefix
-    if any(name.startswith(prefix) for name in stored):
-        return dict(stored)
-    outside = {*table.tensors.tied, *(name for _, name, _ in table.tensors.rows if not name.startswith(prefix))}
-    return {name if name in outside else f"{prefix}{name}": tensor for name, tensor in stored.items()}
-
-
-def _stored(source: State | str | pathlib.Path) -> dict[str, Stored]:
-    """The tensors of a source by name."""
-    if isinstance(source, Mapping):
-        return {name: _in_memory(name, source) for name in source}
-    path = pathlib.Path(source)
-    if os.path.isdir(path):
-        path = _in_folder(path)
-    if path.suffix in PICKLES:
-        raise fail("E617", f"`{path}` is pickled", fix="`model.safetensors`, which transformers' `save_pretrained` writes")
-    if not os.path.isfile(path):
-        raise fail("E802", f"there is no file {documents.name(str(path), 300)}")
-    return _in_shards(path) if path.name.endswith(".index.json") else _in_file(path)
-
-
-def _in_memory(name: str, state: State) -> Stored:
-    tensor = state[name]
-    if not isinstance(tensor, Tensor):
-        return Stored(str(name), (), f"not a tensor but a {type(tensor).__name__}", lambda: state[name])
-    dtype = str(tensor.dtype).removeprefix("torch.") + (" without numbers, on the device meta" if tensor.is_meta else "")
-    return Stored(name, tuple(tensor.shape), dtype, lambda: state[name])
-
-
-def _in_folder(folder: pathlib.Path) -> pathlib.Path:
-    """The file that holds the tensors, or their index; else a pickle, which is then refused."""
-    found = [folder / FILE, folder / INDEX, *sorted(path for path in folder.iterdir() if path.suffix in PICKLES)]
-    path = next((path for path in found if path.is_file()), None)
-    if path is None:
-        raise fail("E802", f"the folder `{folder}` holds no weights", fix=f"a folder with `{FILE}` or `{INDEX}`")
-    return path
-
-
-def _in_file(path: pathlib.Path) -> dict[str, Stored]:
-    """What the head of a `.safetensors` file says, which is checked against the length of the file."""
-    try:
-        with safe_open(path, "pt") as file:
-            return {name: _at(path, file, name) for name in file.keys()}  # noqa: SIM118 (it is no dict)
-    except (SafetensorError, OSError, ValueError) as error:
-        raise fail("E618", f"`{path}` is no whole .safetensors file: {error}", fix="a fresh copy of the file") from error
-
-
-def _at(path: pathlib.Path, file: Any, name: str) -> Stored:
-    head = file.get_slice(name)
-    dtype = head.get_dtype()
-    return Stored(name, tuple(head.get_shape()), FLOATS.get(dtype, dtype), functools.partial(_tensor, path, name))
-
-
-def _tensor(path: pathlib.Path, name: str) -> Tensor:
-    """A tensor of a file. The file is opened for each anew, so that what was read before is not kept."""
-    with safe_open(path, "pt") as file:
-        tensor: Tensor = file.get_tensor(name)
-    return tensor
-
-
-def _in_shards(index: pathlib.Path) -> dict[str, Stored]:
-    """The tensors of the files that an index names, all of them and no others."""
-    document = documents.read(index)
-    names = document.values.get("weight_map")
-    if not isinstance(names, dict) or not all(isinstance(file, str) for file in names.values()):
-        raise fail(
-            "E618", f"`{index}` has no `weight_map`", document.span("weight_map"), fix='`"weight_map": {"name": "file", …}`'
-        )
-    shards = {file: _shard(index.parent, file) for file in sorted(set(names.values()))}
-    stored = {name: tensor for shard in shards.values() for name, tensor in shard.items()}
-    lost = [f"`{name}` is not in `{file}`" for name, file in names.items() if name not in shards[file]]
-    extra = [
-        f"`{name}` in `{file}` is not in the index"
-        for file, shard in shards.items()
-        for name in shard
-        if names.get(name) != file
-    ]
-    if lost or extra:
-        raise fail("E618", f"`{index}` is not the index of its files", facts=[*lost, *extra], fix="fresh copies of the files")
-    return stored
-
-
-def _shard(folder: pathlib.Path, file: str) -> dict[str, Stored]:
-    """A file beside the index: never one elsewhere."""
-    if pathlib.PurePath(file).name != file or not os.path.isfile(folder / file):
-        raise fail("E618", f"the index names the file {documents.name(file)}, which does not lie beside it")
-    return _stored(folder / file)

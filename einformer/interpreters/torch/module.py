@@ -91,6 +91,16 @@ def continued(module: Any) -> nn.Module:
     return twin
 
 
+def views(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
+    """Every weight of a built module by path, as it is written: what is copied there is in the parameter that holds it."""
+    inner: Any
+    for path, inner in module.named_modules():
+        for name, whole in itertools.chain(inner.named_parameters(recurse=False), inner.named_buffers(recurse=False)):
+            packed = name in getattr(inner, "layout", ())
+            parts = inner.parts(name, whole.detach()) if packed else [(name, whole.detach(), ())]
+            yield from ((f"{path}.{weight}".lstrip("."), view) for weight, view, _ in parts)
+
+
 class _Door(nn.Module):
     """Before the emitted forward: one clear error of ours for inputs that do not fit."""
 
