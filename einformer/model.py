@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from einformer.interpreters.torch.module import Recipe
     from einformer.interpreters.torch.peak import Peak
     from einformer.interpreters.torch.plan import Plan
+    from einformer.notation.difference import Difference
 
 T = TypeVar("T")
 _GPT2 = Initialisation("gpt2", 0.02)
@@ -175,6 +176,21 @@ class Specification:
             raise EinformerError(findings)
         return replace(self, written=written, tree=tree)
 
+    def diff(self, other: Specification) -> Difference:
+        """What distinguishes this text from another, line by line; letters that are only renamed do not.
+
+        >>> print(load("llama").diff(load("mistral")))  # doctest: +ELLIPSIS
+        Θ: 500000 → 10000
+        ...
+        model Llama → Mistral
+        -   m_ss' = where(s' <= s, 0, -inf)
+        +   m_ss' = where(s - W < s' <= s, 0, -inf)
+                          ^^^^^^^
+        """
+        from einformer.notation.difference import difference
+
+        return difference(self.written, other.written)
+
     def bind(self, **values: binding.Given) -> Model:
         """The model with these sizes and scalars; axes of the inputs may stay open.
 
@@ -199,6 +215,12 @@ class Model:
     legend: Legend
     family: str = ""  # of transformers, if the model came from a config of it
     initialisation: Initialisation = _GPT2
+
+    def diff(self, other: Model) -> Difference:
+        """What distinguishes this model from another: sizes, scalars, and the lines of their texts."""
+        from einformer.notation.difference import difference
+
+        return difference(self.spec.written, other.spec.written, (self.legend, other.legend))
 
     def size(self, letter: str) -> int:
         """The number that a size letter stands for. Raises EinformerError E601."""

@@ -9,15 +9,18 @@ import os
 import pathlib
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from einformer import model
 from einformer.architectures import texts
 from einformer.cli.options import parser
-from einformer.cli.screen import aligned, bar, columns, listed, show, show_json
+from einformer.cli.screen import aligned, bar, columns, listed, show, show_json, show_table
 from einformer.errors import EinformerError, Finding, Rule, Source, catalogue, fail
 from einformer.interpreters.count.roofline import Bound, devices
 from einformer.notation.tokens import MAXIMUM_TEXT
+
+if TYPE_CHECKING:
+    from einformer.report.shipped import Architecture
 
 OK, FINDINGS, MISUSE, INTERRUPTED = 0, 1, 2, 130
 
@@ -219,6 +222,38 @@ def _plot(options: argparse.Namespace) -> int:
     return OK
 
 
+def _diff(options: argparse.Namespace) -> int:
+    from einformer.cli import differences
+    from einformer.report import comparison
+
+    targets = (options.one, options.other)
+    found = comparison.compare(model.target(options.one), model.target(options.other), options.batch, options.seq)
+    if options.json:
+        show_json({"targets": list(targets)} | found.data())
+    else:
+        differences.show(found, targets)
+    return OK
+
+
+def _list(options: argparse.Namespace) -> int:
+    from einformer.report import shipped
+
+    found = shipped.shipped()
+    if options.json:
+        show_json(found.data())
+    else:
+        show_table([("architecture", "attention", "about"), *map(_shipped, found.architectures)])
+        sizes = [(each.name, each.architecture, f"{each.parameters:,}") for each in found.models]
+        show("\n" + aligned([("model", "architecture", "parameters"), *sizes]))
+    return OK
+
+
+def _shipped(found: Architecture) -> tuple[str, str, str]:
+    """A row of the list; a `model_type` is said where it is not the name of the text."""
+    others = ", ".join(family for family in found.families if family != found.name)
+    return found.name, found.attention, f"{found.about} [{others}]" if others else found.about
+
+
 def _report(options: argparse.Namespace) -> int:
     from einformer import report
     from einformer.report import terminal
@@ -345,6 +380,8 @@ RUN: dict[str, Callable[[argparse.Namespace], int]] = {
     "fit": _fit,
     "plot": _plot,
     "source": _source_file,
+    "diff": _diff,
+    "list": _list,
     "claims": _claims,
     "generate": _generate,
     "explain": _explain,

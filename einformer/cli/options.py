@@ -19,6 +19,7 @@ _EXAMPLES = """examples:
   einformer fit gpt2 --memory 80GB  the largest batch of a training step
   einformer plot gpt2               pictures of FLOPs, memory, and the roofline
   einformer source gpt2             it as a file of PyTorch
+  einformer diff llama mistral      what distinguishes two models
   einformer check gpt2              a shipped architecture
   einformer check mine.ein -        a file, and what comes through the pipe
   einformer claims                  published formulas, and whether they hold
@@ -135,6 +136,13 @@ COMMANDS = (
         "Print a file of PyTorch that runs without einformer.",
         (SIZED, _option("--plan", "notation: one einsum for each equation", choices=("fast", "notation"), default="fast")),
     ),
+    Command(
+        "diff",
+        "what distinguishes two models?",
+        "Compare two targets: sizes, scalars and equations, letters that are only renamed apart; then counts.",
+        (_option("one", _SIZED, metavar="ONE"), _option("other", "another one", metavar="OTHER"), BATCH, SEQ),
+    ),
+    Command("list", "what ships?", "Name the architectures, how each attends, and the published models.", ()),
     Command(
         "claims",
         "which published formulas are right?",

@@ -81,6 +81,23 @@ def listed(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join("  ".join(map(str.ljust, cells, widths)).rstrip() for cells in rows)
 
 
+def show_table(rows: Sequence[Sequence[str]]) -> None:
+    """Rows under a head; in a terminal the head is coloured, and the last column is folded."""
+    if not sys.stdout.isatty():
+        print(listed(rows))
+        return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(*rows[0], box=None, header_style="bold", padding=(0, 2, 0, 0))
+    for column in table.columns[:-1]:
+        column.no_wrap = True
+    for name, *cells in rows[1:]:
+        table.add_row(Text(name, "cyan"), *map(Text, cells))
+    Console(highlight=False).print(table)
+
+
 @contextlib.contextmanager
 def bar(total: int) -> Iterator[Callable[[], object]]:
     """A progress bar in the terminal where the text itself goes elsewhere."""

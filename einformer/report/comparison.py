@@ -1,0 +1,148 @@
+"""What distinguishes two models: their sizes, scalars and equations, and what they take?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Set
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from einformer.errors import EinformerError
+from einformer.interpreters.count import numbers, rules, table
+from einformer.model import Model
+from einformer.notation.difference import Difference
+from einformer.notation.sizes import Legend
+from einformer.notation.tree import Expression, Name, Quotient
+from einformer.notation.walk import loops, subexpressions
+
+if TYPE_CHECKING:
+    import sympy
+
+    from einformer.interpreters.count.formulas import Letters
+
+T = TypeVar("T")
+_ALL, _ACTIVE = "parameters", "of them for a token"
+_ELEMENT, _DTYPE = 2, "bfloat16"
+_SMALL = 8  # of what is divided by nothing; what is divided is as many times larger
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """What two models take: numbers, and how many more the other one takes, or formulas. None is what cannot be said."""
+
+    what: str
+    one: int | str | None
+    other: int | str | None
+    more: int | str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What distinguishes two models, and what each takes at these sizes of the inputs; in letters where sizes are open."""
+
+    difference: Difference
+    inputs: Mapping[str, int]
+    counts: tuple[Count, ...]
+
+    def data(self) -> dict[str, Any]:
+        """For `--json`."""
+        return {**asdict(self.difference), "inputs": dict(self.inputs), "counts": [asdict(count) for count in self.counts]}
+
+
+def compare(one: Model, other: Model, batch: int = 1, length: int | None = None) -> Comparison:
+    """What distinguishes two models, at the longest sequence that both read, or 1024. Raises EinformerError as counts do."""
+    inputs = [model.inputs(batch, length) for model in (one, other)]
+    common = {letter: min(each[letter] for each in inputs if letter in each) for letter in inputs[0] | inputs[1]}
+    if any(model.open - given.keys() for model, given in zip((one, other), inputs, strict=True)):
+        return Comparison(one.diff(other), {}, tuple(_in_letters(one, other)))
+    first, second = (
+        _numbers(model, {letter: common[letter] for letter in given}) for model, given in zip((one, other), inputs, strict=True)
+    )
+    dense = all(each[_ACTIVE] == each[_ALL] for each in (first, second))
+    names = [what for what in first if not (dense and what == _ACTIVE)]
+    counts = (Count(what, first[what], second[what], _less(second[what], first[what])) for what in names)
+    return Comparison(one.diff(other), common, tuple(counts))
+
+
+def _numbers(model: Model, inputs: dict[str, int]) -> dict[str, int | None]:
+    """What a model takes, as numbers."""
+    kept = _unless("E508", lambda: model.cache_bytes(_DTYPE, **inputs))
+    counts = model.parameter_counts
+    return {
+        _ALL: counts["total"],
+        _ACTIVE: counts["active"],
+        "forward FLOPs": numbers.total(numbers.flops(model.spec.tree, model.spec.name, model.at(**inputs))),
+        "cache of a position": kept.per_token if kept else None,
+        f"cache, {_DTYPE}": kept.total if kept else None,
+    }
+
+
+def _less(more: int | None, by: int | None) -> int | None:
+    return None if more is None or by is None else more - by
+
+
+def _unless(code: str, value: Callable[[], T]) -> T | None:
+    """A value, or None where it cannot be said for this reason."""
+    try:
+        return value()
+    except EinformerError as error:
+        if error.findings[0].code != code:
+            raise
+        return None
+
+
+# ------------------------------------------------------------------------------------------------------- in letters
+
+
+def _in_letters(one: Model, other: Model) -> Iterator[Count]:
+    formulas = [_formulas(model) for model in (one, other)]
+    write = [table.written(model.spec.tree) for model in (one, other)]
+    for what, first in formulas[0].items():
+        second = formulas[1][what]
+        more = None if first is None or second is None else write[1]((second - first).expand())
+        yield Count(what, None if first is None else write[0](first), None if second is None else write[1](second), more)
+
+
+def _formulas(model: Model) -> dict[str, sympy.Expr | None]:
+    """What a model takes, as formulas."""
+    from einformer.interpreters.count import formulas
+
+    tree, name, legend = model.spec.tree, model.spec.name, model.legend
+    return {
+        "parameters": _unless("E607", lambda: formulas.parameters(formulas.weights(tree, name, legend))),
+        "forward FLOPs": _unless("E607", lambda: formulas.total(formulas.flops(tree, name, legend))),
+        "cache of a position": _kept(model, formulas.Letters(legend)),
+    }
+
+
+def _kept(model: Model, letters: Letters) -> sympy.Expr | None:
+    """The bytes that a position adds to the cache, seen at small sizes; None if none fit, or the turns of a loop differ."""
+    try:
+        small = model.spec.bind(**{letter: _small(model.legend, letter) for letter in model.spec.bind().open - {"B", "S"}})
+        kept = [entry for entry in small.kept if entry.kind == "visible"]
+    except EinformerError:
+        return None
+    turns: dict[str, Counter[tuple[str, ...]]] = {}
+    for entry in kept:
+        turns.setdefault(entry.path.rpartition(".")[0], Counter())[tuple(sorted(set(entry.letters) - entry.rows))] += 1
+    (first, *others), repeated = list(turns.values()) or [Counter()], list(loops(model.spec.layer.body))
+    if any(turn != first for turn in others) or len(repeated) > 1:
+        return None
+    of_one = rules.total(rules.product(map(letters.length, found)) for found in first.elements())
+    return _ELEMENT * of_one * (letters.number(repeated[0].count) if repeated else 1)
+
+
+def _small(legend: Legend, letter: str) -> int:
+    """A size that what divides it divides: `D` is 512 where `A` is 64, as `D / A` and `A / G` are sizes."""
+    return int(
+        _SMALL ** _level(letter, {e for axis in legend.axes.values() for e in (axis.size, axis.default) if e is not None})
+    )
+
+
+def _level(letter: str, sizes: Set[Expression]) -> int:
+    quotients = [e for size in sizes for e in subexpressions(size) if isinstance(e, Quotient) and letter in _names(e.numerator)]
+    return 1 + max((_level(name, sizes) for e in quotients for name in _names(e.denominator)), default=0)
+
+
+def _names(e: Expression) -> set[str]:
+    return {x.name for x in subexpressions(e) if isinstance(x, Name)}

@@ -1,0 +1,416 @@
+"""What distinguishes two texts or two models, and is it all of it, and nothing else?"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import json
+import random
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import einformer
+from einformer.architectures import texts
+from einformer.cli import main
+from einformer.model import Model, target
+from einformer.notation.alignment import Change
+from einformer.notation.difference import Difference, Value, difference
+from einformer.notation.printer import show
+from einformer.notation.tree import Apply, Axis, Equation, Expression, Index, Layer, Loop, Scalar, Spec, Statement, Weight
+from einformer.notation.walk import rebuild
+from einformer.report.comparison import compare
+from tests.slips import slip
+from tests.test_commands import terminal, uncoloured
+
+TEXTS = texts.shipped()
+_CONFIGS = Path(__file__).parent / "configs"
+
+
+@functools.cache
+def written(name: str) -> Spec:
+    return einformer.load(name).written
+
+
+def row(name: str) -> Any:
+    return json.loads((_CONFIGS / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def model(name: str) -> Model:
+    return einformer.from_huggingface(row(name)["config"])
+
+
+# ------------------------------------------------------------------------------------------------- what it looks like
+
+SCREEN = """\
+    llama  mistral
+Θ  500000    10000
+
+scalars
++ W = inf
+
+model Llama → Mistral
+-   m_ss' = where(s' <= s, 0, -inf)
++   m_ss' = where(s - W < s' <= s, 0, -inf)
+                  ^^^^^^^
+
+parameters, the same: 2 (1 + G / A) L D² + (2 + 3 F) L D + (1 + 2 V) D
+
+forward FLOPs, the same: 4 (1 + G / A) L B S D² + 4 L B S² D + 6 L B S F D + 2 B S V D
+
+cache of a position, the same: 4 L G D / A
+"""
+
+
+def test_llama_and_mistral(capsys: pytest.CaptureFixture[str]) -> None:
+    """The difference of the files is that of the architectures, and a screen holds it."""
+    assert main(["diff", "llama", "mistral"]) == 0
+    assert capsys.readouterr().out == SCREEN
+    assert len(SCREEN.splitlines()) <= 24
+
+
+def test_as_text() -> None:
+    assert str(einformer.load("llama").diff(einformer.load("mistral"))) == "\n".join(
+        ["Θ: 500000 → 10000", "", *SCREEN.splitlines()[3:10]]
+    )
+
+
+def test_two_sizes_of_one_architecture(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Sizes and counts, no equation."""
+    paths = [tmp_path / name / "config.json" for name in ("llama-2-7b", "llama-3-8b")]
+    for path in paths:
+        path.parent.mkdir()
+        path.write_text(json.dumps(row(path.parent.name)["config"]), encoding="utf-8")
+    assert main(["diff", *map(str, paths)]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "                                      llama-2-7b  llama-3-8b",
+        "G  key/value heads                            32           8",
+        "J  query heads of one key/value head           1           4",
+        "F  MLP hidden                             11,008      14,336",
+        "V  vocabulary                             32,000     128,256",
+        "Θ                                          10000      500000",
+        "",
+        "B = 1, S = 1,024             llama-2-7b          llama-3-8b          difference",
+        "parameters                6,738,415,616       8,030,261,248      +1,291,845,632  +19.2%",
+        "forward FLOPs        14,081,050,279,936  15,919,296,282,624  +1,838,246,002,688  +13.1%",
+        "cache of a position             524,288             131,072            -393,216  -75.0%",
+        "cache, bfloat16             536,870,912         134,217,728        -402,653,184  -75.0%",
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("pair", "columns"), [("llama mistral", 80), ("mixtral deepseek_v3", 120), ("gpt2 gpt2-xl", 80)])
+def test_in_a_terminal(pair: str, columns: int, capsys: pytest.CaptureFixture[str]) -> None:
+    """No line is longer than the terminal; what differs is in reverse, and says the same words."""
+    shown = terminal("diff", *pair.split(), columns=columns)
+    assert "\x1b[" in shown
+    assert all(len(line) <= columns for line in uncoloured(shown).split("\n"))
+    main(["diff", *pair.split()])
+    piped = re.sub(r"^ *[\^ ]+$", "", capsys.readouterr().out, flags=re.MULTILINE)
+    words = Counter(piped.split()) - Counter(uncoloured(shown).split())
+    assert all(re.fullmatch(r"[+-][\d.]+%", word) for word in words)  # shares need more room
+
+
+def test_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["diff", "llama", "mistral", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["targets"] == ["llama", "mistral"]
+    assert found["values"] == [{"name": "Θ", "one": "500000", "other": "10000", "about": ""}]
+    assert found["parts"][1]["changes"] == [
+        {
+            "one": "  m_ss' = where(s' <= s, 0, -inf)",
+            "other": "  m_ss' = where(s - W < s' <= s, 0, -inf)",
+            "marks": [[], [[16, 23]]],
+        }
+    ]
+    assert [count["more"] for count in found["counts"]] == ["0", "0", "0"]
+
+
+def test_no_difference(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["diff", "llama", "llama"]) == 0
+    assert capsys.readouterr().out.startswith("no difference\n\nparameters, the same: ")
+
+
+@pytest.mark.parametrize("arguments", ["diff llama", "diff llama none.ein", "diff none.ein llama", "diff a b c"])
+def test_wrong_calls(arguments: str, capsys: pytest.CaptureFixture[str]) -> None:
+    try:
+        code = main(arguments.split())
+    except SystemExit as stop:
+        code = int(str(stop.code))
+    assert code == 2
+    assert "Traceback" not in capsys.readouterr().err
+
+
+# ------------------------------------------------------------------------------------------- all of it, nothing else
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_a_text_and_itself(name: str) -> None:
+    assert not difference(written(name), written(name))
+
+
+def lines(spec: Spec) -> Counter[str]:
+    """The lines of a text without remarks; the order of a legend and the name of a model say nothing, weights are one line."""
+    text = re.sub(r"(?m)(^#.*| +[@#].*)$", "", show(spec))
+    text = re.sub(r"(?m)^model \w+", "model °", text)
+    while (joined := re.sub(r"(?m)^  (weights|buffers) ([^:\n]*)\n  \1 ([^:\n]*)$", r"  \1 \2, \3", text)) != text:
+        text = joined
+    legend, *layers = re.split(r"(?m)^(?=layer |model )", re.sub(r"(?m)^(axes|scalars)\n", "", text))
+    return Counter([*map(str.strip, legend.split("\n")), *"".join(layers).split("\n")]) - Counter({"": 10_000})
+
+
+def told(found: Difference, other: bool) -> Counter[str]:
+    """The lines of one text that a difference names."""
+    values = [f"{value.name} = {value.other if other else value.one}" for value in found.values]
+    texts = [change.other if other else change.one for part in found.parts for change in part.changes]
+    return Counter(re.sub(r"^model \w+", "model °", text) for text in [*values, *texts]) - Counter({"": 10_000})
+
+
+@pytest.mark.parametrize(("one", "other"), sorted({*itertools.pairwise(TEXTS), *((name, "llama") for name in TEXTS)}))
+def test_what_is_told_makes_the_other_text(one: str, other: str) -> None:
+    """The lines of one text, less those that went, and those that came, are the lines of the other one."""
+    found = difference(written(one), written(other))
+    here, there = (Counter(map(numbers, lines(written(name)).elements())) for name in (one, other))
+    went, came = (Counter(map(numbers, told(found, other).elements())) for other in (False, True))
+    assert not went - here
+    assert here - went + came == there
+
+
+def numbers(line: str) -> str:
+    """Numbers in one form: `W_l = [1, 2]` has brackets in a text, and none in a table."""
+    return line.replace("[", "").replace("]", "")
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_a_slip_is_told_and_nothing_else(seed: int) -> None:
+    draw = random.Random(seed)
+    name = draw.choice(TEXTS)
+    changed = slip(written(name), draw)
+    found = difference(written(name), changed.spec)
+    if renamed_only(changed.before, changed.after):
+        assert not found
+        return
+    (part,) = found.parts
+    assert part.name.endswith(f" {changed.layer}")
+    ((one, other),) = [(change.one.strip(), change.other.strip()) for change in part.changes]
+    assert (one, other) == tuple(show(replace(equation, note="", comment="")) for equation in (changed.before, changed.after))
+
+
+def renamed_only(before: Equation, after: Equation) -> bool:
+    """Is there a bijection of the indices over each axis that makes one the other? All are tried, s alone stays s."""
+    here, there = (sorted(set(indices(equation))) for equation in (before, after))
+    if len(here) != len(there):
+        return False
+    return any(
+        all(a.rstrip("'") == b.rstrip("'") and (a == "s") == (b == "s") for a, b in zip(here, order, strict=True))
+        and renamed(before, dict(zip(here, order, strict=True))) == after
+        for order in itertools.permutations(there)
+    )
+
+
+def indices(equation: Equation) -> Iterator[str]:
+    found: list[str] = []
+
+    def look(e: Expression) -> Expression:
+        found.extend([e.letter] if isinstance(e, Index) else [i.letter for i in e.indices] if isinstance(e, Apply) else [])
+        return rebuild(e, look)
+
+    for side in (equation.left, equation.right):
+        look(side)
+    yield from found
+
+
+def renamed(node: Any, letters: Mapping[str, str]) -> Any:
+    """A node with other letters: what stands in no table stays."""
+    again = functools.partial(renamed, letters=letters)
+    match node:
+        case Index():
+            return replace(node, letter=letters.get(node.letter, node.letter))
+        case tuple():
+            return tuple(map(again, node))
+        case Apply():
+            return replace(node, indices=again(node.indices), arguments=again(node.arguments))
+        case Axis():
+            return replace(node, letter=letters.get(node.letter, node.letter))
+        case Scalar():
+            return replace(node, indices=again(node.indices), value=again(node.value))
+        case Weight():
+            return replace(node, indices=again(node.indices), default=node.default and again(node.default))
+        case Equation():
+            return replace(node, left=again(node.left), right=again(node.right))
+        case Loop():
+            return replace(node, index=again(node.index), count=again(node.count), body=again(node.body))
+        case Layer():
+            time, body, weights = node.time and again(node.time), again(node.body), again(node.weights)
+            head = {name: again(getattr(node, name)) for name in ("indices", "formals", "output")}
+            return replace(node, time=time, body=body, weights=weights, **head)
+        case Spec():
+            return replace(node, axes=again(node.axes), scalars=again(node.scalars), layers=again(node.layers))
+        case _:
+            return rebuild(node, again)
+
+
+@pytest.mark.parametrize("kind", ["shuffled", "fresh", "primes"])
+@pytest.mark.parametrize("name", TEXTS)
+def test_letters_that_are_only_renamed_do_not_differ(name: str, kind: str) -> None:
+    """Axes have other letters, each other's or new ones; or the primed indices of an axis other primes."""
+    spec = written(name)
+    axes = [axis.letter for axis in spec.axes]
+    shuffled = random.Random(0).sample(axes, len(axes))
+    new = {"shuffled": shuffled, "fresh": [f"ж{letter}" for letter in axes], "primes": axes}[kind]
+    more = "'" if kind == "primes" else ""
+    primes = {f"{old}{prime}": f"{fresh}{prime}{more}" for old, fresh in zip(axes, new, strict=True) for prime in ("'", "''")}
+    other = renamed(spec, dict(zip(axes, new, strict=True)) | primes)
+    assert (other != spec) == (kind != "primes" or bool(re.search(r"_\S*'", show(spec))))
+    assert not difference(spec, other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "changes"),
+    [
+        ("q_sa = z_sd Q_da", "q_sa = z_sd Q_ad", [("  q_sa = z_sd Q_da", "  q_sa = z_sd Q_ad")]),
+        ("q_sa = z_sd Q_da", "q_sa = z_sd' Q_d'a", []),
+        ("q_sa = z_s'd Q_da", "q_sa = z_sd Q_da", [("  q_sa = z_s'd Q_da", "  q_sa = z_sd Q_da")]),
+        ("q_sa = z_s'd Q_da", "q_sa = z_s''d Q_da", []),
+        ("q_sa = z_s'd k_s''a", "q_sa = z_s''d k_s'a", []),
+        ("q_sa = z_s'd k_s'a", "q_sa = z_s''d k_s'a", [("  q_sa = z_s'd k_s'a", "  q_sa = z_s''d k_s'a")]),
+        ("q_sa = 2.0 z_sa", "q_sa = 2 z_sa", []),
+        ("q_sa = 2 z_sa", "q_sa = 2.5 z_sa", [("  q_sa = 2 z_sa", "  q_sa = 2.5 z_sa")]),
+        ("q_sa = z_sa", "q_sa <- z_sa", [("  q_sa = z_sa", "  q_sa <- z_sa")]),
+        ("q_sa = z_sa\n  p_sa = z_sa", "q_sa = z_sa", [("  p_sa = z_sa", "")]),
+        ("for l < L:\n    q_sa = z_sa", "q_sa = z_sa", [("  for l < L:", ""), ("    q_sa = z_sa", "  q_sa = z_sa")]),
+    ],
+)
+def test_one_line(one: str, other: str, changes: list[tuple[str, str]]) -> None:
+    found = difference(parsed(one), parsed(other))
+    assert [(change.one, change.other) for part in found.parts for change in part.changes] == changes
+
+
+def parsed(body: str) -> Spec:
+    """A text that need not be well formed."""
+    from einformer.errors import Source
+    from einformer.notation import parser
+
+    legend = "axes\n  s: S\n  d: D\n  a: A\n  l: L\n"
+    spec, findings = parser.parse(
+        Source("t", f"{legend}model M(x_s) -> y_sa causal in s:\n  weights Q_da\n  {body}\n  return q_sa\n")
+    )
+    assert not findings
+    return spec
+
+
+def test_the_order_of_a_legend_says_nothing() -> None:
+    spec = written("llama")
+    assert not difference(spec, replace(spec, axes=spec.axes[::-1], scalars=spec.scalars[::-1], layers=spec.layers))
+
+
+def test_remarks_are_no_difference() -> None:
+    def bare(statement: Statement) -> Statement:
+        body = {"body": tuple(map(bare, statement.body))} if isinstance(statement, Loop) else {"note": "elsewhere"}
+        return replace(statement, comment="another", above=("one", "two"), **body)
+
+    spec = written("gpt2")
+    layers = tuple(replace(layer, note="", comment="x", body=tuple(map(bare, layer.body))) for layer in spec.layers)
+    assert not difference(spec, replace(spec, title="another", about=("a", "b"), layers=layers))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "names"),
+    [
+        ("gpt2", "llama", {"layer LayerNorm → RMSNorm", "layer CausalAttention → Attention", "layer MLP → GatedMLP"}),
+        ("llama", "gemma2", {"layer RMSNorm → RMSNorm1", "layer GatedMLP → GeluMLP", "layer Attention"}),
+        ("mistral", "mixtral", {"layer GatedMLP", "layer Experts", "model Mistral → Mixtral"}),
+        ("llama", "deepseek_v3", {"layer Attention → LatentAttention", "layer Experts", "layer Router"}),
+    ],
+)
+def test_layers_of_one_role_stand_side_by_side(one: str, other: str, names: set[str]) -> None:
+    assert names <= {part.name for part in difference(written(one), written(other)).parts}
+
+
+def test_a_long_body_is_no_trouble() -> None:
+    """More lines than can be compared with each other: they stand in their order."""
+    one, other = ("\n  ".join(f"t{k}_sa = {factor} z_sa" for k in range(300)) for factor in (2, 3))
+    (part,) = difference(parsed(f"{one}\n  q_sa = z_sa"), parsed(f"{other}\n  q_sa = z_sa")).parts
+    assert part.changes[7] == Change("  t7_sa = 2 z_sa", "  t7_sa = 3 z_sa", (((10, 11),), ((10, 11),)))
+
+
+# ------------------------------------------------------------------------------------------------------------- models
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [("llama-2-7b", "llama-3-8b"), ("qwen2-0.5b", "qwen2-7b"), ("mixtral-8x7b", "mixtral-8x22b-instruct")]
+)
+def test_counts_are_those_of_transformers(one: str, other: str) -> None:
+    """Parameters of the model on the meta device, and its FLOPs by FlopCounterMode, as the configs carry them."""
+    found = {count.what: count for count in compare(model(one), model(other), 1, 512).counts}
+    theirs = {"parameters": "parameters", "forward FLOPs": "flops"}
+    for what, key in theirs.items():
+        numbers = [row(name)[key] for name in (one, other)]
+        assert [found[what].one, found[what].other, found[what].more] == [*numbers, numbers[1] - numbers[0]]
+
+
+def test_a_cache_is_keys_and_values() -> None:
+    """2 bytes, keys and values, layers, heads, features: by hand."""
+    counts = {count.what: count for count in compare(model("llama-2-7b"), model("llama-3-8b"), 3, 100).counts}
+    by_hand = [2 * 2 * 32 * 32 * 128, 2 * 2 * 32 * 8 * 128]
+    assert [counts["cache of a position"].one, counts["cache of a position"].other] == by_hand
+    assert [counts["cache, bfloat16"].one, counts["cache, bfloat16"].other] == [3 * 100 * each for each in by_hand]
+
+
+def test_sizes_only_between_two_of_one_architecture() -> None:
+    found = model("llama-2-7b").diff(model("llama-3-8b"))
+    assert not found.parts
+    assert found.values == (
+        Value("G", "32", "8", "key/value heads"),
+        Value("J", "1", "4", "query heads of one key/value head"),
+        Value("F", "11,008", "14,336", "MLP hidden"),
+        Value("V", "32,000", "128,256", "vocabulary"),
+        Value("Θ", "10000", "500000", ""),
+    )
+
+
+def test_stretched_positions_are_lines() -> None:
+    found = model("llama-3-8b").diff(model("llama-3.1-70b"))
+    (scalars,) = found.parts
+    assert {"θ_h = (1 - ξ_h) φ_h / ρ + ξ_h φ_h", "Λ = 8192"} <= {change.other for change in scalars.changes}
+
+
+@pytest.mark.parametrize(
+    ("name", "formula"),
+    [
+        ("gpt2", "4 L D"),
+        ("llama", "4 L G D / A"),
+        ("gemma2", "4 L G H"),
+        ("deepseek_v3", "2 (E + R) L"),
+        ("falcon", "4 L D / A"),
+        ("mamba2", "0"),
+    ],
+)
+def test_caches_in_letters(name: str, formula: str) -> None:
+    """Keys and values of two bytes; of DeepSeek a latent and a rotary key; of Mamba nothing that grows."""
+    counts = {count.what: count for count in compare(target(name), target("llama")).counts}
+    assert counts["cache of a position"].one == formula
+
+
+def test_what_cannot_be_decoded_has_no_cache() -> None:
+    counts = {count.what: count for count in compare(target("loss"), target("llama")).counts}
+    assert (counts["cache of a position"].one, counts["cache of a position"].more) == (None, None)
+
+
+def test_a_bound_model_and_a_text() -> None:
+    """Sizes that one leaves open are said to be, and counts are formulas."""
+    found = compare(model("llama-2-7b"), target("llama"))
+    assert Value("D", "4,096", "open", "hidden") in found.difference.values
+    assert {count.more for count in found.counts} == {"0"}
+
+
+def test_the_shorter_sequence_is_that_of_both() -> None:
+    """GPT-2 reads 1024 positions, and a toy eight."""
+    toy = einformer.load("gpt2").bind(D=12, A=3, L=2, V=11, K=8)
+    assert compare(target("gpt2"), toy).inputs == {"B": 1, "S": 8}
+    assert compare(toy, target("gpt2")).inputs == {"B": 1, "S": 8}
