@@ -6,7 +6,6 @@ import json
 import os
 import pathlib
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -52,15 +51,9 @@ def read(path: pathlib.Path) -> Document:
 
 def parse(source: Source) -> Document:
     """The object that a JSON text is. Raises EinformerError E610."""
-    twice: list[str] = []
-
-    def once(pairs: list[tuple[str, object]]) -> dict[str, object]:
-        twice.extend(key for key, times in Counter(key for key, _ in pairs).items() if times > 1)
-        return dict(pairs)
-
     start = Span(source, 0, 1)
     try:
-        values = json.loads(source.text, object_pairs_hook=once)
+        values = json.loads(source.text)
     except json.JSONDecodeError as error:
         raise fail("E610", f"this is no JSON: {error.msg}", Span(source, error.pos, error.pos + 1)) from error
     except RecursionError as error:
@@ -69,11 +62,7 @@ def parse(source: Source) -> Document:
         raise fail("E610", f"this JSON cannot be read: {error}", start) from error
     if not isinstance(values, dict):
         raise fail("E610", f"this JSON is {shown(values)}, not an object", start, fix='`{"key": value, …}`')
-    places = list(_places(source))
-    if twice:
-        _, *again = [span for key, span in places if key == twice[0]] or [start]
-        raise fail("E610", f"the key {name(twice[0])} stands twice", again[0] if again else start, fix="it once")
-    return Document(values, source, dict(places))
+    return Document(values, source, _places(source))
 
 
 def opened(document: Document) -> Document:
@@ -82,7 +71,7 @@ def opened(document: Document) -> Document:
     Raises EinformerError E615 for two of a name that differ.
     """
     items = document.values.items()
-    inner = ((key, *each) for key, value in items if key in OPENED for each in _inside(OPENED[key], value, 2))
+    inner = (each for key, value in items if key in OPENED for each in _inside(key, OPENED[key], value, 2))
     return _collected(document, [*((key, key, value) for key, value in items if key not in OPENED), *inner])
 
 
@@ -92,14 +81,15 @@ def renamed(document: Document, names: Mapping[str, str]) -> Document:
 
 
 def _collected(document: Document, items: Iterable[tuple[str, str, object]]) -> Document:
-    """The document of old names, new names and values."""
+    """The document of keys as they are written, their names here and values."""
     values, places = dict[str, object](), dict(document.places)
-    for key, name, value in items:
-        if name in values and values[name] != value:
-            facts = [f"{shown(values[name])} and {shown(value)}"]
-            raise fail("E615", f"`{name}` is given twice, and differs", document.span(key), facts, "it once")
-        values[name] = value
-        places.setdefault(name, document.span(key))
+    for written, inner, value in items:
+        place = document.span(written if written in places else str(written).partition(".")[0])
+        if inner in values and values[inner] != value:
+            facts = [f"{shown(values[inner])} and {shown(value)}"]
+            raise fail("E615", f"`{inner}` is given twice, and differs", place, facts, "it once")
+        values[inner] = value
+        places.setdefault(inner, place)
     return Document(values, document.source, places if document.places else {})
 
 
@@ -108,31 +98,41 @@ def _renamed(key: str, names: Mapping[str, str]) -> str:
     return names[old] + key.removeprefix(old) if old else key
 
 
-def _inside(path: str, value: object, depth: int) -> Iterator[tuple[str, object]]:
-    """What an object holds by path, objects in it opened too; anything else by its own path."""
+def _inside(written: str, path: str, value: object, depth: int) -> Iterator[tuple[str, str, object]]:
+    """What an object holds by its path, as written and by its name here, objects in it opened too; anything else as it is."""
     if not (isinstance(value, dict) and depth):
-        yield path, value
+        yield written, path, value
         return
     for key, each in value.items():
         inner = f"{path}.{key}"
-        yield from _inside(OPENED.get(inner, inner), each, depth - 1)
+        yield from _inside(f"{written}.{key}", OPENED.get(inner, inner), each, depth - 1)
 
 
-def _places(source: Source) -> Iterator[tuple[str, Span]]:
-    """The keys of the outermost object, in order: the strings before a colon."""
-    depth, string = 0, None
+def _places(source: Source) -> dict[str, Span]:
+    """Where each key stands, by its path through objects and lists: the strings before a colon.
+
+    Raises EinformerError E610 for a key that its object has already.
+    """
+    places: dict[str, Span] = {}
+    within: list[tuple[str, set[str]]] = []  # the path of each object or list that is open, and its keys so far
+    path, string = "", None
     for token in _TOKEN.finditer(source.text):
         match token[0]:
             case "{" | "[":
-                depth += 1
+                within.append((path, set()))
             case "}" | "]":
-                depth -= 1
-            case ":" if depth == 1 and string:
-                yield json.loads(string[0]), Span(source, string.start(), string.end())
-            case ":":
-                pass
+                path, _ = within.pop()
+            case ":" if string:
+                outer, keys = within[-1]
+                key, place = json.loads(string[0]), Span(source, string.start(), string.end())
+                if key in keys:
+                    raise fail("E610", f"the key {name(key)} stands twice", place, fix="it once")
+                keys.add(key)
+                path = f"{outer}.{key}" if within[1:] else key
+                places.setdefault(path, place)
             case _:
                 string = token
+    return places
 
 
 def shown(value: object) -> str:
