@@ -9,7 +9,7 @@ def _mutant(name: str, file: str, old: str, new: str, *killers: str) -> Mutant:
     return Mutant(name, f"einformer/interpreters/{file}", old, new, tuple(f"tests/test_{killer}" for killer in killers))
 
 
-BACKWARDS, KEPT, DECODE, GENERATE = "cache/backwards.py", "torch/kept.py", "torch/decode.py", "torch/generate.py"
+BACKWARDS, CACHE, DECODE, GENERATE = "cache/backwards.py", "torch/cache.py", "torch/decode.py", "torch/generate.py"
 STEPS, STATIC = "decode.py::test_step_by_step_is_all_at_once", "decode.py::test_a_static_cache_holds_the_same"
 
 MUTANTS = (
@@ -41,71 +41,71 @@ MUTANTS = (
     ),
     # ---------------------------------------------------------------------------------------------- positions, padding
     _mutant(
-        "positions are off by one", KEPT,
+        "positions are off by one", CACHE,
         "slots = torch.arange(self.total - count, self.total, device=device)",
         "slots = torch.arange(self.total - count, self.total, device=device) + 1",
         f"{STEPS}[gpt2-fast]",
     ),
     _mutant(
-        "new positions start from zero", KEPT,
+        "new positions start from zero", CACHE,
         "self.past, self.fresh, self.total = self.total, fresh, self.total + fresh",
         "self.past, self.fresh, self.total = 0, fresh, fresh",
         f"{STEPS}[llama-fast]",
     ),
     _mutant(
-        "padding is attended to", KEPT,
+        "padding is attended to", CACHE,
         "(slots - self.padding[:, None]) % self.total", "(slots - self.padding[:, None]).clamp(min=0)",
         "decode.py::test_padding_does_not_matter[gpt2]",
     ),
     _mutant(
-        "padding is part of a state", KEPT,
+        "padding is part of a state", CACHE,
         "        if self.padding is None or self.past + step >= self.longest:\n            return x\n", "        return x\n",
         "decode.py::test_padding_does_not_matter[linear_attention]",
     ),
     _mutant(
-        "padding is part of a running sum", KEPT,
+        "padding is part of a running sum", CACHE,
         "total = torch.cumsum(self.real(x, axis), axis)", "total = torch.cumsum(x, axis)",
         "decode.py::test_padding_does_not_matter_in_any_text[the sum so far]",
     ),
     _mutant(
-        "a mask is misaligned", KEPT,
+        "a mask is misaligned", CACHE,
         "return x.narrow(axis, x.shape[axis] - seen, seen)", "return x.narrow(axis, 0, seen)",
         f"{STEPS}[gemma2-fast]",
     ),
     # ------------------------------------------------------------------------------------------------------------ rows
     _mutant(
-        "a stale row is read", KEPT,
+        "a stale row is read", CACHE,
         "store.narrow(axis, self.past, self.fresh).copy_(new)", "store.narrow(axis, 0, self.fresh).copy_(new)",
         f"{STEPS}[gpt2-fast]",
     ),
     _mutant(
-        "what is stored is lost where the store grows", KEPT,
+        "what is stored is lost where the store grows", CACHE,
         "larger.narrow(axis, 0, self.past).copy_(store.narrow(axis, 0, self.past))", "pass",
         f"{STEPS}[gpt2-fast]",
     ),
     _mutant(
-        "a window loses its oldest position", KEPT,
+        "a window loses its oldest position", CACHE,
         "        seen = min(self.past, back)\n", "        seen = min(self.past, back - 1)\n",
         f"{STEPS}[mistral-fast]",
     ),
     _mutant(
-        "a ring is overwritten too early", KEPT,
+        "a ring is overwritten too early", CACHE,
         "return self.size if back is None else min(back + 1, self.size)",
         "return self.size if back is None else min(back, self.size)",
         f"{STATIC}[mistral]",
     ),
     _mutant(
-        "a ring is numbered from its first place", KEPT,
+        "a ring is numbered from its first place", CACHE,
         "return newest - (newest - torch.arange(count, device=device)) % count", "return torch.arange(count, device=device)",
         f"{STATIC}[mistral]",
     ),
     _mutant(
-        "a recurrence starts anew", KEPT,
+        "a recurrence starts anew", CACHE,
         "return [*zeros, *held.unbind(axis)][-len(zeros) :]", "return zeros",
         f"{STEPS}[linear_attention-fast]",
     ),
     _mutant(
-        "a running sum starts anew", KEPT,
+        "a running sum starts anew", CACHE,
         "        if path in self.rows:\n            total", "        if False:\n            total",
         f"{STEPS}[linear_attention_masked-fast]",
     ),

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from einformer.errors import fail
+from einformer.interpreters.torch.cache import TEXT
 from einformer.interpreters.torch.classes import Class
 from einformer.interpreters.torch.code import SUM, Code, Dims
 from einformer.interpreters.torch.fast import FastClass
-from einformer.interpreters.torch.kept import TEXT
 from einformer.interpreters.torch.lower import Lowering
 from einformer.interpreters.torch.plan import Plan
 from einformer.interpreters.torch.positions import Kept, lacks, numbered, reaching, rows_of, with_rows

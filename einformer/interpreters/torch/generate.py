@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from einformer.errors import fail
-from einformer.interpreters.torch.kept import Cache, StaticCache
+from einformer.interpreters.torch.cache import Cache, StaticCache
 from einformer.notation.calls import axis_of, slot_letters
 
 
