@@ -67,7 +67,7 @@ class FastClass(Class):
                 yield self.weight(weight)
             elif each.parts[0].weight is weight:
                 rows = _total([self.size_of(part.rows) for part in each.parts])
-                shape = f"{rows}, {self.size_of(each.columns)}" if each.columns else rows
+                shape = f"{self.size_of(each.columns)}, {rows}" if each.columns else rows
                 yield f"self.{each.name} = nn.Parameter(torch.empty({shape}))"
         if self.lying:
             yield "self.layout = {"
@@ -91,10 +91,10 @@ class FastClass(Class):
         return " * ".join(self.lowering.constant(letter) for letter in some)
 
     def entry(self, lying: Lying) -> str:
-        """`"QKV": [("Q", (D, H, A), (2, 1, 0)), …]`."""
+        """`"QKV": [("Q", (D, H, A), (0, 2, 1)), …]`."""
         parts = []
         for part in lying.parts:
-            order = ", ".join(str(part.read.index(letter)) for letter in part.rows + lying.columns)
+            order = ", ".join(str(part.read.index(letter)) for letter in lying.columns + part.rows)
             shape = ", ".join(self.lowering.constant(index.letter) for index in part.weight.indices)
             comma = "," if len(part.read) == 1 else ""
             parts.append(f'("{key(part.weight.name)}", ({shape}{comma}), ({order}{comma}))')
@@ -121,7 +121,7 @@ class FastClass(Class):
         bias = ", self." + "".join(key(m.bias.name) for m in maps if m.bias is not None) if maps[0].bias is not None else ""
         sizes = [self.size_of(m.rows) for m in maps]
         parts = f"chunk({len(sizes)}, -1)" if len(set(sizes)) == 1 else f"split(({', '.join(sizes)}), -1)"
-        self.body.append(f"{indent}{', '.join(names)} = fn.linear({x.text}, {matrix}{bias}).{parts}")
+        self.body.append(f"{indent}{', '.join(names)} = fn.linear({x.text}, {matrix}.T{bias}).{parts}")
         for (node, found), name in zip(group, names, strict=True):
             self.lowering.hoisted[id(node)] = self.lowering.opened(Code(name, rest), found)
 

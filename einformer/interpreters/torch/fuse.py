@@ -25,7 +25,7 @@ from einformer.notation.tree import Apply, Expression, Tensor
 class FastLowering(Lowering):
     """Lowering that knows how weights lie, which linear maps are computed already, and which masks are causal."""
 
-    laid: set[str] = field(default_factory=set)  # weights that lie as rows and columns
+    laid: set[str] = field(default_factory=set)  # weights that lie as a matrix, inputs by outputs
     hoisted: dict[int, Code] = field(default_factory=dict)  # linear maps, by node, that a product of several has computed
     causal: frozenset[str] = frozenset()
     fused: list[Attention] = field(default_factory=list)
@@ -81,10 +81,10 @@ class FastLowering(Lowering):
         return replace(code, text=f"{code.at(ATOM)}.unflatten({len(code.dims)}, ({sizes}))", dims=code.dims + found.rows)
 
     def matrix(self, found: Linear) -> str:
-        """The weight as rows and columns."""
+        """The weight, outputs by inputs, as `F.linear` wants it."""
         weight = self.variables[found.weight.name]
         if found.weight.name in self.laid:
-            return weight.code
+            return f"{weight.code}.T"
         written = letters(found.weight)
         turned = written == found.columns + found.rows
         order = (found.columns, found.rows) if turned else (found.rows, found.columns)

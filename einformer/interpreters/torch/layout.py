@@ -1,6 +1,8 @@
-"""How do weights lie in the plan `fast`? As rows and columns, those that read one input side by side in one parameter.
+"""How do weights lie in the plan `fast`? Inputs by outputs, those that read one input side by side in one parameter.
 
-A state dict has every weight under its own name with its axes as written, in both plans.
+A row for each input: on a CPU the product of one vector with such a matrix takes three quarters of the time that its
+transpose takes, and decoding is such products. A state dict has every weight under its own name with its axes as written, in
+both plans.
 """
 
 from __future__ import annotations
@@ -29,9 +31,9 @@ HELPERS = {
     """
 
     def parts(self, stored, whole):
-        sizes = [math.prod(shape) // whole[0].numel() for _, shape, _ in self.layout[stored]]
-        for rows, (name, shape, order) in zip(whole.split(sizes), self.layout[stored]):
-            weight = rows.reshape([shape[axis] for axis in order])
+        sizes = [math.prod(shape) // whole[..., 0].numel() for _, shape, _ in self.layout[stored]]
+        for part, (name, shape, order) in zip(whole.split(sizes, -1), self.layout[stored]):
+            weight = part.reshape([shape[axis] for axis in order])
             yield name, weight.permute([order.index(axis) for axis in range(len(order))]), order
 
     def _save_to_state_dict(self, destination, prefix, keep_vars):
@@ -42,7 +44,7 @@ HELPERS = {
 
     def _load_from_state_dict(self, state_dict, prefix, metadata, strict, missing, unexpected, errors):
         for stored in self.layout:
-            whole, rows = getattr(self, stored).detach(), []
+            whole, parts = getattr(self, stored).detach(), []
             for name, weight, order in self.parts(stored, whole):
                 given = state_dict.pop(prefix + name, None)
                 if given is None:
@@ -51,8 +53,8 @@ HELPERS = {
                     errors.append(f"size mismatch for {prefix + name}: {given.shape} is given, not {weight.shape}")
                 else:
                     weight = given
-                rows.append(weight.permute(order).reshape(-1, *whole.shape[1:]))
-            state_dict[prefix + stored] = torch.cat(rows)
+                parts.append(weight.permute(order).reshape(*whole.shape[:-1], -1))
+            state_dict[prefix + stored] = torch.cat(parts, -1)
         super()._load_from_state_dict(state_dict, prefix, metadata, strict, missing, unexpected, errors)
 '''
 }
@@ -60,7 +62,7 @@ HELPERS = {
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A weight that lies as rows and columns: itself, its letters where it is read, those of its rows."""
+    """A weight that lies as a matrix: itself, its letters where it is read, those of its outputs."""
 
     weight: Weight
     read: Dims
@@ -69,7 +71,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Lying:
-    """A parameter: the weights whose rows lie one below the other in it, and the letters of the columns of all."""
+    """A parameter: the weights whose outputs lie side by side in it, and the letters of the inputs of all."""
 
     parts: tuple[Part, ...]
     columns: Dims
