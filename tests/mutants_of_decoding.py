@@ -42,14 +42,14 @@ MUTANTS = (
     # ---------------------------------------------------------------------------------------------- positions, padding
     _mutant(
         "positions are off by one", CACHE,
-        "slots = torch.arange(self.total - count, self.total, device=device)",
-        "slots = torch.arange(self.total - count, self.total, device=device) + 1",
+        "slots = torch.arange(self.total - count, self.total, device=self.device)",
+        "slots = torch.arange(self.total - count, self.total, device=self.device) + 1",
         f"{STEPS}[gpt2-fast]",
     ),
     _mutant(
         "new positions start from zero", CACHE,
-        "self.past, self.fresh, self.total = self.total, fresh, self.total + fresh",
-        "self.past, self.fresh, self.total = 0, fresh, fresh",
+        "self.past, self.fresh, self.total, self.device = self.total, fresh, self.total + fresh, device",
+        "self.past, self.fresh, self.total, self.device = 0, fresh, fresh, device",
         f"{STEPS}[llama-fast]",
     ),
     _mutant(
@@ -66,6 +66,21 @@ MUTANTS = (
         "padding is part of a running sum", CACHE,
         "total = torch.cumsum(self.real(x, axis), axis)", "total = torch.cumsum(x, axis)",
         "decode.py::test_padding_does_not_matter_in_any_text[the sum so far]",
+    ),
+    _mutant(
+        "new positions see each other", CACHE,
+        "self.sees_all = self.padding is None and fresh == 1", "self.sees_all = self.padding is None",
+        f"{STEPS}[gpt2-fast]",
+    ),
+    _mutant(
+        "padding is attended to where one position is new", CACHE,
+        "self.sees_all = self.padding is None and fresh == 1", "self.sees_all = fresh == 1",
+        "decode.py::test_padding_does_not_matter[gpt2]",
+    ),
+    _mutant(
+        "every call is the first", CACHE,
+        "self.first = self.padding is None and self.past == 0", "self.first = self.padding is None and fresh > 1",
+        "decode.py::test_an_attention_is_said_to_be_causal_at_the_first_positions_only[gpt2]",
     ),
     _mutant(
         "a mask is misaligned", CACHE,
@@ -96,7 +111,8 @@ MUTANTS = (
     ),
     _mutant(
         "a ring is numbered from its first place", CACHE,
-        "return newest - (newest - torch.arange(count, device=device)) % count", "return torch.arange(count, device=device)",
+        "return self.newest - (self.newest - torch.arange(count, device=self.device)) % count",
+        "return torch.arange(count, device=self.device)",
         f"{STATIC}[mistral]",
     ),
     _mutant(

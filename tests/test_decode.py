@@ -119,10 +119,11 @@ def padded(bound: Model) -> float:
     other = [array.clone() for array in arrays]
     for array in other:
         array[0, :5] = 7 if array.dtype == torch.int64 else 1e30
-    outputs, _ = decoded(built(bound, "fast"), other, [4, 3, 4], torch.tensor([5, 0, 2]))
+    module, late = built(bound, "fast"), torch.tensor([5, 0, 2])
+    found = [decoded(module, other, lengths, late)[0] for lengths in ([4, 3, 4], [6, 1, 1, 1, 1, 1])]
     alone = [[array[row : row + 1, start:] for array in arrays] for row, start in enumerate([5, 0, 2])]
     expected = [bound.reference(*row, weights=weights(bound)) for row in alone]
-    return max(error(outputs[row : row + 1, start:], expected[row]) for row, start in enumerate([5, 0, 2]))
+    return max(error(each[row : row + 1, start:], expected[row]) for each in found for row, start in enumerate([5, 0, 2]))
 
 
 @pytest.mark.parametrize("name", ["gpt2", "gpt_oss", "linear_attention", "delta_net"])
@@ -167,7 +168,7 @@ def test_a_static_cache_of_any_text(case: Cached) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*script_method:DeprecationWarning")  # torch's own, on its first use
-@pytest.mark.parametrize("name", ["gemma2", "mamba2"])
+@pytest.mark.parametrize("name", ["gpt2", "gemma2", "mamba2"])
 def test_a_step_is_one_graph_for_all_steps(name: str) -> None:
     """No break, and nothing compiled a second time: rings, taps and states keep their shapes."""
     module: Any = built(model(name), "fast")
@@ -219,10 +220,23 @@ def test_the_files_differ_in_nothing_but_their_forwards() -> None:
             assert {k: v.shape for k, v in found.named_parameters()} == {k: v.shape for k, v in module.named_parameters()}
 
 
-def test_no_attention_is_said_to_be_causal() -> None:
-    """`is_causal` would count positions from the first new one."""
-    for name in MODELS:
-        assert "is_causal" not in model(name).cached_source()
+@pytest.mark.parametrize("name", ["gpt2", "llama", "gemma2", "bloom"])
+def test_an_attention_is_said_to_be_causal_at_the_first_positions_only(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`is_causal` counts positions from the first new one: only where nothing came before are those the positions."""
+    sizes = []
+
+    def watched(q: Tensor, k: Tensor, v: Tensor, **options: Any) -> Tensor:
+        sizes.append((options.get("is_causal", False), q.shape[-2], k.shape[-2], options.get("attn_mask") is None))
+        return attention(q, k, v, **options)
+
+    attention = torch.nn.functional.scaled_dot_product_attention
+    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", watched)
+    compared(model(name), "fast", [4, 3, 1, 3])
+    masked = {(q, k): bare for _, q, k, bare in sizes if q != k}
+    assert all(q == k for is_causal, q, k, _ in sizes if is_causal)
+    if name in ("gpt2", "llama"):
+        assert masked == {(3, 7): False, (1, 8): True, (3, 11): False}  # one new position sees all: no mask is built
+        assert [is_causal for is_causal, q, k, _ in sizes if q == k] == [True, True]
 
 
 # -------------------------------------------------------------------------------------------------------------- errors

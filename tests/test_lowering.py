@@ -106,8 +106,8 @@ def test_attention_with_heads_that_share_keys(values: str) -> None:
 def test_a_map_after_a_change_is_another() -> None:
     """Maps of one input are one product, unless the input has changed between them."""
     first, last = ("weights Q_de, K_de", "q_bse = tanh(z_bsd Q_de)"), "return q_bse + z_bsd K_de"
-    assert "self.QK)" in agree(framed("z_bsd", "bse", *first, last))
-    assert "self.QK)" not in agree(framed("z_bsd", "bse", *first, "z_bsd <- tanh(z_bsd)", last))
+    assert "self.QK.T)" in agree(framed("z_bsd", "bse", *first, last))
+    assert "self.QK.T)" not in agree(framed("z_bsd", "bse", *first, "z_bsd <- tanh(z_bsd)", last))
 
 
 @pytest.mark.parametrize("plan", PLANS)

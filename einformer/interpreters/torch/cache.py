@@ -21,24 +21,39 @@ class Cache:
         self.rows: dict[str, Tensor] = {}
         self.axes: dict[str, int] = {}
         self.numbers: dict[int, Tensor] = {}
+        self.masks: dict[int, Tensor] = {}
         self.past = self.fresh = self.total = 0
+        self.first = self.sees_all = False
 
-    def begin(self, fresh: int) -> None:
+    def begin(self, fresh: int, device: torch.device) -> None:
         """A call with so many new positions begins."""
-        self.past, self.fresh, self.total = self.total, fresh, self.total + fresh
+        self.past, self.fresh, self.total, self.device = self.total, fresh, self.total + fresh, device
+        self.first = self.padding is None and self.past == 0
+        self.sees_all = self.padding is None and fresh == 1
         self.numbers.clear()
+        self.masks.clear()
 
-    def last(self, count: int, device: torch.device) -> Tensor:
+    def last(self, count: int) -> Tensor:
         """The numbers of the last positions, each row's own."""
         if count not in self.numbers:
-            slots = torch.arange(self.total - count, self.total, device=device)
+            slots = torch.arange(self.total - count, self.total, device=self.device)
             own = slots if self.padding is None else (slots - self.padding[:, None]) % self.total
             self.numbers[count] = own.view((1,) * self.batch + (-1,)) if self.padding is None else own
         return self.numbers[count]
 
-    def new(self, device: torch.device) -> Tensor:
+    def new(self) -> Tensor:
         """The numbers of the positions that are computed."""
-        return self.last(self.fresh, device)
+        return self.last(self.fresh)
+
+    def causal(self, heads: int) -> Tensor | None:
+        """True where a new position sees a visible one; None where it sees all, or `is_causal` says so, at the `first`."""
+        if self.first or self.sees_all:
+            return None
+        if heads not in self.masks:
+            mask = self.last(self.visible(""))[..., None, :] <= self.new()[..., None]
+            rows = () if self.padding is None else (-1, *[1] * heads)
+            self.masks[heads] = mask.view(*rows, *mask.shape[-2:])
+        return self.masks[heads]
 
     def visible(self, path: str) -> int:
         """How many positions of a tensor are seen, the new ones too; all, where nothing is kept."""
@@ -137,10 +152,12 @@ class StaticCache(Cache):
 
     def __init__(self, cache: Cache, size: int, device: torch.device) -> None:
         super().__init__(cache.kept, cache.padding, size, cache.batch)
-        self.axes = cache.axes
-        self.total, self.fresh, self.at = cache.total, 1, torch.tensor(cache.total, device=device)
+        self.axes, self.device = cache.axes, device
+        self.total, self.fresh, self.newest = cache.total, 1, torch.tensor(cache.total - 1, device=device)
         for path, rows in cache.rows.items():
             self.rows[path] = self.placed(path, rows, cache.axes[path], cache.total) if path in cache.axes else rows.clone()
+        self.lengths = {self.rows[path].shape[axis] for path, axis in self.axes.items()}
+        self.place: dict[int, Tensor] = {}
 
     def placed(self, path: str, rows: Tensor, axis: int, total: int) -> Tensor:
         """The rows in their places: in a ring, or from the start."""
@@ -152,20 +169,21 @@ class StaticCache(Cache):
         slots = torch.arange(total - held, total, device=rows.device) % length
         return store.index_copy(axis, slots, last)
 
-    def begin(self, fresh: int) -> None:
-        """The next position."""
-        self.at.add_(1)
+    def begin(self, fresh: int, device: torch.device) -> None:
+        """The next position, and its place in rings of each length."""
+        self.newest.add_(1)
+        self.place = {length: (self.newest % length)[None] for length in self.lengths}
+        self.masks = {}
 
-    def last(self, count: int, device: torch.device) -> Tensor:
+    def last(self, count: int) -> Tensor:
         """The numbers of what lies in a ring of so many."""
-        slots = self.slots(count, device)
+        slots = self.slots(count)
         own = slots.view((1,) * self.batch + (-1,)) if self.padding is None else slots - self.padding[:, None]
         return own % self.size
 
-    def slots(self, count: int, device: torch.device) -> Tensor:
+    def slots(self, count: int) -> Tensor:
         """The position that lies at each place of a ring, below zero where there was none yet."""
-        newest = self.at - 1
-        return newest - (newest - torch.arange(count, device=device)) % count
+        return self.newest - (self.newest - torch.arange(count, device=self.device)) % count
 
     def visible(self, path: str) -> int:
         """All places."""
@@ -176,14 +194,14 @@ class StaticCache(Cache):
         """What is over a larger ring, at the positions of a smaller."""
         if x.shape[axis] == seen:
             return x
-        return x.index_select(axis, self.slots(seen, x.device) % x.shape[axis])
+        return x.index_select(axis, self.slots(seen) % x.shape[axis])
 
     def keep(self, path: str, new: Tensor, axis: int) -> Tensor:
         """All places, the oldest overwritten by the new position."""
         if path not in self.kept:
             return new
         store = self.rows[path]
-        return store.index_copy_(axis, ((self.at - 1) % store.shape[axis])[None], new)
+        return store.index_copy_(axis, self.place[store.shape[axis]], new)
 
     def earlier(self, path: str, new: Tensor, axis: int) -> Tensor:
         """The last positions that are read, and the new one."""
@@ -199,7 +217,7 @@ class StaticCache(Cache):
         store = self.rows[path]
         if path not in self.axes:  # read at earlier positions only: they lie in their order
             return list(store.unbind(axis))[-len(zeros) :]
-        before = self.at - 1 - torch.arange(len(zeros), 0, -1, device=store.device)
+        before = self.newest - torch.arange(len(zeros), 0, -1, device=store.device)
         found = store.index_select(axis, before % store.shape[axis]).unbind(axis)
         return [torch.where(at >= 0, rows, zero) for at, rows, zero in zip(before, found, zeros, strict=True)]
 

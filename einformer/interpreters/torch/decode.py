@@ -16,6 +16,8 @@ from einformer.interpreters.torch.classes import Class
 from einformer.interpreters.torch.code import SUM, Code, Dims
 from einformer.interpreters.torch.fast import FastClass
 from einformer.interpreters.torch.lower import Lowering
+from einformer.interpreters.torch.masks import sunk
+from einformer.interpreters.torch.patterns import is_causal_mask, letters
 from einformer.interpreters.torch.plan import Plan
 from einformer.interpreters.torch.positions import Kept, lacks, numbered, reaching, rows_of, with_rows
 from einformer.interpreters.torch.recurrences import Start, solved
@@ -40,6 +42,7 @@ def source(spec: Spec, name: str, legend: Legend, plan: Plan, kept: Sequence[Kep
     keeping = reaching(layers, {each.layer for each in kept})
     counting = reaching(layers, {name, *keeping, *(each.name for each in special.layers if numbered(each, time))})
     bare = {(each.name, t.name) for each in special.layers for t in (*each.formals, each.output) if lacks(t, time, rows)}
+    special = sunk(special, legend) if plan.fast else special
     file = CachedFile(with_rows(special, time, rows), name, legend, plan, kept=kept, rows=rows, bare=frozenset(bare))
     file.keeping, file.counting = keeping, counting
     return file.text()
@@ -186,6 +189,10 @@ class Continued:
         self.name += "ʹ"
         return Code(f"cache.summed({self.text(path)}, {argument.text}, {axis})", argument.dims, argument.kind)
 
+    def causal(self, heads: int) -> Sequence[str]:
+        """The mask of a causal attention, where it has one; `is_causal` counts positions from the first new one."""
+        return f"attn_mask=cache.causal({heads})", "is_causal=cache.first"
+
     def arguments(self, low: Lowering, e: Apply, layer: Layer) -> Sequence[str]:
         """The cache, and the path of the call in it."""
         if layer.name not in self.file.counting:
@@ -210,22 +217,21 @@ class Continued:
     def heads(self) -> Iterator[str]:
         """What must stand at the head of a forward."""
         file, layer = self.file, self.layer
-        time = file.legend.axes[file.time].size
-        device = f"{name_of(file, layer.formals[0])}.device"
+        time, given = file.legend.axes[file.time].size, name_of(file, layer.formals[0])
         narrowed = [line for formal in layer.formals if self.own() for line in self.narrowed(formal)]
         if layer.name == file.name:
             axis = slot_letters(layer.formals[0]).index(file.time)
-            yield f"cache.begin({name_of(file, layer.formals[0])}.shape[{axis}])"
+            yield f"cache.begin({given}.shape[{axis}], {given}.device)"
         if "fresh" in self.needs and isinstance(time, Name):
             yield f"{time.name} = cache.fresh"
         if "among" in self.needs:
-            yield f"row = torch.arange(-{time.name if isinstance(time, Name) else 'cache.fresh'}, 0, device={device})"
+            yield f"row = torch.arange(-{time.name if isinstance(time, Name) else 'cache.fresh'}, 0, device={given}.device)"
         if "new" in self.needs:
-            yield f"{self.numbers(file.time)} = cache.new({device})"
+            yield f"{self.numbers(file.time)} = cache.new()"
         if "seen" in self.needs or "visible" in self.needs:
             yield f"seen = {self.reach()}"
         if "visible" in self.needs:
-            yield f"{self.seen}_{''.join(map(file.spelling, file.rows))}{self.seen} = cache.last(seen, {device})"
+            yield f"{self.seen}_{''.join(map(file.spelling, file.rows))}{self.seen} = cache.last(seen)"
         yield from narrowed
 
     def own(self) -> list[Kept]:
@@ -310,8 +316,9 @@ class CachedClass(Class):
         return [*self.past.heads(), *lines]
 
     def statements(self, body: tuple[Statement, ...], indent: str) -> None:
-        """What is kept of the inputs first."""
+        """What is kept of the inputs first; a body may be written twice."""
         if body is self.layer.body:
+            self.past.needs.clear()
             for formal in self.layer.formals:
                 self.keep(formal, formal.name, 0, indent)
         super().statements(body, indent)
@@ -354,3 +361,8 @@ class CachedClass(Class):
 
 class CachedFast(CachedClass, FastClass):
     """The same in the plan `fast`."""
+
+    def is_causal(self, equation: Equation) -> bool:
+        """Does an equation define the causal mask, one for each row?"""
+        some = [letter for letter in letters(equation.left) if letter not in self.file.rows]
+        return len(some) == 2 and is_causal_mask(equation.right, some[0], self.file.legend)

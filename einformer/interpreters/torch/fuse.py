@@ -145,9 +145,9 @@ class FastLowering(Lowering):
 
     def options(self, found: Attention, batch: Dims, position: str, heads: Dims, groups: Dims) -> list[str] | None:
         """Mask, dropout, scale, grouped heads; None where the mask does not line up."""
-        options = []
+        options: list[str] = []
         if isinstance(found.mask, Tensor) and found.mask.name in self.causal:
-            options.append("is_causal=True")
+            options += self.past.causal(len(heads + groups[:1]) and 1) if self.past else ["is_causal=True"]
         elif found.mask is not None:
             mask = self.cast(self.lower(found.mask), "tensor")
             together = (*heads, *groups)

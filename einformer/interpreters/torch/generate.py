@@ -82,7 +82,9 @@ class Decodes:
         module = _continued(self)
         self._fits(inputs, cache, module)
         steady = isinstance(cache, StaticCache)
-        result: Tensor = (self.__dict__.get("_step", module) if steady else module.train(self.training))(*inputs, cache)
+        if module.training != self.training:
+            module.train(self.training)
+        result: Tensor = (self.__dict__.get("_step", module) if steady else module)(*inputs, cache)
         cache.total += steady  # a compiled step counts in tensors
         return result
 

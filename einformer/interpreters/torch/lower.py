@@ -66,6 +66,9 @@ class Past(Protocol):
     def sum(self, low: Lowering, argument: Code) -> Code:
         """A running sum."""
 
+    def causal(self, heads: int) -> Sequence[str]:
+        """Which arguments make an attention causal."""
+
     def arguments(self, low: Lowering, e: Apply, layer: Layer) -> Sequence[str]:
         """What a call passes on."""
 
