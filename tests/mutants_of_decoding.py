@@ -9,7 +9,7 @@ def _mutant(name: str, file: str, old: str, new: str, *killers: str) -> Mutant:
     return Mutant(name, f"einformer/interpreters/{file}", old, new, tuple(f"tests/test_{killer}" for killer in killers))
 
 
-BACKWARDS, CACHE, DECODE, GENERATE = "cache/backwards.py", "torch/cache.py", "torch/decode.py", "torch/generate.py"
+BACKWARDS, CACHE, PAST, GENERATE = "cache/backwards.py", "torch/cache.py", "torch/past.py", "torch/generate.py"
 STEPS, STATIC = "decode.py::test_step_by_step_is_all_at_once", "decode.py::test_a_static_cache_holds_the_same"
 
 MUTANTS = (
@@ -87,6 +87,22 @@ MUTANTS = (
         "return x.narrow(axis, x.shape[axis] - seen, seen)", "return x.narrow(axis, 0, seen)",
         f"{STEPS}[gemma2-fast]",
     ),
+    # ------------------------------------------------------------------------------------------------ the last positions
+    _mutant(
+        "the first outputs are given for the last", CACHE,
+        "x.narrow(axis, count - self.asked, self.asked)", "x.narrow(axis, 0, self.asked)",
+        "decode.py::test_the_last_outputs_are_those_of_all[gpt2-fast]",
+    ),
+    _mutant(
+        "outputs are computed everywhere", "torch/decode.py",
+        "        done = len(body) - len(self.tail())\n", "        done = len(body)\n",
+        "decode.py::test_logits_are_computed_where_they_are_asked_for[gpt2]",
+    ),
+    _mutant(
+        "other positions are read at the last positions only", "torch/tail.py",
+        "return axis_of(e.letter) != time", "return True",
+        "decode.py::test_the_last_outputs_of_any_text[the sum so far]",
+    ),
     # ------------------------------------------------------------------------------------------------------------ rows
     _mutant(
         "a stale row is read", CACHE,
@@ -132,7 +148,7 @@ MUTANTS = (
         "decode.py::test_caches_do_not_share",
     ),
     _mutant(
-        "layers share what they keep", DECODE,
+        "layers share what they keep", PAST,
         'return own + "".join(', 'return "" + "".join(',
         f"{STEPS}[llama-fast]",
     ),

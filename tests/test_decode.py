@@ -13,6 +13,7 @@ import torch
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
+from torch.utils.flop_counter import FlopCounterMode
 
 import einformer
 from einformer.errors import EinformerError
@@ -239,6 +240,64 @@ def test_an_attention_is_said_to_be_causal_at_the_first_positions_only(name: str
         assert [is_causal for is_causal, q, k, _ in sizes if q == k] == [True, True]
 
 
+# ---------------------------------------------------------------------------------------------------- the last positions
+
+
+@pytest.mark.parametrize("plan", PLANS)
+@pytest.mark.parametrize("name", MODELS)
+def test_the_last_outputs_are_those_of_all(name: str, plan: str) -> None:
+    """Whatever is asked for at a step, what is kept is the same."""
+    module, arrays = built(model(name), plan), inputs(model(name))
+    expected = model(name).reference(*arrays, weights=weights(model(name)))
+    cache: Any = module.cache()  # type: ignore[operator]
+    outputs = [module.decode(*chunk, cache=cache, last=2) for chunk in parts(arrays, [5, 1, 5])]  # type: ignore[operator]
+    assert error(torch.cat(outputs, 1), expected[:, [3, 4, 5, 9, 10]]) < VALUES
+
+
+@pytest.mark.parametrize("case", CACHES, ids=lambda case: case.name)
+def test_the_last_outputs_of_any_text(case: Cached) -> None:
+    bound = case.model()
+    module: Any = built(bound, "fast")
+    expected = bound.reference(*inputs(bound), weights=weights(bound))
+    assert error(module.decode(*parts(inputs(bound), [LENGTH])[0], cache=module.cache(), last=3), expected[:, -3:]) < VALUES
+
+
+@pytest.mark.parametrize("plan", PLANS)
+def test_a_size_at_the_last_positions_is_theirs(plan: str) -> None:
+    """A tensor that is made for all positions is made for those that are asked for."""
+    text = """axes
+  b: B
+  s: S
+  d: D
+scalars
+  κ = 1
+layer Nothing(z_sd) -> z_sd:
+  return where(κ < 2, 0, z_sd)
+model Text(z_bsd) -> y_bsd causal in s:
+  weights A_d
+  c_bsd = cumsum_s z_bsd
+  y_bsd = c_bsd + Nothing(z_bsd)
+  return y_bsd + where(κ < 2, A_d, y_bsd)
+"""
+    bound = einformer.parse(text).bind(D=3)
+    module: Any = built(bound, plan)
+    found = module.decode(*parts(inputs(bound), [LENGTH])[0], cache=module.cache(), last=2)
+    assert error(found, bound.reference(*inputs(bound), weights=weights(bound))[:, -2:]) < VALUES
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama", "gemma2", "deepseek_v3", "linear_attention"])
+def test_logits_are_computed_where_they_are_asked_for(name: str) -> None:
+    """torch counts so many FLOPs fewer: 2 D V for each position of each row whose logits nobody wants."""
+    module: Any = built(model(name), "fast")
+    tokens = torch.from_numpy(inputs(model(name))[0])
+    counted = []
+    for last in (None, 4):
+        with FlopCounterMode(display=False) as counter:
+            module.decode(tokens, cache=module.cache(), last=last)
+        counted.append(counter.get_total_flops())
+    assert counted[0] - counted[1] == len(tokens) * (LENGTH - 4) * 2 * model(name).size("D") * 53
+
+
 # -------------------------------------------------------------------------------------------------------------- errors
 
 
@@ -264,6 +323,8 @@ def test_positions_end() -> None:
         module.decode(torch.zeros(1, 1, dtype=torch.int64), cache=cache)
     with pytest.raises(EinformerError, match="E706 there is no new position"):
         module.decode(torch.zeros(1, 0, dtype=torch.int64), cache=module.cache())
+    with pytest.raises(EinformerError, match="E706 `last` cannot be 0"):
+        module.decode(torch.zeros(1, 1, dtype=torch.int64), cache=module.cache(), last=0)
 
 
 def test_a_static_cache_takes_one_position_at_a_time() -> None:

@@ -24,6 +24,7 @@ class Cache:
         self.masks: dict[int, Tensor] = {}
         self.past = self.fresh = self.total = 0
         self.first = self.sees_all = False
+        self.asked: int | None = None  # of how many last positions the outputs are asked for; None: all
 
     def begin(self, fresh: int, device: torch.device) -> None:
         """A call with so many new positions begins."""
@@ -63,6 +64,11 @@ class Cache:
     def narrowed(self, x: Tensor, axis: int, seen: int) -> Tensor:
         """What is over more positions than are seen here, over these."""
         return x.narrow(axis, x.shape[axis] - seen, seen)
+
+    def asked_of(self, x: Tensor, axis: int) -> Tensor:
+        """The positions whose outputs are asked for."""
+        count = x.shape[axis]
+        return x if self.asked is None or self.asked >= count else x.narrow(axis, count - self.asked, self.asked)
 
     def keep(self, path: str, new: Tensor, axis: int) -> Tensor:
         """All positions of a tensor that are seen: of a window the last ones in their order, else those so far in one store."""

@@ -71,22 +71,26 @@ class Decodes:
         return Cache(_continued(self).KEPT, padding, size, len(names) - 2 if len(names) > 1 else 0)
 
     @torch.no_grad()
-    def decode(self, *inputs: Tensor, cache: Cache) -> Tensor:
-        """The outputs at the positions of the inputs, which follow on those that the cache has seen.
+    def decode(self, *inputs: Tensor, cache: Cache, last: int | None = None) -> Tensor:
+        """The outputs at the positions of the inputs, which follow on those that the cache has seen; or at the `last` of them.
 
-        The cache has seen them afterwards. Raises EinformerError E701 to E703, E705, E706.
+        The cache has seen them afterwards. What follows the last line in which positions meet, as a rule the logits, is
+        computed only where it is asked for. Raises EinformerError E701 to E703, E705, E706.
         """
         from einformer.interpreters.torch.module import check_inputs
 
         check_inputs(tuple(map(self._open, self.door)), inputs, self)  # type: ignore[arg-type]
         module = _continued(self)
         self._fits(inputs, cache, module)
-        steady = isinstance(cache, StaticCache)
+        if last is not None and last < 1:
+            raise fail("E706", f"`last` cannot be {last}", fix="1 or more")
+        cache.asked, steady = last, isinstance(cache, StaticCache)
         if module.training != self.training:
             module.train(self.training)
         result: Tensor = (self.__dict__.get("_step", module) if steady else module)(*inputs, cache)
         cache.total += steady  # a compiled step counts in tensors
-        return result
+        layer = self._layer()
+        return cache.asked_of(result, slot_letters(layer.output).index(layer.time.letter))
 
     def static(self, cache: Cache, size: int) -> StaticCache:
         """What a cache holds, with places for `size` positions in all, for steps of one position that keep all shapes.
@@ -126,7 +130,7 @@ class Decodes:
         stops = torch.tensor(sorted(stop), dtype=x_bs.dtype, device=x_bs.device)
         stopped, new = torch.zeros(len(x_bs), dtype=torch.bool, device=x_bs.device), x_bs
         for _ in range(max_new_tokens):
-            logits_bv = _numbers(self.decode(new, cache=cache)[:, -1])
+            logits_bv = _numbers(self.decode(new, cache=cache, last=1)[:, -1])
             token_b = choice.next(logits_bv, generator).to(x_bs.dtype)
             token_b = torch.where(stopped, new[:, -1], token_b)
             yield token_b
@@ -170,8 +174,8 @@ class Decodes:
         if not prompt_bs.shape[1] or not continuation_bs.shape[1]:
             raise fail("E706", "the prompt or its continuation is empty", fix="at least one token of each")
         whole = torch.cat([prompt_bs, continuation_bs], 1)
-        logits = _numbers(self.decode(whole[:, :-1], cache=self.cache(_padding(prompt_bs, lengths))))
-        logits = logits[:, prompt_bs.shape[1] - 1 :]
+        cache = self.cache(_padding(prompt_bs, lengths))
+        logits = _numbers(self.decode(whole[:, :-1], cache=cache, last=continuation_bs.shape[1]))
         found = logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1)
         return found.gather(-1, continuation_bs[..., None].long())[..., 0].sum(-1)
 
