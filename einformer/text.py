@@ -15,14 +15,17 @@ from einformer.model import Model
 _BYTES = 256
 
 
+_BEGUN = 3  # of a letter of four bytes so many may be there, each shown as one sign until the last comes
+
+
 class Tokens(Protocol):
     """Text as whole numbers, and back; numbers come one by one, and some make no text before the next."""
 
     def read(self, text: str) -> list[int]:
         """The tokens of a text."""
 
-    def write(self, tokens: Sequence[int]) -> str:
-        """The text of tokens, as far as it is settled."""
+    def spelling(self, before: Sequence[int]) -> Callable[[int], str]:
+        """What each further token adds to the text of those before, as far as it is settled."""
 
 
 class Bytes:
@@ -32,9 +35,11 @@ class Bytes:
         """The bytes."""
         return list(text.encode())
 
-    def write(self, tokens: Sequence[int]) -> str:
-        """What they spell; a letter that is begun waits for its other bytes."""
-        return codecs.getincrementaldecoder("utf-8")("replace").decode(bytes(tokens))
+    def spelling(self, before: Sequence[int]) -> Callable[[int], str]:
+        """The letter that a byte ends; one that is begun waits for its other bytes."""
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        decoder.decode(bytes(before))
+        return lambda token: decoder.decode(bytes([token]))
 
 
 class Tokenizer:
@@ -52,10 +57,34 @@ class Tokenizer:
         ids: list[int] = self.theirs.encode(text).ids
         return ids
 
-    def write(self, tokens: Sequence[int]) -> str:
-        """What they spell; a letter that is begun waits for the next token."""
-        text: str = self.theirs.decode(list(tokens))
-        return text.rstrip("\ufffd")
+    def spelling(self, before: Sequence[int]) -> Callable[[int], str]:
+        """The letters that a token ends, spelled after those before: a space may stand between words only."""
+        return Spelling(self.theirs.decode, list(before)).add
+
+
+@dataclass(slots=True)
+class Spelling:
+    """Tokens that come one by one: only those since the last whole letter but one are spelled again."""
+
+    decode: Callable[[list[int]], str]
+    tokens: list[int]
+    shown: str = ""
+    known: int = 0  # so many of the tokens ended in a whole letter
+
+    def __post_init__(self) -> None:
+        self.shown, self.known = self.decode(self.tokens), len(self.tokens)
+
+    def add(self, token: int) -> str:
+        """What the next token adds."""
+        self.tokens.append(token)
+        text = self.decode(self.tokens)
+        begun = len(text) - len(text.rstrip("\ufffd"))
+        piece = text[len(self.shown) : len(text) - min(begun, _BEGUN)]
+        self.shown += piece
+        if not begun:
+            self.tokens = self.tokens[self.known :]
+            self.shown, self.known = self.decode(self.tokens), len(self.tokens)
+        return piece
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,18 +108,16 @@ class Writer:
 
     def write(self, text: str, options: Options, step: Callable[[], object] = lambda: None) -> Iterator[str]:
         """What follows on a text, piece by piece; `step` is called for each token. Raises EinformerError E703, E706 to E708."""
-        read, written, shown = self.tokens.read(text), list[int](), ""
+        read = self.tokens.read(text)
         if not read:
             raise fail("E706", "the text is empty", fix='a beginning, `--text "Once"`')
         chosen = {"temperature": options.temperature, "top_k": options.top_k, "top_p": options.top_p, "seed": options.seed}
+        spelled = self.tokens.spelling(read)
         for token in self.module.follow(read, options.tokens, stop=self.stop, **chosen):
             step()
             if token in self.stop:
                 return
-            written.append(token)
-            whole = self.tokens.write(written)
-            yield whole[len(shown) :]
-            shown = whole
+            yield spelled(token)
 
 
 def writer(model: Model, folder: pathlib.Path, seed: int = 0) -> Writer:

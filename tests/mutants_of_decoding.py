@@ -152,6 +152,22 @@ MUTANTS = (
         'return own + "".join(', 'return "" + "".join(',
         f"{STEPS}[llama-fast]",
     ),
+    # ------------------------------------------------------------------------------------------------------------ text
+    Mutant(
+        "a letter that is begun is shown", "einformer/text.py",
+        "piece = text[len(self.shown) : len(text) - min(begun, _BEGUN)]", "piece = text[len(self.shown) :]",
+        ("tests/test_text.py::test_pieces_together_are_the_whole",),
+    ),
+    Mutant(
+        "a token is spelled without the one before it", "einformer/text.py",
+        "self.tokens = self.tokens[self.known :]", "self.tokens = []",
+        ("tests/test_text.py::test_bytes_behind_a_token_are_a_letter",),
+    ),
+    Mutant(
+        "the whole text is spelled for each token", "einformer/text.py",
+        "self.tokens = self.tokens[self.known :]", "pass",
+        ("tests/test_text.py::test_a_long_text_is_not_spelled_again_for_each_token",),
+    ),
     # -------------------------------------------------------------------------------------------------------- choosing
     _mutant(
         "the first token beyond the share is not drawn", GENERATE,

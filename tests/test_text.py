@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tokenizers import Tokenizer as Theirs
 from tokenizers import decoders, models, pre_tokenizers, trainers
 from transformers import AutoConfig, GPT2LMHeadModel
 
 from einformer.cli import main
-from einformer.text import Bytes, Tokenizer
+from einformer.text import Bytes, Spelling, Tokenizer, Tokens
 
 
 def written(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
@@ -21,23 +25,27 @@ def written(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, s
     return code, capsys.readouterr().out
 
 
+@functools.cache
+def tokenizer() -> Any:
+    """Bytes, and pairs of them as often as they stand in a sentence."""
+    made: Any = Theirs(models.BPE())
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    made.train_from_iterator(["one équation, one line"] * 9, trainers.BpeTrainer(vocab_size=280, initial_alphabet=alphabet))
+    return made
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A model of transformers with its tokenizer: what `save_pretrained` writes."""
-    tokenizer = Theirs(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    tokenizer.train_from_iterator(
-        ["one équation, one line"] * 9, trainers.BpeTrainer(vocab_size=280, initial_alphabet=alphabet)
-    )
-    sizes = {"vocab_size": tokenizer.get_vocab_size(), "n_embd": 32, "n_head": 4, "n_layer": 2, "n_positions": 64}
+    sizes = {"vocab_size": tokenizer().get_vocab_size(), "n_embd": 32, "n_head": 4, "n_layer": 2, "n_positions": 64}
     config: Any = AutoConfig.for_model("gpt2", **sizes, bos_token_id=None, eos_token_id=None, initializer_range=0.5)
     with torch.random.fork_rng():
         torch.manual_seed(0)
         made: Any = GPT2LMHeadModel(config)
     made.save_pretrained(tmp_path)
-    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    tokenizer().save(str(tmp_path / "tokenizer.json"))
     return tmp_path
 
 
@@ -81,15 +89,70 @@ def test_without_weights_bytes_are_tokens(tmp_path: Path, capsys: pytest.Capture
     assert one[0] == 0
 
 
+def pieces(tokens: Tokens, before: Sequence[int], after: Sequence[int]) -> list[str]:
+    spelled = tokens.spelling(before)
+    return [spelled(token) for token in after]
+
+
 def test_a_letter_that_is_begun_waits() -> None:
-    tokens = "é€".encode()
-    assert [Bytes().write(list(tokens[:end])) for end in range(6)] == ["", "", "é", "é", "é", "é€"]
+    assert pieces(Bytes(), b"a", "é€😀b".encode()) == ["", "é", "", "", "€", "", "", "", "😀", "b"]
+    assert pieces(Bytes(), b"", b"\xffa\xe2b") == ["\ufffd", "a", "", "\ufffdb"]
     assert Bytes().read("é") == [0xC3, 0xA9]
 
 
+@functools.cache
+def begun(letter: str, count: int) -> list[int]:
+    """The first tokens of a letter that is no token."""
+    return list(tokenizer().encode(letter).ids[:count])
+
+
+PARTS = st.one_of(
+    st.integers(0, 279).map(lambda token: [token]), st.builds(begun, st.sampled_from("é€😀\ufffd"), st.integers(1, 4))
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(PARTS, max_size=30), st.booleans())
+def test_pieces_together_are_the_whole(parts: list[list[int]], prompted: bool) -> None:
+    """Letters of several tokens, tokens of several letters, bytes that are no letter: as decoded at once, but for the end."""
+    before, after = begun("one équation", 99) * prompted, [token for part in parts for token in part]
+    found = "".join(map(Spelling(tokenizer().decode, list(before)).add, after))
+    whole = tokenizer().decode([*before, *after])[len(tokenizer().decode(before)) :]
+    assert whole.startswith(found)
+    assert set(whole[len(found) :]) <= {"\ufffd"}
+    assert len(whole) - len(found) <= 3
+
+
+def test_bytes_behind_a_token_are_a_letter() -> None:
+    """Byte fallback shows each byte of a letter that is begun as a sign of its own."""
+    pieces_of = {"<unk>": 0, "▁one": 1, "▁two": 2} | {f"<0x{byte:02X}>": 3 + byte for byte in range(256)}
+    theirs = Theirs(models.BPE(pieces_of, [], unk_token="<unk>", byte_fallback=True))
+    theirs.decoder = decoders.Sequence(
+        [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+    )
+    spelled = Spelling(theirs.decode, [1])
+    assert [spelled.add(token) for token in (2, *(3 + byte for byte in "😀".encode()), 1)] == [" two", "", "", "", "😀", " one"]
+    assert theirs.decode([2]) == "two"  # alone it has no space
+
+
+def test_a_long_text_is_not_spelled_again_for_each_token() -> None:
+    """So many tokens are decoded for each that comes, however many came before."""
+    decoded: list[int] = []
+
+    def watched(tokens: list[int]) -> str:
+        decoded.append(len(tokens))
+        return str(tokenizer().decode(tokens))
+
+    spelled = Spelling(watched, tokenizer().encode("one équation").ids)
+    after = tokenizer().encode(" one line, one équation" * 50).ids
+    assert "".join(map(spelled.add, after)) == " one line, one équation" * 50
+    assert len(after) == 250
+    assert max(decoded[10:]) <= 6
+
+
 def test_a_tokenizer_is_its_authors(folder: Path) -> None:
-    tokenizer = Tokenizer(folder / "tokenizer.json")
-    assert tokenizer.write(tokenizer.read("one équation")) == "one équation"
+    found = Tokenizer(folder / "tokenizer.json")
+    assert "".join(pieces(found, [], found.read("one équation"))) == "one équation"
 
 
 @pytest.mark.parametrize(
