@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
     from torch import nn
 
+    from einformer.interpreters.count.cached import CacheBytes
     from einformer.interpreters.count.conventions import Convention
     from einformer.interpreters.count.memory import Memory, Precision
     from einformer.interpreters.count.summary import Summary
@@ -147,6 +148,21 @@ class Specification:
 
         chosen = _row(CONVENTIONS, "convention", convention)
         return formulas.total(formulas.flops(self.tree, self.name, None, chosen))
+
+    def cache_bytes(self, dtype: str | torch.dtype | None = None) -> CacheBytes[sympy.Expr]:
+        """The bytes that decoding keeps, `per_token` of a row and in `total`, as formulas; `p` for a number without a dtype.
+
+        >>> load("gpt2").cache_bytes().total
+        2*B*D*L*S*p
+
+        Raises EinformerError E508 of what has no cache, E605, E607 where it has no formula.
+        """
+        import sympy
+
+        from einformer.interpreters.count import formulas
+
+        element = sympy.Symbol("p") if dtype is None else _row(cache.BYTES, "dtype", str(dtype).removeprefix("torch."))
+        return formulas.cache_bytes(self.tree, self.name, element)
 
     def latex(self) -> str:
         """The whole text as LaTeX, which `parse` reads back."""

@@ -39,6 +39,26 @@ MUTANTS = (
         "WHOLE if entry.whole else BYTES[dtype]", "BYTES[dtype]",
         "cache.py::test_tokens_have_eight_bytes",
     ),
+    _mutant(
+        "a window in letters is one position short", "count/cached.py",
+        "arithmetic.largest(backs) + 1))", "arithmetic.largest(backs)))",
+        "cache.py::test_the_bytes_have_a_formula[mistral]",
+    ),
+    _mutant(
+        "a tap too many in letters", "count/cached.py",
+        "return arithmetic.length(letter) + -1", "return arithmetic.length(letter)",
+        "cache.py::test_the_bytes_have_a_formula[mamba2]",
+    ),
+    _mutant(
+        "in letters what is shared is counted for each layer", "count/cached.py",
+        "if readings and isinstance(actual, Tensor) and self.as_it_stands(actual):", "if False:",
+        "cache.py::test_bounds_of_any_text[keys that two layers share are kept once]",
+    ),
+    _mutant(
+        "in letters what is made at s' is needed of all positions", "count/cached.py",
+        "return readings or self.ahead.get(self.line.equation.left.name, [Reading(True)])", "return [Reading(True)]",
+        "cache.py::test_bounds_of_any_text[what is projected at s' is kept itself]",
+    ),
     # ---------------------------------------------------------------------------------------------- positions, padding
     _mutant(
         "positions are off by one", CACHE,

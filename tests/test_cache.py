@@ -6,12 +6,17 @@ import math
 
 import numpy as np
 import pytest
+import sympy
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 import einformer
 from einformer.errors import EinformerError
+from einformer.interpreters.count.cached import CacheBytes
+from einformer.interpreters.count.cached import cache_bytes as counted
+from einformer.interpreters.count.numbers import Numbers
 from einformer.model import Model
+from einformer.notation.tree import Name
 from tests.caches import CACHES, Cached
 from tests.oracles.decoding import chunked, decode
 from tests.small import LENGTH, SMALL, decided, error, inputs, model, weights
@@ -150,6 +155,81 @@ def test_tokens_have_eight_bytes() -> None:
 def test_an_unknown_dtype_is_refused() -> None:
     with pytest.raises(EinformerError, match="E605"):
         model("gpt2").cache_bytes("int3", B=1, S=1)
+
+
+# ------------------------------------------------------------------------------------------------------------ formulas
+
+FORMULAS = {  # what is held in all
+    "gpt2": "2*p*B*D*L*S",
+    "llama": "2*p*B*S*L*G*D/A",
+    "qwen3": "2*p*B*S*L*G*H",
+    "mistral": "2*p*B*L*G*D/A*Min(S, W)",
+    "gemma2": "2*p*B*G*H*(ceiling(L/2)*Min(S, 4096) + (L - ceiling(L/2))*S)",
+    "deepseek_v3": "p*B*S*L*(R + E)",
+    "linear_attention": "p*B*L*A*E*U",
+    "mamba2": "p*B*G*(H*J*N + (C - 1)*(H*J + 2*N))",
+}
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+def test_the_bytes_have_a_formula(name: str) -> None:
+    written = sympy.sympify(FORMULAS[name], {letter: sympy.Symbol(letter) for letter in "ABCDEGHJLNRSUWp"})
+    assert sympy.expand(einformer.load(name).cache_bytes().total - written) == 0
+
+
+def test_a_token_more_has_a_formula() -> None:
+    p, d, layers = sympy.symbols("p D L")
+    assert einformer.load("gpt2").cache_bytes().per_token == 2 * p * d * layers
+    assert einformer.load("gpt2").cache_bytes("bfloat16").per_token == 4 * d * layers
+    assert einformer.load("mamba2").cache_bytes().per_token == 0
+
+
+def in_bounds(bound: Model, sizes: dict[str, int]) -> CacheBytes[int]:
+    """The bytes by the bounds of the masks, where the plan samples positions."""
+    return counted(bound.spec.tree, bound.spec.name, Numbers(bound.at(**sizes), "s"), 4)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_bounds_say_what_positions_show(name: str) -> None:
+    """Two ways to what is kept, and a formula between them."""
+    bound = model(name)
+    for length in (2, 3, 5, 11):
+        sizes = bound.inputs(3, length)
+        expected = bound.cache_bytes("float32", **sizes)
+        found = in_bounds(bound, sizes)
+        assert (found.per_token, found.total) == (expected.per_token, expected.total)
+
+
+@pytest.mark.parametrize("case", CACHES, ids=lambda case: case.name)
+def test_bounds_of_any_text(case: Cached) -> None:
+    """What masks do not say in so many words has no formula."""
+    bound, unclear = case.model(), ("chunks reach back", "the first positions and", "two loops change")
+    for length in (2, 3, 5, 11):
+        expected = bound.cache_bytes("float32", B=3, S=length)
+        if case.name.startswith(unclear):
+            with pytest.raises(EinformerError, match="E607"):
+                bound.spec.cache_bytes()
+        else:
+            found = in_bounds(bound, {"B": 3, "S": length})
+            assert (found.per_token, found.total) == (expected.per_token, expected.total)
+            total = bound.spec.cache_bytes("float32").total
+            numbers = {letter: bound.at(B=3, S=length).named(Name(str(letter))) for letter in total.free_symbols}
+            assert total.subs(numbers) == expected.total
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(texts(causal=True), st.permutations([2, 3, 5, 7, 4]), st.integers(2, 9))
+def test_bounds_of_random_texts(text: Text, sizes: list[int], length: int) -> None:
+    given = {letter: size for letter, size in text.sizes(*sizes).items() if letter not in "BS"}
+    bound = einformer.parse(text.text).bind(**given | ({"V": 53} if text.tokens else {}))
+    assume(bound.legend.sized("K") is None or length <= bound.size("K"))
+    try:
+        expected = bound.cache_bytes("float32", **bound.inputs(3, length))
+        found = in_bounds(bound, bound.inputs(3, length))
+    except EinformerError as refused:
+        assume(refused.findings[0].code not in ("E309", "E508", "E607"))
+        raise
+    assert (found.per_token, found.total) == (expected.per_token, expected.total)
 
 
 # ------------------------------------------------------------------------------------------------------------ refusals

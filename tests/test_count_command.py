@@ -141,6 +141,14 @@ def test_formulas_where_they_are_wanted_or_sizes_are_open(
     assert run("count", *arguments)[0] == 0
 
 
+def test_a_cache_has_a_formula(run: Callable[..., tuple[int, str, str]]) -> None:
+    """In bytes of the precision; where there is none, why."""
+    cache = json.loads(run("count", "gpt2", "--formulas", "--json", "--dtype", "float32")[1])["cache"]
+    assert cache == {"per_token": "8 L D", "total": "8 L B S D"}
+    assert "cache    bytes: 2 (E + R) L B S in all, 2 (E + R) L for a further position" in run("count", "deepseek_v3")[1]
+    assert "cache    `Loss` does not say in which axis it is causal" in run("count", "loss", "--formulas")[1]
+
+
 def test_formulas_are_those_of_the_notes(run: Callable[..., tuple[int, str, str]]) -> None:
     parts = {part["path"]: part for part in json.loads(run("count", "gpt2", "--formulas", "--json")[1])["parts"]}
     assert parts["GPT2"]["parameters"] == "(V + K) D"

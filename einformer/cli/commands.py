@@ -163,13 +163,16 @@ def _count_in_letters(options: argparse.Namespace, found: model.Model) -> int:
     convention, precision = found.chosen(options.convention, options.dtype)
     tree = found.spec.tree
     parts = table.formulas(tree, found.spec.name, found.legend, convention, precision.element, options.recompute)
-    rows = list(table.rows(parts, table.written(tree, options.form)))
+    write = table.written(tree, options.form)
+    rows = list(table.rows(parts, write))
+    cache, why = table.cached(tree, found.spec.name, found.legend, precision.element, write)
     if options.json:
         named = [dict(zip(table.NAMES, row, strict=True)) for row in rows]
         about = {"target": options.target, "title": found.spec.title, "inputs": {}, "convention": str(convention)}
-        show_json(about | {"parts": named})
+        show_json(about | {"parts": named, "cache": cache})
     else:
-        counted = columns([("counted", str(convention))])
+        said = f"bytes: {cache['total']} in all, {cache['per_token']} for a further position of a row" if cache else why
+        counted = columns([("cache", said), ("counted", str(convention))])
         show(f"{found.spec.title or options.target}\n\n{aligned([table.HEAD, *rows])}\n\n{counted}")
     return OK
 

@@ -219,18 +219,9 @@ def _intensity(about: About) -> tuple[sympy.Expr]:
 
 
 def _cache(about: About) -> tuple[sympy.Expr]:
-    """The bytes of what decoding keeps once there were S positions, of all layers: what is kept is seen at small sizes."""
-    from einformer.interpreters.cache.plan import plan  # numpy is loaded only where it is needed
-
+    """The bytes of what decoding keeps once there were S positions."""
     root = _root(about)
-    sizes = {letter: size for letter, size in _SMALL.items() if letter in root.legend.letters()}
-    letters = formulas.Letters(root.legend)
-    found = plan(root.spec, root.name, Legend.of(root.spec, sizes))
-    numbers = (rules.product(map(letters.length, (*entry.letters, "s"))) for entry in found if entry.kind == "visible")
-    return (rules.product((rules.total(numbers), ours(f"{about.element} L"))),)
-
-
-_SMALL = {"D": 8, "A": 4, "G": 2, "F": 8, "L": 1, "V": 8, "K": 64, "B": 1}  # one layer stands for all
+    return (formulas.cache_bytes(root.spec, root.name, ours(about.element), root.legend).total,)
 
 
 def _memory(about: About) -> tuple[sympy.Expr]:

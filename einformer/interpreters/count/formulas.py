@@ -13,6 +13,7 @@ from typing import assert_never
 import sympy
 
 from einformer.errors import EinformerError, fail
+from einformer.interpreters.count import cached as cached_
 from einformer.interpreters.count import memory, rules
 from einformer.interpreters.count.bands import pairs
 from einformer.interpreters.count.choices import Bound
@@ -80,6 +81,17 @@ def activations(
     return memory.activations(*keeps(spec, name), derived, letters, element, recompute, shards)
 
 
+def cache_bytes(
+    spec: Spec, name: str, element: sympy.Expr | int, legend: Legend | None = None
+) -> cached_.CacheBytes[sympy.Expr]:
+    """The bytes that decoding keeps of the causal model `name`, `element` for a number, as formulas.
+
+    Raises EinformerError E508, E607.
+    """
+    found = cached_.cache_bytes(spec, name, Letters(legend or Legend.of(spec)), element)
+    return cached_.CacheBytes(sympy.factor_terms(found.per_token), sympy.factor_terms(found.total))
+
+
 def parameters(counts: Iterable[WeightCount[sympy.Expr]]) -> sympy.Expr:
     """The trained parameters in all."""
     return total(count for count in counts if count.trained)
@@ -123,6 +135,18 @@ class Letters:
             cached = self.cached if axis.letter == self.time and letter != axis.letter else 0
             self.lengths[letter] = self.number(axis.size) + cached
         return self.lengths[letter]
+
+    def value(self, e: Expression) -> sympy.Expr:
+        """The same: a letter may stand for an infinite number."""
+        return self.number(e)
+
+    def smallest(self, numbers: Iterable[sympy.Expr]) -> sympy.Expr:
+        """Of some numbers."""
+        return sympy.Min(*numbers)
+
+    def largest(self, numbers: Iterable[sympy.Expr]) -> sympy.Expr:
+        """Of some numbers."""
+        return sympy.Max(*numbers)
 
     def divided(self, number: sympy.Expr, by: sympy.Expr | int) -> sympy.Expr:
         """A part of a number."""

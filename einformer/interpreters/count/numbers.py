@@ -145,6 +145,14 @@ class Numbers:
         """A number that the text writes."""
         return self.legend.number(e, self.at)
 
+    def smallest(self, numbers: Iterable[Value]) -> Value:
+        """Of some numbers."""
+        return min(numbers)
+
+    def largest(self, numbers: Iterable[Value]) -> Value:
+        """Of some numbers."""
+        return max(numbers)
+
     def divided(self, number: int, by: int) -> int:
         """A part of a number that it divides."""
         return number // by

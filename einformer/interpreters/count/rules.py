@@ -41,6 +41,15 @@ class Arithmetic(Protocol[N_co]):
     def number(self, e: Expression) -> N_co:
         """A number that the text writes: how many are chosen."""
 
+    def value(self, e: Expression) -> Any:
+        """A number that the text writes, perhaps an infinite one: how far one looks back."""
+
+    def smallest(self, numbers: Iterable[Any]) -> Any:
+        """Of some numbers."""
+
+    def largest(self, numbers: Iterable[Any]) -> Any:
+        """Of some numbers."""
+
     def divided(self, number: Any, by: Any) -> N_co:
         """A part of a number that it divides."""
 

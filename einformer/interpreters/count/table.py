@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from einformer.errors import EinformerError
 from einformer.interpreters.count import numbers
 from einformer.interpreters.count.conventions import DEFAULT, Convention
 from einformer.interpreters.count.memory import Activation
@@ -93,6 +94,19 @@ def written(spec: Spec, form: str = "text") -> Callable[[sympy.Expr], str]:
 
     order = printer.letters(spec)
     return lambda formula: printer.show(formula, order, form)
+
+
+def cached(
+    spec: Spec, name: str, legend: Legend, element: int, write: Callable[[sympy.Expr], str]
+) -> tuple[dict[str, str] | None, str]:
+    """The bytes that decoding keeps as formulas, `per_token` of a row and in `total`; or why there are none."""
+    from einformer.interpreters.count import formulas as rules
+
+    try:
+        found = rules.cache_bytes(spec, name, element, legend)
+    except EinformerError as error:
+        return None, error.findings[0].message
+    return {"per_token": write(found.per_token), "total": write(found.total)}, ""
 
 
 def parts(
