@@ -16,14 +16,14 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 import torch
-from transformers import AutoModelForCausalLM
 
 import einformer
 from einformer.errors import EinformerError
 from einformer.huggingface.config import Imported, import_config
 from einformer.huggingface.families import architectures, families, family
-from tests.oracles.lifted import Array, Regime, build, run
-from tests.toys import TOYS, VOCABULARY, config_of, toy
+from tests.oracles.lifted import Regime, run
+from tests.oracles.of_toys import TOLERANCE, filled, modeling, ours, theirs, tokens
+from tests.toys import TOYS, config_of
 
 Config = Mapping[str, Any]
 
@@ -31,9 +31,6 @@ _FILES = {path.stem: path for path in sorted((Path(__file__).parent / "configs")
 _READ = {name: json.loads(path.read_text(encoding="utf-8")) for name, path in _FILES.items()}
 UNREAD = {name for name, row in _READ.items() if row["config"]["model_type"] not in families()}
 REAL = {name: row for name, row in _READ.items() if name not in UNREAD}
-TOLERANCE = 1e-9  # float64 on both sides
-BATCH, LENGTH = 2, 37
-TWICE = {"falcon_alibi"}  # theirs adds the slopes twice where its attention is eager, and once by default
 
 
 # ------------------------------------------------------------------------------------------------------ real configs
@@ -64,40 +61,6 @@ def test_what_cannot_be_read_is_refused_with_what_can(name: str) -> None:
 
 
 # ----------------------------------------------------------------------------------------------------------- toys
-
-
-def modeling(name: str) -> str:
-    kind = TOYS[name][0].removesuffix("_text")
-    return f"transformers.models.{kind}.modeling_{kind}"
-
-
-@functools.cache
-def theirs(name: str, regime: Regime) -> Any:
-    """Their model, with eager attention and experts: the equations as their authors wrote them."""
-    models: Any = AutoModelForCausalLM
-    attention = "sdpa" if name in TWICE else "eager"
-
-    def make() -> torch.nn.Module:
-        module: torch.nn.Module = models.from_config(toy(name), attn_implementation=attention, experts_implementation="eager")
-        return module
-
-    return build(modeling(name), make, regime)
-
-
-@functools.cache
-def ours(name: str) -> Any:
-    return einformer.from_huggingface(config_of(name))
-
-
-def tokens() -> Array:
-    return np.random.default_rng(0).integers(VOCABULARY, size=(BATCH, LENGTH))
-
-
-def filled(name: str, regime: Regime) -> Any:
-    """Our module with their weights."""
-    module = ours(name).build(dtype=torch.float64)
-    module.load_huggingface(theirs(name, regime).state_dict())
-    return module
 
 
 def test_every_family_has_a_toy() -> None:
