@@ -255,3 +255,70 @@ def config_of(name: str) -> dict[str, Any]:
     """What theirs writes into a config.json; the kinds of layers only if the toy lists them, as older files do."""
     keys: dict[str, Any] = json.loads(toy(name).to_json_string(use_diff=False))
     return {key: value for key, value in keys.items() if key != "layer_types" or key in TOYS[name][1]}
+
+
+SEED: dict[str, Any] = grouped(attention_out_bias=True, mlp_bias=True, residual_dropout=0.2, attention_dropout=0.3)
+PLAIN: dict[str, Any] = {"attention_bias": False, "attention_out_bias": False, "mlp_bias": False}
+BIASED: dict[str, Any] = {"attention_bias": True, "mlp_bias": True}
+GPT: dict[str, Any] = {"vocab_size": VOCABULARY, "n_embd": 40, "n_head": 5, "n_layer": 2, "n_positions": 41}
+CODEGEN: dict[str, Any] = NAMED | {"n_embd": 80, "n_head": 8, "rotary_dim": 6}
+XGLM: dict[str, Any] = {"d_model": 30, "ffn_dim": 31, "attention_heads": 5, "num_layers": 2, "dropout": 0.2, "pad_token_id": 1}
+XGLM |= {"vocab_size": VOCABULARY}
+PERSIMMON: dict[str, Any] = TOKENS | {"hidden_size": 40, "num_attention_heads": 5, "intermediate_size": 31}
+PHIMOE: dict[str, Any] = grouped(None, hidden_size=60, num_local_experts=7, router_jitter_noise=0.2, lm_head_bias=True)
+DBRX: dict[str, Any] = {
+    "vocab_size": VOCABULARY,
+    "d_model": 60,
+    "n_heads": 15,
+    "n_layers": 2,
+    "attn_config": {"kv_n_heads": 3, "clip_qkv": 0.8, "rope_theta": 500.0},
+    "ffn_config": {"ffn_hidden_size": 31, "moe_num_experts": 7, "moe_top_k": 3, "moe_jitter_eps": 0.1},
+    "rope_parameters": ROPE,
+}
+DOTS: dict[str, Any] = {
+    "moe_intermediate_size": 9,
+    "n_routed_experts": 12,
+    "n_group": 4,
+    "topk_group": 2,
+    "num_experts_per_tok": 5,
+    "n_shared_experts": 2,
+    "first_k_dense_replace": 1,
+    "norm_topk_prob": True,
+    "routed_scaling_factor": 1.7,
+    "sliding_window": 11,
+}
+ALPHA: dict[str, Any] = ROPE | {"rope_type": "dynamic", "factor": 1.0, "alpha": 5.0}
+
+TOYS |= {
+    "internlm3": ("internlm3", grouped(hidden_size=45)),
+    "internlm3_biased": ("internlm3", grouped(hidden_size=45, **BIASED)),
+    "seed_oss": ("seed_oss", SEED),
+    "seed_oss_plain": ("seed_oss", grouped(**PLAIN)),
+    "arcee": ("arcee", grouped(hidden_size=45, **BIASED)),
+    "arcee_yarn": ("arcee", grouped(12, YARN | {"mscale": 1.0})),
+    "ernie4_5": ("ernie4_5", grouped(8)),
+    "ernie4_5_biased": ("ernie4_5", grouped(8, use_bias=True, tie_word_embeddings=False)),
+    "helium": ("helium", grouped(8, hidden_size=120)),
+    "helium_biased": ("helium", grouped(8, YARN, hidden_size=120, **BIASED)),
+    "hunyuan_v1_dense": ("hunyuan_v1_dense", grouped(12, attention_bias=True)),
+    "hunyuan_v1_dense_alpha": ("hunyuan_v1_dense", grouped(12, ALPHA, tie_word_embeddings=True)),
+    "hunyuan_v1_moe": ("hunyuan_v1_moe", grouped(12, num_experts=7, moe_topk=3)),
+    "hunyuan_v1_moe_alpha": ("hunyuan_v1_moe", grouped(12, ALPHA, num_experts=7, moe_topk=3, attention_bias=True)),
+    "apertus": ("apertus", grouped(None, LLAMA3, hidden_size=180, attention_bias=True)),
+    "apertus_plain": ("apertus", grouped(None, hidden_size=60)),
+    "olmoe": ("olmoe", grouped(None, hidden_size=60, num_experts=7, num_experts_per_tok=3, clip_qkv=0.8)),
+    "olmoe_biased": ("olmoe", grouped(None, hidden_size=60, num_experts=7, num_experts_per_tok=3, attention_bias=True)),
+    "phimoe": ("phimoe", PHIMOE | {"attention_bias": True}),
+    "phimoe_window": ("phimoe", PHIMOE | {"sliding_window": 11, "lm_head_bias": False}),
+    "dbrx": ("dbrx", DBRX),
+    "dots1": ("dots1", grouped(6, num_hidden_layers=3, max_window_layers=1, **DOTS)),
+    "dots1_listed": ("dots1", grouped(6, layer_types=LAYERS, attention_bias=True, **DOTS)),
+    "minimax_m2": ("minimax_m2", grouped(8, PARTIAL, num_local_experts=7, num_experts_per_tok=3)),
+    "minimax_m2_dim": ("minimax_m2", grouped(8, rotary_dim=6, num_local_experts=7, num_experts_per_tok=3)),
+    "openai-gpt": ("openai-gpt", GPT),
+    "codegen": ("codegen", CODEGEN),
+    "codegen_tied": ("codegen", CODEGEN | {"tie_word_embeddings": True}),
+    "xglm": ("xglm", XGLM),
+    "xglm_unscaled": ("xglm", XGLM | {"scale_embedding": False, "tie_word_embeddings": False}),
+    "persimmon": ("persimmon", PERSIMMON | {"rope_parameters": PARTIAL}),
+}

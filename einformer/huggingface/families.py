@@ -97,7 +97,7 @@ def family(name: str) -> Family:
         start["scheme"],
         {key: _fixed(**row) for key, row in config["fixed"].items() if row},
         {key: _list(**row) for key, row in config.get("lists", {}).items() if row},
-        _reasons(config["ignored"], {key.key for key in keys}),
+        _reasons(config["ignored"], {key.key for key in keys} | {key for key, row in config["fixed"].items() if row}),
         config.get("renamed", {}),
         tuple(table.get("absent", ())),
         table.get("scalars", "").replace("{H}", table.get("rotary", "H")),

@@ -129,6 +129,7 @@ class Row:
     """A tensor of theirs: its name, the weights that it holds, and its axes in their letters: `d (a e + a e + a e)`.
 
     `at`: its place on the axes that its name numbers, where it is not the whole of its weights.
+    One that is a number has no axes, and its weight an axis of length 1.
     """
 
     name: str
@@ -167,10 +168,10 @@ class Row:
 
     def parts(self, tensor: Tensor) -> list[Tensor]:
         """The weights in a tensor: views of it."""
-        outer, terms, rest = _cut(self.axes)
         lengths = self.lengths
+        outer, terms, rest = _cut(self.axes or " ".join(lengths[0]))
         sizes = [math.prod(each.get(letter, 1) for letter in term.split()) for each, term in zip(lengths, terms, strict=True)]
-        cut = _arranged(tensor, outer, f"cut {rest}", lengths[0] | {"cut": sum(sizes)})
+        cut = _arranged(tensor if self.axes else tensor[None], outer, f"cut {rest}", lengths[0] | {"cut": sum(sizes)})
         return [
             _arranged(piece, f"({term}) {rest}", " ".join(each), each)
             for piece, term, each in zip(torch.split(cut, sizes), terms, lengths, strict=True)
@@ -179,12 +180,13 @@ class Row:
 
 def _joined(axes: str, lengths: Sequence[Mapping[str, int]], weights: Iterable[Tensor]) -> Tensor:
     """The tensor that holds weights one after the other."""
-    outer, terms, rest = _cut(axes)
+    outer, terms, rest = _cut(axes or " ".join(lengths[0]))
     pieces = [
         _arranged(weight, " ".join(each), f"({term}) {rest}", each)
         for weight, term, each in zip(weights, terms, lengths, strict=True)
     ]
-    return _arranged(torch.cat(pieces) if pieces[1:] else pieces[0], f"cut {rest}", outer, lengths[0])
+    whole = _arranged(torch.cat(pieces) if pieces[1:] else pieces[0], f"cut {rest}", outer, lengths[0])
+    return whole if axes else whole[0]
 
 
 @functools.cache

@@ -27,9 +27,11 @@ Regime = Literal["fan_in", "default"]
 FLOAT32 = torch.float32
 NARROW = {torch.float16, torch.bfloat16, FLOAT32, torch.complex32, torch.complex64}
 
-# Functions whose literals are narrow: BLOOM writes sqrt(2 / π) as 0.79788456, which moves its logits by 1e-9.
+# Functions whose literals are narrow: BLOOM writes sqrt(2 / π) as 0.79788456, which moves its logits by 1e-9; Apertus makes
+# an activation in bfloat16 and throws it away.
 NARROW_LITERALS: dict[str, dict[str, Any]] = {
-    "transformers.models.bloom.modeling_bloom": {"bloom_gelu_forward": partial(gelu, approximate="tanh")}
+    "transformers.models.bloom.modeling_bloom": {"bloom_gelu_forward": partial(gelu, approximate="tanh")},
+    "transformers.models.apertus.modeling_apertus": {"ACT2FN": {"xielu": None}},
 }
 
 
