@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import einformer
-from einformer.errors import Source
+from einformer.errors import EinformerError, Source
 from einformer.model import examine
 from tests.texts import text
 
@@ -114,3 +114,27 @@ REFUSED = {name: body for name, (code, body) in READS_THE_FUTURE.items() if code
 def test_what_is_refused_leaks(body: list[str]) -> None:
     """The refusals are no whims: without the claim, the value of a prefix changes with what follows."""
     assert leaks(body)
+
+
+CONVOLUTION = """axes
+  s: S
+  c: {taps}
+
+model Convolution(x_s) -> y_s causal in s:
+  weights κ_c
+  y_s = κ_c x_{{(s + c - {last})}}
+"""
+
+
+@pytest.mark.parametrize("taps", range(1, 9))
+def test_a_convolution_may_end_at_its_last_tap(taps: int) -> None:
+    model = einformer.parse(CONVOLUTION.format(taps=taps, last=taps - 1)).bind()
+    weights = np.arange(1.0, taps + 1)
+    expected = np.convolve(INPUTS[0], weights[::-1])[:LENGTH]
+    assert np.allclose(model.reference(INPUTS[0], weights={"κ": weights}), expected)
+
+
+@pytest.mark.parametrize("taps", range(2, 9))
+def test_a_convolution_may_not_end_before_its_last_tap(taps: int) -> None:
+    with pytest.raises(EinformerError, match="E501"):
+        einformer.parse(CONVOLUTION.format(taps=taps, last=taps - 2))
