@@ -322,3 +322,24 @@ TOYS |= {
     "xglm_unscaled": ("xglm", XGLM | {"scale_embedding": False, "tie_word_embeddings": False}),
     "persimmon": ("persimmon", PERSIMMON | {"rope_parameters": PARTIAL}),
 }
+
+MAMBA: dict[str, Any] = TOKENS | {"hidden_size": 30, "state_size": 7, "time_step_rank": 3}
+TOYS |= {
+    "mamba": ("mamba", MAMBA | {"use_bias": True, "tie_word_embeddings": False, "expand": 3, "conv_kernel": 5}),
+    "mamba_plain": ("mamba", MAMBA | {"use_conv_bias": False, "layer_norm_epsilon": 1e-4}),
+    "falcon_mamba": ("falcon_mamba", MAMBA | {"use_bias": True, "mixer_rms_eps": 1e-3}),
+}
+MAMBA2: dict[str, Any] = TOKENS | {"hidden_size": 30, "num_heads": 6, "head_dim": 10, "n_groups": 2, "state_size": 7}
+TOYS |= {
+    "mamba2": ("mamba2", MAMBA2 | {"use_bias": True, "tie_word_embeddings": True, "conv_kernel": 5, "chunk_size": 8}),
+    "mamba2_plain": ("mamba2", MAMBA2 | {"use_conv_bias": False}),
+}
+JAMBA: dict[str, Any] = grouped(
+    None, hidden_size=60, num_hidden_layers=4, num_experts=7, num_experts_per_tok=3, mamba_d_state=7
+)
+JAMBA |= {"mamba_dt_rank": 3, "attn_layer_period": 3, "attn_layer_offset": 1}
+JAMBA = {key: value for key, value in JAMBA.items() if key != "rope_parameters"}  # its positions are those of the states
+TOYS |= {
+    "jamba": ("jamba", JAMBA | {"mamba_proj_bias": True}),
+    "jamba_plain": ("jamba", JAMBA | {"mamba_conv_bias": False, "mamba_d_conv": 3, "mamba_expand": 1}),
+}
