@@ -266,6 +266,14 @@ XGLM: dict[str, Any] = {"d_model": 30, "ffn_dim": 31, "attention_heads": 5, "num
 XGLM |= {"vocab_size": VOCABULARY}
 PERSIMMON: dict[str, Any] = TOKENS | {"hidden_size": 40, "num_attention_heads": 5, "intermediate_size": 31}
 PHIMOE: dict[str, Any] = grouped(None, hidden_size=60, num_local_experts=7, router_jitter_noise=0.2, lm_head_bias=True)
+MSCALES: dict[str, Any] = ROPE | {
+    "rope_type": "longrope",
+    "short_factor": [1.0, 1.5],
+    "long_factor": [2.0, 3.0],
+    "short_mscale": 1.3,
+    "long_mscale": 1.7,
+    "original_max_position_embeddings": 64,
+}
 DBRX: dict[str, Any] = {
     "vocab_size": VOCABULARY,
     "d_model": 60,
@@ -275,6 +283,7 @@ DBRX: dict[str, Any] = {
     "ffn_config": {"ffn_hidden_size": 31, "moe_num_experts": 7, "moe_top_k": 3, "moe_jitter_eps": 0.1},
     "rope_parameters": ROPE,
 }
+ERNIE: dict[str, Any] = {"moe_intermediate_size": 9, "moe_num_experts": 7, "moe_k": 3, "moe_layer_start_index": 1}
 DOTS: dict[str, Any] = {
     "moe_intermediate_size": 9,
     "n_routed_experts": 12,
@@ -302,15 +311,18 @@ TOYS |= {
     "helium_biased": ("helium", grouped(8, YARN, hidden_size=120, **BIASED)),
     "hunyuan_v1_dense": ("hunyuan_v1_dense", grouped(12, attention_bias=True)),
     "hunyuan_v1_dense_alpha": ("hunyuan_v1_dense", grouped(12, ALPHA, tie_word_embeddings=True)),
-    "hunyuan_v1_moe": ("hunyuan_v1_moe", grouped(12, num_experts=7, moe_topk=3)),
-    "hunyuan_v1_moe_alpha": ("hunyuan_v1_moe", grouped(12, ALPHA, num_experts=7, moe_topk=3, attention_bias=True)),
+    "hunyuan_v1_moe": ("hunyuan_v1_moe", grouped(12, num_experts=7, moe_topk=3, attention_dropout=0.2)),
+    "hunyuan_v1_moe_alpha": ("hunyuan_v1_moe", grouped(12, ALPHA, num_experts=7, moe_topk=[3, 3], attention_bias=True)),
     "apertus": ("apertus", grouped(None, LLAMA3, hidden_size=180, attention_bias=True)),
     "apertus_plain": ("apertus", grouped(None, hidden_size=60)),
     "olmoe": ("olmoe", grouped(None, hidden_size=60, num_experts=7, num_experts_per_tok=3, clip_qkv=0.8)),
     "olmoe_biased": ("olmoe", grouped(None, hidden_size=60, num_experts=7, num_experts_per_tok=3, attention_bias=True)),
     "phimoe": ("phimoe", PHIMOE | {"attention_bias": True}),
     "phimoe_window": ("phimoe", PHIMOE | {"sliding_window": 11, "lm_head_bias": False}),
+    "phimoe_longrope": ("phimoe", PHIMOE | {"attention_bias": True, "rope_parameters": MSCALES}),
     "dbrx": ("dbrx", DBRX),
+    "ernie4_5_moe": ("ernie4_5_moe", grouped(8, num_hidden_layers=3, **ERNIE)),
+    "ernie4_5_moe_biased": ("ernie4_5_moe", grouped(8, use_bias=True, tie_word_embeddings=False, **ERNIE)),
     "dots1": ("dots1", grouped(6, num_hidden_layers=3, max_window_layers=1, **DOTS)),
     "dots1_listed": ("dots1", grouped(6, layer_types=LAYERS, attention_bias=True, **DOTS)),
     "minimax_m2": ("minimax_m2", grouped(8, PARTIAL, num_local_experts=7, num_experts_per_tok=3)),

@@ -130,7 +130,7 @@ class _Given:
     def number(self) -> int | float:
         """The value as a number of its range."""
         assert isinstance(self.value, int | float)
-        return int(self.value) if self.key.whole else self.value
+        return int(self.value) + self.key.less if self.key.whole else self.value
 
 
 def _given(config: Document, table: Family) -> Iterator[_Given]:
@@ -147,8 +147,8 @@ def _given(config: Document, table: Family) -> Iterator[_Given]:
 def _said(config: Document, table: Family) -> Iterator[_Given]:
     for key in table.keys:
         if key.key in config.values:
-            if not (key.optional and config.values[key.key] is None):
-                yield _Given(key, config.values[key.key], config.origin(key.key))
+            if key.gives(config.values[key.key]):
+                yield _Given(key, key.once(config.values), config.origin(key.key))
         elif key.default is not None:
             yield _Given(key, key.default, f"{key.key}, absent: its default")
 

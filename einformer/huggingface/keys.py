@@ -19,7 +19,8 @@ class Key:
 
     `range` is `whole`, `whole from 0` or an interval, `(0, 1)` or `[0, 1)`. An optional key may be null or absent, and
     then gives nothing; one that is absent stands for its default, where it has one. What a letter is that no key gives is
-    said by the family.
+    said by the family. A key may stand for a number `less` than its letter: the last layer is L - 1; `unsaid` is as null.
+    It may be a list that says the same of each layer, of which there are as many as the key `repeated` says.
     """
 
     key: str
@@ -27,6 +28,20 @@ class Key:
     range: str
     optional: bool = False
     default: float | None = None
+    less: int = 0
+    unsaid: float | None = None
+    repeated: str = ""
+
+    def once(self, values: Mapping[str, object]) -> object:
+        """What a config says here, once where a list says the same of each layer."""
+        value = values[self.key]
+        if not isinstance(value, list) or len(value) != values.get(self.repeated):
+            return value
+        return value[0] if value and all(each == value[0] for each in value) else value
+
+    def gives(self, value: object) -> bool:
+        """Does it say something?"""
+        return not self.optional or value not in (None, self.unsaid)
 
     def holds(self, value: object) -> bool:
         """Is this value one that the key may have?"""

@@ -1,0 +1,52 @@
+"""Are configs read in the form in which authors of models publish them, with all the keys that transformers never writes?
+
+`tests/data/hub.json` has one of each family. How many numbers it makes is counted in transformers' model on the meta device.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM
+
+import einformer
+from einformer.errors import EinformerError
+
+HUB: dict[str, dict[str, Any]] = json.loads((Path(__file__).parent / "data" / "hub.json").read_text(encoding="utf-8"))
+
+
+def theirs(config: dict[str, Any]) -> int:
+    """The numbers in transformers' model."""
+    models: Any = AutoModelForCausalLM
+    with torch.device("meta"):
+        model = models.from_config(AutoConfig.for_model(**copy.deepcopy(config)))
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+@pytest.mark.parametrize("name", HUB)
+def test_parameters_are_theirs(name: str) -> None:
+    assert einformer.from_huggingface(HUB[name]).num_parameters == theirs(HUB[name])
+
+
+@pytest.mark.parametrize(("last", "read"), [(-1, True), (27, True), (None, True), (26, False), (28, False)])
+def test_a_mixture_goes_on_to_the_last_layer(last: int | None, read: bool) -> None:
+    """ERNIE says where its mixtures end: at the end, or elsewhere, which is refused."""
+    config = HUB["ERNIE-4.5-21B-A3B-PT"] | {"moe_layer_end_index": last}
+    if read:
+        assert einformer.from_huggingface(config).num_parameters == theirs(HUB["ERNIE-4.5-21B-A3B-PT"])
+    else:
+        with pytest.raises(EinformerError, match="`num_hidden_layers` and `moe_layer_end_index` differ"):
+            einformer.from_huggingface(config)
+
+
+@pytest.mark.parametrize("experts", [[8] * 31 + [7], [8] * 31, [], ["8"] * 32, [[8]] * 32, [1.5] * 32, [True] * 32])
+def test_a_list_for_all_layers_says_one_number(experts: list[object]) -> None:
+    """HunYuan says for each layer how many experts a token has: as many everywhere, and nothing else."""
+    with pytest.raises(EinformerError) as error:
+        einformer.from_huggingface(HUB["Hunyuan-A13B-Instruct"] | {"moe_topk": experts})
+    assert [finding.code for finding in error.value.findings] == ["E614"]
