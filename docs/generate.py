@@ -18,7 +18,7 @@ PARTS = {
     "E4": "Operators and calls",
     "E5": "Time",
     "E6": "Sizes, scalars and published models",
-    "E7": "Inputs and weights",
+    "E7": "Inputs, weights and contracts",
     "E8": "Files",
 }
 HEAD = """# Errors
@@ -34,8 +34,8 @@ given, the rule, and what to write instead:
 
 A text is checked as far as its errors allow, and one slip is one message. `einformer explain {code}` prints an entry of
 this page. Where an example ends with a line of Python, `text` is what stands above that line and `spec` that text parsed;
-`module` is one that transformers' GPT-2 can be loaded into, `theirs` the weights of that, and `saved` that of
-`einformer.interpreters.torch.saved`.
+`module` is one that transformers' GPT-2 can be loaded into, `theirs` the weights of that, `saved` that of
+`einformer.interpreters.torch.saved`, and `contracts` is `einformer.contracts`.
 """
 
 

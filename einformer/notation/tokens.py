@@ -25,12 +25,13 @@ SYNONYMS = str.maketrans(
 _TOKEN = re.compile(
     r"""(?P<number> [0-9]+ (?:\.[0-9]+)? (?:[eE][+-]?[0-9]+)?)
       | (?P<name> [^\W\d_] [^\W_]* ['′’]*)
-      | (?P<symbol> <- | -> | <= | >= | == | != | [-+/^=<>(){}\[\],:?_−≤≥≠←→])
+      | (?P<symbol> <- | -> | <= | >= | == | != | \.\.\. | [-+/^=<>(){}\[\],:?_−≤≥≠←→])
       | (?P<space> [ \t·]+ | ∞)""",
     re.VERBOSE,
 )
 _LATEX = re.compile(r"^[^%#@\\\n]*?(?:\\|\}_|\$\$)", re.MULTILINE)  # a command or `W^{0}_{d}`, not beside the code
-_LETTER = re.compile(r"[^\W\d_]['′’]*|[0-9]+")
+_LETTER = re.compile(r"[^\W\d_]['′’]*|[0-9]+|\.\.\.")
+REST = "..."  # any axes: of contracts, and nowhere else
 
 
 def is_latex(text: str) -> bool:
@@ -166,6 +167,8 @@ def number_token(text: str, span: Span, following: str) -> Token:
 
 def name_token(text: str, span: Span) -> Token:
     """A name in NFKC (R11). It holds letters before that too: `x²` is not the name `x2`."""
+    if text == REST:
+        return Token(REST, REST, span)
     name = unicodedata.normalize("NFKC", text.translate(SYNONYMS))
     for letter in text.rstrip("'′’") + name.rstrip("'"):
         if not (letter.isalpha() or letter in DIGITS):

@@ -1,0 +1,50 @@
+"""Which dtypes and which devices does a word of a contract stand for?"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+DEVICES = ("cpu", "cuda", "meta", "mps", "xpu")
+KINDS = {"float": "Float", "int": "Integer", "bool": "Bool", "complex": "Complex"}
+EXACT = {
+    "bf16": "bfloat16",
+    "f16": "float16",
+    "f32": "float32",
+    "f64": "float64",
+    "i8": "int8",
+    "i16": "int16",
+    "i32": "int32",
+    "i64": "int64",
+    "u8": "uint8",
+}
+WORDS = frozenset((*DEVICES, *KINDS, *EXACT))
+
+
+@functools.cache
+def dtypes(words: tuple[str, ...]) -> tuple[Any, ...]:
+    """The dtypes that the words allow; none where they say nothing of it."""
+    import torch
+
+    everything = {value for value in vars(torch).values() if isinstance(value, torch.dtype)}
+    for word in words:
+        if word in EXACT:
+            return (getattr(torch, EXACT[word]),)
+        if word in KINDS:
+            return tuple(sorted((dtype for dtype in everything if _kind(dtype) == word), key=str))
+    return ()
+
+
+def device(words: tuple[str, ...]) -> str:
+    """The kind of device that the words ask for, or nothing."""
+    return next((word for word in words if word in DEVICES), "")
+
+
+def _kind(dtype: Any) -> str:
+    """Which word a dtype falls under; a quantised one under none."""
+    name = str(dtype).removeprefix("torch.")
+    if dtype.is_floating_point:
+        return "float"
+    if dtype.is_complex:
+        return "complex"
+    return "bool" if name == "bool" else "int" if name.startswith(("int", "uint")) else ""

@@ -1,0 +1,189 @@
+"""Which contract does a text stand for? The notation's own tokens, letters and groups, with a few brackets around them."""
+
+from __future__ import annotations
+
+import functools
+import re
+from dataclasses import replace
+
+from einformer.contracts.dtypes import WORDS
+from einformer.contracts.tree import REST, Anything, Array, Axis, Contract, Each, Fields, Item, Scalar, Several, Size, Value
+from einformer.errors import Source, Span, fail
+from einformer.notation.calls import axis_of
+from einformer.notation.formulas import Formulas
+from einformer.notation.printer import show
+from einformer.notation.tokens import OPEN, Line, Token, check_size, plain_line
+from einformer.notation.tree import Expression, Group, Index, Name, Number, Product, Quotient, Sum
+from einformer.notation.walk import rebuild
+
+_KEY = re.compile(r"[^\W\d]\w*(?=\s*[=:])")
+
+
+@functools.lru_cache(maxsize=1024)
+def read(text: str, name: str = "<contract>") -> Contract:
+    """The contract of a text; `name` is where messages say it stands. Raises EinformerError."""
+    source = Source(name, " ".join(text.split()))
+    check_size(source)
+    line = plain_line(source, 0, source.text)
+    at = next((at for at, token in enumerate(line.tokens) if token.kind == "name" and token.text == "where"), len(line.tokens))
+    legend = _Reader(source, replace(line, tokens=line.tokens[at + 1 :]), {}).legend() if at < len(line.tokens) else {}
+    return _Reader(source, replace(line, tokens=line.tokens[:at]), legend).contract()
+
+
+def size_name(letter: str) -> str:
+    """The size of the axis of an index, where nothing else is said: `D` of `d` and of `d'`."""
+    letter = axis_of(letter)
+    capital = letter.upper()
+    return capital if capital.lower() == letter else letter
+
+
+class _Reader(Formulas):
+    """The rules of contracts; `legend` is what stands behind `where`."""
+
+    def __init__(self, source: Source, line: Line, legend: dict[str, Expression]) -> None:
+        super().__init__(source, line, set())
+        self.given = legend
+
+    def contract(self) -> Contract:
+        """contract: [items] ["->" items] ["where" legend]"""
+        arguments = self.items("->") if self.peek().kind not in ("->", "end") else ()
+        result = self.outputs() if self.accept("->") else None
+        self.end()
+        return Contract(arguments, result, Span(self.source, 0, max(1, len(self.source.text))))
+
+    def outputs(self) -> Item:
+        """One value, or several, which come as a tuple."""
+        start = self.peek()
+        items = self.items("end")
+        if len(items) == 1:
+            return items[0]
+        return Item("", Several(items, more=False, span=self.since(start)))
+
+    def items(self, *ends: str) -> tuple[Item, ...]:
+        """items: item ("," item)* [","]"""
+        items = [self.item()]
+        while self.accept(",") and self.peek().kind not in ends:
+            items.append(self.item())
+        return tuple(items)
+
+    def item(self) -> Item:
+        """item: [KEY ("=" | ":")] value ["?"]"""
+        key = self.key()
+        value = self.value()
+        optional = not isinstance(value, Anything) and self.accept("?")
+        return Item(key, value, optional)
+
+    def key(self) -> str:
+        """A name of Python before `=` or `:`, which to the notation may look like anything."""
+        start = self.peek().span.start
+        match = _KEY.match(self.source.text, start)
+        if match is None:
+            return ""
+        while self.peek().span.start < match.end() and self.peek().kind != "end":
+            self.next()
+        self.next()
+        return match.group()
+
+    def value(self) -> Value:
+        """value: "?" | "(" items ["," "..."] ")" | "[" item "]" | "{" items "}" | WORD* NAME [subscript]"""
+        start = self.peek()
+        match start.kind:
+            case "?":
+                self.next()
+                return Anything(start.span)
+            case "(":
+                return self.several(start)
+            case "[":
+                self.next()
+                member = self.item()
+                self.expect("]")
+                return Each(member, self.since(start))
+            case "{":
+                self.next()
+                members = self.items("}")
+                self.expect("}")
+                if not all(member.key for member in members):
+                    raise fail("E101", "a field has no name", self.since(start), fix="`{logits: y_bsv}`")
+                return Fields(members, self.since(start))
+            case _:
+                return self.named_value(self.words())
+
+    def several(self, start: Token) -> Several:
+        self.next()
+        members: list[Item] = []
+        while self.peek().kind not in ("...", ")"):
+            members.append(self.item())
+            if not self.accept(","):
+                break
+        more = self.accept("...")
+        self.expect(")")
+        return Several(tuple(members), more, self.since(start))
+
+    def words(self) -> tuple[str, ...]:
+        """Names of dtypes and devices that another name follows."""
+        words = []
+        while self.peek().text in WORDS and self.follows("name"):
+            words.append(self.next().text)
+        return tuple(words)
+
+    def follows(self, kind: str) -> bool:
+        """Is the token after the next one of this kind?"""
+        return self.at + 1 < len(self.line.tokens) and self.line.tokens[self.at + 1].kind == kind
+
+    def named_value(self, words: tuple[str, ...]) -> Value:
+        """A tensor, a scalar or a size: by what the name looks like."""
+        name = self.expect("name", "a tensor such as `z_bsd`")
+        if self.peek().kind == OPEN:
+            axes = tuple(self.axis(slot) for slot in self.slots())
+            self.check_axes(axes)
+            return Array(name.text, axes, words, self.since(name))
+        if len(name.text) == 1 and name.text.isupper() and not words:
+            return Size(name.text, name.span)
+        return Scalar(name.text, words, name.span)
+
+    def slot(self) -> Expression:
+        """slot: "..." or a slot of the notation"""
+        if self.peek().kind == "...":
+            return Name("...", span=self.next().span)
+        return super().slot()
+
+    def axis(self, slot: Expression) -> Axis:
+        """A slot with its size."""
+        if slot == REST:
+            return Axis("...", REST, slot.span)
+        text = show(slot)
+        simple = isinstance(slot, Index | Number | Group)
+        return Axis(text if simple else f"({text})", self.sized(slot), slot.span)
+
+    def check_axes(self, axes: tuple[Axis, ...]) -> None:
+        """An index stands once on a tensor, and so does `...`."""
+        for at, axis in enumerate(axes):
+            if not axis.written.isdigit() and axis.written in [other.written for other in axes[:at]]:
+                fix = f"`{axis.written}'` for the second" if axis.size != REST else "one `...`"
+                raise fail("E305", f"`{axis.written}` stands twice on one tensor", axis.span, fix=fix)
+
+    def sized(self, slot: Expression) -> Expression:
+        """The size of a slot: its letters are those of their axes, a group is the product of its members."""
+        match slot:
+            case Index():
+                return self.given.get(slot.letter, Name(size_name(slot.letter), span=slot.span))
+            case Name():
+                return self.sized(Index(slot.name, span=slot.span)) if slot.name[0].islower() else slot
+            case Number() if not isinstance(slot.value, int) or slot.value < 0:
+                raise fail("E604", f"`{show(slot)}` is no size", slot.span, fix="a whole number")
+            case Group():
+                return Product(tuple(map(self.sized, slot.members)), span=slot.span)
+            case Number() | Product() | Quotient() | Sum():
+                return rebuild(slot, self.sized) if not isinstance(slot, Number) else slot
+            case _:
+                raise fail("E106", "the size of an axis is no tensor", slot.span, fix="letters, groups, numbers, `(s + 1)`")
+
+    def legend(self) -> dict[str, Expression]:
+        """legend: LETTER ":" sum ("," LETTER ":" sum)*: what the size of an index is called, or what it is"""
+        while True:
+            letter = self.letter().letter
+            self.expect(":")
+            self.given[letter] = self.sized(self.sum())
+            if not self.accept(","):
+                self.end()
+                return self.given

@@ -1,0 +1,100 @@
+"""Which sizes are known before a call, and who bound them? `with ein.sizes(D=768):`, and `ein.bind(self, D=768)`.
+
+A block holds for its thread, and for the asyncio tasks that start in it (a `ContextVar`).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from einformer.errors import fail
+
+OWN = "_einformer_sizes"  # where an object keeps its sizes; they are pickled with it
+USED: list[bool] = []  # was there ever a block? Before that, no call asks for one
+_OURS = str(Path(__file__).parent)
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A size, for `...` a tuple of them, and who said so."""
+
+    size: Any
+    where: str
+
+
+_BLOCK: ContextVar[Mapping[str, Bound]] = ContextVar("einformer.sizes", default=MappingProxyType({}))
+block = _BLOCK.get
+
+
+def sizes(**given: int) -> AbstractContextManager[None]:
+    """Every contract that is checked inside the block has these sizes: `with ein.sizes(D=768, A=12):`.
+
+    Raises EinformerError (E604, E726) for what is no size, or not that of a block around.
+    """
+    return _opened(_bound(given, f"ein.sizes at {place()}"))
+
+
+@contextmanager
+def _opened(given: dict[str, Bound]) -> Iterator[None]:
+    token = _BLOCK.set(joined(block(), given))
+    USED[:] = [True]
+    try:
+        yield
+    finally:
+        _BLOCK.reset(token)
+
+
+def bind(owner: object, /, **given: int) -> None:
+    """The contracts of this object's methods have these sizes for as long as it lives: `ein.bind(self, D=D, A=A)`.
+
+    Raises EinformerError (E604, E726) for what is no size, or not the one the object has.
+    """
+    keep(owner, _bound(given, f"{type(owner).__name__}, bound at {place()}"))
+
+
+def keep(owner: object, given: dict[str, Bound]) -> None:
+    """The same, for sizes of which it is known who bound them."""
+    vars(owner)[OWN] = joined(vars(owner).get(OWN, {}), given)
+
+
+def joined(known: Mapping[str, Bound], given: Mapping[str, Bound]) -> dict[str, Bound]:
+    """Both, which must agree."""
+    for name in known.keys() & given.keys():
+        if known[name].size != given[name].size:
+            facts = [f"`{name}` = {bound.size} by {bound.where}" for bound in (known[name], given[name])]
+            raise fail("E726", f"the size `{name}` is bound twice, and not to one number", facts=facts, fix="one of the two")
+    return {**known, **given}
+
+
+def clash(known: Mapping[str, Bound], found: Mapping[str, int]) -> bool:
+    """Does a size of a call differ from what is known?"""
+    for name, bound in known.items():  # noqa: SIM110  Dynamo follows a loop
+        if found.get(name, bound.size) != bound.size:
+            return True
+    return False
+
+
+def place() -> str:
+    """The line of code that called us."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and (
+        frame.f_code.co_filename.startswith(_OURS) or frame.f_code.co_filename.startswith("<contract ")
+    ):
+        frame = frame.f_back
+    return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
+
+
+def _bound(given: Mapping[str, int], where: str) -> dict[str, Bound]:
+    for name, size in given.items():
+        if not isinstance(size, int) or isinstance(size, bool) or size < 0:
+            raise fail("E604", f"`{name}` is {size!r}, and no size", fix="a whole number")
+        if not name[0].isupper():
+            raise fail("E726", f"`{name}` is no size", fix=f"`{name.upper()}`, the size of the axis `{name}`")
+    return {name: Bound(size, where) for name, size in given.items()}

@@ -1,0 +1,298 @@
+"""How does one check a contract fast? By plain comparisons, written as Python once for each decorated function.
+
+The function that is written has the parameters of the one it stands for, binds sizes by unpacking shapes, and compares. It
+reads nothing but its closure, so Dynamo traces it; where something does not fit, it asks `refuse` for the message.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from inspect import Parameter
+from typing import Any
+
+from einformer.contracts.dtypes import device, dtypes
+from einformer.contracts.signature import owner, parameters
+from einformer.contracts.tree import REST, Anything, Array, Contract, Each, Fields, Item, Scalar, Several, Size
+from einformer.notation.tree import Expression, Name, Number, Product, Quotient, Sum
+from einformer.notation.walk import subexpressions
+
+_STARS: dict[Any, str] = {Parameter.VAR_POSITIONAL: "*", Parameter.VAR_KEYWORD: "**"}
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The text of the factory of a wrapper, and what its closure holds besides what all wrappers do."""
+
+    text: str
+    constants: dict[str, Any]
+    names: dict[str, str]  # of what is in `SHARED`
+
+
+class Hard(Exception):
+    """Sizes cannot be bound by unpacking alone: `check.py` checks this contract itself.
+
+    Values come in any number, a size must be solved for, or one that is bound in an optional value is needed elsewhere.
+    """
+
+
+def write(contract: Contract, items: tuple[tuple[str, Item], ...], function: Callable[..., Any]) -> Written:
+    """The wrapper of a function: one that compares, or where that is `Hard`, one that asks."""
+    try:
+        writer = _Writer(function)
+        writer.compare(contract, items)
+    except Hard:
+        writer = _Writer(function)
+        writer.ask(contract)
+    return Written("\n".join(writer.lines) + "\n", writer.constants, writer.known)
+
+
+class _Writer:
+    """Lines of Python, and the names that they bind."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function, self.parameters, self.owner = function, parameters(function), owner(function)
+        self.taken = {parameter.name for parameter in self.parameters}
+        self.lines: list[str] = []
+        self.depth = 2
+        self.constants: dict[str, Any] = {}
+        self.sizes: dict[str, str] = {}  # of what each is called here
+        self.loose: set[str] = set()  # sizes that are bound only if an optional value is there
+        self.later: list[tuple[str, Expression]] = []  # what is compared as soon as its sizes are known
+        self.known = {name: self.fresh(name) for name in SHARED}
+
+    # ---------------------------------------------------------------------------------------------------------- names
+
+    def fresh(self, name: str) -> str:
+        """The name, or the like, that stands for nothing yet."""
+        while name in self.taken:
+            name += "_"
+        self.taken.add(name)
+        return name
+
+    def constant(self, name: str, value: Any) -> str:
+        """The name of a value in the closure."""
+        for known, other in self.constants.items():
+            if other is value or other == value:
+                return known
+        name = self.fresh(name)
+        self.constants[name] = value
+        return name
+
+    def line(self, text: str) -> None:
+        self.lines.append("    " * self.depth + text)
+
+    @contextmanager
+    def indented(self) -> Iterator[None]:
+        self.depth += 1
+        yield
+        self.depth -= 1
+
+    # -------------------------------------------------------------------------------------------------------- the frame
+
+    def open(self) -> None:
+        """The head: the parameters of the function, with defaults that are put in their place afterwards."""
+        coroutine = "async " if inspect.iscoroutinefunction(self.function) else ""
+        name = self.function.__name__ if self.function.__name__.isidentifier() else "wrapper"
+        self.lines = [f"    {coroutine}def {name}({', '.join(self.head())}):", "        __tracebackhide__ = True"]
+
+    def head(self) -> Iterator[str]:
+        """The parameters."""
+        star, last = False, next((p for p in reversed(self.parameters) if p.kind == Parameter.POSITIONAL_ONLY), None)
+        for parameter in self.parameters:
+            if parameter.kind == Parameter.KEYWORD_ONLY and not star:
+                yield "*"
+            star |= parameter.kind in (Parameter.KEYWORD_ONLY, Parameter.VAR_POSITIONAL)
+            default = "=None" if parameter.default is not Parameter.empty else ""
+            yield f"{_STARS.get(parameter.kind, '')}{parameter.name}{default}"
+            if parameter is last:
+                yield "/"
+
+    def given(self) -> str:
+        """The names of the parameters as a tuple: what messages are made of."""
+        return "".join(f"{parameter.name}, " for parameter in self.parameters).rstrip() or ""
+
+    def call(self) -> str:
+        """The function, called with the same arguments."""
+        passed = (
+            f"{p.name}={p.name}" if p.kind == Parameter.KEYWORD_ONLY else f"{_STARS.get(p.kind, '')}{p.name}"
+            for p in self.parameters
+        )
+        awaited = "await " if inspect.iscoroutinefunction(self.function) else ""
+        return f"{awaited}{self.known['function']}({', '.join(passed)})"
+
+    def refuse_if(self, tests: Iterable[str], *result: str) -> None:
+        """One comparison for all the tests."""
+        if joined := " or ".join(tests):
+            self.line(f"if {joined}:")
+            self.line(f"    raise {self.known['refuse']}({', '.join([f'({self.given()})', *result])})")
+
+    # -------------------------------------------------------------------------------------------------------- two kinds
+
+    def ask(self, contract: Contract) -> None:
+        """Ask for everything, but while Dynamo traces: it would follow every step."""
+        self.open()
+        self.line(f"if {self.known['is_compiling']}():")
+        self.line(f"    return {self.call()}")
+        result, sizes = self.fresh("result"), self.fresh("sizes")
+        self.line(f"{sizes} = {self.known['check']}(({self.given()}))")
+        self.line(f"{result} = {self.call()}")
+        if contract.result is not None:
+            self.line(f"{self.known['check_result']}({result}, {sizes})")
+        self.line(f"return {result}")
+
+    def compare(self, contract: Contract, items: tuple[tuple[str, Item], ...]) -> None:
+        """Bind and compare, the certain values before those that may be None."""
+        self.open()
+        for name, item in sorted(items, key=lambda each: each[1].optional):
+            self.item(item, name)
+        self.against_scopes(list(self.sizes))
+        if contract.result is None:
+            self.finish(self.call())
+            return
+        result, before = self.fresh("result"), set(self.sizes)
+        self.line(f"{result} = {self.call()}")
+        self.item(contract.result, result, result)
+        self.against_scopes([name for name in self.sizes if name not in before], result)
+        self.finish(result)
+
+    def finish(self, result: str) -> None:
+        """What is still not known cannot be unpacked."""
+        if self.later:
+            raise Hard
+        self.line(f"return {result}")
+
+    def against_scopes(self, names: list[str], *result: str) -> None:
+        """Compare with the sizes of the object, and with those of the block around."""
+        if not names:
+            return
+        found = "{" + ", ".join(f'"{name}": {self.sizes[name]}' for name in names) + "}"
+        known = self.known
+        if self.owner:
+            own = self.fresh("own")
+            self.line(f'{own} = {known["getattr"]}({self.owner}, "__dict__", {known["nothing"]}).get({known["OWN"]})')
+            self.refuse_if([f"{own} is not None and {known['clash']}({own}, {found})"], *result)
+        self.refuse_if(
+            [f"{known['USED']} and not {known['is_compiling']}() and {known['clash']}({known['block']}(), {found})"], *result
+        )
+
+    # ------------------------------------------------------------------------------------------------------------ values
+
+    def item(self, item: Item, value: str, *result: str) -> None:
+        """Everything that is to be said of one value; `result` is the result of the call, once there is one."""
+        if not item.optional:
+            self.value(item, value, *result)
+            return
+        self.line(f"if {value} is not None:")
+        before, later = dict(self.sizes), list(self.later)
+        with self.indented():
+            self.value(item, value, *result)
+            self.against_scopes([name for name in self.sizes if name not in before], *result)
+            self.line("pass")
+        self.loose |= self.sizes.keys() - before.keys()
+        self.sizes = before
+        if self.later != later:
+            raise Hard
+
+    def value(self, item: Item, value: str, *result: str) -> None:
+        known = self.known
+        match item.value:
+            case Array():
+                self.array(item.value, value, *result)
+            case Scalar():
+                scalar = self.constant(item.value.name, item.value)
+                self.refuse_if([f"not {known['is_scalar']}({value}, {scalar})"], *result)
+            case Size():
+                self.refuse_if(
+                    [f"not {known['isinstance']}({value}, {known['whole']}) or {value} is True or {value} is False"], *result
+                )
+                if self.has(item.value.name):
+                    self.refuse_if([f"{value} != {self.sizes[item.value.name]}"], *result)
+                self.sizes.setdefault(item.value.name, value)
+            case Several():
+                count, differs = len(item.value.members), "<" if item.value.more else "!="
+                wrong = f"not {known['isinstance']}({value}, {known['listing']}) or {known['len']}({value}) {differs} {count}"
+                self.refuse_if([wrong], *result)
+                for at, member in enumerate(item.value.members):
+                    self.part(member, f"{value}[{at}]", *result)
+            case Fields():
+                for member in item.value.members:
+                    default = "None" if member.optional else known["MISSING"]
+                    self.part(member, f'{known["attribute"]}({value}, "{member.key}", {default})', *result)
+            case Each():
+                raise Hard
+            case Anything():
+                pass
+
+    def has(self, name: str) -> bool:
+        """Is the size bound by now, whatever is None?"""
+        if name in self.loose:
+            raise Hard
+        return name in self.sizes
+
+    def part(self, member: Item, read: str, *result: str) -> None:
+        """A value inside another."""
+        if not isinstance(member.value, Anything):
+            name = self.fresh("part")
+            self.line(f"{name} = {read}")
+            self.item(member, name, *result)
+
+    def array(self, array: Array, value: str, *result: str) -> None:
+        """A tensor: its kind and rank, then its axes in one assignment, then what must be equal."""
+        self.refuse_if([" or ".join(self.kind(array, value))], *result)
+        targets, tests = [], []
+        for axis in array.axes:
+            size = axis.size
+            if isinstance(size, Name) and not self.has(size.name):
+                self.sizes[size.name] = self.fresh("batch" if size == REST else size.name)
+                targets.append("*" * (size == REST) + self.sizes[size.name])
+            else:
+                target = self.fresh(f"{value}_{''.join(filter(str.isalnum, axis.written)) or 'batch'}")
+                targets.append("*" * (size == REST) + target)
+                tests.append((target, size))
+        if targets:
+            self.line(f"{', '.join(targets)}{',' * (len(targets) == 1)} = {value}.shape")
+        self.later += tests
+        self.refuse_if(self.settled(), *result)
+
+    def kind(self, array: Array, value: str) -> Iterator[str]:
+        """What it must be, before it has a shape to speak of."""
+        yield f"not {self.known['isinstance']}({value}, {self.known['Tensor']})"
+        if allowed := dtypes(array.words):
+            yield f"{value}.dtype not in {self.constant(array.words[0], allowed)}"
+        if kind := device(array.words):
+            yield f'{value}.device.type != "{kind}"'
+        yield f"{value}.dim() {'<' if array.open else '!='} {array.rank}"
+
+    def settled(self) -> Iterator[str]:
+        """The comparisons whose sizes are all bound by now."""
+        waiting, self.later = self.later, []
+        for target, size in waiting:
+            if all(self.has(e.name) for e in subexpressions(size) if isinstance(e, Name)):
+                yield f"{target} != {self.formula(size)}"
+            else:
+                self.later.append((target, size))
+
+    def formula(self, size: Expression) -> str:
+        """A formula of sizes in Python."""
+        match size:
+            case Name():
+                return self.sizes[size.name]
+            case Number():
+                return str(size.value)
+            case Product():
+                return " * ".join(map(self.formula, size.factors))
+            case Quotient():
+                return f"{self.formula(size.numerator)} / ({self.formula(size.denominator)})"
+            case Sum():
+                return "(" + " + ".join(map(self.formula, size.terms)) + ")"
+        raise AssertionError(size)
+
+
+# What every closure holds; `decorator.py` says what they are.
+SHARED = (
+    "function", "refuse", "check", "check_result", "Tensor", "is_scalar", "attribute", "MISSING", "USED", "OWN", "block",
+    "clash", "is_compiling", "isinstance", "getattr", "len", "whole", "listing", "nothing",
+)  # fmt: skip
