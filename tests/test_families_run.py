@@ -11,7 +11,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from tests.oracles.lifted import run
-from tests.test_families import BATCH, LENGTH, TOLERANCE, TWICE, filled, modeling, ours, theirs, tokens
+from tests.oracles.of_toys import BATCH, LENGTH, TOLERANCE, TWICE, filled, modeling, ours, theirs, tokens
 from tests.toys import TOYS
 
 CHUNKED = {"mamba2", "mamba2_plain"}  # theirs goes through the sequence in chunks, and that takes other products

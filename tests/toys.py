@@ -359,5 +359,9 @@ LFM2: dict[str, Any] = grouped(None, hidden_size=60, num_hidden_layers=3, norm="
 TOYS |= {
     "lfm2": ("lfm2", LFM2 | {"layer_types": ["conv", "full_attention", "conv"], "block_ffn_dim_multiplier": 1.3}),
     "lfm2_biased": ("lfm2", LFM2 | {"full_attn_idxs": [0, 2], "conv_bias": True, "conv_L_cache": 5}),
-    "lfm2_exact": ("lfm2", LFM2 | {"layer_types": ["conv"] * 2 + ["full_attention"], "block_auto_adjust_ff_dim": False, "tie_word_embeddings": False}),
+    "lfm2_exact": (
+        "lfm2",
+        LFM2
+        | {"layer_types": ["conv"] * 2 + ["full_attention"], "block_auto_adjust_ff_dim": False, "tie_word_embeddings": False},
+    ),
 }
