@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from einformer.contracts import T, bind, contract, sizes
+    from einformer.contracts import T, bind, contract, probe, sizes, watch
     from einformer.errors import EinformerError
     from einformer.model import Model, Specification, from_huggingface, load, parse
 
@@ -20,11 +20,13 @@ __all__ = [
     "from_huggingface",
     "load",
     "parse",
+    "probe",
     "sizes",
+    "watch",
 ]
 
 _HOMES = {
-    "contracts": ("T", "bind", "contract", "sizes"),
+    "contracts": ("T", "bind", "contract", "probe", "sizes", "watch"),
     "errors": ("EinformerError",),
     "model": ("Model", "Specification", "from_huggingface", "load", "parse"),
 }

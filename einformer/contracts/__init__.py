@@ -2,7 +2,9 @@
 
 from einformer.contracts.annotations import T
 from einformer.contracts.decorator import contract
+from einformer.contracts.probe import probe
 from einformer.contracts.scopes import bind, sizes
 from einformer.contracts.switch import off, on
+from einformer.contracts.watch import Watch, watch
 
-__all__ = ["T", "bind", "contract", "off", "on", "sizes"]
+__all__ = ["T", "Watch", "bind", "contract", "off", "on", "probe", "sizes", "watch"]

@@ -162,7 +162,7 @@ def agreement(text: str, function: Callable[..., Any]) -> Agreement:
     if read_text.result is not None and (inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)):
         span = read_text.result.value.span
         raise fail("E724", f"`{function.__name__}` is a generator: it has no result", span, fix="the contract without `->`")
-    items = matched(read_text, function)
+    items = matched(read_text, parameters(function))
     return Agreement(read_text, items, function, owner(function), bound_for_good(function, items))
 
 

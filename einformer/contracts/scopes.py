@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -38,7 +39,7 @@ def sizes(**given: int) -> AbstractContextManager[None]:
 
     Raises EinformerError (E604, E726) for what is no size, or not that of a block around.
     """
-    return _opened(_bound(given, f"ein.sizes at {place()}"))
+    return _opened(given_sizes(given, f"ein.sizes at {place()}"))
 
 
 @contextmanager
@@ -56,7 +57,7 @@ def bind(owner: object, /, **given: int) -> None:
 
     Raises EinformerError (E604, E726) for what is no size, or not the one the object has.
     """
-    keep(owner, _bound(given, f"{type(owner).__name__}, bound at {place()}"))
+    keep(owner, given_sizes(given, f"{type(owner).__name__}, bound at {place()}"))
 
 
 def keep(owner: object, given: dict[str, Bound]) -> None:
@@ -71,6 +72,16 @@ def joined(known: Mapping[str, Bound], given: Mapping[str, Bound]) -> dict[str, 
             facts = [f"`{name}` = {bound.size} by {bound.where}" for bound in (known[name], given[name])]
             raise fail("E726", f"the size `{name}` is bound twice, and not to one number", facts=facts, fix="one of the two")
     return {**known, **given}
+
+
+def distinct(known: Mapping[str, Bound]) -> None:
+    """Raise E728 where two letters have one size: a run with such sizes proves less than it seems to."""
+    for (name, bound), (other, again) in combinations(known.items(), 2):
+        if bound.size == again.size:
+            facts = [f"`{letter}` = {each.size} by {each.where}" for letter, each in ((name, bound), (other, again))]
+            raise fail(
+                "E728", f"`{name}` and `{other}` are both {bound.size}", facts=facts, fix="sizes that differ, best primes"
+            )
 
 
 def clash(known: Mapping[str, Bound], found: Mapping[str, int]) -> bool:
@@ -91,7 +102,8 @@ def place() -> str:
     return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
 
 
-def _bound(given: Mapping[str, int], where: str) -> dict[str, Bound]:
+def given_sizes(given: Mapping[str, int], where: str) -> dict[str, Bound]:
+    """Sizes that somebody named, if they are any."""
     for name, size in given.items():
         if not isinstance(size, int) or isinstance(size, bool) or size < 0:
             raise fail("E604", f"`{name}` is {size!r}, and no size", fix="a whole number")

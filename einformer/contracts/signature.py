@@ -28,12 +28,12 @@ def owner(function: Callable[..., Any]) -> str:
     return first.name if first is not None and first.name in _OWNERS else ""
 
 
-def matched(contract: Contract, function: Callable[..., Any]) -> tuple[tuple[str, Item], ...]:
-    """Each item with the name of its parameter: by key, by name, or else in order.
+def matched(contract: Contract, given: tuple[Parameter, ...]) -> tuple[tuple[str, Item], ...]:
+    """Each item with the name of its parameter of those given: by key, by name, or else in order.
 
     Raises EinformerError (E724) where an item has no parameter, or order and names say different things.
     """
-    known = [p.name for p in parameters(function) if p.kind in _PLAIN]
+    known = [p.name for p in given if p.kind in _PLAIN]
     ordered = [name for at, name in enumerate(known) if at or name not in _OWNERS]
     named = {at: name for at, item in enumerate(contract.arguments) if (name := _named(item, known))}
     if len(named) == len(contract.arguments):

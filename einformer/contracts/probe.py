@@ -1,0 +1,107 @@
+"""Does code keep its contract when no two sizes are equal? It is run on random tensors of distinct prime sizes."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, assert_never
+
+import torch
+
+from einformer.contracts.check import Checker, evaluate
+from einformer.contracts.dtypes import device, dtypes
+from einformer.contracts.reader import read
+from einformer.contracts.scopes import Bound, block, distinct, given_sizes, joined, place
+from einformer.contracts.signature import matched, text_of
+from einformer.contracts.tree import REST, Anything, Array, Contract, Each, Fields, Item, Scalar, Several, Size
+from einformer.notation.tree import Name
+from einformer.notation.walk import subexpressions
+
+PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89, 97)
+
+
+def probe(function: Callable[..., Any], text: str = "", /, **sizes: int) -> dict[str, int]:
+    """Run a function or a module on tensors that its contract asks for, of distinct prime sizes; returns the sizes.
+
+    >>> probe(lambda q, k: torch.einsum("bsea,btea->bsta", q, k), "q_bsea, k_btea -> w_bsta")
+    {'B': 2, 'S': 3, 'E': 5, 'A': 7, 'T': 11}
+
+    `sizes` are those that the module has (`D=768`), or that must be small; whole numbers are 0 and 1. An optional value is
+    given once and left out once. Raises EinformerError where the contract is not kept, or two sizes are equal (E728).
+    """
+    contract = read(text or text_of(function), getattr(function, "__name__", type(function).__name__))
+    signature = inspect.signature(getattr(function, "forward", function))
+    items = matched(contract, tuple(signature.parameters.values()))
+    known = joined(block(), given_sizes(sizes, f"ein.probe at {place()}"))
+    known |= _primes(contract, known)
+    distinct(known)
+    for whole in (True, False) if any(item.optional for _, item in items) else (True,):
+        call = signature.bind_partial()
+        call.arguments.update({name: _made(item, known) for name, item in items if not _left_out(item, whole)})
+        result = function(*call.args, **call.kwargs)
+        if contract.result is not None:
+            checker = Checker(known)
+            checker.see(contract.result, result, "result")
+            checker.settle(last=True)
+    return {name: bound.size for name, bound in known.items() if name != REST.name}
+
+
+def _left_out(item: Item, whole: bool) -> bool:
+    return isinstance(item.value, Anything) or (item.optional and not whole)
+
+
+def _primes(contract: Contract, known: Mapping[str, Bound]) -> dict[str, Bound]:
+    """The first primes that no size is, for the sizes of a contract in its order."""
+    free = (prime for prime in PRIMES if prime not in [bound.size for bound in known.values()])
+    items = [*contract.arguments, *([contract.result] if contract.result else [])]
+    names = dict.fromkeys(name for item in items for name in _names(item) if name not in known)
+    return {name: Bound((next(free),) if name == REST.name else next(free), "ein.probe, a prime") for name in names}
+
+
+def _names(item: Item) -> Iterator[str]:
+    """The sizes that a value speaks of."""
+    match item.value:
+        case Array():
+            yield from (e.name for axis in item.value.axes for e in subexpressions(axis.size) if isinstance(e, Name))
+        case Size():
+            yield item.value.name
+        case Several() | Fields():
+            for member in item.value.members:
+                yield from _names(member)
+        case Each():
+            yield from _names(item.value.member)
+        case Scalar() | Anything():
+            return
+        case _:
+            assert_never(item.value)
+
+
+def _made(item: Item, known: Mapping[str, Bound]) -> Any:
+    """A value that keeps the contract."""
+    match item.value:
+        case Array():
+            return _tensor(item.value, known)
+        case Scalar():
+            return {"int": 1, "bool": True}.get(item.value.words[0] if item.value.words else "", 0.5)
+        case Size():
+            return known[item.value.name].size
+        case Several():
+            return tuple(_made(member, known) for member in item.value.members)
+        case Each():
+            return [_made(item.value.member, known)]
+        case Fields():
+            return {member.key: _made(member, known) for member in item.value.members}
+        case Anything():
+            return None
+        case _:
+            assert_never(item.value)
+
+
+def _tensor(array: Array, known: Mapping[str, Bound]) -> torch.Tensor:
+    """Random numbers; of whole ones only 0 and 1, which every table has."""
+    sizes = [evaluate(axis.size, known) for axis in array.axes]
+    shape = [int(n) for size in sizes for n in (size if isinstance(size, tuple) else (size,))]
+    allowed = dtypes(array.words)
+    dtype = torch.float32 if not allowed or torch.float32 in allowed else torch.int64 if torch.int64 in allowed else allowed[0]
+    values = torch.rand(shape) if dtype.is_floating_point or dtype.is_complex else torch.randint(2, shape)
+    return values.to(device(array.words) or "cpu", dtype)

@@ -1,0 +1,235 @@
+"""Are modules checked that nobody touched, with one binding for the whole model, and left as they were?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import einformer as ein
+from einformer.errors import EinformerError
+
+
+def code(call: Any) -> str:
+    try:
+        call()
+    except EinformerError as error:
+        (finding,) = error.findings
+        return finding.code + "!" * bool(error.__cause__ or error.__context__)
+    return ""
+
+
+def said(call: Any) -> str:
+    with pytest.raises(EinformerError) as caught:
+        call()
+    return str(caught.value)
+
+
+class Block(nn.Module):
+    """As people write them: the sizes of its parts can be wrong apart."""
+
+    def __init__(self, size: int = 12, inner: int = 20) -> None:
+        super().__init__()
+        self.up = nn.Linear(size, inner)
+        self.down = nn.Linear(inner, size)
+
+    def forward(self, hidden: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+        return hidden + self.down(self.up(hidden).relu()), mask
+
+
+class Stack(nn.Module):
+    def __init__(self, *blocks: nn.Module) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(17, 12)
+        self.h = nn.ModuleList(blocks)
+
+    def forward(self, ids: Tensor, mask: Tensor | None = None) -> dict[str, Any]:
+        hidden = self.embed(ids)
+        for block in self.h:
+            hidden, _ = block(hidden, mask=mask)
+        return {"last": hidden}
+
+
+IDS = torch.zeros(2, 5, dtype=torch.int64)
+CONTRACTS = {
+    "": "int x_bs, m_bs? -> {last: z_bsd}",
+    "h.*": "z_bsd, m_bs? -> (z_bsd, ...)",
+    "**.up": "z_bsd -> h_bsf",
+    "h.*.up.weight": "W_fd",
+}
+
+
+def test_a_model_that_keeps_its_contracts() -> None:
+    model = Stack(Block(), Block())
+    hooks = [len(module._forward_hooks) for module in model.modules()]
+    with ein.watch(model, CONTRACTS) as watched:
+        assert model(IDS)["last"].shape == (2, 5, 12)
+        assert watched.last == {"B": 2, "S": 5, "D": 12, "F": 20}
+        assert model(IDS[:, :3], mask=torch.ones(2, 3))["last"].shape == (2, 3, 12)
+        assert watched.last["S"] == 3
+    assert [len(module._forward_hooks) for module in model.modules()] == hooks
+    assert not any(module._forward_pre_hooks for module in model.modules())
+
+
+def test_one_binding_for_the_whole_model() -> None:
+    """Each block is right by itself; only together are they wrong."""
+    model = Stack(Block(), Block(inner=24))
+    message = said(lambda: ein.watch(model, CONTRACTS))
+    assert "`h.1.up.weight` has 24 along `f`, not 20" in message
+    assert "F = 20 by `h.0.up.weight.shape[0]`" in message
+    ein.watch(model, {"h.*": "z_bsd -> (z_bsd, ...)", "h.*.up": "z_bsd -> h_bsf"})
+    message = said(lambda: model(IDS))
+    assert "`h.1.up(…)` has 24 along `f`, not 20" in message
+    assert "F = 20 by `h.0.up(…).shape[2]`" in message
+    assert "h.1.up (Linear):1:" in message
+
+
+class Transposes(Block):
+    def forward(self, hidden: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+        return super().forward(hidden.transpose(0, 1))[0], mask
+
+
+def test_a_block_that_swaps_two_axes() -> None:
+    model = Stack(Block(), Transposes())
+    with ein.watch(model, CONTRACTS):
+        message = said(lambda: model(IDS))
+        assert "`h.1.up.input` has 5 along `b`, not 2" in message
+        assert "`b` and `s`, sequences and positions, are swapped" in message
+        assert code(lambda: model(IDS)) == "E720"
+        assert code(lambda: model.h[0](torch.zeros(3, 4, 12))) == ""  # by itself it is a run of its own
+        assert code(lambda: model.h[0](torch.zeros(3, 4, 13))) == "E720"  # but D is the model's
+    assert code(lambda: model(IDS)) == ""
+
+
+def test_sizes_that_hide_it_are_refused_in_a_probe() -> None:
+    model = Stack(Block(), Transposes())
+    square = torch.zeros(5, 5, dtype=torch.int64)
+    with ein.watch(model, CONTRACTS):
+        assert code(lambda: model(square)) == ""
+    with ein.watch(model, CONTRACTS, probe=True):
+        assert code(lambda: model(square)) == "E728"
+        assert code(lambda: model(IDS)) == "E720"
+    with ein.watch(Stack(Block()), CONTRACTS, probe=True) as watched:
+        assert code(lambda: watched.model(IDS)) == ""
+
+
+def test_an_error_of_the_model_itself_is_passed_on() -> None:
+    class Fails(Block):
+        def forward(self, hidden: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+            raise KeyError("its own")
+
+    model = Stack(Fails())
+    with ein.watch(model, CONTRACTS):
+        for _ in range(2):
+            with pytest.raises(KeyError, match="its own"):
+                model(IDS)
+        model.h[0] = Block()
+        assert code(lambda: model(IDS[:1])) == ""
+
+
+@pytest.mark.parametrize("pattern", ["h.*.attention", "encoder.*", "h.2", "h.*.up.weigth"])
+def test_a_pattern_of_nothing_is_refused(pattern: str) -> None:
+    model = Stack(Block(), Block())
+    assert code(lambda: ein.watch(model, {"h.0": "z_bsd", pattern: "z_bsd"})) == "E727"
+    assert not any(module._forward_pre_hooks for module in model.modules())
+
+
+def test_sizes_of_a_block_of_code_hold_in_a_run() -> None:
+    model = Stack(Block())
+    with ein.watch(model, CONTRACTS), ein.sizes(S=5):
+        assert code(lambda: model(IDS)) == ""
+        assert "S = 5 by ein.sizes at test_watch.py" in said(lambda: model(IDS[:, :4]))
+
+
+# ------------------------------------------------------------------------------------------------- by a specification
+
+
+@pytest.fixture(scope="module")
+def bound() -> ein.Model:
+    return ein.load("gpt2").bind(D=12, A=3, L=2, V=17, K=7)
+
+
+@pytest.mark.parametrize("plan", ["fast", "notation"])
+def test_what_is_built_of_a_specification_keeps_it(bound: ein.Model, plan: str) -> None:
+    module = bound.build(plan=plan)
+    with ein.watch(module, bound) as watched:
+        assert module(IDS).shape == (2, 5, 17)
+        assert {**watched.last, "D": 12, "H": 4, "A": 3, "F": 48, "V": 17, "B": 2, "S": 5} == watched.last
+    with ein.watch(module, bound.spec) as watched:
+        assert module(IDS).shape == (2, 5, 17)
+        assert watched.sizes["H"].size == 4
+
+
+def test_what_differs_from_the_specification(bound: ein.Model) -> None:
+    other = ein.load("gpt2").bind(D=12, A=4, L=2, V=17, K=7).build()
+    message = said(lambda: ein.watch(other, bound))
+    assert "has 3 along `e`, not 4" in message
+    assert "e: H = D / A (gpt2.ein:" in message
+    assert "are swapped" in message
+
+
+def test_modules_of_others_by_the_names_of_layers(bound: ein.Model) -> None:
+    model = Stack(Block(12, 48))
+    names = {"MLP": "h.*.up", "MLP.W": "h.*.up.weight"}
+    assert "`h.0.up.weight` has 48 along `d`, not 12" in said(lambda: ein.watch(model, bound, names))  # Linear keeps W_fd
+    model = Stack(nn.Sequential(nn.Linear(12, 48), nn.Linear(48, 12)))
+    with ein.watch(model, bound, {"MLP": "h.0"}):
+        assert code(lambda: model.h[0](torch.zeros(2, 5, 12))) == ""
+        assert code(lambda: model.h[0](torch.zeros(2, 5, 13))) == "E720"
+
+
+# ----------------------------------------------------------------------------------------------------------- probing
+
+
+def swap(z_bsd: Tensor) -> Tensor:
+    return z_bsd.transpose(0, 1)
+
+
+def test_a_probe_runs_on_sizes_that_differ() -> None:
+    assert ein.probe(lambda q, k: torch.einsum("bsea,btea->bsta", q, k), "q_bsea, k_btea -> w_bsta") == {
+        "B": 2, "S": 3, "E": 5, "A": 7, "T": 11,
+    }  # fmt: skip
+    assert code(lambda: ein.probe(swap, "z_bsd -> z_bsd")) == "E720"
+    assert ein.probe(nn.Linear(12, 20), "z_...d -> h_...f", D=12, F=20) == {"D": 12, "F": 20}
+    assert code(lambda: ein.probe(nn.Linear(12, 12), "z_...d -> h_...f", D=12, F=12)) == "E728"
+    assert ein.probe(nn.Embedding(2, 5), "int x_bs -> z_bsd", D=5)["B"] == 2
+
+
+def test_a_probe_gives_what_is_optional_and_leaves_it_out() -> None:
+    calls: list[bool] = []
+
+    def masked(z: Tensor, mask: Tensor | None = None, *, scale: float = 1.0, S: int = 0) -> dict[str, Tensor]:
+        calls.append(mask is not None)
+        return {"z": z if mask is None else z * mask[:, None]}
+
+    assert ein.probe(masked, "z_sd, mask = bool m_s?, float scale, S -> {z: z_sd}") == {"S": 2, "D": 3}
+    assert calls == [True, False]
+
+
+TRANSPOSED = "q_bsea, k_bs'ea -> w_bss'a where s': T"
+
+
+def test_transposed_scores_have_another_shape_where_s_and_its_prime_differ() -> None:
+    def scores(q: Tensor, k: Tensor) -> Tensor:
+        return torch.einsum("bsea,btea->btsa", q, k)
+
+    z = torch.zeros(2, 5, 3, 4)
+    assert ein.contract(TRANSPOSED)(scores)(z, z).shape == (2, 5, 5, 4)  # what equal sizes hide
+    message = said(lambda: ein.probe(scores, TRANSPOSED))
+    assert "`s` and `s'` are swapped" in message
+
+
+@pytest.fixture(autouse=True)
+def switched_on() -> Iterator[None]:
+    yield
+    ein.contracts.on()
+
+
+def test_off_watches_nothing() -> None:
+    ein.contracts.off()
+    model = Stack(Block())
+    ein.watch(model, {"h.*": "z_b"})
+    assert not any(module._forward_pre_hooks for module in model.modules())
