@@ -1,0 +1,167 @@
+"""Which tests does einformer add to a suite? Texts in its language, and the contracts of named packages.
+
+`*.ein` files are collected; with `--einformer` also the `einformer` blocks of Markdown and of docstrings, and with
+`--einformer-contracts=PKG` the package is imported with its contracts on. Without any of these nothing is imported here.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import pytest
+
+_FENCE = re.compile(r"^(?P<indent> *)(?P<fence>`{3,})einformer\n(?P<text>.*?)^ *(?P=fence) *$", re.DOTALL | re.MULTILINE)
+_WHOLE = re.compile(r"^ *(?:layer|model) ", re.MULTILINE)  # what has none is a fragment, and means nothing by itself
+_REFUSED = re.compile(r"# (E\d{3})$")
+_HIDDEN = re.compile(r"[/\\](?:einformer[/\\](?:contracts|errors)|torch[/\\]nn[/\\]modules[/\\]module\.py)|^<contract ")
+_FINDER = pytest.StashKey[Any]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The options of this plugin."""
+    group = parser.getgroup("einformer")
+    group.addoption("--einformer", action="store_true", help="collect the einformer blocks of Markdown files and docstrings")
+    group.addoption("--einformer-summary", action="store_true", help="say at the end what einformer checked")
+    group.addoption(
+        "--einformer-contracts", action="append", default=[], metavar="PKG", help="check suffixed names in this package"
+    )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    """Before anything imports the packages."""
+    packages = early_config.known_args_namespace.einformer_contracts
+    if packages:
+        from einformer.contracts.imports import install
+        from einformer.errors import EinformerError
+
+        try:
+            early_config.stash[_FINDER] = install(packages)
+        except EinformerError as error:
+            raise pytest.UsageError(str(error)) from None
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Imports are Python's again."""
+    if _FINDER in config.stash:
+        from einformer.contracts.imports import remove
+
+        remove(config.stash[_FINDER])
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    """Files that hold texts."""
+    blocks = parent.config.getoption("einformer") and file_path.suffix in (".md", ".py")
+    collected: pytest.Collector | None = (
+        Texts.from_parent(parent, path=file_path) if blocks or file_path.suffix == ".ein" else None
+    )
+    return collected
+
+
+class Texts(pytest.File):
+    """A file of one text, or of blocks."""
+
+    def collect(self) -> Iterator[Text]:
+        """A test for each text; a line of a block that ends in `# E301` is to be refused with that."""
+        written = self.path.read_text(encoding="utf-8")
+        if self.path.suffix == ".ein":
+            yield Text.from_parent(self, name="text", text=written)
+        elif "```einformer" in written:
+            for line, text in _blocks(written) if self.path.suffix == ".md" else _documented(written):
+                yield Text.from_parent(self, name=f"line {line}", text="\n" * line + text)
+
+
+class Text(pytest.Item):
+    """One text, at its place in the file."""
+
+    def __init__(self, *, text: str, **named: Any) -> None:
+        super().__init__(**named)
+        self.text = text
+
+    def runtest(self) -> None:
+        """Raise all that is wrong with it, or say what should be."""
+        from einformer.errors import EinformerError, Source
+        from einformer.model import examine
+
+        self.user_properties.append(("einformer", "text"))
+        findings = examine(Source(str(self.path.relative_to(self.config.rootpath)), self.text))[1]
+        wanted = {at: code[1] for at, line in enumerate(self.text.split("\n"), 1) if (code := _REFUSED.search(line))}
+        unexpected = [finding for finding in findings if wanted.get(finding.span.line) != finding.code]
+        if unexpected:
+            raise EinformerError(unexpected)
+        missed = wanted.keys() - {finding.span.line for finding in findings}
+        if missed:
+            pytest.fail("\n".join(f"line {line} is not refused with {wanted[line]}" for line in sorted(missed)), pytrace=False)
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        """Our message, and no stack."""
+        return str(excinfo.value) if _is_ours(excinfo.value) else super().repr_failure(excinfo, style)
+
+    def reportinfo(self) -> tuple[Path, int, str]:
+        """Where it stands."""
+        return self.path, len(self.text) - len(self.text.lstrip("\n")), self.name
+
+
+def _blocks(written: str, before: int = 0) -> Iterator[tuple[int, str]]:
+    """The line of each fence, and the block behind it."""
+    for match in _FENCE.finditer(written):
+        text = "".join(line.removeprefix(match["indent"]) for line in match["text"].splitlines(keepends=True))
+        if _WHOLE.search(text):
+            yield before + written.count("\n", 0, match.start()) + 1, text
+
+
+def _documented(written: str) -> Iterator[tuple[int, str]]:
+    """The same of all docstrings."""
+    for node in ast.walk(ast.parse(written)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            text = ast.get_docstring(node, clean=False)
+            if text and "```einformer" in text:
+                yield from _blocks(text, node.body[0].lineno - 1)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
+    """A contract that is not kept is shown where it is not: the frames of the checks themselves say nothing."""
+    if call.excinfo is not None and _is_ours(call.excinfo.value):
+        error = call.excinfo.value
+        call.excinfo = pytest.ExceptionInfo.from_exception(error.with_traceback(_shown(error.__traceback__)))
+    return (yield)
+
+
+def _shown(trace: TracebackType | None) -> TracebackType | None:
+    """The frames that are neither ours nor those in which torch calls a module."""
+    if trace is None:
+        return None
+    rest = _shown(trace.tb_next)
+    if _HIDDEN.search(trace.tb_frame.f_code.co_filename):
+        return rest
+    return TracebackType(rest, trace.tb_frame, trace.tb_lasti, trace.tb_lineno)
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """One line where it was asked for, and one for each package whose contracts nothing could turn on."""
+    finder: Any = config.stash.get(_FINDER, None)
+    for package in finder.packages if finder else ():
+        if not any(f"{name}.".startswith(f"{package}.") for name in finder.loaded):
+            terminalreporter.write_line(f"einformer: `{package}` was not imported, so none of its contracts was checked")
+    if config.getoption("einformer_summary"):
+        reports = [report for reports in terminalreporter.stats.values() for report in reports]
+        called = [report for report in reports if getattr(report, "when", "") == "call"]
+        texts = sum(("einformer", "text") in report.user_properties for report in called)
+        terminalreporter.write_line(f"einformer: {texts} texts" + (_checked() if finder else ""))
+
+
+def _checked() -> str:
+    from einformer.contracts.frames import counts
+
+    return f", {counts['values']} values of {counts['functions']} calls"
+
+
+def _is_ours(error: BaseException) -> bool:
+    """By its name: where no contract was broken, einformer is not even imported."""
+    return type(error).__name__ == "EinformerError"
