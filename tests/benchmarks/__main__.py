@@ -1,7 +1,7 @@
 """How long does einformer make one wait, and how does that grow? Median seconds: `make bench`.
 
 With names, `python -m tests.benchmarks forward training decode emit`: GPT-2 beside transformers; `count`: what it takes to
-count it.
+count it; `contracts`: what a contract costs a call.
 """
 
 from __future__ import annotations
@@ -66,6 +66,11 @@ if __name__ == "__main__":
         from tests.benchmarks import count
 
         count.main()
+        sys.exit()
+    if sys.argv[1:] == ["contracts"]:
+        from tests.benchmarks import contracts
+
+        contracts.main()
         sys.exit()
     if sys.argv[1:]:
         from tests.benchmarks import gpt2

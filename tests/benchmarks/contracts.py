@@ -1,0 +1,125 @@
+"""What does a contract cost a call? Three tensors of four axes and a result, beside others who check the same.
+
+`python -m tests.benchmarks contracts`: microseconds above the bare function in rounds in which all are timed in turn, the least
+and the median; where others work on the same machine, the least says what the code itself takes. dltype is timed where it is
+installed (the extra `bench`).
+"""
+
+from __future__ import annotations
+
+import statistics
+import timeit
+from collections.abc import Callable, Iterator
+from typing import Annotated, Any
+
+import torch
+from beartype import beartype
+from jaxtyping import Shaped, jaxtyped
+from torch import Tensor
+
+import einformer as ein
+
+ROUNDS, CALLS = 41, 2_000
+QKV = (torch.rand(2, 5, 4, 3), torch.rand(2, 7, 4, 3), torch.rand(2, 7, 4, 3))
+TEXT = "q_bsea, k_btea, v_btea -> y_bsea"
+Function = Callable[[Tensor, Tensor, Tensor], Tensor]
+
+
+def bare(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    return q
+
+
+def asserted(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    b, s, e, a = q.shape
+    t = k.shape[1]
+    assert k.shape == (b, t, e, a)
+    assert v.shape == (b, t, e, a)
+    assert q.shape == (b, s, e, a)
+    return q
+
+
+@jaxtyped(typechecker=beartype)
+def jaxtyping(
+    q: Shaped[Tensor, "b s e a"], k: Shaped[Tensor, "b t e a"], v: Shaped[Tensor, "b t e a"]
+) -> Shaped[Tensor, "b s e a"]:
+    return q
+
+
+class Bound:
+    """A method of an object that knows some of its sizes."""
+
+    def __init__(self) -> None:
+        ein.bind(self, E=4, A=3)
+
+    @ein.contract(TEXT)
+    def method(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return q
+
+
+def switched_off() -> Function:
+    """Decorated while contracts are off."""
+    ein.contracts.off()
+    try:
+        return ein.contract(TEXT)(bare)
+    finally:
+        ein.contracts.on()
+
+
+def dltype() -> Iterator[tuple[str, Any]]:
+    """Where it is installed."""
+    try:
+        import dltype as library
+    except ImportError:
+        return
+    q = Annotated[Tensor, library.TensorTypeBase("b s e a")]
+    k = Annotated[Tensor, library.TensorTypeBase("b t e a")]
+
+    def checked(q: Any, k: Any, v: Any) -> Any:
+        return q
+
+    checked.__annotations__ = {"q": q, "k": k, "v": k, "return": q}
+    yield "dltype", library.dltyped()(checked)
+
+
+def functions() -> dict[str, Function]:
+    """What is timed."""
+    ours = ein.contract(TEXT)(bare)
+    rows: dict[str, Function] = {"bare": bare, "asserts by hand": asserted, "einformer": ours}
+    rows |= {"einformer, method that bound sizes": Bound().method, "einformer, off": switched_off()}
+    return rows | {"jaxtyping and beartype": jaxtyping} | dict(dltype())
+
+
+def compiled() -> dict[str, Function]:
+    """The same before what PyTorch compiles: attention, whose graphs are equal with and without a contract."""
+
+    def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return torch.einsum("bsta,btea->bsea", torch.einsum("bsea,btea->bsta", q, k).softmax(2), v)
+
+    checked = ein.contract(TEXT)(attend)
+    options: dict[str, Any] = {"backend": "eager", "fullgraph": True}
+    return {"bare": torch.compile(attend, **options), "einformer": torch.compile(checked, **options)}
+
+
+def above(rows: dict[str, Function], calls: int) -> dict[str, tuple[float, float]]:
+    """Microseconds above the first: the least of each, and the median over rounds; every second round goes backwards."""
+    taken: dict[str, list[float]] = {name: [] for name in rows}
+    for at in range(ROUNDS + 2):
+        for name, function in list(rows.items())[:: 1 if at % 2 else -1]:
+            seconds = timeit.timeit(lambda function=function: function(*QKV), number=calls)  # type: ignore[misc]
+            taken[name].append(seconds / calls * 1e6)
+    first = taken[next(iter(rows))]
+    return {
+        name: (min(times) - min(first), statistics.median(a - b for a, b in zip(times[2:], first[2:], strict=True)))
+        for name, times in taken.items()
+    }
+
+
+def main() -> None:
+    """A row for each."""
+    found = above(functions(), CALLS)
+    with ein.sizes(E=4, A=3):
+        inside = {"bare": bare, "einformer, in a block that binds sizes": ein.contract(TEXT)(bare)}
+        found |= above(inside, CALLS)
+    found |= {f"compiled: {name}": row for name, row in above(compiled(), CALLS // 10).items()}
+    for name, (least, median) in found.items():
+        print(f"{least:8.2f} {median:8.2f} µs  {name}")
