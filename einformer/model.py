@@ -157,11 +157,9 @@ class Specification:
 
         Raises EinformerError E508 of what has no cache, E605, E607 where it has no formula.
         """
-        import sympy
-
         from einformer.interpreters.count import formulas
 
-        element = sympy.Symbol("p") if dtype is None else _row(cache.BYTES, "dtype", str(dtype).removeprefix("torch."))
+        element = None if dtype is None else _row(cache.BYTES, "dtype", str(dtype).removeprefix("torch."))
         return formulas.cache_bytes(self.tree, self.name, element)
 
     def latex(self) -> str:

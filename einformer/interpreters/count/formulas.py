@@ -82,13 +82,14 @@ def activations(
 
 
 def cache_bytes(
-    spec: Spec, name: str, element: sympy.Expr | int, legend: Legend | None = None
+    spec: Spec, name: str, element: sympy.Expr | int | None, legend: Legend | None = None
 ) -> cached_.CacheBytes[sympy.Expr]:
-    """The bytes that decoding keeps of the causal model `name`, `element` for a number, as formulas.
+    """The bytes that decoding keeps of the causal model `name`, `element` or `p` for a number, as formulas.
 
     Raises EinformerError E508, E607.
     """
-    found = cached_.cache_bytes(spec, name, Letters(legend or Legend.of(spec)), element)
+    bytes_ = sympy.Symbol("p") if element is None else element
+    found = cached_.cache_bytes(spec, name, Letters(legend or Legend.of(spec)), bytes_)
     return cached_.CacheBytes(sympy.factor_terms(found.per_token), sympy.factor_terms(found.total))
 
 
