@@ -261,6 +261,87 @@ model Text(z_bsd) -> y_bsd causal in s:
         {"S": 2},
     ),
     Cached(
+        "the first position is read by all",
+        "bsd",
+        """layer Anchor(x_sd) -> x_sd:
+  weights A_d
+  k_sd = tanh(A_d x_sd)
+  return x_sd + k_{0 d} + where(s >= 2, k_{2 d}, 0)
+"""
+        + MODEL.format(body="Anchor(z_bsd) + where(s >= 1, z_{b 1 d}, 0)"),
+        {"z": None, "Anchor.k": None},
+    ),
+    Cached(
+        "a position with a name",
+        "bsd",
+        """model Text(z_bsd) -> y_bsd causal in s:
+  k_bsd = tanh(z_bsd)
+  n_s = floor(s / 2)
+  m_s = max(s - 2, 0)
+  return k_{b n_s d} + z_bsd k_{b m_s d}
+""",
+        {"k": None},
+    ),
+    Cached(
+        "a window, and positions before it",
+        "bsdc",
+        """model Text(z_bsd) -> y_bsd causal in s:
+  weights A_d, χ_c
+  k_bsd = tanh(A_d z_bsd)
+  w_bss' = Sm_s'(z_bsd k_bs'd + where(s - W < s' <= s, 0, -inf))
+  return w_bss' k_bs'd + χ_c k_{b(s - 2 c)d}
+""",
+        {"k": 4},
+    ),
+    Cached(
+        "the position before each that is seen",
+        "bsde",
+        """layer Mix(q_se, k_s'e, v_s'e) -> y_se:
+  w_ss' = Sm_s'(q_se k_{(s' - 1)e} + where(s' <= s, 0, -inf))
+  return w_ss' v_{(s' - 1)e} + v_{0 e}
+model Text(z_bsd) -> y_bsd causal in s:
+  weights Q_de, B_dd', V_d'e, O_ed
+  c_bsd = tanh(z_bsd' B_d'd)
+  k_bs'e = c_bs'd V_de
+  y_bse = Mix(z_bsd Q_de, k_bs'e, k_bs'e)
+  return y_bse O_ed
+""",
+        {"c": None},
+    ),
+    Cached(
+        "two indices see different positions",
+        "bsd",
+        """model Text(z_bsd) -> y_bsd causal in s:
+  w_bss' = Sm_s'(z_bsd z_bs'd + where(s - W < s' <= s, 0, -inf))
+  w'_bss'' = Sm_s''(tanh(z_bsd) z_bs''d + where(s'' <= s, s'' - s, -inf))
+  return w_bss' z_bs'd + w'_bss'' z_bs''d
+""",
+        {"z": None},
+    ),
+    Cached(
+        "a state that reads the first position",
+        "bsd",
+        """model Text(z_bsd) -> y_bsd causal in s:
+  k_bsd = tanh(z_bsd)
+  S_bsd = tanh(S_{b(s - 1)d}) + k_{b 0 d} k_bsd
+  return S_bsd
+""",
+        {"k": None, "S": 1},
+    ),
+    Cached(
         "nothing is kept", "bsd", "model Text(z_bsd) -> y_bsd causal in s:\n  weights A_d\n  return A_d z_bsd sin(s + 1)\n", {}
     ),
+)
+
+NUMBERS = Cached(
+    "numbers of positions are computed anew",
+    "bsd",
+    """model Text(z_bsd) -> y_bsd causal in s:
+  weights A_d
+  h_s = sin(s + 1)
+  f_sd = A_d h_s
+  w_bss' = Sm_s'(z_bsd z_bs'd + where(s' <= s, h_s h_s', -inf))
+  return w_bss' f_s'd + h_{(s - 1)} z_bsd
+""",
+    {"z": None},
 )

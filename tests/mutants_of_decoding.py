@@ -107,6 +107,27 @@ MUTANTS = (
         "return x.narrow(axis, x.shape[axis] - seen, seen)", "return x.narrow(axis, 0, seen)",
         f"{STEPS}[gemma2-fast]",
     ),
+    _mutant(
+        "a position is looked for without its padding", CACHE,
+        "return (numbers + rows - self.total + seen).clamp(0, seen - 1)",
+        "return (numbers - self.total + seen).clamp(0, seen - 1)",
+        "decode.py::test_padding_does_not_matter_in_any_text[a position with a name]",
+    ),
+    _mutant(
+        "a position is looked for from the first that was", CACHE,
+        "return (numbers + rows - self.total + seen).clamp(0, seen - 1)", "return (numbers + rows).clamp(0, seen - 1)",
+        "decode.py::test_any_text[a window, and positions before it-fast]",
+    ),
+    _mutant(
+        "a position is looked for outside of its ring", CACHE,
+        "return (numbers + rows).clamp(min=0) % seen", "return (numbers + rows).clamp(0, seen - 1)",
+        "decode.py::test_a_static_cache_of_any_text[a window, and positions before it]",
+    ),
+    _mutant(
+        "before the start of time stands what came first", PAST,
+        "return zeroed(code, inside) if isinstance(e.slots[place], Sum) else code", "return code",
+        "decode.py::test_any_text[a window, and positions before it-fast]",
+    ),
     # ------------------------------------------------------------------------------------------------ the last positions
     _mutant(
         "the first outputs are given for the last", CACHE,
@@ -120,7 +141,7 @@ MUTANTS = (
     ),
     _mutant(
         "other positions are read at the last positions only", "torch/tail.py",
-        "return axis_of(e.letter) != time", "return True",
+        "return not over(e)", "return True",
         "decode.py::test_the_last_outputs_of_any_text[the sum so far]",
     ),
     # ------------------------------------------------------------------------------------------------------------ rows

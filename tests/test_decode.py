@@ -18,7 +18,7 @@ from torch.utils.flop_counter import FlopCounterMode
 import einformer
 from einformer.errors import EinformerError
 from einformer.model import Model
-from tests.caches import CACHES, Cached
+from tests.caches import CACHES, NUMBERS, Cached
 from tests.small import LENGTH, PLANS, SMALL, built, decided, error, inputs, model, weights
 from tests.well_formed import Text, texts
 
@@ -69,6 +69,15 @@ def test_any_text(case: Cached, plan: str) -> None:
     compared(case.model(), plan, [4, 3, 1, 3])
 
 
+@pytest.mark.parametrize("plan", PLANS)
+def test_what_hangs_on_no_input_is_computed_anew(plan: str) -> None:
+    """At s', too: nothing of it is kept."""
+    bound = NUMBERS.model()
+    assert {entry.full_path: entry.back for entry in bound.kept} == NUMBERS.kept
+    compared(bound, plan, [4, 3, 1, 3])
+    assert padded(bound) < VALUES
+
+
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(texts(causal=True), st.permutations([2, 3, 5, 7, 4]), st.lists(st.integers(1, 4), min_size=1, max_size=4))
 def test_random_texts(text: Text, sizes: list[int], lengths: list[int]) -> None:
@@ -88,6 +97,8 @@ def test_random_texts(text: Text, sizes: list[int], lengths: list[int]) -> None:
         assert error(decoded(built(bound, plan), arrays, lengths)[0], expected) < 1e-10
     module, whole = built(bound, "fast"), sum(lengths)
     assert error(stepped(module, arrays, lengths[0], whole), expected) < 1e-10
+    some = module.decode(*parts(arrays, [whole])[0], cache=module.cache(), last=lengths[0])  # type: ignore[operator]
+    assert error(some, expected[:, whole - lengths[0] :]) < 1e-10
     late = torch.tensor([min(whole - 1, row) for row in range(len(expected))])
     outputs, _ = decoded(module, arrays, lengths, late)
     for row, start in enumerate(late.tolist()):
@@ -299,6 +310,15 @@ def test_logits_are_computed_where_they_are_asked_for(name: str) -> None:
 
 
 # -------------------------------------------------------------------------------------------------------------- errors
+
+
+def test_what_a_call_makes_of_numbers_is_refused_elsewhere() -> None:
+    """By what it is: not kept, and nobody can say its formula at another position."""
+    turn = "layer Turn(x_s) -> x_s:\n  return sin(x_s)\n"
+    body = "  n_s = s + 1\n  h_s = Turn(n_s)\n  w_ss' = Sm_s'(z_sd z_s'd + where(s' <= s, h_s', -inf))\n  return w_ss' z_s'd\n"
+    text = f"axes\n  s: S\n  d: D\n{turn}model Text(z_sd) -> y_sd causal in s:\n{body}"
+    with pytest.raises(EinformerError, match="E508 `h` is read at another position, and what it is made of there is not kept"):
+        einformer.parse(text).bind(D=3).cached_source()
 
 
 def test_a_cache_that_does_not_fit_is_refused() -> None:

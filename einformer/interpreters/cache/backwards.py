@@ -245,11 +245,9 @@ class Backwards:
         if definition.depends and (self.time in slots) and (reach := self.reached(e, slots[self.time], live)):
             self.reach[id(definition)] = reach.both(self.reach.get(id(definition)))
             self.demand(definition, EVERYWHERE)
-        elif len(set(read)) == len(slots):
-            dims, others = (tuple(dict.fromkeys((self.time, *some))) for some in (read, slots))
-            self.demand(definition, live.renamed(dims, others))
-        else:
-            self.demand(definition, EVERYWHERE)
+            return
+        dims, others = (tuple(dict.fromkeys((self.time, *some))) for some in (read, slots))
+        self.demand(definition, live.renamed(dims, others) if len(dims) == len(others) else EVERYWHERE)
 
     def reached(self, e: Tensor | Name, slot: Expression, live: Live) -> Reach | None:
         """How far back this reads; None where it is at its own position."""

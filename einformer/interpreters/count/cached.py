@@ -95,8 +95,9 @@ def _back_of(term: Expression, arithmetic: Arithmetic[N]) -> Any:
     match term:
         case Index():
             return 0
-        case Product((Number(value=-1), Index(letter=letter))):
-            return arithmetic.length(letter) + -1
+        case Product((Number(value=times), *rest, Index(letter=letter))):
+            most = product((*map(arithmetic.value, rest), arithmetic.length(letter) + -1))
+            return most * -times if times < 0 else 0
         case _:
             return arithmetic.value(term) * -1
 
@@ -214,8 +215,9 @@ class Body:
         """A tensor at its own position, or at another."""
         for place, letter in self.walk.positions(self.line.lefts[e.name][0])[:1]:
             slot = e.slots[place]
-            if letter != self.time and slot == Index(letter):
-                self.ahead.setdefault(e.name, []).extend(self.back(e, letter, need))
+            if letter != self.time:
+                same = slot == Index(letter)
+                self.ahead.setdefault(e.name, []).extend(self.back(e, letter, need) if same else [Reading(True)])
             elif slot != Index(letter):
                 self.read(e.name, self.readings(e, slot, need), need)
 

@@ -46,6 +46,11 @@ class Cache:
         """The numbers of the positions that are computed."""
         return self.last(self.fresh)
 
+    def places(self, numbers: Tensor, seen: int) -> Tensor:
+        """Where positions lie among the last that are seen; what is not there lies at the nearest that is."""
+        rows = 0 if self.padding is None else self.padding.view(-1, *[1] * (numbers.dim() - 1))
+        return (numbers + rows - self.total + seen).clamp(0, seen - 1)
+
     def causal(self, heads: int) -> Tensor | None:
         """True where a new position sees a visible one; None where it sees all, or `is_causal` says so, at the `first`."""
         if self.first or self.sees_all:
@@ -186,6 +191,11 @@ class StaticCache(Cache):
         slots = self.slots(count)
         own = slots.view((1,) * self.batch + (-1,)) if self.padding is None else slots - self.padding[:, None]
         return own % self.size
+
+    def places(self, numbers: Tensor, seen: int) -> Tensor:
+        """Where positions lie in a ring."""
+        rows = 0 if self.padding is None else self.padding.view(-1, *[1] * (numbers.dim() - 1))
+        return (numbers + rows).clamp(min=0) % seen
 
     def slots(self, count: int) -> Tensor:
         """The position that lies at each place of a ring, below zero where there was none yet."""

@@ -203,7 +203,7 @@ class CachedClass(Class):
             self.past.earlier[left.name] = replace(variable, code=kept)
             self.body.append(f"{indent}{kept} = cache.earlier({path}, {variable.code}, {axis})")
             return
-        visible = next(letter for letter, new in self.file.letters.items() if new == self.past.seen)
+        visible = self.past.visible
         labels = tuple((visible,) if label == (self.file.time,) else label for label in variable.labels)
         physical = tuple(visible if letter == self.file.time else letter for letter in variable.physical)
         letters = physical or tuple(letter for label in labels for letter in label)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import string
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from einformer.errors import fail
-from einformer.interpreters.torch.code import SUM, Code
+from einformer.interpreters.torch.code import ATOM, LOOSE, SUM, Code, aligned
 from einformer.interpreters.torch.lower import Lowering
 from einformer.interpreters.torch.positions import Kept
 from einformer.interpreters.torch.recurrences import Start
-from einformer.interpreters.torch.slots import Variable, read, taken, variable_of
+from einformer.interpreters.torch.slots import Variable, read, taken, variable_of, zeroed
 from einformer.notation.calls import axis_of, slot_letters
-from einformer.notation.tree import Apply, Group, Index, Layer, Name, Sum, Tensor
-from einformer.notation.walk import loops
+from einformer.notation.instances import callees
+from einformer.notation.tree import Apply, Expression, Group, Index, Layer, Name, Sum, Tensor
+from einformer.notation.walk import equations, loops, rebuild, subexpressions
 from einformer.notation.weights import key
 from einformer.notation.weights import place as place_of
 
@@ -35,10 +37,12 @@ class Continued:
     name: str = ""  # of the equation that is lowered
 
     @property
-    def seen(self) -> str:
-        """The letter of Python for all visible positions."""
-        time = self.file.time
-        return next((new for old, new in self.file.letters.items() if axis_of(old) == time != old), "")
+    def visible(self) -> str:
+        """The letter for all visible positions: the first of the file with a prime."""
+        time, letters = self.file.time, self.file.letters
+        if all(axis_of(old) != time or old == time for old in letters):
+            letters[f"{time}'"] = next(new for new in string.ascii_letters if new not in letters.values())
+        return next(old for old in letters if axis_of(old) == time != old)
 
     def read(self, low: Lowering, e: Tensor) -> Code | None:
         """A tensor at visible positions, or at a position before."""
@@ -46,22 +50,52 @@ class Continued:
         place = self.place(defined) if isinstance(defined, Tensor) else None
         if e.name == low.steps[0]:
             return None
-        if place is None:
+        if place is None or not isinstance(defined, Tensor):
             return self.table(low, e) if defined is None else None
-        slot = e.slots[place]
-        if isinstance(slot, Index) and slot.letter == self.file.time:
+        slot, own = e.slots[place], defined.slots[place]
+        if isinstance(slot, Index) and (slot == own or own != Index(self.file.time)):
             return None
-        if isinstance(slot, Index) and e.name in self.kept:
-            return read(replace(low, past=None, variables={**low.variables, e.name: self.kept[e.name]}), e)
         if isinstance(slot, Sum) and e.name in self.earlier:
             return self.before(low, e, place)
-        message = f"`{e.name}` is read at a position at which it is not kept"
-        raise fail("E508", message, e.span, fix="`s'`, or `(s - 1)`, of what depends on the inputs")
+        if own != Index(self.file.time):
+            return self.at(low, e, place, low.variables[e.name])
+        if e.name not in self.kept:
+            return low.lower(self.formula(e))
+        if isinstance(slot, Index):
+            return read(replace(low, past=None, variables={**low.variables, e.name: self.kept[e.name]}), e)
+        return self.at(low, e, place, self.kept[e.name])
 
     def place(self, defined: Tensor) -> int | None:
         """The slot of a tensor that is its position."""
-        slots = enumerate(defined.slots)
-        return next((k for k, slot in slots if isinstance(slot, Index) and slot.letter == self.file.time), None)
+        slots = [(k, slot.letter) for k, slot in enumerate(defined.slots) if isinstance(slot, Index)]
+        times = [(letter != self.file.time, k) for k, letter in slots if axis_of(letter) == self.file.time]
+        return min(times)[1] if times else None
+
+    def formula(self, e: Tensor) -> Expression:
+        """What is made of numbers of positions and weights alone, at another position."""
+        defined = [q for q in equations(self.layer.body) if q.left.name == e.name]
+        made = [x for q in defined for x in subexpressions(q.right)]
+        given = {formal.name for formal in self.layer.formals} | self.kept.keys() | self.earlier.keys()
+        known = callees(self.layer, {layer.name: layer for layer in self.file.spec.layers})
+        called = any(isinstance(x, Apply) and x.name in known for x in made)
+        if len(defined) != 1 or called or any(isinstance(x, Tensor) and x.name in given for x in made):
+            message = f"`{e.name}` is read at another position, and what it is made of there is not kept"
+            raise fail("E508", message, e.span, fix="a line of its own for what it is at that position")
+        return substituted(defined[0].right, dict(zip(slot_letters(defined[0].left), e.slots, strict=True)))
+
+    def at(self, low: Lowering, e: Tensor, place: int, variable: Variable) -> Code:
+        """`k_{b n_s d}`: where that position lies among those that are seen; before the start of time it is zero (R4)."""
+        number, rows = low.lower(e.slots[place]), self.file.rows
+        dims = tuple(dict.fromkeys((*rows, *number.dims)))
+        whole = number if number.kind in ("integer", "tensor") else Code(f"{number.at(ATOM)}.long()", number.dims)
+        text = aligned(whole, dims) if number.dims else f"torch.full({(1,) * len(rows)}, {whole.text})"
+        self.needs["seen"] = None
+        found = Variable(f"cache.places({text}, seen)", tuple((dim,) for dim in dims), "integer")
+        slots = (*e.slots[:place], Tensor("place", tuple(map(Index, dims))), *e.slots[place + 1 :])
+        known = replace(low, past=None, variables={**low.variables, e.name: variable, "place": found})
+        code = read(known, replace(e, slots=slots))
+        inside = Code(f"{number.at(SUM)} >= 0", number.dims, "condition", LOOSE)
+        return zeroed(code, inside) if isinstance(e.slots[place], Sum) else code
 
     def before(self, low: Lowering, e: Tensor, place: int) -> Code:
         """`x_{b(s - c)}`: counted from the end of the new positions, before which the earlier ones lie."""
@@ -94,7 +128,7 @@ class Continued:
         if self.among:
             self.needs |= {"fresh": None} if step else {"fresh": None, "among": None}
             return Code(f"{step} - {self.count}", (), "integer", SUM) if step else Code("row", (letter,), "integer")
-        self.needs["new" if letter == self.file.time else "visible"] = None
+        self.needs["new" if letter == self.file.time else f"visible {letter}"] = None
         if step:
             return Code(f"{self.numbers(letter)}[..., {step}]", self.file.rows, "integer")
         return Code(self.numbers(letter), (*self.file.rows, letter), "integer")
@@ -151,10 +185,10 @@ class Continued:
             yield f"row = torch.arange(-{self.count}, 0, device={given}.device)"
         if "new" in self.needs:
             yield f"{self.numbers(file.time)} = cache.new()"
-        if "seen" in self.needs or "visible" in self.needs:
+        visible = [need.removeprefix("visible ") for need in self.needs if need.startswith("visible ")]
+        if "seen" in self.needs or visible:
             yield f"seen = {self.reach()}"
-        if "visible" in self.needs:
-            yield f"{self.seen}_{''.join(map(file.spelling, file.rows))}{self.seen} = cache.last(seen)"
+        yield from (f"{self.numbers(letter)} = cache.last(seen)" for letter in visible)
         yield from narrowed
 
     def fresh(self, code: str, axis: int) -> str:
@@ -207,3 +241,11 @@ class Continues(Start):
     def each(self, step: str) -> str:
         """One step, zero for what is padding."""
         return f"cache.real_step({step}, step)"
+
+
+def substituted(e: Expression, at: Mapping[str, Expression]) -> Expression:
+    """An expression with other expressions for some of its letters, but for those that an operator binds."""
+    if isinstance(e, Index):
+        return at.get(e.letter, e)
+    bound = {index.letter for index in e.indices} if isinstance(e, Apply) else set()
+    return rebuild(e, lambda child: substituted(child, {letter: x for letter, x in at.items() if letter not in bound}))

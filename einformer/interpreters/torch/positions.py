@@ -82,7 +82,7 @@ def _numbers(e: Expression, time: str, own: set[str]) -> bool:
         return axis_of(e.letter) == time
     inside: Iterable[Expression] = children(e)
     if isinstance(e, Tensor) and e.name in own:
-        inside = (slot for slot in e.slots if isinstance(slot, Tensor))
+        inside = (slot for slot in e.slots if not isinstance(slot, Index))
     return any(_numbers(child, time, own) for child in inside)
 
 

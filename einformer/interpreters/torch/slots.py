@@ -145,7 +145,7 @@ def taken(low: Lowers, e: Tensor, variable: Variable, axis: int, number: Code) -
         return Code(f"fn.embedding({number.text}, {variable.code})", number.dims + after)
     text, outside = _inside(low, number, e.slots[axis], variable.labels[axis])
     code = Code(f"{variable.code}[{':, ' * axis}{text}]", (*dims, *number.dims, *after), variable.kind)
-    return _zeroed(code, outside)
+    return zeroed(code, outside)
 
 
 def _embeds(e: Tensor, variable: Variable, axis: int) -> bool:
@@ -162,7 +162,7 @@ def _gathered(low: Lowers, e: Tensor, variable: Variable) -> Code:
         text, condition = _inside(low, number, slot, label)
         texts.append(aligned(Code(text, number.dims, "integer"), dims))
         outside = condition or outside
-    return _zeroed(Code(f"{variable.code}[{', '.join(texts)}]", dims, variable.kind), outside)
+    return zeroed(Code(f"{variable.code}[{', '.join(texts)}]", dims, variable.kind), outside)
 
 
 def _inside(low: Lowers, number: Code, slot: Expression, label: Label) -> tuple[str, Code | None]:
@@ -177,7 +177,7 @@ def _inside(low: Lowers, number: Code, slot: Expression, label: Label) -> tuple[
     return f"({text}).clamp(0, {size} - 1)", None
 
 
-def _zeroed(code: Code, condition: Code | None) -> Code:
+def zeroed(code: Code, condition: Code | None) -> Code:
     """Before the start of time everything is zero (R4)."""
     if condition is None:
         return code

@@ -11,15 +11,20 @@ from einformer.notation.walk import children, equations
 
 def tail(layer: Layer, time: str, counts: Callable[[Apply], bool]) -> tuple[Statement, ...]:
     """The last statements that read no other position nor the number of one, nor call what does; so they keep nothing."""
-    own = {tensor.name for tensor in (*layer.formals, *(equation.left for equation in equations(layer.body)))}
+    lefts = (*layer.formals, *(equation.left for equation in equations(layer.body)))
+    own = {tensor.name: tensor.slots for tensor in lefts if isinstance(tensor, Tensor)}
+
+    def over(slot: Expression) -> bool:
+        return isinstance(slot, Index) and axis_of(slot.letter) == time
 
     def stays(e: Expression) -> bool:
         match e:
             case Index():
-                return axis_of(e.letter) != time
+                return not over(e)
             case Tensor() if e.name in own:
-                return all(slot == Index(time) or stays(slot) for slot in e.slots)
-            case Apply() if counts(e) or any(axis_of(index.letter) == time for index in e.indices):
+                pairs = zip(e.slots, own[e.name], strict=True)
+                return all(slot == Index(time) if over(mine) else stays(slot) for slot, mine in pairs)
+            case Apply() if counts(e) or any(map(over, e.indices)):
                 return False
             case _:
                 return all(map(stays, children(e)))
