@@ -11,7 +11,7 @@ from einformer.notation.walk import children, equations
 
 def tail(layer: Layer, time: str, counts: Callable[[Apply], bool]) -> tuple[Statement, ...]:
     """The last statements that read no other position nor the number of one, nor call what does; so they keep nothing."""
-    lefts = (*layer.formals, *(equation.left for equation in equations(layer.body)))
+    lefts = (*layer.formals, *(equation.left for equation in equations(layer.body) if equation.relation != "return"))
     own = {tensor.name: tensor.slots for tensor in lefts if isinstance(tensor, Tensor)}
 
     def over(slot: Expression) -> bool:
