@@ -17,6 +17,7 @@ from tests import (
     mutants_of_claims,
     mutants_of_counting,
     mutants_of_decoding,
+    mutants_of_families,
     mutants_of_lowering,
     mutants_of_saved,
 )
@@ -29,6 +30,7 @@ OF_PARTS = (
     mutants_of_bounds,
     mutants_of_claims,
     mutants_of_decoding,
+    mutants_of_families,
 )
 MUTANTS = (*mutants.MUTANTS, *(mutant for part in OF_PARTS for mutant in part.MUTANTS))
 ROOT = Path(__file__).parents[1]

@@ -1,7 +1,7 @@
 """Which families of models can be read, and how? One table for each `model_type`, beside the architectures.
 
 A table may extend tables of this folder, and is laid over them (`""` takes a row back); its variants are
-laid over it where a config says so.
+laid over it where a config says so. In it `absent` are sizes of transformers that a key stands for where it is left out.
 """
 
 from __future__ import annotations
@@ -86,7 +86,12 @@ def family(name: str) -> Family:
         lines = table.get("scalars", "") + variants[variant].get("scalars", "")  # those of one follow those of another
         table = {**_laid(table, variants[variant]), "scalars": lines}
     config, start = table["config"], table["config"]["initialisation"]
-    sizes = [Key(key, letter.rstrip("?"), WHOLE, letter.endswith("?")) for key, letter in config["sizes"].items() if letter]
+    absent = config.get("absent", {})
+    sizes = [
+        Key(key, letter.rstrip("?"), WHOLE, letter.endswith("?"), absent.get(key))
+        for key, letter in config["sizes"].items()
+        if letter
+    ]
     scalars = [Key(key, **row) for key, row in config["scalars"].items() if row]
     keys = (*sizes, *scalars, Key(letter=DEVIATION, **start["deviation"]))
     return Family(
