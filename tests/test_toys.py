@@ -11,8 +11,23 @@ from tests.oracles.of_toys import BATCH, LENGTH, TOLERANCE, filled, made, tokens
 from tests.toys import TOYS, config_of
 
 STEPS = [20, 9, *[1] * 8]
-COUNTED = [name for name in TOYS if "dynamic" not in name]  # theirs then asks for the values of positions, which meta has not
-NOT_MATRICES = ["clamp_", "floor_divide", "log1p", "polar", "view_as_complex", "view_as_real"]
+CHUNKED = {
+    "mamba2",
+    "mamba2_plain",
+    "qwen3_next",
+    "qwen3_next_listed",
+}  # theirs goes through a sequence in chunks, and that takes other products
+COUNTED = sorted(TOYS.keys() - CHUNKED)
+ON_CPU = (
+    "dbrx",
+    "phimoe_longrope",
+    "jamba",
+    "lfm2",
+    "llama_dynamic",
+    "gpt_neox_dynamic",
+)  # theirs asks for values, which meta has not
+NOT_MATRICES = ["clamp_", "floor_divide", "log1p", "polar", "view_as_complex", "view_as_real", "expm1", "linalg_vector_norm"]
+NOT_MATRICES += ["index_select", "index_add_", "all", "nonzero", "_local_scalar_dense", "aminmax", "unbind"]
 
 
 @pytest.mark.slow
@@ -27,14 +42,20 @@ def test_decoding_is_the_full_forward(name: str) -> None:
     assert (parts - whole).abs().max() < TOLERANCE * whole.abs().max().clamp(min=1)
 
 
+def cut_off(module: torch.nn.Module) -> int:
+    """The FLOPs of what their convolutions compute beyond the last position, and throw away."""
+    convolutions = [each for each in module.modules() if isinstance(each, torch.nn.Conv1d)]
+    return sum(2 * BATCH * each.out_channels * each.kernel_size[0] * int(each.padding[0]) for each in convolutions)
+
+
 @pytest.mark.parametrize("name", COUNTED)
 def test_flops_are_theirs(name: str) -> None:
     """On the device meta, with chosen experts only; windows and masks count in full."""
-    with torch.device("meta"):
-        module = made(name, "batched_mm").eval()
+    with torch.device("cpu" if name.startswith(ON_CPU) else "meta"):
+        module = made(name, "batched_mm").eval().requires_grad_(False)
         numbers = torch.ones(BATCH, LENGTH, dtype=torch.long)
     found = counted(lambda: module(input_ids=numbers, attention_mask=numbers, use_cache=False), *NOT_MATRICES).total()
     config = config_of(name)
     if name.startswith("llama4"):  # theirs computes every expert, of those that are not chosen on zeros
         config["num_experts_per_tok"] = config["num_local_experts"]
-    assert einformer.from_huggingface(config).flops(B=BATCH, S=LENGTH) == found
+    assert einformer.from_huggingface(config).flops(B=BATCH, S=LENGTH) == found - cut_off(module)

@@ -365,3 +365,12 @@ TOYS |= {
         | {"layer_types": ["conv"] * 2 + ["full_attention"], "block_auto_adjust_ff_dim": False, "tie_word_embeddings": False},
     ),
 }
+QWEN3_NEXT: dict[str, Any] = grouped(8, hidden_size=60, shared_expert_intermediate_size=13, **EXPERTS)
+QWEN3_NEXT |= {"linear_num_key_heads": 2, "linear_num_value_heads": 6, "linear_key_head_dim": 5, "linear_value_head_dim": 7}
+TOYS |= {
+    "qwen3_next": ("qwen3_next", QWEN3_NEXT | {"num_hidden_layers": 4, "linear_conv_kernel_dim": 3}),
+    "qwen3_next_listed": (
+        "qwen3_next",
+        QWEN3_NEXT | {"layer_types": ["full_attention", "linear_attention"], "attention_bias": True},
+    ),
+}

@@ -94,6 +94,7 @@ def family(name: str) -> Family:
     ]
     scalars = [Key(key, **row) for key, row in config["scalars"].items() if row]
     keys = (*sizes, *scalars, Key(letter=DEVIATION, **start["deviation"]))
+    said = {key for kind in ("fixed", "lists") for key, row in config.get(kind, {}).items() if row}
     return Family(
         name,
         table["architecture"],
@@ -102,7 +103,7 @@ def family(name: str) -> Family:
         start["scheme"],
         {key: _fixed(**row) for key, row in config["fixed"].items() if row},
         {key: _list(**row) for key, row in config.get("lists", {}).items() if row},
-        _reasons(config["ignored"], {key.key for key in keys} | {key for key, row in config["fixed"].items() if row}),
+        _reasons(config["ignored"], {key.key for key in keys} | said),
         config.get("renamed", {}),
         tuple(table.get("absent", ())),
         table.get("scalars", "").replace("{H}", table.get("rotary", "H")),
