@@ -374,3 +374,30 @@ TOYS |= {
         QWEN3_NEXT | {"layer_types": ["full_attention", "linear_attention"], "attention_bias": True},
     ),
 }
+SOLAR: dict[str, Any] = {key: value for key, value in DOTS.items() if key not in ("first_k_dense_replace", "sliding_window")}
+LFM2_MOE: dict[str, Any] = grouped(None, hidden_size=60, num_hidden_layers=3, norm="norm_eps", **EXPERTS)
+LFM2_MOE |= {"layer_types": ["conv", "full_attention", "conv"], "num_dense_layers": 1, "routed_scaling_factor": 1.7}
+CLOVA: dict[str, Any] = grouped(None, hidden_size=60, **MULTIPLIERS)
+NANO: dict[str, Any] = grouped(None, hidden_size=60, final_logit_softcapping=2.5)
+TOYS |= {
+    "ministral_listed": ("ministral", grouped(sliding_window=11, layer_types=LAYERS)),
+    "ministral": ("ministral", grouped(sliding_window=11)),
+    "cwm_listed": ("cwm", grouped(12, LLAMA3, hidden_size=45, sliding_window=11, layer_types=LAYERS)),
+    "cwm": ("cwm", grouped(12, hidden_size=45, sliding_window=11)),
+    "bitnet": ("bitnet", grouped(None, hidden_size=60, attention_bias=True)),
+    "bitnet_plain": ("bitnet", grouped(None, hidden_size=60, tie_word_embeddings=True)),
+    "nanochat": ("nanochat", NANO | {"attention_bias": True}),
+    "nanochat_plain": ("nanochat", NANO),
+    "jais2": ("jais2", grouped(hidden_size=45, norm="layer_norm_eps")),
+    "jais2_plain": ("jais2", grouped(hidden_size=45, norm="layer_norm_eps", attention_bias=False, mlp_bias=False)),
+    "flex_olmo": ("flex_olmo", grouped(None, hidden_size=60, num_experts=7, num_experts_per_tok=3, attention_bias=True)),
+    "flex_olmo_plain": ("flex_olmo", grouped(None, hidden_size=60, num_experts=7, num_experts_per_tok=3)),
+    "solar_open": ("solar_open", grouped(**SOLAR)),
+    "solar_open_biased": ("solar_open", grouped(attention_bias=True, **SOLAR)),
+    "hyperclovax": ("hyperclovax", CLOVA | {"attention_bias": True}),
+    "hyperclovax_plain": ("hyperclovax", CLOVA | {"attention_multiplier": None}),
+    "vaultgemma_listed": ("vaultgemma", grouped(6, hidden_size=45, sliding_window=11, layer_types=LAYERS[::-1], **CAPS)),
+    "vaultgemma": ("vaultgemma", grouped(6, hidden_size=45, sliding_window=11, **CAPS)),
+    "lfm2_moe": ("lfm2_moe", LFM2_MOE),
+    "lfm2_moe_biased": ("lfm2_moe", LFM2_MOE | {"conv_bias": True, "tie_word_embeddings": False}),
+}
