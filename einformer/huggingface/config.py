@@ -204,7 +204,7 @@ def _wrong(config: Document, given: Sequence[_Given]) -> Iterator[Finding]:
 
 def _missing(config: Document, table: Family, given: Sequence[_Given]) -> Iterator[Finding]:
     """Letters that no key gives."""
-    letters, names = {each.key.letter for each in given}, set[str]()
+    letters, names = {each.key.letter for each in given if not each.key.agrees}, set[str]()
     letters |= {letter for letter, default in table.defaults.items() if not isinstance(default, str) or default in letters}
     for key in table.keys:
         if key.letter not in letters | names and not key.optional:

@@ -88,7 +88,7 @@ def family(name: str) -> Family:
     config, start = table["config"], table["config"]["initialisation"]
     absent = config.get("absent", {})
     sizes = [
-        Key(key, letter.rstrip("?"), WHOLE, letter.endswith("?"), absent.get(key))
+        Key(key, letter.rstrip("?="), WHOLE, "?" in letter, absent.get(key), agrees="=" in letter)
         for key, letter in config["sizes"].items()
         if letter
     ]

@@ -20,7 +20,8 @@ class Key:
     `range` is `whole`, `whole from 0` or an interval, `(0, 1)` or `[0, 1)`. An optional key may be null or absent, and
     then gives nothing; one that is absent stands for its default, where it has one. What a letter is that no key gives is
     said by the family. A key may stand for a number `less` than its letter: the last layer is L - 1; `unsaid` is as null.
-    It may be a list that says the same of each layer, of which there are as many as the key `repeated` says.
+    It may be a list that says the same of each layer, of which there are as many as the key `repeated` says. One that only
+    `agrees` gives no letter that another key lacks.
     """
 
     key: str
@@ -31,6 +32,7 @@ class Key:
     less: int = 0
     unsaid: float | None = None
     repeated: str = ""
+    agrees: bool = False
 
     def once(self, values: Mapping[str, object]) -> object:
         """What a config says here, once where a list says the same of each layer."""

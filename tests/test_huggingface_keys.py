@@ -1,0 +1,293 @@
+"""Has every key of every config a say? Each is changed in every way, and so must be the model or the verdict.
+
+What a config leaves out stands for what transformers takes it to be.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import einformer
+from einformer.errors import EinformerError, Finding
+from einformer.huggingface.config import import_config
+from einformer.huggingface.families import family
+from einformer.model import Model
+from einformer.notation.binding import known
+
+Config = dict[str, Any]
+Place = tuple[str, ...]
+
+_READ = {path.stem: json.loads(path.read_text("utf-8")) for path in sorted((Path(__file__).parent / "configs").glob("*.json"))}
+CONFIGS: dict[str, Config] = {name: row["config"] for name, row in _READ.items()}
+MOST = 1.0  # seconds of a config; a tenth is usual
+
+
+def verdict(config: Config) -> object:
+    """All of what a config says in our terms, or why it says nothing."""
+    try:
+        found = import_config(config)
+    except EinformerError as error:
+        return [(finding.code, finding.message, finding.facts) for finding in error.findings]
+    return found.architecture, found.scalars, found.values, found.absent, found.initialisation
+
+
+@functools.cache
+def ignored(name: str) -> frozenset[str]:
+    """The keys of a config that are ignored by name."""
+    return frozenset(import_config(CONFIGS[name]).ignored)
+
+
+READ = [name for name, config in CONFIGS.items() if isinstance(verdict(config), tuple)]
+
+
+# ------------------------------------------------------------------------------------------------------- perturbations
+
+
+def others(value: object) -> list[object]:
+    """Other values: of its kind, of other kinds, and nonsense."""
+    match value:
+        case bool():
+            found: list[object] = [not value, int(value), 7, "x", None]
+        case int() | float():
+            found = [
+                value + 1,
+                value * 2,
+                value + 0.5,
+                0,
+                -1,
+                -value,
+                10**30,
+                math.nan,
+                math.inf,
+                str(value),
+                True,
+                [value],
+                None,
+            ]
+        case str():
+            found = [f"{value}x", "", value.upper(), 3, [value], None]
+        case None:
+            found = [7, 0, 0.5, True, "x", [], {}]
+        case list():
+            found = [[], [*value, "x"], value[:-1], value[::-1], [*value, *value], [None, *value[1:]], "x", None]
+        case dict():
+            found = [{}, {**value, "x": 1}, 7, [value], None]
+        case _:
+            raise AssertionError(value)
+    return [other for other in found if other != value or isinstance(other, bool) != isinstance(value, bool)]
+
+
+def places(config: Mapping[str, Any], path: Place = ()) -> Iterator[Place]:
+    """Every key, in objects too."""
+    for key, value in config.items():
+        yield (*path, key)
+        if isinstance(value, dict):
+            yield from places(value, (*path, key))
+
+
+def at(config: Any, place: Place) -> Any:
+    return functools.reduce(lambda inner, key: inner[key], place, config)
+
+
+def changed(config: Config, place: Place, value: object) -> Config:
+    key, *rest = place
+    return {**config, key: changed(config[key], tuple(rest), value) if rest else value}
+
+
+def removed(config: Config, place: Place) -> Config:
+    key, *rest = place
+    inner = {key: removed(config[key], tuple(rest))} if rest else {}
+    return {name: inner.get(name, value) for name, value in config.items() if name != key or rest}
+
+
+@pytest.mark.parametrize("name", READ)
+def test_every_change_is_seen(name: str) -> None:
+    """A changed key changes the model or the verdict, but for null and {} where an absent key says the same."""
+    config, plain = CONFIGS[name], verdict(CONFIGS[name])
+    for place in (place for place in places(config) if place[0] not in ignored(name)):
+        value, absent = at(config, place), verdict(removed(config, place))
+        unseen = [other for other in others(value) if verdict(changed(config, place, other)) == plain]
+        assert unseen == [] or (absent == plain and all(other in (None, {}) for other in unseen)), place
+
+
+@pytest.mark.parametrize("name", READ)
+def test_what_is_ignored_has_no_say(name: str) -> None:
+    config, plain = CONFIGS[name], verdict(CONFIGS[name])
+    for key in ignored(name):
+        assert all(verdict({**config, key: other}) == plain for other in others(config[key]))
+        assert verdict(removed(config, (key,))) == plain
+
+
+@pytest.mark.parametrize("name", READ)
+def test_an_unknown_key_is_refused_by_name(name: str) -> None:
+    """At the top, and in every object that is read."""
+    config = CONFIGS[name]
+    objects = [place for place in places(config) if isinstance(at(config, place), dict) and place[0] not in ignored(name)]
+    for place in [(), *objects]:
+        with pytest.raises(EinformerError) as error:
+            import_config(changed(config, (*place, "unheard_of"), 1))
+        (finding,) = error.value.findings
+        assert (finding.code, "unheard_of` is not a known key" in finding.message) == ("E612", True)
+
+
+# ------------------------------------------------------------------------------------------------------- broken values
+
+BROKEN: list[object] = [-1, 0, 1.5, 10**30, 1e308, "36", math.nan, math.inf, -math.inf, True, [36], {"x": 36}, "", []]
+
+
+def findings(config: object) -> tuple[Finding, ...]:
+    """What is wrong with a config, if anything is: a model or errors of ours, nothing else."""
+    try:
+        einformer.from_huggingface(config)  # type: ignore[arg-type]
+    except EinformerError as error:
+        return error.findings
+    return ()
+
+
+@pytest.mark.parametrize(
+    "name", ["llama-3.1-70b", "deepseek-v3", "gpt-oss-20b", "gemma-3-270m", "bloom-560m", "qwen2-7b", "opt-350m"]
+)
+def test_a_broken_value_is_shown_in_its_line(name: str, tmp_path: Path) -> None:
+    """One error, with the key and a caret below it in the file."""
+    config = CONFIGS[name]
+    sizes = {key.key for key in family(import_config(config).family).keys if key.range.startswith("whole")}
+    file = tmp_path / "config.json"
+    for place in (place for place in places(config) if place[-1] in sizes):
+        for value in BROKEN:
+            file.write_text(json.dumps(changed(config, place, value), indent=1), encoding="utf-8")
+            for finding in findings(file):
+                assert finding.code in ("E614", "E615") or place[-1] in str(finding)
+                if finding.code == "E614":
+                    line = finding.span.source.text.split("\n")[finding.span.line - 1]
+                    assert line.strip().startswith(f'"{place[-1]}": ')
+
+
+@pytest.mark.parametrize("value", [*BROKEN, None], ids=str)
+def test_any_value_of_any_key_has_a_verdict(value: object) -> None:
+    """Of one config for each family."""
+    for config in {config["model_type"]: config for name, config in CONFIGS.items() if name in READ}.values():
+        for place in places(config):
+            if place[0] != "model_type":
+                verdict(changed(config, place, value))
+
+
+@pytest.mark.parametrize("place", [("hidden_size",), ("rope_scaling", "factor"), ("rope_scaling", "rope_type")])
+def test_twice_in_one_object(place: Place, tmp_path: Path) -> None:
+    """The second one is shown, however deep it stands."""
+    text = json.dumps(CONFIGS["llama-3.1-70b"], indent=1)
+    row = next(line for line in text.split("\n") if f'"{place[-1]}": ' in line)
+    file = tmp_path / "config.json"
+    file.write_text(text.replace(row, f"{row.rstrip(',')},\n{row}"), encoding="utf-8")
+    (finding,) = findings(file)
+    assert finding.message == f"the key `{place[-1]}` stands twice"
+    assert finding.span.line == text[: text.index(row)].count("\n") + 2
+
+
+def test_the_same_key_in_two_objects_is_no_slip() -> None:
+    text = '{"a": {"x": 1}, "b": [{"x": 2}, {"x": 3}], "x": 4, "c": {"a": {"x": 1}}}'
+    from einformer.errors import Source
+    from einformer.huggingface.documents import parse
+
+    found = parse(Source("t", text))
+    assert {path: text[span.start : span.end] for path, span in found.places.items()} == {
+        "a": '"a"',
+        "a.x": '"x"',
+        "b": '"b"',
+        "b.x": '"x"',
+        "x": '"x"',
+        "c": '"c"',
+        "c.a": '"a"',
+        "c.a.x": '"x"',
+    }
+    assert [found.places[path].start for path in ("a.x", "b.x", "x", "c.a.x")] == [7, 23, 43, 63]
+
+
+def test_a_large_file_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    """A hundred megabytes, of which no block was ever written."""
+    with (tmp_path / "config.json").open("wb") as file:
+        file.truncate(100_000_000)
+    (finding,) = findings(tmp_path)
+    assert (finding.code, "is larger than" in finding.message) == ("E610", True)
+
+
+@pytest.mark.parametrize("content", [b"\x00" * 100, b"\x7fELF\x02\x01", "{}".encode("utf-16"), b"\xef\xbb\xbf", b" "], ids=repr)
+def test_what_is_no_text(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_bytes(content)
+    (finding,) = findings(tmp_path)
+    assert finding.code in ("E610", "E801")
+
+
+# --------------------------------------------------------------------------------------------------------- how it is read
+
+
+def test_torch_is_not_needed() -> None:
+    """Neither that nor transformers is loaded to read a config and to count; and reading takes far less than a second."""
+    code = f"""
+import json, sys, time
+import einformer
+config = json.loads(sys.stdin.read())
+start = time.perf_counter()
+count = einformer.from_huggingface(config).num_parameters
+assert not {{"torch", "transformers", "sympy"}} & sys.modules.keys()
+print(count, time.perf_counter() - start < {MOST})
+"""
+    for name in ("deepseek-v3", "llama-3.1-405b"):
+        done = subprocess.run([sys.executable, "-c", code], input=json.dumps(CONFIGS[name]), capture_output=True, text=True)
+        assert done.stdout.split()[0] == str(_READ[name]["parameters"]), done.stderr
+
+
+# ---------------------------------------------------------------------------------------------- what absent keys stand for
+
+NO_KEY = object()
+
+
+def theirs(config: Config, key: str) -> object:
+    """What transformers takes a key of a config to be."""
+    from transformers import AutoConfig
+
+    found: Any = AutoConfig.for_model(config["model_type"], **{name: v for name, v in config.items() if name != "model_type"})
+    rope = getattr(found, "rope_parameters", None) or {}
+    return rope.get("rope_theta", NO_KEY) if key == "rope_theta" else getattr(found, key, NO_KEY)
+
+
+def meaning(config: Config) -> tuple[object, ...]:
+    """Sizes, layers, and the values of scalars at every place, of those that both ways of saying it have."""
+    model: Model = einformer.from_huggingface(config)
+    return known(model.legend), model.spec.written.layers, {name: _values(model, name) for name in model.legend.scalars}
+
+
+def _values(model: Model, name: str) -> list[float]:
+    scalar = model.legend.scalars[name]
+    (index,) = scalar.indices or (None,)
+    places = [[turn] for turn in range(model.legend.length(index.letter))] if index else [[]]
+    return [float(model.legend.element(scalar, place)) for place in places]
+
+
+def same(one: Config, other: Config) -> bool:
+    (sizes, layers, scalars), (others, their_layers, theirs) = meaning(one), meaning(other)
+    assert isinstance(scalars, dict)
+    assert isinstance(theirs, dict)
+    common = scalars.keys() & theirs.keys()
+    return sizes == others and layers == their_layers and all(scalars[name] == theirs[name] for name in common)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", {CONFIGS[name]["model_type"]: name for name in READ}.values())
+def test_an_absent_key_is_what_transformers_takes_it_to_be(name: str) -> None:
+    """A config without a key is one with the default of transformers, or is refused; of one config for each family."""
+    table = family(import_config(CONFIGS[name]).family)
+    agreeing = {key.key for key in table.keys if key.agrees}  # they have no say of their own
+    for key in {key for key in table.known if "." not in key} - {*table.ignored, *agreeing, "model_type", "rope"}:
+        without = removed(CONFIGS[name], (key,))
+        if isinstance(verdict(without), tuple) and (default := theirs(without, key)) is not NO_KEY:
+            explicit = {**without, key: default}
+            assert verdict(explicit) == verdict(without) or same(explicit, without), key
