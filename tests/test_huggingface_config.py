@@ -381,7 +381,7 @@ def test_an_error_shows_the_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         "    |   ^^^^^^^",
         "  K = 41 (n_positions, config.json:7)",
         "  K = 2048 (n_ctx, config.json:8)",
-        "  rule: keys that give one letter give it one number",
+        "  rule: keys that give one letter give it one number, and one that another bounds keeps to it",
         "  write: the same number for both",
     ]
 

@@ -180,6 +180,44 @@ def test_any_value_of_any_key_has_a_verdict(value: object) -> None:
                 verdict(changed(config, place, value))
 
 
+LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "original_max_position_embeddings": 8192}
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "code", "named"),
+    [
+        ("mixtral-8x7b", {"num_experts_per_tok": 9}, "E615", ["num_experts_per_tok", "num_local_experts", "T = 9", "X = 8"]),
+        ("qwen3-30b-a3b", {"num_experts_per_tok": 129}, "E615", ["num_experts_per_tok", "num_experts", "T <= X"]),
+        ("deepseek-v3", {"topk_group": 9}, "E615", ["topk_group", "n_group", "Y <= G"]),
+        ("deepseek-v3", {"n_group": 7}, "E602", ["X = 256 (n_routed_experts)", "G = 7 (n_group)"]),
+        ("deepseek-v3", {"num_key_value_heads": 64}, "E615", ["num_attention_heads", "num_key_value_heads", "A = 64"]),
+        ("llama-3-8b", {"num_key_value_heads": 64}, "E602", ["A = 32 (num_attention_heads)", "G = 64 (num_key_value_heads)"]),
+        ("llama-3-8b", {"head_dim": 127}, "E602", ["H = 127 (head_dim)"]),
+        ("gpt-oss-20b", {"layer_types": ["full_attention"]}, "E606", ["a list of 1", "24 (num_hidden_layers)"]),
+        ("gpt-oss-20b", {"num_experts_per_tok": 5}, "E615", ["experts_per_token", "T = 5", "T = 4"]),
+        (
+            "llama-3.1-70b",
+            {"rope_scaling": LLAMA3 | {"low_freq_factor": 4.0, "high_freq_factor": 4.0}},
+            "E615",
+            ["rope.low_freq_factor", "rope.high_freq_factor", "χ < ψ"],
+        ),
+        (
+            "llama-3.1-70b",
+            {"rope_scaling": {"rope_type": "linear", "type": "yarn", "factor": 2.0}},
+            "E615",
+            ['"linear"', '"yarn"'],
+        ),
+        ("llama-3.1-70b", {"rope_scaling": {"rope_type": "linear"}}, "E613", ["rope.factor"]),
+        ("llama-3.1-70b", {"rope_scaling": [1]}, "E616", ["a list of 1"]),
+    ],
+)
+def test_contradictions(name: str, more: Config, code: str, named: list[str]) -> None:
+    """What each key may say by itself, and not beside another one."""
+    (finding,) = findings({**CONFIGS[name], **more})
+    assert finding.code == code
+    assert [word for word in named if word not in str(finding)] == []
+
+
 @pytest.mark.parametrize("place", [("hidden_size",), ("rope_scaling", "factor"), ("rope_scaling", "rope_type")])
 def test_twice_in_one_object(place: Place, tmp_path: Path) -> None:
     """The second one is shown, however deep it stands."""

@@ -18,6 +18,7 @@ from tests import (
     mutants_of_counting,
     mutants_of_decoding,
     mutants_of_families,
+    mutants_of_imports,
     mutants_of_lowering,
     mutants_of_saved,
 )
@@ -31,6 +32,7 @@ OF_PARTS = (
     mutants_of_claims,
     mutants_of_decoding,
     mutants_of_families,
+    mutants_of_imports,
 )
 MUTANTS = (*mutants.MUTANTS, *(mutant for part in OF_PARTS for mutant in part.MUTANTS))
 ROOT = Path(__file__).parents[1]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import operator
 import os
 import pathlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,6 +18,8 @@ from einformer.huggingface.documents import Document, name, opened, read, rename
 from einformer.huggingface.families import DEVIATION, Family, families, family
 from einformer.huggingface.keys import Key
 from einformer.interpreters.torch.plan import Initialisation
+
+_ORDERS = {"<=": operator.le, "<": operator.lt}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,7 @@ def import_config(source: str | pathlib.Path | Mapping[str, object]) -> Imported
         *_wrong(config, given),
         *_missing(config, table, given),
         *_contradictions(config, table, given),
+        *_beyond(config, table, given),
         *_refused(config, table),
         *_no_lists(config, table),
     ]:
@@ -222,6 +226,18 @@ def _contradictions(config: Document, table: Family, given: Sequence[_Given]) ->
             facts = tuple(f"{each.key.letter} = {shown(one.number)} ({one.origin})" for one in (other, each))
             message = f"`{other.key.key}` and `{each.key.key}` differ, and {table.architecture}.ein has one {each.key.letter}"
             yield Finding("E615", message, config.span(each.key.key), facts, "the same number for both")
+
+
+def _beyond(config: Document, table: Family, given: Sequence[_Given]) -> Iterator[Finding]:
+    """Letters beyond a bound that another letter is."""
+    numbers = _by_letter(each for each in given if each.key.holds(each.value))
+    for letter, bound in table.bounds.items():
+        order, by = bound.split()
+        one, other = numbers.get(letter), numbers.get(by)
+        if one and other and not _ORDERS[order](one.number, other.number):
+            facts = tuple(f"{each.key.letter} = {shown(each.number)} ({each.origin})" for each in (one, other))
+            message = f"`{one.key.key}` and `{other.key.key}` do not fit: of {table.architecture}.ein {letter} {bound}"
+            yield Finding("E615", message, config.span(one.key.key), facts, f"a number {bound}")
 
 
 def _no_lists(config: Document, table: Family) -> Iterator[Finding]:

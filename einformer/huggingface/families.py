@@ -40,15 +40,16 @@ class Tensors:
 class Family:
     """How the configs and tensors of a `model_type` are read.
 
-    `defaults` are numbers of letters that no key gives, or other letters that they equal; `scalars` lines that replace those
-    of the architecture; ``renamed` keys that have the
-    meaning of others; `variants` the values of keys for which another table is laid over this one.
+    `defaults` are numbers of letters that no key gives, or other letters that they equal; `bounds` of letters by others,
+    `<= X`; `renamed` keys that have the meaning of others; `scalars` lines that replace those of the architecture; `variants`
+    the values of keys for which another table is laid over this one.
     """
 
     name: str
     architecture: str
     keys: tuple[Key, ...]
     defaults: Mapping[str, float | str]
+    bounds: Mapping[str, str]
     scheme: str
     fixed: Mapping[str, Fixed]
     lists: Mapping[str, Words | Numbers]
@@ -100,6 +101,7 @@ def family(name: str) -> Family:
         table["architecture"],
         keys,
         {letter: default for letter, default in config.get("defaults", {}).items() if default != ""},
+        config.get("bounds", {}),
         start["scheme"],
         {key: _fixed(**row) for key, row in config["fixed"].items() if row},
         {key: _list(**row) for key, row in config.get("lists", {}).items() if row},
