@@ -33,7 +33,7 @@ MUTANTS = (
     _mutant(
         "Mistral has as many key heads as heads", "architectures/mistral.toml",
         'num_key_value_heads = "G? 8"', 'num_key_value_heads = "G?"',
-        "huggingface_keys.py::test_an_absent_key_is_what_transformers_takes_it_to_be[ministral-8b-2410]",
+        "huggingface_keys.py::test_an_absent_key_is_what_transformers_takes_it_to_be[mistral-nemo-12b]",
     ),
     _mutant(
         "the key of an inner object stands where its object does", DOCUMENTS,
@@ -100,6 +100,6 @@ MUTANTS = (
     _mutant(
         "lines stand side by side whatever they define", ALIGNMENT,
         "(likeness(x.key, y.key) + (x.defines == y.defines)) / 2", "likeness(x.key, y.key)",
-        "diff.py::test_layers_of_one_role_stand_side_by_side",
+        "diff.py::test_equations_of_one_meaning_stand_side_by_side",
     ),
 )  # fmt: skip

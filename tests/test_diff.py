@@ -267,7 +267,8 @@ def test_letters_that_are_only_renamed_do_not_differ(name: str, kind: str) -> No
     primes = {f"{old}{prime}": f"{fresh}{prime}{more}" for old, fresh in zip(axes, new, strict=True) for prime in ("'", "''")}
     other = renamed(spec, dict(zip(axes, new, strict=True)) | primes)
     assert (other != spec) == (kind != "primes" or bool(re.search(r"_\S*'", show(spec))))
-    assert not difference(spec, other)
+    silent = replace(other, axes=tuple(replace(axis, comment="") for axis in other.axes))
+    assert not difference(spec, silent)
 
 
 @pytest.mark.parametrize(
@@ -279,6 +280,7 @@ def test_letters_that_are_only_renamed_do_not_differ(name: str, kind: str) -> No
         ("q_sa = z_s'd Q_da", "q_sa = z_s''d Q_da", []),
         ("q_sa = z_s'd k_s''a", "q_sa = z_s''d k_s'a", []),
         ("q_sa = z_s'd k_s'a", "q_sa = z_s''d k_s'a", [("  q_sa = z_s'd k_s'a", "  q_sa = z_s''d k_s'a")]),
+        ("q_s'a = z_s'a", "q_sa = z_sa", [("  q_s'a = z_s'a", "  q_sa = z_sa")]),
         ("q_sa = 2.0 z_sa", "q_sa = 2 z_sa", []),
         ("q_sa = 2 z_sa", "q_sa = 2.5 z_sa", [("  q_sa = 2 z_sa", "  q_sa = 2.5 z_sa")]),
         ("q_sa = z_sa", "q_sa <- z_sa", [("  q_sa = z_sa", "  q_sa <- z_sa")]),
@@ -330,6 +332,17 @@ def test_remarks_are_no_difference() -> None:
 )
 def test_layers_of_one_role_stand_side_by_side(one: str, other: str, names: set[str]) -> None:
     assert names <= {part.name for part in difference(written(one), written(other)).parts}
+
+
+def test_equations_of_one_meaning_stand_side_by_side() -> None:
+    """By what they define, however they do: GPT-2 and Llama have few letters in common."""
+    parts = {part.name: part.changes for part in difference(written("gpt2"), written("llama")).parts}
+    pairs = {
+        (change.one.split(" ")[2][:1], change.other.split(" ")[2][:1])
+        for change in parts["layer CausalAttention → Attention"]
+        if change.one and change.other
+    }
+    assert {("q", "q"), ("k", "k"), ("v", "v"), ("w", "w"), ("y", "y")} <= pairs
 
 
 def test_a_long_body_is_no_trouble() -> None:

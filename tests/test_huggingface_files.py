@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import functools
 import json
 import subprocess
@@ -15,9 +16,10 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
-from transformers import AutoModelForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM
 
 import einformer
+from einformer.cli import main
 from einformer.errors import EinformerError, Finding
 from einformer.huggingface.families import family
 from tests.toys import TOYS, config_of, toy
@@ -143,6 +145,29 @@ def test_a_folder_that_is_a_file(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(EinformerError, match=r"E801 .* cannot be written"):
         ours("mixtral", theirs("mixtral").state_dict()).save_huggingface(tmp_path / "file")
+
+
+def test_a_text_is_continued_from_several_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As transformers continues it, byte by byte; experts one by one."""
+    models: Any = AutoModelForCausalLM
+    sizes = {"hidden_size": 36, "num_attention_heads": 6, "num_key_value_heads": 2, "intermediate_size": 31, "vocab_size": 256}
+    more = {
+        "num_hidden_layers": 2,
+        "num_local_experts": 5,
+        "num_experts_per_tok": 2,
+        "eos_token_id": None,
+        "bos_token_id": None,
+    }
+    torch.manual_seed(0)
+    config = AutoConfig.for_model("mixtral", **sizes, **more, initializer_range=0.3)
+    model = models.from_config(config, dtype=torch.float32, experts_implementation="eager")
+    model.save_pretrained(tmp_path, max_shard_size=SHARD)
+    assert len(list(tmp_path.glob("*.safetensors"))) > 2
+    expected = model.generate(torch.tensor([list(b"abc")]), max_new_tokens=6, do_sample=False)[0, 3:]
+    capsys.readouterr()
+    assert main(["generate", str(tmp_path), "--text", "abc", "--tokens", "6", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["continuation"]
+    assert found == codecs.getincrementaldecoder("utf-8")("replace").decode(bytes(expected.tolist()))  # a letter may be begun
 
 
 # ---------------------------------------------------------------------------------------------- what is refused

@@ -159,7 +159,7 @@ def findings(config: object) -> tuple[Finding, ...]:
 def test_a_broken_value_is_shown_in_its_line(name: str, tmp_path: Path) -> None:
     """One error, with the key and a caret below it in the file."""
     config = CONFIGS[name]
-    sizes = {key.key for key in family(import_config(config).family).keys if key.range.startswith("whole")}
+    sizes = {key.key.rpartition(".")[2] for key in family(import_config(config).family).keys if key.range.startswith("whole")}
     file = tmp_path / "config.json"
     for place in (place for place in places(config) if place[-1] in sizes):
         for value in BROKEN:
@@ -192,6 +192,7 @@ LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "original_max_position_embedding
         ("deepseek-v3", {"n_group": 7}, "E602", ["X = 256 (n_routed_experts)", "G = 7 (n_group)"]),
         ("deepseek-v3", {"num_key_value_heads": 64}, "E615", ["num_attention_heads", "num_key_value_heads", "A = 64"]),
         ("llama-3-8b", {"num_key_value_heads": 64}, "E602", ["A = 32 (num_attention_heads)", "G = 64 (num_key_value_heads)"]),
+        ("opt-350m", {"word_embed_proj_dim": 1024}, "E615", ["word_embed_proj_dim", "hidden_size", "W < D"]),
         ("llama-3-8b", {"head_dim": 127}, "E602", ["H = 127 (head_dim)"]),
         ("gpt-oss-20b", {"layer_types": ["full_attention"]}, "E606", ["a list of 1", "24 (num_hidden_layers)"]),
         ("gpt-oss-20b", {"num_experts_per_tok": 5}, "E615", ["experts_per_token", "T = 5", "T = 4"]),
