@@ -1,4 +1,4 @@
-"""Why does a shape not fit, most likely? The first of a few slips that would explain it."""
+"""Why does a shape not fit, most likely? The first of a few slips that would explain it, and in one way only."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ def cause(array: Array, wanted: Shape, shape: Shape, sizes: Mapping[str, Bound],
     if array.open:
         return "", ""
     for slip in _SLIPS:
-        for likely, fix in slip(array.axes, wanted, shape, place):
-            return likely, fix
+        found = list(slip(array.axes, wanted, shape, place))
+        if len(found) == 1:
+            return found[0]
     return next(_another(array.axes, wanted, shape, sizes), ("", ""))
 
 

@@ -99,7 +99,7 @@ class Checker:
         bound = self.sizes.setdefault(size.name, Bound(value, f"`{place}`"))
         if bound.size != value:
             facts = [f"`{size.name}` = {bound.size} by {bound.where}"]
-            raise fail("E720", f"`{place}` is {value}, and `{size.name}` is {bound.size}", size.span, facts)
+            raise fail("E720", f"`{place}` is {value}, not {bound.size}", size.span, facts)
 
     def array(self, array: Array, value: Any, place: str) -> None:
         """A tensor: its kind, its rank, then axis by axis."""
@@ -172,7 +172,11 @@ class Checker:
         want = wanted[[axis for axis, _, _ in axes].index(at[0])]
         message = f"`{place}` has {at[1]} along `{at[0].written}`, not {want}" if want is not None else ""
         return fail(
-            "E720", message or f"`{place}` has {at[1]} along `{at[0].written}`, which does not divide", span, facts, fix
+            "E720",
+            message or f"`{place}` has {at[1]} along `{at[0].written}`, which the sizes that are known do not divide",
+            span,
+            facts,
+            fix,
         )
 
     def origins(self, array: Array) -> list[str]:

@@ -9,7 +9,6 @@ import linecache
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar, overload
 
@@ -18,7 +17,7 @@ import torch
 from einformer.contracts import switch
 from einformer.contracts.check import MISSING, Checker, attribute, is_scalar
 from einformer.contracts.reader import read
-from einformer.contracts.scopes import OWN, USED, Bound, block, clash, joined, keep, place
+from einformer.contracts.scopes import OWN, USED, Bound, block, clash, joined, keep, place, written_at
 from einformer.contracts.signature import bound_for_good, matched, owner, parameters, text_of
 from einformer.contracts.source import SHARED, Written, write
 from einformer.contracts.tree import Contract, Item
@@ -29,11 +28,13 @@ _COUNT = itertools.count(1)
 
 
 @overload
-def contract(text: _F, /) -> _F: ...
+def contract(text: _F, /) -> _F:
+    """By names and annotations alone."""
 
 
 @overload
-def contract(text: str = "", /) -> Callable[[_F], _F]: ...
+def contract(text: str = "", /) -> Callable[[_F], _F]:
+    """By a text."""
 
 
 def contract(text: Any = "", /) -> Any:
@@ -157,7 +158,7 @@ def agreement(text: str, function: Callable[..., Any]) -> Agreement:
         raise fail(
             "E724", f"{function!r} is no function", fix="`ein.watch` for modules; a class has its contract on `__init__`"
         )
-    name = f"{function.__qualname__} ({Path(code.co_filename).name}:{code.co_firstlineno})"
+    name = f"{function.__qualname__} ({written_at(code.co_filename, code.co_firstlineno)})"
     read_text = read(text or text_of(function), name)
     if read_text.result is not None and (inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)):
         span = read_text.result.value.span

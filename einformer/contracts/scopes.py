@@ -93,13 +93,18 @@ def clash(known: Mapping[str, Bound], found: Mapping[str, int]) -> bool:
 
 
 def place() -> str:
-    """The line of code that called us."""
+    """The line of code that called us; what was typed, or read from no file, has none that one could open."""
     frame = sys._getframe(1)
     while frame.f_back is not None and (
         frame.f_code.co_filename.startswith(_OURS) or frame.f_code.co_filename.startswith("<contract ")
     ):
         frame = frame.f_back
-    return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
+    return written_at(frame.f_code.co_filename, frame.f_lineno)
+
+
+def written_at(file: str, line: int) -> str:
+    """`model.py:12`."""
+    return "the prompt" if file.startswith("<") else f"{Path(file).name}:{line}"
 
 
 def given_sizes(given: Mapping[str, int], where: str) -> dict[str, Bound]:

@@ -103,7 +103,12 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
     """Annotations as objects; those that are text are evaluated, if they can be."""
     try:
         return inspect.get_annotations(function, eval_str=True)
-    except Exception:  # a name for type checkers only, say: then no annotation is ours
+    except (
+        NameError,
+        SyntaxError,
+        TypeError,
+        AttributeError,
+    ):  # a name for type checkers only, say: then no annotation is ours
         return {}
 
 

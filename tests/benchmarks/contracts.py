@@ -7,6 +7,7 @@ installed (the extra `bench`).
 
 from __future__ import annotations
 
+import importlib.util
 import statistics
 import timeit
 from collections.abc import Callable, Iterator
@@ -14,7 +15,7 @@ from typing import Annotated, Any
 
 import torch
 from beartype import beartype
-from jaxtyping import Shaped, jaxtyped
+from jaxtyping import jaxtyped
 from torch import Tensor
 
 import einformer as ein
@@ -39,9 +40,7 @@ def asserted(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 
 
 @jaxtyped(typechecker=beartype)
-def jaxtyping(
-    q: Shaped[Tensor, "b s e a"], k: Shaped[Tensor, "b t e a"], v: Shaped[Tensor, "b t e a"]
-) -> Shaped[Tensor, "b s e a"]:
+def jaxtyping(q: ein.T["bsea"], k: ein.T["btea"], v: ein.T["btea"]) -> ein.T["bsea"]:  # type: ignore  # noqa: F821, UP037
     return q
 
 
@@ -67,10 +66,9 @@ def switched_off() -> Function:
 
 def dltype() -> Iterator[tuple[str, Any]]:
     """Where it is installed."""
-    try:
-        import dltype as library
-    except ImportError:
+    if importlib.util.find_spec("dltype") is None:
         return
+    library: Any = importlib.import_module("dltype")
     q = Annotated[Tensor, library.TensorTypeBase("b s e a")]
     k = Annotated[Tensor, library.TensorTypeBase("b t e a")]
 
@@ -118,7 +116,7 @@ def main() -> None:
     """A row for each."""
     found = above(functions(), CALLS)
     with ein.sizes(E=4, A=3):
-        inside = {"bare": bare, "einformer, in a block that binds sizes": ein.contract(TEXT)(bare)}
+        inside: dict[str, Function] = {"bare": bare, "einformer, in a block that binds sizes": ein.contract(TEXT)(bare)}
         found |= above(inside, CALLS)
     found |= {f"compiled: {name}": row for name, row in above(compiled(), CALLS // 10).items()}
     for name, (least, median) in found.items():
