@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import os
 import re
 import subprocess
@@ -121,7 +120,7 @@ def test_a_suite_that_does_not_use_it_pays_nothing(suite: Path) -> None:
 
 def run(source: str, name: str, *arguments: Any) -> Any:
     scope: dict[str, Any] = {NAME: frames, "torch": torch, "ein": ein, "Any": Any}
-    exec(compile(rewritten(ast.parse(source), "made.py"), "made.py", "exec"), scope)
+    exec(compile(rewritten(source, "made.py"), "made.py", "exec"), scope)
     return scope[name](*arguments)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import ast
+import importlib.util
 import sys
 import types
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ class _Loader(SourceFileLoader):
     def get_code(self, fullname: str) -> types.CodeType:
         """The code of the rewritten source."""
         path = self.get_filename(fullname)
-        tree = rewritten(ast.parse(self.get_data(path), path), path)
+        tree = rewritten(importlib.util.decode_source(self.get_data(path)), path)
         code: types.CodeType = compile(tree, path, "exec", dont_inherit=True)
         return code
 

@@ -1,7 +1,8 @@
-"""Which names say their axes? `q_bsea` does; `n_head`, `attention_mask` and `W_q` do not.
+"""Which names say their axes? `q_bsea` does; `n_head`, `attention_mask`, `pixel_values` and `W_q` do not.
 
-A suffix is a run of different lower-case letters, digits for fixed sizes among them, behind the only underscore of a name. It
-is no word that people put there, and a letter alone counts only if another name of the same place has it in a longer suffix.
+A suffix is a run of different letters of axes behind the only underscore of a name, and no word that people put there. A name
+of one letter may have one as it is. A longer name, or a suffix of one letter, counts only where all its letters are known for
+axes: from other names of the place, or because somebody says so.
 """
 
 from __future__ import annotations
@@ -9,35 +10,43 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-_SUFFIXED = re.compile(r"(?P<name>[^\W_]+)_(?P<suffix>[a-zα-ω][a-zα-ω0-9]*)")
+from einformer.contracts.dtypes import EXACT
+
+_SUFFIXED = re.compile(r"(?P<name>[^\W\d_][^\W_]*)_(?P<suffix>[a-zα-ω][a-zα-ω0-9]*)")
+_AXES = frozenset("abcdefghjklmnstuvxy")  # the notes use these; most words hold another letter
 _WORDS = frozenset(
     """
-    abs act added adj al all amp and args as at axis back bad bar base beta bf bias big bins bits block body bot box
-    buf by ce clip col conv cos cost count cpu ctx cur dim dims do down dst dtype embd emb enc end env eos err est
-    fact fc ff final fix flat fn for freq from full gate gates gt hat head heads height hid hot id ids idx if im img
-    in inds init inp inv is it item key keys kind kv last lat layer left len lens lin list log logits loop lr main
-    make mask mat max mean med mid min mix mlp mode mod model mu mul nd neg new next nil norm not num obj of off ok
-    old on one op or ord org orig out pad pair part parts path per perm pe pos post pre prob probs prod proj prev
-    ptr q qk qkv raw real ref rel rep res reshaped right rms rope rot row sa sample sc scale scaled score sec seg
-    self seq shape sign sim sin size skip slots sort soft sol spec split sq src stack state std step sub sum swap
-    tab tag tail tau td temp tgt th tie time tmp to tok token tp tr tri true type up use val var vec vel ver vocab
-    wd we weight width with wo words work wt
+    abs act added all alt amax amean attn avg bad base batch beta bun bytes cache call case cast cat cell ch chunk
+    chunks ckey clean cls cse ctx ctxs cube cum cute cx data date dec decay dense depth des desc diff dst dt edge
+    else emb embd embed enc end eval even exact fact fake fc feat feats fed fetch fft flag flat flex fly fn freq
+    func gate gated gen gt half hash hat head heads held hx hyd ind jnt just kd key keys kv lab label lag lam lane
+    last lat layer left len length lengths lens les let level list ln lnf log lst mag main make mask mat max mean
+    med mel meta mha mlp name names nat nd ne neg nest new next nfe nhead nt num numel numels nx safe sah save sc
+    scale scaled seg self sent set sf shake shape shut side slab slate sq stack stage stale std step steps style sub
+    sum sun sym ta tab tag tail take tan task taxk tch tdb tech temp test text tf tgt tl tmp tn tuple unk unmask use
+    val vals value values van var vec vel vt xs yes ys
     """.split()  # noqa: SIM905
 )
 
 
-def suffix(name: str) -> str:
-    """The letters behind a name, if they could be axes; a single one could only beside others (`suffixes`)."""
-    match = _SUFFIXED.fullmatch(name)
-    if match is None:
-        return ""
-    letters = match["suffix"]
+def suffixes(names: Iterable[str], known: Iterable[str] = ()) -> dict[str, str]:
+    """Each of the names that says its axes, with their letters; `known` are letters of axes whatever the names are."""
+    found = {name: (match["name"], match["suffix"]) for name in names if (match := _SUFFIXED.fullmatch(name))}
+    found = {name: (head, letters) for name, (head, letters) in found.items() if _are_axes(letters)}
+    axes = {letter for head, letters in found.values() if _plain(head, letters) for letter in letters} | set(known)
+    return {name: letters for name, (head, letters) in found.items() if _plain(head, letters) or _all(letters, axes)}
+
+
+def _are_axes(letters: str) -> bool:
+    """Are they different, and no word?"""
     plain = [letter for letter in letters if not letter.isdigit()]
-    return "" if len(set(plain)) < len(plain) or letters in _WORDS else letters
+    return len(set(plain)) == len(plain) and letters not in _WORDS and letters not in EXACT
 
 
-def suffixes(names: Iterable[str]) -> dict[str, str]:
-    """Each of the names that says its axes, with their letters."""
-    found = {name: letters for name in names if (letters := suffix(name))}
-    axes = {letter for letters in found.values() if len(letters) > 1 for letter in letters}
-    return {name: letters for name, letters in found.items() if len(letters) > 1 or letters in axes}
+def _plain(head: str, letters: str) -> bool:
+    """A name of one letter, with several letters of axes."""
+    return len(head) == 1 and len(letters) > 1 and _all(letters, _AXES)
+
+
+def _all(letters: str, axes: Iterable[str]) -> bool:
+    return all(letter in axes or letter.isdigit() for letter in letters)

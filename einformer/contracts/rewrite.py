@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from einformer.contracts.names import suffixes
+from einformer.lint.python.suffixes import letters
 
 NAME = "__einformer__"  # the module `frames`, in the rewritten one
 FRAME = "__einformer_frame__"  # the binding of a call
@@ -15,18 +16,19 @@ _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 
 
-def rewritten(tree: ast.Module, path: str) -> ast.Module:
+def rewritten(text: str, path: str) -> ast.Module:
     """The module with checks in its functions; what is not checked is as it was, line for line."""
-    made = _Functions(Path(path).name).visit(tree)
+    tree = ast.parse(text, path)
+    made = _Functions(Path(path).name, letters(tree, text)).visit(tree)
     assert isinstance(made, ast.Module)
     return ast.fix_missing_locations(made)
 
 
 class _Functions(ast.NodeTransformer):
-    """Every function, inner ones and methods too, for itself."""
+    """Every function, inner ones and methods too, for itself; `known` are letters that the file uses for axes."""
 
-    def __init__(self, file: str) -> None:
-        self.file, self.outer = file, list[str]()
+    def __init__(self, file: str, known: frozenset[str]) -> None:
+        self.file, self.known, self.outer = file, known, list[str]()
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
         """The methods of a class are named after it."""
@@ -42,7 +44,7 @@ class _Functions(ast.NodeTransformer):
         self.generic_visit(node)
         self.outer.pop()
         parameters = [each.arg for each in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
-        suffixed = suffixes(dict.fromkeys([*parameters, *_assigned(node.body)]))
+        suffixed = suffixes(dict.fromkeys([*parameters, *_assigned(node.body)]), self.known)
         if any(isinstance(each, ast.Subscript) for each in (node.returns, *(p.annotation for p in node.args.args))):
             node.decorator_list.append(ast.Attribute(ast.Name(NAME, ast.Load()), "annotated", ast.Load()))
         if suffixed:
