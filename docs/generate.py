@@ -20,6 +20,7 @@ PARTS = {
     "E6": "Sizes, scalars and published models",
     "E7": "Inputs, weights and contracts",
     "E8": "Files",
+    "E9": "Code under test",
 }
 HEAD = """# Errors
 
@@ -35,7 +36,7 @@ given, the rule, and what to write instead:
 A text is checked as far as its errors allow, and one slip is one message. `einformer explain {code}` prints an entry of
 this page. Where an example ends with a line of Python, `text` is what stands above that line and `spec` that text parsed;
 `module` is one that transformers' GPT-2 can be loaded into, `theirs` the weights of that, `saved` that of
-`einformer.interpreters.torch.saved`, and `contracts` is `einformer.contracts`.
+`einformer.interpreters.torch.saved`, `contracts` is `einformer.contracts`, and `testing` is `einformer.testing`.
 """
 
 

@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from einformer import testing
     from einformer.contracts import T, bind, contract, probe, sizes, watch
     from einformer.errors import EinformerError
     from einformer.model import Model, Specification, from_huggingface, load, parse
@@ -22,6 +23,7 @@ __all__ = [
     "parse",
     "probe",
     "sizes",
+    "testing",
     "watch",
 ]
 
@@ -29,6 +31,7 @@ _HOMES = {
     "contracts": ("T", "bind", "contract", "probe", "sizes", "watch"),
     "errors": ("EinformerError",),
     "model": ("Model", "Specification", "from_huggingface", "load", "parse"),
+    "testing": (),
 }
 
 

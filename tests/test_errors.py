@@ -87,7 +87,7 @@ def names(text: str) -> dict[str, object]:
     known: dict[str, object] = {"text": text, "spec": spec, "parse": einformer.parse, "load": einformer.load, "torch": torch}
     known |= {"quantity": quantity, "BYTES": BYTES, "in_memory": in_memory, "library": library}
     known |= {"shares": shares, "DEFAULT": DEFAULT, "linted": linted, "contracts": einformer.contracts}
-    return known | {"saved": saved, "module": tiny(), "theirs": tiny().to_huggingface()}
+    return known | {"testing": einformer.testing, "saved": saved, "module": tiny(), "theirs": tiny().to_huggingface()}
 
 
 def linted(text: str) -> None:

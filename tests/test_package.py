@@ -72,5 +72,5 @@ def test_importing_einformer_loads_no_heavy_library() -> None:
 def test_public_names() -> None:
     models = ["EinformerError", "Model", "Specification", "from_huggingface", "load", "parse"]
     contracts = ["T", "bind", "contract", "probe", "sizes", "watch"]
-    assert sorted(einformer.__all__) == sorted(models + contracts)
+    assert sorted(einformer.__all__) == sorted([*models, *contracts, "testing"])
     assert all(hasattr(einformer, name) for name in einformer.__all__)

@@ -1,0 +1,19 @@
+"""Is code what its equations say, and has it the properties that its architecture promises? Assertions for anyone's code."""
+
+from einformer.testing.implements import assert_implements
+from einformer.testing.properties import (
+    assert_batch_independent,
+    assert_cache_consistent,
+    assert_causal,
+    assert_permutation_equivariant,
+)
+from einformer.testing.verdict import Disagreement
+
+__all__ = [
+    "Disagreement",
+    "assert_batch_independent",
+    "assert_cache_consistent",
+    "assert_causal",
+    "assert_implements",
+    "assert_permutation_equivariant",
+]

@@ -1,0 +1,129 @@
+"""Which parameter of a module is which weight, where nobody says? The one whose shape and name fit, if no other does."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from einformer.errors import fail
+from einformer.notation.tree import Tensor
+from einformer.notation.walk import equations, subexpressions
+from einformer.testing.mapping import Entry, Piece, Shape, Slots, declared
+from einformer.testing.subject import Subject
+
+FEATURES = "e"  # published checkpoints are head-major: within a group the features of a head vary fastest
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter of a module; `linear` holds outputs before inputs."""
+
+    name: str
+    shape: Shape
+    linear: bool
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The words of its name: `q`, `proj`, `weight`."""
+        apart = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", self.name)
+        return tuple(word.lower() for word in re.split(r"[._]", apart) if word)
+
+
+def guessed(subject: Subject, parameters: Sequence[Parameter], said: Sequence[Entry]) -> list[Entry]:
+    """An entry for each parameter that nobody named. Raises EinformerError E905 where more than one weight could be it."""
+    taken = {path for entry in said for path in entry.paths}
+    named = {entry.parameter for entry in said}
+    rest = {p.name: p for p in parameters if p.name not in named}
+    weights = {path: each.shape for path, each in subject.weights().items() if path not in taken}
+    found, owners = list[Entry](), _owners(said)
+    while rest and (pair := _surest(subject, weights, rest, owners)):
+        parameter, piece = pair
+        found.append(Entry(parameter.name, (piece,)))
+        owners[piece.path] = parameter.name.rpartition(".")[0]
+        del rest[parameter.name], weights[piece.path]
+    _nothing_is_left(subject, rest, weights)
+    return found
+
+
+def _owners(said: Sequence[Entry]) -> dict[str, str]:
+    return {piece.path: entry.parameter.rpartition(".")[0] for entry in said for piece in entry.pieces}
+
+
+def _surest(
+    subject: Subject, weights: Mapping[str, Shape], rest: Mapping[str, Parameter], owners: Mapping[str, str]
+) -> tuple[Parameter, Piece] | None:
+    """The pair that fits best, if it alone does."""
+    fits = [
+        (_likeness(subject, parameter, path, owners), parameter, piece)
+        for path, shape in weights.items()
+        for parameter in rest.values()
+        if (piece := _fitting(subject, path, shape, parameter))
+    ]
+    for wanted in (4, 3, 2, 1, 0):
+        for likeness, parameter, piece in fits:
+            rivals = [(p, w) for each, p, w in fits if each >= wanted and (p is parameter or w.path == piece.path)]
+            if likeness >= wanted and len(rivals) == 1:
+                return parameter, piece
+    return None
+
+
+def _likeness(subject: Subject, parameter: Parameter, path: str, owners: Mapping[str, str]) -> int:
+    """How much the names speak for it: 4 one path, 3 one name, 2 a bias beside its weight, 1 an initial, 0 nothing."""
+    if parameter.name == path:
+        return 4
+    name = path.rpartition(".")[2]
+    plain = unicodedata.name(name, "").rpartition(" ")[2].lower() if not name.isascii() else name.lower()
+    if {plain, f"w{plain}"} & set(parameter.words):
+        return 3
+    beside = {owners[other] for other in _neighbours(subject, path) if other in owners}
+    if parameter.name.rpartition(".")[0] in beside and parameter.words[-1] == "bias":
+        return 2
+    return int(any(word[0] == plain[0] for word in parameter.words if word not in ("weight", "bias")))
+
+
+def _neighbours(subject: Subject, path: str) -> Iterator[str]:
+    """The weights that stand in an equation with this one."""
+    folder, dot, name = path.rpartition(".")
+    for layer in subject.written.layers:
+        for equation in equations(layer.body):
+            names = {e.name for e in subexpressions(equation.right) if isinstance(e, Tensor)}
+            if name in names:
+                yield from (f"{folder}{dot}{other}" for other in names - {name})
+
+
+def _fitting(subject: Subject, path: str, shape: Shape, parameter: Parameter) -> Piece | None:
+    """The weight as it lies in a parameter of this shape: its letters in order, in as many groups."""
+    letters = declared(subject)[path]
+    sizes = dict(zip(letters, shape, strict=True))
+    fits = [
+        slots
+        for slots in _layouts(letters, len(parameter.shape), parameter.linear)
+        if tuple(math.prod(sizes[letter] for letter in slot) for slot in slots) == parameter.shape
+    ]
+    return Piece(path, fits[0], letters) if fits else None
+
+
+def _layouts(letters: tuple[str, ...], axes: int, linear: bool) -> Iterator[Slots]:
+    for cuts in itertools.combinations(range(1, len(letters)), axes - 1):
+        ends = (0, *cuts, len(letters))
+        slots = tuple(_head_major(letters[start:end]) for start, end in itertools.pairwise(ends))
+        yield slots[::-1] if linear else slots
+
+
+def _head_major(slot: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(sorted(slot, key=lambda letter: letter == FEATURES))
+
+
+def _nothing_is_left(subject: Subject, rest: Mapping[str, Parameter], weights: Mapping[str, Shape]) -> None:
+    needed = {path: shape for path, shape in weights.items() if not subject.weights()[path].weight.optional}
+    if not rest and not needed:
+        return
+    facts = [f"`{p.name}` has shape {p.shape}" for p in rest.values()]
+    facts += [f"`{path}_{''.join(declared(subject)[path])}` has shape {shape}" for path, shape in weights.items()]
+    message = f"it is not clear which weight is in `{next(iter(rest))}`" if rest else f"no parameter is `{next(iter(needed))}`"
+    fix = '`weights={"q_proj.weight": "Q_{(ae)d}", …}`; `None` for a parameter that has no part in it'
+    raise fail("E905", message, facts=facts, fix=fix)

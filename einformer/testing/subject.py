@@ -1,0 +1,203 @@
+"""Which equations are under test? A layer by itself: with what it calls, and with the axes named that it carries along (R7)."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from einformer.errors import EinformerError, Finding
+from einformer.interpreters import reference
+from einformer.model import Model, Specification, load, parse
+from einformer.notation import binding, check
+from einformer.notation import weights as placed
+from einformer.notation.calls import axis_of, slot_letters
+from einformer.notation.instances import callees, calls, name_instances, with_weights
+from einformer.notation.sizes import Legend
+from einformer.notation.tree import Apply, Equation, Expression, Index, Layer, Name, Spec, Statement, Tensor
+from einformer.notation.walk import equations, loops, subexpressions
+from einformer.testing.bare import bare
+
+Array = NDArray[np.float64]
+Equations = Specification | Model | str | pathlib.Path
+CARRIER = "Tested"
+_HARMLESS = ("E203", "E206", "E5")  # what is not used, and what sees the future: each may be the mistake that is looked for
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A layer on its own. `written` has the layers it needs, their instances named; `layer` is the one that is evaluated."""
+
+    written: Spec
+    name: str
+    layer: str
+    time: Index | None
+    legend: Legend
+    tree: Spec = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        tree, findings = self.elaborated(self.written)
+        if findings:
+            raise EinformerError(findings)
+        object.__setattr__(self, "tree", tree)
+
+    @property
+    def head(self) -> Layer:
+        """The layer that is evaluated."""
+        return next(layer for layer in self.tree.layers if layer.name == self.layer)
+
+    @property
+    def prefix(self) -> str:
+        """What stands before the path of a weight: the layer itself where another carries axes along for it."""
+        return f"{self.name}." if self.layer != self.name else ""
+
+    def elaborated(self, written: Spec) -> tuple[Spec, tuple[Finding, ...]]:
+        """A variant of the text with its sums written out, and what is wrong with it: not what it sees of the future."""
+        tree, findings = check.check(written, values=binding.known(self.legend), origins=self.legend.origins)
+        layers = tuple(replace(each, time=self.time) if each.name == self.layer else each for each in tree.layers)
+        return replace(tree, layers=layers), tuple(each for each in findings if not each.code.startswith(_HARMLESS))
+
+    def value(
+        self,
+        inputs: Mapping[str, ArrayLike],
+        weights: Mapping[str, ArrayLike],
+        tree: Spec | None = None,
+        trace: dict[str, Array] | None = None,
+    ) -> Array:
+        """The output by the meaning of the notation, of this text or a variant that may have lost some of the weights."""
+        given = [inputs[formal.name] for formal in self.head.formals]
+        held = {self.prefix + path: weights[path] for path in self.weights(tree) if path in weights}
+        return reference.evaluate(tree or self.tree, self.layer, given, held, self.legend, trace)
+
+    def weights(self, tree: Spec | None = None) -> dict[str, placed.Placed]:
+        """The weights by path, of this text or a variant."""
+        tree = tree or self.tree
+        head = next(layer for layer in tree.layers if layer.name == self.layer)
+        return {path.removeprefix(self.prefix): each for path, each in placed.weights(tree, head, self.legend).items()}
+
+    def called(self, path: str) -> Layer:
+        """The layer whose tensors have this path: that of the call `blocks.0.MLP`."""
+        layer, layers = self.head, {each.name: each for each in self.tree.layers}
+        for part in path.split("."):
+            layer = callees(layer, layers).get(part, layer)
+        return layer
+
+    def selecting(self) -> dict[str, str]:
+        """The inputs that stand in a slot, with the letter of the axis in which they select."""
+        heads = {w.name: w.indices for layer in self.written.layers for w in layer.weights}
+        found = dict[str, str]()
+        for e in self._expressions():
+            if isinstance(e, Tensor):
+                for slot, axis in zip(e.slots, heads.get(e.name, ()), strict=False):
+                    if isinstance(slot, Tensor):
+                        found[slot.name] = axis.letter
+        return {formal.name: found[formal.name] for formal in self.head.formals if formal.name in found}
+
+    def turns(self) -> frozenset[str]:
+        """The letters of sizes that only count turns of loops."""
+        counts = {
+            loop.count.name for layer in self.written.layers for loop in loops(layer.body) if isinstance(loop.count, Name)
+        }
+        return frozenset(counts)
+
+    def letters(self) -> list[str]:
+        """The letters of open sizes, those that the layer uses first."""
+        return sorted(binding.open_sizes(self.legend), key=lambda name: (name not in self.used(), name))
+
+    def used(self) -> set[str]:
+        """The letters of the sizes of its axes."""
+        used = {axis_of(x.letter) for e in self._expressions() for x in subexpressions(e) if isinstance(x, Index)}
+        used |= {i.letter for layer in self.written.layers for w in layer.weights for i in w.indices}
+        return {axis.size.name for axis in self.legend.axes.values() if isinstance(axis.size, Name) and axis.letter in used}
+
+    def sizes(self) -> dict[str, int]:
+        """The sizes of its axes by name."""
+        named = [(axis.size.name, axis.letter) for axis in self.legend.axes.values() if isinstance(axis.size, Name)]
+        return {name: self.legend.length(letter) for name, letter in sorted(named) if name in self.used()}
+
+    def bound(self, values: Mapping[str, int]) -> Subject:
+        """The same with open sizes bound. Raises EinformerError E603 to E605."""
+        return replace(self, legend=binding.bind_sizes(self.written, self.legend, values))
+
+    def _expressions(self) -> Iterator[Expression]:
+        for layer in self.written.layers:
+            for equation in equations(layer.body):
+                yield from subexpressions(equation.right)
+                yield from subexpressions(equation.left)
+
+
+def subject(given: Equations, bind: Mapping[str, binding.Given]) -> Subject:
+    """What is given, made to stand for itself, with the sizes and scalars that are bound. Raises EinformerError."""
+    spec, origin = _specification(given, frozenset(bind))
+    written, legend = binding.bind(spec.written, bind, "bind")
+    if origin is not None:
+        values = {**origin.values, **legend.values}
+        legend = replace(legend, values=values, origins={**origin.origins, **legend.origins})
+    alone = _alone(written, spec.name)
+    weighted = with_weights({layer.name: layer for layer in alone})
+    named = tuple(name_instances(layer, weighted)[0] for layer in alone)
+    model = next((layer for layer in written.layers if layer.time), None)
+    carried = _carried(model, named[-1])
+    carrier = (_carrier(named[-1], carried),) if carried else ()
+    layers = (*named, *(name_instances(layer, weighted)[0] for layer in carrier))
+    time = model.time if model else None
+    earlier = time is not None and any(_reads_earlier(layer, time.letter) for layer in layers)
+    plain = [replace(layer, kind="layer", time=None) for layer in layers]
+    plain[-1] = replace(plain[-1], kind="model", time=time) if earlier else plain[-1]
+    return Subject(replace(written, layers=tuple(plain)), spec.name, layers[-1].name, time, legend)
+
+
+def _specification(given: Equations, names: frozenset[str]) -> tuple[Specification, Legend | None]:
+    """The layer that is meant, and the legend of a model whose sizes are bound."""
+    match given:
+        case Model():
+            return given.spec, given.legend
+        case Specification():
+            return given, None
+        case str() if "=" in given or "\n" in given:
+            whole = any(line.startswith(("layer ", "model ")) for line in given.split("\n"))
+            return (parse(given) if whole else bare(given, names)), None
+        case _:
+            return load(given), None
+
+
+def _alone(spec: Spec, name: str) -> tuple[Layer, ...]:
+    """The layers that one needs, itself last."""
+    layers = {layer.name: layer for layer in spec.layers}
+    needed, waiting = dict[str, Layer](), [name]
+    while waiting:
+        layer = layers[waiting.pop()]
+        needed[layer.name] = layer
+        called = [call.name for call in calls(layer)] + [w.layer for w in layer.weights]
+        known = callees(layer, layers)
+        waiting += [known[each].name for each in called if each in known and known[each].name not in needed]
+    return (*(layer for layer in spec.layers if layer.name in needed and layer.name != name), layers[name])
+
+
+def _reads_earlier(layer: Layer, time: str) -> bool:
+    """Does a slot count positions, `S_{b(s - 1)e}`, so that what stands before the first one matters?"""
+    tensors = [e for q in equations(layer.body) for e in subexpressions(q.right) if isinstance(e, Tensor)]
+    slots = [slot for tensor in tensors for slot in tensor.slots if not isinstance(slot, Index | Tensor)]
+    return any(isinstance(x, Index) and axis_of(x.letter) == time for slot in slots for x in subexpressions(slot))
+
+
+def _carried(model: Layer | None, layer: Layer) -> tuple[str, ...]:
+    """The axes of the model's inputs that the layer does not name."""
+    if model is None or model.name == layer.name:
+        return ()
+    own = {letter for formal in layer.formals for letter in slot_letters(formal)}
+    return tuple(letter for letter in slot_letters(model.formals[0]) if letter not in own)
+
+
+def _carrier(layer: Layer, carried: tuple[str, ...]) -> Layer:
+    """A layer that calls another on an input with more axes: `Tested(z_bsd) -> z_bsd` for `RMSNorm_d(z_d)`."""
+    extra = tuple(map(Index, carried))
+    first, *rest = layer.formals
+    formals = (replace(first, slots=(*extra, *first.slots)), *rest)
+    output = Tensor(layer.output.name, (*extra, *map(Index, slot_letters(layer.output))), span=layer.span)
+    call = Apply(layer.name, layer.indices, formals, span=layer.span)
+    body: tuple[Statement, ...] = (Equation(output, "return", call, span=layer.span),)
+    return Layer(CARRIER, (), formals, output, (), body, span=layer.span)
