@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from einformer.errors import EinformerError
+from einformer.errors import EinformerError, Span
 from einformer.notation.printer import show
 from einformer.notation.tree import Equation, Spec, Tensor
 from einformer.notation.walk import equations, subexpressions
@@ -60,17 +60,19 @@ def error(answer: Array, expected: Array) -> float:
     return float(np.abs(answer - expected)[known].max(initial=0)) / scale
 
 
-def explanation(question: Question, entries: Sequence[Entry], tolerance: float) -> Explanation | None:
-    """The first mistake of the table that gives the answer; those of layouts come first."""
-    return next(itertools.chain(_layouts(question, entries, tolerance), _texts(question, tolerance)), None)
+def explanation(question: Question, entries: Sequence[Entry], tolerance: float, near: Span | None) -> Explanation | None:
+    """The first mistake that gives the answer: in the equation `near`, which departs first, of layouts, then elsewhere."""
+    there = _texts(question, tolerance, lambda equation: equation.span == near)
+    elsewhere = _texts(question, tolerance, lambda equation: equation.span != near)
+    return next(itertools.chain(there, _layouts(question, entries, tolerance), elsewhere), None)
 
 
-def _texts(question: Question, tolerance: float) -> Iterator[Explanation]:
+def _texts(question: Question, tolerance: float, wanted: Callable[[Equation], bool]) -> Iterator[Explanation]:
     subject = question.subject
     for mistake in MISTAKES:
-        for changed in mistake.rewrite(subject.written):
-            tree, findings = subject.elaborated(changed.spec)
-            if not findings and question.is_answered(tree, question.weights, tolerance):
+        for changed in filter(lambda changed: wanted(changed.before), mistake.rewrite(subject.written)):
+            tree = subject.varied(changed.layer)
+            if tree and question.is_answered(tree, question.weights, tolerance):
                 yield Explanation(mistake.says, show(changed.before), "; ".join(map(show, changed.after)), changed.before)
 
 

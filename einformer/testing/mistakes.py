@@ -146,8 +146,8 @@ def _regrouped_inside(e: Expression, around: Around) -> Variants:
 
 def _viewed(equation: Equation, around: Around) -> Iterator[tuple[Equation, ...]]:
     """Two axes change places by a view, which moves no number, and not by a transposition: `y.view(B, S, A, H)` of y_base."""
-    letters = sorted(slot_letters(equation.left), key=lambda letter: letter == "e")  # the features of a head lie together
-    for at in range(len(letters) - 1):
+    letters = sorted(slot_letters(equation.left), key=lambda letter: letter == "e")
+    for at in range(len(letters) - 1 - ("e" in letters)):  # the features of a head lie together
         swapped = [*letters[:at], letters[at + 1], letters[at], *letters[at + 2 :]]
         for stored, read in ((letters, swapped), (swapped, letters)):
             flat, view = (Tensor(VIEWED, (Group(tuple(map(Index, order))),)) for order in (stored, read))

@@ -29,9 +29,9 @@ class Around:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """A text with a change, and what the changed equation was and is."""
+    """A layer of a text with a change, and what the changed equation was and is."""
 
-    spec: Spec
+    layer: Layer
     before: Equation
     after: tuple[Equation, ...]
 
@@ -61,7 +61,7 @@ def each_several(rule: SeveralRule) -> Rewrite:
             for equation in equations(layer.body):
                 for after in rule(equation, Around(spec, layer, equation)):
                     if after != (equation,):
-                        yield Changed(_replaced(spec, layer, equation, after), equation, after)
+                        yield Changed(_replaced(layer, equation, after), equation, after)
 
     return changed
 
@@ -76,7 +76,7 @@ def each_pair(rule: Callable[[Layer], Iterator[tuple[str, str]]]) -> Rewrite:
                 after = {id(q): replace(q, right=_renamed(q.right, names)) for q in equations(layer.body)}
                 first = next(q for q in equations(layer.body) if after[id(q)] != q)
                 body = _mapped(layer.body, lambda q, after=after: (after[id(q)],))  # type: ignore[misc]
-                yield Changed(_with(spec, layer, replace(layer, body=body)), first, (after[id(first)],))
+                yield Changed(replace(layer, body=body), first, (after[id(first)],))
 
     return changed
 
@@ -94,13 +94,8 @@ def _with_child(e: Expression, number: int, new: Expression) -> Expression:
     return rebuild(e, lambda child: new if next(numbers) == number else child)
 
 
-def _replaced(spec: Spec, layer: Layer, before: Equation, after: tuple[Equation, ...]) -> Spec:
-    body = _mapped(layer.body, lambda equation: after if equation is before else (equation,))
-    return _with(spec, layer, replace(layer, body=body))
-
-
-def _with(spec: Spec, layer: Layer, other: Layer) -> Spec:
-    return replace(spec, layers=tuple(other if each is layer else each for each in spec.layers))
+def _replaced(layer: Layer, before: Equation, after: tuple[Equation, ...]) -> Layer:
+    return replace(layer, body=_mapped(layer.body, lambda equation: after if equation is before else (equation,)))
 
 
 def _mapped(body: tuple[Statement, ...], f: Callable[[Equation], tuple[Equation, ...]]) -> tuple[Statement, ...]:

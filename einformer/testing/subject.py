@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -14,6 +14,7 @@ from einformer.interpreters import reference
 from einformer.model import Model, Specification, load, parse
 from einformer.notation import binding, check
 from einformer.notation import weights as placed
+from einformer.notation.body import Body
 from einformer.notation.calls import axis_of, slot_letters
 from einformer.notation.instances import callees, calls, name_instances, with_weights
 from einformer.notation.sizes import Legend
@@ -39,10 +40,11 @@ class Subject:
     tree: Spec = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
-        tree, findings = self.elaborated(self.written)
-        if findings:
-            raise EinformerError(findings)
-        object.__setattr__(self, "tree", tree)
+        tree, findings = check.check(self.written, values=binding.known(self.legend), origins=self.legend.origins)
+        if serious := _serious(findings):
+            raise EinformerError(serious)
+        layers = tuple(replace(each, time=self.time) if each.name == self.layer else each for each in tree.layers)
+        object.__setattr__(self, "tree", replace(tree, layers=layers))
 
     @property
     def head(self) -> Layer:
@@ -54,11 +56,17 @@ class Subject:
         """What stands before the path of a weight: the layer itself where another carries axes along for it."""
         return f"{self.name}." if self.layer != self.name else ""
 
-    def elaborated(self, written: Spec) -> tuple[Spec, tuple[Finding, ...]]:
-        """A variant of the text with its sums written out, and what is wrong with it: not what it sees of the future."""
-        tree, findings = check.check(written, values=binding.known(self.legend), origins=self.legend.origins)
-        layers = tuple(replace(each, time=self.time) if each.name == self.layer else each for each in tree.layers)
-        return replace(tree, layers=layers), tuple(each for each in findings if not each.code.startswith(_HARMLESS))
+    def varied(self, layer: Layer) -> Spec | None:
+        """The tree with one layer of the text replaced; None if that is no formula."""
+        layers = {each.name: each for each in self.written.layers} | {layer.name: layer}
+        body = Body(layer, layers, self.legend)
+        try:
+            checked = body.checked(with_weights(layers))
+        except EinformerError:
+            return None
+        new = replace(checked, time=self.time) if checked.name == self.layer else checked
+        tree = replace(self.tree, layers=tuple(new if each.name == new.name else each for each in self.tree.layers))
+        return None if _serious(body.findings) else tree
 
     def value(
         self,
@@ -127,6 +135,11 @@ class Subject:
             for equation in equations(layer.body):
                 yield from subexpressions(equation.right)
                 yield from subexpressions(equation.left)
+
+
+def _serious(findings: Iterable[Finding]) -> list[Finding]:
+    """What makes a text no formula."""
+    return [finding for finding in findings if not finding.code.startswith(_HARMLESS)]
 
 
 def subject(given: Equations, bind: Mapping[str, binding.Given]) -> Subject:
