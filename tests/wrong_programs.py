@@ -16,6 +16,8 @@ from typing import Any
 import torch
 
 import einformer as ein
+from einformer.errors import EinformerError, Source
+from einformer.lint.python import findings
 
 FOLDER = Path(__file__).parent / "corpus"
 Program = types.ModuleType
@@ -47,6 +49,7 @@ def program(name: str, text: str) -> Program:
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
     module = Program(name)
     exec(compile(text, file, "exec"), module.__dict__)
+    module.__doc__ = text
     return module
 
 
@@ -147,6 +150,12 @@ def decodes(module: Any) -> None:
     ein.testing.assert_cache_consistent(attention, lambda f, kept, x: f(x, kept), torch.randn(2, 11, 12))
 
 
+def suffixes(module: Program) -> None:
+    """The source check reads the text, which is the module's documentation here, and runs nothing."""
+    if found := findings(Source(f"{module.__name__}.py", str(module.__doc__))):
+        raise EinformerError(found)
+
+
 CHECKS: Mapping[str, tuple[str, Check]] = {
     "attention": (
         "nanogpt",
@@ -161,6 +170,8 @@ CHECKS: Mapping[str, tuple[str, Check]] = {
         "einops_attention",
         holds(ein.testing.assert_permutation_equivariant, lambda m: m.Attention(6, 2), 2, 5, 6),
     ),
+    "suffixes": ("suffixed", suffixes),
+    "einops suffixes": ("einops_attention", suffixes),
     "project": ("suffixed", implements(lambda m: m.project, "q_bsea = z_bsd Q_dea")),
     "scores": ("suffixed", implements(lambda m: m.scores, "w_bass' = q_bsea k_bs'ea / sqrt(H)")),
     "attend": ("suffixed", implements(lambda m: m.attend, ATTEND)),
