@@ -28,7 +28,6 @@ VIEW = "by a view"
 SWAPPED = "two tensors change places"
 ORDER = "axes in another order"
 
-# fmt: off
 SLIPS = (
     # nanoGPT: attention
     _slip("scores are not scaled", NANOGPT, " * (1.0 / math.sqrt(k.size(-1)))", "", "attention E903, block E903", SCALE),
@@ -191,5 +190,4 @@ SLIPS = (
     _slip("ε of the norm", TRANSFORMERS_LAYERS, "eps=1e-5", "eps=1e-6", "hf norm E903", "ε is another"),
     _slip("GELU in a gated MLP", TRANSFORMERS_LAYERS, 'hidden_act="silu"', 'hidden_act="gelu"', "hf gated E903",
           "activation is another"),
-)
-# fmt: on
+)  # fmt: skip

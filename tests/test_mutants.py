@@ -21,6 +21,7 @@ from tests import (
     mutants_of_imports,
     mutants_of_lowering,
     mutants_of_saved,
+    mutants_of_testing,
 )
 from tests.mutants import Mutant
 
@@ -33,6 +34,7 @@ OF_PARTS = (
     mutants_of_decoding,
     mutants_of_families,
     mutants_of_imports,
+    mutants_of_testing,
 )
 MUTANTS = (*mutants.MUTANTS, *(mutant for part in OF_PARTS for mutant in part.MUTANTS))
 ROOT = Path(__file__).parents[1]

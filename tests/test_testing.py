@@ -215,6 +215,15 @@ def test_the_message_says_what_agrees_what_departs_and_why() -> None:
     assert "  3 |   w_bss' = Sm_s'(t_bss')" in message
 
 
+def test_axes_in_another_order_agree() -> None:
+    def attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> object:
+        scores = (k @ q.mT).contiguous()
+        return (scores.mT / 2).softmax(-1) @ v
+
+    message = refused(attend, "t_bss' = q_bse k_bs'e\nw_bss' = Sm_s'(t_bss')\ny_bse = w_bss' v_bs'e")
+    assert "these agree: t_bss' (`scores`" in message
+
+
 def test_outputs_of_submodules_and_kept_tensors_are_seen() -> None:
     class Two(nn.Module):
         def __init__(self) -> None:
