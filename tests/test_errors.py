@@ -27,6 +27,8 @@ from einformer.interpreters.count.bisection import BYTES, quantity
 from einformer.interpreters.count.conventions import DEFAULT
 from einformer.interpreters.torch.saved import saved
 from einformer.lint import python
+from einformer.lint.files import lint_text
+from einformer.lint.settings import Settings, read_settings
 from einformer.model import examine
 from einformer.report.fit import in_memory
 from einformer.report.plot import library
@@ -79,6 +81,12 @@ def refused(example: str) -> tuple[Finding, ...]:
     return ()
 
 
+def notes(text: str) -> None:
+    """What is wrong with notes in Markdown is raised."""
+    if findings := lint_text(Source("example.md", text), Settings()).findings:
+        raise EinformerError(findings)
+
+
 def names(text: str) -> dict[str, object]:
     """What the line of an example may use."""
     import torch
@@ -87,6 +95,7 @@ def names(text: str) -> dict[str, object]:
     known: dict[str, object] = {"text": text, "spec": spec, "parse": einformer.parse, "load": einformer.load, "torch": torch}
     known |= {"quantity": quantity, "BYTES": BYTES, "in_memory": in_memory, "library": library}
     known |= {"shares": shares, "DEFAULT": DEFAULT, "linted": linted, "contracts": einformer.contracts}
+    known |= {"lint": notes, "settings": lambda table: read_settings(Source("pyproject.toml", table))}
     return known | {"testing": einformer.testing, "saved": saved, "module": tiny(), "theirs": tiny().to_huggingface()}
 
 

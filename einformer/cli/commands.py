@@ -310,6 +310,16 @@ def _claims(options: argparse.Namespace) -> int:
     return OK
 
 
+def _lint(options: argparse.Namespace) -> int:
+    from einformer.lint import files, findings, settings
+
+    chosen = settings.settings(pathlib.Path.cwd()).told(options.legend)
+    checked = list(files.lint(options.files, chosen))
+    told = findings.FORMATS["json" if options.json else options.format](checked)
+    show(told) if isinstance(told, str) else show_json(told)
+    return _code([finding for each in checked for finding in each.findings])
+
+
 def _explain(options: argparse.Namespace) -> int:
     rows = catalogue()
     codes = [code.upper() for code in options.codes]
@@ -386,6 +396,7 @@ RUN: dict[str, Callable[[argparse.Namespace], int]] = {
     "diff": _diff,
     "list": _list,
     "claims": _claims,
+    "lint": _lint,
     "generate": _generate,
     "explain": _explain,
 }

@@ -23,6 +23,7 @@ _EXAMPLES = """examples:
   einformer check gpt2              a shipped architecture
   einformer check mine.ein -        a file, and what comes through the pipe
   einformer claims                  published formulas, and whether they hold
+  einformer lint notes.tex          equations of notes that break the rules of indices
   einformer explain E301            the rule behind an error
 """
 
@@ -148,6 +149,16 @@ COMMANDS = (
         "which published formulas are right?",
         "Judge every formula that documents print, by the derivation.",
         (),
+    ),
+    Command(
+        "lint",
+        "which equations of notes are wrong?",
+        "Read the equations of LaTeX, Markdown, Typst and notebooks, and report those that break the rules of indices.",
+        (
+            _option("files", "files, or folders of them", nargs="+", metavar="FILE"),
+            _option("--legend", "sizes of letters, 'b: B, s: S'", default="", metavar="SIZES"),
+            _option("--format", "of the answer (text)", choices=("text", "json", "sarif", "github"), default="text"),
+        ),
     ),
     Command(
         "generate",

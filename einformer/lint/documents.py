@@ -1,0 +1,99 @@
+"""What is wrong with the equations of a document, and how many of them are read?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from einformer.errors import Finding, Source
+from einformer.lint.balance import regrouped
+from einformer.lint.legend import Known, Sizes, stated, two_sizes
+from einformer.lint.letters import Letters, slot_letters
+from einformer.lint.notes.pieces import Document, Section
+from einformer.lint.reading import Equation, equations, tensors
+from einformer.lint.rules import Read, check_section, located
+
+_CAUSAL = ("causal", "autoregressive")
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What is said of one equation: that it is read, or why not, and what is wrong with it."""
+
+    equation: Equation
+    skipped: str
+    findings: tuple[Finding, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """Of a file: its text, its findings in the order of the text, and the verdicts on its equations."""
+
+    source: Source
+    findings: tuple[Finding, ...]
+    verdicts: tuple[Verdict, ...] = ()
+
+    def counts(self) -> Counter[str]:
+        """How many equations are read, under the empty reason, and how many are skipped for which reason."""
+        return Counter(verdict.skipped for verdict in self.verdicts)
+
+
+@dataclass(slots=True)
+class _Parts:
+    """A section with what is read of it."""
+
+    section: Section
+    equations: list[Equation]
+    known: list[Known]
+    reads: list[Read] = field(default_factory=list)
+
+
+def check_document(source: Source, document: Document, given: Mapping[str, str]) -> Checked:
+    """Every equation of a document; `given` are sizes of letters that its reader was told."""
+    parts = [_parts(section, document) for section in document.sections]
+    own = {known.letter: known for part in reversed(parts) for known in part.known}
+    told = {letter: Known(letter, size) for letter, size in given.items()}
+    names = {known.size for known in (*own.values(), *told.values())}
+    everything = [equation for part in parts for equation in part.equations]
+    letters = Letters.of(everything, [*own, *told], names)
+    slots = (letter for e in everything for tree in e.trees() for tensor in tensors(tree) for letter in slot_letters(tensor))
+    primed = any("'" in letter for letter in slots)
+    causal = any(word in part.section.prose.text.lower() for part in parts if part.section.prose for word in _CAUSAL)
+    verdicts, findings = list[Verdict](), list[Finding]()
+    for part in parts:
+        sizes = Sizes(own | {known.letter: known for known in reversed(part.known)} | told)
+        found = list(_verdicts(part, letters.within(part.equations, [known.letter for known in part.known] + [*told])))
+        check_section(part.reads, sizes, primed, causal)
+        by_equation = {id(read.equation): tuple(located(read, f) for f in read.findings) for read in part.reads}
+        verdicts += [Verdict(v.equation, v.skipped, by_equation.get(id(v.equation), ())) for v in found]
+        findings += two_sizes(part.known)
+    findings += [finding for verdict in verdicts for finding in verdict.findings]
+    return Checked(source, tuple(sorted(findings, key=_place)), tuple(v for v in verdicts if v.equation.right is not None))
+
+
+def _parts(section: Section, document: Document) -> _Parts:
+    found = [equation for formula in section.formulas for equation in equations(formula, document.macros)]
+    return _Parts(section, found, list(stated(section)))
+
+
+def _verdicts(part: _Parts, letters: Letters) -> Iterator[Verdict]:
+    """Each equation with the reason why it is skipped, if it is; the others become the section's trees."""
+    for equation in part.equations:
+        skipped = equation.skipped
+        if not skipped:
+            trees = letters.understood(list(equation.trees()))
+            skipped = letters.doubt(*trees)
+            if not skipped:
+                part.reads.append(Read(equation, *regrouped(*trees)) if len(trees) > 1 else Read(equation, trees[0], None))
+        yield Verdict(equation, skipped)
+
+
+def _place(finding: Finding) -> tuple[str, int]:
+    return finding.span.source.name, finding.span.start
+
+
+def merged(checked: Iterable[Checked], source: Source) -> Checked:
+    """Several parts of one file, as the cells of a notebook."""
+    parts = list(checked)
+    return Checked(source, tuple(f for part in parts for f in part.findings), tuple(v for part in parts for v in part.verdicts))

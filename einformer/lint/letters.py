@@ -1,0 +1,152 @@
+"""Which letters of a document are indices, and which subscripts only labels? Nothing is an index without evidence.
+
+A letter is an index if the legend says so, if an operator or a sum runs over it, or if it stands in the subscripts, of two
+letters or more, of two different tensors. Any other subscript is a label, as the k of `d_k`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from einformer.lint.reading import Equation, is_respelled, tensors
+from einformer.notation.calls import axis_of
+from einformer.notation.parser import resolve
+from einformer.notation.tree import Apply, Expression, Group, Index, Name, Power, Product, Quotient, Sum, Tensor
+from einformer.notation.walk import rebuild, subexpressions
+
+
+@dataclass(frozen=True, slots=True)
+class Letters:
+    """The letters of indices, and the names that only ever have the one subscript: `d_k`, `γ_d`."""
+
+    indices: frozenset[str]
+    alone: frozenset[str]  # those that are indices also where they are the only letter of a subscript
+    constant: frozenset[str]
+    sizes: frozenset[str]
+
+    @classmethod
+    def of(cls, equations: Iterable[Equation], legend: Iterable[str], sizes: Iterable[str] = ()) -> Letters:
+        """The evidence of a document."""
+        names, subscripts = defaultdict[str, set[str]](set), defaultdict[str, set[tuple[str, ...]]](set)
+        found = set(legend)
+        for x in (x for equation in equations for tree in equation.trees() for x in subexpressions(tree)):
+            if isinstance(x, Apply):
+                found |= {axis_of(index.letter) for index in x.indices}
+            if isinstance(x, Tensor):
+                letters = slot_letters(x)
+                subscripts[x.name].add(letters)
+                for letter in letters if len(letters) > 1 else ():
+                    names[axis_of(letter)].add(x.name)
+        found |= {letter for letter, having in names.items() if len(having) > 1}
+        constant = {name for name, each in subscripts.items() if len(each) == 1 and len(next(iter(each))) == 1}
+        return cls(
+            frozenset(found), frozenset(names) & found, frozenset(constant), frozenset(sizes) | {i.upper() for i in found}
+        )
+
+    def within(self, section: Iterable[Equation], stated: Iterable[str]) -> Letters:
+        """The evidence for a section: a letter that stands alone is an index only if the section has it elsewhere too."""
+        here = Letters.of(section, stated)
+        return replace(self, alone=here.indices | here.alone)
+
+    def understood(self, trees: Sequence[Expression]) -> list[Expression]:
+        """The sides of an equation with labels as names and bare letters as indices."""
+        having = Counter(
+            axis
+            for each in {(x.name, axis_of(i)) for tree in trees for x in tensors(tree) for i in slot_letters(x)}
+            for axis in each[1:]
+        )
+        together = {axis for axis, count in having.items() if count > 1}
+        return [
+            resolve(_Labels(self, self.alone | together & self.indices).without(tree, below=False), set(self.indices))
+            for tree in trees
+        ]
+
+    # ------------------------------------------------------------------------------------------------- index notation
+
+    def doubt(self, *sides: Expression) -> str:
+        """Why an equation is not in index notation, as far as one can tell; empty where it is."""
+        found = [x for side in sides for x in subexpressions(side)]
+        if not any(isinstance(x, Tensor) for x in found):
+            return "no indices"
+        unknown = [i for x in found if isinstance(x, Tensor) for i in slot_letters(x) if axis_of(i) not in self.indices]
+        if unknown:
+            return f"`{unknown[0]}` is on one tensor only: an index, or a label?"
+        if any(isinstance(x, Power) and _is_upper(x) for x in found):
+            return "upper indices"
+        if len(sides) > 1 and is_respelled(*sides):
+            return "another form of the same indices"
+        if called := next((name for side in sides for name in _called(side)), ""):
+            return f"`{called}(…)` has no indices: a matrix?"
+        matrices = [name for side in sides for name in _factors(side) if name not in self.sizes]
+        return f"`{matrices[0]}` has no indices: a matrix?" if matrices else ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Labels:
+    """What makes a subscript a label in one equation."""
+
+    letters: Letters
+    alone: frozenset[str]
+
+    def without(self, e: Expression, below: bool) -> Expression:
+        """e without labels. `below` a root or a fraction bar, a letter that only stands on this name is one: `sqrt(d_k)`."""
+        match e:
+            case Tensor() if self.is_label(e, below):
+                return Name(f"{e.name}{''.join(slot_letters(e))}", span=e.span)
+            case Quotient():
+                return Quotient(self.without(e.numerator, below), self.without(e.denominator, True), span=e.span)
+            case Apply(name="sqrt"):
+                return rebuild(e, lambda child: self.without(child, True))
+            case Tensor():
+                return e
+            case _:
+                return rebuild(e, lambda child: self.without(child, below))
+
+    def is_label(self, tensor: Tensor, below: bool) -> bool:
+        """Is the only letter of a subscript no index here?"""
+        letters = slot_letters(tensor)
+        alone = len(tensor.slots) == 1 and len(letters) == 1 and isinstance(tensor.slots[0], Index)
+        return alone and (axis_of(letters[0]) not in self.alone or (below and tensor.name in self.letters.constant))
+
+
+def slot_letters(tensor: Tensor) -> tuple[str, ...]:
+    """The letters in the slots of a tensor, groups and arithmetic opened, without those of a tensor in a slot."""
+    return tuple(x.letter for slot in tensor.slots for x in _own(slot))
+
+
+def _own(slot: Expression) -> Iterator[Index]:
+    if isinstance(slot, Index):
+        yield slot
+    elif isinstance(slot, Name) and slot.name[0].islower():
+        yield Index(slot.name, span=slot.span)
+    elif isinstance(slot, Group | Sum | Product):
+        for x in subexpressions(slot):
+            if x is not slot and isinstance(x, Index | Name):
+                yield from _own(x)
+
+
+def _is_upper(power: Power) -> bool:
+    """`T_j^{ik}`, `q_s^a`: letters above a tensor are indices rather than a power."""
+    letters = [x for x in subexpressions(power.exponent) if isinstance(x, Index)]
+    return len(letters) > 1 or (bool(letters) and isinstance(power.base, Tensor) and isinstance(power.exponent, Index))
+
+
+def _factors(e: Expression) -> Iterator[str]:
+    """Capitals without subscript that multiply tensors."""
+    for x in subexpressions(e):
+        if isinstance(x, Product) and any(isinstance(y, Tensor) for factor in x.factors for y in subexpressions(factor)):
+            yield from (f.name for f in x.factors if isinstance(f, Name) and f.name[0].isupper() and f.name.isascii())
+
+
+def _called(e: Expression) -> Iterator[str]:
+    """Capitals before parentheses that hold no tensor, `R(s - s')`: a matrix that depends on a number."""
+    for x in subexpressions(e):
+        factors = x.factors if isinstance(x, Product) else ()
+        for name, following in itertools.pairwise(factors):
+            text = name.span.source.text[name.span.end :].lstrip("} ")
+            inside = any(isinstance(y, Tensor) for y in subexpressions(following))
+            if isinstance(name, Name) and name.name[0].isupper() and text.startswith("(") and not inside:
+                yield name.name

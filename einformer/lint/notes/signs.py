@@ -1,0 +1,52 @@
+r"""Which commands of LaTeX do notes use beyond those of the language, and what becomes of them?"""
+
+from __future__ import annotations
+
+ACCENTS = frozenset(("hat", "tilde", "bar", "overline", "underline", "widehat", "widetilde", "dot", "ddot", "check", "breve"))
+LETTERED = frozenset(("mathcal", "mathscr", "mathsf", "mathfrak", "mathit", "textit"))  # another font, another name
+WORDS = frozenset(("text", "textrm", "textsf", "texttt", "mathrm", "operatorname", "mathtt", "textnormal", "mbox", "rm"))
+OPERATORS = {
+    "softmax": "Sm", "Softmax": "Sm", "SoftMax": "Sm", "Sm": "Sm", "SM": "Sm", "ReLU": "relu", "relu": "relu", "Relu": "relu",
+    "GELU": "gelu", "gelu": "gelu", "GeLU": "gelu", "SiLU": "silu", "silu": "silu", "swish": "silu", "Swish": "silu",
+    "sigmoid": "sigmoid", "Sigmoid": "sigmoid", "softplus": "softplus", "Softplus": "softplus", "Dropout": "Dr", "Dr": "Dr",
+    "DR": "Dr", "dropout": "Dr", "LSE": "lse", "lse": "lse", "logsumexp": "lse", "mean": "mean", "Mean": "mean", "var": "var",
+    "Var": "var", "cumsum": "cumsum", "sum": "sum", "min": "min", "max": "max", "exp": "exp", "log": "log", "tanh": "tanh",
+    "Tanh": "tanh", "sin": "sin", "cos": "cos", "abs": "abs", "floor": "floor", "ceil": "ceil", "gelutanh": "gelutanh",
+    "where": "where", "lb": "log2", "mod": "mod",
+}  # fmt: skip
+RESPELLED = {
+    "equiv": "=", "coloneqq": "=", "triangleq": "=", "defeq": "=", "ln": "\\log ", "odot": "\\cdot ", "ast": "*",
+    "lbrack": "(", "rbrack": ")", "lbrace": "\\{", "rbrace": "\\}", "leqslant": "\\leq ", "geqslant": "\\geq ",
+    "mapsfrom": "\\leftarrow ", "dfrac": "\\frac", "tfrac": "\\frac", "cfrac": "\\frac", "lt": "<", "gt": ">", "nn": "\\\\",
+    "newline": "\\\\", "cr": "\\\\", "inf": "\\infty ", "left": "", "right": "", "displaystyle": "", "limits": "",
+}  # fmt: skip
+UNREAD = {
+    **dict.fromkeys(("mathbf", "boldsymbol", "bm", "bold", "vec", "textbf"), "vectors and matrices in bold"),
+    **dict.fromkeys(("top", "intercal", "dagger"), "a transposed matrix"), "int": "an integral", "oint": "an integral",
+    "prod": "a product sign", "partial": "a derivative", "nabla": "a derivative", "lim": "a limit", "dots": "dots",
+    "ldots": "dots", "cdots": "dots", "vdots": "dots", "ddots": "dots", "dotsc": "dots", "mathbb": "a set or an expectation",
+    "mid": "a condition in a probability", "vert": "a norm", "Vert": "a norm", "|": "a norm",
+    "otimes": "an outer product sign", "oplus": "a sum of spaces", "circ": "a composition", "star": "a convolution",
+    "pm": "two signs", "mp": "two signs", "binom": "a binomial", "stackrel": "words over a sign",
+    "overset": "words over a sign", "underset": "words under a sign", "underbrace": "words under a brace",
+    "overbrace": "words over a brace", "in": "a set", "{": "a set", "}": "a set", "langle": "an expectation",
+    "rangle": "an expectation", "wedge": "a wedge", "forall": "words", "exists": "words", "not": "a negation",
+    "perp": "words", "cup": "a set", "cap": "a set", "subset": "a set", "setminus": "a set",
+    "arg": "an argument of the largest", "argmax": "an argument of the largest", "argmin": "an argument of the largest",
+}  # fmt: skip
+MATRICES = frozenset(("matrix", "pmatrix", "bmatrix", "vmatrix", "Bmatrix", "array", "smallmatrix", "tabular"))
+RELATIONS = frozenset(
+    ("approx", "sim", "simeq", "propto", "cong", "to", "rightarrow", "longrightarrow", "mapsto", "Rightarrow", "implies", "iff",
+     "Leftrightarrow", "Longrightarrow", "leq", "le", "geq", "ge", "ll", "gg", "neq", "ne", "subset", "lesssim", "gtrsim",
+     "rightarrow", "hookrightarrow", "leftrightarrow", "asymp", "prec", "succ", "longmapsto", "in", "xrightarrow")
+)  # fmt: skip
+CONCLUSIONS = frozenset(("Rightarrow", "implies", "iff", "Leftrightarrow", "Longrightarrow", "Longleftrightarrow", "therefore"))
+_LABELS = """
+    in out ff model head heads max min new old ref eff tot total kv qk qkv obs def dim len vocab hid enc dec src tgt pos seq
+    tok ctx att attn mlp lr norm loss train test val key query dff emb embed batch params layers layer act grad data opt mem
+    avg std mod comm comms flops mask init final last next prev cache gate down ln rms sub top bot left right
+    proj res"""
+_PARTING = """
+    and where with for if or s.t such that when since because so then as all in at on of i.e e.g thus hence while but else
+    from by"""
+LABELS, PARTING = frozenset(_LABELS.split()), frozenset(_PARTING.split())  # subscripts that are words; words between statements

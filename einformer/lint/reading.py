@@ -1,0 +1,261 @@
+r"""Which equations does a formula hold? Trees of our grammar, or the reason why one is not read.
+
+A formula is cut where its brackets are closed: into rows, into statements at commas and words, into sides at signs.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from einformer.errors import EinformerError, Source, Span
+from einformer.lint.notes.macros import expanded
+from einformer.lint.notes.pieces import Formula, Macro, Passage
+from einformer.lint.notes.signs import CONCLUSIONS, MATRICES, PARTING, RELATIONS, UNREAD
+from einformer.lint.notes.spelling import spelled
+from einformer.notation import latex_row
+from einformer.notation.formulas import Formulas
+from einformer.notation.latex_marks import CASES, Mark, marks
+from einformer.notation.latex_row import Row
+from einformer.notation.primitives import NAMES
+from einformer.notation.tokens import Line
+from einformer.notation.tree import Expression, Tensor
+from einformer.notation.walk import subexpressions
+
+_EQUALS = frozenset(("=", "\\leftarrow", "\\gets", "<-", "←", "=="))
+_SIGNS = frozenset(("<", ">", "<=", ">=", "!=", "->", "≤", "≥", "≠", "→", ":", *_EQUALS))
+_ENDS = frozenset(("\\quad", "\\qquad", ",", ";"))
+_LAST = frozenset((",", ";", "-", "+", "\\cdot"))
+_OPEN, _CLOSED = frozenset("({["), frozenset(")}]")
+Marks = list[Mark]
+NO_INDICES = "no indices"
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """A side of an equation: its text, and its tree if it can be read, else why not."""
+
+    whole: Passage  # the formula, in which the tree has its places
+    text: Passage
+    tree: Expression | None
+    skipped: str = ""
+
+    def place(self, span: Span) -> Span:
+        """Where in the file a place of the tree stands."""
+        return self.whole.span(span.start, span.end)
+
+
+@dataclass(frozen=True, slots=True)
+class Equation:
+    """Two sides that are said to be equal; or a single one, of which only the names are of interest."""
+
+    formula: Formula
+    left: Side
+    right: Side | None = None
+    rebinds: bool = False  # `<-` reads the old value of its left side
+
+    @property
+    def sides(self) -> tuple[Side, ...]:
+        """Both sides, or the only one."""
+        return (self.left,) if self.right is None else (self.left, self.right)
+
+    @property
+    def skipped(self) -> str:
+        """Why it is not read; empty where each side is."""
+        return self.formula.unread or next((side.skipped for side in self.sides if side.skipped), "")
+
+    def trees(self) -> Iterator[Expression]:
+        """The trees of the sides that are read."""
+        return (side.tree for side in self.sides if side.tree is not None)
+
+
+def equations(formula: Formula, macros: Mapping[str, Macro]) -> Iterator[Equation]:
+    """The equations of a formula in the order of the text, and what else is said of tensors in it."""
+    text = expanded(formula.latex, macros)
+    if "_" not in text.text and "=" not in text.text:
+        return
+    reader = _Formula(formula, spelled(text))
+    before: Marks = []  # the left side, for rows that go on with `= …`
+    for statement in reader.statements():
+        sides, signs = _cut(statement, _relation)
+        if signs and not _holds(sides[0]):
+            sides[0] = before
+        before = sides[0] if signs else before
+        for chain in _chains(sides, signs):
+            yield from reader.pairs(chain)
+
+
+_Chain = list[tuple[Marks, str]]  # sides, each with the sign before it
+
+
+def _chains(sides: list[Marks], signs: list[Mark]) -> Iterator[_Chain]:
+    """Runs of sides between which stand equal signs."""
+    chain: _Chain = [(sides[0], "")]
+    for side, sign in zip(sides[1:], signs, strict=True):
+        if sign.text not in _EQUALS:
+            yield chain
+            chain = []
+        chain.append((side, sign.text))
+    yield chain
+
+
+# ---------------------------------------------------------------------------------------------------------- cutting
+
+
+def _cut(found: Marks, where: Callable[[Marks, int], int]) -> tuple[list[Marks], Marks]:
+    """The pieces of a text between the marks at which `where` ends one (it says how many marks do), and those marks."""
+    pieces, ends, start, at, depth = list[Marks](), list[Mark](), 0, 0, 0
+    while at < len(found):
+        mark = found[at]
+        inner = mark.kind in ("begin", "end") and (mark.command in CASES or mark.command in MATRICES)
+        depth += (mark.kind == "begin") - (mark.kind == "end") if inner else (mark.text in _OPEN) - (mark.text in _CLOSED)
+        length = where(found, at) if depth <= 0 else 0
+        if length:
+            pieces.append(found[start:at])
+            ends.append(mark)
+            start = at + length
+        at += max(1, length)
+        depth = max(0, depth)
+    return [*pieces, found[start:]], ends
+
+
+def _row(found: Marks, at: int) -> int:
+    """A row ends, or an environment of rows begins or ends."""
+    mark = found[at]
+    return int(
+        mark.kind == "row" or (mark.kind in ("begin", "end") and mark.command not in CASES and mark.command not in MATRICES)
+    )
+
+
+def _relation(found: Marks, at: int) -> int:
+    """A sign between two sides."""
+    mark = found[at]
+    return int(mark.text in _SIGNS or (mark.kind == "command" and mark.command in RELATIONS))
+
+
+def _parting(found: Marks, at: int) -> int:
+    r"""A statement ends: at a comma, a wide space, "it follows", and at words such as `\text{and}`."""
+    mark = found[at]
+    if mark.text in _ENDS or mark.command in CONCLUSIONS:
+        return 1
+    end = next((n for n in range(at, len(found)) if found[n].text == "}"), len(found) - 1) if mark.command == "text" else at
+    word = "".join(each.text for each in found[at + 1 : end]).strip("{ ,.").lower()
+    return end + 1 - at if mark.command == "text" and (word in PARTING or " " in word) else 0
+
+
+def _holds(found: Marks) -> bool:
+    return any(not mark.is_space and mark.text not in ("&", "&&") for mark in found)
+
+
+# ---------------------------------------------------------------------------------------------------------- reading
+
+
+class _Formula:
+    """The marks of a formula, and what they say."""
+
+    def __init__(self, formula: Formula, text: Passage) -> None:
+        self.formula, self.text = formula, text
+        self.source = Source(text.source.name, text.text)
+        self.known: dict[tuple[int, int], Side] = {}  # the left side of many rows is read once
+
+    def statements(self) -> Iterator[Marks]:
+        """The rows of a formula, a row that only goes on with one before joined to it; each cut at commas and words."""
+        rows = list[Marks]()
+        for part in filter(_holds, _cut(list(marks(self.text.text)), _row)[0]):
+            if rows and len(_cut(part, _relation)[0]) == 1:
+                rows[-1] = rows[-1] + part
+            else:
+                rows.append(part)
+        for row in rows:
+            yield from filter(_holds, _cut(row, _parting)[0])
+
+    def pairs(self, chain: _Chain) -> Iterator[Equation]:
+        """Of a chain the first side that is read with each that follows."""
+        chain = [(found, sign) for found, sign in chain if _holds(found)]
+        if not any(mark.text == "_" for found, _ in chain for mark in found):
+            unread = [self.side(found, read=False) for found, _ in chain]
+            yield from (Equation(self.formula, *pair) for pair in itertools.pairwise(unread))
+            return
+        sides = [(self.side(found), sign) for found, sign in chain]
+        if len(sides) == 1:
+            yield Equation(self.formula, sides[0][0])
+        left = sides[0][0]
+        for (before, _), (side, sign) in itertools.pairwise(sides):
+            respelled = is_respelled(before.tree, side.tree)
+            yield Equation(self.formula, before if respelled else left, side, sign not in ("=", "=="))
+            left = side if left.tree is None or respelled else left
+
+    def side(self, found: Marks, read: bool = True) -> Side:
+        """The tree of a side, or why there is none."""
+        place = (found[0].start, found[-1].end)
+        if place not in self.known:
+            text = self.text.cut(*place)
+            tree, skipped = self.tree(found) if read else (None, NO_INDICES)
+            self.known[place] = Side(self.text, text, tree, skipped)
+        return self.known[place]
+
+    def tree(self, found: Marks) -> tuple[Expression | None, str]:
+        """The tree of marks, or why they have none."""
+        found = list(_unaligned(found))
+        if reason := next(filter(None, (self.unread(found, at) for at in range(len(found)))), ""):
+            return None, reason
+        while found and (found[-1].is_space or found[-1].text in _LAST):
+            found.pop()
+        try:
+            return _Side(self.source, latex_row.read(self.source, Row(0, found))).side(), ""
+        except EinformerError as error:
+            return None, _reason(error)
+
+    def unread(self, found: Marks, at: int) -> str:
+        """Why no formula with this mark is read."""
+        mark = found[at]
+        if mark.kind == "begin" and mark.command in MATRICES:
+            return "a matrix"
+        if mark.text in _UNREAD:
+            return _UNREAD[mark.text]
+        if mark.command in ("text", "operatorname"):
+            word = self.source.text[mark.end :].partition("}")[0].strip("{ ,")
+            return "" if word in ("if", "otherwise", "else") else f"the operator or word `{word}`"
+        return UNREAD.get(mark.command, "") if mark.kind == "command" else ""
+
+
+_UNREAD = {"|": "a norm or a condition", "!": "a factorial", "?": "words", "\\{": "a set", "\\}": "a set", "*": "a star"}
+
+
+def _unaligned(found: Marks) -> Iterator[Mark]:
+    """The marks of a side, without the `&` that only align."""
+    cases = 0
+    for mark in found:
+        cases += (mark.kind == "begin") - (mark.kind == "end")
+        if cases or mark.text not in ("&", "&&", "$"):
+            yield mark
+
+
+class _Side(Formulas):
+    """The grammar of expressions, with the callables of the language only."""
+
+    def __init__(self, source: Source, line: Line) -> None:
+        super().__init__(source, line, set(NAMES))
+
+    def side(self) -> Expression:
+        """An expression that is all of the line."""
+        tree = self.expression()
+        self.end()
+        return tree
+
+
+def _reason(error: EinformerError) -> str:
+    finding = error.findings[0]
+    known = {"E104": "two readings of an operator", "E102": "brackets that do not match"}
+    return known.get(finding.code, f"not of the grammar: {finding.message}")
+
+
+def is_respelled(one: Expression | None, other: Expression | None) -> bool:
+    """Is it the same tensor with its indices in another form: `x_s = x_{(cl)} = x_{cl}`?"""
+    return isinstance(one, Tensor) and isinstance(other, Tensor) and one.name == other.name
+
+
+def tensors(tree: Expression) -> Iterator[Tensor]:
+    """The tensors of a tree."""
+    return (x for x in subexpressions(tree) if isinstance(x, Tensor))

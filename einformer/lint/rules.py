@@ -1,0 +1,272 @@
+"""Do the equations of a section agree: is each tensor used as it was defined, and nothing summed that is needed later?
+
+What is reported is wrong whatever the author left unsaid. A tensor that lacks an index everywhere, since the author
+"drops the batch index", is no finding; one that lacks it where its neighbours have it is.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+
+from einformer.errors import Finding, Span
+from einformer.lint.balance import REMARKS, axes_told, balance, is_left
+from einformer.lint.legend import Sizes
+from einformer.lint.letters import slot_letters
+from einformer.lint.reading import Equation
+from einformer.notation.agreement import slots_agree
+from einformer.notation.calls import axis_of
+from einformer.notation.tree import Apply, Expression, Index, Number, Sum, Tensor
+from einformer.notation.walk import subexpressions
+
+
+@dataclass(slots=True)
+class Read:
+    """An equation that is read: its sides as trees, and what was found in it."""
+
+    equation: Equation
+    left: Expression
+    right: Expression | None
+    findings: list[Finding] = field(default_factory=list)
+
+    @property
+    def defines(self) -> Tensor | None:
+        """The tensor that it defines."""
+        made = self.right is not None and any(isinstance(x, Tensor | Apply) for x in subexpressions(self.right))
+        if not made or self.equation.rebinds or not isinstance(self.left, Tensor) or not is_left(self.left):
+            return None
+        overloads = any(x.name == self.left.name and not _earlier(x) for x in _tensors(self.right))  # `A_c = sum_l A_cl`
+        return None if overloads else self.left
+
+    def tensors(self) -> Iterator[Tensor]:
+        """Every tensor of both sides."""
+        yield from _tensors(self.left)
+        yield from _tensors(self.right)
+
+    def place(self, span: Span) -> Span:
+        """Where in the file a place of its trees stands."""
+        return self.equation.left.place(span)
+
+
+def _tensors(e: Expression | None) -> Iterator[Tensor]:
+    return (x for x in subexpressions(e) if isinstance(x, Tensor)) if e is not None else iter(())
+
+
+def _earlier(x: Tensor) -> bool:
+    """Is this a read at another position, as in a recurrence?"""
+    return any(isinstance(slot, Sum) for slot in x.slots)
+
+
+def check_section(reads: list[Read], sizes: Sizes, primed: bool, causal: bool) -> None:
+    """Adds the findings of a section to its equations. `primed`: the letter of an index is that of its axis."""
+    legend = sizes.legend()
+    for read in reads:
+        if read.right is not None:
+            read.findings += balance(read.left, read.right, legend)
+    for number, read in enumerate(reads):
+        read.findings += _needed_later(read, reads[number + 1 :])
+    defined = _definitions(reads)
+    orders = set[tuple[str, ...]]()  # the first use with its letters in another order stands for all of them
+    for read in reads:
+        told = axes_told(read.findings)
+        for finding in _uses(read, defined, sizes, primed, orders):
+            if not axes_told([finding]) & told:
+                read.findings.append(finding)
+    for read in reads:
+        read.findings += _mask(read, reads) if causal else ()
+        read.findings += _normalised(read, reads)
+        read.findings = [_with_facts(finding, sizes) for finding in _once(read.findings)]
+
+
+def _once(findings: Iterable[Finding]) -> Iterator[Finding]:
+    seen = set[tuple[str, str]]()
+    for finding in findings:
+        if finding.code not in REMARKS and (finding.code, finding.message) not in seen:
+            seen.add((finding.code, finding.message))
+            yield finding
+
+
+def _with_facts(finding: Finding, sizes: Sizes) -> Finding:
+    own = tuple(fact for fact in finding.facts if fact.startswith("defined as"))
+    return replace(finding, facts=own + sizes.facts(sorted(axes_told([finding]))))
+
+
+def located(read: Read, finding: Finding) -> Finding:
+    """The finding at its place in the file."""
+    return replace(finding, span=read.place(finding.span))
+
+
+# ------------------------------------------------------------------------------------------------------- definitions
+
+
+def _definitions(reads: list[Read]) -> dict[str, Tensor]:
+    """What a section defines in one way, by an equation with nothing wrong in it."""
+    found = defaultdict[str, list[Tensor]](list)
+    for read in reads:
+        left = read.defines
+        if left is not None:
+            found[left.name] += [left] if not read.findings else []
+    alike = {name: each for name, each in found.items() if len({tuple(_axes(t)) for t in each}) == 1}
+    return {name: each[0] for name, each in alike.items()}
+
+
+def _axes(tensor: Tensor) -> list[str]:
+    return [axis_of(letter) for letter in slot_letters(tensor)]
+
+
+def _uses(
+    read: Read, defined: dict[str, Tensor], sizes: Sizes, primed: bool, orders: set[tuple[str, ...]]
+) -> Iterator[Finding]:
+    """Each use of a tensor that its section defines has its slots."""
+    pairs = [(x, defined[x.name]) for x in read.tensors() if x.name in defined and x is not read.left]
+    changes = [_change(x, definition) for x, definition in pairs]
+    for (x, definition), (dropped, added) in zip(pairs, changes, strict=True):
+        if len(x.slots) != len(definition.slots) and len(_axes(x)) != len(_axes(definition)):
+            if min(len(x.slots), len(definition.slots)) < 2 or max(len(x.slots), len(definition.slots)) < 3:
+                continue  # `a_i` is a row of `a_ij` to many, and the letter of the next example to others
+            others = {axis for y in read.tensors() if y.name != x.name for axis in _axes(y)}
+            alone = sum(bool(added & set(other)) for _, other in changes) == 1
+            if (dropped & others and not added) or (added & others and alone and not dropped):
+                yield _arity(x, definition, dropped | added)
+        elif primed and len(x.slots) == len(definition.slots) and not (dropped or added):
+            yield from _order(x, definition) if (x.name, *_axes(x)) not in orders else ()
+            orders.add((x.name, *_axes(x)))
+        elif len(x.slots) == len(definition.slots):
+            yield from _sizes_agree(x, definition, sizes)
+
+
+def _change(x: Tensor, definition: Tensor) -> tuple[set[str], set[str]]:
+    """The axes that a use lacks, and those that it has beyond its definition."""
+    here, there = _axes(x), _axes(definition)
+    return {i for i in there if here.count(i) < there.count(i)}, {i for i in here if there.count(i) < here.count(i)}
+
+
+def _arity(x: Tensor, definition: Tensor, axes: set[str]) -> Finding:
+    spelled = f"`{definition.name}_{{{''.join(slot_letters(definition))}}}`"
+    named = ", ".join(f"`{axis}`" for axis in sorted(axes))
+    message = f"`{x.name}` has {len(definition.slots)} slots, here are {len(x.slots)}: it is about {named}"
+    return Finding("E304", message, x.span, (f"defined as {spelled}",), spelled)
+
+
+def _order(x: Tensor, definition: Tensor) -> Iterator[Finding]:
+    """Letters in another order: with three slots or more nobody means a transposed tensor. A group orders as it likes."""
+    grouped = "(" in x.span.source.text[x.span.start : x.span.end]
+    if len(x.slots) > 2 and not grouped and all(isinstance(slot, Index) for slot in (*x.slots, *definition.slots)):
+        for slot, was in zip(x.slots, definition.slots, strict=True):
+            if isinstance(slot, Index) and isinstance(was, Index) and axis_of(slot.letter) != axis_of(was.letter):
+                message = f"this slot of `{x.name}` runs over `{axis_of(was.letter)}`, not over `{axis_of(slot.letter)}`"
+                yield Finding("E307", message, slot.span, (), f"`{was.letter}`, or a prime of it")
+                return
+
+
+def _sizes_agree(x: Tensor, definition: Tensor, sizes: Sizes) -> Iterator[Finding]:
+    """Letters and groups whose sizes are both stated, and differ."""
+    legend = sizes.legend()
+    if all(legend.size(slot) is not None for slot in (*x.slots, *definition.slots)):
+        yield from (
+            f
+            for f in slots_agree(x, definition.slots, definition.span, legend)
+            if f.code == "E308" or _letters_differ(f, sizes)
+        )
+
+
+def _letters_differ(finding: Finding, sizes: Sizes) -> bool:
+    """Are the sizes of the two axes single letters, which no line of the text can make equal?"""
+    told = [sizes.known[axis].size for axis in axes_told([finding]) if axis in sizes.known]
+    return len(told) == 2 and told[0] != told[1] and all(len(size) == 1 for size in told)
+
+
+def _needed_later(read: Read, following: list[Read]) -> Iterator[Finding]:
+    """An index that an equation sums although what it defines is used with it."""
+    left = read.defines
+    if left is None or read.right is None:
+        return
+    have = set(_axes(left))
+    summed = {axis for x in subexpressions(read.right) if isinstance(x, Tensor) for axis in _axes(x)} - have
+    for later in following:
+        if later.defines is not None and later.defines.name == left.name:
+            return
+        for x in later.tensors():
+            extra = set(_axes(x)) - have
+            if x.name == left.name and extra and have <= set(_axes(x)) and extra <= summed and x is not later.left:
+                yield _summed(left, x, sorted(extra)[0], later)
+                return
+
+
+def _summed(left: Tensor, use: Tensor, letter: str, later: Read) -> Finding:
+    line = later.place(use.span).line
+    spelled = f"`{left.name}_{{{''.join(dict.fromkeys((*slot_letters(left), letter)))}}}`"
+    message = f"`{letter}` is summed here, but line {line} reads `{left.name}` with it"
+    return Finding("E311", message, left.span, (), f"{spelled} on the left")
+
+
+# ------------------------------------------------------------------------------------------------------------- masks
+
+
+def _mask(read: Read, reads: list[Read]) -> Iterator[Finding]:
+    """A causal mask lets a position see those up to its own: 0 where s' <= s, -inf where s' > s."""
+    if not (isinstance(read.left, Tensor) and isinstance(read.right, Apply) and read.right.name == "where"):
+        return
+    condition, then, otherwise = read.right.arguments
+    if not isinstance(condition, Apply) or condition.name not in ("<", "<=", ">", ">=") or not _is_mask(then, otherwise):
+        return
+    first, second = condition.arguments
+    key = _key(read.left, reads)
+    if not (isinstance(first, Index) and isinstance(second, Index) and key in (first.letter, second.letter)):
+        return
+    key_is_less = (condition.name in ("<", "<=")) == (first.letter == key)
+    if axis_of(first.letter) == axis_of(second.letter) and key_is_less != (_number(then) == 0):
+        query = second.letter if first.letter == key else first.letter
+        message = f"the mask lets `{query}` see the positions `{key}` after it, and hides those before"
+        yield Finding("E501", message, condition.span, (), f"0 where `{key} <= {query}`, -inf where `{key} > {query}`")
+
+
+def _is_mask(then: Expression, otherwise: Expression) -> bool:
+    return {_number(then), _number(otherwise)} == {0, float("-inf")}
+
+
+def _number(e: Expression) -> float | None:
+    return e.value if isinstance(e, Number) else None
+
+
+def _key(mask: Tensor, reads: list[Read]) -> str | None:
+    """The index that a softmax around the mask runs over; without one, the only primed index of the mask."""
+    for read in reads:
+        for x in subexpressions(read.right) if read.right is not None else ():
+            if (
+                isinstance(x, Apply)
+                and x.name == "Sm"
+                and x.indices
+                and mask.name in {y.name for y in subexpressions(x) if isinstance(y, Tensor)}
+            ):
+                return x.indices[0].letter
+    primed = [letter for letter in slot_letters(mask) if letter.endswith("'")]
+    return primed[0] if len(primed) == 1 and len(mask.slots) == 2 else None
+
+
+def _normalised(read: Read, reads: list[Read]) -> Iterator[Finding]:
+    """Weights that a softmax normalises over one index are summed over that one, not over its twin."""
+    operators = (
+        [x for x in subexpressions(read.right) if isinstance(x, Apply) and x.name == "Sm"] if read.right is not None else []
+    )
+    if read.defines is None or len(operators) != 1 or len(operators[0].indices) != 1:
+        return
+    over, letters = operators[0].indices[0], slot_letters(read.defines)
+    twins = [letter for letter in letters if axis_of(letter) == axis_of(over.letter) and letter != over.letter]
+    if over.letter not in letters or len(twins) != 1:
+        return
+    for later in reads:
+        for x in later.tensors():
+            if x.name == read.defines.name and x is not read.left and _sums(later, x, letters, twins[0], over.letter):
+                message = f"`Sm` is over `{over.letter}`, but its weights are summed over `{twins[0]}`"
+                yield Finding("E312", message, over.span, (), f"`Sm_{twins[0]}`")
+                return
+
+
+def _sums(later: Read, use: Tensor, letters: tuple[str, ...], twin: str, over: str) -> bool:
+    """Does the equation sum the slot of `twin`, and keep that of the index that was normalised?"""
+    left = slot_letters(later.left) if isinstance(later.left, Tensor) else ()
+    here = dict(zip(letters, slot_letters(use), strict=False))
+    alike = [axis_of(letter) for letter in letters] == _axes(use)
+    return alike and bool(left) and here.get(over) in left and here.get(twin) not in left

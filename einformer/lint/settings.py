@@ -1,0 +1,92 @@
+"""How is the linter told what to read and what to leave out? The table `[tool.einformer.lint]` of `pyproject.toml`."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from einformer.errors import EinformerError, Source, Span, catalogue, fail
+
+_SIZE = re.compile(r"\s*([a-z])\s*:\s*(\S(?:.*\S)?)\s*")
+_KINDS: dict[str, type] = {"ignore": list, "exclude": list, "legend": dict, "macros": dict}
+_COMMENT = re.compile(r"einformer:\s*ignore\b(?:\[([A-Za-z0-9, ]*)\])?")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """`ignore`: codes that are not reported. `exclude`: patterns of files that are not read. `legend`: sizes of letters.
+
+    `macros`: what commands stand for that the file takes from another, `{"\\\\nn" = "\\\\nonumber"}`.
+    """
+
+    ignore: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    legend: Mapping[str, str] = field(default_factory=dict)
+    macros: Mapping[str, str] = field(default_factory=dict)
+
+    def told(self, legend: str) -> Settings:
+        """The settings with more sizes, `b: B, s: S`. Raises EinformerError E805."""
+        sizes = [_SIZE.fullmatch(part) for part in legend.split(",") if part.strip()]
+        if None in sizes:
+            raise fail("E805", f"`{legend}` is no list of sizes", fix="`b: B, s: S`: a letter and its size")
+        return replace(self, legend={**self.legend, **{size[1]: size[2] for size in sizes if size}})
+
+
+def settings(start: pathlib.Path) -> Settings:
+    """The settings of the nearest `pyproject.toml` above a path. Raises EinformerError E805."""
+    for folder in (start, *start.parents):
+        path = folder / "pyproject.toml"
+        if path.is_file():
+            return read_settings(Source(str(path), path.read_text(encoding="utf-8")))
+    return Settings()
+
+
+def read_settings(source: Source) -> Settings:
+    """The settings of the text of a `pyproject.toml`. Raises EinformerError E805."""
+    try:
+        table = tomllib.loads(source.text).get("tool", {}).get("einformer", {}).get("lint", {})
+    except tomllib.TOMLDecodeError as error:
+        raise fail(
+            "E805", f"`{source.name}` is no TOML: {error}", Span(source, 0, 1), fix="a table `[tool.einformer.lint]`"
+        ) from error
+    for key, value in table.items():
+        if key not in _KINDS:
+            raise _unsuitable(source, key, f"no setting is called `{key}`", f"one of {', '.join(_KINDS)}")
+        texts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else [None]
+        if not isinstance(value, _KINDS[key]) or not all(isinstance(text, str) for text in texts):
+            kind, example = ("table", "{}") if _KINDS[key] is dict else ("list", "[]")
+            raise _unsuitable(source, key, f"`{key}` is no {kind} of texts", f"`{key} = {example}`")
+    if unknown := [code for code in table.get("ignore", ()) if code not in catalogue()]:
+        raise _unsuitable(source, "ignore", f"no code is called `{unknown[0]}`", "a code of `einformer explain`")
+    ignore, exclude = (tuple(table.get(key, ())) for key in ("ignore", "exclude"))
+    return Settings(ignore, exclude, table.get("legend", {}), table.get("macros", {}))
+
+
+def _unsuitable(source: Source, key: str, message: str, fix: str) -> EinformerError:
+    match = re.search(rf"^\s*{re.escape(key)}\s*=", source.text, re.MULTILINE)
+    start, end = match.span() if match else (0, 1)
+    return fail("E805", message, Span(source, start, end), fix=fix)
+
+
+def ignored(source: Source) -> dict[int, frozenset[str] | None]:
+    """For each line what a comment `einformer: ignore[E301]` silences there: codes, or None for all of them.
+
+    A comment holds for its line, and where nothing else stands on it, for the next.
+    """
+    lines: dict[int, frozenset[str] | None] = {}
+    for number, line in enumerate(source.text.split("\n"), 1):
+        match = _COMMENT.search(line)
+        if match:
+            codes = frozenset(match[1].upper().replace(",", " ").split()) if match[1] else None
+            alone = not re.sub(r"<!--|-->|/\*|\*/|//|[%#]", "", line[: match.start()] + line[match.end() :]).strip()
+            for each in (number, number + 1) if alone else (number,):
+                lines[each] = codes
+    return lines
+
+
+def is_silenced(code: str, places: Iterable[int], lines: Mapping[int, frozenset[str] | None]) -> bool:
+    """Does a comment on one of these lines silence a code?"""
+    return any(place in lines and (lines[place] is None or code in (lines[place] or ())) for place in places)

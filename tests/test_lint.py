@@ -1,0 +1,181 @@
+"""Which errors does the linter find in notes, and is each one there?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from einformer.errors import Finding, Source
+from einformer.lint.documents import Checked
+from einformer.lint.files import lint_text
+from einformer.lint.legend import stated
+from einformer.lint.notes.latex import markdown
+from einformer.lint.settings import Settings
+
+DATA = Path(__file__).parent / "data"
+
+
+def checked(text: str, name: str = "note.md", **legend: str) -> Checked:
+    return lint_text(Source(name, text), Settings(legend=legend))
+
+
+def findings(text: str, name: str = "note.md", **legend: str) -> tuple[Finding, ...]:
+    return checked(text, name, **legend).findings
+
+
+def codes(text: str, name: str = "note.md", **legend: str) -> list[str]:
+    return [finding.code for finding in findings(text, name, **legend)]
+
+
+def places(found: tuple[Finding, ...]) -> list[tuple[str, str]]:
+    """Each finding with the characters it points at."""
+    return [(finding.code, finding.span.source.text[finding.span.start : finding.span.end]) for finding in found]
+
+
+# --------------------------------------------------------------------------------------------------- a published note
+
+
+def test_the_errors_of_a_published_note_are_found_and_nothing_else() -> None:
+    found = findings((DATA / "s001.md").read_text(encoding="utf-8"))
+    assert [(f.code, f.span.line) for f in found] == [
+        ("E302", 34),  # E9: w_{bss'da}, in the display of E1
+        ("E304", 34),  # E10: q_{bse}
+        ("E305", 34),  # E11: w_{bds's'a}
+        ("E501", 38),  # E2: the mask
+        ("E311", 40),  # E13: y_{bse}
+        ("E301", 40),  # E9: w_{bdss'a}
+        ("E301", 44),  # E17: u_{bsd} O_{d'd}
+    ]
+
+
+def test_nothing_is_found_in_the_corrected_note() -> None:
+    corrected = checked((DATA / "s001_corrected.md").read_text(encoding="utf-8"))
+    assert corrected.findings == ()
+    assert corrected.counts()[""] == 15
+
+
+# ------------------------------------------------------------------------------------------------------------- rules
+
+LEGEND = {"b": "B", "s": "S", "d": "D", "e": "H", "a": "A", "i": "I", "j": "J", "k": "K"}
+QKV = "$q_{bsea} = z_{bsd} Q_{dea}$, $k_{bsea} = z_{bsd} K_{dea}$, $v_{bsea} = z_{bsd} V_{dea}$. "
+WRONG = {
+    "on the left only": ("$q_{bsea} = z_{bsd} Q_{de}$", "E302", "a"),
+    "on the right only": ("$q_{bse} = z_{bsd} Q_{dea}$", "E301", "a"),
+    "on one term only": ("$z_{bsd} = x_{bsd} + y_{bse}$", "E301", "e"),
+    "lacks what its neighbours have": (f"{QKV}$w_{{bss'a}} = q_{{bse}} k_{{bs'ea}}$", "E304", "q_{bse}"),
+    "in another order": (f"{QKV}$w_{{bss'a}} = q_{{bsea}} k_{{bs'ae}}$", "E307", "a"),
+    "summed too early": ("$y_{bse} = w_{bss'a} v_{bs'ea}$ and $u_{bsd} = y_{bs(ae)}$", "E311", "y_{bse}"),
+    "twice on one tensor": ("$q_{bsea} = z_{bsd} Q_{dea}$, $w_{bs} = q_{bsaa}$", "E305", "a"),
+    "a sum over nothing": ("$z_{id} = \\sum_j A_{ik} x_{kd}$", "E306", "j"),
+    "a softmax over nothing": ("$w_{bss'a} = \\mathrm{softmax}_d(q_{bsea} k_{bs'ea})$", "E306", "d"),
+    "a softmax over the queries": ("$w_{ss'} = \\mathrm{Sm}_s(q_{se} k_{s'e})$, $y_{se} = w_{ss'} v_{s'e}$", "E312", "s"),
+    "two stated sizes": ("$x_{bd}$ of shape `(B, D)`, $y_{bd}$ of shape `(B, F)`", "E208", "d"),
+    "a group that does not fit": (
+        "$u_{b(ae)} = y_{bea}$ and $z_{bf} = u_{bd} O_{df}$",
+        "E308",
+        "d",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_a_slip_is_found_where_it_is(case: str) -> None:
+    text, code, place = WRONG[case]
+    assert places(findings(text, **LEGEND)) == [(code, place)]
+
+
+MASK = "The causal mask: $$m_{ss'} = \\begin{cases} 0 & %s \\\\ -\\infty & \\text{otherwise} \\end{cases}$$"
+SCORES = " and $w_{ss'} = \\mathrm{Sm}_{%s}(q_{se} k_{s'e} + m_{ss'})$"
+
+
+@pytest.mark.parametrize(
+    ("condition", "over", "wrong"),
+    [
+        ("s' \\leq s", "s'", False),
+        ("s' < s", "s'", False),
+        ("s \\geq s'", "s'", False),
+        ("s' \\geq s", "s'", True),
+        ("s \\leq s'", "s'", True),
+        ("s > s'", "s'", False),
+        ("s' > s", "s'", True),
+        ("s' \\leq s", "s", True),  # the softmax says which index counts the keys
+        ("s \\leq s'", "s", False),
+    ],
+)
+def test_a_mask_shows_the_past(condition: str, over: str, wrong: bool) -> None:
+    found = codes(MASK % condition + SCORES % over)
+    assert ("E501" in found) == wrong
+
+
+def test_a_mask_is_left_alone_where_nothing_is_said_to_be_causal() -> None:
+    assert codes(MASK.replace("causal ", "") % "s \\leq s'" + SCORES % "s'") == []
+
+
+# ------------------------------------------------------------------------------------------------ what is no finding
+
+RIGHT = {
+    "a dropped batch index": f"{QKV}Without the batch, $w_{{ss'a}} = q_{{sea}} k_{{s'ea}}$.",
+    "a label": "$a_{ij} = q_{il} k_{jl} / \\sqrt{d_k}$, $b_{kj} = a_{kl} c_{lj}$",
+    "a matrix": "$q_{bse} = z_{bsd} W$",
+    "a constant": "$w_{bss'a} = 0$, $v_{bs'ea} = w_{bss'a} z_{bsea}$",
+    "a fixed index": "$x_i = \\delta_{iv}$, $y_{iv} = \\delta_{ij} z_{jv}$",
+    "a trace": "$t = A_{ii}$, $s_j = A_{ij} B_{ik} C_{kk}$",
+    "a diagonal": "$A_{cca} = B_{ca} D_a$, $B_{ca} = E_{ce} F_{ea}$",
+    "a split index": "$q_{sd} = q_{s(ah)} = q_{sah}$",
+    "an overloaded letter": "$A_{ca} = \\sum_l A_{cla}$, $U_{cla} = \\exp(A_{cla})$",
+    "a bound that is an index": "$S_{sd'd} = \\sum_{s'=0}^{s} k_{s'd'} v_{s'd}$",
+    "a derivative": "$\\frac{\\partial l}{\\partial x_{ij}} = \\frac{\\partial l}{\\partial y_{ik}} W_{jk}$",
+    "a step in time": "$S_{td'd} = S_{(t-1)d'd} + k_{td'} v_{td}$, $h_{td} = h_{t-1,d} + v_{td}$",
+    "words": "$x_{in}$ and $W_{out}$: $y_{ij} = x_{ij} W_{out}$",
+    "a lone row": "$a_i = b_i c_i$ and $a_{ij} b_{ij} = d_{ij}$",
+    "a function of a number": "$q'_{sd} = R(s) q_{sd'}$",
+    "an open end": "$k_{sd} S_{sde} = v_{se} + \\epsilon$, and $k_{sd} = v_{se} + \\epsilon$",
+    "transposition": "$A_{ij} = B_{ik} C_{kj}$, $D_{ij} = A_{ji}$",
+    "an element-wise product": "$a_i = b_i \\odot c_i$, $d_{ij} = a_i e_{ij}$",
+}
+
+
+@pytest.mark.parametrize("case", RIGHT)
+def test_what_people_mean_is_no_finding(case: str) -> None:
+    assert findings(RIGHT[case]) == ()
+
+
+def test_what_cannot_be_read_is_counted_by_its_reason() -> None:
+    text = "$y_{ij} = \\mathrm{LN}_j x_{ij}$, $y_i = \\mathbf{W} x_i$, $y_{ij} = \\int x_{ij}$, $y_{ij} = x_{ij}^T$, $a = 2$"
+    counts = checked(text).counts()
+    reasons = ["the operator or word `LN`", "vectors and matrices in bold", "an integral", "a transposed matrix", "no indices"]
+    assert counts == dict.fromkeys(reasons, 1)
+
+
+# ----------------------------------------------------------------------------------------------------------- legends
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "`(B, D)`-shaped tensors, $x_{bd}$",
+        "tensors of shape `(B, D)`, $x_{bd}$",
+        "$x_{bd}$ of shape $B \\times D$",
+        "$x_{bd}$, which has shape $(B, D)$",
+        "$x_{bd} \\in \\mathbb{R}^{B \\times D}$",
+        "$b \\in \\{0, \\dots, B-1\\}$ and $d \\in \\{0, \\dots, D - 1\\}$",
+        "$b = 0, \\ldots, B - 1$ and $0 \\leq d < D$",
+        "| letter | size |\n|---|---|\n| $b$ | $B$ |\n| `d` | `D` |",
+    ],
+)
+def test_a_legend_is_read_from_the_text(text: str) -> None:
+    document = markdown(Source("note.md", text))
+    assert {known.letter: known.size for section in document.sections for known in stated(section)} == {"b": "B", "d": "D"}
+
+
+def test_a_size_is_known_with_its_place() -> None:
+    (finding,) = findings("$b \\in \\{0, \\dots, B-1\\}$\n\n$y_{ij} = x_{ik} w_{kj}$, $z_{ij} = x_{ik} w_{kj} c_b$")
+    assert finding.facts == ("b: B (note.md:1)",)
+
+
+def test_a_legend_is_given() -> None:
+    text = "$u_{b(ae)} = y_{bea}$ and $z_{bf} = u_{bd} O_{df}$, $x_{bf} = y_{beg} O_{efg}$"
+    assert codes(text) == []
+    assert codes(text, b="B", d="D", e="H", a="A", f="F") == ["E308"]
+    assert codes(text, b="B", d="A H", e="H", a="A", f="F") == []
