@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 
 from einformer.errors import Finding, Source
 from einformer.lint.balance import regrouped
-from einformer.lint.legend import Known, Sizes, stated, two_sizes
+from einformer.lint.legend import Known, Sizes, declared, fixed, stated, two_sizes
 from einformer.lint.letters import Letters, slot_letters
-from einformer.lint.notes.pieces import Document, Section
-from einformer.lint.reading import Equation, equations, tensors
-from einformer.lint.rules import Read, check_section, located
+from einformer.lint.notes.pieces import Document, Formula, Section
+from einformer.lint.reading import Equation, Side, equations, tensors
+from einformer.lint.rules import Context, Read, check_section, located
+from einformer.lint.specifications import check_specification, is_specification
 
 _CAUSAL = ("causal", "autoregressive")
 
@@ -63,8 +64,9 @@ def check_document(source: Source, document: Document, given: Mapping[str, str])
     verdicts, findings = list[Verdict](), list[Finding]()
     for part in parts:
         sizes = Sizes(own | {known.letter: known for known in reversed(part.known)} | told)
+        verdicts += map(_specification, filter(is_specification, part.section.formulas))
         found = list(_verdicts(part, letters.within(part.equations, [known.letter for known in part.known] + [*told])))
-        check_section(part.reads, sizes, primed, causal)
+        check_section(part.reads, Context(sizes, declared(part.section), letters.constant, fixed(part.section), primed, causal))
         by_equation = {id(read.equation): tuple(located(read, f) for f in read.findings) for read in part.reads}
         verdicts += [Verdict(v.equation, v.skipped, by_equation.get(id(v.equation), ())) for v in found]
         findings += two_sizes(part.known)
@@ -73,8 +75,14 @@ def check_document(source: Source, document: Document, given: Mapping[str, str])
 
 
 def _parts(section: Section, document: Document) -> _Parts:
-    found = [equation for formula in section.formulas for equation in equations(formula, document.macros)]
+    plain = [formula for formula in section.formulas if not is_specification(formula)]
+    found = [equation for formula in plain for equation in equations(formula, document.macros)]
     return _Parts(section, found, list(stated(section)))
+
+
+def _specification(formula: Formula) -> Verdict:
+    side = Side(formula.latex, formula.latex, None)
+    return Verdict(Equation(formula, side, side), "", tuple(check_specification(formula)))
 
 
 def _verdicts(part: _Parts, letters: Letters) -> Iterator[Verdict]:

@@ -11,12 +11,13 @@ from dataclasses import dataclass, field
 
 from einformer.errors import NOWHERE, EinformerError, Finding, Span
 from einformer.lint.notes.pieces import Passage, Section
+from einformer.notation.latex_marks import LETTERS
 from einformer.notation.parser import parse_expression
 from einformer.notation.sizes import Legend
-from einformer.notation.tree import Axis, Expression, Name, Spec
+from einformer.notation.tree import Axis, Expression, Index, Name, Spec, Tensor
 
 _NOTHING = Spec("", (), (), ())
-_TENSOR = r"\$\s*\\?[A-Za-z]+'*\s*_\s*\{?\s*(?P<letters>[a-z'\s]+?)\s*\}?\s*%s"
+_TENSOR = r"\$\s*(?P<name>\\?[A-Za-z]+'*)\s*_\s*\{?\s*(?P<letters>[a-z'\s]+?)\s*\}?\s*%s"
 _SHAPE = r"[`$\s]*\(\s*(?P<sizes>[A-Z][^()`$]*?)\s*\)[`$]*"
 _NEAR = r"[^.;`$()]{0,60}"
 _HAS_SHAPE = r"[^.;`$(]{0,30}\b(?:of|with|has|have)\s+(?:the\s+)?shape\s*"
@@ -36,6 +37,7 @@ _RANGED = (
     re.compile(r"\$\s*0\s*\\leq?\s*(?P<letter>[a-z])\s*<\s*(?P<size>[^$]+?)\s*\$"),
     re.compile(r"^\|\s*[`$]?(?P<letter>[a-z])[`$]?\s*\|\s*[`$]?(?P<size>[A-Z])[`$]?\s*\|", re.MULTILINE),
 )
+_FIXED = re.compile(r"\b(?:for|each|every|all|some|any|fixed|given|layer|step)\s+\$\s*([a-z]'*)\s*(?:(?:<|=|\\in\b)[^$]*)?\$")
 _LETTERS = re.compile(r"[a-z]'*")
 _CROSS = re.compile(r"\s*(?:,|×|\\times|\\cdot)\s*")
 
@@ -74,16 +76,42 @@ def stated(section: Section) -> Iterator[Known]:
     prose = section.prose
     if prose is None:
         return
-    found = [known for pattern in _SHAPED for match in pattern.finditer(prose.text) for known in _shape(match, prose)]
+    found = [known for match in _shapes(section) for known in _shape(match, prose)]
     for pattern in _RANGED:
         for match in pattern.finditer(prose.text):
             found.append(Known(match["letter"], _plain(match["size"]), prose.span(*match.span("letter"))))
     yield from sorted(found, key=lambda known: known.span.start)
 
 
+def fixed(section: Section) -> frozenset[str]:
+    """The letters that a section fixes: "for each layer $l$", "for some $v$". They may stand on one side only."""
+    prose = section.prose
+    return frozenset(match[1] for match in _FIXED.finditer(prose.text)) if prose else frozenset()
+
+
+def declared(section: Section) -> dict[str, Tensor]:
+    """The tensors whose shapes a section states, by name; those that it states in two ways are none."""
+    found = dict[str, Tensor | None]()
+    for match in _shapes(section):
+        letters, name = tuple(_LETTERS.findall(match["letters"])), match["name"]
+        tensor = Tensor(LETTERS.get(name.lstrip("\\"), name), tuple(map(Index, letters)))
+        if len(letters) == len(_sizes(match)):
+            found[tensor.name] = tensor if found.get(tensor.name, tensor) == tensor else None
+    return {name: tensor for name, tensor in found.items() if tensor is not None}
+
+
+def _shapes(section: Section) -> Iterator[re.Match[str]]:
+    prose = section.prose
+    return (match for pattern in _SHAPED for match in pattern.finditer(prose.text)) if prose else iter(())
+
+
+def _sizes(match: re.Match[str]) -> list[str]:
+    return [size for size in _CROSS.split(match["sizes"]) if size.strip()]
+
+
 def _shape(match: re.Match[str], prose: Passage) -> Iterator[Known]:
     letters = list(_LETTERS.finditer(match["letters"]))
-    sizes = [size for size in _CROSS.split(match["sizes"]) if size.strip()]
+    sizes = _sizes(match)
     if len(letters) == len(sizes):
         for letter, size in zip(letters, sizes, strict=True):
             start = match.start("letters") + letter.start()

@@ -53,16 +53,14 @@ class Letters:
 
     def understood(self, trees: Sequence[Expression]) -> list[Expression]:
         """The sides of an equation with labels as names and bare letters as indices."""
-        having = Counter(
-            axis
-            for each in {(x.name, axis_of(i)) for tree in trees for x in tensors(tree) for i in slot_letters(x)}
-            for axis in each[1:]
+        pairs = {(x.name, axis_of(letter)) for tree in trees for x in tensors(tree) for letter in slot_letters(x)}
+        having = Counter(axis for _, axis in pairs)
+        bound = {axis_of(i.letter) for tree in trees for x in subexpressions(tree) if isinstance(x, Apply) for i in x.indices}
+        together = {axis for axis, count in having.items() if count > 1} & self.indices
+        labels = _Labels(
+            self.alone | together, frozenset(name for name, axis in pairs if name in self.constant and axis not in bound)
         )
-        together = {axis for axis, count in having.items() if count > 1}
-        return [
-            resolve(_Labels(self, self.alone | together & self.indices).without(tree, below=False), set(self.indices))
-            for tree in trees
-        ]
+        return [resolve(labels.without(tree, below=False), set(self.indices)) for tree in trees]
 
     # ------------------------------------------------------------------------------------------------- index notation
 
@@ -86,10 +84,10 @@ class Letters:
 
 @dataclass(frozen=True, slots=True)
 class _Labels:
-    """What makes a subscript a label in one equation."""
+    """Which letters are indices in one equation also where they stand alone, and which names only have one subscript."""
 
-    letters: Letters
     alone: frozenset[str]
+    constant: frozenset[str]
 
     def without(self, e: Expression, below: bool) -> Expression:
         """e without labels. `below` a root or a fraction bar, a letter that only stands on this name is one: `sqrt(d_k)`."""
@@ -109,7 +107,7 @@ class _Labels:
         """Is the only letter of a subscript no index here?"""
         letters = slot_letters(tensor)
         alone = len(tensor.slots) == 1 and len(letters) == 1 and isinstance(tensor.slots[0], Index)
-        return alone and (axis_of(letters[0]) not in self.alone or (below and tensor.name in self.letters.constant))
+        return alone and (axis_of(letters[0]) not in self.alone or (below and tensor.name in self.constant))
 
 
 def slot_letters(tensor: Tensor) -> tuple[str, ...]:

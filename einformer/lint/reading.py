@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from einformer.errors import EinformerError, Source, Span
 from einformer.lint.notes.macros import expanded
-from einformer.lint.notes.pieces import Formula, Macro, Passage
+from einformer.lint.notes.pieces import Formula, Macro, Passage, too_deep
 from einformer.lint.notes.signs import CONCLUSIONS, MATRICES, PARTING, RELATIONS, UNREAD
 from einformer.lint.notes.spelling import spelled
 from einformer.notation import latex_row
@@ -74,6 +74,10 @@ def equations(formula: Formula, macros: Mapping[str, Macro]) -> Iterator[Equatio
     """The equations of a formula in the order of the text, and what else is said of tensors in it."""
     text = expanded(formula.latex, macros)
     if "_" not in text.text and "=" not in text.text:
+        return
+    if too_deep(text.text):
+        side = Side(text, text, None, "brackets nested too deep")
+        yield Equation(formula, side, side)
         return
     reader = _Formula(formula, spelled(text))
     before: Marks = []  # the left side, for rows that go on with `= …`

@@ -6,7 +6,7 @@ What is reported is wrong whatever the author left unsaid. A tensor that lacks a
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
@@ -15,9 +15,9 @@ from einformer.lint.balance import REMARKS, axes_told, balance, is_left
 from einformer.lint.legend import Sizes
 from einformer.lint.letters import slot_letters
 from einformer.lint.reading import Equation
-from einformer.notation.agreement import slots_agree
 from einformer.notation.calls import axis_of
-from einformer.notation.tree import Apply, Expression, Index, Number, Sum, Tensor
+from einformer.notation.sizes import Legend, Polynomial
+from einformer.notation.tree import Apply, Expression, Group, Index, Number, Sum, Tensor
 from einformer.notation.walk import subexpressions
 
 
@@ -58,25 +58,53 @@ def _earlier(x: Tensor) -> bool:
     return any(isinstance(slot, Sum) for slot in x.slots)
 
 
-def check_section(reads: list[Read], sizes: Sizes, primed: bool, causal: bool) -> None:
-    """Adds the findings of a section to its equations. `primed`: the letter of an index is that of its axis."""
-    legend = sizes.legend()
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What is known of a section: sizes, the tensors whose shapes it states, the names that only
+    have one subscript, the letters that are fixed ("for each layer $l$").
+
+    `primed`: indices have primes, so that the letter of one is that of its axis. `causal`: the text says it of its model.
+    """
+
+    sizes: Sizes
+    declared: dict[str, Tensor]
+    constant: frozenset[str]
+    fixed: frozenset[str]
+    primed: bool
+    causal: bool
+
+    def are_apart(self, one: str, other: str) -> bool:
+        """Are two letters said to run over axes of different sizes?"""
+        sizes = [self.sizes.known[axis].size for axis in (one, other) if axis in self.sizes.known]
+        return len(sizes) == 2 and sizes[0] != sizes[1]
+
+
+def check_section(reads: list[Read], known: Context) -> None:
+    """Adds the findings of a section to its equations."""
+    legend = known.sizes.legend()
     for read in reads:
         if read.right is not None:
-            read.findings += balance(read.left, read.right, legend)
+            fixed = {x.slots[0].span for x in read.tensors() if len(x.slots) == 1 and x.name in known.constant}  # `W_l`
+            found = balance(read.left, read.right, legend)
+            read.findings += (
+                finding
+                for finding in found
+                if finding.code != "E301" or not (finding.span in fixed or axes_told([finding]) & known.fixed)
+            )
     for number, read in enumerate(reads):
         read.findings += _needed_later(read, reads[number + 1 :])
-    defined = _definitions(reads)
+    lines = _definitions(reads)
+    defined = {name: tensor for name, (tensor, _) in lines.items()} | known.declared
     orders = set[tuple[str, ...]]()  # the first use with its letters in another order stands for all of them
     for read in reads:
         told = axes_told(read.findings)
-        for finding in _uses(read, defined, sizes, primed, orders):
+        for finding in _uses(read, defined, known, orders):
             if not axes_told([finding]) & told:
                 read.findings.append(finding)
     for read in reads:
-        read.findings += _mask(read, reads) if causal else ()
+        read.findings += _mask(read, reads) if known.causal else ()
         read.findings += _normalised(read, reads)
-        read.findings = [_with_facts(finding, sizes) for finding in _once(read.findings)]
+        read.findings = [_with_facts(finding, known.sizes, lines) for finding in _once(read.findings)]
 
 
 def _once(findings: Iterable[Finding]) -> Iterator[Finding]:
@@ -87,9 +115,11 @@ def _once(findings: Iterable[Finding]) -> Iterator[Finding]:
             yield finding
 
 
-def _with_facts(finding: Finding, sizes: Sizes) -> Finding:
+def _with_facts(finding: Finding, sizes: Sizes, lines: dict[str, tuple[Tensor, int]]) -> Finding:
+    """The finding with the line of the definition that it is about, and what is known of its letters."""
     own = tuple(fact for fact in finding.facts if fact.startswith("defined as"))
-    return replace(finding, facts=own + sizes.facts(sorted(axes_told([finding]))))
+    line = next((f" (line {line})" for name, (_, line) in lines.items() if own and f"`{name}_" in own[0]), "")
+    return replace(finding, facts=tuple(fact + line for fact in own) + sizes.facts(sorted(axes_told([finding]))))
 
 
 def located(read: Read, finding: Finding) -> Finding:
@@ -100,40 +130,47 @@ def located(read: Read, finding: Finding) -> Finding:
 # ------------------------------------------------------------------------------------------------------- definitions
 
 
-def _definitions(reads: list[Read]) -> dict[str, Tensor]:
-    """What a section defines in one way, by an equation with nothing wrong in it."""
-    found = defaultdict[str, list[Tensor]](list)
+def _definitions(reads: list[Read]) -> dict[str, tuple[Tensor, int]]:
+    """What a section defines in one way, by an equation with nothing wrong in it, and in which line."""
+    found = defaultdict[str, list[tuple[Tensor, int]]](list)
     for read in reads:
-        left = read.defines
-        if left is not None:
-            found[left.name] += [left] if not read.findings else []
-    alike = {name: each for name, each in found.items() if len({tuple(_axes(t)) for t in each}) == 1}
-    return {name: each[0] for name, each in alike.items()}
+        if read.defines is not None and not read.findings:
+            found[read.defines.name].append((read.defines, read.place(read.defines.span).line))
+    return {name: each[0] for name, each in found.items() if len({tuple(_axes(tensor)) for tensor, _ in each}) == 1}
 
 
 def _axes(tensor: Tensor) -> list[str]:
     return [axis_of(letter) for letter in slot_letters(tensor)]
 
 
-def _uses(
-    read: Read, defined: dict[str, Tensor], sizes: Sizes, primed: bool, orders: set[tuple[str, ...]]
-) -> Iterator[Finding]:
+def _uses(read: Read, defined: dict[str, Tensor], known: Context, orders: set[tuple[str, ...]]) -> Iterator[Finding]:
     """Each use of a tensor that its section defines has its slots."""
-    pairs = [(x, defined[x.name]) for x in read.tensors() if x.name in defined and x is not read.left]
-    changes = [_change(x, definition) for x, definition in pairs]
-    for (x, definition), (dropped, added) in zip(pairs, changes, strict=True):
-        if len(x.slots) != len(definition.slots) and len(_axes(x)) != len(_axes(definition)):
-            if min(len(x.slots), len(definition.slots)) < 2 or max(len(x.slots), len(definition.slots)) < 3:
-                continue  # `a_i` is a row of `a_ij` to many, and the letter of the next example to others
+    legend = known.sizes.legend()
+    names = (known.declared if read.equation.rebinds else defined).keys() | known.declared.keys()
+    uses = [
+        x for x in read.tensors() if x.name in defined and x is not defined[x.name] and (x is not read.left or x.name in names)
+    ]
+    changes = [_change(x, defined[x.name]) for x in uses]
+    for x, (dropped, added) in zip(uses, changes, strict=True):
+        definition = defined[x.name]
+        if len(x.slots) != len(definition.slots):
             others = {axis for y in read.tensors() if y.name != x.name for axis in _axes(y)}
-            alone = sum(bool(added & set(other)) for _, other in changes) == 1
-            if (dropped & others and not added) or (added & others and alone and not dropped):
+            alone = sum(bool(added & other) for _, other in changes) == 1
+            told = (dropped & others and not added) or (added & others and alone and not dropped)
+            if told and len(_axes(x)) != len(_axes(definition)) and _is_slip(x, definition, known):
                 yield _arity(x, definition, dropped | added)
-        elif primed and len(x.slots) == len(definition.slots) and not (dropped or added):
-            yield from _order(x, definition) if (x.name, *_axes(x)) not in orders else ()
+            continue
+        if not (dropped or added) and (x.name, *_axes(x)) not in orders:
             orders.add((x.name, *_axes(x)))
-        elif len(x.slots) == len(definition.slots):
-            yield from _sizes_agree(x, definition, sizes)
+            yield from _order(x, definition, known)
+        yield from _fits(x, definition, legend)
+
+
+def _is_slip(x: Tensor, definition: Tensor, known: Context) -> bool:
+    """Not so `a_i` beside `a_{ij}`: a row to many, and the letter of the next example to others."""
+    return x.name in known.declared or (
+        min(len(x.slots), len(definition.slots)) > 1 and max(len(x.slots), len(definition.slots)) > 2
+    )
 
 
 def _change(x: Tensor, definition: Tensor) -> tuple[set[str], set[str]]:
@@ -143,38 +180,56 @@ def _change(x: Tensor, definition: Tensor) -> tuple[set[str], set[str]]:
 
 
 def _arity(x: Tensor, definition: Tensor, axes: set[str]) -> Finding:
-    spelled = f"`{definition.name}_{{{''.join(slot_letters(definition))}}}`"
+    spelled = f"`{definition.name}_{{{_spelled(definition.slots)}}}`"
     named = ", ".join(f"`{axis}`" for axis in sorted(axes))
     message = f"`{x.name}` has {len(definition.slots)} slots, here are {len(x.slots)}: it is about {named}"
-    return Finding("E304", message, x.span, (f"defined as {spelled}",), spelled)
+    return Finding("E304", message, x.span, (_defined(definition),), spelled)
 
 
-def _order(x: Tensor, definition: Tensor) -> Iterator[Finding]:
-    """Letters in another order: with three slots or more nobody means a transposed tensor. A group orders as it likes."""
+def _defined(definition: Tensor) -> str:
+    """How a tensor is defined; the line is added where the place in the file is known."""
+    return f"defined as `{definition.name}_{{{_spelled(definition.slots)}}}`"
+
+
+def _spelled(slots: Iterable[Expression]) -> str:
+    return "".join(
+        f"({_spelled(slot.members)})" if isinstance(slot, Group) else slot.letter if isinstance(slot, Index) else "…"
+        for slot in slots
+    )
+
+
+def _order(x: Tensor, definition: Tensor, known: Context) -> Iterator[Finding]:
+    """Letters in another order, over axes that are not the same: nobody means that. A group orders as it likes."""
     grouped = "(" in x.span.source.text[x.span.start : x.span.end]
-    if len(x.slots) > 2 and not grouped and all(isinstance(slot, Index) for slot in (*x.slots, *definition.slots)):
-        for slot, was in zip(x.slots, definition.slots, strict=True):
-            if isinstance(slot, Index) and isinstance(was, Index) and axis_of(slot.letter) != axis_of(was.letter):
-                message = f"this slot of `{x.name}` runs over `{axis_of(was.letter)}`, not over `{axis_of(slot.letter)}`"
-                yield Finding("E307", message, slot.span, (), f"`{was.letter}`, or a prime of it")
+    for slot, was in zip(x.slots, definition.slots, strict=True):
+        if isinstance(slot, Index) and isinstance(was, Index) and not grouped:
+            here, there = axis_of(slot.letter), axis_of(was.letter)
+            if here != there and (known.are_apart(here, there) or (known.primed and len(x.slots) > 2)):
+                message = f"this slot of `{x.name}` runs over `{there}`, not over `{here}`"
+                yield Finding("E307", message, slot.span, (_defined(definition),), f"`{was.letter}`, or a prime of it")
                 return
 
 
-def _sizes_agree(x: Tensor, definition: Tensor, sizes: Sizes) -> Iterator[Finding]:
-    """Letters and groups whose sizes are both stated, and differ."""
-    legend = sizes.legend()
-    if all(legend.size(slot) is not None for slot in (*x.slots, *definition.slots)):
-        yield from (
-            f
-            for f in slots_agree(x, definition.slots, definition.span, legend)
-            if f.code == "E308" or _letters_differ(f, sizes)
-        )
+def _fits(x: Tensor, definition: Tensor, legend: Legend) -> Iterator[Finding]:
+    """A group has the size of its axis. `D` and `A H` may be equal for all that is said; `D` and `A D` are not."""
+    for slot, was in zip(x.slots, definition.slots, strict=True):
+        size, other = legend.size(slot), legend.size(was)
+        if Group in (type(slot), type(was)) and size and other and _is_multiple(size, other):
+            sizes = f"here it has {legend.spelled(slot)}, there {legend.spelled(was)}"
+            message = f"this slot of `{x.name}` does not have the size of its definition"
+            fix = "a group whose sizes multiply to that of the axis"
+            yield Finding("E308", message, slot.span, (f"{_defined(definition)}: {sizes}",), fix)
 
 
-def _letters_differ(finding: Finding, sizes: Sizes) -> bool:
-    """Are the sizes of the two axes single letters, which no line of the text can make equal?"""
-    told = [sizes.known[axis].size for axis in axes_told([finding]) if axis in sizes.known]
-    return len(told) == 2 and told[0] != told[1] and all(len(size) == 1 for size in told)
+def _is_multiple(size: Polynomial, other: Polynomial) -> bool:
+    """Is the one size the other times letters, all above or all below a bar?"""
+    if len(size) != 1 or len(other) != 1:
+        return False
+    (one, factor), (two, divisor) = next(iter(size.items())), next(iter(other.items()))
+    powers = Counter(dict(one))
+    powers.subtract(dict(two))
+    left = {power > 0 for power in powers.values() if power}
+    return len(left) == 1 and factor == divisor
 
 
 def _needed_later(read: Read, following: list[Read]) -> Iterator[Finding]:

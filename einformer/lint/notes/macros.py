@@ -8,26 +8,36 @@ from collections.abc import Mapping
 from einformer.lint.notes.pieces import Macro, Passage, joined
 from einformer.notation.latex_marks import Mark, marks
 
-_LONGEST, _DEEPEST = 40_000, 20  # of what macros expand to
+_LONGEST, _DEEPEST = 20_000, 20  # of what the macros of a formula expand to; what is beyond stays as it is
 _PLACE = re.compile(r"#([1-9])")
 
 
-def expanded(text: Passage, macros: Mapping[str, Macro], depth: int = 0) -> Passage:
+def expanded(text: Passage, macros: Mapping[str, Macro]) -> Passage:
     """The text in which each macro is what it stands for."""
-    if not macros or depth > _DEEPEST or len(text.text) > _LONGEST:
-        return text
-    found, made = list(marks(text.text)), list[Passage]()
-    at = number = 0
-    while number < len(found):
-        mark = found[number]
-        number += 1
-        if mark.kind == "command" and mark.command in macros:
-            made.append(text.cut(at, mark.start))
-            macro = macros[mark.command]
-            arguments, number = _arguments(text, found, number, macro.arguments)
-            at = found[number - 1].end
-            made.append(expanded(_filled(macro, arguments, text.put("", mark.start), mark, text), macros, depth + 1))
-    return joined(text.source, [*made, text.cut(at, len(text.text))]) if made else text
+    return _Expander(macros).expanded(text, 0) if macros else text
+
+
+class _Expander:
+    """How many characters may still be made, so that a macro of itself ends."""
+
+    def __init__(self, macros: Mapping[str, Macro]) -> None:
+        self.macros, self.left = macros, _LONGEST
+
+    def expanded(self, text: Passage, depth: int) -> Passage:
+        """A text, `depth` macros down."""
+        found, made = list(marks(text.text)), list[Passage]()
+        at = number = 0
+        while number < len(found) and depth < _DEEPEST and self.left > 0:
+            mark = found[number]
+            number += 1
+            if mark.kind == "command" and mark.command in self.macros:
+                made.append(text.cut(at, mark.start))
+                macro = self.macros[mark.command]
+                arguments, number = _arguments(text, found, number, macro.arguments)
+                at = found[number - 1].end
+                self.left -= len(macro.body) + sum(len(argument.text) for argument in arguments)
+                made.append(self.expanded(_filled(macro, arguments, text.put("", mark.start), mark, text), depth + 1))
+        return joined(text.source, [*made, text.cut(at, len(text.text))]) if made else text
 
 
 def _filled(macro: Macro, arguments: list[Passage], missing: Passage, mark: Mark, text: Passage) -> Passage:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from einformer.errors import Source, Span
+from einformer.notation.tokens import MAXIMUM_DEPTH
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,16 @@ def joined(source: Source, parts: Iterable[Passage]) -> Passage:
     """Passages one after the other."""
     whole = tuple(parts)
     return Passage(source, "".join(part.text for part in whole), tuple(place for part in whole for place in part.places))
+
+
+def too_deep(text: str) -> bool:
+    """Do brackets nest deeper than anybody reads? Readers go down a call for each."""
+    depth = 0
+    for character in text:
+        depth += (character in "({[") - (character in ")}]")
+        if depth > MAXIMUM_DEPTH // 2:
+            return True
+    return False
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from einformer.errors import Source
-from einformer.lint.notes.pieces import Document, Formula, Heading, Passage, Piece, Words, sections
+from einformer.lint.notes.pieces import Document, Formula, Heading, Passage, Piece, Words, sections, too_deep
 from einformer.lint.notes.typst_math import in_latex
 
 _TYPST = re.compile(
@@ -31,7 +31,7 @@ def _pieces(source: Source, operators: dict[str, str]) -> Iterator[Piece]:
         at = match.end()
         if match["title"]:
             yield Heading(match["title"].strip())
-        elif match["math"]:
+        elif match["math"] and not too_deep(match["math"]):
             formula = Passage.of(source, *match.span("math"))
             displayed = formula.text[0].isspace() and formula.text[-1].isspace()
             in_loop = any(start < at < end for start, end in loops)

@@ -1,0 +1,29 @@
+"""Is a formula a whole text of the language, as `einformer latex` prints it? Then the checker knows all that it needs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+from einformer.architectures.texts import understood
+from einformer.errors import Finding, Source
+from einformer.lint.notes.pieces import Formula
+
+_LEGEND = re.compile(r"\\textbf\s*\{\s*axes\s*\}")
+
+
+def is_specification(formula: Formula) -> bool:
+    """Does it have a legend of its own?"""
+    return formula.display and _LEGEND.search(formula.latex.text) is not None
+
+
+def check_specification(formula: Formula) -> Iterator[Finding]:
+    """What the checker finds in it, at its places in the file."""
+    latex = formula.latex
+    above = latex.span().line - 1  # empty lines, so that what is said of a line is said of that of the file
+    source = Source(latex.source.name, "\n" * above + latex.text)
+    _, _, findings = understood(source)
+    for finding in findings:
+        span = finding.span
+        yield replace(finding, span=latex.span(span.start - above, span.end - above) if span.source == source else span)
