@@ -49,7 +49,7 @@ def test_a_finding_looks_like_that_of_a_compiler(lint: Lint) -> None:
         " operator\n"
         "  write: `a` on the left, on the factor that it is summed with, or `sum_a`\n"
         "\n"
-        "wrong.md  1 finding; 2 equations with indices or unknown signs, 2 read\n"
+        "wrong.md  1 finding; 2 of 2 equations read\n"
     )
 
 
@@ -151,7 +151,7 @@ def test_settings_are_those_of_the_project(lint: Lint) -> None:
     assert lint("wrong.md")[0] == OK
     Path("pyproject.toml").write_text("[tool.einformer.lint]\nmacros = { '\\Q' = 'Q_{dea}' }\n", encoding="utf-8")
     Path("macro.md").write_text(WRONG.replace("Q_{dea}", "\\Q"), encoding="utf-8")
-    assert "2 read" in lint("macro.md")[1]
+    assert "2 of 2" in lint("macro.md")[1]
     Path("pyproject.toml").write_text("[tool.einformer.lint]\nlegend = { d = 'D' }\n", encoding="utf-8")
     Path("short.md").write_text("$y_b = x_{bd} w_{bd} v_d$ and $u_b = x_{bd} w_{b}$", encoding="utf-8")
     assert "d: D (given)" in lint("short.md", "--legend", "b: B")[1]

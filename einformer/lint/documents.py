@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from einformer.errors import Finding, Source
 from einformer.lint.balance import regrouped
 from einformer.lint.legend import Known, Sizes, declared, fixed, stated, two_sizes
-from einformer.lint.letters import Letters, slot_letters
+from einformer.lint.letters import Letters
 from einformer.lint.notes.pieces import Document, Formula, Section
-from einformer.lint.reading import Equation, Side, equations, tensors
+from einformer.lint.reading import Equation, Side, equations
 from einformer.lint.rules import Context, Read, check_section, located
 from einformer.lint.specifications import check_specification, is_specification
+from einformer.notation.tree import Index
 
 _CAUSAL = ("causal", "autoregressive")
 
@@ -58,15 +59,17 @@ def check_document(source: Source, document: Document, given: Mapping[str, str])
     names = {known.size for known in (*own.values(), *told.values())}
     everything = [equation for part in parts for equation in part.equations]
     letters = Letters.of(everything, [*own, *told], names)
-    slots = (letter for e in everything for tree in e.trees() for tensor in tensors(tree) for letter in slot_letters(tensor))
-    primed = any("'" in letter for letter in slots)
+    primed = any(isinstance(x, Index) and "'" in x.letter for equation in everything for x in equation.nodes())
     causal = any(word in part.section.prose.text.lower() for part in parts if part.section.prose for word in _CAUSAL)
     verdicts, findings = list[Verdict](), list[Finding]()
     for part in parts:
         sizes = Sizes(own | {known.letter: known for known in reversed(part.known)} | told)
         verdicts += map(_specification, filter(is_specification, part.section.formulas))
         found = list(_verdicts(part, letters.within(part.equations, [known.letter for known in part.known] + [*told])))
-        check_section(part.reads, Context(sizes, declared(part.section), letters.constant, fixed(part.section), primed, causal))
+        check_section(
+            part.reads,
+            Context(sizes, sizes.legend(), declared(part.section), letters.constant, fixed(part.section), primed, causal),
+        )
         by_equation = {id(read.equation): tuple(located(read, f) for f in read.findings) for read in part.reads}
         verdicts += [Verdict(v.equation, v.skipped, by_equation.get(id(v.equation), ())) for v in found]
         findings += two_sizes(part.known)
@@ -90,7 +93,7 @@ def _verdicts(part: _Parts, letters: Letters) -> Iterator[Verdict]:
     for equation in part.equations:
         skipped = equation.skipped
         if not skipped:
-            trees = letters.understood(list(equation.trees()))
+            trees = letters.understood(equation)
             skipped = letters.doubt(*trees)
             if not skipped:
                 part.reads.append(Read(equation, *regrouped(*trees)) if len(trees) > 1 else Read(equation, trees[0], None))

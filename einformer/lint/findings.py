@@ -22,12 +22,12 @@ def text(checked: Sequence[Checked]) -> str:
 
 
 def summary(checked: Checked) -> str:
-    """How many equations a file has, how many are read, and why the others are not."""
+    """How many equations a file has (those without a subscript apart), how many are read, and why the others are not."""
     counts = checked.counts()
     total, read = sum(counts.values()) - counts["no indices"], counts[""]
     found = len(checked.findings)
     said = f"{found} finding{'s' * (found != 1)}" if found else "nothing found"
-    head = f"{checked.source.name}  {said}; {total} equation{'s' * (total != 1)} with indices or unknown signs, {read} read"
+    head = f"{checked.source.name}  {said}; {read} of {total} equation{'s' * (total != 1)} read"
     reasons = [(reason, count) for reason, count in counts.most_common() if reason not in ("", "no indices")]
     return "\n".join([head, *(f"  {count:4} skipped: {reason}" for reason, count in reasons)])
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from einformer.lint.reading import Equation, is_respelled, tensors
+from einformer.lint.reading import Equation, is_respelled
 from einformer.notation.calls import axis_of
 from einformer.notation.parser import resolve
 from einformer.notation.tree import Apply, Expression, Group, Index, Name, Power, Product, Quotient, Sum, Tensor
@@ -32,7 +32,7 @@ class Letters:
         """The evidence of a document."""
         names, subscripts = defaultdict[str, set[str]](set), defaultdict[str, set[tuple[str, ...]]](set)
         found = set(legend)
-        for x in (x for equation in equations for tree in equation.trees() for x in subexpressions(tree)):
+        for x in (x for equation in equations for x in equation.nodes()):
             if isinstance(x, Apply):
                 found |= {axis_of(index.letter) for index in x.indices}
             if isinstance(x, Tensor):
@@ -51,15 +51,16 @@ class Letters:
         here = Letters.of(section, stated)
         return replace(self, alone=here.indices | here.alone)
 
-    def understood(self, trees: Sequence[Expression]) -> list[Expression]:
+    def understood(self, equation: Equation) -> list[Expression]:
         """The sides of an equation with labels as names and bare letters as indices."""
-        pairs = {(x.name, axis_of(letter)) for tree in trees for x in tensors(tree) for letter in slot_letters(x)}
+        nodes = tuple(equation.nodes())
+        pairs = {(x.name, axis_of(letter)) for x in nodes if isinstance(x, Tensor) for letter in slot_letters(x)}
         having = Counter(axis for _, axis in pairs)
-        bound = {axis_of(i.letter) for tree in trees for x in subexpressions(tree) if isinstance(x, Apply) for i in x.indices}
+        bound = {axis_of(index.letter) for x in nodes if isinstance(x, Apply) for index in x.indices}
         together = {axis for axis, count in having.items() if count > 1} & self.indices
-        labels = _Labels(
-            self.alone | together, frozenset(name for name, axis in pairs if name in self.constant and axis not in bound)
-        )
+        constant = frozenset(name for name, axis in pairs if name in self.constant and axis not in bound)
+        labels = _Labels(self.alone | together, constant)
+        trees = [side.tree for side in equation.sides if side.tree is not None]
         return [resolve(labels.without(tree, below=False), set(self.indices)) for tree in trees]
 
     # ------------------------------------------------------------------------------------------------- index notation

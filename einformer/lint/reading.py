@@ -5,6 +5,7 @@ A formula is cut where its brackets are closed: into rows, into statements at co
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -32,7 +33,7 @@ Marks = list[Mark]
 NO_INDICES = "no indices"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Side:
     """A side of an equation: its text, and its tree if it can be read, else why not."""
 
@@ -40,6 +41,11 @@ class Side:
     text: Passage
     tree: Expression | None
     skipped: str = ""
+
+    @functools.cached_property
+    def nodes(self) -> tuple[Expression, ...]:
+        """The tree and everything in it."""
+        return tuple(subexpressions(self.tree)) if self.tree is not None else ()
 
     def place(self, span: Span) -> Span:
         """Where in the file a place of the tree stands."""
@@ -65,9 +71,9 @@ class Equation:
         """Why it is not read; empty where each side is."""
         return self.formula.unread or next((side.skipped for side in self.sides if side.skipped), "")
 
-    def trees(self) -> Iterator[Expression]:
-        """The trees of the sides that are read."""
-        return (side.tree for side in self.sides if side.tree is not None)
+    def nodes(self) -> Iterator[Expression]:
+        """Everything in the sides that are read."""
+        return itertools.chain.from_iterable(side.nodes for side in self.sides)
 
 
 def equations(formula: Formula, macros: Mapping[str, Macro]) -> Iterator[Equation]:
@@ -258,8 +264,3 @@ def _reason(error: EinformerError) -> str:
 def is_respelled(one: Expression | None, other: Expression | None) -> bool:
     """Is it the same tensor with its indices in another form: `x_s = x_{(cl)} = x_{cl}`?"""
     return isinstance(one, Tensor) and isinstance(other, Tensor) and one.name == other.name
-
-
-def tensors(tree: Expression) -> Iterator[Tensor]:
-    """The tensors of a tree."""
-    return (x for x in subexpressions(tree) if isinstance(x, Tensor))

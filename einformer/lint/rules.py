@@ -6,6 +6,7 @@ What is reported is wrong whatever the author left unsaid. A tensor that lacks a
 
 from __future__ import annotations
 
+import functools
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
@@ -21,7 +22,7 @@ from einformer.notation.tree import Apply, Expression, Group, Index, Number, Sum
 from einformer.notation.walk import subexpressions
 
 
-@dataclass(slots=True)
+@dataclass
 class Read:
     """An equation that is read: its sides as trees, and what was found in it."""
 
@@ -30,27 +31,28 @@ class Read:
     right: Expression | None
     findings: list[Finding] = field(default_factory=list)
 
-    @property
+    @functools.cached_property
     def defines(self) -> Tensor | None:
         """The tensor that it defines."""
-        made = self.right is not None and any(isinstance(x, Tensor | Apply) for x in subexpressions(self.right))
+        made = any(isinstance(x, Tensor | Apply) for x in self.made_of)
         if not made or self.equation.rebinds or not isinstance(self.left, Tensor) or not is_left(self.left):
             return None
-        overloads = any(x.name == self.left.name and not _earlier(x) for x in _tensors(self.right))  # `A_c = sum_l A_cl`
-        return None if overloads else self.left
+        own = (x for x in self.made_of if isinstance(x, Tensor) and x.name == self.left.name)
+        return None if any(not _earlier(x) for x in own) else self.left  # `A_c = sum_l A_cl` says A in two ways
 
-    def tensors(self) -> Iterator[Tensor]:
+    @functools.cached_property
+    def made_of(self) -> tuple[Expression, ...]:
+        """The right side and everything in it."""
+        return tuple(subexpressions(self.right)) if self.right is not None else ()
+
+    @functools.cached_property
+    def tensors(self) -> tuple[Tensor, ...]:
         """Every tensor of both sides."""
-        yield from _tensors(self.left)
-        yield from _tensors(self.right)
+        return tuple(x for x in (*subexpressions(self.left), *self.made_of) if isinstance(x, Tensor))
 
     def place(self, span: Span) -> Span:
         """Where in the file a place of its trees stands."""
         return self.equation.left.place(span)
-
-
-def _tensors(e: Expression | None) -> Iterator[Tensor]:
-    return (x for x in subexpressions(e) if isinstance(x, Tensor)) if e is not None else iter(())
 
 
 def _earlier(x: Tensor) -> bool:
@@ -60,13 +62,14 @@ def _earlier(x: Tensor) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What is known of a section: sizes, the tensors whose shapes it states, the names that only
-    have one subscript, the letters that are fixed ("for each layer $l$").
+    """What is known of a section: sizes, also as the checker takes them, the tensors whose shapes it states, the names
+    that only have one subscript, the letters that are fixed ("for each layer $l$").
 
     `primed`: indices have primes, so that the letter of one is that of its axis. `causal`: the text says it of its model.
     """
 
     sizes: Sizes
+    legend: Legend
     declared: dict[str, Tensor]
     constant: frozenset[str]
     fixed: frozenset[str]
@@ -81,11 +84,10 @@ class Context:
 
 def check_section(reads: list[Read], known: Context) -> None:
     """Adds the findings of a section to its equations."""
-    legend = known.sizes.legend()
     for read in reads:
         if read.right is not None:
-            fixed = {x.slots[0].span for x in read.tensors() if len(x.slots) == 1 and x.name in known.constant}  # `W_l`
-            found = balance(read.left, read.right, legend)
+            fixed = {x.slots[0].span for x in read.tensors if len(x.slots) == 1 and x.name in known.constant}  # `W_l`
+            found = balance(read.left, read.right, known.legend)
             read.findings += (
                 finding
                 for finding in found
@@ -93,8 +95,8 @@ def check_section(reads: list[Read], known: Context) -> None:
             )
     for number, read in enumerate(reads):
         read.findings += _needed_later(read, reads[number + 1 :])
-    lines = _definitions(reads)
-    defined = {name: tensor for name, (tensor, _) in lines.items()} | known.declared
+    makers = _definitions(reads)
+    defined = {name: tensor for name, (tensor, _) in makers.items()} | known.declared
     orders = set[tuple[str, ...]]()  # the first use with its letters in another order stands for all of them
     for read in reads:
         told = axes_told(read.findings)
@@ -104,7 +106,7 @@ def check_section(reads: list[Read], known: Context) -> None:
     for read in reads:
         read.findings += _mask(read, reads) if known.causal else ()
         read.findings += _normalised(read, reads)
-        read.findings = [_with_facts(finding, known.sizes, lines) for finding in _once(read.findings)]
+        read.findings = [_with_facts(finding, known.sizes, makers) for finding in _once(read.findings)]
 
 
 def _once(findings: Iterable[Finding]) -> Iterator[Finding]:
@@ -115,10 +117,11 @@ def _once(findings: Iterable[Finding]) -> Iterator[Finding]:
             yield finding
 
 
-def _with_facts(finding: Finding, sizes: Sizes, lines: dict[str, tuple[Tensor, int]]) -> Finding:
+def _with_facts(finding: Finding, sizes: Sizes, makers: dict[str, tuple[Tensor, Read]]) -> Finding:
     """The finding with the line of the definition that it is about, and what is known of its letters."""
     own = tuple(fact for fact in finding.facts if fact.startswith("defined as"))
-    line = next((f" (line {line})" for name, (_, line) in lines.items() if own and f"`{name}_" in own[0]), "")
+    made = [maker.place(tensor.span).line for name, (tensor, maker) in makers.items() if own and f"`{name}_" in own[0]]
+    line = f" (line {made[0]})" if made else ""
     return replace(finding, facts=tuple(fact + line for fact in own) + sizes.facts(sorted(axes_told([finding]))))
 
 
@@ -130,12 +133,12 @@ def located(read: Read, finding: Finding) -> Finding:
 # ------------------------------------------------------------------------------------------------------- definitions
 
 
-def _definitions(reads: list[Read]) -> dict[str, tuple[Tensor, int]]:
-    """What a section defines in one way, by an equation with nothing wrong in it, and in which line."""
-    found = defaultdict[str, list[tuple[Tensor, int]]](list)
+def _definitions(reads: list[Read]) -> dict[str, tuple[Tensor, Read]]:
+    """What a section defines in one way, by an equation with nothing wrong in it, and by which."""
+    found = defaultdict[str, list[tuple[Tensor, Read]]](list)
     for read in reads:
         if read.defines is not None and not read.findings:
-            found[read.defines.name].append((read.defines, read.place(read.defines.span).line))
+            found[read.defines.name].append((read.defines, read))
     return {name: each[0] for name, each in found.items() if len({tuple(_axes(tensor)) for tensor, _ in each}) == 1}
 
 
@@ -145,25 +148,24 @@ def _axes(tensor: Tensor) -> list[str]:
 
 def _uses(read: Read, defined: dict[str, Tensor], known: Context, orders: set[tuple[str, ...]]) -> Iterator[Finding]:
     """Each use of a tensor that its section defines has its slots."""
-    legend = known.sizes.legend()
     names = (known.declared if read.equation.rebinds else defined).keys() | known.declared.keys()
     uses = [
-        x for x in read.tensors() if x.name in defined and x is not defined[x.name] and (x is not read.left or x.name in names)
+        x for x in read.tensors if x.name in defined and x is not defined[x.name] and (x is not read.left or x.name in names)
     ]
     changes = [_change(x, defined[x.name]) for x in uses]
     for x, (dropped, added) in zip(uses, changes, strict=True):
         definition = defined[x.name]
         if len(x.slots) != len(definition.slots):
-            others = {axis for y in read.tensors() if y.name != x.name for axis in _axes(y)}
+            others = {axis for y in read.tensors if y.name != x.name for axis in _axes(y)}
             alone = sum(bool(added & other) for _, other in changes) == 1
             told = (dropped & others and not added) or (added & others and alone and not dropped)
             if told and len(_axes(x)) != len(_axes(definition)) and _is_slip(x, definition, known):
-                yield _arity(x, definition, dropped | added)
+                yield _arity(x, definition, dropped, added)
             continue
         if not (dropped or added) and (x.name, *_axes(x)) not in orders:
             orders.add((x.name, *_axes(x)))
             yield from _order(x, definition, known)
-        yield from _fits(x, definition, legend)
+        yield from _fits(x, definition, known.legend)
 
 
 def _is_slip(x: Tensor, definition: Tensor, known: Context) -> bool:
@@ -179,11 +181,11 @@ def _change(x: Tensor, definition: Tensor) -> tuple[set[str], set[str]]:
     return {i for i in there if here.count(i) < there.count(i)}, {i for i in here if there.count(i) < here.count(i)}
 
 
-def _arity(x: Tensor, definition: Tensor, axes: set[str]) -> Finding:
-    spelled = f"`{definition.name}_{{{_spelled(definition.slots)}}}`"
-    named = ", ".join(f"`{axis}`" for axis in sorted(axes))
-    message = f"`{x.name}` has {len(definition.slots)} slots, here are {len(x.slots)}: it is about {named}"
-    return Finding("E304", message, x.span, (_defined(definition),), spelled)
+def _arity(x: Tensor, definition: Tensor, dropped: set[str], added: set[str]) -> Finding:
+    named = ", ".join(f"`{axis}`" for axis in sorted(dropped or added))
+    slots = f"it has {len(definition.slots)} slots, here are {len(x.slots)}"
+    message = f"`{x.name}` lacks {named}, which is around it: {slots}" if dropped else f"`{x.name}` has no {named}: {slots}"
+    return Finding("E304", message, x.span, (_defined(definition),), f"`{definition.name}_{{{_spelled(definition.slots)}}}`")
 
 
 def _defined(definition: Tensor) -> str:
@@ -238,11 +240,11 @@ def _needed_later(read: Read, following: list[Read]) -> Iterator[Finding]:
     if left is None or read.right is None:
         return
     have = set(_axes(left))
-    summed = {axis for x in subexpressions(read.right) if isinstance(x, Tensor) for axis in _axes(x)} - have
+    summed = {axis for x in read.made_of if isinstance(x, Tensor) for axis in _axes(x)} - have
     for later in following:
         if later.defines is not None and later.defines.name == left.name:
             return
-        for x in later.tensors():
+        for x in later.tensors:
             extra = set(_axes(x)) - have
             if x.name == left.name and extra and have <= set(_axes(x)) and extra <= summed and x is not later.left:
                 yield _summed(left, x, sorted(extra)[0], later)
@@ -288,7 +290,7 @@ def _number(e: Expression) -> float | None:
 def _key(mask: Tensor, reads: list[Read]) -> str | None:
     """The index that a softmax around the mask runs over; without one, the only primed index of the mask."""
     for read in reads:
-        for x in subexpressions(read.right) if read.right is not None else ():
+        for x in read.made_of:
             if (
                 isinstance(x, Apply)
                 and x.name == "Sm"
@@ -302,9 +304,7 @@ def _key(mask: Tensor, reads: list[Read]) -> str | None:
 
 def _normalised(read: Read, reads: list[Read]) -> Iterator[Finding]:
     """Weights that a softmax normalises over one index are summed over that one, not over its twin."""
-    operators = (
-        [x for x in subexpressions(read.right) if isinstance(x, Apply) and x.name == "Sm"] if read.right is not None else []
-    )
+    operators = [x for x in read.made_of if isinstance(x, Apply) and x.name == "Sm"]
     if read.defines is None or len(operators) != 1 or len(operators[0].indices) != 1:
         return
     over, letters = operators[0].indices[0], slot_letters(read.defines)
@@ -312,7 +312,7 @@ def _normalised(read: Read, reads: list[Read]) -> Iterator[Finding]:
     if over.letter not in letters or len(twins) != 1:
         return
     for later in reads:
-        for x in later.tensors():
+        for x in later.tensors:
             if x.name == read.defines.name and x is not read.left and _sums(later, x, letters, twins[0], over.letter):
                 message = f"`Sm` is over `{over.letter}`, but its weights are summed over `{twins[0]}`"
                 yield Finding("E312", message, over.span, (), f"`Sm_{twins[0]}`")

@@ -1,7 +1,7 @@
 """How long does einformer make one wait, and how does that grow? Median seconds: `make bench`.
 
 With names, `python -m tests.benchmarks forward training decode emit`: GPT-2 beside transformers; `count`: what it takes to
-count it; `contracts`: what a contract costs a call.
+count it; `contracts`: what a contract costs a call; `lint`: 5,000 lines of notes.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import sys
 import timeit
 from collections.abc import Callable, Iterator
 from functools import partial
+from importlib import import_module
 
 import einformer as ein
 from tests.test_cost import body
@@ -61,16 +62,12 @@ def rows() -> Iterator[tuple[str, Callable[[], object], int]]:
         yield f"bind and weight_shapes of {layers} layers", partial(shapes, layers), 5
 
 
+ALONE = ("count", "contracts", "lint")  # each a module with its own rows
+
+
 if __name__ == "__main__":
-    if sys.argv[1:] == ["count"]:
-        from tests.benchmarks import count
-
-        count.main()
-        sys.exit()
-    if sys.argv[1:] == ["contracts"]:
-        from tests.benchmarks import contracts
-
-        contracts.main()
+    if len(sys.argv) == 2 and sys.argv[1] in ALONE:
+        import_module(f"tests.benchmarks.{sys.argv[1]}").main()
         sys.exit()
     if sys.argv[1:]:
         from tests.benchmarks import gpt2

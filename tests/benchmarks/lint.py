@@ -1,0 +1,56 @@
+"""How long does it take to lint 5,000 lines of notes? `python -m tests.benchmarks lint`: medians, in-process and cold."""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+import tempfile
+import timeit
+from pathlib import Path
+
+from einformer.errors import Source
+from einformer.lint.files import lint_text
+from einformer.lint.settings import Settings
+
+LINES = 5_000
+SECTION = r"""
+\section{Attention %d}
+
+Tokens of shape `(B, S, D)`, $z_{bsd}$, have queries, keys and values for each of the heads $a \in \{0, \dots, A-1\}$,
+whose features are $e$; the words between the formulas are as many as in notes, which is to say three lines in four.
+
+\begin{align}
+  q_{bsea} &= z_{bsd} Q_{dea} , \quad k_{bsea} = z_{bsd} K_{dea} , \quad v_{bsea} = z_{bsd} V_{dea} \\
+  w_{bss'a} &= \mathrm{softmax}_{s'} \left( \frac{q_{bsea} k_{bs'ea}}{\sqrt{D/A}} + m_{ss'} \right)
+\end{align}
+
+The mask $m_{ss'}$ is causal. It is zero for $s' \leq s$, so that nothing depends on what comes later, and the weights
+re-weight the values, whose heads are put side by side. After that a matrix mixes them, and the result is added to $z_{bsd}$:
+
+\[ y_{bsea} = w_{bss'a} v_{bs'ea} , \quad u_{bsd} = y_{bs(ea)} , \quad z_{bsd} \leftarrow z_{bsd} + u_{bsd'} O_{d'd} \]
+
+This costs $8 B S D^2 + 4 B S^2 D$ operations, and $4 D^2$ parameters.
+"""
+
+
+def notes() -> str:
+    """5,000 lines with a formula in every third."""
+    count = LINES // SECTION.count("\n")
+    return "".join(SECTION % number for number in range(count))
+
+
+def main() -> None:
+    """Prints the table."""
+    text = notes()
+    source = Source("notes.tex", text)
+    checked = lint_text(source, Settings())
+    times = timeit.repeat(lambda: lint_text(source, Settings()), number=1, repeat=5)
+    read, found = checked.counts()[""], len(checked.findings)
+    print(f"{statistics.median(times):8.3f}  {len(text.splitlines()):,} lines, {read:,} equations read, {found} findings")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "notes.tex"
+        path.write_text(text, encoding="utf-8")
+        command = [sys.executable, "-c", "import sys; from einformer.cli import main; main(['lint', sys.argv[1]])", str(path)]
+        cold = timeit.repeat(lambda: subprocess.run(command, check=True, stdout=subprocess.DEVNULL), number=1, repeat=3)
+    print(f"{statistics.median(cold):8.3f}  the same, `einformer lint notes.tex`")
