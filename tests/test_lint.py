@@ -108,8 +108,21 @@ def test_a_mask_shows_the_past(condition: str, over: str, wrong: bool) -> None:
     assert ("E501" in found) == wrong
 
 
+def test_letters_are_told_as_they_are_printed() -> None:
+    text = "$\\mathbf{A}_{cla} = B_{cl} D_{la}$, $E_{cla} = \\mathbf{A}_{cl} B_{la}$, $F_{cla} = \\mathcal{A}_{cl} B_{la}$"
+    (finding,) = findings(text)
+    assert finding.message.startswith("`A` lacks `a`")
+    assert finding.facts[0].startswith("defined as `A_{cla}`")
+
+
 def test_a_mask_is_left_alone_where_nothing_is_said_to_be_causal() -> None:
     assert codes(MASK.replace("causal ", "") % "s \\leq s'" + SCORES % "s'") == []
+
+
+def test_a_row_goes_on_with_the_left_side_before() -> None:
+    text = "$$\\begin{aligned} q_{bsea} &= z_{bsd} Q_{dea} \\\\ &= x_{bsd} K_{de} \\\\ &\\quad + y_{bsea} \\end{aligned}$$ $y_{bsea}$"
+    assert [finding.span.line for finding in findings(text)] == []
+    assert codes(text.replace("+ y_{bsea}", "")) == ["E302"]
 
 
 # ------------------------------------------------------------------------------------------------ what is no finding

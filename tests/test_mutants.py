@@ -19,6 +19,7 @@ from tests import (
     mutants_of_decoding,
     mutants_of_families,
     mutants_of_imports,
+    mutants_of_lint,
     mutants_of_lowering,
     mutants_of_saved,
     mutants_of_testing,
@@ -35,6 +36,7 @@ OF_PARTS = (
     mutants_of_families,
     mutants_of_imports,
     mutants_of_testing,
+    mutants_of_lint,
 )
 MUTANTS = (*mutants.MUTANTS, *(mutant for part in OF_PARTS for mutant in part.MUTANTS))
 ROOT = Path(__file__).parents[1]

@@ -27,6 +27,7 @@ from einformer.notation.walk import subexpressions
 _EQUALS = frozenset(("=", "\\leftarrow", "\\gets", "<-", "←", "=="))
 _SIGNS = frozenset(("<", ">", "<=", ">=", "!=", "->", "≤", "≥", "≠", "→", ":", *_EQUALS))
 _ENDS = frozenset(("\\quad", "\\qquad", ",", ";"))
+_GOES_ON = frozenset(("+", "-", "=", "\\cdot", "\\times"))
 _LAST = frozenset((",", ";", "-", "+", "\\cdot"))
 _OPEN, _CLOSED = frozenset("({["), frozenset(")}]")
 Marks = list[Mark]
@@ -148,7 +149,8 @@ def _parting(found: Marks, at: int) -> int:
     r"""A statement ends: at a comma, a wide space, "it follows", and at words such as `\text{and}`."""
     mark = found[at]
     if mark.text in _ENDS or mark.command in CONCLUSIONS:
-        return 1
+        following = next((each.text for each in found[at + 1 :] if not each.is_space and each.text != "&"), "")
+        return int(mark.text in (",", ";") or following not in _GOES_ON)
     end = next((n for n in range(at, len(found)) if found[n].text == "}"), len(found) - 1) if mark.command == "text" else at
     word = "".join(each.text for each in found[at + 1 : end]).strip("{ ,.").lower()
     return end + 1 - at if mark.command == "text" and (word in PARTING or " " in word) else 0

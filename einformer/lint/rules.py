@@ -7,6 +7,7 @@ What is reported is wrong whatever the author left unsaid. A tensor that lacks a
 from __future__ import annotations
 
 import functools
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
@@ -15,11 +16,14 @@ from einformer.errors import Finding, Span
 from einformer.lint.balance import REMARKS, axes_told, balance, is_left
 from einformer.lint.legend import Sizes
 from einformer.lint.letters import slot_letters
+from einformer.lint.notes.signs import BOLD, LETTERED
 from einformer.lint.reading import Equation
 from einformer.notation.calls import axis_of
 from einformer.notation.sizes import Legend, Polynomial
 from einformer.notation.tree import Apply, Expression, Group, Index, Number, Sum, Tensor
 from einformer.notation.walk import subexpressions
+
+_FONT = re.compile(rf"`([^\W\d_])(?:{'|'.join(sorted({*LETTERED, *BOLD}))})")  # the names `Amathcal` and `A` are two
 
 
 @dataclass
@@ -126,8 +130,10 @@ def _with_facts(finding: Finding, sizes: Sizes, makers: dict[str, tuple[Tensor, 
 
 
 def located(read: Read, finding: Finding) -> Finding:
-    """The finding at its place in the file."""
-    return replace(finding, span=read.place(finding.span))
+    """The finding at its place in the file, with the letters as they are printed."""
+    facts = tuple(_FONT.sub(r"`\1", fact) for fact in finding.facts)
+    message, fix = _FONT.sub(r"`\1", finding.message), _FONT.sub(r"`\1", finding.fix)
+    return replace(finding, message=message, span=read.place(finding.span), facts=facts, fix=fix)
 
 
 # ------------------------------------------------------------------------------------------------------- definitions

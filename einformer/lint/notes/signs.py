@@ -20,8 +20,9 @@ RESPELLED = {
     "mapsfrom": "\\leftarrow ", "dfrac": "\\frac", "tfrac": "\\frac", "cfrac": "\\frac", "lt": "<", "gt": ">", "nn": "\\\\",
     "newline": "\\\\", "cr": "\\\\", "inf": "\\infty ", "left": "", "right": "", "displaystyle": "", "limits": "",
 }  # fmt: skip
+BOLD = ("mathbf", "boldsymbol", "bm", "bold", "vec", "textbf")
 UNREAD = {
-    **dict.fromkeys(("mathbf", "boldsymbol", "bm", "bold", "vec", "textbf"), "vectors and matrices in bold"),
+    **dict.fromkeys(BOLD, "vectors and matrices in bold"),
     **dict.fromkeys(("top", "intercal", "dagger"), "a transposed matrix"), "int": "an integral", "oint": "an integral",
     "prod": "a product sign", "partial": "a derivative", "nabla": "a derivative", "lim": "a limit", "dots": "dots",
     "ldots": "dots", "cdots": "dots", "vdots": "dots", "ddots": "dots", "dotsc": "dots", "mathbb": "a set or an expectation",

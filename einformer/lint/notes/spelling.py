@@ -9,7 +9,7 @@ import re
 
 from einformer.lint.notes.macros import partner
 from einformer.lint.notes.pieces import Passage, joined
-from einformer.lint.notes.signs import ACCENTS, LABELS, LETTERED, OPERATORS, RESPELLED, WORDS
+from einformer.lint.notes.signs import ACCENTS, BOLD, LABELS, LETTERED, OPERATORS, RESPELLED, WORDS
 from einformer.notation.latex_marks import CASES, LETTERS, NAMED, Mark, marks
 
 _PRIMES = re.compile(r"(?:\\prime|'|\s)+")
@@ -25,6 +25,7 @@ _DEFINED_AS, _STOP = re.compile(r":\s*="), re.compile(r"\.(?=\s|\\|$|\})")
 _BOUND = re.compile(r"\s*([a-z]'*(?:[\s,]*[a-z]'*)*)\s*(?:(=|\\leq?\b|<|>|\\in\b|\\neq?\b|\\geq?\b).*)?", re.DOTALL)
 _SPACED = re.compile(r"[\s,]+")
 _LETTER, _COMMAND = re.compile(r"[a-z]'*"), re.compile(r"\\[A-Za-z]+")
+_RUN = re.compile(r"\s*\{\s*[A-Za-z]\s*\}\s*_\s*\{\s*[a-z]'*[\s,]*[a-z]")
 _OLD = frozenset(("rm", "bf", "it", "tt", "sf"))
 _SUMS = frozenset(("sum", "max", "min"))
 
@@ -56,7 +57,7 @@ class _Speller:
             self.name("" if mark.kind == "letter" else name, mark)
         elif name == "ell":
             self.name("l", mark, name)
-        elif name in ACCENTS or name in LETTERED:
+        elif name in ACCENTS or name in LETTERED or (name in BOLD and self.has_run()):
             self.accented(mark)
         elif name in WORDS:
             self.word(mark)
@@ -119,6 +120,10 @@ class _Speller:
             self.name(letter, mark, mark.command)
         else:
             self.made.append(self.text.cut(mark.start, self.marks[self.at - 1].end))
+
+    def has_run(self) -> bool:
+        r"""Is this `\mathbf{A}_{cc'a}`, a tensor by name? With fewer letters a bold one is a vector or a matrix."""
+        return _RUN.match(self.text.text, self.marks[self.at - 1].end) is not None
 
     def name(self, name: str, mark: Mark, tag: str = "") -> None:
         """A letter with its scripts; labels among them become part of the name."""

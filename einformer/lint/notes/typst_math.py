@@ -21,7 +21,7 @@ _SYMBOLS = {
     "lt": "<", "gt": ">", "equiv": "\\equiv", "eq.triple": "\\equiv", "eq.not": "\\neq", "eq": "=", "eq.def": "=",
     "approx": "\\approx", "prop": "\\propto", "infinity": "\\infty", "oo": "\\infty", "dots": "\\dots", "dots.h": "\\dots",
     "dots.c": "\\dots", "sum": "\\sum", "product": "\\prod", "integral": "\\int", "in": "\\in", "times.o": "\\otimes",
-    "times.circle": "\\otimes", "dot.o": "\\odot", "dot.circle": "\\odot", "star": "\\star", "quad": "\\quad", "med": "\\,",
+    "times.circle": "\\otimes", "dot.o": "\\odot", "dot.circle": "\\odot", "star": "\\star", "quad": "\\quad", "wide": "\\quad", "med": "\\,",
     "thin": "\\,", "thick": "\\,", "space": "\\,", "diff": "\\partial", "partial": "\\partial", "nabla": "\\nabla",
     "ell": "\\ell", "log": "\\log", "exp": "\\exp", "ln": "\\ln", "sin": "\\sin", "cos": "\\cos", "tanh": "\\tanh",
     "max": "\\max", "min": "\\min", "prime": "'", "tilde.op": "\\sim", "tilde": "\\sim", "lim": "\\lim", "dagger": "\\dagger",
@@ -88,11 +88,20 @@ class _Writer:
     def item(self) -> Passage:
         """An atom with its scripts."""
         parts = [self.atom()]
-        while self.at < len(self.tokens) and self.tokens[self.at].text in ("_", "^", "'"):
-            token = self.tokens[self.at]
-            self.at += 1
+        while token := self.script():
             parts.append(self.put(token.text, token) if token.text == "'" else self.braced(token.text, self.plain(), token))
         return joined(self.text.source, parts)
+
+    def script(self) -> _Token | None:
+        """The sign of a script that follows, past spaces; the cursor goes past it."""
+        at = self.at
+        while at < len(self.tokens) and self.tokens[at].text.isspace():
+            at += 1
+        signs = ("_", "^", "'") if at == self.at else ("_", "^")
+        if at < len(self.tokens) and self.tokens[at].text in signs:
+            self.at = at + 1
+            return self.tokens[at]
+        return None
 
     def plain(self) -> Passage:
         """What a script or an argument holds: the next atom, without its brackets."""
@@ -109,7 +118,9 @@ class _Writer:
             case "string":
                 return self.put(f"\\text{{{token.text[1:-1]}}}", token)
             case "escaped":
-                return self.put({"'": "'", "/": "/", ",": ",", "|": "|"}.get(token.text[1], token.text), token)
+                return self.put(
+                    {"'": "'", "/": "/", ",": ",", "|": "|", ">": ">", "<": "<"}.get(token.text[1], token.text), token
+                )
             case "row":
                 return self.put("\\\\", token)
             case "code":

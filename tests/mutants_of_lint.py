@@ -1,0 +1,109 @@
+"""Which slips of the linter would the tests notice?"""
+
+from __future__ import annotations
+
+from tests.mutants import Mutant
+
+
+def _mutant(name: str, file: str, old: str, new: str, *killers: str) -> Mutant:
+    return Mutant(name, f"einformer/lint/{file}", old, new, tuple(f"tests/test_lint{killer}" for killer in killers))
+
+
+RULES, BALANCE, LETTERS, LEGEND = "rules.py", "balance.py", "letters.py", "legend.py"
+READING, SPELLING, PIECES = "reading.py", "notes/spelling.py", "notes/pieces.py"
+
+MUTANTS = (
+    # --------------------------------------------------------------------------------------------------- the rules
+    _mutant(
+        "a mask may show the future", RULES,
+        "key_is_less != (_number(then) == 0):", "key_is_less == (_number(then) == 0):",
+        ".py::test_a_mask_shows_the_past",
+    ),
+    _mutant(
+        "the primed index is the key, whatever the softmax says", RULES,
+        "                return x.indices[0].letter\n", "                break\n",
+        ".py::test_a_mask_shows_the_past",
+    ),
+    _mutant(
+        "what lacks an index lacks it everywhere", RULES,
+        "told = (dropped & others and not added)", "told = (dropped and not added)",
+        ".py::test_what_people_mean_is_no_finding[a dropped batch index]",
+    ),
+    _mutant(
+        "a letter defined by itself is a definition", RULES,
+        "return None if any(not _earlier(x) for x in own) else self.left", "return self.left",
+        ".py::test_what_people_mean_is_no_finding[an overloaded letter]",
+    ),
+    _mutant(
+        "a softmax is over any index of its axis", RULES,
+        "return alike and bool(left) and here.get(over) in left", "return False and here.get(over) in left",
+        ".py::test_a_slip_is_found_where_it_is[a softmax over the queries]",
+    ),
+    _mutant(
+        "D is not A H", RULES,
+        "return len(left) == 1 and factor == divisor", "return bool(left)",
+        ".py::test_a_legend_is_given",
+    ),
+    _mutant(
+        "an equation with a finding defines as well", RULES,
+        "if read.defines is not None and not read.findings:", "if read.defines is not None:",
+        ".py::test_the_errors_of_a_published_note_are_found_and_nothing_else",
+    ),
+    _mutant(
+        "a diagonal is a slip", BALANCE,
+        'if f.message.split("`")[1] not in kept)', "if kept is not None)",
+        ".py::test_what_people_mean_is_no_finding[a diagonal]",
+    ),
+    _mutant(
+        "a trace has an index that occurs once", BALANCE,
+        "doubled = {letter for side in (left, right) for letter in _doubled(side)}", "doubled = set[str]()",
+        ".py::test_what_people_mean_is_no_finding[a trace]",
+    ),
+    # ------------------------------------------------------------------------------------- indices, labels, legends
+    _mutant(
+        "every letter is an index", LETTERS,
+        "if len(having) > 1}", "if having}",
+        ".py::test_what_people_mean_is_no_finding[a fixed index]", ".py::test_what_people_mean_is_no_finding[a label]",
+    ),
+    _mutant(
+        "a matrix is a number", LETTERS,
+        'return f"`{matrices[0]}` has no indices: a matrix?" if matrices else ""', 'return ""',
+        ".py::test_what_people_mean_is_no_finding[a matrix]",
+    ),
+    _mutant(
+        "a letter with two sizes has the first", LEGEND,
+        "if before.size != known.size and", "if before.size == known.size and",
+        ".py::test_a_slip_is_found_where_it_is[two stated sizes]",
+    ),
+    _mutant(
+        "shapes are read backwards", LEGEND,
+        "for letter, size in zip(letters, sizes, strict=True):", "for letter, size in zip(letters, sizes[::-1], strict=True):",
+        ".py::test_a_legend_is_read_from_the_text",
+    ),
+    # ----------------------------------------------------------------------------------------------------- readers
+    _mutant(
+        "a bound is no index", SPELLING,
+        "self.put(f\" {' '.join(outer)} \\\\{mark.command}\", mark)", 'self.put(f" \\\\{mark.command}", mark)',
+        ".py::test_what_people_mean_is_no_finding[a bound that is an index]",
+    ),
+    _mutant(
+        "a label is an index", SPELLING,
+        'elif sign == "_" and (label := self.label(text)):', 'elif sign == "-" and (label := self.label(text)):',
+        ".py::test_what_people_mean_is_no_finding[words]", "_notes.py::test_notes_are_spelled_as_the_language_is",
+    ),
+    _mutant(
+        "a place is one to the right", PIECES,
+        "return Span(self.source, min(part), max(part) + 1)", "return Span(self.source, min(part) + 1, max(part) + 1)",
+        "_notes.py::test_a_finding_has_its_place_in_the_file",
+    ),
+    _mutant(
+        "a row that goes on has no left side", READING,
+        "            sides[0] = before\n", "            pass\n",
+        ".py::test_a_row_goes_on_with_the_left_side_before",
+    ),
+    _mutant(
+        "another form of an index is an equation", READING,
+        "isinstance(one, Tensor) and isinstance(other, Tensor) and one.name == other.name", "one is other",
+        ".py::test_what_people_mean_is_no_finding[a split index]",
+    ),
+)  # fmt: skip
