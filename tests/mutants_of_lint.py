@@ -63,7 +63,7 @@ MUTANTS = (
     _mutant(
         "every letter is an index", LETTERS,
         "if len(having) > 1}", "if having}",
-        ".py::test_what_people_mean_is_no_finding[a fixed index]", ".py::test_what_people_mean_is_no_finding[a label]",
+        ".py::test_a_letter_on_one_tensor_only_may_be_a_label",
     ),
     _mutant(
         "a matrix is a number", LETTERS,
@@ -83,13 +83,13 @@ MUTANTS = (
     # ----------------------------------------------------------------------------------------------------- readers
     _mutant(
         "a bound is no index", SPELLING,
-        "self.put(f\" {' '.join(outer)} \\\\{mark.command}\", mark)", 'self.put(f" \\\\{mark.command}", mark)',
+        "self.put(f\" {' '.join(outer)} \\\\{_SUMS[mark.command]}\", mark)", 'self.put(f" \\\\{mark.command}", mark)',
         ".py::test_what_people_mean_is_no_finding[a bound that is an index]",
     ),
     _mutant(
         "a label is an index", SPELLING,
         'elif sign == "_" and (label := self.label(text)):', 'elif sign == "-" and (label := self.label(text)):',
-        ".py::test_what_people_mean_is_no_finding[words]", "_notes.py::test_notes_are_spelled_as_the_language_is",
+        "_notes.py::test_notes_are_spelled_as_the_language_is",
     ),
     _mutant(
         "a place is one to the right", PIECES,

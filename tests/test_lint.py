@@ -57,7 +57,7 @@ def test_nothing_is_found_in_the_corrected_note() -> None:
 
 # ------------------------------------------------------------------------------------------------------------- rules
 
-LEGEND = {"b": "B", "s": "S", "d": "D", "e": "D", "a": "A", "i": "I", "j": "J", "k": "K"}
+LEGEND = dict(zip("bsdeacflhtvijk", "BSDDACFLQTVNNN", strict=True))
 QKV = "$q_{bsea} = z_{bsd} Q_{dea}$, $k_{bsea} = z_{bsd} K_{dea}$, $v_{bsea} = z_{bsd} V_{dea}$. "
 WRONG = {
     "on the left only": ("$q_{bsea} = z_{bsd} Q_{de}$", "E302", "a"),
@@ -134,7 +134,7 @@ RIGHT = {
     "a constant": "$w_{bss'a} = 0$, $v_{bs'ea} = w_{bss'a} z_{bsea}$",
     "a fixed index": "$x_i = \\delta_{iv}$, $y_{iv} = \\delta_{ij} z_{jv}$",
     "a letter that is fixed": "For each layer $l$: $z_{bf} = x_{bd} W_{ldf}$, $y_{bd} = x_{bd} V_{ld}$",
-    "a trace": "$t = A_{ii}$, $s_j = A_{ij} B_{ik} C_{kk}$",
+    "a trace": "$t = A_{ii}$, $s_j = b_j A_{ii}$",
     "a diagonal": "$A_{cca} = B_{ca} D_a$, $B_{ca} = E_{ce} F_{ea}$",
     "a split index": "$q_{sd} = q_{s(ah)} = q_{sah}$",
     "an overloaded letter": "$A_{ca} = \\sum_l A_{cla}$, $U_{cla} = \\exp(A_{cla})$",
@@ -153,6 +153,7 @@ RIGHT = {
 @pytest.mark.parametrize("case", RIGHT)
 def test_what_people_mean_is_no_finding(case: str) -> None:
     assert findings(RIGHT[case]) == ()
+    assert findings(RIGHT[case], **LEGEND) == ()  # nor where each letter is known to be an index
 
 
 def test_what_cannot_be_read_is_counted_by_its_reason() -> None:
@@ -160,6 +161,12 @@ def test_what_cannot_be_read_is_counted_by_its_reason() -> None:
     counts = checked(text).counts()
     reasons = ["the operator or word `LN`", "vectors and matrices in bold", "an integral", "a transposed matrix", "no indices"]
     assert counts == dict.fromkeys(reasons, 1)
+
+
+def test_a_letter_on_one_tensor_only_may_be_a_label() -> None:
+    text = "$y_{ij} = x_{ik} w_{kj} + b_{qj}$"
+    assert checked(text).counts() == {"`q` is on one tensor only: an index, or a label?": 1}
+    assert codes(text, q="Q") == ["E301"]
 
 
 # ----------------------------------------------------------------------------------------------------------- legends

@@ -27,7 +27,7 @@ _SPACED = re.compile(r"[\s,]+")
 _LETTER, _COMMAND = re.compile(r"[a-z]'*"), re.compile(r"\\[A-Za-z]+")
 _RUN = re.compile(r"\s*\{\s*[A-Za-z]\s*\}\s*_\s*\{\s*[a-z]'*[\s,]*[a-z]")
 _OLD = frozenset(("rm", "bf", "it", "tt", "sf"))
-_SUMS = frozenset(("sum", "max", "min"))
+_SUMS = {"sum": "sum", "max": "max", "min": "min", "prod": "sum"}  # a product over an index binds it as a sum does
 
 
 def spelled(formula: Passage) -> Passage:
@@ -245,13 +245,13 @@ class _Speller:
             below, above = (self.argument(), above) if sign == "_" else (below, self.argument())
         bound = _BOUND.fullmatch(_PRIME.sub("'", below.text)) if below else None
         if below is None or bound is None:
-            self.put(f"\\{mark.command}", mark)
+            self.put(f"\\{mark.command}", mark)  # `\\prod` as it is, which is not read
             self.made += [below] if below else []
             return
         summed = below.cut(*bound.span(1)).sub(_SPACED, " ")
         beyond = _COMMAND.sub(" ", " ".join([below.text[bound.end(1) :], above.text if above else ""]))
         outer = [letter for letter in dict.fromkeys(_LETTER.findall(beyond)) if letter not in _LETTER.findall(summed.text)]
-        self.put(f" {' '.join(outer)} \\{mark.command}", mark)
+        self.put(f" {' '.join(outer)} \\{_SUMS[mark.command]}", mark)
         self.scripted("_", summed, mark)
 
     def fraction(self, mark: Mark) -> None:
