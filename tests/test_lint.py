@@ -120,7 +120,8 @@ def test_a_mask_is_left_alone_where_nothing_is_said_to_be_causal() -> None:
 
 
 def test_a_row_goes_on_with_the_left_side_before() -> None:
-    text = "$$\\begin{aligned} q_{bsea} &= z_{bsd} Q_{dea} \\\\ &= x_{bsd} K_{de} \\\\ &\\quad + y_{bsea} \\end{aligned}$$ $y_{bsea}$"
+    rows = "q_{bsea} &= z_{bsd} Q_{dea} \\\\ &= x_{bsd} K_{de} \\\\ &\\quad + y_{bsea}"
+    text = f"$$\\begin{{aligned}} {rows} \\end{{aligned}}$$ $y_{{bsea}}$"
     assert [finding.span.line for finding in findings(text)] == []
     assert codes(text.replace("+ y_{bsea}", "")) == ["E302"]
 
