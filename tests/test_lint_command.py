@@ -71,7 +71,7 @@ def test_a_folder_is_read_but_for_what_is_hidden_or_excluded(lint: Lint) -> None
         Path(name).write_text("", encoding="utf-8")
     Path("pyproject.toml").write_text("[tool.einformer.lint]\nexclude = ['draft*']\n", encoding="utf-8")
     files = [file["file"] for file in json.loads(lint(".", "--json")[1])["files"]]
-    assert files == ["right.md", "sub/a.md", "sub/deep/b.tex", "wrong.md"]
+    assert files == ["right.md", "sub/a.md", "sub/d.py", "sub/deep/b.tex", "wrong.md"]
 
 
 # ----------------------------------------------------------------------------------------------------------- formats
@@ -81,7 +81,10 @@ def test_json(lint: Lint) -> None:
     code, out, _ = lint("wrong.md", "right.md", "--json")
     data = json.loads(out)
     assert code == FINDINGS
-    assert data["files"][1] == {"file": "right.md", "findings": 0, "equations": 3, "read": 2, "skipped": {"no indices": 1}}
+    skipped = {"no indices": 1}
+    assert data["files"][1] == {
+        "file": "right.md", "findings": 0, "equations": 3, "read": 2, "names": 0, "skipped": skipped,
+    }  # fmt: skip
     (finding,) = data["findings"]
     assert {key: finding[key] for key in ("code", "file", "line", "column")} == {
         "code": "E301", "file": "wrong.md", "line": 3, "column": 58,
@@ -110,6 +113,29 @@ def test_a_cell_of_a_notebook_is_a_file_to_programs(lint: Lint) -> None:
     Path("n.ipynb").write_text(json.dumps({"cells": [{"cell_type": "markdown", "source": [WRONG]}]}), encoding="utf-8")
     assert lint("n.ipynb", "--format", "github")[1].startswith("::error file=n.ipynb,line=3,")
     assert "n.ipynb:cell 1:3:58" in lint("n.ipynb")[1]
+
+
+PYTHON = """# b: batch
+# s: sequence
+# d: hidden
+import torch
+def f(z_bsd, Q_de):
+    q_bsd = torch.einsum("bsd,de->bse", z_bsd, Q_de)
+    return q_bsd
+"""
+
+
+def test_one_command_for_notes_and_for_python(lint: Lint) -> None:
+    Path("a.py").write_text(PYTHON, encoding="utf-8")
+    cells = [{"cell_type": kind, "source": [text]} for kind, text in (("markdown", WRONG), ("code", PYTHON), ("code", "%time"))]
+    Path("n.ipynb").write_text(json.dumps({"cells": cells}), encoding="utf-8")
+    found = json.loads(lint("wrong.md", "a.py", "n.ipynb", "--json")[1])["findings"]
+    places = [(each["file"], each["line"]) for each in found]
+    assert places == [("wrong.md", 3), ("a.py", 6), ("n.ipynb:cell 1", 3), ("n.ipynb:cell 2", 6)]
+    Path("a.py").write_text(PYTHON.replace("Q_de)\n", "Q_de)  # einformer: ignore\n"), encoding="utf-8")
+    assert lint("a.py")[:2] == (OK, "a.py  nothing found; 1 name with axes\n")
+    Path("a.py").write_text("def", encoding="utf-8")
+    assert lint("a.py")[0] == MISUSE
 
 
 # ------------------------------------------------------------------------------------------------ silence, settings

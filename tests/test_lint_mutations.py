@@ -15,12 +15,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from einformer.architectures.texts import prelude
+from einformer.architectures.texts import prelude, read
 from einformer.errors import Finding, Source
 from einformer.interpreters.latex import latex
 from einformer.lint.files import lint_text
 from einformer.lint.settings import Settings
-from einformer.model import examine, read
+from einformer.model import examine
 from einformer.notation import parser, printer
 from einformer.notation.tree import Spec
 from tests import slips, test_mutation_detection

@@ -152,8 +152,8 @@ COMMANDS = (
     ),
     Command(
         "lint",
-        "which equations of notes are wrong?",
-        "Read the equations of LaTeX, Markdown, Typst and notebooks, and report those that break the rules of indices.",
+        "which equations of notes are wrong, which names in Python?",
+        "Report equations (LaTeX, Markdown, Typst, notebooks) and names of Python that break the rules of indices.",
         (
             _option("files", "files, or folders of them", nargs="+", metavar="FILE"),
             _option("--legend", "sizes of letters, 'b: B, s: S'", default="", metavar="SIZES"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from einformer.errors import Finding, Source
@@ -30,11 +30,12 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """Of a file: its text, its findings in the order of the text, and the verdicts on its equations."""
+    """Of a file: its text, its findings in the order of the text, the verdicts on its equations; of Python, its names."""
 
     source: Source
     findings: tuple[Finding, ...]
     verdicts: tuple[Verdict, ...] = ()
+    names: int = 0  # with a suffix that says their axes
 
     def counts(self) -> Counter[str]:
         """How many equations are read, under the empty reason, and how many are skipped for which reason."""
@@ -104,7 +105,8 @@ def _place(finding: Finding) -> tuple[str, int]:
     return finding.span.source.name, finding.span.start
 
 
-def merged(checked: Iterable[Checked], source: Source) -> Checked:
+def merged(parts: Sequence[Checked], source: Source) -> Checked:
     """Several parts of one file, as the cells of a notebook."""
-    parts = list(checked)
-    return Checked(source, tuple(f for part in parts for f in part.findings), tuple(v for part in parts for v in part.verdicts))
+    findings = tuple(finding for part in parts for finding in part.findings)
+    verdicts = tuple(verdict for part in parts for verdict in part.verdicts)
+    return Checked(source, findings, verdicts, sum(part.names for part in parts))

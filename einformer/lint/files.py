@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import fnmatch
 import pathlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
-from einformer.errors import EinformerError, Finding, Source, fail
-from einformer.lint.documents import Checked, check_document
+from einformer.errors import EinformerError, Finding, Source, Span, fail
+from einformer.lint import python
+from einformer.lint.documents import Checked, check_document, merged
 from einformer.lint.notes.latex import latex, markdown
 from einformer.lint.notes.notebook import cells, notebook
 from einformer.lint.notes.pieces import Document, Macro
@@ -30,13 +32,34 @@ def _notes(reader: Callable[[Source], Document]) -> Checker:
     return check
 
 
+def _python(source: Source, chosen: Settings) -> Checked:
+    """The checker of Python, which needs no settings. Raises EinformerError E801 for what is no Python."""
+    try:
+        reading = python.checked(source)
+    except (SyntaxError, ValueError, RecursionError) as error:
+        raise fail(
+            "E801", f"`{source.name}` is no Python: {error}", Span(source, 0, 1), fix="a file that Python reads"
+        ) from error
+    return Checked(source, tuple(reading.findings), names=reading.names)
+
+
+def _notebook(source: Source, chosen: Settings) -> Checked:
+    """The cells of Markdown as one note, those of code each on its own; what is no Python there may be another language."""
+    parts = [_notes(notebook)(source, chosen)]
+    for cell in cells(source, "code"):
+        with contextlib.suppress(EinformerError):
+            parts.append(_python(cell, chosen))
+    return merged(parts, source)
+
+
 CHECKERS: dict[str, Checker] = {
     ".tex": _notes(latex),
     ".md": _notes(markdown),
     ".markdown": _notes(markdown),
     ".txt": _notes(markdown),
     ".typ": _notes(typst),
-    ".ipynb": _notes(notebook),
+    ".ipynb": _notebook,
+    ".py": _python,
 }
 
 
@@ -101,6 +124,3 @@ def _read(path: pathlib.Path) -> Source:
     if len(text) > MAXIMUM_FILE:
         raise fail("E001", f"`{path}` has more than {MAXIMUM_FILE:,} characters", fix="several files")
     return Source(str(path), text.replace("\r\n", "\n"))
-
-
-__all__ = ["CHECKERS", "cells", "lint", "lint_text"]

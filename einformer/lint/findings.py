@@ -27,7 +27,9 @@ def summary(checked: Checked) -> str:
     total, read = sum(counts.values()) - counts["no indices"], counts[""]
     found = len(checked.findings)
     said = f"{found} finding{'s' * (found != 1)}" if found else "nothing found"
-    head = f"{checked.source.name}  {said}; {read} of {total} equation{'s' * (total != 1)} read"
+    equations = [f"{read} of {total} equation{'s' * (total != 1)} read"] if total or not checked.names else []
+    names = [f"{checked.names} name{'s' * (checked.names != 1)} with axes"] if checked.names else []
+    head = f"{checked.source.name}  {'; '.join([said, *equations, *names])}"
     reasons = [(reason, count) for reason, count in counts.most_common() if reason not in ("", "no indices")]
     return "\n".join([head, *(f"  {count:4} skipped: {reason}" for reason, count in reasons)])
 
@@ -40,6 +42,7 @@ def data(checked: Sequence[Checked]) -> dict[str, object]:
             "findings": len(each.findings),
             "equations": len(each.verdicts),
             "read": each.counts()[""],
+            "names": each.names,
             "skipped": {reason: count for reason, count in each.counts().items() if reason},
         }
         for each in checked
