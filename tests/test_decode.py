@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import pickle
 from collections.abc import Sequence
 from typing import Any
@@ -13,6 +14,7 @@ import torch
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
 import einformer
@@ -20,6 +22,7 @@ from einformer.errors import EinformerError
 from einformer.model import Model
 from tests.caches import CACHES, NUMBERS, Cached
 from tests.small import LENGTH, PLANS, SMALL, built, decided, error, inputs, model, weights
+from tests.toys import TOYS, config_of
 from tests.well_formed import Text, texts
 
 VALUES = 1e-12
@@ -67,6 +70,12 @@ def test_bytes_are_those_counted(name: str) -> None:
 def test_any_text(case: Cached, plan: str) -> None:
     compared(case.model(), plan, [1] * LENGTH)
     compared(case.model(), plan, [4, 3, 1, 3])
+
+
+@pytest.mark.parametrize("name", TOYS)
+def test_every_family_decodes(name: str) -> None:
+    bound = einformer.from_huggingface(config_of(name))
+    compared(bound, "fast", [6, 1, 1, 3])
 
 
 @pytest.mark.parametrize("plan", PLANS)
@@ -251,6 +260,40 @@ def test_an_attention_is_said_to_be_causal_at_the_first_positions_only(name: str
         assert [is_causal for is_causal, q, k, _ in sizes if q == k] == [True, True]
 
 
+# --------------------------------------------------------------------------------------------------------------- cost
+
+
+class Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Counts what torch is asked to do, and the numbers that it copies."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.count = self.copied = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.count += 1
+        self.copied += args[0].numel() if func is torch.ops.aten.copy_.default else 0
+        return func(*args, **(kwargs or {}))
+
+
+def test_a_step_costs_no_more_the_more_there_were() -> None:
+    """As many operations after 40 positions as after 10, and no more is copied; attention itself grows by 4 B L D FLOPs."""
+    bound = model("gpt2")
+    module, plain = built(bound, "fast"), built(bound, "notation")
+    tokens = torch.zeros(3, 1, dtype=torch.int64)
+    counted: list[Any] = []
+    flops: list[Any] = []
+    for watched, found in ((module, counted), (plain, flops)):
+        cache: Any = watched.cache(size=41)  # type: ignore[operator]
+        for _ in range(41):
+            with Operations() as operations, FlopCounterMode(display=False) as counter:
+                watched.decode(tokens, cache=cache)  # type: ignore[operator]
+            found.append((operations.count, operations.copied) if watched is module else counter.get_total_flops())
+    assert counted[10] == counted[40]
+    grown = {after - before for before, after in itertools.pairwise(flops[2:])}  # a product over one position is none to torch
+    assert grown == {4 * 3 * bound.size("L") * bound.size("D")}
+
+
 # ---------------------------------------------------------------------------------------------------- the last positions
 
 
@@ -365,3 +408,5 @@ def test_a_token_outside_the_vocabulary_is_refused() -> None:
     module: Any = built(model("gpt2"), "fast")
     with pytest.raises(EinformerError, match="E703"):
         module.decode(torch.full((1, 1), 53), cache=module.cache())
+    with pytest.raises(EinformerError, match="E702 the input `x_bs` is on meta"):
+        module.decode(torch.zeros(1, 1, dtype=torch.int64, device="meta"), cache=module.cache())

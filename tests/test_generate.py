@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor
-from transformers import AutoConfig, GPT2LMHeadModel
+from transformers import AutoConfig, AutoModelForCausalLM, GPT2LMHeadModel
 
 import einformer
 from einformer.errors import EinformerError
 from einformer.interpreters.torch.generate import Choice
 from tests.small import built, inputs, model, weights
+from tests.toys import VOCABULARY, config_of, toy
 
 SIZES: dict[str, Any] = {"vocab_size": 53, "n_embd": 32, "n_head": 4, "n_layer": 3, "n_positions": 41}
 
@@ -59,6 +60,23 @@ def test_greedy_text_of_unequal_prompts_is_that_of_transformers() -> None:
     mask = torch.tensor([[0] * (9 - length) + [1] * length for length in lengths])
     expected = theirs().generate(x_bs, attention_mask=mask, max_new_tokens=25, do_sample=False, pad_token_id=0)
     assert ours().generate(x_bs, 25, lengths=lengths).tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("name", ["llama", "mistral", "gemma2", "qwen3", "falcon", "gpt_oss", "deepseek_v3", "olmo2"])
+def test_greedy_text_of_families_is_that_of_transformers(name: str) -> None:
+    """Grouped heads, one head of keys, windows, caps, sinks, latents: each with its own kind of cache there too."""
+    models: Any = AutoModelForCausalLM
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        other: Any = models.from_config(toy(name), attn_implementation="eager", experts_implementation="eager").double().eval()
+        for parameter in other.parameters():
+            parameter.data.normal_(std=0.3 if parameter.dim() > 1 else 1.0)
+    module: Any = einformer.from_huggingface(config_of(name)).build(dtype=torch.float64)
+    module.load_huggingface(other.state_dict())
+    x_bs = torch.from_numpy(np.random.default_rng(5).integers(VOCABULARY, size=(2, 14)))
+    options = {"do_sample": False, "pad_token_id": 0, "eos_token_id": None}
+    expected = other.generate(x_bs, attention_mask=torch.ones_like(x_bs), max_new_tokens=20, **options)
+    assert module.generate(x_bs, 20).tolist() == expected.tolist()
 
 
 def test_a_row_in_a_batch_is_the_row_alone() -> None:
