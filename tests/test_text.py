@@ -164,6 +164,17 @@ def test_mistakes_are_findings(folder: Path, capsys: pytest.CaptureFixture[str],
     assert code in capsys.readouterr().err
 
 
+def test_a_bar_shows_how_many_tokens_there_are(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the terminal, where the text goes elsewhere; else it would stand between the words."""
+    arguments = ["generate", str(folder), "--text", "one", "--tokens", "3"]
+    for terminal in (True, False):
+        monkeypatch.setattr("sys.stderr.isatty", lambda shown=terminal: shown)
+        assert main(arguments) == 0
+        assert ("tokens" in capsys.readouterr().err) is terminal
+
+
 def test_what_is_printed_stays_when_interrupted(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
