@@ -46,7 +46,7 @@ MUTANTS = (
     ),
     _mutant(
         "a tap too many in letters", "count/cached.py",
-        "return arithmetic.length(letter) + -1", "return arithmetic.length(letter)",
+        "arithmetic.length(letter) + -1))", "arithmetic.length(letter)))",
         "cache.py::test_the_bytes_have_a_formula[mamba2]",
     ),
     _mutant(
@@ -227,7 +227,7 @@ MUTANTS = (
     ),
     _mutant(
         "a continuation is judged one position late", GENERATE,
-        "logits = logits[:, prompt_bs.shape[1] - 1 :]", "logits = logits[:, -1 :]",
+        "self.decode(whole[:, :-1], cache", "self.decode(whole[:, 1:], cache",
         "generate.py::test_log_prob_is_the_chain_rule",
     ),
 )  # fmt: skip

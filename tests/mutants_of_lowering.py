@@ -176,7 +176,7 @@ MUTANTS = (
     # ---------------------------------------------------------------------------------------------------- attention
     _mutant(
         "the causal flag is forgotten", "fuse",
-        'options.append("is_causal=True")', "options.append(\"is_causal=False\")",
+        'if self.past else ["is_causal=True"]', 'if self.past else ["is_causal=False"]',
         f"{_ATTENTION}[causal]",
     ),
     _mutant(
@@ -267,8 +267,8 @@ MUTANTS = (
     ),
     # ------------------------------------------------------------------------------------------------------- weights
     _mutant(
-        "columns lie before rows", "fast",
-        "for letter in part.rows + lying.columns)", "for letter in lying.columns + part.rows)",
+        "rows lie before columns", "fast",
+        "for letter in lying.columns + part.rows)", "for letter in part.rows + lying.columns)",
         *_values("gpt2-fast"),
     ),
     _mutant(

@@ -147,7 +147,7 @@ class FastLowering(Lowering):
         """Mask, dropout, scale, grouped heads; None where the mask does not line up."""
         options: list[str] = []
         if isinstance(found.mask, Tensor) and found.mask.name in self.causal:
-            options += self.past.causal(len(heads + groups[:1]) and 1) if self.past else ["is_causal=True"]
+            options += self.past.causal(1 if heads or groups else 0) if self.past else ["is_causal=True"]
         elif found.mask is not None:
             mask = self.cast(self.lower(found.mask), "tensor")
             together = (*heads, *groups)
