@@ -65,6 +65,7 @@ NAMED: dict[str, Any] = {
     "eos_token_id": 2,
 }
 MULTIPLIERS: dict[str, Any] = {
+    "attention_dropout": 0.1,
     "embedding_multiplier": 1.7,
     "attention_multiplier": 0.3,
     "residual_multiplier": 0.6,
@@ -157,7 +158,7 @@ TOYS: dict[str, tuple[str, dict[str, Any]]] = {
     "gemma2_linear": ("gemma2", grouped(6, LINEAR, sliding_window=11, **CAPS)),
     "phi_linear": ("phi", grouped(None, LINEAR | {"partial_rotary_factor": 0.5}, hidden_size=120, norm="layer_norm_eps")),
     "phi_yarn": ("phi", grouped(None, YARN | {"partial_rotary_factor": 0.5}, hidden_size=240, norm="layer_norm_eps")),
-    "phi": ("phi", grouped(None, PARTIAL, hidden_size=120, norm="layer_norm_eps")),
+    "phi": ("phi", grouped(None, PARTIAL, hidden_size=120, resid_pdrop=0.1, norm="layer_norm_eps")),
     "phi3": ("phi3", grouped(None, PARTIAL, hidden_size=120, sliding_window=11)),
     "phi3_longrope": (
         "phi3",
@@ -165,7 +166,8 @@ TOYS: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "starcoder2": (
         "starcoder2",
-        grouped(None, hidden_size=60, sliding_window=11, tie_word_embeddings=False, norm="norm_epsilon"),
+        grouped(None, hidden_size=60, sliding_window=11, tie_word_embeddings=False, norm="norm_epsilon")
+        | {"attention_dropout": 0.1, "residual_dropout": 0.2, "embedding_dropout": 0.3},
     ),
     "starcoder2_unbiased": ("starcoder2", grouped(None, YARN, hidden_size=60, use_bias=False, norm="norm_epsilon")),
     "cohere": ("cohere", grouped(None, hidden_size=60, logit_scale=0.3, norm="layer_norm_eps")),
