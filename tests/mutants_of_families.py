@@ -44,8 +44,8 @@ MUTANTS = (
         '"Θ" = 2000000', '"Θ" = 10000', DEFAULT + "[smollm3]",
     ),
     _mutant(
-        "stretched positions are not stretched", ROPE,
-        "θ_h = Θ^(-2 h / {H}) / ρ", "θ_h = Θ^(-2 h / {H})", *_logits("llama_linear"),
+        "positions are stretched twice", ROPE,
+        "θ_h = Θ^(-2 h / {H}) / ρ", "θ_h = Θ^(-2 h / {H}) / ρ^2", *_logits("llama_linear"),
     ),
     _mutant(
         "the base of dynamic NTK grows without its power", ROPE,
@@ -53,15 +53,15 @@ MUTANTS = (
     ),
     _mutant(
         "LongRoPE takes the long factors too soon", ROPE,
-        "where(Φ > Λ, Δ_h, Γ_h)", "where(Φ < Λ, Γ_h, Δ_h)", LENGTHS + "[longrope-37]",
+        "where(Φ > Λ, Δ_h, Γ_h)", "where(Φ > 0, Δ_h, Γ_h)", LENGTHS + "[longrope-37]",
     ),
     _mutant(
-        "LongRoPE turns without its size", ROPE,
-        "μ = sqrt(1 + log(max(ρ, 1)) / log(Λ))", "μ = 1", LENGTHS + "[longrope-83]",
+        "LongRoPE turns with another size", ROPE,
+        "μ = sqrt(1 + log(max(ρ, 1)) / log(Λ))", "μ = 1 + log(max(ρ, 1)) / log(Λ)", LENGTHS + "[longrope-83]",
     ),
     _mutant(
         "a ramp without length is none", ROPE,
-        "where(η == ω, 0.001, ω - η)", "where(η == ω, 1, ω - η)", *_logits("llama_yarn_steep"),
+        "where(η == ω, 0.001, ω - η)", "(ω - η)", *_logits("llama_yarn_steep"),
     ),
     _mutant(
         "the ramp of YaRN begins at a whole pair whatever is said", ROPE,
@@ -105,7 +105,7 @@ MUTANTS = (
         "shares are those among all", "granitemoe",
         "Sm_x(where(top_{T,x}(r_x), r_x, -inf))", "where(top_{T,x}(r_x), Sm_x(r_x), 0)", "granitemoe",
     ),
-    _text("shares are not scaled", "glm4_moe", "return ζ p_x", "return p_x", "glm4_moe"),
+    _text("shares are scaled twice", "glm4_moe", "return ζ p_x", "return ζ^2 p_x", "glm4_moe"),
     _text("groups of experts are chosen by their best", "glm4_moe_qk", "top_{2,k}", "top_{1,k}", "glm4_moe_qk"),
     _text(
         "what experts give is scaled, not what they get", "llama4",

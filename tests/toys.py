@@ -131,7 +131,7 @@ TOYS: dict[str, tuple[str, dict[str, Any]]] = {
     "llama_longrope": ("llama", grouped(12, LONG)),
     "llama_longrope_factor": ("llama", grouped(12, LONG | {"factor": 3.0})),
     "llama_yarn_exact": ("llama", grouped(12, YARN | {"truncate": False, "mscale": 0.7, "mscale_all_dim": 1.3})),
-    "llama_yarn_steep": ("llama", grouped(12, YARN | {"beta_fast": 1e-6, "beta_slow": 1e-6})),
+    "llama_yarn_steep": ("llama", grouped(12, YARN | {"beta_fast": 100.0, "beta_slow": 58.2})),
     "llama_yarn_scaled": ("llama", grouped(12, YARN | {"attention_factor": 1.3})),
     "mistral": ("mistral", grouped(sliding_window=11)),
     "mistral_whole": ("mistral", grouped(sliding_window=None)),
@@ -245,6 +245,8 @@ TOYS: dict[str, tuple[str, dict[str, Any]]] = {
     "glm4": ("glm4", grouped(8, PARTIAL, attention_bias=True)),
 }
 
+LISTS = {"layer_types", "no_rope_layers", "moe_layers"}
+
 
 @functools.cache
 def toy(name: str) -> Any:
@@ -254,9 +256,9 @@ def toy(name: str) -> Any:
 
 
 def config_of(name: str) -> dict[str, Any]:
-    """What theirs writes into a config.json; the kinds of layers only if the toy lists them, as older files do."""
+    """What theirs writes into a config.json; lists of layers only if the toy gives them, as older files do."""
     keys: dict[str, Any] = json.loads(toy(name).to_json_string(use_diff=False))
-    return {key: value for key, value in keys.items() if key != "layer_types" or key in TOYS[name][1]}
+    return {key: value for key, value in keys.items() if key not in LISTS or key in TOYS[name][1]}
 
 
 SEED: dict[str, Any] = grouped(attention_out_bias=True, mlp_bias=True, residual_dropout=0.2, attention_dropout=0.3)
