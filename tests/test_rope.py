@@ -30,7 +30,9 @@ SCALED: dict[str, dict[str, Any]] = {
 
 LISTS = {"short_factor": LONG["short_factor"][:2], "long_factor": LONG["long_factor"][:2]}
 UNSAID = {
-    rope["rope_type"]: grouped(12, {key: value for key, value in rope.items() if key != LENGTH}, max_position_embeddings=64)
+    f"{rope['rope_type']} of no length": grouped(
+        12, {key: value for key, value in rope.items() if key != LENGTH}, max_position_embeddings=64
+    )
     for rope in (YARN, LLAMA3, LONG)
 }
 
