@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 import einformer
 from einformer import EinformerError, Model
@@ -44,6 +45,26 @@ def test_a_weight_may_have_the_name_of_a_size_or_a_scalar() -> None:
     (z,), found = arrays.inputs(model), arrays.weights(model)
     expected = found["N"] * (z @ found["H"] / 2 @ found["S"] / 4) / 2
     assert model.reference(z, weights=found) == pytest.approx(expected)
+
+
+IN_A_LAYER = """
+layer Twice(z_d) -> z_d:
+  N_d = N z_d
+  return max(N_d, N) + N
+
+model Same(z_sd) -> z_sd causal in s:
+  return Twice(z_sd)
+"""
+
+
+@pytest.mark.parametrize("plan", ["notation", "fast"])
+def test_a_tensor_of_a_layer_may_have_the_name_of_a_scalar(plan: str) -> None:
+    """The layer carries `s` along: `N_sd` then, and `N` is 2 all the same."""
+    model = einformer.parse(HEAD.replace("  e: H\n", "") + IN_A_LAYER).bind(S=3, D=5)
+    (z,) = arrays.inputs(model)
+    assert model.reference(z, weights={}) == pytest.approx(np.maximum(2 * z, 2) + 2)
+    found = model.build(plan=plan, dtype=torch.float64)(torch.from_numpy(z))
+    assert found.numpy() == pytest.approx(np.maximum(2 * z, 2) + 2)
 
 
 def test_a_weight_is_not_used_because_a_size_of_its_name_is() -> None:

@@ -99,6 +99,8 @@ class _Body:
         self.work, self.old, self.letters = work, layer, letters
         self.legend = Legend.of(work.spec)
         self.carried = {formal.name: some for formal, some in zip(layer.formals, carried, strict=True)}
+        lefts = [*layer.formals, *(equation.left for equation in equations(layer.body))]
+        self.bare = {left.name for left in lefts if not slot_letters(left)}  # another bare name is a size or a scalar (R1)
         self.loops = frozenset(loop.index.letter for loop in loops(layer.body))
         self.scope = Scope(callees(layer, work.layers), self.loops)
         self.instances = {w.name: w for w in layer.weights if w.kind == "instance"}
@@ -123,7 +125,7 @@ class _Body:
 
     def carries(self, e: Expression) -> Carried:
         """The caller's letters that the value of e has beside its own."""
-        names = [x.name for x in subexpressions(e) if isinstance(x, Tensor | Name)]
+        names = [x.name for x in subexpressions(e) if isinstance(x, Tensor) or (isinstance(x, Name) and x.name in self.bare)]
         return tuple(dict.fromkeys(letter for name in names for letter in self.carried.get(name, ())))
 
     def left(self, left: Tensor | Name, carried: Carried) -> Tensor | Name:
@@ -157,7 +159,7 @@ class _Body:
 
     def name(self, e: Name) -> Expression:
         """The size of a renamed axis becomes the size of the caller's."""
-        carried = self.carried.get(e.name, ())
+        carried = self.carried.get(e.name, ()) if e.name in self.bare else ()
         if carried:
             return Tensor(e.name, tuple(Index(letter, span=e.span) for letter in carried), span=e.span)
         axis = self.legend.sized(e.name)
