@@ -633,7 +633,15 @@ OWN_SIZES = {"D": 35, "A": 5, "E": 6, "U": 11, "F": 31, "K": 41, "V": 53, "L": 3
 
 
 OF_TOYS = {import_config(config).architecture: config for config in map(config_of, TOYS)}
-NO_FORMULA = {"llama4", "llama4_plain", "lfm2", "lfm2_moe", "qwen3_next"}  # two conditions of layers, or a list of them
+NO_FORMULA = {
+    "llama4",
+    "llama4_plain",
+    "lfm2",
+    "lfm2_moe",
+    "qwen3_next",
+    "granitemoehybrid",
+    "granite_hybrid",
+}  # two conditions of layers, or a list of them
 
 
 @pytest.mark.parametrize("name", sorted(OF_TOYS.keys() - {family.text for family in FAMILIES.values()} - NO_FORMULA))

@@ -405,3 +405,11 @@ TOYS |= {
     "lfm2_moe": ("lfm2_moe", LFM2_MOE),
     "lfm2_moe_biased": ("lfm2_moe", LFM2_MOE | {"conv_bias": True, "tie_word_embeddings": False}),
 }
+HYBRID: dict[str, Any] = grouped(None, hidden_size=60, num_hidden_layers=3, shared_intermediate_size=13, **MULTIPLIERS)
+HYBRID |= {"mamba_n_heads": 6, "mamba_n_groups": 2, "mamba_d_state": 7, "num_local_experts": 7, "num_experts_per_tok": 3}
+HYBRID |= {"layer_types": ["linear_attention", "full_attention", "linear_attention"]}
+TOYS |= {
+    "granitemoehybrid": ("granitemoehybrid", HYBRID | {"position_embedding_type": "rope", "attention_bias": True}),
+    "granitemoehybrid_biased": ("granitemoehybrid", HYBRID | {"mamba_proj_bias": True, "mamba_conv_bias": False}),
+    "granitemoehybrid_dense": ("granitemoehybrid", HYBRID | {"num_local_experts": 0, "position_embedding_type": "nope"}),
+}
