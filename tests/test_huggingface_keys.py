@@ -177,7 +177,7 @@ def test_any_value_of_any_key_has_a_verdict(value: object) -> None:
     for config in {config["model_type"]: config for name, config in CONFIGS.items() if name in READ}.values():
         for place in places(config):
             if place[0] != "model_type":
-                verdict(changed(config, place, value))
+                assert verdict(changed(config, place, value))
 
 
 LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "original_max_position_embeddings": 8192}
