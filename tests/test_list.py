@@ -13,11 +13,13 @@ from einformer.architectures import models
 from einformer.cli import main
 from einformer.errors import Source
 from einformer.huggingface.families import families, family
+from einformer.model import target
 from einformer.notation import parser
 from einformer.report import shipped as listing
 from tests.test_commands import terminal, uncoloured
 
 ARCHITECTURES = Path(einformer.__file__).parent / "architectures"
+CONFIGS = Path(__file__).parent / "configs"
 FOUND = listing.shipped()
 
 # How each attends, as the papers say it; the others are compared with the texts themselves.
@@ -93,6 +95,14 @@ def test_published_sizes() -> None:
     sizes = {each.name: each.parameters for each in FOUND.models}
     assert sizes.keys() == models().keys()
     assert (sizes["gpt2"], sizes["gpt2-xl"]) == (124_439_808, 1_557_611_200)
+
+
+@pytest.mark.parametrize("name", [name for name in models() if (CONFIGS / f"{name}.json").exists()])
+def test_published_sizes_are_those_of_the_configs(name: str) -> None:
+    """The model of a name is that of its config.json, and has as many parameters as transformers' one."""
+    row = json.loads((CONFIGS / f"{name}.json").read_text(encoding="utf-8"))
+    assert not target(name).diff(einformer.from_huggingface(row["config"]))
+    assert next(each.parameters for each in FOUND.models if each.name == name) == row["parameters"]
 
 
 def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
