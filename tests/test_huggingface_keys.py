@@ -192,6 +192,7 @@ LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "original_max_position_embedding
         ("deepseek-v3", {"n_group": 7}, "E602", ["X = 256 (n_routed_experts)", "G = 7 (n_group)"]),
         ("deepseek-v3", {"num_key_value_heads": 64}, "E615", ["num_attention_heads", "num_key_value_heads", "A = 64"]),
         ("llama-3-8b", {"num_key_value_heads": 64}, "E602", ["A = 32 (num_attention_heads)", "G = 64 (num_key_value_heads)"]),
+        ("gpt-j-6b", {"rotary_dim": 258}, "E615", ["rotary_dim", "R <= D / A", "R = 258", "D = 4096", "A = 16"]),
         ("llama-3-8b", {"head_dim": 127}, "E602", ["H = 127 (head_dim)"]),
         ("gpt-oss-20b", {"layer_types": ["full_attention"]}, "E606", ["a list of 1", "24 (num_hidden_layers)"]),
         ("gpt-oss-20b", {"num_experts_per_tok": 5}, "E615", ["experts_per_token", "T = 5", "T = 4"]),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import math
 import operator
 import os
 import pathlib
@@ -229,14 +230,18 @@ def _contradictions(config: Document, table: Family, given: Sequence[_Given]) ->
 
 
 def _beyond(config: Document, table: Family, given: Sequence[_Given]) -> Iterator[Finding]:
-    """Letters beyond a bound that another letter is."""
+    """Letters beyond a bound that another letter is, or a quotient: `<= X`, `<= D / A`."""
     numbers = _by_letter(each for each in given if each.key.holds(each.value))
     for letter, bound in table.bounds.items():
-        order, by = bound.split()
-        one, other = numbers.get(letter), numbers.get(by)
-        if one and other and not _ORDERS[order](one.number, other.number):
-            facts = tuple(f"{each.key.letter} = {shown(each.number)} ({each.origin})" for each in (one, other))
-            message = f"`{one.key.key}` and `{other.key.key}` do not fit: of {table.architecture}.ein {letter} {bound}"
+        order, by, *per = bound.replace("/", "").split()
+        if not {letter, by, *per} <= numbers.keys():
+            continue
+        bounded = [numbers[each] for each in (letter, by, *per)]
+        one, other, *divisors = bounded
+        if not _ORDERS[order](one.number * math.prod(each.number for each in divisors), other.number):
+            facts = tuple(f"{each.key.letter} = {shown(each.number)} ({each.origin})" for each in bounded)
+            names = " and ".join(f"`{each.key.key}`" for each in bounded)
+            message = f"{names} do not fit: of {table.architecture}.ein {letter} {bound}"
             yield Finding("E615", message, config.span(one.key.key), facts, f"a number {bound}")
 
 
