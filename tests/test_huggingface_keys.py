@@ -1,7 +1,4 @@
-"""Has every key of every config a say? Each is changed in every way, and so must be the model or the verdict.
-
-What a config leaves out stands for what transformers takes it to be.
-"""
+"""Has every key of every config a say? Each is changed in every way, and so must be the model or the verdict."""
 
 from __future__ import annotations
 
@@ -20,8 +17,6 @@ import einformer
 from einformer.errors import EinformerError, Finding
 from einformer.huggingface.config import import_config
 from einformer.huggingface.families import family
-from einformer.model import Model
-from einformer.notation.binding import known
 
 Config = dict[str, Any]
 Place = tuple[str, ...]
@@ -282,56 +277,3 @@ print(count, time.perf_counter() - start < {MOST})
     for name in ("deepseek-v3", "llama-3.1-405b"):
         done = subprocess.run([sys.executable, "-c", code], input=json.dumps(CONFIGS[name]), capture_output=True, text=True)
         assert done.stdout.split()[0] == str(_READ[name]["parameters"]), done.stderr
-
-
-# ---------------------------------------------------------------------------------------------- what absent keys stand for
-
-NO_KEY = object()
-
-
-def theirs(config: Config, key: str) -> object:
-    """What transformers takes a key of a config to be, if it takes the config at all."""
-    from huggingface_hub.errors import StrictDataclassError
-    from transformers import AutoConfig
-
-    given = {name: value for name, value in config.items() if name != "model_type"}
-    try:
-        found: Any = AutoConfig.for_model(config["model_type"], **given)
-    except StrictDataclassError:
-        return NO_KEY
-    rope = getattr(found, "rope_parameters", None) or {}
-    return rope.get("rope_theta", NO_KEY) if key == "rope_theta" else getattr(found, key, NO_KEY)
-
-
-def meaning(config: Config) -> tuple[object, ...]:
-    """Sizes, layers, and the values of scalars at every place, of those that both ways of saying it have."""
-    model: Model = einformer.from_huggingface(config)
-    return known(model.legend), model.spec.written.layers, {name: _values(model, name) for name in model.legend.scalars}
-
-
-def _values(model: Model, name: str) -> list[float]:
-    scalar = model.legend.scalars[name]
-    (index,) = scalar.indices or (None,)
-    places = [[turn] for turn in range(model.legend.length(index.letter))] if index else [[]]
-    return [float(model.legend.element(scalar, place)) for place in places]
-
-
-def same(one: Config, other: Config) -> bool:
-    (sizes, layers, scalars), (others, their_layers, theirs) = meaning(one), meaning(other)
-    assert isinstance(scalars, dict)
-    assert isinstance(theirs, dict)
-    common = scalars.keys() & theirs.keys() - {"Π"}  # ρ follows from it, where none is said
-    return sizes == others and layers == their_layers and all(scalars[name] == theirs[name] for name in common)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", {CONFIGS[name]["model_type"]: name for name in READ}.values())
-def test_an_absent_key_is_what_transformers_takes_it_to_be(name: str) -> None:
-    """A config without a key is one with the default of transformers, or is refused; of one config for each family."""
-    table = family(import_config(CONFIGS[name]).family)
-    agreeing = {key.key for key in table.keys if key.agrees}  # they have no say of their own
-    for key in {key for key in table.known if "." not in key} - {*table.ignored, *agreeing, "model_type", "rope"}:
-        without = removed(CONFIGS[name], (key,))
-        if isinstance(verdict(without), tuple) and (default := theirs(without, key)) is not NO_KEY:
-            explicit = {**without, key: default}
-            assert verdict(explicit) == verdict(without) or same(explicit, without), key
