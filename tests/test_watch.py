@@ -181,6 +181,41 @@ def test_modules_of_others_by_the_names_of_layers(bound: ein.Model) -> None:
         assert code(lambda: model.h[0](torch.zeros(2, 5, 13))) == "E720"
 
 
+# --------------------------------------------------------------------------------------------------------- transformers
+
+GPT2 = {
+    "": "int x_bs -> {logits: y_bsv}",
+    "transformer.h.*.attn": "z_bsd -> (z_bsd, ...)",
+    "transformer.h.*.mlp": "z_bsd -> z_bsd",
+    "transformer.h.*.ln_1": "z_bsd -> z_bsd",
+    "transformer.h.*.attn.c_attn.weight": "W_{d(3 d)}",
+    "transformer.h.*.mlp.c_fc": "z_bsd -> h_bsf",
+    "transformer.h.*.mlp.c_fc.weight": "W_df where f: 4 D",
+    "lm_head.weight": "E_vd",
+}
+
+
+@pytest.mark.slow
+def test_a_model_of_transformers_in_a_probe() -> None:
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    sizes: Any = {"n_embd": 12, "n_head": 3, "n_layer": 2, "vocab_size": 17, "n_positions": 7}
+    made: Any = GPT2LMHeadModel(GPT2Config(**sizes))
+    model = made.eval()
+    with ein.watch(model, GPT2, probe=True) as watched:
+        model(IDS)
+        assert watched.last == {"B": 2, "S": 5, "D": 12, "V": 17, "F": 48}
+    with ein.watch(model, {pattern: text for pattern, text in GPT2.items() if pattern}) as watched:
+        assert model.generate(IDS, max_new_tokens=2, do_sample=False, pad_token_id=0).shape == (2, 7)
+        assert watched.last["S"] == 1  # with a cache, one position at a time
+    model.transformer.h[1].mlp.c_proj.weight = nn.Parameter(torch.zeros(48, 13))
+    model.transformer.h[1].mlp.c_proj.bias, model.transformer.h[1].mlp.c_proj.nf = nn.Parameter(torch.zeros(13)), 13
+    with ein.watch(model, GPT2):
+        message = said(lambda: model(IDS))
+    assert "`transformer.h.1.mlp(…)` has 13 along `d`, not 12" in message
+    assert "D = 12 by `transformer.h.0.attn.c_attn.weight.shape[0]`" in message
+
+
 # ----------------------------------------------------------------------------------------------------------- probing
 
 

@@ -143,6 +143,9 @@ class Checker:
                 raise self.wrong(each.array, each.axis.span, each.tensor, each.place)
         elif len(missing) == 1 and isinstance(size, Product) and Name(missing[0]) in size.factors:
             rest = prod(evaluate(factor, self.sizes) for factor in size.factors if factor != Name(missing[0]))
+            if rest == length == 0:  # any size would do
+                self.later.append(each)
+                return
             if not rest or length % rest:
                 raise self.wrong(each.array, each.axis.span, each.tensor, each.place)
             where = f"`{each.place}.shape{_at(each.number)}`, which is `{each.axis.written}`"
@@ -169,15 +172,9 @@ class Checker:
         if at is None:
             message = f"`{place}` has {len(shape)} axes, `{written(array)}` has {'at least ' * array.open}{array.rank}"
             return fail("E721", message, span, facts, fix)
-        want = wanted[[axis for axis, _, _ in axes].index(at[0])]
-        message = f"`{place}` has {at[1]} along `{at[0].written}`, not {want}" if want is not None else ""
-        return fail(
-            "E720",
-            message or f"`{place}` has {at[1]} along `{at[0].written}`, which the sizes that are known do not divide",
-            span,
-            facts,
-            fix,
-        )
+        want = _wanted(at[0], self.sizes)
+        rest = f"not {want}" if want is not None else "which the sizes that are known do not divide"
+        return fail("E720", f"`{place}` has {at[1]} along `{at[0].written}`, {rest}", span, facts, fix)
 
     def origins(self, array: Array) -> list[str]:
         """Who bound each size that the tensor should have."""

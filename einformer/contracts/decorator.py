@@ -140,13 +140,8 @@ class Agreement:
             wrapper(this, *arguments, **named)
             given = signature.bind(this, *arguments, **named)
             given.apply_defaults()
-            keep(
-                this,
-                {
-                    size: Bound(given.arguments[name], f"{type(this).__name__}, made at {place()}")
-                    for size, name in names.items()
-                },
-            )
+            where = f"{type(this).__name__}, made at {place()}"
+            keep(this, {size: Bound(given.arguments[name], where) for size, name in names.items()})
 
         return initialised
 

@@ -8,7 +8,7 @@ _state = {"on": os.environ.get("EINFORMER_CONTRACTS", "1") not in ("0", "off", "
 
 
 def off() -> None:
-    """From here on a decorated function is the function itself, and `watch` and `bind` do nothing."""
+    """From here on a decorated function is the function itself, and nothing is watched."""
     _state["on"] = False
 
 
