@@ -233,12 +233,21 @@ def test_annotations_are_jaxtypings() -> None:
 def calls(draw: st.DrawFn) -> tuple[list[tuple[str, str]], list[Tensor]]:
     """Up to three tensors and a result: our letters, jaxtyping's, and tensors that fit or nearly do."""
     sizes = {letter: draw(st.integers(1, 3)) for letter in "bsd"}
-    written, tensors = [], []
+    written, tensors, bound = [], [], set[str]()
     for _ in range(draw(st.integers(2, 4))):
         letters = draw(st.lists(st.sampled_from(["b", "s", "d", "2", "3"]), min_size=1, max_size=3, unique=True))
         rest = draw(st.sampled_from([None, None, 0, len(letters)]))
         shape = [sizes.get(letter, int(letter) if letter.isdigit() else 0) for letter in letters]
         theirs = list(letters)
+        pairs = [pair for pair in ("bs", "sd") if set(pair) <= bound]
+        if draw(st.booleans()) and pairs:  # jaxtyping multiplies only what is bound before
+            pair = draw(st.sampled_from(pairs))
+            letters, theirs, shape = (
+                [*letters, f"({pair})"],
+                [*theirs, "*".join(pair)],
+                [*shape, sizes[pair[0]] * sizes[pair[1]]],
+            )
+        bound |= set(letters)
         if rest is not None:
             shape[rest:rest] = draw(st.sampled_from([[], [2], [2, 3]]))
             letters.insert(rest, "...")
