@@ -64,6 +64,14 @@ def test_the_installed_command_runs_outside_the_checkout(installed: Path, tmp_pa
     assert output(installed / "einformer", *arguments, cwd=tmp_path)
 
 
+@pytest.mark.slow
+def test_the_installed_plugin_is_found(installed: Path, tmp_path: Path) -> None:
+    (tmp_path / "double.ein").write_text("axes\n  d: D\nlayer Double(z_d) -> z_d:\n  return 2 z_d\n", encoding="utf-8")
+    said = output(installed / "python", "-m", "pytest", "--einformer-summary", cwd=tmp_path)
+    assert "1 passed" in said
+    assert "einformer: 1 texts\n" in said
+
+
 def test_importing_einformer_loads_no_heavy_library() -> None:
     loaded = output(sys.executable, "-c", "import einformer, sys; print(*sys.modules)").split()
     assert {"torch", "sympy", "transformers"}.isdisjoint(loaded)
