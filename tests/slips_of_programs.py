@@ -15,6 +15,7 @@ EINOPS_ATTENTION = "einops_attention"
 SUFFIXED = "suffixed"
 GROUPED = "grouped"
 INTERLEAVED = "interleaved"
+MASKS = "masks"
 NORMS = "norms"
 GATED = "gated"
 EXPERTS = "experts"
@@ -108,6 +109,25 @@ SLIPS = (
           "split E903", "split in the other"),
     _slip("two arguments of equal size swapped", SUFFIXED, '"bsea,btea->bsta", q_bsea, k_bsea',
           '"bsea,btea->bsta", k_bsea, q_bsea', "attend E903"),
+    # masks and biases
+    _slip("a window of one more", MASKS, "(dist >= window)", "(dist > window)", "window E903", "off by one"),
+    _slip("a window of the future", MASKS, "pos[:, None] - pos[None, :]", "pos[None, :] - pos[:, None]", "window E903",
+          "transposed"),
+    _slip("a bias that grows", MASKS, "(pos[None, :] - pos[:, None])", "(pos[:, None] - pos[None, :])", "alibi E903",
+          "transposed"),
+    _slip("slopes from zero", MASKS, "torch.arange(1, heads + 1,", "torch.arange(heads,", "alibi E903"),
+    _slip("a softmax over heads", MASKS, "torch.softmax(weights, dim=-1)", "torch.softmax(weights, dim=1)",
+          "multi-query E903", AXIS),
+    _slip("a shared key is summed over its positions", MASKS, '"bhij,bjd->bhid", weights, v)', '"bhij,bkd->bhid", weights, v)',
+          "multi-query E903"),
+    _slip("a state that forgets", MASKS, "state = state + k[", "state = k[", "linear E903"),
+    _slip("a state read too early", MASKS,
+          "        state = state + k[:, t, :, None] * v[:, t, None, :]\n"
+          '        out.append(torch.einsum("bd,bde->be", q[:, t], state))\n',
+          '        out.append(torch.einsum("bd,bde->be", q[:, t], state))\n'
+          "        state = state + k[:, t, :, None] * v[:, t, None, :]\n", "linear E903", "off by one"),
+    _slip("a state of what comes", MASKS, "for t in range(q.shape[1]):", "for t in reversed(range(q.shape[1])):",
+          "linear E903, linear is causal E911"),
     # shared heads, rotary
     _slip("keys repeated in turn", GROUPED, "x.repeat_interleave(n_rep, dim=1)", "x.repeat(1, n_rep, 1, 1)", "grouped E903",
           ORDER),

@@ -13,7 +13,7 @@ from tests.wrong_programs import CHECKS, FOLDER, Slip, program, right, suffixes
 
 # Of the runs of `assert_implements`, the properties, and the source check.
 CODES = {"E901", "E903", "E904", "E906"} | {"E911", "E912", "E913", "E914"} | {"E772", "E774", "E775"}
-QUICK = ("suffixed", "norms", "gated", "interleaved", "cached")  # a slip in these is refused in a fraction of a second
+QUICK = ("suffixed", "norms", "gated", "interleaved", "cached", "masks")  # a slip in these is refused in a fraction of a second
 
 
 @pytest.mark.parametrize("name", CHECKS)

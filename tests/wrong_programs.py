@@ -90,6 +90,20 @@ w_bss'a = Sm_s'(q_bsea k_bs'ea / sqrt(H))
 y_bsea = w_bss'a v_bs'ea
 """
 SPLIT = "C = A H\np_bsc = z_bsd W_dc\nq_bsea = p_{bs(ae)}"
+WINDOW = """
+W = 3
+m_ss' = where(s - W < s' <= s, 0, -inf)
+w_bss' = Sm_s'(q_bse k_bs'e / sqrt(H) + m_ss')
+y_bse = w_bss' v_bs'e
+"""
+ALIBI = """
+m_ss' = where(s' <= s, 0, -inf)
+r_ass' = 2^(-8 (a + 1) / A) (s' - s)
+w_bass' = Sm_s'(q_base k_bas'e / sqrt(H) + r_ass' + m_ss')
+y_base = w_bass' v_bas'e
+"""
+SHARED = "w_bass' = Sm_s'(q_base k_bs'e / sqrt(H))\ny_base = w_bass' v_bs'e"
+LINEAR = "m_ss' = where(s' <= s, 1, 0)\nw_bss' = q_bse k_bs'e\ny_bsu = w_bss' m_ss' v_bs'u"
 MLP = "h_bsf = relu(z_bsd W_df)\ny_bsd = h_bsf U_fd"
 
 FUSED = {"c_attn.weight": "Q_{(ae)d}, K_{(ae)d}, V_{(ae)d}", "c_attn.bias": "α_{(ae)}, κ_{(ae)}, ν_{(ae)}"}
@@ -144,6 +158,16 @@ def holds(prove: Callable[..., None], build: Callable[[Any], Any], *shape: int) 
     return check
 
 
+def holds_of_three(prove: Callable[..., None], build: Callable[[Any], Any]) -> Check:
+    """A property of a function of queries, keys and values."""
+
+    def check(module: Any) -> None:
+        torch.manual_seed(0)
+        prove(build(module), *(torch.randn(2, 5, 3) for _ in range(3)))
+
+    return check
+
+
 def decodes(module: Any) -> None:
     torch.manual_seed(0)
     attention = module.CachedAttention(12, 2, 4)
@@ -177,6 +201,11 @@ CHECKS: Mapping[str, tuple[str, Check]] = {
     "attend": ("suffixed", implements(lambda m: m.attend, ATTEND)),
     "merge": ("suffixed", implements(lambda m: m.merge, "u_{bs(ae)} = y_bsea")),
     "split": ("suffixed", implements(lambda m: lambda z, W: m.split(z @ W, 2), SPLIT, bind={"A": 2})),
+    "window": ("masks", implements(lambda m: lambda q, k, v: m.window_attention(q, k, v), WINDOW)),
+    "alibi": ("masks", implements(lambda m: m.alibi_attention, ALIBI)),
+    "multi-query": ("masks", implements(lambda m: m.multi_query_attention, SHARED)),
+    "linear": ("masks", implements(lambda m: m.linear_attention, LINEAR)),
+    "linear is causal": ("masks", holds_of_three(ein.testing.assert_causal, lambda m: m.linear_attention)),
     "suffixed mlp": ("suffixed", implements(lambda m: m.mlp, MLP)),
     "grouped": ("grouped", implements(lambda m: lambda D, A, G: m.GroupedAttention(D, A, G), GROUPED["Attention"])),
     "grouped is causal": ("grouped", holds(ein.testing.assert_causal, lambda m: m.GroupedAttention(12, 6, 2), 2, 5, 12)),

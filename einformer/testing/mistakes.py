@@ -149,6 +149,8 @@ def _viewed(equation: Equation, around: Around) -> Iterator[tuple[Equation, ...]
     letters = sorted(slot_letters(equation.left), key=lambda letter: letter == "e")
     for at in range(len(letters) - 1 - ("e" in letters)):  # the features of a head lie together
         swapped = [*letters[:at], letters[at + 1], letters[at], *letters[at + 2 :]]
+        if axis_of(letters[at]) == axis_of(letters[at + 1]):
+            continue  # that is a transposition
         for stored, read in ((letters, swapped), (swapped, letters)):
             flat, view = (Tensor(VIEWED, (Group(tuple(map(Index, order))),)) for order in (stored, read))
             yield replace(equation, left=flat, relation="="), replace(equation, right=view)
@@ -325,7 +327,7 @@ MISTAKES = (
     Mistake("the mask is applied after the softmax, whose rows then do not sum to one", each_node(_after_softmax)),
     Mistake("what is masked has the score 0, not -inf", each_node(_zeroed)),
     Mistake("the softmax runs over another index", each_node(_over_another)),
-    Mistake("the scores are transposed: queries and keys change places", each_node(_transposed)),
+    Mistake("queries and keys change places: scores, weights or a mask are transposed", each_node(_transposed)),
     Mistake("the heads are merged in the other order", each_equation(_regrouped)),
     Mistake("the heads are split in the other order", each_node(_regrouped_inside)),
     Mistake("two axes change places by a view where a transposition is meant", each_several(_viewed)),
