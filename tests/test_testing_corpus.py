@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 import einformer as ein
+from einformer.errors import Source
+from einformer.lint.python import findings
 from einformer.testing.mistakes import MISTAKES
 from tests.slips_of_programs import SLIPS
-from tests.wrong_programs import CHECKS, FOLDER, Slip, program, right, suffixes
+from tests.wrong_programs import CHECKS, FOLDER, Slip, program, right
 
 # Of the runs of `assert_implements`, the properties, and the source check.
 CODES = {"E901", "E903", "E904", "E906"} | {"E911", "E912", "E913", "E914"} | {"E772", "E774", "E775"}
@@ -24,7 +26,7 @@ def test_a_right_program_passes(name: str) -> None:
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("[a-z]*.py")), ids=lambda path: path.stem)
 def test_the_source_check_says_nothing_of_a_right_program(path: Path) -> None:
-    suffixes(right(path.stem))
+    assert findings(Source(path.name, path.read_text(encoding="utf-8"))) == ()
 
 
 @pytest.mark.parametrize(
