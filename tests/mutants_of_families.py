@@ -123,7 +123,7 @@ MUTANTS = (
     ),
     _mutant(
         "words are not repeated", "huggingface/keys.py",
-        "for word in some * times", "for word in some", *_logits("gpt_neo"),
+        "for word in some * times", "for word in some", *_logits("gpt_neo_plain"),
     ),
     _mutant(
         "a tensor is stacked backwards", "huggingface/stacks.py",

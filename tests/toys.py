@@ -100,6 +100,7 @@ DEEPSEEK: dict[str, Any] = {
 }
 LITE: dict[str, Any] = {key: value for key, value in DEEPSEEK.items() if key not in ("n_group", "topk_group")}
 LITE |= {"q_lora_rank": None, "hidden_size": 60, "kv_lora_rank": 14}  # a complex view wants even strides
+V2: dict[str, Any] = DEEPSEEK | {"hidden_size": 60, "kv_lora_rank": 14}
 OPT: dict[str, Any] = TOKENS | {
     "hidden_size": 40,
     "ffn_dim": 31,
@@ -185,7 +186,9 @@ TOYS: dict[str, tuple[str, dict[str, Any]]] = {
     "opt_narrow": ("opt", OPT | {"word_embed_proj_dim": 14}),
     "opt_post": ("opt", OPT | {"do_layer_norm_before": False}),
     "opt_post_narrow": ("opt", OPT | {"do_layer_norm_before": False, "word_embed_proj_dim": 14}),
-    "deepseek_v2": ("deepseek_v2", LITE),
+    "deepseek_v2": ("deepseek_v2", V2),
+    "deepseek_v2_groups": ("deepseek_v2", V2 | {"topk_method": "group_limited_greedy", "rope_parameters": YARN}),
+    "deepseek_v2_lite": ("deepseek_v2", LITE),
     "deepseek_v2_yarn": ("deepseek_v2", LITE | {"rope_parameters": YARN | {"mscale": 0.7, "mscale_all_dim": 1.3}}),
     "falcon": ("falcon", FALCON),
     "falcon_llama3": ("falcon", FALCON | {"rope_parameters": LLAMA3}),
