@@ -11,7 +11,7 @@ from einformer.lint.balance import regrouped
 from einformer.lint.legend import Known, Sizes, declared, fixed, stated, two_sizes
 from einformer.lint.letters import Letters
 from einformer.lint.notes.pieces import Document, Formula, Section
-from einformer.lint.reading import Equation, Side, equations
+from einformer.lint.reading import Equation, Side, Trees, equations
 from einformer.lint.rules import Context, Read, check_section, located
 from einformer.lint.specifications import check_specification, is_specification
 from einformer.notation.tree import Index
@@ -54,7 +54,8 @@ class _Parts:
 
 def check_document(source: Source, document: Document, given: Mapping[str, str]) -> Checked:
     """Every equation of a document; `given` are sizes of letters that its reader was told."""
-    parts = [_parts(section, document) for section in document.sections]
+    trees: Trees = {}
+    parts = [_parts(section, document, trees) for section in document.sections]
     own = {known.letter: known for part in reversed(parts) for known in part.known}
     told = {letter: Known(letter, size) for letter, size in given.items()}
     names = {known.size for known in (*own.values(), *told.values())}
@@ -78,9 +79,9 @@ def check_document(source: Source, document: Document, given: Mapping[str, str])
     return Checked(source, tuple(sorted(findings, key=_place)), tuple(v for v in verdicts if v.equation.right is not None))
 
 
-def _parts(section: Section, document: Document) -> _Parts:
+def _parts(section: Section, document: Document, trees: Trees) -> _Parts:
     plain = [formula for formula in section.formulas if not is_specification(formula)]
-    found = [equation for formula in plain for equation in equations(formula, document.macros)]
+    found = [equation for formula in plain for equation in equations(formula, document.macros, trees)]
     return _Parts(section, found, list(stated(section)))
 
 

@@ -60,8 +60,14 @@ class Letters:
         together = {axis for axis, count in having.items() if count > 1} & self.indices
         constant = frozenset(name for name, axis in pairs if name in self.constant and axis not in bound)
         labels = _Labels(self.alone | together, constant)
-        trees = [side.tree for side in equation.sides if side.tree is not None]
-        return [resolve(labels.without(tree, below=False), set(self.indices)) for tree in trees]
+        sides = [(side.tree, side.nodes) for side in equation.sides if side.tree is not None]
+        return [self._understood(tree, nodes, labels) for tree, nodes in sides]
+
+    def _understood(self, tree: Expression, nodes: Iterable[Expression], labels: _Labels) -> Expression:
+        """A side; rebuilt only if it holds anything that may be another thing."""
+        if any(isinstance(x, Tensor) and len(x.slots) == 1 for x in nodes):
+            tree = labels.without(tree, below=False)
+        return resolve(tree, set(self.indices)) if any(isinstance(x, Name) for x in nodes) else tree
 
     # ------------------------------------------------------------------------------------------------- index notation
 
@@ -113,7 +119,10 @@ class _Labels:
 
 def slot_letters(tensor: Tensor) -> tuple[str, ...]:
     """The letters in the slots of a tensor, groups and arithmetic opened, without those of a tensor in a slot."""
-    return tuple(x.letter for slot in tensor.slots for x in _own(slot))
+    letters = list[str]()
+    for slot in tensor.slots:  # one of few places where an equation is gone through many times
+        letters += (slot.letter,) if isinstance(slot, Index) else (x.letter for x in _own(slot))
+    return tuple(letters)
 
 
 def _own(slot: Expression) -> Iterator[Index]:

@@ -5,7 +5,6 @@ A formula is cut where its brackets are closed: into rows, into statements at co
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -34,19 +33,15 @@ Marks = list[Mark]
 NO_INDICES = "no indices"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Side:
-    """A side of an equation: its text, and its tree if it can be read, else why not."""
+    """A side of an equation: its text, its tree and all nodes of it if it can be read, else why not."""
 
     whole: Passage  # the formula, in which the tree has its places
     text: Passage
     tree: Expression | None
     skipped: str = ""
-
-    @functools.cached_property
-    def nodes(self) -> tuple[Expression, ...]:
-        """The tree and everything in it."""
-        return tuple(subexpressions(self.tree)) if self.tree is not None else ()
+    nodes: tuple[Expression, ...] = ()
 
     def place(self, span: Span) -> Span:
         """Where in the file a place of the tree stands."""
@@ -77,8 +72,14 @@ class Equation:
         return itertools.chain.from_iterable(side.nodes for side in self.sides)
 
 
-def equations(formula: Formula, macros: Mapping[str, Macro]) -> Iterator[Equation]:
-    """The equations of a formula in the order of the text, and what else is said of tensors in it."""
+Trees = dict[tuple[str, int, int], tuple[Expression | None, str, tuple[Expression, ...]]]
+
+
+def equations(formula: Formula, macros: Mapping[str, Macro], trees: Trees) -> Iterator[Equation]:
+    """The equations of a formula in the order of the text, and what else is said of tensors in it.
+
+    `trees` are those read before, by text and place: notes say `$z_{bsd}$` on every page.
+    """
     text = expanded(formula.latex, macros)
     if "_" not in text.text and "=" not in text.text:
         return
@@ -86,7 +87,7 @@ def equations(formula: Formula, macros: Mapping[str, Macro]) -> Iterator[Equatio
         side = Side(text, text, None, "brackets nested too deep")
         yield Equation(formula, side, side)
         return
-    reader = _Formula(formula, spelled(text))
+    reader = _Formula(formula, spelled(text), trees)
     before: Marks = []  # the left side, for rows that go on with `= …`
     for statement in reader.statements():
         sides, signs = _cut(statement, _relation)
@@ -166,10 +167,9 @@ def _holds(found: Marks) -> bool:
 class _Formula:
     """The marks of a formula, and what they say."""
 
-    def __init__(self, formula: Formula, text: Passage) -> None:
-        self.formula, self.text = formula, text
+    def __init__(self, formula: Formula, text: Passage, trees: Trees) -> None:
+        self.formula, self.text, self.trees = formula, text, trees
         self.source = Source(text.source.name, text.text)
-        self.known: dict[tuple[int, int], Side] = {}  # the left side of many rows is read once
 
     def statements(self) -> Iterator[Marks]:
         """The rows of a formula, a row that only goes on with one before joined to it; each cut at commas and words."""
@@ -200,12 +200,15 @@ class _Formula:
 
     def side(self, found: Marks, read: bool = True) -> Side:
         """The tree of a side, or why there is none."""
-        place = (found[0].start, found[-1].end)
-        if place not in self.known:
-            text = self.text.cut(*place)
-            tree, skipped = self.tree(found) if read else (None, NO_INDICES)
-            self.known[place] = Side(self.text, text, tree, skipped)
-        return self.known[place]
+        start, end = found[0].start, found[-1].end
+        text = self.text.cut(start, end)
+        if not read:
+            return Side(self.text, text, None, NO_INDICES)
+        place = (self.text.text, start, end)
+        if place not in self.trees:
+            tree, skipped = self.tree(found)
+            self.trees[place] = tree, skipped, tuple(subexpressions(tree)) if tree is not None else ()
+        return Side(self.text, text, *self.trees[place])
 
     def tree(self, found: Marks) -> tuple[Expression | None, str]:
         """The tree of marks, or why they have none."""

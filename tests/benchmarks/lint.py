@@ -13,7 +13,7 @@ from einformer.errors import Source
 from einformer.lint.files import lint_text
 from einformer.lint.settings import Settings
 
-LINES = 5_000
+LINES, NAMES = 5_000, "zxhtnprcgo"
 SECTION = r"""
 \section{Attention %d}
 
@@ -35,9 +35,9 @@ This costs $8 B S D^2 + 4 B S^2 D$ operations, and $4 D^2$ parameters.
 
 
 def notes() -> str:
-    """5,000 lines with a formula in every third."""
+    """5,000 lines with formulas in two of three; a tensor has another name in each of ten sections."""
     count = LINES // SECTION.count("\n")
-    return "".join(SECTION % number for number in range(count))
+    return "".join((SECTION % number).replace("z_", f"{NAMES[number % len(NAMES)]}_") for number in range(count))
 
 
 def main() -> None:
