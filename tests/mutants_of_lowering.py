@@ -118,7 +118,7 @@ MUTANTS = (
     ),
     _mutant(
         "of equal numbers the last is top", "source",
-        ".sort(descending=True, stable=True).indices[..., :k]", ".argsort(stable=True).flip(-1)[..., :k]",
+        ".sort(dim=dim, descending=True, stable=True).indices", ".argsort(dim, stable=True).flip(dim)",
         "lowering.py::test_of_equal_numbers_the_first_is_top",
     ),
     _mutant(
@@ -247,7 +247,7 @@ MUTANTS = (
     ),
     _mutant(
         "parts of a product are named the other way", "fast",
-        "{', '.join(names)} = fn.linear", "{', '.join(names[::-1])} = fn.linear",
+        "{', '.join(names)} = {low.mapped", "{', '.join(names[::-1])} = {low.mapped",
         *_values("gpt2-fast"),
     ),
     _mutant(
@@ -268,7 +268,8 @@ MUTANTS = (
     # ------------------------------------------------------------------------------------------------------- weights
     _mutant(
         "rows lie before columns", "fast",
-        "for letter in lying.columns + part.rows)", "for letter in part.rows + lying.columns)",
+        "for letter in lying.experts + lying.columns + part.rows)",
+        "for letter in lying.experts + part.rows + lying.columns)",
         *_values("gpt2-fast"),
     ),
     _mutant(

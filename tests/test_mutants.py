@@ -23,6 +23,7 @@ from tests import (
     mutants_of_lint,
     mutants_of_lowering,
     mutants_of_saved,
+    mutants_of_sparse,
     mutants_of_testing,
 )
 from tests.mutants import Mutant
@@ -39,6 +40,7 @@ OF_PARTS = (
     mutants_of_imports,
     mutants_of_testing,
     mutants_of_lint,
+    mutants_of_sparse,
 )
 MUTANTS = (*mutants.MUTANTS, *(mutant for part in OF_PARTS for mutant in part.MUTANTS))
 ROOT = Path(__file__).parents[1]

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from einformer.errors import EinformerError
-from einformer.interpreters.count import table
 from einformer.interpreters.count.rules import EquationCount, total
 from einformer.notation.sizes import Legend
 from einformer.notation.tree import Index, Layer, Name, Tensor
@@ -55,13 +54,18 @@ def formulas_are_live(subject: Subject) -> Iterator[Check]:
 
 
 def flops_are_counted(subject: Subject) -> Iterator[Check]:
-    """Numbers and formula against torch's own counter."""
+    """Numbers and formula against torch's own counter; where experts are chosen at small sizes, since numbers choose."""
     from einformer.interpreters.torch import measure
 
-    whole = total(part.flops for part in subject.formulas)
-    theirs = measure.flops(subject.live, reads(subject.model, subject.legend))
-    yield _equal("FLOPs: by the text = by torch's FlopCounterMode", sum(part.flops for part in subject.parts), theirs)
-    yield _equal(f"FLOPs: {subject.write(whole)}", _number(whole, subject.legend), theirs)
+    whole, small = total(part.flops for part in subject.formulas), subject.small
+    if subject.chooses:
+        legend, parts, at = small.legend, small.parts, ", at small sizes"
+        theirs = measure.flops_computed(small.modules["fast"], small.given)
+    else:
+        legend, parts, at = subject.legend, subject.parts, ""
+        theirs = measure.flops(subject.live, reads(subject.model, subject.legend))
+    yield _equal(f"FLOPs: by the text = by torch's FlopCounterMode{at}", sum(part.flops for part in parts), theirs)
+    yield _equal(f"FLOPs: {subject.write(whole)}{at}", _number(whole, legend), theirs)
 
 
 def shapes_are_run(subject: Subject) -> Iterator[Check]:
@@ -69,7 +73,7 @@ def shapes_are_run(subject: Subject) -> Iterator[Check]:
     small = subject.small
     weightless = {layer.name for layer in small.model.spec.tree.layers[:-1] if not layer.weights}  # without paths
     claimed: dict[tuple[str, str], list[tuple[Shape, Shape]]] = {}
-    for layer, equation, own, carried in shapes(small.model, small.model.at(**small.inputs)):
+    for layer, equation, own, carried in shapes(small.model, small.legend):
         at = "" if layer in weightless else layer
         claimed.setdefault((at, equation.left.name), []).append((own, carried))
     layers = {"": small.model.spec.name} | {_starred(equation.path): equation.layer for equation in _instances(small)}
@@ -91,8 +95,7 @@ def _is_of(shape: Shape, own: Shape, carried: Shape) -> bool:
 
 def _instances(small: Small) -> list[EquationCount[int]]:
     """Every equation with its path and layer."""
-    parts = table.counted(small.model.spec.tree, small.model.spec.name, small.model.at(**small.inputs))
-    return [equation for part in parts for equation in part.equations]
+    return [equation for part in small.parts for equation in part.equations]
 
 
 def values_agree(subject: Subject) -> Iterator[Check]:

@@ -16,8 +16,8 @@ from einformer.interpreters.count import table
 from einformer.interpreters.count.table import Part
 from einformer.model import Model
 from einformer.notation.sizes import Legend
-from einformer.notation.tree import Expression, Name, Quotient
-from einformer.notation.walk import loops, subexpressions
+from einformer.notation.tree import Apply, Expression, Index, Name, Quotient
+from einformer.notation.walk import equations, loops, subexpressions
 
 if TYPE_CHECKING:
     import sympy
@@ -47,6 +47,11 @@ class Subject:
     def parts(self) -> tuple[Part[int], ...]:
         """The counts as numbers."""
         return table.counted(self.model.spec.tree, self.model.spec.name, self.legend)
+
+    @property
+    def chooses(self) -> bool:
+        """Do some weights compute for some tokens only?"""
+        return any(weight.active != weight.each for part in self.parts for weight in part.weights)
 
     @functools.cached_property
     def formulas(self) -> tuple[Part[sympy.Expr], ...]:
@@ -83,6 +88,16 @@ class Small:
         return self.model.inputs(2, max(length for length in (8, 6, 4, 2) if length < max(longest, 3)))
 
     @functools.cached_property
+    def legend(self) -> Legend:
+        """With the sizes of the inputs."""
+        return self.model.at(**self.inputs)
+
+    @functools.cached_property
+    def parts(self) -> tuple[Part[int], ...]:
+        """The counts as numbers."""
+        return table.counted(self.model.spec.tree, self.model.spec.name, self.legend)
+
+    @functools.cached_property
     def weights(self) -> dict[str, Array]:
         """Drawn once, for all of them."""
         from einformer.interpreters.torch import measure
@@ -94,7 +109,7 @@ class Small:
         """Random inputs."""
         from einformer.interpreters.torch import measure
 
-        return measure.drawn(reads(self.model, self.model.at(**self.inputs)), self.seed)
+        return measure.drawn(reads(self.model, self.legend), self.seed)
 
     @functools.cached_property
     def modules(self) -> dict[str, nn.Module]:
@@ -132,7 +147,8 @@ def reads(model: Model, legend: Legend) -> list[Read]:
 
 
 def shrunk(model: Model) -> Model:
-    """The same text with distinct small sizes: primes, times the sizes that must divide them; each loop turns twice.
+    """The same text with distinct small sizes: primes, times the sizes that must divide them; loops turn twice or as
+    often as their layers differ.
 
     A model that is small already stays as it is.
 
@@ -154,13 +170,29 @@ def _small_sizes(model: Model, factor: int) -> dict[str, int]:
     turns = {x.name for layer in model.spec.tree.layers for loop in loops(layer.body) for x in _names(loop.count)}
     quotients = [axis.default or axis.size for axis in legend.axes.values()]
     parted = {letter: divisors for e in quotients if isinstance(e, Quotient) for letter, divisors in _parted(e)}
-    primes = iter(_PRIMES)
+    primes, most = iter(_PRIMES), _enough(model)
     for letter, value in sorted(legend.values.items(), key=lambda item: item[1]):
         divisors = [
             small for other, small in found.items() if other in parted.get(letter, ()) and value % legend.values[other] == 0
         ]
-        found[letter] = 2 if letter in turns else next(primes) * max(divisors, default=1) * (factor if letter in parted else 1)
+        found[letter] = (
+            most if letter in turns else next(primes) * max(divisors, default=1) * (factor if letter in parted else 1)
+        )
     return found
+
+
+def _enough(model: Model) -> int:
+    """How many turns show all kinds: two, as many as a list has values, or one more than a turn's number is compared with."""
+    lists = [len(scalar.value) for scalar in model.spec.tree.scalars if isinstance(scalar.value, tuple)]
+    numbers = {loop.index.letter for layer in model.spec.tree.layers for loop in loops(layer.body)}
+    right_sides = (q.right for layer in model.spec.tree.layers for q in equations(layer.body))
+    compared = [
+        int(model.legend.number(e.arguments[1])) + 1
+        for right in right_sides
+        for e in subexpressions(right)
+        if isinstance(e, Apply) and e.name == "<" and isinstance(e.arguments[0], Index) and e.arguments[0].letter in numbers
+    ]
+    return max([2, *lists, *compared])
 
 
 def _parted(e: Quotient) -> list[tuple[str, set[str]]]:

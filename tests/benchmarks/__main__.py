@@ -1,7 +1,7 @@
 """How long does einformer make one wait, and how does that grow? Median seconds: `make bench`.
 
-With names, `python -m tests.benchmarks forward training decode emit`: GPT-2 beside transformers; `count`: what it takes to
-count it; `contracts`: what a contract costs a call; `lint`: 5,000 lines of notes.
+With names, `python -m tests.benchmarks forward training decode emit`: GPT-2 beside transformers; `llama mixtral`: small ones of
+those; `count`: what it takes to count GPT-2; `contracts`: what a contract costs a call; `lint`: 5,000 lines of notes.
 """
 
 from __future__ import annotations
@@ -70,9 +70,10 @@ if __name__ == "__main__":
         import_module(f"tests.benchmarks.{sys.argv[1]}").main()
         sys.exit()
     if sys.argv[1:]:
-        from tests.benchmarks import gpt2
+        from tests.benchmarks import families, gpt2
 
-        gpt2.main(sys.argv[1:])
+        gpt2.main([name for name in sys.argv[1:] if name in gpt2.BENCHMARKS])
+        families.main([name for name in sys.argv[1:] if name not in gpt2.BENCHMARKS])
         sys.exit()
     for label, timed, times in rows():
         print(f"{statistics.median(timeit.repeat(timed, repeat=times, number=1)):8.4f} s  {label}")

@@ -36,7 +36,7 @@ def _row(keeps: str, passes: str, scratch: str) -> Row:
 _TABLE = (
     ("add", "", "0 1", ""),
     ("clone sub sum", "", "0", ""),
-    ("compare expand floor mean neg permute reshape rsub select slice split stack to unsqueeze", "", "", ""),
+    ("compare expand floor mean neg permute reshape roll rsub select slice split stack to unsqueeze", "", "", ""),
     ("cumsum", "", "", "1"),
     ("clamp gelu log silu softplus", "0", "", ""),
     ("abs cos sin var", "0", "", "1"),
@@ -53,6 +53,7 @@ _TABLE = (
     ("where", "0", "", "0 0 0"),
     ("embedding scatter", "1", "", ""),
     ("index", "1 2 3", "", ""),
+    ("grouped", "0 1", "", ""),
     ("sort", "beside", "", ""),
     ("layer_norm", "0 1 2 beside", "", ""),
     ("attention", "0 1 2 3 result beside", "", ""),

@@ -15,6 +15,7 @@ from einformer.interpreters.torch.recurrences import Start, recurrent, solved
 from einformer.interpreters.torch.roles import Kind as RoleKind
 from einformer.interpreters.torch.roles import Role, roles, selecting, stored
 from einformer.interpreters.torch.slots import Variable, define, merged, python_name, shaped
+from einformer.interpreters.torch.sparse import Routing
 from einformer.notation.calls import axis_of, slot_letters
 from einformer.notation.sizes import Legend
 from einformer.notation.tree import (
@@ -41,6 +42,7 @@ class File(Protocol):
     legend: Legend
     plan: Plan
     helpers: dict[str, None]
+    routings: Mapping[str, Routing]
 
     def spelling(self, letter: str) -> str:
         """The letter of Python for an index."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from einformer.interpreters.torch.cache import TEXT
 from einformer.interpreters.torch.classes import Class
 from einformer.interpreters.torch.code import Dims
+from einformer.interpreters.torch.constants import raised
 from einformer.interpreters.torch.fast import FastClass
 from einformer.interpreters.torch.masks import sunk
 from einformer.interpreters.torch.past import Continued, Continues
@@ -33,7 +34,7 @@ from einformer.notation.weights import key, versions
 
 def source(spec: Spec, name: str, legend: Legend, plan: Plan, kept: Sequence[Kept]) -> str:
     """The file for the causal model `name`: each class as in the file without a cache, its forward with one."""
-    special = specialise(spec, name)
+    special = raised(specialise(spec, name), legend) if plan.fast else specialise(spec, name)
     model = next(layer for layer in special.layers if layer.name == name)
     assert model.time is not None
     time, rows = model.time.letter, rows_of(model)

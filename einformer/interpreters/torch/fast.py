@@ -13,7 +13,8 @@ from einformer.interpreters.torch.layout import Lying, Map, groups, layout
 from einformer.interpreters.torch.patterns import Attention, Linear, is_causal_mask, letters, reads
 from einformer.interpreters.torch.roles import roles, stored
 from einformer.interpreters.torch.slots import define, merged
-from einformer.notation.tree import Equation, Expression, Layer, Tensor
+from einformer.interpreters.torch.sparse import PAIR, Routing, ordered
+from einformer.notation.tree import Apply, Equation, Expression, Layer, Tensor
 from einformer.notation.walk import equations, subexpressions
 from einformer.notation.weights import key
 
@@ -22,11 +23,14 @@ class FastClass(Class):
     """A specialised layer whose parameters lie as they are computed with."""
 
     def __init__(self, file: File, layer: Layer, layers: Mapping[str, Layer]) -> None:
+        self.routing = file.routings.get(layer.name)
+        layer = replace(layer, body=ordered(layer, self.routing)) if self.routing else layer
         super().__init__(file, layer, layers)
-        self.together = list(groups(layer))
-        self.lying = list(layout(layer, self.together))
+        self.together = list(groups(layer, self.routing))
+        self.lying = list(layout(layer, self.together, self.routing))
         self.lowering: FastLowering = self.lower_with(FastLowering)
         self.lowering.laid = {part.weight.name for lying in self.lying for part in lying.parts}
+        self.lowering.routing = self.routing
         self.lowering.causal = frozenset(q.left.name for q in equations(layer.body) if self.is_causal(q))
         self.inlined: set[str] = set()
         self.orders: dict[str, tuple[int, ...]] = {}
@@ -46,11 +50,23 @@ class FastClass(Class):
         super().forward()
         masks = [heads.mask.name for heads in fused if isinstance(heads.mask, Tensor)]
         self.inlined = {heads.weights for heads in fused if heads.weights}
+        self.inlined |= self.unread()
         self.inlined |= {name for name in plain.causal if masks.count(name) == reads(name, self.layer) > 0}
         self.lowering, self.body = plain, []
         self.file.helpers.clear()
         self.file.helpers.update(helpers)
         return super().forward()
+
+    def unread(self) -> set[str]:
+        """The tensors that nothing reads, since what stands for them is computed elsewhere."""
+        defined = {q.left.name for q in equations(self.layer.body) if q.relation == "="} - {self.layer.output.name}
+        return {name for name in defined if not reads(name, self.layer)}
+
+    def is_passed(self, name: str) -> bool:
+        """Is a tensor only given to layers, which want it in the dtype of all that they compute?"""
+        calls = (e for q in equations(self.layer.body) for e in subexpressions(q.right) if isinstance(e, Apply))
+        given = sum(isinstance(x, Tensor) and x.name == name for e in calls if self.lowering.callee(e) for x in e.arguments)
+        return given == reads(name, self.layer) > 0
 
     # --------------------------------------------------------------------------------------------------- weights
 
@@ -67,7 +83,7 @@ class FastClass(Class):
                 yield self.weight(weight)
             elif each.parts[0].weight is weight:
                 rows = _total([self.size_of(part.rows) for part in each.parts])
-                shape = f"{self.size_of(each.columns)}, {rows}" if each.columns else rows
+                shape = ", ".join(filter(None, (self.size_of(each.experts), self.size_of(each.columns), rows)))
                 yield f"self.{each.name} = nn.Parameter(torch.empty({shape}))"
         if self.lying:
             yield "self.layout = {"
@@ -94,7 +110,7 @@ class FastClass(Class):
         """`"QKV": [("Q", (D, H, A), (0, 2, 1)), …]`."""
         parts = []
         for part in lying.parts:
-            order = ", ".join(str(part.read.index(letter)) for letter in lying.columns + part.rows)
+            order = ", ".join(str(part.read.index(letter)) for letter in lying.experts + lying.columns + part.rows)
             shape = ", ".join(self.lowering.constant(index.letter) for index in part.weight.indices)
             comma = "," if len(part.read) == 1 else ""
             parts.append(f'("{key(part.weight.name)}", ({shape}{comma}), ({order}{comma}))')
@@ -102,33 +118,56 @@ class FastClass(Class):
 
     # --------------------------------------------------------------------------------------------------- forward
 
+    def comment(self, equation: Equation, indent: str) -> None:
+        """The equation as it is written; before the first that needs them the pairs of rows and experts."""
+        if self.routing and equation is next(filter(self.routing.reached, equations(self.layer.body))):
+            self.route(self.routing, indent)
+        super().comment(equation, indent)
+
+    def route(self, routing: Routing, indent: str) -> None:
+        """The line that pairs rows and experts, and that of the weight where it has no name."""
+        letters, low = (*routing.rows, routing.letter), self.lowering
+        low.weight = permuted(low.lower(routing.weight), letters)
+        if not isinstance(routing.weight, Tensor):
+            self.body.append(f"{indent}weight = {low.weight.text}")
+            low.weight = Code("weight", letters)
+        self.file.helpers["routed"] = None
+        weight, count = low.flat(low.weight, routing.rows, (routing.letter,)), low.lower(routing.count)
+        self.body.append(f"{indent}row, expert, ends, place = routed({weight.text}, {count.text})")
+
     def equation(self, equation: Equation, indent: str) -> None:
         """The lines of an equation; what attention has taken in leaves its comment only."""
         if equation.left.name in self.inlined:
             return
+        nodes = {id(e) for e in (self.routing.nodes(equation) if self.routing else subexpressions(equation.right))}
         for group in self.together:
-            if len(group) > 1 and any(group[0][0] is x for x in subexpressions(equation.right)):
+            if len(group) > 1 and id(group[0][0]) in nodes:
                 self.split(group, indent)
         if equation.left.name not in self.lowering.variables or equation.relation != "=":  # else the split has defined it
+            self.lowering.paired = self.routing is not None and self.routing.paired(equation)
             super().equation(equation, indent)
+            self.lowering.paired = False
 
     def split(self, group: list[Map], indent: str) -> None:
         """Several linear maps of one input as one product, split afterwards."""
         maps = [found for _, found in group]
-        x, rest = self.lowering.columns(maps[0])
+        low = replace(self.lowering, paired=bool(maps[0].experts))
+        x, rest = low.columns(maps[0])
         names = [self.part(node, found, rest + found.rows) for node, found in group]
         matrix = "self." + "".join(key(m.weight.name) for m in maps)
         bias = ", self." + "".join(key(m.bias.name) for m in maps if m.bias is not None) if maps[0].bias is not None else ""
         sizes = [self.size_of(m.rows) for m in maps]
         parts = f"chunk({len(sizes)}, -1)" if len(set(sizes)) == 1 else f"split(({', '.join(sizes)}), -1)"
-        self.body.append(f"{indent}{', '.join(names)} = fn.linear({x.text}, {matrix}.T{bias}).{parts}")
+        turned = f"{matrix}.{'mT' if maps[0].experts else 'T'}{bias}"
+        self.body.append(f"{indent}{', '.join(names)} = {low.mapped(maps[0], x, turned)}.{parts}")
         for (node, found), name in zip(group, names, strict=True):
             self.lowering.hoisted[id(node)] = self.lowering.opened(Code(name, rest), found)
 
     def part(self, node: Expression, found: Linear, dims: Dims) -> str:
         """What a part is called: the left side of an equation that is nothing else, or `zQ`."""
         left = next((q.left for q in equations(self.layer.body) if q.right is node and q.relation == "="), None)
-        if isinstance(left, Tensor) and len(found.rows) == 1 and sorted(letters(left)) == sorted(dims):
+        plain = isinstance(left, Tensor) and (found.experts or sorted(letters(left)) == sorted(dims))
+        if left is not None and plain and len(found.rows) == 1:
             return define(self.lowering, left, "tensor", dims)
         assert isinstance(found.x, Tensor)
         return f"{key(found.x.name)}{key(found.weight.name)}"
@@ -136,6 +175,11 @@ class FastClass(Class):
     def assigned(self, equation: Equation, code: Code, indent: str) -> None:
         """As it lies, where every axis has a letter of its own; what is changed lies as before."""
         left, some = equation.left, letters(equation.left)
+        code = self.lowering.cast(code, "tensor") if code.kind != "tensor" and self.is_passed(left.name) else code
+        if self.lowering.paired:
+            code = permuted(code, (PAIR, *(letter for letter in some if letter in code.dims)))
+            self.body.append(f"{indent}{define(self.lowering, left, code.kind, code.dims)} = {code.text}")
+            return
         plain = isinstance(left, Tensor) and len(some) == len(left.slots) and set(code.dims) == set(some)
         old = self.lowering.variables[left.name] if equation.relation == "<-" else None
         if old is not None and old.physical:

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from einformer.errors import EinformerError
 from einformer.interpreters.torch.code import ATOM, POWER, PRODUCT, Code, Dims, aligned, permuted, product
 from einformer.interpreters.torch.lower import Lowering
+from einformer.interpreters.torch.order import first
 from einformer.interpreters.torch.patterns import (
     Attention,
     Linear,
@@ -16,9 +18,13 @@ from einformer.interpreters.torch.patterns import (
     letters,
     linear,
 )
+from einformer.interpreters.torch.sparse import PAIR, Routing, grouped
 from einformer.notation.calls import axis_of
 from einformer.notation.norms import Norm, norm
-from einformer.notation.tree import Apply, Expression, Tensor
+from einformer.notation.sizes import Legend
+from einformer.notation.tree import Apply, Expression, Group, Index, Number, Product, Sum, Tensor
+
+_MANY = 4096
 
 
 @dataclass(slots=True)
@@ -30,11 +36,20 @@ class FastLowering(Lowering):
     causal: frozenset[str] = frozenset()
     fused: list[Attention] = field(default_factory=list)
     orders: dict[str, tuple[int, ...]] = field(default_factory=dict)  # of the axes that attention wants of a tensor
+    routing: Routing | None = None
+    weight: Code = field(default_factory=lambda: Code(""))  # of the experts, for each row
+    paired: bool = False  # for pairs of a row and an expert
 
     def lower(self, e: Expression, wanted: Dims | None = None) -> Code:
         """The code of an expression, fused where it is recognised."""
         if id(e) in self.hoisted:
-            return self.hoisted[id(e)]
+            return self.picked(self.hoisted[id(e)]) if self.paired else self.hoisted[id(e)]
+        if self.paired:
+            return self.for_pairs(e, wanted)
+        if self.routing is not None and id(e) in self.routing.sums:
+            return self.over_pairs(self.routing.sums[id(e)])
+        if isinstance(e, Tensor) and (turned := _turned(e, self.legend)) is not None:
+            return self.turned(*turned)
         if (found := norm(e)) is not None and (code := self.norm(found)) is not None:
             return code
         if (map_ := linear(e, self.layer)) is not None:
@@ -43,6 +58,31 @@ class FastLowering(Lowering):
             self.fused.append(heads)
             return code
         return Lowering.lower(self, e, wanted)
+
+    def einsum(self, codes: list[Code], letters: set[str], wanted: Dims | None) -> Code:
+        """Two at a time, those first that leave the fewest products."""
+        while len(codes) > 2:
+            one, other = first([code.dims for code in codes], letters, self.typical)
+            rest = [code for place, code in enumerate(codes) if place not in (one, other)]
+            here = letters - {dim for code in rest for dim in code.dims}
+            codes = [Lowering.einsum(self, [codes[one], codes[other]], here, None), *rest]
+        return Lowering.einsum(self, codes, letters, wanted)
+
+    def typical(self, letter: str) -> int:
+        """A size, or what stands for one that is not bound: many positions, of which decoding computes one."""
+        try:
+            return self.legend.length(letter)
+        except EinformerError:
+            return 1 if self.past and letter == self.time else _MANY
+
+    def turned(self, plain: Tensor, letter: str) -> Code:
+        """A tensor read along an axis backwards; of two numbers each is the other's neighbour."""
+        code = Lowering.lower(self, plain)
+        axis = code.dims.index(letter)
+        how = (
+            f"torch.roll({code.text}, 1, {axis})" if self.legend.length(letter) == 2 else f"torch.flip({code.text}, ({axis},))"
+        )
+        return replace(code, text=how, level=ATOM)
 
     def norm(self, found: Norm) -> Code | None:
         """`rms_norm` and `layer_norm` work on the last axis."""
@@ -61,7 +101,15 @@ class FastLowering(Lowering):
         """`F.linear` on columns side by side, giving rows side by side."""
         x, rest = self.columns(found)
         bias = f", {self.bias(found)}" if found.bias is not None else ""
-        return self.opened(Code(f"fn.linear({x.text}, {self.matrix(found)}{bias})", rest), found)
+        code = self.opened(Code(self.mapped(found, x, self.matrix(found) + bias), rest), found)
+        return product([code, *map(self.lower, found.around)]) if found.around else code
+
+    def mapped(self, found: Linear, x: Code, matrix: str) -> str:
+        """The product with a matrix, or with that of the expert of each pair."""
+        if not found.experts:
+            return f"fn.linear({x.text}, {matrix})"
+        self.helpers |= {"Grouped": None, "grouped": None}
+        return f"grouped({x.text}, {matrix}, ends)"
 
     def columns(self, found: Linear) -> tuple[Code, Dims]:
         """The input of a linear map with the letters that it sums last, as one axis."""
@@ -81,18 +129,18 @@ class FastLowering(Lowering):
         return replace(code, text=f"{code.at(ATOM)}.unflatten({len(code.dims)}, ({sizes}))", dims=code.dims + found.rows)
 
     def matrix(self, found: Linear) -> str:
-        """The weight, outputs by inputs, as `F.linear` wants it."""
-        weight = self.variables[found.weight.name]
+        """The weight, outputs by inputs, as `F.linear` wants it; by expert where there are some."""
+        first = found.experts
         if found.weight.name in self.laid:
-            return f"{weight.code}.T"
-        written = letters(found.weight)
-        turned = written == found.columns + found.rows
+            return f"{self.variables[found.weight.name].code}.{'mT' if first else 'T'}"
+        code = replace(self, paired=False).lower(found.weight)
+        turned = code.dims == first + found.columns + found.rows
         order = (found.columns, found.rows) if turned else (found.rows, found.columns)
-        code = permuted(Code(weight.code, written), order[0] + order[1])
-        for at, some in enumerate(order):
+        code = permuted(code, first + order[0] + order[1])
+        for at, some in enumerate(order, len(first)):
             if len(some) > 1:
                 code = Code(f"{code.at(ATOM)}.flatten({at}, {at + len(some) - 1})")
-        return f"{code.at(ATOM)}.T" if turned else code.text
+        return f"{code.at(ATOM)}.{'mT' if first else 'T'}" if turned else code.text
 
     def bias(self, found: Linear) -> str:
         """The bias, its rows side by side."""
@@ -102,6 +150,49 @@ class FastLowering(Lowering):
             return self.variables[name].code
         code = permuted(Code(self.variables[name].code, letters(found.bias)), found.rows)
         return f"{code.at(ATOM)}.flatten()" if len(found.rows) > 1 else code.text
+
+    def over_pairs(self, e: Expression) -> Code:
+        """A sum over the chosen experts of each row, of what is computed for pairs."""
+        assert self.routing is not None
+        code = replace(self, paired=True).lower(e)
+        rest, rows = tuple(dim for dim in code.dims if dim != PAIR), self.routing.rows
+        text = f"{permuted(code, (PAIR, *rest)).at(ATOM)}[place].sum(1)"
+        opened = f".unflatten(0, {self.weight.at(ATOM)}.shape[:{len(rows)}])" if len(rows) > 1 else ""
+        return Code(text + opened, rows + rest)
+
+    def for_pairs(self, e: Expression, wanted: Dims | None) -> Code:
+        """An expression for each pair; what no expert changes is computed for each row, and picked."""
+        assert self.routing is not None
+        if isinstance(e, Tensor) and e.name in self.routing.tensors:
+            return Code(self.variables[e.name].code, self.variables[e.name].physical)
+        if e == self.routing.weight:
+            return self.picked(self.weight)
+        if isinstance(e, Tensor | Index) or not self.routing.mentions(e):
+            return self.picked(replace(self, paired=False).lower(e))
+        if (found := grouped(e, self.routing)) is not None:
+            return self.linear(found)
+        return Lowering.lower(self, e, wanted)
+
+    def picked(self, code: Code) -> Code:
+        """What is there for each row, each expert, or each of both, at the pairs."""
+        assert self.routing is not None
+        rows = self.routing.rows if set(self.routing.rows) & set(code.dims) else ()
+        expert = tuple(dim for dim in code.dims if dim == self.routing.letter)
+        rest = tuple(dim for dim in code.dims if dim not in (*rows, *expert))
+        if not rows + expert:
+            return code
+        code = self.flat(code, rows, expert + rest)
+        places = ", ".join(["row"] * bool(rows) + ["expert"] * bool(expert))
+        return Code(f"{code.at(ATOM)}[{places}]", (PAIR, *rest), code.kind)
+
+    def flat(self, code: Code, rows: Dims, rest: Dims) -> Code:
+        """A value with its rows as one axis, before all others."""
+        if not set(rows) <= set(code.dims):
+            own = [f"{self.weight.at(ATOM)}.shape[{axis}]" for axis, _ in enumerate(rows)]
+            sizes = ", ".join([*own, *map(self.size, rest)])
+            code = Code(f"{aligned(code, rows + rest, ATOM)}.expand({sizes})", rows + rest, code.kind)
+        code = permuted(code, rows + rest)
+        return code if len(rows) < 2 else Code(f"{code.at(ATOM)}.flatten(0, {len(rows) - 1})", kind=code.kind)
 
     def attention(self, found: Attention) -> Code | None:
         """scaled_dot_product_attention on (batch, heads, positions, features), where the letters allow it."""
@@ -174,3 +265,26 @@ class FastLowering(Lowering):
         """Is e the square root of the size of an axis?"""
         axis = self.legend.axis(letter)
         return axis is not None and isinstance(e, Apply) and e.name == "sqrt" and e.arguments[0] == axis.size
+
+
+def _turned(e: Tensor, legend: Legend) -> tuple[Tensor, str] | None:
+    """`x_{s((1 - i)h)}` of two i: the tensor with i in the place of 1 - i, and that letter."""
+    for place, slot in enumerate(e.slots):
+        for at, member in enumerate(slot.members if isinstance(slot, Group) else ()):
+            match member:
+                case Sum((Number(last), Product((Number(-1), Index() as index)))) if last == _last(index, legend):
+                    assert isinstance(slot, Group)
+                    members = (*slot.members[:at], index, *slot.members[at + 1 :])
+                    plain = replace(e, slots=(*e.slots[:place], replace(slot, members=members), *e.slots[place + 1 :]))
+                    rest = all(isinstance(x, Index) for x in members) and len(set(members)) == len(members)
+                    others = all(isinstance(x, Index) for x in (*e.slots[:place], *e.slots[place + 1 :]))
+                    return (plain, index.letter) if rest and others else None
+    return None
+
+
+def _last(index: Index, legend: Legend) -> int | None:
+    """The last number of an index, where its size is bound."""
+    try:
+        return legend.length(index.letter) - 1
+    except EinformerError:
+        return None

@@ -19,6 +19,7 @@ from einformer.interpreters.torch.patterns import (
 )
 from einformer.interpreters.torch.recurrences import recurrent
 from einformer.interpreters.torch.roles import stored
+from einformer.interpreters.torch.sparse import Routing, products
 from einformer.notation.tree import Equation, Expression, Layer, Tensor, Weight
 from einformer.notation.walk import equations
 from einformer.notation.weights import key
@@ -71,10 +72,11 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Lying:
-    """A parameter: the weights whose outputs lie side by side in it, and the letters of the inputs of all."""
+    """A parameter: the weights whose outputs lie side by side in it, the letters of the inputs of all, and of experts."""
 
     parts: tuple[Part, ...]
     columns: Dims
+    experts: Dims = ()
 
     @property
     def name(self) -> str:
@@ -84,38 +86,45 @@ class Lying:
     @property
     def as_written(self) -> bool:
         """Is a weight alone, with rows before columns or after them? Then a view is enough."""
-        part = self.parts[0]
-        return len(self.parts) == 1 and part.read in (part.rows + self.columns, self.columns + part.rows)
+        part, first = self.parts[0], self.experts
+        return len(self.parts) == 1 and part.read in (first + part.rows + self.columns, first + self.columns + part.rows)
 
 
 Map = tuple[Expression, Linear]  # where it stands, and what it is
 
 
-def groups(layer: Layer) -> Iterator[list[Map]]:
+def groups(layer: Layer, routing: Routing | None = None) -> Iterator[list[Map]]:
     """The linear maps of an input at once: as one product where they are several."""
-    open_: dict[tuple[Expression, Dims, bool], list[Map]] = {}
+    open_: dict[tuple[Expression, Dims, Dims, bool], list[Map]] = {}
     for statement in layer.body:
         if isinstance(statement, Equation) and recurrent(statement) is None:
-            for node, found in linears(statement, layer):
-                if isinstance(found.x, Tensor) and _single(found.weight, layer) and _single(found.bias, layer):
-                    open_.setdefault((found.x, found.columns, found.bias is None), []).append((node, found))
+            for node, found in _maps(statement, layer, routing):
+                alone = not isinstance(found.x, Tensor) or found.around
+                if not alone and _single(found.weight, layer) and _single(found.bias, layer):
+                    open_.setdefault((found.x, found.columns, found.experts, found.bias is None), []).append((node, found))
         changed = {q.left.name for q in equations((statement,))}
         for known in [k for k in open_ if isinstance(k[0], Tensor) and k[0].name in changed]:
             yield open_.pop(known)
     yield from open_.values()
 
 
-def layout(layer: Layer, together: Iterable[list[Map]]) -> Iterator[Lying]:
+def _maps(equation: Equation, layer: Layer, routing: Routing | None) -> Iterator[Map]:
+    """The linear maps in an equation, and those by expert."""
+    yield from linears(equation, layer, routing.apart(equation) if routing else ())
+    yield from products(equation, routing) if routing else ()
+
+
+def layout(layer: Layer, together: Iterable[list[Map]], routing: Routing | None = None) -> Iterator[Lying]:
     """The parameters that lie otherwise than written: a group of maps is one, and so are its biases."""
-    alone = ([pair] for q in equations(layer.body) for pair in linears(q, layer))
+    alone = ([pair] for q in equations(layer.body) for pair in _maps(q, layer, routing))
     weights, seen = {w.name: w for w in layer.weights}, set[str]()
     for maps in ([found for _, found in group] for group in (*together, *alone)):
         matrices = [(m.weight, m.rows) for m in maps]
         biases = [(m.bias, m.rows) for m in maps if m.bias is not None]
-        for read, columns in ((matrices, maps[0].columns), (biases, ())):
+        for read, columns, experts in ((matrices, maps[0].columns, maps[0].experts), (biases, (), ())):
             new = [(tensor, rows) for tensor, rows in read if tensor.name not in seen and _single(tensor, layer)]
             seen |= {tensor.name for tensor, _ in new}
-            lying = Lying(tuple(Part(weights[tensor.name], letters(tensor), rows) for tensor, rows in new), columns)
+            lying = Lying(tuple(Part(weights[tensor.name], letters(tensor), rows) for tensor, rows in new), columns, experts)
             if new and not lying.as_written:
                 yield lying
 

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 Array = NDArray[Any]
@@ -40,6 +41,13 @@ def flops(module: nn.Module, inputs: Sequence[Read]) -> int:
     ]
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
         module(*given)
+    return int(counter.get_total_flops())
+
+
+def flops_computed(module: nn.Module, inputs: Sequence[Array]) -> int:
+    """The same of what is computed on a CPU, attention by plain products: which experts compute, their numbers decide."""
+    with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
+        module(*map(torch.from_numpy, inputs))
     return int(counter.get_total_flops())
 
 

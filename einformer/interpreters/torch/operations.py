@@ -7,9 +7,9 @@ import math
 from collections.abc import Callable, Sequence
 
 from einformer.interpreters.torch import strided
-from einformer.interpreters.torch.dtypes import FLOAT32, Dtype, promoted
+from einformer.interpreters.torch.dtypes import FLOAT32, INT64, Dtype, promoted
 from einformer.interpreters.torch.strided import Shape
-from einformer.interpreters.torch.traced import Operand, Storage, Traced, common, elementwise, made
+from einformer.interpreters.torch.traced import Operand, Sorted, Storage, Traced, common, elementwise, made
 
 _UNARY = "abs ceil cos exp floor log relu rsqrt sigmoid silu sin softplus sqrt tanh"
 _REDUCING = "amax amin logsumexp mean sum"
@@ -33,6 +33,11 @@ def matmul(left: Traced, right: Traced) -> Traced:
     count, inner = math.prod(places), left.shape[-1]
     pair = left.reshape(count, rows, inner), right.reshape(count, inner, columns)
     return made("bmm", pair, (count, rows, columns), left.dtype).reshape(*places, rows, columns)
+
+
+def grouped(x: Traced, matrices: Traced, ends: Traced) -> Traced:
+    """Each row times the matrix of its expert, one after another in one tensor."""
+    return made("grouped", (x, matrices), (x.shape[0], matrices.shape[1]), x.dtype)
 
 
 def einsum(equation: str, *operands: Traced) -> Traced:
@@ -206,6 +211,38 @@ def var(x: Traced, axes: int | Sequence[int], correction: int = 1, keepdim: bool
     return x.reduced("var", axes, keepdim)
 
 
+def topk(x: Traced, count: int) -> Sorted:
+    """The largest along the last axis, and where they stood."""
+    shape = (*x.shape[:-1], count)
+    places = made("compare", (x,), shape, INT64)
+    return Sorted(made("sort", (x,), shape, x.dtype, beside=[places.storage]), places)
+
+
+def narrow(x: Traced, axis: int, start: int, length: int) -> Traced:
+    """A stretch of an axis."""
+    return x._part("slice", axis % len(x.shape), (length,))
+
+
+def searchsorted(places: Traced, values: Traced, right: bool) -> Traced:
+    """Where each value would stand."""
+    return made("compare", (places, values), values.shape, INT64)
+
+
+def argsort(x: Traced) -> Traced:
+    """Where its numbers stood, in order."""
+    return x.sort().indices
+
+
+def roll(x: Traced, by: int, axis: int) -> Traced:
+    """A copy that starts elsewhere."""
+    return made("roll", (x,), x.shape, x.dtype)
+
+
+def flip(x: Traced, axes: Sequence[int]) -> Traced:
+    """A copy that runs backwards."""
+    return made("roll", (x,), x.shape, x.dtype)
+
+
 def stack(parts: Sequence[Traced], axis: int = 0) -> Traced:
     """One after another, along a new axis."""
     shape = list(parts[0].shape)
@@ -231,11 +268,11 @@ def _over(operation: str) -> Callable[..., Traced]:
     return reduce
 
 
-COMPOSED = (
+COMPOSED: tuple[Callable[..., Traced | Sorted], ...] = (
     *(linear, einsum, dropout, scaled_dot_product_attention, softmax, cumsum, layer_norm, rms_norm, gelu, embedding),
-    *(where, var, stack, cross_entropy, zeros_like),
+    *(where, var, topk, narrow, searchsorted, argsort, roll, flip, stack, cross_entropy, zeros_like),
 )
-FUNCTIONS: dict[str, Callable[..., Traced]] = {
+FUNCTIONS: dict[str, Callable[..., Traced | Sorted]] = {
     **{function.__name__: function for function in COMPOSED},
     **{name: _unary(name) for name in _UNARY.split()},
     **{name: _over(name) for name in _REDUCING.split()},

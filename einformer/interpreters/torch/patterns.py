@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, replace
 
 from einformer.notation.scope import factors_of
@@ -28,13 +28,18 @@ Letters = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Linear:
-    """`sum_I (x W) + bias`: the rows of W are its outputs, its columns the letters I."""
+    """`sum_I (x W) + bias`: the rows of W are its outputs, its columns the letters I.
+
+    With `experts` there is a matrix for each of them, and `around` multiplies what comes out.
+    """
 
     x: Expression
     weight: Tensor
     rows: Letters
     columns: Letters
     bias: Tensor | None = None
+    experts: Letters = ()
+    around: tuple[Expression, ...] = ()
 
 
 def linear(e: Expression, layer: Layer) -> Linear | None:
@@ -221,10 +226,12 @@ def _is_always(condition: Expression, legend: Legend) -> bool:
             return False
 
 
-def linears(equation: Equation, layer: Layer) -> Iterator[tuple[Expression, Linear]]:
-    """The linear maps in an equation, the outermost first; what is inside one is not looked at."""
+def linears(equation: Equation, layer: Layer, apart: Container[int] = ()) -> Iterator[tuple[Expression, Linear]]:
+    """The linear maps in an equation, the outermost first; what is inside one is not looked at, nor nodes kept `apart`."""
 
     def visit(e: Expression) -> Iterator[tuple[Expression, Linear]]:
+        if id(e) in apart:
+            return
         found = linear(e, layer)
         if found:
             yield e, found

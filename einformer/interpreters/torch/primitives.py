@@ -93,8 +93,9 @@ def operator(low: Casts, e: Apply, argument: Code, counts: list[Code]) -> Code:
     dims = argument.dims if e.name in KEEPING else tuple(d for d in argument.dims if d not in letters)
     where = str(axes[0]) if len(axes) == 1 else f"({', '.join(map(str, axes))})"
     if e.name == "top":
-        low.helpers["top"] = None
-        return Code(f"top({argument.text}, {counts[0].text}, {', '.join(map(str, axes))})", dims, "tensor")
+        helper = "top" if len(axes) == 1 else "top_together"
+        low.helpers |= {"top": None, helper: None}
+        return Code(f"{helper}({argument.text}, {counts[0].text}, {', '.join(map(str, axes))})", dims, "tensor")
     if e.name == "Sm" and len(axes) > 1:
         low.helpers["softmax"] = None
         return Code(f"softmax({argument.text}, {where})", dims)

@@ -13,11 +13,14 @@ from dataclasses import dataclass, field
 
 from einformer.errors import EinformerError
 from einformer.interpreters.torch.classes import Class
+from einformer.interpreters.torch.constants import raised
 from einformer.interpreters.torch.fast import FastClass
 from einformer.interpreters.torch.folding import WIDTH, folded
 from einformer.interpreters.torch.layout import HELPERS as FAST_HELPERS
 from einformer.interpreters.torch.masks import sunk
 from einformer.interpreters.torch.plan import NOTATION, Plan
+from einformer.interpreters.torch.sparse import HELPERS as SPARSE_HELPERS
+from einformer.interpreters.torch.sparse import PAIR, Routing, routings
 from einformer.notation.calls import axis_of
 from einformer.notation.sizes import Legend
 from einformer.notation.specialise import specialise
@@ -36,13 +39,16 @@ from einformer.notation.walk import equations, subexpressions
 from einformer.notation.weights import key
 
 HELPERS = {
-    "top": '''def top(x: Tensor, k: int, *dims: int) -> Tensor:
-    """True at the k largest along the dims together; of equal ones at the lower index, row-major."""
+    "top": '''def top(x: Tensor, k: int, dim: int) -> Tensor:
+    """True at the k largest along a dim; of equal ones at the lower index."""
+    order = x.sort(dim=dim, descending=True, stable=True).indices
+    return torch.zeros_like(x, dtype=torch.bool).scatter(dim, torch.narrow(order, dim, 0, k), True)
+''',
+    "top_together": '''def top_together(x: Tensor, k: int, *dims: int) -> Tensor:
+    """The same along several dims together, row-major."""
     last = tuple(range(-len(dims), 0))
     moved = x.movedim(dims, last)
-    order = moved.flatten(-len(dims)).sort(descending=True, stable=True).indices[..., :k]
-    chosen = torch.zeros_like(moved, dtype=torch.bool).flatten(-len(dims)).scatter(-1, order, True)
-    return chosen.view(moved.shape).movedim(last, dims)
+    return top(moved.flatten(-len(dims)), k, -1).view(moved.shape).movedim(last, dims)
 ''',
     "softmax": '''def softmax(x: Tensor, dims: tuple[int, ...]) -> Tensor:
     """Over several axes together."""
@@ -51,10 +57,13 @@ HELPERS = {
 }
 
 
+_PAIRS = "nprtwyz" + string.ascii_uppercase  # letters of which the first that is free stands for pairs
+
+
 def source(spec: Spec, name: str, legend: Legend, plan: Plan = NOTATION) -> str:
     """The file for the layer or model `name` of a checked spec whose sizes are bound."""
     special = specialise(spec, name)
-    return EmittedFile(sunk(special, legend) if plan.fast else special, name, legend, plan).text()
+    return EmittedFile(sunk(raised(special, legend), legend) if plan.fast else special, name, legend, plan).text()
 
 
 def spellings(spec: Spec, name: str) -> dict[str, str]:
@@ -72,15 +81,19 @@ class EmittedFile:
     plan: Plan
     helpers: dict[str, None] = field(default_factory=dict)
     letters: dict[str, str] = field(default_factory=dict)
+    routings: Mapping[str, Routing] = field(default_factory=dict)
 
     def text(self) -> str:
         """The whole file."""
-        self.letters = spelled(self.spec)
         layers = {layer.name: layer for layer in self.spec.layers}
+        self.letters = spelled(self.spec)
+        self.routings = routings(self.spec) if self.plan.fast else {}
+        if self.routings:
+            self.letters[PAIR] = next(letter for letter in _PAIRS if letter not in self.letters.values())
         self.helpers.clear()
         parts = [self.written(layer, layers).lines() for layer in self.spec.layers]
         bodies = ["\n".join(short for line in part for short in folded(line)) for part in parts]
-        helpers = [(HELPERS | FAST_HELPERS)[name].rstrip() for name in self.helpers]
+        helpers = [(HELPERS | FAST_HELPERS | SPARSE_HELPERS)[name].rstrip() for name in self.helpers]
         code = "\n\n\n".join([*self.first(), *helpers, *bodies])
         numbers = [line for line in (*self.sizes(), *self.scalars()) if _uses(code, line.split(" ")[0])]
         heads = ["\n".join(self.doc()), "\n".join(_imports("\n".join([*numbers, code])))]

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 from einformer.errors import fail
 from einformer.interpreters.torch import strided
 from einformer.interpreters.torch.dtypes import BOOL, DTYPES, INT64, Dtype, promoted
-from einformer.interpreters.torch.operations import FUNCTIONS
+from einformer.interpreters.torch.operations import FUNCTIONS, grouped
 from einformer.interpreters.torch.strided import Shape
 from einformer.interpreters.torch.traced import FILE, Node, Storage, Tape, Traced, unknown
 
@@ -68,6 +68,15 @@ def _make(part: object) -> object:
         case Traced():
             return part.shape
     return part
+
+
+class Function:
+    """`torch.autograd.Function`: an operation with a backward step of its own, and a row in the table by its name."""
+
+    @classmethod
+    def apply(cls, *operands: Traced) -> Traced:
+        """What it computes."""
+        return {"Grouped": grouped}[cls.__name__](*operands)
 
 
 class Namespace(SimpleNamespace):
@@ -137,8 +146,9 @@ class Run:
         module = type("Module", (Module,), {"training": self.training})
         functions = Namespace(**FUNCTIONS)
         nn = Namespace(Module=module, ModuleList=self._blocks, Parameter=self._parameter, init=_Init(), functional=functions)
+        parts = {"autograd": Namespace(Function=Function), "compiler": Namespace(is_compiling=lambda: False)}
         creators = {"empty": self._filled, "zeros": self._filled, "arange": self._arange}
-        return Namespace(nn=nn, Tensor=Traced, promote_types=promoted, long=INT64, **DTYPES, **FUNCTIONS, **creators)
+        return Namespace(nn=nn, Tensor=Traced, promote_types=promoted, long=INT64, **DTYPES, **FUNCTIONS, **creators, **parts)
 
     def _blocks(self, modules: Iterable[Module]) -> ModuleList:
         return ModuleList(list(modules), self.tape, self.briefly)

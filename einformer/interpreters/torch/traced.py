@@ -76,6 +76,8 @@ class Traced:
     storage: Storage
     node: Node | None = None
 
+    is_cuda = False
+
     @property
     def bytes(self) -> int:
         """Of its numbers; a view may keep more alive."""
@@ -85,6 +87,11 @@ class Traced:
     def T(self) -> Traced:
         """Its axes in reverse."""
         return self.permute(*reversed(range(len(self.shape))))
+
+    @property
+    def mT(self) -> Traced:
+        """Its last two axes in each other's place."""
+        return self.transpose(-2, -1)
 
     @property
     def device(self) -> None:
@@ -126,6 +133,9 @@ class Traced:
     __radd__, __rmul__ = __add__, __mul__
     __lt__ = __le__ = __gt__ = __ge__ = __and__ = __or__ = _compared
     __eq__ = __ne__ = _compared  # type: ignore[assignment]
+
+    def __floordiv__(self, other: Operand) -> Traced:
+        return elementwise("floor", self, other)
 
     def __mod__(self, other: Operand) -> Traced:
         return elementwise("remainder", self, other)
@@ -218,9 +228,13 @@ class Traced:
         """A sum, a mean and the like over some axes, or over all."""
         gone = {axis % len(self.shape) for axis in ((axes,) if isinstance(axes, int) else axes)} or set(range(len(self.shape)))
         kept = tuple(1 if axis in gone else size for axis, size in enumerate(self.shape) if keepdim or axis not in gone)
-        return made(operation, (self,), kept, self.dtype)
+        return made(operation, (self,), kept, INT64 if self.dtype == BOOL else self.dtype)
 
-    def sort(self, descending: bool = False, stable: bool = False) -> Sorted:
+    def detach(self) -> Traced:
+        """The same numbers, of which no gradient is wanted."""
+        return Traced(self.shape, self.strides, self.dtype, self.storage)
+
+    def sort(self, dim: int = -1, descending: bool = False, stable: bool = False) -> Sorted:
         """Its numbers in order, and where they stood."""
         places = made("compare", (self,), self.shape, INT64)
         return Sorted(made("sort", (self,), self.shape, self.dtype, beside=[places.storage]), places)

@@ -1,0 +1,293 @@
+"""Which products of a layer run over the chosen experts alone? Recognised from the equations, whatever they are called.
+
+In `p_x silu(g_xf) u_xf O_xfd` the weight p is zero but for T numbers of x (R10). So the sum over x is one over pairs of a row,
+a number of the other letters of p, and an expert chosen for it; and what is read in such sums only, g and u, is computed for
+these pairs only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from einformer.interpreters.torch.chosen import Choice, Supports, given
+from einformer.interpreters.torch.code import Dims
+from einformer.interpreters.torch.patterns import Linear, heads_first, letters
+from einformer.interpreters.torch.recurrences import recurrent
+from einformer.notation.instances import calls
+from einformer.notation.primitives import CONDITIONS
+from einformer.notation.scope import Scope
+from einformer.notation.tree import Apply, Equation, Expression, Index, Layer, Product, Quotient, Spec, Statement, Tensor
+from einformer.notation.walk import children, equations, subexpressions
+
+PAIR = "a pair of a row and one of its experts"  # the index of what is computed for those chosen
+HELPERS = {
+    "routed": '''def routed(p_rx: Tensor, count: int) -> tuple[Tensor, ...]:
+    """The pairs of a row and an expert with a weight, expert after expert: their rows, their experts; where the pairs of each
+    expert end; and where those of each row stand."""
+    expert, order = torch.topk(torch.abs(p_rx.detach()), count).indices.flatten().sort()
+    ends = torch.searchsorted(expert, torch.arange(p_rx.shape[1], device=p_rx.device), right=True)
+    return order // count, expert, ends, torch.argsort(order).unflatten(0, p_rx.shape[:1] + (count,))
+''',
+    "Grouped": '''class Grouped(torch.autograd.Function):
+    """Rows times the matrix of their expert; those of each expert end at its place in `ends`."""
+
+    @staticmethod
+    def forward(ctx, x, matrices, ends):
+        ctx.save_for_backward(x, matrices)
+        ctx.ends = [0, *ends.tolist()]
+        return Grouped.products(x, matrices.mT, ctx.ends)
+
+    @staticmethod
+    def backward(ctx, slope):
+        x, matrices = ctx.saved_tensors
+        slopes = torch.empty_like(matrices)
+        for expert, (start, end) in enumerate(zip(ctx.ends, ctx.ends[1:])):
+            torch.mm(slope[start:end].T, x[start:end], out=slopes[expert])
+        return Grouped.products(slope, matrices, ctx.ends), slopes, None
+
+    @staticmethod
+    def products(x, matrices, ends):
+        y = x.new_empty(len(x), matrices.shape[2])
+        for expert, (start, end) in enumerate(zip(ends, ends[1:])):
+            if start < end:
+                torch.mm(x[start:end], matrices[expert], out=y[start:end])
+        return y
+''',
+    "grouped": '''def grouped(x: Tensor, matrices: Tensor, ends: Tensor) -> Tensor:
+    """Rows times the matrix of their expert: one kernel where there is one, else a product for each expert that has rows."""
+    if x.is_cuda and x.dtype == torch.bfloat16 and matrices.shape[1] % 8 == matrices.shape[2] % 8 == 0:
+        return fn.grouped_mm(x, matrices.mT, offs=ends.to(torch.int32))
+    if not torch.compiler.is_compiling():
+        return Grouped.apply(x.to(matrices.dtype), matrices, ends)
+    with torch._dynamo.patch_dynamo_config(capture_scalar_outputs=True):
+        sizes = torch.diff(ends, prepend=ends.new_zeros(1)).tolist()
+        return torch.cat([rows @ matrix.T for rows, matrix in zip(x.split(sizes), matrices)])
+''',
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Routing:
+    """The experts of a layer: their letter, how many of them are chosen, by which weight, for which rows.
+
+    `sums`: of each node over pairs, by id, what it adds up; `tensors`: the names of what is computed for pairs only.
+    """
+
+    letter: str
+    count: Expression
+    weight: Expression
+    rows: Dims
+    sums: Mapping[int, Expression]
+    tensors: frozenset[str]
+    scope: Scope
+
+    def mentions(self, e: Expression) -> bool:
+        """Is e another for each expert?"""
+        return self.letter in self.scope.free(e)
+
+    def paired(self, equation: Equation) -> bool:
+        """Is an equation computed for pairs only?"""
+        return equation.left.name in self.tensors
+
+    def reached(self, equation: Equation) -> bool:
+        """Does an equation need the pairs?"""
+        return self.paired(equation) or any(id(e) in self.sums for e in subexpressions(equation.right))
+
+    def apart(self, equation: Equation) -> set[int]:
+        """The nodes of an equation that are computed for pairs, by id."""
+        return {*self.sums, *([id(equation.right)] if self.paired(equation) else ())}
+
+    def nodes(self, equation: Equation) -> Iterator[Expression]:
+        """All of a right side, and what is added up there."""
+        for e in subexpressions(equation.right):
+            yield e
+            if id(e) in self.sums:
+                yield self.sums[id(e)]
+
+
+def grouped(e: Expression, routing: Routing) -> Linear | None:
+    """The product by expert that e is: one factor is a matrix for each expert, the same for all rows."""
+    if not (isinstance(e, Apply) and e.name == "sum" and isinstance(e.arguments[0], Product)):
+        return None
+    summed, free = {index.letter for index in e.indices}, routing.scope.free
+    having = [f for f in e.arguments[0].factors if summed & set(free(f))]
+    around = tuple(f for f in e.arguments[0].factors if f not in having)
+    for weight in (f for f in having if isinstance(f, Tensor) and _is_matrix(f, routing) and summed <= set(letters(f))):
+        rest = tuple(f for f in having if f is not weight)
+        apart = tuple(letter for letter in letters(weight) if letter not in (*summed, routing.letter))
+        rows, columns = heads_first(apart), heads_first(tuple(letter for letter in letters(weight) if letter in summed))
+        x = rest[0] if len(rest) == 1 else Product(rest, span=e.span)
+        own = set(free(x)) - summed
+        if rest and rows and own and own <= {*routing.rows, routing.letter} and summed <= set(free(x)):
+            return Linear(x, weight, rows, columns, experts=(routing.letter,), around=around)
+    return None
+
+
+def _is_matrix(e: Tensor, routing: Routing) -> bool:
+    """Is a tensor another for each expert, and the same for each row?"""
+    plain = all(isinstance(slot, Index) for slot in e.slots) and e.name not in routing.tensors
+    return plain and routing.letter in letters(e) and not set(letters(e)) & set(routing.rows)
+
+
+def routings(spec: Spec) -> dict[str, Routing]:
+    """How the experts of each layer are routed, of those that have some."""
+    layers = {layer.name: layer for layer in spec.layers}
+    if not any(call.name == "top" for layer in spec.layers for call in calls(layer)):
+        return {}
+    return {name: found for name, layer in layers.items() if (found := routing(layer, layers)) is not None}
+
+
+def routing(layer: Layer, layers: Mapping[str, Layer]) -> Routing | None:
+    """How the experts of a layer are routed; None where it has none, or where something wants all of them."""
+    if any(not isinstance(statement, Equation) or recurrent(statement) for statement in layer.body):
+        return None
+    scope = Supports(layer, layers).scope
+    for weight, choice in _weights(layer, layers):
+        rows = tuple(letter for letter in scope.free(weight) if letter != choice.letter)
+        start = Routing(choice.letter, choice.count, weight, rows, {}, frozenset(), scope)
+        found = _found(layer, layers, choice, start)
+        if rows and found.sums and _is_sound(layer, found):
+            return found
+    return None
+
+
+def _weights(layer: Layer, layers: Mapping[str, Layer]) -> Iterator[tuple[Expression, Choice]]:
+    """What makes the sums of a layer over chosen numbers sparse."""
+    supports = Supports(layer, layers, given(layer, layers))
+    for equation in equations(layer.body):
+        for e in subexpressions(equation.right):
+            if isinstance(e, Apply) and e.name == "sum":
+                over = {index.letter for index in e.indices}
+                for choice in (c for c in supports.of(e.arguments[0]).zero if c.letter in over):
+                    weight = _weight(e.arguments[0], choice, supports)
+                    if weight is not None:
+                        yield weight, choice
+        supports.define(equation)
+
+
+def _weight(e: Expression, choice: Choice, supports: Supports) -> Expression | None:
+    """The part of e that is zero by a choice, and has one number for each row and expert."""
+    if choice not in supports.of(e).zero or (isinstance(e, Apply) and e.name in CONDITIONS):
+        return None
+    if set(supports.scope.free(e)) == {choice.letter, *choice.along}:
+        return e
+    inside: tuple[Expression, ...] = children(e) if isinstance(e, Product | Quotient | Apply) else ()
+    if isinstance(e, Tensor):
+        defined = [q for q in equations(supports.layer.body) if q.left.name == e.name]
+        inside = (defined[0].right,) if len(defined) == 1 and defined[0].left == e else ()
+    return next((found for each in inside if (found := _weight(each, choice, supports)) is not None), None)
+
+
+def _found(layer: Layer, layers: Mapping[str, Layer], choice: Choice, start: Routing) -> Routing:
+    """The sums over pairs after the weight is known, and what nothing else reads."""
+    supports, sums = Supports(layer, layers, given(layer, layers)), dict[int, Expression]()
+    own = {id(e) for e in subexpressions(start.weight)}
+    for at, equation in enumerate(equations(layer.body)):
+        for e in subexpressions(equation.right) if at > ready(layer, start) else ():
+            if isinstance(e, Apply) and e.name == "sum" and id(e) not in own and start.letter in (i.letter for i in e.indices):
+                wide = not set(start.scope.free(e.arguments[0])) <= {start.letter, *start.rows}
+                if wide and choice in supports.of(e.arguments[0]).zero:
+                    sums[id(e)] = _inner(e, start.letter)
+        supports.define(equation)
+    found = replace(start, sums=sums)
+    defined = {q.left.name for q in equations(layer.body) if _may_be_paired(q, layer, start)}
+    while wanted := {
+        name for name in defined if not _is_read_for_pairs(name, layer, replace(found, tensors=frozenset(defined)))
+    }:
+        defined -= wanted
+    return replace(found, tensors=frozenset(defined))
+
+
+def _inner(e: Apply, letter: str) -> Expression:
+    """What a sum over pairs adds up: the sum over its other letters."""
+    rest = tuple(index for index in e.indices if index.letter != letter)
+    return replace(e, indices=rest) if rest else e.arguments[0]
+
+
+def _may_be_paired(equation: Equation, layer: Layer, routing: Routing) -> bool:
+    """Is a tensor defined once, for each row and each expert?"""
+    some, name = letters(equation.left), equation.left.name
+    once = sum(q.left.name == name for q in equations(layer.body)) == 1
+    return once and equation.relation == "=" and {routing.letter, *routing.rows} <= set(some) and len(some) == len(set(some))
+
+
+def _is_read_for_pairs(name: str, layer: Layer, routing: Routing) -> bool:
+    """Is a tensor read as it is defined, and inside sums over pairs or by what is computed for pairs only?"""
+    for equation in equations(layer.body):
+        inside = {id(x) for e in subexpressions(equation.right) if id(e) in routing.sums for x in subexpressions(e)}
+        weighed = {id(x) for x in subexpressions(routing.weight)}
+        for e in subexpressions(equation.right):
+            if isinstance(e, Tensor) and e.name == name:
+                apart = id(e) not in inside and not routing.paired(equation)
+                if apart or id(e) in weighed or e != _left(name, layer):
+                    return False
+    return True
+
+
+def _left(name: str, layer: Layer) -> Expression:
+    return next(q.left for q in equations(layer.body) if q.left.name == name)
+
+
+def ready(layer: Layer, routing: Routing) -> int:
+    """The number of the equation after which the weight of the experts is known; -1 where it is from the start."""
+    read = {e.name for e in subexpressions(routing.weight) if isinstance(e, Tensor)}
+    places = [at for at, q in enumerate(equations(layer.body)) if q.left.name in read and q.relation != "return"]
+    return max(places, default=-1)
+
+
+def ordered(layer: Layer, routing: Routing) -> tuple[Statement, ...]:
+    """The body of a layer with what is computed for pairs after the weight that says which they are."""
+    known = ready(layer, routing)
+    late = [q for q in layer.body[: known + 1] if isinstance(q, Equation) and routing.paired(q)]
+    return (*(q for q in layer.body[: known + 1] if q not in late), *late, *layer.body[known + 1 :])
+
+
+def _is_sound(layer: Layer, routing: Routing) -> bool:
+    """Can all that is wanted for pairs be computed for pairs, and after the weight is known?"""
+    known, body = ready(layer, routing), list(equations(layer.body))
+    for at, equation in enumerate(body):
+        if routing.paired(equation) and not _fits(equation.right, routing):
+            return False
+        read = {e.name for e in subexpressions(equation.right) if isinstance(e, Tensor)}
+        changed = {q.left.name for q in body[at + 1 : known + 1] if q.relation == "<-"}
+        if routing.paired(equation) and read & changed:
+            return False
+    return all(_fits(e, routing) for e in routing.sums.values())
+
+
+def _fits(e: Expression, routing: Routing) -> bool:
+    """Can e be computed for pairs, without a matrix for each of them?"""
+    if e == routing.weight or not routing.mentions(e):
+        return True
+    if isinstance(e, Tensor):
+        return True
+    if isinstance(e, Apply) and (e.name in routing.scope.layers or {routing.letter, *routing.rows} & _bound(e)):
+        return False
+    if (found := grouped(e, routing)) is not None:
+        return all(_fits(each, routing) for each in (found.x, *found.around))
+    factors = e.arguments[0].factors if isinstance(e, Apply) and isinstance(e.arguments[0], Product) else ()
+    heavy = (f for f in factors if isinstance(f, Tensor) and _is_matrix(f, routing))
+    if isinstance(e, Apply) and e.indices and any(set(letters(f)) - _bound(e) - {routing.letter} for f in heavy):
+        return False
+    return all(_fits(child, routing) for child in children(e))
+
+
+def _bound(e: Apply) -> set[str]:
+    return {index.letter for index in e.indices}
+
+
+def products(equation: Equation, routing: Routing) -> Iterator[tuple[Expression, Linear]]:
+    """The products by expert in an equation, the outermost first."""
+
+    def visit(e: Expression) -> Iterator[tuple[Expression, Linear]]:
+        if (found := grouped(e, routing)) is not None:
+            yield e, found
+        for child in (found.x, *found.around) if found else children(e):
+            yield from visit(child)
+
+    if routing.paired(equation):
+        yield from visit(equation.right)
+    for e in subexpressions(equation.right):
+        if id(e) in routing.sums:
+            yield from visit(routing.sums[id(e)])
