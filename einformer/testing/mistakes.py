@@ -309,13 +309,28 @@ def _other_sign(e: Expression, around: Around) -> Variants:
 
 def _alike(layer: Layer) -> Iterator[tuple[str, str]]:
     """Pairs of tensors that the layer reads, over the same axes."""
-    read = {
-        e.name: tuple(map(axis_of, slot_letters(e)))
-        for q in equations(layer.body)
-        for e in subexpressions(q.right)
-        if isinstance(e, Tensor)
-    }
+    read = _read(layer)
     yield from ((a, b) for a, b in itertools.combinations(read, 2) if sorted(read[a]) == sorted(read[b]) and read[a])
+
+
+def _read(layer: Layer) -> dict[str, tuple[str, ...]]:
+    """The tensors that a layer reads, with their axes."""
+    read = [e for q in equations(layer.body) for e in subexpressions(q.right) if isinstance(e, Tensor)]
+    return {e.name: tuple(map(axis_of, slot_letters(e))) for e in read}
+
+
+def _another(e: Expression, around: Around) -> Variants:
+    if isinstance(e, Tensor):
+        read = _read(around.layer)
+        yield from (replace(e, name=name) for name in read if name != e.name and read[name] == read.get(e.name))
+
+
+def _shared(e: Expression, around: Around) -> Variants:
+    instances = {w.name: w.layer for w in around.layer.weights if w.kind == "instance"}
+    match e:
+        case Apply(name=own) if own in instances:
+            others = (name for name, layer in instances.items() if layer == instances[own] and name != own)
+            yield from (replace(e, name=name) for name in others)
 
 
 MISTAKES = (
@@ -352,4 +367,6 @@ MISTAKES = (
     Mistake("one more or one fewer is chosen", each_node(_more_or_fewer)),
     Mistake("a sign is the other", each_node(_other_sign)),
     Mistake("two tensors change places", each_pair(_alike)),
+    Mistake("a tensor is read for another", each_node(_another)),
+    Mistake("the weights of another call are used", each_node(_shared)),
 )
