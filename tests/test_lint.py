@@ -170,6 +170,12 @@ def test_a_letter_on_one_tensor_only_may_be_a_label() -> None:
     assert codes(text, q="Q") == ["E301"]
 
 
+def test_a_word_may_be_indices() -> None:
+    text = "$r_{sf} = y_{sde} w_{def}$"
+    assert checked(text, f="F", d="D", e="E", s="S").counts() == {"`def`: a word, or indices?": 1}
+    assert checked("$r_{sj} = y_{sd} w_{dj} / w_{def}$, $r_{de} = w_{ds} v_{se}$").counts() == {"": 2}
+
+
 # ----------------------------------------------------------------------------------------------------------- legends
 
 

@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from einformer.lint.notes.signs import LABELS
 from einformer.lint.reading import Equation, is_respelled
 from einformer.notation.calls import axis_of
 from einformer.notation.parser import resolve
@@ -79,6 +80,8 @@ class Letters:
         unknown = [i for x in found if isinstance(x, Tensor) for i in slot_letters(x) if axis_of(i) not in self.indices]
         if unknown:
             return f"`{unknown[0]}` is on one tensor only: an index, or a label?"
+        if word := next((x.name[1:] for x in found if isinstance(x, Name) and self._is_either(x.name[1:])), ""):
+            return f"`{word}`: a word, or indices?"
         if any(isinstance(x, Power) and _is_upper(x) for x in found):
             return "upper indices"
         if len(sides) > 1 and is_respelled(*sides):
@@ -87,6 +90,10 @@ class Letters:
             return f"`{called}(…)` has no indices: a matrix?"
         matrices = [name for side in sides for name in _factors(side) if name not in self.sizes]
         return f"`{matrices[0]}` has no indices: a matrix?" if matrices else ""
+
+    def _is_either(self, label: str) -> bool:
+        """Is a word that makes a label made of indices, as `α_{def}`?"""
+        return label in LABELS and self.indices.issuperset(label)
 
 
 @dataclass(frozen=True, slots=True)
