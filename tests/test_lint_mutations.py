@@ -56,7 +56,7 @@ def is_at(slip: Slip, spec: Spec, found: tuple[Finding, ...]) -> bool:
 # ---------------------------------------------------------------------------------------------------------- printed
 
 
-@settings(max_examples=25)
+@settings(max_examples=25, deadline=None)
 @given(texts())
 def test_a_well_formed_text_is_clean(text: Text) -> None:
     assert linted(note(parsed(text.text))) == ()
@@ -69,7 +69,7 @@ def test_a_shipped_text_is_clean(name: str) -> None:
     assert linted(prose(spec)) == ()
 
 
-@settings(max_examples=25)
+@settings(max_examples=25, deadline=None)
 @given(texts(), st.randoms(use_true_random=False))
 def test_a_slip_is_reported_as_in_plain_text(text: Text, random: Random) -> None:
     """The checker of plain texts and the linter of notes give the same codes."""
@@ -96,7 +96,7 @@ def test_slips_that_change_the_meaning_are_reported_at_their_equation() -> None:
 # ------------------------------------------------------------------------------------------------------------ prose
 
 
-@settings(max_examples=25)
+@settings(max_examples=25, deadline=None)
 @given(texts())
 def test_a_well_formed_text_is_clean_as_prose(text: Text) -> None:
     assert linted(prose(parsed(text.text))) == ()
