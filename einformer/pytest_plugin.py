@@ -145,7 +145,8 @@ def _shown(trace: TracebackType | None) -> TracebackType | None:
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     """One line where it was asked for, and one for each package whose contracts nothing could turn on."""
-    finder: Any = config.stash.get(_FINDER, None)
+    here = not getattr(config.option, "numprocesses", None)  # with xdist, others import the packages
+    finder: Any = config.stash.get(_FINDER, None) if here else None
     for package in finder.packages if finder else ():
         if not any(f"{name}.".startswith(f"{package}.") for name in finder.loaded):
             terminalreporter.write_line(f"einformer: `{package}` was not imported, so none of its contracts was checked")

@@ -29,6 +29,16 @@ MUTANTS = (
         VERDICTS,
     ),
     _mutant(
+        "a field that nobody looks at may be missing", "source",
+        "if isinstance(member.value, Anything):", "if False:",
+        VERDICTS,
+    ),
+    _mutant(
+        "a tuple may be longer", "source",
+        'differs = len(item.value.members), "<" if item.value.more else "!="', 'differs = len(item.value.members), "<"',
+        "contract_structures.py::test_two_checkers_give_one_verdict",
+    ),
+    _mutant(
         "the sizes of an object do not count", "source",
         'f"{own} is not None and', 'f"{own} is None and',
         "contracts.py::test_an_object_binds_its_sizes",

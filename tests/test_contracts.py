@@ -102,6 +102,7 @@ CASES: dict[str, tuple[list[tuple[Any, ...]], list[tuple[str, tuple[Any, ...]]]]
         [({"logits": t(2, 3)},), (SimpleNamespace(logits=t(2, 3), loss=t()),), ({"logits": t(2, 3), "loss": None},)],
         [("E723", ({"loss": t()},)), ("E721", ({"logits": t(2)},)), ("E722", ({"logits": t(2, 3), "loss": t(1)},))],
     ),
+    "{a: ?}": ([({"a": None},)], [("E723", ({"b": 1},)), ("E723", (2,))]),
     "{a: m_t?, b: k_t}": ([({"a": None, "b": t(2)},), ({"a": t(2), "b": t(2)},)], [("E720", ({"a": t(3), "b": t(2)},))]),
 }  # fmt: skip
 

@@ -220,7 +220,10 @@ class _Writer:
             case Fields():
                 for member in item.value.members:
                     default = "None" if member.optional else known["MISSING"]
-                    self.part(member, f'{known["attribute"]}({value}, "{member.key}", {default})', *result)
+                    read = f'{known["attribute"]}({value}, "{member.key}", {default})'
+                    if isinstance(member.value, Anything):
+                        self.refuse_if([f"{read} is {known['MISSING']}"], *result)
+                    self.part(member, read, *result)
             case Each():
                 raise Hard
             case Anything():
