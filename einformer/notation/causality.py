@@ -37,7 +37,7 @@ from einformer.notation.known import (
     selected,
     settled,
 )
-from einformer.notation.positions import FIRST, UNKNOWN_SIZE, lengths_of, number_of, sampled_positions
+from einformer.notation.positions import FIRST, UNKNOWN_SIZE, lengths_of, number_of, sampled_numbers, sampled_positions
 from einformer.notation.primitives import CONSTANTS
 from einformer.notation.rows import met
 from einformer.notation.scope import Scope
@@ -64,7 +64,6 @@ from einformer.notation.tree import (
 from einformer.notation.walk import equations, loops, subexpressions
 
 CARRIED, CARRIED_TIME = "°", "·"  # mark an index that a layer carries along
-FEW = np.arange(4.0)  # the first samples of an index that is no position, where its number matters: a tap, a layer
 
 
 def check_causality(spec: Spec, legend: Legend) -> tuple[Finding, ...]:
@@ -117,12 +116,6 @@ class Analysis:
         if code != "E501" or not self.findings:
             self.findings.append(Finding(code, message, at.span, (self.legend.describe(letter or self.time),), fix))
 
-    def others(self, letter: str) -> Array:
-        """The first numbers of an index that is no position, and the last ones: a tap that is not there reads nothing."""
-        size = number_of(self.legend.axes[axis_of(letter)].size, self.legend) or UNKNOWN_SIZE
-        numbers: Array = np.clip([*FEW, size - 2, size - 1], 0, size - 1)
-        return numbers
-
     def length(self, e: Name | Tensor) -> None:
         """S as a number, or what is made of it, is known only at the end of the sequence (R6)."""
         if e.name in self.lengths:
@@ -155,7 +148,9 @@ class Frame:
 
     def samples(self, dim: str) -> Array:
         """The numbers at which a dimension is looked at."""
-        return self.model.samples if self.is_position(dim) else self.model.others(dim.lstrip(CARRIED))
+        if self.is_position(dim):
+            return self.model.samples
+        return sampled_numbers(dim.lstrip(CARRIED), self.model.legend)
 
     def is_visible(self, letter: str) -> bool:
         """Does a letter run over all visible positions: a prime, or a letter bound to one by the call?"""

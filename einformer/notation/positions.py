@@ -18,6 +18,7 @@ from einformer.notation.walk import equations, subexpressions
 FIRST = 12  # the first positions are all sampled
 MANY = 120  # positions around constants
 UNKNOWN_SIZE = 5.0  # a size that is not bound is some positive number
+FEW = (0.0, 1.0, 2.0, 3.0)  # the first numbers of a tap, a layer
 
 
 def sampled_positions(spec: Spec, legend: Legend) -> Array:
@@ -30,6 +31,13 @@ def sampled_positions(spec: Spec, legend: Legend) -> Array:
     constants |= {number.value for scalar in spec.scalars if isinstance(scalar.value, tuple) for number in scalar.value}
     near = {int(c) + step for c in constants if c and FIRST < c < 2**40 and c == int(c) for step in (-1, 0, 1)}
     return np.array(sorted({*range(FIRST), *sorted(near)[:MANY]}), dtype=np.float64)
+
+
+def sampled_numbers(letter: str, legend: Legend) -> Array:
+    """The first numbers of an index that is no position, and the last ones: a tap that is not there reads nothing."""
+    axis = legend.axis(letter)
+    size = (number_of(axis.size, legend) if axis else None) or UNKNOWN_SIZE
+    return np.array([min(max(number, 0.0), size - 1) for number in (*FEW, size - 2, size - 1)])
 
 
 def number_of(e: Expression, legend: Legend) -> float | None:
