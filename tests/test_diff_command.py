@@ -204,3 +204,9 @@ def test_the_shorter_sequence_is_that_of_both() -> None:
     toy = einformer.load("gpt2").bind(D=12, A=3, L=2, V=11, K=8)
     assert compare(target("gpt2"), toy).inputs == {"B": 1, "S": 8}
     assert compare(toy, target("gpt2")).inputs == {"B": 1, "S": 8}
+
+
+def test_what_one_cannot_say_in_letters(capsys: pytest.CaptureFixture[str]) -> None:
+    """The formula of the other one is told all the same."""
+    assert main(["diff", "loss", "llama"]) == 0
+    assert capsys.readouterr().out.endswith("\ncache of a position\n- not to be said in letters\n+ 4 L G D / A\n")

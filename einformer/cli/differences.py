@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _LONGEST = 24  # letters of a value or of a name
 _WIDE = 100  # columns in which shares have room
+_UNKNOWN = "not to be said in letters"
 _SIGNS = (("-", "red"), ("+", "green"))
 
 
@@ -29,7 +30,7 @@ def show(found: Comparison, targets: Sequence[str]) -> None:
     title = "" if found.difference else "no difference"
     names = _names(targets)
     tables = [table for table in (_values(found, names), _counts(found, names)) if table[1:]]
-    parts = [*found.difference.parts, *(_in_letters(count) for count in found.counts if isinstance(count.more, str))]
+    parts = [*found.difference.parts, *(_in_letters(count) for count in found.counts if _is_formula(count))]
     if sys.stdout.isatty():
         _show_in_terminal(title, tables, parts)
     else:
@@ -46,7 +47,7 @@ def _values(found: Comparison, names: Sequence[str]) -> Rows:
 def _counts(found: Comparison, names: Sequence[str]) -> Rows:
     """What is counted, and how much more the other one takes."""
     inputs = ", ".join(f"{letter} = {size:,}" for letter, size in found.inputs.items())
-    return [(inputs, *names, "difference", ""), *(_counted(count) for count in found.counts if not isinstance(count.more, str))]
+    return [(inputs, *names, "difference", ""), *(_counted(count) for count in found.counts if not _is_formula(count))]
 
 
 def _counted(count: Count) -> tuple[str, ...]:
@@ -56,11 +57,16 @@ def _counted(count: Count) -> tuple[str, ...]:
     return (count.what, *cells, more, share if count.more else "")
 
 
+def _is_formula(count: Count) -> bool:
+    return isinstance(count.one, str) or isinstance(count.other, str)
+
+
 def _in_letters(count: Count) -> Part:
     """Formulas as lines that changed; one that stayed stands without a sign."""
     if count.one == count.other:
         return Part(f"{count.what}, the same: {count.one}", ())
-    return Part(f"{count.what}, {count.more} more", (Change(str(count.one), str(count.other)),))
+    more = f", {count.more} more" if count.more else ""
+    return Part(f"{count.what}{more}", (Change(str(count.one or _UNKNOWN), str(count.other or _UNKNOWN)),))
 
 
 def _names(targets: Sequence[str]) -> list[str]:

@@ -280,7 +280,7 @@ def _misfits(checkpoint: Checkpoint, table: Family, weights: Mapping[str, Placed
     held = {path for row in rows.values() for path in row.paths}
     tied = _tied(table, rows)
     known = {*rows, *tied, *checkpoint.ignored}
-    read = [tensor for name, tensor in stored.items() if name in known - checkpoint.ignored.keys()]
+    read = [tensor for name, tensor in stored.items() if name in known and name not in checkpoint.ignored]
     shapes = {name: row.shape for name, row in rows.items()}
     shapes |= {name: shapes[other] for name, other in tied.items() if other in shapes}
     return _listed(
