@@ -97,8 +97,8 @@ SLIPS = (
     _slip("queries viewed", EINOPS_ATTENTION, 'q = rearrange(q, "b n (h d) -> b h n d", h=self.heads)',
           "q = q.reshape(q.shape[0], self.heads, q.shape[1], -1)", "einops E903, einops is equivariant E913", VIEW),
     # what peers accept
-    _slip("scores declared b a s t, computed b a t s", SUFFIXED, '"bsea,btea->bast"', '"btea,bsea->bast"', "scores E903",
-          "transposed"),
+    _slip("scores declared b a s t, computed b a t s", SUFFIXED, '"bsea,btea->bast"', '"btea,bsea->bast"',
+          "scores E903, contracts E720", "transposed"),
     _slip("softmax over the query axis", SUFFIXED, "torch.softmax(t_bsta, dim=2)", "torch.softmax(t_bsta, dim=1)",
           "attend E903, suffixes E775", AXIS),
     _slip("a contraction with a typo", SUFFIXED, '"bsd,df->bsf"', '"bsd,ef->bsf"', "suffixed mlp E903, suffixes E772"),

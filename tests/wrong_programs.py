@@ -180,6 +180,21 @@ def suffixes(module: Program) -> None:
         raise EinformerError(found)
 
 
+CONTRACTS = {
+    "project": "z_bsd, Q_dea -> q_bsea",
+    "scores": "q_bsea, k_btea -> t_bast",
+    "attend": "q_bsea, k_bsea, v_bsea -> y_bsea",
+    "mlp": "z_bsd, W_df, U_fd -> y_bsd",
+    "merge": "y_bsea -> u_{bs(ae)}",
+}
+
+
+def contracts(module: Program) -> None:
+    """Functions are run at sizes of which no two are equal, under their contracts."""
+    for name, text in CONTRACTS.items():
+        ein.probe(getattr(module, name), text)
+
+
 CHECKS: Mapping[str, tuple[str, Check]] = {
     "attention": (
         "nanogpt",
@@ -194,6 +209,7 @@ CHECKS: Mapping[str, tuple[str, Check]] = {
         "einops_attention",
         holds(ein.testing.assert_permutation_equivariant, lambda m: m.Attention(6, 2), 2, 5, 6),
     ),
+    "contracts": ("suffixed", contracts),
     "suffixes": ("suffixed", suffixes),
     "einops suffixes": ("einops_attention", suffixes),
     "project": ("suffixed", implements(lambda m: m.project, "q_bsea = z_bsd Q_dea")),
