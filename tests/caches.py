@@ -140,6 +140,24 @@ model Text(z_bsd) -> y_bsd causal in s:
         {"k": None, "v": None},
     ),
     Cached(
+        "layers in a loop share keys and the last inputs",
+        "bsdel",
+        """layer Mix(q_sd, k_se, v_sd) -> y_sd:
+  weights Q_de
+  q'_se = q_sd Q_de
+  w_ss' = Sm_s'(q'_se k_s'e + where(s - W < s' <= s, 0, -inf))
+  return w_ss' v_s'd + where(s >= 1, q_{(s - 1)d}, 0) / 2
+model Text(z_bsd) -> y_bsd causal in s:
+  weights K_de
+  k_bse = tanh(z_bsd) K_de
+  v_bsd = sin(z_bsd)
+  for l < L:
+    z_bsd <- z_bsd + Mix_l(z_bsd, k_bse, v_bsd)
+  return z_bsd
+""",
+        {"z": 1, "k": 3, "v": 3, "blocks.0.z": 1},
+    ),
+    Cached(
         "one block for all layers is kept for each",
         "bsdel",
         ATTENTION.format(mask="s' <= s")

@@ -184,9 +184,19 @@ MUTANTS = (
     ),
     _mutant(
         "all sequences share a cache", GENERATE,
-        "return Cache(_continued(self).KEPT, padding, size, len(names) - 2 if len(names) > 1 else 0)",
-        'return self.__dict__.setdefault("one", Cache(_continued(self).KEPT, padding, size, len(names) - 2))',
+        "return Cache(module.KEPT, padding, size, len(names) - 2 if len(names) > 1 else 0, module.SHARED)",
+        'return self.__dict__.setdefault("one", Cache(module.KEPT, padding, size, len(names) - 2))',
         "decode.py::test_caches_do_not_share",
+    ),
+    _mutant(
+        "what layers share is kept by each", "cache/entries.py",
+        'source=kept if entry.source and kept != entry.full_path else "")', 'source="")',
+        "decode.py::test_any_text[keys that two layers share are kept once-fast]",
+    ),
+    _mutant(
+        "what layers are given is shared whatever it is", "cache/entries.py",
+        "first.setdefault((entry.source, entry.layer,", "first.setdefault((bool(entry.source), entry.layer,",
+        "decode.py::test_any_text[layers in a loop share keys and the last inputs-fast]",
     ),
     _mutant(
         "layers share what they keep", PAST,

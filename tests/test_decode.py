@@ -21,7 +21,7 @@ import einformer
 from einformer.errors import EinformerError
 from einformer.model import Model
 from tests.caches import CACHES, NUMBERS, Cached
-from tests.small import LENGTH, PLANS, SMALL, built, decided, error, inputs, model, weights
+from tests.small import BATCH, LENGTH, PLANS, SMALL, built, decided, error, inputs, model, weights
 from tests.toys import TOYS, config_of
 from tests.well_formed import Text, texts
 
@@ -45,8 +45,10 @@ def compared(bound: Model, plan: str, lengths: list[int]) -> None:
     """In chunks as at once, with as many bytes as are counted."""
     arrays = inputs(bound, {"S": sum(lengths)})
     expected = bound.reference(*arrays, weights=weights(bound))
-    outputs, _ = decoded(built(bound, plan), arrays, lengths)
+    outputs, held = decoded(built(bound, plan), arrays, lengths)
     assert error(outputs, expected) < VALUES
+    if len(lengths) == 1:
+        assert held == bound.cache_bytes(torch.float64, B=BATCH, S=sum(lengths)).total
 
 
 # -------------------------------------------------------------------------------------------------------------- values
@@ -68,6 +70,7 @@ def test_bytes_are_those_counted(name: str) -> None:
 @pytest.mark.parametrize("plan", PLANS)
 @pytest.mark.parametrize("case", CACHES, ids=lambda case: case.name)
 def test_any_text(case: Cached, plan: str) -> None:
+    compared(case.model(), plan, [LENGTH])
     compared(case.model(), plan, [1] * LENGTH)
     compared(case.model(), plan, [4, 3, 1, 3])
 

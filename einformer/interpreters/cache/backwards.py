@@ -188,11 +188,12 @@ class Backwards:
             if formal.name in demands:
                 demand = demands[formal.name]
                 if demand.reach is not None and not self.passed(argument, demand.reach):
-                    own.append(own_input(body, formal.name, demand))
+                    own.append(replace(own_input(body, formal.name, demand), source=self.source(argument)))
                 self.need(argument, demand.live)
         self.one_range(e, body, entries, demands)
-        inside = (replace(entry, path=f"{place}.{entry.path}".strip(".")) for entry in (*own, *entries))
-        self.below.setdefault(id(self.step), []).extend(inside)
+        found = [replace(each, path=place) for each in own]
+        found += (replace(e, path=f"{place}.{e.path}".strip("."), source=e.source and f"{place}.{e.source}") for e in entries)
+        self.below.setdefault(id(self.step), []).extend(found)
 
     def one_range(self, e: Apply, body: Body, entries: Iterable[Entry], demands: Mapping[str, Demand]) -> None:
         """In a layer that keeps a window, s' is that window; what it is given at s' may be needed farther back."""
@@ -210,15 +211,28 @@ class Backwards:
 
     def passed(self, argument: Expression, reach: Reach) -> bool:
         """Is the input of a call a tensor as it stands, which then is kept itself?"""
-        definition = self.definition(argument)
-        if not self.needs.shared or definition is None or not isinstance(argument, Tensor):
-            return False
-        plain = all(isinstance(slot, Index) for slot in (*argument.slots, *slots_of(definition.left)))
-        times = definition.times(self.time)
-        if not plain or len(times) != 1 or argument.slots[times[0][0]] != Index(times[0][1]):
+        definition = self.as_it_stands(argument)
+        if not self.needs.shared or definition is None:
             return False
         self.reach[id(definition)] = reach.both(self.reach.get(id(definition)))
         return True
+
+    def as_it_stands(self, argument: Expression) -> Definition | None:
+        """The tensor that the input of a call is, at its own position."""
+        definition = self.definition(argument)
+        if definition is None or not isinstance(argument, Tensor):
+            return None
+        plain = all(isinstance(slot, Index) for slot in (*argument.slots, *slots_of(definition.left)))
+        times = definition.times(self.time)
+        return definition if plain and len(times) == 1 and argument.slots[times[0][0]] == Index(times[0][1]) else None
+
+    def source(self, argument: Expression) -> str:
+        """The path in this body of the tensor that the input of a call is."""
+        definition = self.as_it_stands(argument)
+        if definition is None:
+            return ""
+        path = next((step.path for step in self.body.steps if step.defines is definition), "")
+        return f"{path}.{definition.name}".lstrip(".")
 
     # ---------------------------------------------------------------------------------------------------- reading
 

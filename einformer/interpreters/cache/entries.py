@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -22,7 +22,8 @@ class Entry:
 
     *visible* is read at s', `back` positions beside the current one, all where that is None; *earlier* at `s - j` alone, the
     last `back`; *sum* is the running sum of a `cumsum`. `letters` are its indices but that of time, which was its slot `axis`;
-    `rows` are those of the batch, `loops` says in how many loops of its layer it is defined.
+    `rows` are those of the batch, `loops` says in how many loops of its layer it is defined. What a layer is given as it stands
+    has a `source`, the path of the tensor that it is.
     """
 
     path: str
@@ -35,6 +36,7 @@ class Entry:
     back: int | None
     loops: int
     whole: bool = False
+    source: str = ""
 
     @property
     def full_path(self) -> str:
@@ -74,7 +76,15 @@ def together(entries: Iterable[Entry]) -> tuple[Entry, ...]:
         if entry.kind == "visible":
             seen.setdefault(entry.frame, []).append(entry.back)
     farthest = {frame: None if None in backs else max(back or 0 for back in backs) for frame, backs in seen.items()}
-    return tuple(replace(e, back=farthest[e.frame]) if e.kind == "visible" else e for e in entries)
+    return tuple(alike(replace(e, back=farthest[e.frame]) if e.kind == "visible" else e for e in entries))
+
+
+def alike(entries: Iterable[Entry]) -> Iterator[Entry]:
+    """What instances of one layer are given and keep alike has the first that keeps it as its `source`, that one none."""
+    first: dict[tuple[object, ...], str] = {}
+    for entry in entries:
+        kept = first.setdefault((entry.source, entry.layer, entry.name, entry.kind, entry.back), entry.full_path)
+        yield replace(entry, source=kept if entry.source and kept != entry.full_path else "")
 
 
 def count(entries: Iterable[Entry], legend: Legend, length: int, dtype: str) -> Bytes:

@@ -11,12 +11,21 @@ from torch import Tensor
 class Cache:
     """What is kept of the positions so far: tensors by path, with their rows of earlier positions.
 
-    `kept` says of each how many positions beside the current one are read, None for all. Some rows of a batch may start
+    `kept` says of each how many positions beside the current one are read, None for all; what is `shared` is kept under another
+    path. Some rows of a batch may start
     with `padding`, so many positions; these are numbered as if they came last, where nothing that is causal looks.
     """
 
-    def __init__(self, kept: dict[str, int | None], padding: Tensor | None = None, size: int = 0, batch: int = 1) -> None:
-        self.kept, self.padding, self.size, self.batch = kept, padding, size, batch
+    def __init__(
+        self,
+        kept: dict[str, int | None],
+        padding: Tensor | None = None,
+        size: int = 0,
+        batch: int = 1,
+        shared: dict[str, str] | None = None,
+    ) -> None:
+        self.kept, self.padding, self.size, self.batch, self.shared = kept, padding, size, batch, shared or {}
+        self.whole: dict[str, Tensor] = {}  # what is shared, as this call has it
         self.longest = 0 if padding is None else int(padding.max())
         self.rows: dict[str, Tensor] = {}
         self.axes: dict[str, int] = {}
@@ -79,6 +88,18 @@ class Cache:
         """All positions of a tensor that are seen: of a window the last ones in their order, else those so far in one store."""
         if path not in self.kept:  # a tensor that is changed and not read again
             return new
+        if path in self.shared:
+            return self.whole[self.shared[path]]
+        return self.given(path, self.placed_last(path, new, axis))
+
+    def given(self, path: str, whole: Tensor) -> Tensor:
+        """What others that are given the same tensor get in this call, too."""
+        if self.shared:
+            self.whole[path] = whole
+        return whole
+
+    def placed_last(self, path: str, new: Tensor, axis: int) -> Tensor:
+        """The new positions behind those that are kept."""
         back, new, self.axes[path] = self.kept[path], self.real(new, axis), axis
         if back is None:
             return self.stored(path, new, axis)
@@ -107,6 +128,12 @@ class Cache:
         """The last positions that are read, zero before the start of time, and the new ones."""
         if path not in self.kept:
             return new
+        if path in self.shared:
+            return self.whole[self.shared[path]]
+        return self.given(path, self.before(path, new, axis))
+
+    def before(self, path: str, new: Tensor, axis: int) -> Tensor:
+        """The last positions and the new ones, of which again the last are kept."""
         back = self.kept[path] or 0
         old = self.rows.get(path)
         if old is None:
@@ -162,7 +189,7 @@ class StaticCache(Cache):
     """
 
     def __init__(self, cache: Cache, size: int, device: torch.device) -> None:
-        super().__init__(cache.kept, cache.padding, size, cache.batch)
+        super().__init__(cache.kept, cache.padding, size, cache.batch, cache.shared)
         self.axes, self.device = cache.axes, device
         self.total, self.fresh, self.newest = cache.total, 1, torch.tensor(cache.total - 1, device=device)
         for path, rows in cache.rows.items():
@@ -212,17 +239,13 @@ class StaticCache(Cache):
             return x
         return x.index_select(axis, self.slots(seen) % x.shape[axis])
 
-    def keep(self, path: str, new: Tensor, axis: int) -> Tensor:
+    def placed_last(self, path: str, new: Tensor, axis: int) -> Tensor:
         """All places, the oldest overwritten by the new position."""
-        if path not in self.kept:
-            return new
         store = self.rows[path]
         return store.index_copy_(axis, self.place[store.shape[axis]], new)
 
-    def earlier(self, path: str, new: Tensor, axis: int) -> Tensor:
+    def before(self, path: str, new: Tensor, axis: int) -> Tensor:
         """The last positions that are read, and the new one."""
-        if path not in self.kept:
-            return new
         store = self.rows[path]
         whole = torch.cat([store, new], axis)
         store.copy_(whole.narrow(axis, 1, store.shape[axis]))

@@ -88,6 +88,10 @@ class CachedFile(EmittedFile):
         for pattern, backs in found.items():
             yield f"    {_row(pattern, backs)},"
         yield "}"
+        if shared := {each.full_path: each.source for each in self.kept if each.source}:
+            yield "SHARED = {  # what another layer keeps already, by its path"
+            yield from (f'    "{path}": "{source}",' for path, source in shared.items())
+            yield "}"
 
 
 def _row(pattern: str, backs: dict[tuple[str, ...], int | None]) -> str:

@@ -68,7 +68,8 @@ class Decodes:
         names = self._names()
         if padding is not None and len(names) != 3:
             raise fail("E706", "only rows of one batch axis can have different lengths", fix="no `padding`")
-        return Cache(_continued(self).KEPT, padding, size, len(names) - 2 if len(names) > 1 else 0)
+        module = _continued(self)
+        return Cache(module.KEPT, padding, size, len(names) - 2 if len(names) > 1 else 0, module.SHARED)
 
     @torch.no_grad()
     def decode(self, *inputs: Tensor, cache: Cache, last: int | None = None) -> Tensor:

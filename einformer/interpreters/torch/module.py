@@ -87,7 +87,7 @@ def continued(module: Any) -> nn.Module:
     theirs = dict(module.named_modules())
     for path, inner in twin.named_modules():
         inner._parameters, inner._buffers = theirs[path]._parameters, theirs[path]._buffers
-    twin.__dict__["KEPT"] = emitted.__dict__["KEPT"]
+    twin.__dict__["KEPT"], twin.__dict__["SHARED"] = emitted.__dict__["KEPT"], emitted.__dict__.get("SHARED", {})
     return twin
 
 

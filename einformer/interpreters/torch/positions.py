@@ -31,6 +31,8 @@ class Kept(Protocol):
     def back(self) -> int | None: ...  # noqa: D102
     @property
     def loops(self) -> int: ...  # noqa: D102
+    @property
+    def source(self) -> str: ...  # noqa: D102
 
 
 def rows_of(model: Layer) -> tuple[str, ...]:
