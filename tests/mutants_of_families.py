@@ -94,7 +94,7 @@ MUTANTS = (
     ),
     _mutant(
         "gains of heads lie in another order", "architectures/stablelm.toml",
-        '"(g j) e"', '"(j g) e"', *_logits("stablelm_qk"),
+        'norms.{gj}.weight', 'norms.{jg}.weight', *_logits("stablelm_qk"),
     ),
     _text("a window is one position longer", "mistral", "s - W < s'", "s - W <= s'", "mistral"),
     _text("a window is one position shorter", "gpt_neo", "s - W_l < s'", "s - W_l + 1 < s'", "gpt_neo"),
@@ -126,7 +126,7 @@ MUTANTS = (
         "for word in some * times", "for word in some", *_logits("gpt_neo_plain"),
     ),
     _mutant(
-        "a tensor is stacked backwards", "huggingface/stacks.py",
-        "[part.read() for part in parts]", "[part.read() for part in parts[::-1]]", *_logits("stablelm_qk"),
+        "numbers of tensors count the other way round", "huggingface/weights.py",
+        "at[letter], letters, 0)", "at[letter], letters[::-1], 0)", *_logits("stablelm_qk"),
     ),
 )  # fmt: skip

@@ -32,12 +32,12 @@ MUTANTS = (
     ),
     _mutant(
         "Mistral has as many key heads as heads", "architectures/mistral.toml",
-        'num_key_value_heads = "G? 8"', 'num_key_value_heads = "G?"',
+        "num_key_value_heads = 8", "num_key_value_heads = 32",
         "huggingface_absent.py::test_an_absent_key_is_what_transformers_takes_it_to_be[mistral]",
     ),
     _mutant(
         "the key of an inner object stands where its object does", DOCUMENTS,
-        "place = document.span(written if written in places else key)", "place = document.span(key)",
+        "written if written in places else str(written)", "str(written)",
         "huggingface_keys.py::test_a_broken_value_is_shown_in_its_line[llama-3.1-70b]",
     ),
     _mutant(
@@ -47,7 +47,7 @@ MUTANTS = (
     ),
     # ------------------------------------------------------------------------------------------------------- weights
     _mutant(
-        "gate and up of an expert are exchanged", "architectures/mixtral.toml",
+        "gate and up of an expert are exchanged", "huggingface/block_sparse.toml",
         'experts.{x}.w1.weight", "f d"', 'experts.{x}.w3.weight", "f d"',
         "huggingface_files.py::test_what_transformers_writes_is_read[mixtral]",
     ),
