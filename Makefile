@@ -7,7 +7,8 @@ demo: .venv/installed
 	$(BIN)/einformer report docs/examples/gpt2/config.json --text docs/examples/text.txt
 
 test: lint
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m 'not slow'
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m slow --within 11
 
 lint: .venv/installed
 	$(BIN)/ruff check

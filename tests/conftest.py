@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+BEGUN = time.monotonic()
 GOLDEN = Path(__file__).parent / "golden"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write the golden files instead of comparing with them")
+    parser.addoption("--within", type=float, metavar="MINUTES", help="skip, by name, what has not begun by then")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    minutes = item.config.getoption("--within")
+    if minutes and time.monotonic() - BEGUN > 60 * minutes:
+        pytest.skip("no time is left")
 
 
 @pytest.fixture

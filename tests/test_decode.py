@@ -22,7 +22,7 @@ from einformer.errors import EinformerError
 from einformer.model import Model
 from tests.caches import CACHES, NUMBERS, Cached
 from tests.small import BATCH, LENGTH, PLANS, SMALL, built, decided, error, inputs, model, weights
-from tests.toys import TOYS, config_of
+from tests.toys import EACH, config_of
 from tests.well_formed import Text, texts
 
 VALUES = 1e-12
@@ -75,7 +75,7 @@ def test_any_text(case: Cached, plan: str) -> None:
     compared(case.model(), plan, [4, 3, 1, 3])
 
 
-@pytest.mark.parametrize("name", TOYS)
+@pytest.mark.parametrize("name", EACH)
 def test_every_family_decodes(name: str) -> None:
     bound = einformer.from_huggingface(config_of(name))
     compared(bound, "fast", [6, 1, 1, 3])

@@ -25,6 +25,8 @@ from einformer.huggingface.families import family
 from tests.toys import TOYS, config_of, toy
 
 NAMES = sorted({kind: name for name, (kind, _) in reversed(TOYS.items())}.values())
+ALWAYS = {"llama", "mixtral", "qwen3_moe", "deepseek_v3", "gpt_neox", "bloom", "falcon"}
+EACH = [name if name in ALWAYS else pytest.param(name, marks=pytest.mark.slow) for name in NAMES]
 MIXTURES = [name for name in NAMES if "{x}" in str(family(TOYS[name][0]).tensors.files)]
 SHARD = 40_000  # bytes: several files for each toy
 
@@ -73,7 +75,7 @@ def heads(folder: Path) -> dict[str, tuple[int, ...]]:
     return found
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", EACH)
 def test_what_transformers_writes_is_read(name: str, files: Callable[[str], Path]) -> None:
     """From files, which may hold experts one by one, as from the state dict, which has them stacked."""
     folder = files(name)
@@ -82,7 +84,7 @@ def test_what_transformers_writes_is_read(name: str, files: Callable[[str], Path
     assert same(ours(name, folder).state_dict(), ours(name, theirs(name).state_dict()).state_dict())
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", EACH)
 def test_transformers_reads_what_is_written(name: str, tmp_path: Path, files: Callable[[str], Path]) -> None:
     """The same names and shapes as theirs, in several files with their index."""
     module = ours(name, theirs(name).state_dict())

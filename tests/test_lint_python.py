@@ -11,7 +11,7 @@ import pytest
 import einformer
 from einformer.errors import Source
 from einformer.lint.python import checked, findings
-from tests.toys import TOYS, config_of
+from tests.toys import EACH, config_of
 
 ATTENTION = """
 import math
@@ -96,8 +96,8 @@ def test_what_is_right_is_left_alone() -> None:
     assert reading.names >= 17
 
 
-@pytest.mark.parametrize("plan", ["notation", "fast"])
-@pytest.mark.parametrize("name", TOYS)
+@pytest.mark.parametrize("plan", ["notation", pytest.param("fast", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", EACH)
 def test_emitted_sources_are_right(name: str, plan: str) -> None:
     """They name their tensors as the notes do, and are proved elsewhere."""
     reading = checked(Source("emitted.py", einformer.from_huggingface(config_of(name)).source(plan)))

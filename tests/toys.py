@@ -6,6 +6,7 @@ import functools
 import json
 from typing import Any
 
+import pytest
 from transformers import AutoConfig
 
 VOCABULARY = 53
@@ -416,3 +417,6 @@ TOYS |= {
     "granitemoehybrid_biased": ("granitemoehybrid", HYBRID | {"mamba_proj_bias": True, "mamba_conv_bias": False}),
     "granitemoehybrid_dense": ("granitemoehybrid", HYBRID | {"num_local_experts": 0, "position_embedding_type": "nope"}),
 }
+
+FIRST = {kind: name for name, (kind, _) in reversed(TOYS.items())}  # of each family one toy, the first
+EACH = [name if name in FIRST.values() else pytest.param(name, marks=pytest.mark.slow) for name in TOYS]  # for parametrize
