@@ -33,7 +33,7 @@ MUTANTS = (
     _mutant(
         "Mistral has as many key heads as heads", "architectures/mistral.toml",
         "num_key_value_heads = 8", "num_key_value_heads = 32",
-        "huggingface_absent.py::test_an_absent_key_is_what_transformers_takes_it_to_be[mistral]",
+        "defaults.py::test_an_absent_key_is_what_it_is_in_transformers[mistral]",
     ),
     _mutant(
         "the key of an inner object stands where its object does", DOCUMENTS,
