@@ -196,6 +196,32 @@ def test_dropout_keeps_the_mean(plan: str, call: str, probability: float) -> Non
     assert y.mean().item() == pytest.approx(1, abs=0.05)
 
 
+THROUGH = """
+axes
+  b: B
+  d: D
+scalars
+  p = 0.3
+layer Dropped(z_d) -> z_d:
+  return Dr(z_d)
+layer Twice(z_d) -> z_d:
+  return Dropped(Dropped(z_d))
+layer Main(z_bd) -> z_bd:
+  weights γ_d
+  return γ_d Twice(z_bd)
+"""
+
+
+@pytest.mark.parametrize("plan", PLANS)
+def test_a_layer_without_weights_knows_whether_it_is_trained(plan: str) -> None:
+    """It is a function, which another function may call."""
+    module = einformer.parse(THROUGH)["Main"].bind(D=7).build(plan=plan)
+    x = torch.ones(50, 7)
+    assert torch.equal(module(x), x)
+    torch.manual_seed(0)
+    assert sorted(module.train()(x).unique().tolist()) == pytest.approx([0, 1 / 0.7**2])
+
+
 ATTENDING = """
 axes
   b: B

@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 from einformer.interpreters.torch.blocks import INDENT, Blocks
 from einformer.interpreters.torch.code import PRODUCT, Code, permuted
 from einformer.interpreters.torch.heads import heads
-from einformer.interpreters.torch.lower import Lowering, function_name
+from einformer.interpreters.torch.lower import Lowering, drops, function_name
 from einformer.interpreters.torch.plan import Plan
 from einformer.interpreters.torch.recurrences import Start, recurrent, solved
 from einformer.interpreters.torch.roles import Kind as RoleKind
@@ -71,8 +71,9 @@ class Class:
         """The lines of the class, or of the function where there are no weights."""
         signature, forward = self.signature(), self.forward()
         if not self.layer.weights and self.layer.name != self.file.name:
-            yield f"def {function_name(self.layer.name)}({signature}:"
-            yield from (INDENT + line for line in forward)
+            trained = ", training: bool) -> " if drops(self.layer, self.layers) else ") -> "
+            yield f"def {function_name(self.layer.name)}({signature.replace(') -> ', trained, 1)}:"
+            yield from (INDENT + line.replace("self.training", "training") for line in forward)
             return
         yield from self.blocks.classes()
         yield f"class {self.layer.name}({self.parent()}):"

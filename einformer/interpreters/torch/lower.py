@@ -47,7 +47,7 @@ from einformer.notation.tree import (
     Sum,
     Tensor,
 )
-from einformer.notation.walk import subexpressions
+from einformer.notation.walk import equations, subexpressions
 from einformer.notation.weights import key
 
 
@@ -326,6 +326,7 @@ class Lowering:
         owner = block_name(tuple(index.letter for index in e.indices), self.layer)
         name = f"{owner}.{key(e.name)}" if instance else function_name(layer.name)
         arguments += self.past.arguments(self, e, layer) if self.past else ()
+        arguments += ["self.training"] if not instance and drops(layer, self.layers) else ()
         return Code(f"{name}({', '.join(arguments)})", slot_letters(layer.output))
 
 
@@ -338,6 +339,12 @@ def block_name(path: Dims, layer: Layer) -> str:
 def function_name(name: str) -> str:
     """A layer without weights is a function."""
     return name[0].lower() + name[1:]
+
+
+def drops(layer: Layer, layers: Mapping[str, Layer]) -> bool:
+    """Does a function have to know whether it is trained: does it drop numbers, or call one that does?"""
+    calls = {e.name for each in equations(layer.body) for e in subexpressions(each.right) if isinstance(e, Apply)}
+    return "Dr" in calls or any(drops(layers[name], layers) for name in calls if name in layers and not layers[name].weights)
 
 
 def _literal(value: float) -> str:
