@@ -1,4 +1,4 @@
-"""Which pages are made of data? `python docs/generate.py` writes them: errors.md and claims.md."""
+"""Which pages are made of data? `python docs/generate.py` writes them: errors.md, claims.md and errata.md."""
 
 from collections.abc import Iterator
 from itertools import groupby
@@ -6,6 +6,7 @@ from pathlib import Path
 
 from einformer.errors import Rule, Source, catalogue
 from einformer.model import examine
+from einformer.notes import errata as slips
 from einformer.notes.claims import Verdict, judge, summary
 from einformer.notes.claims import claims as published
 
@@ -114,6 +115,42 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
+ERRATA = """# Errata
+
+<!-- Made of einformer/notes/errata by docs/generate.py. -->
+
+What five documents print, what they should, and how that shows. Every finding is computed when this page is made: both forms
+go through the same check, which the printed one must fail and the corrected one pass.
+
+{summary}.
+
+A *demonstrated* row says what became of its printed form and then of its corrected one. Equations are computed in float64 for
+random numbers, or for those that the document prints: they are *equal*, or *off by* the largest difference of their sides.
+Lines that mean nothing are refused with a code of [Errors](errors.md). What a formula should be is derived as on the page of
+[Claims](claims.md), in the letters of that page. Where nothing can be computed, the row says why.
+"""
+
+
+def errata() -> str:
+    """The page of all errata."""
+    verdicts = list(map(slips.judge, slips.errata()))
+    parts = [ERRATA.format(summary=slips.summary(verdicts))]
+    for source, group in groupby(verdicts, lambda verdict: verdict.erratum.source):
+        rows = [" | ".join(map(_cell, _erratum(verdict))) for verdict in group]
+        parts += [f"## {source}\n", *(f"| {row} |" for row in (" | ".join(FORMS), " | ".join(["---"] * len(FORMS)), *rows)), ""]
+    return "\n".join(parts)
+
+
+FORMS = ("erratum", "what is wrong", "printed", "corrected", "verdict", "of the printed form", "of the corrected form")
+
+
+def _erratum(verdict: slips.Verdict) -> tuple[str, ...]:
+    row = verdict.erratum
+    found = (verdict.printed, verdict.corrected) if row.check else (row.why, "")
+    return f"{row.id}, {row.kind}: {row.place}", row.says, row.printed, row.corrected, verdict.outcome, *found
+
+
 if __name__ == "__main__":
     (HERE / "errors.md").write_text(errors(), encoding="utf-8")
     (HERE / "claims.md").write_text(claims(), encoding="utf-8")
+    (HERE / "errata.md").write_text(errata(), encoding="utf-8")

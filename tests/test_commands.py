@@ -77,8 +77,8 @@ def process(*arguments: str, stdin: bytes = b"", **environment: str) -> Answer:
 # --------------------------------------------------------------------------------------------------------- the surface
 
 
-COMMANDS = ["check", "latex", "report", "count", "fit", "plot", "source", "diff", "list", "claims", "lint", "generate"]
-COMMANDS += ["explain"]
+COMMANDS = ["check", "latex", "report", "count", "fit", "plot", "source", "diff", "list", "claims", "errata"]
+COMMANDS += ["lint", "generate", "explain"]
 
 
 def test_the_commands(run: Callable[..., Answer]) -> None:

@@ -310,6 +310,21 @@ def _claims(options: argparse.Namespace) -> int:
     return OK
 
 
+def _errata(options: argparse.Namespace) -> int:
+    from einformer.notes import errata
+
+    verdicts = [errata.judge(erratum) for erratum in errata.errata()]
+    if options.json:
+        show_json([verdict.data() for verdict in verdicts])
+        return OK
+    for source, group in itertools.groupby(verdicts, key=lambda verdict: verdict.erratum.source):
+        show(f"{source}\n")
+        show_table([("erratum", "verdict", "what is wrong"), *errata.rows(group)])
+        show("")
+    show(errata.summary(verdicts))
+    return OK
+
+
 def _lint(options: argparse.Namespace) -> int:
     from einformer.lint import files, findings, settings
 
@@ -396,6 +411,7 @@ RUN: dict[str, Callable[[argparse.Namespace], int]] = {
     "diff": _diff,
     "list": _list,
     "claims": _claims,
+    "errata": _errata,
     "lint": _lint,
     "generate": _generate,
     "explain": _explain,

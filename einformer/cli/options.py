@@ -23,6 +23,7 @@ _EXAMPLES = """examples:
   einformer check gpt2              a shipped architecture
   einformer check mine.ein -        a file, and what comes through the pipe
   einformer claims                  published formulas, and whether they hold
+  einformer errata                  printed equations that are wrong, and how that shows
   einformer lint notes.tex          equations of notes that break the rules of indices
   einformer explain E301            the rule behind an error
 """
@@ -148,6 +149,12 @@ COMMANDS = (
         "claims",
         "which published formulas are right?",
         "Judge every formula that documents print, by the derivation.",
+        (),
+    ),
+    Command(
+        "errata",
+        "which printed equations are wrong?",
+        "Show by a computation that printed equations are wrong, and that the corrected ones are right.",
         (),
     ),
     Command(

@@ -1,0 +1,92 @@
+"""By how much does an equation fail? It is written under lines that define what it speaks of, and both sides are computed.
+
+What is given is drawn from a normal distribution, or has the numbers that a document prints.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from einformer.architectures import texts
+from einformer.errors import Source, fail
+from einformer.interpreters import reference
+from einformer.notation import binding
+from einformer.notation.calls import axis_of, slot_letters
+from einformer.notation.sizes import Legend
+from einformer.notation.tree import Spec
+
+_EQUATION = re.compile(r"(\w+_([a-z']+)) (=|!=) (.+)")  # `a_nn' = a_n'n`
+_UNUSED = "E203"  # lines may define more than one equation needs
+_SEED = 0
+_EXACT = 1e-9
+_DIFFERENT = 0.01  # what `!=` asserts
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What an equation is about: a legend `n: N = 5; d: D = 4`, the tensors that are given, and their `numbers`.
+
+    Its sides are equal if no two numbers of them differ by more than `within`.
+    """
+
+    axes: str
+    given: str
+    numbers: Mapping[str, ArrayLike] = field(default_factory=dict)
+    within: float = _EXACT
+
+
+def holds(setting: Setting, lines: str, claim: str = "") -> tuple[bool, str]:
+    """Is an equation right under lines that define its tensors, and what is found? Without one: are the lines well formed?
+
+    >>> holds(Setting("n: N = 3", "x_n"), "y_n = 2 x_n", "y_n = x_n + x_n")
+    (True, 'equal')
+    >>> holds(Setting("n: N = 3; m: M = 3", "x_n"), "y_m = x_n")[1]
+    'E302: `m` is on the left side, but not on the right'
+    """
+    written, tree, findings = texts.understood(Source("lines", _layer(setting, lines, claim)))
+    wrong = [finding for finding in findings if finding.code != _UNUSED]
+    if wrong:
+        return False, f"{wrong[0].code}: {wrong[0].message}"
+    return _compared(setting, tree, binding.bind(written, {})[1], claim) if claim else (True, "well formed")
+
+
+def _layer(setting: Setting, lines: str, claim: str) -> str:
+    """A text whose layer returns the difference of the sides, or what the last line defines."""
+    body = [line.strip() for line in lines.strip().split("\n")]
+    left, letters, _, right = _sides(claim or body[-1])
+    value = f"{left} - ({right})" if claim else left
+    axes = [axis.strip() for axis in setting.axes.split(";")]
+    head = f"layer Lines({setting.given}) -> difference_{letters}:"
+    return "\n  ".join(["axes", *axes]) + "\n" + "\n  ".join([head, *body, f"return {value}"])
+
+
+def _sides(equation: str) -> tuple[str, ...]:
+    """The left side, its letters, the sign and the right side. Raises EinformerError E102."""
+    match = _EQUATION.fullmatch(equation)
+    if match is None:
+        raise fail("E102", f"`{equation}` has no tensor on its left side", fix="`a_nn' = a_n'n`")
+    return match.groups()
+
+
+def _compared(setting: Setting, tree: Spec, legend: Legend, claim: str) -> tuple[bool, str]:
+    """The largest difference, of which `=` says that there is none."""
+    random = np.random.default_rng(_SEED)
+    (layer,) = (layer for layer in tree.layers if layer.name == "Lines")
+    shapes = {t.name: tuple(legend.length(axis_of(i)) for i in slot_letters(t)) for t in layer.formals}
+    inputs = [np.asarray(setting.numbers.get(name, random.standard_normal(shape))) for name, shape in shapes.items()]
+    off = float(np.max(np.abs(reference.evaluate(tree, "Lines", inputs, {}, legend))))
+    right = off > _DIFFERENT if _sides(claim)[2] == "!=" else off <= setting.within
+    return right, _said(off, setting.within)
+
+
+def _said(off: float, within: float) -> str:
+    """The difference in words; that of what is not a number is none."""
+    if math.isnan(off):
+        return "not a number"
+    return f"off by {off:.3g}" if off > within else "equal" if within == _EXACT else f"equal within {within:g}"
