@@ -162,11 +162,12 @@ class Specification:
         element = None if dtype is None else _row(cache.BYTES, "dtype", str(dtype).removeprefix("torch."))
         return formulas.cache_bytes(self.tree, self.name, element)
 
-    def latex(self) -> str:
-        """The whole text as LaTeX, which `parse` reads back."""
+    def latex(self, convention: str = "ours") -> str:
+        """The whole text as LaTeX, which `parse` reads back; in the letters of a `convention`. Raises EinformerError E605."""
         from einformer.interpreters.latex import latex
+        from einformer.notes.rendering import rendered
 
-        return latex(self.written)
+        return latex(rendered(self.written, convention))
 
     def without(self, *weights: str) -> Specification:
         """The specification without some of its optional weights, `"CausalAttention.α"`; one with a default is tied to it.

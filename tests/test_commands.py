@@ -77,7 +77,7 @@ def process(*arguments: str, stdin: bytes = b"", **environment: str) -> Answer:
 # --------------------------------------------------------------------------------------------------------- the surface
 
 
-COMMANDS = ["check", "latex", "report", "count", "fit", "plot", "source", "diff", "list", "claims", "errata"]
+COMMANDS = ["check", "latex", "report", "count", "fit", "plot", "source", "diff", "list", "claims", "errata", "notes"]
 COMMANDS += ["lint", "generate", "explain"]
 
 
@@ -111,6 +111,8 @@ def test_version(run: Callable[..., Answer]) -> None:
         ("check .", MISUSE),
         ("latex gpt2", OK),
         ("latex gpt2 --layer MLP", OK),
+        ("latex gpt2 --convention megatron", OK),
+        ("latex gpt2 --convention bourbaki", MISUSE),
         ("latex gpt2 --layer Nothing", MISUSE),
         ("latex bad.ein", FINDINGS),
         ("latex none.ein", MISUSE),

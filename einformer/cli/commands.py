@@ -105,13 +105,15 @@ def _said(verdict: Verdict) -> str:
 
 def _latex(options: argparse.Namespace) -> int:
     from einformer.interpreters.latex import latex
+    from einformer.notes.rendering import rendered
 
     source = _source(options.target)
     specification = model.parse(source.text, source.name)
     names = [layer.name for layer in specification.tree.layers]
     if options.layer and options.layer not in names:
         options.misuse(f"no layer `{options.layer}` in {source.name}; there are {', '.join(names)}")
-    text = latex(specification[options.layer].layer) if options.layer else specification.latex()
+    tree = rendered(specification.tree if options.layer else specification.written, options.convention)
+    text = latex(next(layer for layer in tree.layers if layer.name == options.layer) if options.layer else tree)
     if options.json:
         show_json({"target": source.name, "latex": text})
     else:
@@ -325,6 +327,17 @@ def _errata(options: argparse.Namespace) -> int:
     return OK
 
 
+def _notes(options: argparse.Namespace) -> int:
+    from einformer.notes.conventions import rosetta
+
+    head, *rows = rosetta()
+    if options.json:
+        show_json({name: dict(zip(head[1:], cells, strict=True)) for name, *cells in rows})
+    else:
+        show(listed([head, *rows]))
+    return OK
+
+
 def _lint(options: argparse.Namespace) -> int:
     from einformer.lint import files, findings, settings
 
@@ -412,6 +425,7 @@ RUN: dict[str, Callable[[argparse.Namespace], int]] = {
     "list": _list,
     "claims": _claims,
     "errata": _errata,
+    "notes": _notes,
     "lint": _lint,
     "generate": _generate,
     "explain": _explain,

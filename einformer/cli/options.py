@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from einformer.interpreters.count.conventions import CONVENTIONS
 from einformer.interpreters.count.memory import PRECISIONS
 from einformer.interpreters.count.roofline import devices
+from einformer.notes.conventions import conventions
 
 _ABOUT = "Decoder-only transformers, written once as equations."
 _CODES = "exit code: 0 all is well, 1 there are findings, 2 the call was wrong"
@@ -56,6 +57,13 @@ RECOMPUTE = _option("--recompute", "in a training step (none)", choices=("none",
 CONVENTION = _option(
     "--convention", f"of FLOPs: {', '.join(CONVENTIONS)}", default="torch", choices=CONVENTIONS, metavar="NAME"
 )
+LETTERS = _option(
+    "--convention",
+    f"in the letters of one of {', '.join(conventions())} (ours)",
+    default="ours",
+    choices=conventions(),
+    metavar="NAME",
+)
 
 
 class Command(NamedTuple):
@@ -75,7 +83,7 @@ COMMANDS = (
         "latex",
         "print a specification as LaTeX",
         "Print the target as LaTeX, which einformer reads back.",
-        (TEXT, _option("--layer", "only this layer", metavar="NAME")),
+        (TEXT, _option("--layer", "only this layer", metavar="NAME"), LETTERS),
     ),
     Command(
         "report",
@@ -156,6 +164,12 @@ COMMANDS = (
         "which printed equations are wrong?",
         "Show by a computation that printed equations are wrong, and that the corrected ones are right.",
         (),
+    ),
+    Command(
+        "notes",
+        "which letters do documents use?",
+        "Show how each document writes the letters of our texts.",
+        (_option("--rosetta", "the letters of all documents", action="store_true"),),
     ),
     Command(
         "lint",

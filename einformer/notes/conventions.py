@@ -6,7 +6,8 @@ import functools
 import pathlib
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from einformer.errors import fail
 from einformer.notation.parser import parse_expression
@@ -24,13 +25,42 @@ def conventions() -> Mapping[str, Mapping[str, str]]:
     >>> conventions()["megatron"]["h"], conventions()["kaplan"]["d_attn"]
     ('D', 'A H')
     """
-    text = (pathlib.Path(__file__).parent / "conventions.toml").read_text(encoding="utf-8")
-    return {name: _spelled_out(row) for name, row in tomllib.loads(text).items()}
+    return {name: _spelled_out(row) for name, row in _data().items() if name != "letters"}
 
 
-def _spelled_out(row: dict[str, str]) -> dict[str, str]:
+@functools.cache
+def _data() -> dict[str, dict[str, Any]]:
+    return tomllib.loads((pathlib.Path(__file__).parent / "conventions.toml").read_text(encoding="utf-8"))
+
+
+def _spelled_out(row: dict[str, Any]) -> dict[str, str]:
     """`same` are letters that mean what they mean here."""
-    return {letter: letter for letter in row.get("same", "").split()} | {k: row[k] for k in row.keys() - {"same"}}
+    same = {letter: letter for letter in row.get("same", "").split()}
+    return same | {letter: ours for letter, ours in row.items() if letter not in ("same", "writes")}
+
+
+def written(name: str) -> dict[str, str]:
+    """How the letters of our texts are written in a convention. Raises EinformerError E605 where there is no such one.
+
+    >>> written("kaplan")["D"], written("s000")["S"]
+    ('d_model', 'N')
+    """
+    if name not in conventions():
+        raise fail("E605", f"there is no convention `{name}`", fix=f"one of {', '.join(conventions())}")
+    named = reversed([(ours, letter) for letter, ours in conventions()[name].items() if ours in _data()["letters"]])
+    first: dict[str, str] = dict(named)
+    first.update(_data()[name].get("writes", {}))
+    return first
+
+
+def rosetta() -> Iterator[tuple[str, ...]]:
+    """A row for each convention: how it writes each letter of our texts; the head, and what they mean, first."""
+    letters = _data()["letters"]
+    yield "", *letters
+    yield "means", *letters.values()
+    for name in conventions():
+        if name != "ours" and written(name):
+            yield name, *(written(name).get(letter, "") for letter in letters)
 
 
 def read(text: str, letters: Mapping[str, str]) -> Expression:

@@ -192,9 +192,12 @@ def _fenced(name: str, text: str) -> str:
 
 
 def symbol(name: str) -> str:
-    r"""A letter, or a name of several letters upright; its primes after it."""
+    r"""A letter, or a name of several letters upright; its primes after it. Documents have `d_model` and `seq_len` too."""
+    first, _, below = name.partition("_")
+    if below and len(first) == 1:
+        return f"{first}_{{{symbol(below)}}}"
     letters = name.rstrip("'")
-    text = _abut(f"\\{GREEK[letter]}" if letter in GREEK else letter for letter in letters)
+    text = _abut(f"\\{GREEK[letter]}" if letter in GREEK else letter for letter in letters.replace("_", r"\_"))
     return (text if len(letters) == 1 else f"\\mathrm{{{text}}}") + "'" * (len(name) - len(letters))
 
 

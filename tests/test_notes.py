@@ -1,0 +1,108 @@
+"""Does a text say the same in the letters of a document, and is every equation of the documents accounted for?"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from einformer import EinformerError
+from einformer.architectures.texts import shipped, text, understood
+from einformer.interpreters.latex import latex
+from einformer.model import load, parse
+from einformer.notation.printer import show
+from einformer.notation.tree import Spec
+from einformer.notes.conventions import conventions, written
+from einformer.notes.rendering import rendered
+
+# Read off the documents themselves.
+PRINTED = {
+    "kaplan": {"S": "n_ctx", "D": "d_model", "F": "d_ff", "L": "n_layer", "V": "n_vocab"},
+    "chinchilla": {"S": "seq_len", "D": "d_model", "A": "num_heads", "H": "key_size", "F": "ffw_size", "L": "num_layers"},
+    "megatron": {"B": "b", "S": "s", "D": "h", "A": "a", "L": "l", "V": "V"},
+    "palm": {"A": "H", "H": "Q", "S": "T", "L": "L"},
+    "scaling-book": {"B": "B", "S": "T", "D": "D", "A": "N", "G": "K", "H": "H", "F": "F"},
+    "s000": {"S": "N", "D": "D", "H": "D_head", "A": "h"},
+    "s001": {"B": "B", "S": "S", "D": "D", "A": "A", "V": "V"},
+    "s002": {"S": "n", "D": "m"},
+    "s003": {"S": "L", "D": "d", "A": "h", "H": "d_k", "F": "d_ff", "V": "V"},
+    "s004": {"D": "n_embd", "A": "n_head", "H": "head_size", "L": "n_blocks", "V": "vocab_size"},
+}
+
+
+def spec(name: str) -> Spec:
+    return understood(text(name))[0]
+
+
+def legend(name: str, convention: str) -> list[str]:
+    """The axes of a shipped text in the letters of a document."""
+    axes = show(rendered(spec(name), convention)).partition("axes\n")[2].partition("\n\n")[0]
+    return [line.partition("#")[0].strip() for line in axes.split("\n")]
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_letters_are_those_that_the_document_prints(name: str) -> None:
+    assert written(name).items() >= PRINTED[name].items()
+
+
+@pytest.mark.parametrize("name", conventions())
+def test_no_document_has_one_letter_for_two_of_ours(name: str) -> None:
+    assert len(set(written(name).values())) == len(written(name))
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama", "mixtral", "deepseek_v3", "mamba2"])
+def test_our_letters_stay(name: str) -> None:
+    assert rendered(spec(name), "ours") == spec(name)
+
+
+def test_an_index_makes_way_for_a_size() -> None:
+    """Megatron's sizes are b, s, h, a and l: the indices b, s, a and l of ours go to the next letters that are free."""
+    assert legend("gpt2", "megatron") == [
+        "c: b", "t: s <= K", "d: h", "g: a", "e: H = h / a", "f: F = E h", "v: V", "k: K", "m: l",
+    ]  # fmt: skip
+
+
+def test_a_size_without_a_letter_makes_way_for_one() -> None:
+    """S003 has L positions and does not name layers."""
+    assert legend("minimal", "s003") == [
+        "b: B", "s: L <= K", "g: d", "a: h", "e: d_k = d / h", "f: d_ff = 4 d", "v: V", "k: K", "l: M",
+    ]  # fmt: skip
+
+
+def test_every_shipped_text_can_be_written_in_every_convention() -> None:
+    """No two sizes become one: each text keeps as many names of sizes and scalars as it had."""
+    for name in shipped():
+        tree = spec(name)
+        for convention in conventions():
+            axes = rendered(tree, convention).axes
+            assert len({axis.letter for axis in axes}) == len(tree.axes), (name, convention)
+            assert len({show(axis.size) for axis in axes}) == len({show(axis.size) for axis in tree.axes}), (name, convention)
+
+
+@pytest.mark.parametrize(
+    ("convention", "sizes"),
+    [
+        ("palm", {"B": 2, "T": 5, "D": 24, "G": 2, "H": 4, "F": 7, "V": 11, "L": 2, "Q": 6}),
+        ("scaling-book", {"B": 2, "T": 5, "D": 24, "K": 2, "N": 4, "F": 7, "V": 11, "L": 2, "H": 6}),
+    ],
+)
+def test_a_model_in_other_letters_is_the_same_function(convention: str, sizes: dict[str, int]) -> None:
+    """llama's LaTeX in the letters of a document, read back and bound by these letters, has the value of llama."""
+    theirs = parse(load("llama").latex(convention)).bind(**{k: size for k, size in sizes.items() if k not in "BT"})
+    ours = load("llama").bind(D=24, A=4, G=2, H=6, F=7, V=11, L=2)
+    shapes = ours.weight_shapes()
+    assert theirs.weight_shapes() == shapes
+    random = np.random.default_rng(1)
+    weights = {path: random.normal(size=shape) for path, shape in shapes.items()}
+    tokens = random.integers(11, size=(2, 5))
+    np.testing.assert_array_equal(theirs.reference(tokens, weights=weights), ours.reference(tokens, weights=weights))
+
+
+def test_names_of_several_letters_are_upright() -> None:
+    """`d_{model}` and `head\\_size`, as papers and code print them; no bare underscore, which TeX would take for an index."""
+    assert r"H = d_{\mathrm{model}} / n_{\mathrm{heads}}" in latex(rendered(spec("llama"), "kaplan"))
+    assert r"\sqrt{\mathrm{head\_size}}" in latex(rendered(spec("gpt2"), "s004"))
+
+
+def test_an_unknown_convention_is_refused() -> None:
+    with pytest.raises(EinformerError, match="E605 there is no convention `bourbaki`"):
+        load("gpt2").latex("bourbaki")
