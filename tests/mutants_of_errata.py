@@ -1,4 +1,4 @@
-"""Which slips of the errata would the tests notice? One line each, with the tests that must fail."""
+"""Which slips of errata, and of notes that are run, would the tests notice? One line each, with the tests that must fail."""
 
 from __future__ import annotations
 
@@ -9,6 +9,10 @@ def _mutant(name: str, file: str, old: str, new: str, *killers: str) -> Mutant:
     return Mutant(
         name, f"einformer/notes/{file}", old, new, tuple(f"tests/test_errata.py::test_{killer}" for killer in killers)
     )
+
+
+def _of_run(name: str, file: str, old: str, new: str, *killers: str) -> Mutant:
+    return Mutant(name, f"einformer/{file}", old, new, tuple(f"tests/test_run.py::test_{killer}" for killer in killers))
 
 
 MUTANTS = (
@@ -36,5 +40,25 @@ MUTANTS = (
         "the printed weights have another digit", "errata/s004.toml",
         "p = [0.1252, 0.1758", "p = [0.1262, 0.1758",
         "the_worked_example_in_both_versions", "the_page_is_made_of_the_errata",
+    ),
+    _of_run(
+        "an equation in a sentence is a line of a note", "notes/programs.py",
+        "            if formula.display:\n", "            if formula:\n",
+        "what_is_displayed_is_a_line",
+    ),
+    _of_run(
+        "a line of a note stands where the formula begins", "notes/programs.py",
+        "whole.span(begin).start", "whole.span().start",
+        "a_typo_in_an_index_is_refused_in_its_line",
+    ),
+    _of_run(
+        "a matrix form is a line of a note", "notes/programs.py",
+        "for equation in found if equation.skipped != NO_INDICES]", "for equation in found]",
+        "what_has_no_indices_is_counted",
+    ),
+    _of_run(
+        "weights are the same for every seed", "testing/trial.py",
+        "values.inputs(about, {}, seed), values.weights(about, seed)", "values.inputs(about, {}, 0), values.weights(about, 0)",
+        "a_seed_draws_other_numbers",
     ),
 )  # fmt: skip

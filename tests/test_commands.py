@@ -78,7 +78,7 @@ def process(*arguments: str, stdin: bytes = b"", **environment: str) -> Answer:
 
 
 COMMANDS = ["check", "latex", "report", "count", "fit", "plot", "source", "diff", "list", "claims", "errata", "notes"]
-COMMANDS += ["lint", "generate", "explain"]
+COMMANDS += ["lint", "run", "generate", "explain"]
 
 
 def test_the_commands(run: Callable[..., Answer]) -> None:

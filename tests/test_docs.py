@@ -21,7 +21,7 @@ from einformer.notation.sizes import Legend
 from einformer.notation.tree import Declaration, Expression, Tensor
 from tests.examples import PAGES, ROOT, Example, answers, examples, framed, tables
 
-KINDS = {"einformer", "einformer frame", "pycon", "console", "sh", "text", "{toctree}"}
+KINDS = {"einformer", "einformer frame", "einformer note", "pycon", "console", "sh", "text", "{toctree}"}
 ALL = [example for page in PAGES for example in examples(page)]
 TEXTS = [example for example in ALL if example.info == "einformer"]
 GOOD = [example for example in TEXTS if not example.refused]

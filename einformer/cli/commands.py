@@ -348,6 +348,26 @@ def _lint(options: argparse.Namespace) -> int:
     return _code([finding for each in checked for finding in each.findings])
 
 
+def _run(options: argparse.Namespace) -> int:
+    from einformer.notes import programs
+    from einformer.testing import trial
+
+    given = [size.partition("=") for size in options.sizes.replace(",", " ").split()]
+    if wrong := [name for name, _, number in given if not number.isdecimal()]:
+        options.misuse(f"no size `{', '.join(wrong)}`; write 'B=2 S=5'")
+    note = programs.program(texts.read(options.note))
+    found = trial.trial(
+        model.parse(note.source.text, note.source.name), {name: int(number) for name, _, number in given}, options.seed
+    )
+    if options.json:
+        show_json({"note": options.note, "equations": note.equations} | found.data())
+    else:
+        sizes = ", ".join(f"{name} = {size}" for name, size in found.sizes.items())
+        show(f"{options.note}: {found.head}, {note.equations} equations\n{sizes}\n")
+        show_table([("tensor", "shape", "mean", "deviation"), *found.rows()])
+    return OK
+
+
 def _explain(options: argparse.Namespace) -> int:
     rows = catalogue()
     codes = [code.upper() for code in options.codes]
@@ -427,6 +447,7 @@ RUN: dict[str, Callable[[argparse.Namespace], int]] = {
     "errata": _errata,
     "notes": _notes,
     "lint": _lint,
+    "run": _run,
     "generate": _generate,
     "explain": _explain,
 }

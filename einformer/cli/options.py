@@ -25,6 +25,7 @@ _EXAMPLES = """examples:
   einformer check mine.ein -        a file, and what comes through the pipe
   einformer claims                  published formulas, and whether they hold
   einformer errata                  printed equations that are wrong, and how that shows
+  einformer run notes.md            a note that is a program, computed
   einformer lint notes.tex          equations of notes that break the rules of indices
   einformer explain E301            the rule behind an error
 """
@@ -179,6 +180,16 @@ COMMANDS = (
             _option("files", "files, or folders of them", nargs="+", metavar="FILE"),
             _option("--legend", "sizes of letters, 'b: B, s: S'", default="", metavar="SIZES"),
             _option("--format", "of the answer (text)", choices=("text", "json", "sarif", "github"), default="text"),
+        ),
+    ),
+    Command(
+        "run",
+        "what does a note compute?",
+        "Check the displayed equations of a note under its legend, and compute them for random numbers.",
+        (
+            _option("note", "Markdown or LaTeX: blocks of einformer, and equations", metavar="NOTE"),
+            _option("--sizes", "of letters, 'B=2 S=5' (small, and no two the same)", default="", metavar="SIZES"),
+            SEED,
         ),
     ),
     Command(

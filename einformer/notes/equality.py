@@ -47,7 +47,7 @@ def holds(setting: Setting, lines: str, claim: str = "") -> tuple[bool, str]:
     >>> holds(Setting("n: N = 3", "x_n"), "y_n = 2 x_n", "y_n = x_n + x_n")
     (True, 'equal')
     >>> holds(Setting("n: N = 3; m: M = 3", "x_n"), "y_m = x_n")[1]
-    'E302: `m` is on the left side, but not on the right'
+    'E302: the left side has `m`, the right side never mentions that'
     """
     written, tree, findings = texts.understood(Source("lines", _layer(setting, lines, claim)))
     wrong = [finding for finding in findings if finding.code != _UNUSED]
