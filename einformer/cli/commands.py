@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from einformer import model
 from einformer.architectures import texts
+from einformer.cli import notes
 from einformer.cli.options import parser
-from einformer.cli.screen import aligned, bar, columns, listed, show, show_json, show_table
+from einformer.cli.screen import aligned, bar, columns, show, show_json, show_table
 from einformer.errors import EinformerError, Finding, Rule, Source, catalogue, fail
 from einformer.interpreters.count.roofline import Bound, devices
 from einformer.notation.tokens import MAXIMUM_TEXT
@@ -299,45 +300,6 @@ def _text(given: str) -> str:
     return texts.read(given).text if os.path.isfile(given) else given
 
 
-def _claims(options: argparse.Namespace) -> int:
-    from einformer.notes import claims
-
-    verdicts = [claims.judge(claim) for claim in claims.claims()]
-    if options.json:
-        show_json([verdict.data() for verdict in verdicts])
-    else:
-        sources = itertools.groupby(verdicts, key=lambda verdict: verdict.claim.source)
-        tables = [f"{source}\n\n{listed(list(claims.rows(group)))}" for source, group in sources]
-        show("\n\n\n".join([*tables, claims.summary(verdicts)]))
-    return OK
-
-
-def _errata(options: argparse.Namespace) -> int:
-    from einformer.notes import errata
-
-    verdicts = [errata.judge(erratum) for erratum in errata.errata()]
-    if options.json:
-        show_json([verdict.data() for verdict in verdicts])
-        return OK
-    for source, group in itertools.groupby(verdicts, key=lambda verdict: verdict.erratum.source):
-        show(f"{source}\n")
-        show_table([("erratum", "verdict", "what is wrong"), *errata.rows(group)])
-        show("")
-    show(errata.summary(verdicts))
-    return OK
-
-
-def _notes(options: argparse.Namespace) -> int:
-    from einformer.notes.conventions import rosetta
-
-    head, *rows = rosetta()
-    if options.json:
-        show_json({name: dict(zip(head[1:], cells, strict=True)) for name, *cells in rows})
-    else:
-        show(listed([head, *rows]))
-    return OK
-
-
 def _lint(options: argparse.Namespace) -> int:
     from einformer.lint import files, findings, settings
 
@@ -346,26 +308,6 @@ def _lint(options: argparse.Namespace) -> int:
     told = findings.FORMATS["json" if options.json else options.format](checked)
     show(told) if isinstance(told, str) else show_json(told)
     return _code([finding for each in checked for finding in each.findings])
-
-
-def _run(options: argparse.Namespace) -> int:
-    from einformer.notes import programs
-    from einformer.testing import trial
-
-    given = [size.partition("=") for size in options.sizes.replace(",", " ").split()]
-    if wrong := [name for name, _, number in given if not number.isdecimal()]:
-        options.misuse(f"no size `{', '.join(wrong)}`; write 'B=2 S=5'")
-    note = programs.program(texts.read(options.note))
-    found = trial.trial(
-        model.parse(note.source.text, note.source.name), {name: int(number) for name, _, number in given}, options.seed
-    )
-    if options.json:
-        show_json({"note": options.note, "equations": note.equations} | found.data())
-    else:
-        sizes = ", ".join(f"{name} = {size}" for name, size in found.sizes.items())
-        show(f"{options.note}: {found.head}, {note.equations} equations\n{sizes}\n")
-        show_table([("tensor", "shape", "mean", "deviation"), *found.rows()])
-    return OK
 
 
 def _explain(options: argparse.Namespace) -> int:
@@ -443,11 +385,11 @@ RUN: dict[str, Callable[[argparse.Namespace], int]] = {
     "source": _source_file,
     "diff": _diff,
     "list": _list,
-    "claims": _claims,
-    "errata": _errata,
-    "notes": _notes,
+    "claims": notes.show_claims,
+    "errata": notes.show_errata,
+    "notes": notes.show_notes,
     "lint": _lint,
-    "run": _run,
+    "run": notes.run,
     "generate": _generate,
     "explain": _explain,
 }

@@ -1,0 +1,75 @@
+"""What do the commands do that are about notes, and about what they claim?"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+
+from einformer import model
+from einformer.architectures import texts
+from einformer.cli.screen import listed, show, show_json, show_table
+
+OK = 0
+
+
+def show_claims(options: argparse.Namespace) -> int:
+    """The verdict on every claim."""
+    from einformer.notes import claims
+
+    verdicts = [claims.judge(claim) for claim in claims.claims()]
+    if options.json:
+        show_json([verdict.data() for verdict in verdicts])
+    else:
+        sources = itertools.groupby(verdicts, key=lambda verdict: verdict.claim.source)
+        tables = [f"{source}\n\n{listed(list(claims.rows(group)))}" for source, group in sources]
+        show("\n\n\n".join([*tables, claims.summary(verdicts)]))
+    return OK
+
+
+def show_errata(options: argparse.Namespace) -> int:
+    """What the check of every erratum finds."""
+    from einformer.notes import errata
+
+    verdicts = [errata.judge(erratum) for erratum in errata.errata()]
+    if options.json:
+        show_json([verdict.data() for verdict in verdicts])
+        return OK
+    for source, group in itertools.groupby(verdicts, key=lambda verdict: verdict.erratum.source):
+        show(f"{source}\n")
+        show_table([("erratum", "verdict", "what is wrong"), *errata.rows(group)])
+        show("")
+    show(errata.summary(verdicts))
+    return OK
+
+
+def show_notes(options: argparse.Namespace) -> int:
+    """How each document writes the letters of our texts."""
+    from einformer.notes.conventions import rosetta
+
+    head, *rows = rosetta()
+    if options.json:
+        show_json({name: dict(zip(head[1:], cells, strict=True)) for name, *cells in rows})
+    else:
+        show(listed([head, *rows]))
+    return OK
+
+
+def run(options: argparse.Namespace) -> int:
+    """What a note computes."""
+    from einformer.notes import programs
+    from einformer.testing import trial
+
+    given = [size.partition("=") for size in options.sizes.replace(",", " ").split()]
+    if wrong := [name for name, _, number in given if not number.isdecimal()]:
+        options.misuse(f"no size `{', '.join(wrong)}`; write 'B=2 S=5'")
+    note = programs.program(texts.read(options.note))
+    found = trial.trial(
+        model.parse(note.source.text, note.source.name), {name: int(number) for name, _, number in given}, options.seed
+    )
+    if options.json:
+        show_json({"note": options.note, "equations": note.equations} | found.data())
+    else:
+        sizes = ", ".join(f"{name} = {size}" for name, size in found.sizes.items())
+        show(f"{options.note}: {found.head}, {note.equations} equations\n{sizes}\n")
+        show_table([("tensor", "shape", "mean", "deviation"), *found.rows()])
+    return OK
