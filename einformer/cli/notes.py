@@ -43,14 +43,22 @@ def show_errata(options: argparse.Namespace) -> int:
 
 
 def show_notes(options: argparse.Namespace) -> int:
-    """How each document writes the letters of our texts."""
-    from einformer.notes.conventions import rosetta
+    """The equations and formulas of a document, or of all, with what there is of each; or how each writes our letters."""
+    from einformer.notes import conventions, references
 
-    head, *rows = rosetta()
+    if options.rosetta:
+        head, *rows = conventions.rosetta()
+        data = {name: dict(zip(head[1:], cells, strict=True)) for name, *cells in rows}
+        show_json(data) if options.json else show(listed([head, *rows]))
+        return OK
+    documents = [options.document] if options.document else references.documents()
+    found = {document: list(references.rows(document)) for document in documents}
     if options.json:
-        show_json({name: dict(zip(head[1:], cells, strict=True)) for name, *cells in rows})
-    else:
-        show(listed([head, *rows]))
+        show_json(list(itertools.chain(*found.values())))
+        return OK
+    columns = ("place", "says", "status", "errata", "where")
+    tables = {document: listed([[row[name] for name in columns] for row in rows]) for document, rows in found.items()}
+    show("\n\n\n".join(f"{each}: {references.summary(found[each])}\n\n{table}" for each, table in tables.items()))
     return OK
 
 

@@ -78,11 +78,15 @@ def number(text: str, letters: Mapping[str, str], about: About | None = None) ->
     return formulas.Letters(_root(about).legend if about and about.of else Legend({}, {})).number(read(text, letters))
 
 
+def source(text: str) -> Source:
+    """A shipped text, or one of the documents'."""
+    return texts.text(text) if text in texts.shipped() else Source(f"{text}.ein", (_TEXTS / f"{text}.ein").read_text("utf-8"))
+
+
 @functools.cache
 def spec(text: str, without: tuple[str, ...] = ()) -> Spec:
     """A shipped text, or one of the documents', without some of its optional weights. Raises EinformerError."""
-    source = texts.text(text) if text in texts.shipped() else Source(f"{text}.ein", (_TEXTS / f"{text}.ein").read_text("utf-8"))
-    written, tree, findings = texts.understood(source)
+    written, tree, findings = texts.understood(source(text))
     if without and not findings:
         names = (f"{layer.name}.{w.name}" for layer in written.layers for w in layer.weights if w.optional)
         tree, findings = check.check(absent.without(written, names if without == ("*",) else without))
