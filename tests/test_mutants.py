@@ -61,9 +61,9 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
-    """The package, its tests and their configuration in a folder of their own."""
-    for name in ("einformer", "tests"):
-        shutil.copytree(ROOT / name, tmp_path / name)
+    """The package, its tests, its pages and their configuration in a folder of their own."""
+    for name in ("einformer", "tests", "docs"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("_build"))
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     (tmp_path / "conftest.py").write_text(CONFTEST, encoding="utf-8")
     return tmp_path
