@@ -9,6 +9,10 @@ def _mutant(name: str, file: str, old: str, new: str, *killers: str) -> Mutant:
     return Mutant(name, f"einformer/{file}", old, new, tuple(f"tests/test_claims.py::test_{killer}" for killer in killers))
 
 
+def _notes(name: str, file: str, old: str, new: str, *killers: str) -> Mutant:
+    return Mutant(name, f"einformer/{file}", old, new, tuple(f"tests/test_notes.py::test_{killer}" for killer in killers))
+
+
 CLAIMS, QUANTITIES, LETTERS = "notes/claims.py", "notes/quantities.py", "notes/conventions.py"
 COMPARISON = "interpreters/count/comparison.py"
 
@@ -99,5 +103,25 @@ MUTANTS = (
         "any letter stands for itself", LETTERS,
         "if name in NAMES:", "if name in NAMES or name not in letters:",
         "a_letter_of_which_nothing_is_said_is_refused",
+    ),
+    _notes(
+        "an index keeps the letter of a size", "notes/rendering.py",
+        "_apart(legend.axes, set(names.values()))", "_apart(legend.axes, set())",
+        "an_index_makes_way_for_a_size",
+    ),
+    _notes(
+        "a size keeps the letter that a document needs", "notes/rendering.py",
+        "_apart(sorted(others), set(theirs.values()))", "_apart(sorted(others), set())",
+        "a_size_without_a_letter_makes_way_for_one", "every_shipped_legend_can_be_written_in_every_convention",
+    ),
+    _notes(
+        "a name of a document is written in one go", "interpreters/latex/formulas.py",
+        "if below and len(first) == 1:", "if False:",
+        "names_of_several_letters_are_upright",
+    ),
+    _notes(
+        "the line of an equation is the first of its layer", "notes/references.py",
+        "if said(line) == reference.line)", ")",
+        "lines_are_where_they_are_said_to_be",
     ),
 )  # fmt: skip

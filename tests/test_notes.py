@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,10 +13,12 @@ from einformer import EinformerError
 from einformer.architectures.texts import shipped, text, understood
 from einformer.interpreters.latex import latex
 from einformer.model import load, parse
+from einformer.notation import parser
 from einformer.notation.parser import parse_expression
 from einformer.notation.printer import show
 from einformer.notation.sizes import Legend
-from einformer.notation.tree import Spec
+from einformer.notation.tree import Name, Spec
+from einformer.notation.walk import subexpressions
 from einformer.notes import quantities
 from einformer.notes.conventions import conventions, written
 from einformer.notes.references import documents, references, rows
@@ -37,6 +41,7 @@ PRINTED = {
 }
 
 
+@functools.cache
 def spec(name: str) -> Spec:
     return understood(text(name))[0]
 
@@ -76,14 +81,22 @@ def test_a_size_without_a_letter_makes_way_for_one() -> None:
     ]  # fmt: skip
 
 
-def test_every_shipped_text_can_be_written_in_every_convention() -> None:
-    """No two sizes become one: each text keeps as many names of sizes and scalars as it had."""
+def test_every_shipped_legend_can_be_written_in_every_convention() -> None:
+    """No two letters become one, of axes, or of the names of sizes and scalars in the legend."""
     for name in shipped():
-        tree = spec(name)
+        whole, _ = parser.parse(text(name))
+        legend = replace(whole, layers=())
         for convention in conventions():
-            axes = rendered(tree, convention).axes
-            assert len({axis.letter for axis in axes}) == len(tree.axes), (name, convention)
-            assert len({show(axis.size) for axis in axes}) == len({show(axis.size) for axis in tree.axes}), (name, convention)
+            theirs = rendered(legend, convention)
+            assert len({axis.letter for axis in theirs.axes}) == len(legend.axes), (name, convention)
+            assert len(names(theirs)) == len(names(legend)), (name, convention)
+
+
+def names(legend: Spec) -> set[str]:
+    """The names of sizes and scalars."""
+    sizes = [e for axis in legend.axes for e in (axis.size, axis.default, axis.bound) if e is not None]
+    found = {x.name for size in sizes for x in subexpressions(size) if isinstance(x, Name)}
+    return found | {scalar.name for scalar in legend.scalars if not scalar.indices}
 
 
 @pytest.mark.parametrize(
@@ -220,3 +233,13 @@ def test_lines_of_the_documents_decoder_stand_in_its_source() -> None:
     said = {each.line for document in ("S001", "S004") for each in references(document) if each.layer.startswith("minimal.")}
     assert len(said) > 12
     assert said <= comments
+
+
+def test_notes_beside_layers_are_places_of_the_documents() -> None:
+    """`@ goon 1.1.2` is S001, `@ S004 Feed-forward` itself; the documents' own decoder has one beside each of its layers."""
+    places = {document: {each.place.split(",")[0] for each in references(document)} for document in documents()}
+    notes = {each.note for shipped_one in shipped() for each in spec(shipped_one).layers if each.note}
+    for note in notes:
+        document, _, place = note.partition(" ")
+        assert place in places[document.replace("goon", "S001")], note
+    assert all(layer.note for layer in spec("minimal").layers)

@@ -78,6 +78,7 @@ def lines(reference: Reference) -> Iterator[Axis | Equation]:
     yield from (line for each in spec.layers if each.name == layer for line in equations(each.body)) if layer else spec.axes
 
 
+@functools.cache
 def _text(name: str) -> Spec:
     return texts.prelude() if name == "prelude" else texts.understood(quantities.source(name))[0]
 
