@@ -8,6 +8,7 @@ import torch
 import einformer
 from tests.oracles.flops import counted
 from tests.oracles.of_toys import BATCH, LENGTH, TOLERANCE, filled, made, tokens
+from tests.test_sparse import MIXTURES, work
 from tests.toys import EACH, TOYS, config_of
 
 STEPS = [20, 9, *[1] * 8]
@@ -54,3 +55,10 @@ def test_flops_are_theirs(name: str) -> None:
     if name.startswith("llama4"):  # theirs computes every expert, of those that are not chosen on zeros
         config["num_experts_per_tok"] = config["num_local_experts"]
     assert einformer.from_huggingface(config).flops(B=BATCH, S=LENGTH) == found - cut_off(module)
+
+
+@pytest.mark.parametrize("name", [each for name, each in zip(TOYS, EACH, strict=True) if name not in MIXTURES])
+def test_flops_of_what_is_emitted_are_those_counted(name: str) -> None:
+    """By torch's counter; those of sparse models are in `tests/test_sparse.py`."""
+    toy = einformer.from_huggingface(config_of(name))
+    assert work(toy.build(), torch.arange(2 * 11).reshape(2, 11)) == toy.flops(B=2, S=11)
