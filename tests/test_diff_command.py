@@ -167,7 +167,7 @@ def test_sizes_only_between_two_of_one_architecture() -> None:
 def test_stretched_positions_are_lines() -> None:
     found = model("llama-3-8b").diff(model("llama-3.1-70b"))
     (scalars,) = found.parts
-    assert {"θ_h = (1 - ξ_h) φ_h / ρ + ξ_h φ_h", "Λ = 8192"} <= {change.other for change in scalars.changes}
+    assert {"θ_h = (1 - ξ_h) δ_h / ρ + ξ_h δ_h", "Λ = 8192"} <= {change.other for change in scalars.changes}
 
 
 @pytest.mark.parametrize(

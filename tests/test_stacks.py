@@ -35,7 +35,7 @@ def test_a_number_is_a_place_on_the_first_axis(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ({NORM.format(7): None}, "norms.{n}.weight`, 15 × 8"),
+        ({NORM.format(7): None}, f"{NORM.format(7)}`, 8"),
         ({NORM.format(15): torch.ones(8)}, NORM.format(15)),
         ({NORM.format(7): torch.ones(9)}, NORM.format(7)),
     ],

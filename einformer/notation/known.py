@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -60,7 +61,7 @@ def settled(dims: tuple[str, ...], number: Array, late: Array) -> Known:
 
 def bounded(*shapes: Sequence[int]) -> None:
     """R13: no formula is looked at for more numbers at once than fit."""
-    if math.prod(np.broadcast_shapes(*map(tuple, shapes))) > MAXIMUM_CELLS:
+    if math.prod(map(max, zip_longest(*map(reversed, shapes), fillvalue=1))) > MAXIMUM_CELLS:
         raise fail("E002", "too many indices are numbers of the same formula", fix="formulas of fewer indices")
 
 

@@ -13,7 +13,7 @@ from einformer.interpreters.torch.module import Recipe
 from einformer.interpreters.torch.source import spellings
 
 _ANNOTATION = re.compile(r'(?<=\[Tensor, ")[^"]*(?="\])')
-_FUNCTION = re.compile(r"^( *)(?=def \w+\((?:self,)?\s*\w+: \w+\[Tensor, )", re.MULTILINE)
+_FUNCTION = re.compile(r"^( *)(?=def \w+\((?:\s*self,)?\s*\w+: \w+\[Tensor, )", re.MULTILINE)
 _IMPORT = "from jaxtyping import "
 
 

@@ -86,7 +86,9 @@ class _Raising:
     def constant(self, e: Expression, own: set[str]) -> bool:
         """Is e made of numbers of indices and of the legend only?"""
         inside = list(subexpressions(e))
-        if any(isinstance(x, Tensor) and (x.name in own or x.name not in self.legend.scalars) for x in inside):
+        if any(isinstance(x, Tensor | Name) and x.name in own for x in inside):
+            return False
+        if any(isinstance(x, Tensor) and x.name not in self.legend.scalars for x in inside):
             return False
         if any(isinstance(x, Apply) and x.indices for x in inside):
             return False

@@ -133,7 +133,7 @@ class FastClass(Class):
             low.weight = Code("weight", letters)
         self.file.helpers["routed"] = None
         weight, count = low.flat(low.weight, routing.rows, (routing.letter,)), low.lower(routing.count)
-        self.body.append(f"{indent}row, expert, ends, place = routed({weight.text}, {count.text})")
+        self.body.append(f"{indent}token, expert, ends, place = routed({weight.text}, {count.text})")
 
     def equation(self, equation: Equation, indent: str) -> None:
         """The lines of an equation; what attention has taken in leaves its comment only."""

@@ -182,7 +182,7 @@ class FastLowering(Lowering):
         if not rows + expert:
             return code
         code = self.flat(code, rows, expert + rest)
-        places = ", ".join(["row"] * bool(rows) + ["expert"] * bool(expert))
+        places = ", ".join(["token"] * bool(rows) + ["expert"] * bool(expert))
         return Code(f"{code.at(ATOM)}[{places}]", (PAIR, *rest), code.kind)
 
     def flat(self, code: Code, rows: Dims, rest: Dims) -> Code:

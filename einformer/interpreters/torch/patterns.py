@@ -140,7 +140,7 @@ def _definition(e: Expression, layer: Layer) -> Expression:
 def reads(name: str, layer: Layer) -> int:
     """How often the equations and the ties of a layer read a tensor."""
     read = [q.right for q in equations(layer.body)] + [w.default for w in layer.weights if w.default is not None]
-    return sum(isinstance(x, Tensor) and x.name == name for e in read for x in subexpressions(e))
+    return sum(isinstance(x, Tensor | Name) and x.name == name for e in read for x in subexpressions(e))
 
 
 def _scores(e: Expression, value: Expression, dropout: Expression | None, over: str) -> Attention | None:

@@ -208,7 +208,7 @@ def _inner(e: Apply, letter: str) -> Expression:
 def _may_be_paired(equation: Equation, layer: Layer, routing: Routing) -> bool:
     """Is a tensor defined once, for each row and each expert?"""
     some, name = letters(equation.left), equation.left.name
-    once = sum(q.left.name == name for q in equations(layer.body)) == 1
+    once = sum(q.left.name == name for q in equations(layer.body)) == 1 and name != layer.output.name
     return once and equation.relation == "=" and {routing.letter, *routing.rows} <= set(some) and len(some) == len(set(some))
 
 
