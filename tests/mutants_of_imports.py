@@ -90,7 +90,7 @@ MUTANTS = (
     _mutant(
         "a scalar over layers is a number", DIFFERENCE,
         "return axes[0] == axes[1] and all(", "return all(",
-        "diff.py::test_what_is_told_makes_the_other_text[phi3-qwen2]",
+        "diff.py::test_what_is_told_makes_the_other_text[phimoe-qwen2]",
     ),
     _mutant(
         "a line that went is not told", ALIGNMENT,
