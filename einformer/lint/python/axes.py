@@ -112,6 +112,13 @@ def merges(declared: Shape, found: Shape) -> bool:
     return len(found) < len(declared) and None not in found and _parts(declared) == _parts(found)
 
 
+def spells(found: Shape, declared: Shape) -> bool:
+    """Does a name spell out the letters of one axis that is declared whole? `y_bgsih` of `(b, g, s, e)`."""
+    more = len(found) - len(declared)
+    places = range(len(declared)) if more > 0 else ()
+    return any(found[:at] == declared[:at] and found[at + more + 1 :] == declared[at + 1 :] for at in places)
+
+
 def _axes(count: int) -> str:
     return f"{count} {'axis' if count == 1 else 'axes'}"
 

@@ -24,6 +24,7 @@ from einformer.lint.python.axes import (
     contracted,
     merges,
     show,
+    spells,
     swapped,
     together,
 )
@@ -134,6 +135,8 @@ class Reading:
     def compare(self, node: ast.expr, declared: Shape | None, found: Known | None, name: str) -> None:
         """Has it the axes that are declared, as far as both are known?"""
         if declared is None or not isinstance(found, Value) or (found.open and len(declared) != len(found.shape)):
+            return
+        if isinstance(node, ast.Name) and spells(found.shape, declared):
             return
         self.attempt(node, check, declared, found.shape, name)
 
