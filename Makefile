@@ -8,7 +8,7 @@ demo: .venv/installed
 
 test: lint
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m 'not slow'
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m slow --within 11
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m slow --within 9
 
 lint: .venv/installed
 	$(BIN)/ruff check

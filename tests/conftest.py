@@ -17,6 +17,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--within", type=float, metavar="MINUTES", help="skip, by name, what has not begun by then")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: "test_mutants" in item.nodeid)  # they take longest, and say least of the package
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     minutes = item.config.getoption("--within")
     if minutes and time.monotonic() - BEGUN > 60 * minutes:

@@ -208,3 +208,8 @@ def test_a_legend_is_given() -> None:
     assert codes(text, b="B", d="D", e="D", a="A", f="F") == ["E308"]
     assert codes(text, b="B", d="D", e="D/A", a="A", f="F") == []
     assert codes(text, b="B", d="D", e="H", a="A", f="F") == []  # D may well be A H
+
+
+def test_an_index_inside_a_computed_slot_is_no_further_one() -> None:
+    """A convolution sums c, and the next one reads what it made at s - c."""
+    assert codes("$$y_{bse} = \\sum_c P_c x_{b(s - c)e}$$ $$z_{bse} = \\sum_c J_c y_{b(s - c)e}$$") == []

@@ -252,7 +252,8 @@ def _needed_later(read: Read, following: list[Read]) -> Iterator[Finding]:
             return
         for x in later.tensors:
             extra = set(_axes(x)) - have
-            if x.name == left.name and extra and have <= set(_axes(x)) and extra <= summed and x is not later.left:
+            more = len(x.slots) > len(left.slots)  # an index inside a computed slot is no further one
+            if x.name == left.name and more and extra and have <= set(_axes(x)) and extra <= summed and x is not later.left:
                 yield _summed(left, x, sorted(extra)[0], later)
                 return
 
