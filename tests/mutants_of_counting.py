@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from tests.mutants import Mutant
 
+FOLDERS = dict.fromkeys(("choices", "support"), "notation")
+
 
 def _mutant(name: str, module: str, old: str, new: str, *killers: str) -> Mutant:
     return Mutant(
-        name, f"einformer/interpreters/count/{module}.py", old, new, tuple(f"tests/test_{killer}" for killer in killers)
+        name,
+        f"einformer/{FOLDERS.get(module, 'interpreters/count')}/{module}.py",
+        old,
+        new,
+        tuple(f"tests/test_{killer}" for killer in killers),
     )
 
 

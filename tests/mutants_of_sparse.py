@@ -9,7 +9,8 @@ def _mutant(name: str, file: str, old: str, new: str, *killers: str) -> Mutant:
     return Mutant(name, f"einformer/{file}", old, new, tuple(f"tests/test_{each}" for each in killers))
 
 
-SPARSE, CHOSEN, CONSTANTS = (f"interpreters/torch/{name}.py" for name in ("sparse", "chosen", "constants"))
+SPARSE, CONSTANTS = (f"interpreters/torch/{name}.py" for name in ("sparse", "constants"))
+CHOICES, SUPPORT = (f"notation/{name}.py" for name in ("choices", "support"))
 _TEXT = "sparse.py::test_only_what_is_chosen_is_computed"
 _WAY = "sparse.py::test_however_it_is_written"
 
@@ -82,17 +83,31 @@ MUTANTS = (
     ),
     _mutant(
         "choices of two calls are one",
-        CHOSEN,
-        "replace(c, by=(id(call), *c.by))",
-        "replace(c, by=c.by)",
+        CHOICES,
+        "of=(id(call), *self.of)",
+        "of=self.of",
         f"{_TEXT}[made by two layers]",
     ),
     _mutant(
         "a sum is zero where one term is",
-        CHOSEN,
-        "terms[0].zero.intersection(",
-        "terms[0].zero.union(",
+        SUPPORT,
+        "Support(shared(term.zero for term in terms)",
+        "Support(union(term.zero for term in terms)",
         f"{_TEXT}[shifted]",
+    ),
+    _mutant(
+        "a computed slot is read at its letter",
+        CHOICES,
+        "slot.letter for k, slot in enumerate(slots(tensor)) if isinstance(slot, Index)",
+        "getattr(slot, 'letter', 'x') for k, slot in enumerate(slots(tensor))",
+        f"{_TEXT}[read at other numbers]",
+    ),
+    _mutant(
+        "what one call gives is given by all",
+        SPARSE,
+        "reduce(Support.meet, ",
+        "next(",
+        f"{_TEXT}[given to a layer once]",
     ),
     _mutant(
         "the worst order of a product is taken",

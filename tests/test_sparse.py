@@ -39,7 +39,8 @@ def work(module: nn.Module, *given: Tensor) -> int:
 # Right, but with every expert: chosen in loops, by a condition without a weight, or across layers that compute for experts.
 DENSE = {
     "a condition in place of a weight", "chosen anew in each turn", "read in the next turn", "computed and chosen in each turn",
-    "in every turn", "computed by a layer", "a layer in between", "a layer that mixes experts",
+    "in one turn of two", "in every turn", "computed by a layer", "given to a layer once",
+    "a layer in between", "a layer that mixes experts",
 }  # fmt: skip
 
 

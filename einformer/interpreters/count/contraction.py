@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass
 
-from einformer.interpreters.count.choices import Bound, Choice, Choices
+from einformer.notation.choices import Bound, Choice, Choices
 from einformer.notation.tree import Expression
 
 Letters = frozenset[str]
@@ -154,9 +154,9 @@ def _halves(mask: int) -> Iterator[int]:
 def chosen_of(choices: Choices, letters: Letters) -> tuple[Chosen, ...]:
     """The choices of these letters, for each letter one."""
     found = {
-        choice.place: Chosen(choice.place, choice.count, frozenset(map(str, choice.along)))
+        choice.place: Chosen(choice.place, choice.count, choice.along)
         for choice in sorted(choices, key=repr)
-        if isinstance(choice, Choice) and isinstance(choice.place, str) and choice.place in letters
+        if isinstance(choice, Choice) and choice.place in letters
     }
     return tuple(found[letter] for letter in sorted(found))
 

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from einformer.interpreters.count.choices import Bound
 from einformer.interpreters.count.contraction import Contraction, Letters, bounds_of, chosen_of
 from einformer.interpreters.count.held import Held, held
-from einformer.interpreters.count.support import Case, Need
 from einformer.interpreters.count.turns import Turns, turns_of
 from einformer.interpreters.count.visits import Visit, Work, gathers, per_tree, work_of
 from einformer.notation.calls import axis_of
+from einformer.notation.choices import Bound
 from einformer.notation.scope import factors_of
+from einformer.notation.support import Case, Need
 from einformer.notation.tree import Apply, Equation, Expression, Layer, Product, Quotient, Spec, Tensor
 
 T = TypeVar("T")

@@ -16,18 +16,18 @@ from einformer.errors import EinformerError, fail
 from einformer.interpreters.count import cached as cached_
 from einformer.interpreters.count import memory, rules
 from einformer.interpreters.count.bands import pairs
-from einformer.interpreters.count.choices import Bound
 from einformer.interpreters.count.conventions import DEFAULT, Convention
 from einformer.interpreters.count.derived import derive
 from einformer.interpreters.count.kept import keeps
 from einformer.interpreters.count.memory import Activation
 from einformer.interpreters.count.numbers import Numbers
 from einformer.interpreters.count.rules import EquationCount, Recompute, WeightCount
-from einformer.interpreters.count.support import Case
 from einformer.interpreters.count.turns import Site, Turns
 from einformer.notation.calls import axis_of
+from einformer.notation.choices import Bound
 from einformer.notation.primitives import CONSTANTS
 from einformer.notation.sizes import Legend
+from einformer.notation.support import Case
 from einformer.notation.tree import (
     Apply,
     Expression,

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Literal, assert_never
 
-from einformer.interpreters.count.choices import NO_CHOICE, Choices
 from einformer.interpreters.count.contraction import Chosen, Contraction, Letters, best_order, chosen_of
-from einformer.interpreters.count.support import Flow, Need
 from einformer.interpreters.count.turns import Loops, Turns, inside, turns_of
 from einformer.interpreters.count.visits import Work, per_tree, work_of
+from einformer.notation.choices import NO_CHOICE, Choices
 from einformer.notation.norms import norm
 from einformer.notation.scope import factors_of
+from einformer.notation.support import Flow, Need
 from einformer.notation.tree import (
     Apply,
     Equation,

@@ -6,13 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Generic
 
-from einformer.interpreters.count.choices import Place
 from einformer.interpreters.count.contraction import Letters
 from einformer.interpreters.count.derived import Derived
 from einformer.interpreters.count.kept import Carried, Kept, Value
 from einformer.interpreters.count.rules import Arithmetic, N, Recompute, WeightCount, product, text_of, total, two_positions
 from einformer.notation.calls import axis_of
-from einformer.notation.tree import Expression
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +169,7 @@ class _Sizes(Generic[N]):
 
 def _activation(kept: Kept, sizes: _Sizes[N], element: N | int) -> Activation[N]:
     value = kept.value
-    chosen: dict[Place, Expression] = {each.letter: each.count for each in value.chosen}
+    chosen = {each.letter: each.count for each in value.chosen}
     counts = [sizes.arithmetic.number(chosen[letter]) for letter in sorted(value.letters & chosen.keys())]
     each = sizes.shared(value.letters - chosen.keys(), (*counts, element if kept.what == "value" else 1))
     return Activation(kept.path, kept.layer, text_of(kept.equation), _spelled(value), kept.what, each, _turns(value, sizes))

@@ -10,7 +10,6 @@ from itertools import product
 from einformer.errors import fail
 from einformer.interpreters.count import memory, rules
 from einformer.interpreters.count.bands import pairs
-from einformer.interpreters.count.choices import Bound
 from einformer.interpreters.count.conventions import DEFAULT, Convention
 from einformer.interpreters.count.derived import derive
 from einformer.interpreters.count.kept import keeps
@@ -18,6 +17,7 @@ from einformer.interpreters.count.memory import Activation, Memory, Precision
 from einformer.interpreters.count.rules import EquationCount, Recompute, WeightCount
 from einformer.interpreters.count.turns import Site, Turns
 from einformer.notation.calls import axis_of
+from einformer.notation.choices import Bound
 from einformer.notation.sizes import Legend, Value
 from einformer.notation.tree import Expression, Index, Spec
 from einformer.notation.walk import subexpressions

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, Protocol, TypeVar, cast
 
-from einformer.interpreters.count.choices import Bound, Place
 from einformer.interpreters.count.contraction import Contraction, Letters, Step, best_order
 from einformer.interpreters.count.conventions import Convention
 from einformer.interpreters.count.derived import Derived, Done, Gather, Softmax
 from einformer.interpreters.count.held import Held
 from einformer.interpreters.count.turns import Turns
 from einformer.notation.calls import axis_of
+from einformer.notation.choices import Bound
 from einformer.notation.tree import Equation, Expression
 from einformer.notation.weights import key
 
@@ -266,7 +266,7 @@ def two_positions(letters: Letters, time: str) -> bool:
 
 def _whole(step: Step, arithmetic: Arithmetic[int]) -> int:
     """The number of products in a contraction: the sizes of all its indices, of a sparse one what is chosen."""
-    chosen: dict[Place, Expression] = {each.letter: each.count for each in step.chosen}
+    chosen = {each.letter: each.count for each in step.chosen}
     return product(
         arithmetic.number(chosen[letter]) if letter in chosen else arithmetic.length(letter) for letter in sorted(step.letters)
     )

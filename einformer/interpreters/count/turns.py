@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from einformer.interpreters.count.support import Case
+from einformer.notation.support import Case
 from einformer.notation.tree import Apply, Equation, Expression, Loop, Statement
 from einformer.notation.weights import key
 

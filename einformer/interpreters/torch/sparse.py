@@ -7,16 +7,19 @@ these pairs only.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import reduce
 
-from einformer.interpreters.torch.chosen import Choice, Supports, given
 from einformer.interpreters.torch.code import Dims
 from einformer.interpreters.torch.patterns import Linear, heads_first, letters
 from einformer.interpreters.torch.recurrences import recurrent
+from einformer.notation.choices import DENSE, Choice, Support, made_by
 from einformer.notation.instances import calls
 from einformer.notation.primitives import CONDITIONS
 from einformer.notation.scope import Scope
+from einformer.notation.sizes import Legend
+from einformer.notation.support import Flow, Flows
 from einformer.notation.tree import Apply, Equation, Expression, Index, Layer, Product, Quotient, Spec, Statement, Tensor
 from einformer.notation.walk import children, equations, subexpressions
 
@@ -132,64 +135,76 @@ def _is_matrix(e: Tensor, routing: Routing) -> bool:
 
 def routings(spec: Spec) -> dict[str, Routing]:
     """How the experts of each layer are routed, of those that have some."""
-    layers = {layer.name: layer for layer in spec.layers}
     if not any(call.name == "top" for layer in spec.layers for call in calls(layer)):
         return {}
-    return {name: found for name, layer in layers.items() if (found := routing(layer, layers)) is not None}
+    flows = Flows({layer.name: layer for layer in spec.layers}, Legend.of(spec))
+    for layer in reversed(spec.layers):  # callers stand last
+        if all(name != layer.name for name, _ in flows.known):
+            flows.of(layer, (DENSE,) * len(layer.formals))
+    known = tuple(flows.known)
+    found = {layer.name: routing(flows.of(layer, _given(layer, known))) for layer in spec.layers}
+    return {name: routed for name, routed in found.items() if routed is not None}
 
 
-def routing(layer: Layer, layers: Mapping[str, Layer]) -> Routing | None:
+def _given(layer: Layer, known: Iterable[tuple[str, tuple[Support, ...]]]) -> tuple[Support, ...]:
+    """What is known of the inputs of a layer in all its calls, whatever each of them chooses by."""
+    inputs = zip(*(supports for name, supports in known if name == layer.name), strict=True)
+    return tuple(_common(some, id(formal)) for formal, some in zip(layer.formals, inputs, strict=True))
+
+
+def _common(supports: Iterable[Support], maker: int) -> Support:
+    return reduce(Support.meet, (support.each(lambda choices: made_by(choices, maker)) for support in supports))
+
+
+def routing(flow: Flow) -> Routing | None:
     """How the experts of a layer are routed; None where it has none, or where something wants all of them."""
-    if any(not isinstance(statement, Equation) or recurrent(statement) for statement in layer.body):
+    if any(not isinstance(statement, Equation) or recurrent(statement) for statement in flow.layer.body):
         return None
-    scope = Supports(layer, layers).scope
-    for weight, choice in _weights(layer, layers):
-        rows = tuple(letter for letter in scope.free(weight) if letter != choice.letter)
-        start = Routing(choice.letter, choice.count, weight, rows, {}, frozenset(), scope)
-        found = _found(layer, layers, choice, start)
-        if rows and found.sums and _is_sound(layer, found):
+    for weight, choice in _weights(flow):
+        rows = tuple(letter for letter in flow.scope.free(weight) if letter != choice.place)
+        found = _found(flow, choice, Routing(choice.place, choice.count, weight, rows, {}, frozenset(), flow.scope))
+        if rows and found.sums and _is_sound(flow.layer, found):
             return found
     return None
 
 
-def _weights(layer: Layer, layers: Mapping[str, Layer]) -> Iterator[tuple[Expression, Choice]]:
+def _weights(flow: Flow) -> Iterator[tuple[Expression, Choice]]:
     """What makes the sums of a layer over chosen numbers sparse."""
-    supports = Supports(layer, layers, given(layer, layers))
-    for equation in equations(layer.body):
-        for e in subexpressions(equation.right):
-            if isinstance(e, Apply) and e.name == "sum":
-                over = {index.letter for index in e.indices}
-                for choice in (c for c in supports.of(e.arguments[0]).zero if c.letter in over):
-                    weight = _weight(e.arguments[0], choice, supports)
+    for equation in equations(flow.layer.body):
+        for e in _sums(equation):
+            for choice in flow.zero_in(equation, e.arguments[0]):
+                if isinstance(choice, Choice) and choice.place in _bound(e):
+                    weight = _weight(e.arguments[0], choice, flow, equation)
                     if weight is not None:
                         yield weight, choice
-        supports.define(equation)
 
 
-def _weight(e: Expression, choice: Choice, supports: Supports) -> Expression | None:
+def _sums(equation: Equation) -> Iterator[Apply]:
+    return (e for e in subexpressions(equation.right) if isinstance(e, Apply) and e.name == "sum")
+
+
+def _weight(e: Expression, choice: Choice, flow: Flow, equation: Equation) -> Expression | None:
     """The part of e that is zero by a choice, and has one number for each row and expert."""
-    if choice not in supports.of(e).zero or (isinstance(e, Apply) and e.name in CONDITIONS):
+    if choice not in flow.zero_in(equation, e) or (isinstance(e, Apply) and e.name in CONDITIONS):
         return None
-    if set(supports.scope.free(e)) == {choice.letter, *choice.along}:
+    if set(flow.scope.free(e)) == choice.places:
         return e
     inside: tuple[Expression, ...] = children(e) if isinstance(e, Product | Quotient | Apply) else ()
     if isinstance(e, Tensor):
-        defined = [q for q in equations(supports.layer.body) if q.left.name == e.name]
-        inside = (defined[0].right,) if len(defined) == 1 and defined[0].left == e else ()
-    return next((found for each in inside if (found := _weight(each, choice, supports)) is not None), None)
+        defined = [q for q in equations(flow.layer.body) if q.left.name == e.name]
+        inside, equation = ((defined[0].right,), defined[0]) if len(defined) == 1 and defined[0].left == e else ((), equation)
+    return next((found for each in inside if (found := _weight(each, choice, flow, equation)) is not None), None)
 
 
-def _found(layer: Layer, layers: Mapping[str, Layer], choice: Choice, start: Routing) -> Routing:
+def _found(flow: Flow, choice: Choice, start: Routing) -> Routing:
     """The sums over pairs after the weight is known, and what nothing else reads."""
-    supports, sums = Supports(layer, layers, given(layer, layers)), dict[int, Expression]()
-    own = {id(e) for e in subexpressions(start.weight)}
-    for at, equation in enumerate(equations(layer.body)):
-        for e in subexpressions(equation.right) if at > ready(layer, start) else ():
-            if isinstance(e, Apply) and e.name == "sum" and id(e) not in own and start.letter in (i.letter for i in e.indices):
+    layer, sums, own = flow.layer, dict[int, Expression](), {id(e) for e in subexpressions(start.weight)}
+    for equation in list(equations(layer.body))[ready(layer, start) + 1 :]:
+        for e in _sums(equation):
+            if id(e) not in own and start.letter in _bound(e):
                 wide = not set(start.scope.free(e.arguments[0])) <= {start.letter, *start.rows}
-                if wide and choice in supports.of(e.arguments[0]).zero:
+                if wide and choice in flow.zero_in(equation, e.arguments[0]):
                     sums[id(e)] = _inner(e, start.letter)
-        supports.define(equation)
     found = replace(start, sums=sums)
     defined = {q.left.name for q in equations(layer.body) if _may_be_paired(q, layer, start)}
     while wanted := {

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
 
 from einformer.notation.calls import axis_of
 from einformer.notation.tree import Apply, Expression, Index, Name, Number, Product, Sum, Tensor
 
-Place = str | int  # a letter in an expression, a slot of a defined tensor
+Place = str  # a letter in an expression; of a tensor that is defined the number of a slot
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +68,10 @@ class Support:
     zero: Choices = NO_CHOICE
     infinite: Choices = NO_CHOICE
     trained: bool = False
+
+    def each(self, change: Callable[[Choices], Choices]) -> Support:
+        """The same of other choices."""
+        return replace(self, zero=change(self.zero), infinite=change(self.infinite))
 
     def meet(self, other: Support) -> Support:
         """What holds of both."""
@@ -147,29 +151,28 @@ def in_call(choices: Choices, call: Apply, outside: Choices) -> Choices:
     return frozenset(choice if choice in outside else choice.inside(call) for choice in choices)
 
 
+def made_by(choices: Choices, maker: int) -> Choices:
+    """The same choices as those of one maker, by whatever they were made."""
+    return frozenset(replace(choice, of=(maker,)) if isinstance(choice, Choice) else choice for choice in choices)
+
+
 def by_slot(choices: Choices, tensor: Tensor | Name) -> Choices:
     """Choices of letters as choices of the slots in which they stand."""
-    return _moved(choices, {slot.letter: k for k, slot in enumerate(slots(tensor)) if isinstance(slot, Index)})
+    return _moved(choices, {letter: place for place, letter in _letters(tensor).items()})
 
 
 def by_letter(choices: Choices, tensor: Tensor | Name) -> Choices:
     """The reverse; a slot that holds arithmetic or a group has no letter."""
-    return _moved(choices, {k: slot.letter for k, slot in enumerate(slots(tensor)) if isinstance(slot, Index)})
+    return _moved(choices, _letters(tensor))
+
+
+def _letters(tensor: Tensor | Name) -> dict[Place, Place]:
+    return {str(k): slot.letter for k, slot in enumerate(slots(tensor)) if isinstance(slot, Index)}
 
 
 def _moved(choices: Choices, places: Mapping[Place, Place]) -> Choices:
     """Lost where one of its places is: T for each s are all for no s."""
     return frozenset(choice.at(places) for choice in choices if choice.places <= places.keys())
-
-
-def support_by_slot(support: Support, tensor: Tensor | Name) -> Support:
-    """Where a tensor that is defined so is zero."""
-    return replace(support, zero=by_slot(support.zero, tensor), infinite=by_slot(support.infinite, tensor))
-
-
-def support_by_letter(support: Support, tensor: Tensor | Name) -> Support:
-    """Where a tensor that is read so is zero."""
-    return replace(support, zero=by_letter(support.zero, tensor), infinite=by_letter(support.infinite, tensor))
 
 
 def slots(tensor: Tensor | Name) -> tuple[Expression, ...]:

@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from einformer.interpreters.count.choices import (
+from einformer.notation.choices import (
     DENSE,
     NO_CHOICE,
     Choice,
@@ -24,8 +24,6 @@ from einformer.interpreters.count.choices import (
     in_call,
     shared,
     slots,
-    support_by_letter,
-    support_by_slot,
     union,
     without,
 )
@@ -114,8 +112,8 @@ class Flow:
         self.known_at: dict[int, Known] = {}
         self.needed: dict[Choices, tuple[dict[int, Choices], Demand]] = {}
         formals = zip(layer.formals, inputs, strict=True)
-        known = self.forward(layer.body, {formal.name: support_by_slot(given, formal) for formal, given in formals})
-        self.output = support_by_letter(known[layer.output.name], layer.output)
+        known = self.forward(layer.body, {formal.name: _by_slot(given, formal) for formal, given in formals})
+        self.output = _by_letter(known[layer.output.name], layer.output)
 
     # --------------------------------------------------------------------------------------------------- supports
 
@@ -125,7 +123,7 @@ class Flow:
             if isinstance(statement, Loop):
                 known = self.repeated(statement, known)
             else:
-                support = support_by_slot(self.support(statement.right, known), statement.left)
+                support = _by_slot(self.support(statement.right, known), statement.left)
                 own = {statement.left.name: Support(trained=support.trained)}  # a recurrence reads itself
                 self.known_at[id(statement)] = {**own, **known}
                 known = {**known, statement.left.name: support}
@@ -139,6 +137,10 @@ class Flow:
             if all(met[name] == start[name] for name in start):
                 return met
             start = {name: met[name] for name in start}
+
+    def zero_in(self, equation: Equation, e: Expression) -> Choices:
+        """Outside which choices e is zero, in an equation."""
+        return self.zeros(e, self.known_at[id(equation)]).zero
 
     def support(self, e: Expression, known: Known) -> Support:
         """What e is outside some choices, and whether it depends on trained weights."""
@@ -163,7 +165,7 @@ class Flow:
         """What e is outside some choices."""
         match e:
             case Tensor() if e.name in known:
-                return support_by_letter(known[e.name], e)
+                return _by_letter(known[e.name], e)
             case Product():
                 return Support(union(self.zeros(factor, known).zero for factor in e.factors))
             case Quotient():
@@ -184,7 +186,7 @@ class Flow:
         """A primitive of values with these supports; a condition counts as zero where it does not hold."""
         match e.name:
             case "where":
-                return self.branches(e, *arguments)
+                return _branches(e, *arguments)
             case "top" if len(e.indices) == 1:
                 letter, along = e.indices[0].letter, frozenset(self.scope.free(e.arguments[1]))
                 return Support(frozenset({Choice(letter, e.arguments[0], along - {letter}, (id(e),))}))
@@ -200,16 +202,6 @@ class Flow:
         if row is None or not row.zero:
             return DENSE
         return Support(without(arguments[0].zero, e))
-
-    def branches(self, e: Apply, condition: Support, then: Support, otherwise: Support) -> Support:
-        """`where(c, y, 0)` is zero outside c, `where(c, y, -inf)` is -inf there."""
-        if self.on_layers(e):
-            return then.meet(otherwise)
-        zero, infinite = condition.zero | then.zero, condition.zero | then.infinite
-        return Support(
-            zero if _is(e.arguments[2], 0) else zero & otherwise.zero,
-            infinite if _is(e.arguments[2], -math.inf) else infinite & otherwise.infinite,
-        )
 
     def on_layers(self, e: Apply) -> bool:
         """Is e a `where` on nothing but the numbers of layers and the legend (R8)?"""
@@ -234,7 +226,7 @@ class Flow:
         inputs = self.inputs(e, known)
         output = self.flows.of(self.callees[e.name], inputs).output
         outside = union(given.zero | given.infinite for given in inputs)
-        return Support(in_call(output.zero, e, outside), in_call(output.infinite, e, outside))
+        return output.each(lambda choices: in_call(choices, e, outside))
 
     def call(self, e: Apply, need: Need, equation: Equation) -> tuple[Flow, Choices]:
         """The flow through the layer that an equation calls, and the choices for which its output is needed."""
@@ -363,15 +355,30 @@ def _either(left: Demand, right: Demand) -> Demand:
     return {**left, **right, **{name: left[name] & right[name] for name in left.keys() & right.keys()}}
 
 
+def _branches(e: Apply, condition: Support, then: Support, otherwise: Support) -> Support:
+    """`where(c, y, 0)` is zero outside c, `where(c, y, -inf)` is -inf there; a c on layers chooses nothing."""
+    zero, infinite = condition.zero | then.zero, condition.zero | then.infinite
+    return Support(
+        zero if e.arguments[2] == Number(0) else zero & otherwise.zero,
+        infinite if e.arguments[2] == Number(-math.inf) else infinite & otherwise.infinite,
+    )
+
+
+def _by_slot(support: Support, tensor: Tensor | Name) -> Support:
+    """Where a tensor that is defined so is zero."""
+    return support.each(lambda choices: by_slot(choices, tensor))
+
+
+def _by_letter(support: Support, tensor: Tensor | Name) -> Support:
+    """Where a tensor that is read so is zero."""
+    return support.each(lambda choices: by_letter(choices, tensor))
+
+
 def _kept(support: Support, loop: Loop) -> Support:
-    return replace(support, zero=_lasting(support.zero, loop), infinite=_lasting(support.infinite, loop))
+    return support.each(lambda choices: _lasting(choices, loop))
 
 
 def _lasting(choices: Choices, loop: Loop) -> Choices:
     """Those that are the same in each turn: a window `W_l` is not."""
     turning = loop.index
     return frozenset(c for c in choices if isinstance(c, Choice) or turning not in subexpressions(c.least))
-
-
-def _is(e: Expression, value: float) -> bool:
-    return isinstance(e, Number) and e.value == value
