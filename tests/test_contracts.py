@@ -30,8 +30,8 @@ from torch.utils.checkpoint import checkpoint
 import einformer as ein
 from einformer.contracts import switch
 from einformer.contracts.decorator import agreement
-from einformer.contracts.names import suffixes
 from einformer.errors import EinformerError
+from einformer.lint.python.suffixes import among
 
 contract: Any = ein.contract  # of functions that are made on the spot
 
@@ -186,11 +186,11 @@ NAMES = {
 
 @pytest.mark.parametrize("names", NAMES)
 def test_which_names_say_their_axes(names: str) -> None:
-    assert set(suffixes(names.split())) == NAMES[names]
+    assert set(among(names.split())) == NAMES[names]
 
 
 def test_letters_that_are_known_for_axes() -> None:
-    assert set(suffixes(["scores_bsta", "pixel_values", "y_b", "q_bsr"], "bstar")) == {"scores_bsta", "y_b", "q_bsr"}
+    assert set(among(["scores_bsta", "pixel_values", "y_b", "q_bsr"], "bstar")) == {"scores_bsta", "y_b", "q_bsr"}
 
 
 LIBRARIES = ("transformers/models/*/modeling_*.py", "torch/nn/modules/*.py")
@@ -207,7 +207,7 @@ def test_names_of_code_that_knows_no_suffixes() -> None:
                     each.arg for each in node.args.args
                 }
                 names += len(found)
-                taken += suffixes(found)
+                taken += among(found)
     assert names > 10_000
     assert len(taken) < names / 2_000, Counter(taken)
 

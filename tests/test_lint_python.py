@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.resources
 import random
 import re
 from collections.abc import Iterator
@@ -9,8 +10,10 @@ from collections.abc import Iterator
 import pytest
 
 import einformer
+from einformer.contracts.dtypes import EXACT
 from einformer.errors import Source
 from einformer.lint.python import checked, findings
+from einformer.lint.python.suffixes import among, axes
 from tests.toys import EACH, config_of
 
 ATTENTION = """
@@ -121,6 +124,42 @@ def test_slips_in_emitted_sources_are_found(name: str) -> None:
     wrong = list(slips(einformer.from_huggingface(config_of(name)).source("notation")))
     found = sum(bool(findings(Source("emitted.py", text))) for text in random.Random(0).sample(wrong, 20))
     assert found >= 18
+
+
+def shipped() -> Iterator[str]:
+    """The suffixes of all tensors of shipped texts, a prime apart."""
+    for file in (importlib.resources.files("einformer") / "architectures").iterdir():
+        if file.name.endswith(".ein"):
+            lines = (line.split("#")[0] for line in file.read_text(encoding="utf-8").splitlines())
+            yield from (found.replace("'", "") for line in lines for found in re.findall(r"(?!\d)\w_([a-z']{2,})", line))
+
+
+def test_no_suffix_of_a_shipped_text_is_a_word() -> None:
+    """`z_sd`, `k_seg`, `a_sun`, and `q_base`, as heads stand before features."""
+    found = {suffix for suffix in shipped() if len(set(suffix)) == len(suffix) > 1} | {"base"}
+    assert {"sd", "seg", "sun", "fn"} <= found
+    assert {suffix for suffix in found if axes(f"z_{suffix}", frozenset(suffix)) is None} == set()
+
+
+def test_kinds_of_numbers_are_words() -> None:
+    assert not among([f"x_{word}" for word in EXACT], "".join(EXACT))
+
+
+WORD = "# h: heads\n# e: features\n# a: parts\n# d: hidden\n{}\nw_{} = x_head.transpose(0, 1)\n"
+SPELLED = [
+    'x_head = torch.einsum("dhe,a->head", z_dhe, g_a)',
+    "H, E, A, D = x_head.shape",
+    'x_head: Float[Tensor, "h e a d"] = z',
+    'y = torch.einsum("head,d->hea", x_head, g_d)',
+]
+
+
+@pytest.mark.parametrize("spelled", SPELLED)
+def test_what_a_file_spells_as_axes_is_no_word(spelled: str) -> None:
+    """Letters of a legend alone leave a word a word: `n_head` is a number."""
+    assert findings(Source("model.py", WORD.format("", "head"))) == ()
+    assert findings(Source("model.py", WORD.format(spelled, "ehad"))) == ()
+    assert [each.code for each in findings(Source("model.py", WORD.format(spelled, "head")))] == ["E771"]
 
 
 UNKNOWN = {

@@ -6,8 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from einformer.contracts.names import suffixes
-from einformer.lint.python.suffixes import letters
+from einformer.lint.python.suffixes import among, letters
 
 NAME = "__einformer__"  # the module `frames`, in the rewritten one
 FRAME = "__einformer_frame__"  # the binding of a call
@@ -44,7 +43,7 @@ class _Functions(ast.NodeTransformer):
         self.generic_visit(node)
         self.outer.pop()
         parameters = [each.arg for each in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
-        suffixed = suffixes(dict.fromkeys([*parameters, *_assigned(node.body)]), self.known)
+        suffixed = among(dict.fromkeys([*parameters, *_assigned(node.body)]), self.known)
         if any(isinstance(each, ast.Subscript) for each in (node.returns, *(p.annotation for p in node.args.args))):
             node.decorator_list.append(ast.Attribute(ast.Name(NAME, ast.Load()), "annotated", ast.Load()))
         if suffixed:

@@ -8,9 +8,9 @@ from inspect import Parameter
 from typing import Any
 
 from einformer.contracts.annotations import written_as
-from einformer.contracts.names import suffixes
 from einformer.contracts.tree import Contract, Item, Size, written
 from einformer.errors import EinformerError, fail
+from einformer.lint.python.suffixes import among
 from einformer.notation.names import closest
 
 _OWNERS = ("self", "cls")
@@ -80,7 +80,7 @@ def text_of(function: Callable[..., Any]) -> str:
     """The contract that the names of parameters and the annotations `ein.T[…]` spell; raises E724 where they spell none."""
     hints = _hints(function)
     known = [p for p in parameters(function) if p.kind in _PLAIN]
-    letters = suffixes(p.name for p in known)
+    letters = among(p.name for p in known)
     items = list(_spelled(known, hints, letters))
     result = written_as("y", hints.get("return"))
     if not items and not result:

@@ -2,7 +2,10 @@
 
 Most suffixes are words (`n_head`), so a suffix counts only where each of its letters is shown to be an axis: by an equation
 or a pattern beside a name with just these letters, by an annotation, a contract, a legend in comments, or by sizes that are
-unpacked from a shape into its letters.
+unpacked from a shape into its letters. What spells a whole suffix (all of these but a contract and a legend) makes axes even of
+a word; letters alone do not, as a file about heads h, features e, a and d has a number `n_head` still.
+
+The names of one function can show as much: a contract asks for it, where no file is read.
 """
 
 from __future__ import annotations
@@ -10,34 +13,38 @@ from __future__ import annotations
 import ast
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterable, Iterator
 
 from einformer.lint.python.axes import ONE, Axis, Shape, distinct
 
 _LETTER = re.compile(r"[A-Za-z][2-9]?|1")
 _NAME = re.compile(r"[^\W\d_]\w*?_(?P<suffix>(?:[A-Za-z][2-9]?|1){2,})")  # one letter is no suffix: `loss_a`, `pos_x`
+_ITEM = re.compile(r"(?P<name>[^\W\d_][^\W_]*)_(?P<suffix>[a-zα-ω][a-zα-ω0-9]*)")  # what a contract can say
+_AXES = frozenset("abcdefghjklmnstuvxy")  # the notes use these; most words hold another letter
 _LEGEND = re.compile(r"[\s\-*]*`?(?P<letter>[A-Za-z][2-9]?)`?\s*(?:[:=]|\s{2})\s*[A-Za-z(]")
 _CONTRACT = re.compile(r"\s*\w+_\w+(\s*,\s*\w+)*\s*->\s*\w+_\w+(\s*,\s*\w+)*\s*")
-_WORDS = frozenset(
-    re.findall(
-        r"\w+",
-        """
-    ab abs add args attn batch best beta bias bins bits blocks cache call case cat cell char class clip code cond conv
-    cos data date dec def desc diff dim dims dist done drop edge emb embd embed enc end eps erf err even exp eye fc ff
-    file fn freq from full func gate grad grid group hash head heads hid hidden id ids idx in index indices inf init
-    inputs inv is item key keys kv last layer left len length lens lens line list ln logits loss lr map mask masks max
-    mean mid min mlp mode name names new next node norm not ns num odd of off old on ops or out outs pad part path pe
-    pos post pre prev probs proj ptr query range rank rate ratio raw ref res ret right rows scale score scores sd seq
-    set shape shift side sin size sizes src start state states std step steps str sum tag tail temp test text tgt time
-    tmp to tok token tokens top true type up val value values var vec via vs wd weight weights width with xs xy xyz yx
-    zero zeros
-        """,
-    )
+_WORDS = frozenset(  # none is a suffix of a shipped text; it is asked only where nothing spells the suffix as axes
+    """
+    abs act add added all alt amax amean args attn avg bad batch best beta bf16 bias bins bits blocks bytes cache call
+    case cast cat cell ch char chunk chunks ckey class clean clip cls code cond conv cos cse ctx ctxs cube cum cute cx
+    data date dec decay def dense depth des desc diff dim dims dist done drop dst dt edge else emb embd embed enc end
+    eps erf err eval even exact exp eye f16 f32 f64 fact fake feat feats fed fetch ff fft file flag flat flex fly freq
+    from full func gate gated gen grad grid group gt half hash hat head heads held hid hidden hx hyd i16 i32 i64 i8 id
+    ids idx in ind index indices inf init inputs inv is item jnt just key keys kv lab label lag lam lane last lat
+    layer left len length lengths lens les let level line list ln lnf log logits loss lr lst mag main make map mask
+    masks mat max mean med mel meta mha mid min mlp mode name names nat neg nest new next nfe nhead node norm not ns
+    num numel numels nx odd of off old on ops or out outs pad part path pe pos post pre prev probs proj ptr query
+    range rank rate ratio raw ref res ret right rows safe sah save scale scaled score scores self sent seq set shake
+    shape shift shut side sin size sizes slab slate sq src stack stage stale start state states std step steps str
+    style sub sum sym tab tag tail take tan task taxk tch tdb tech temp test text tf tgt time tl tmp to tok token
+    tokens top true tuple type u8 unk unmask up use val vals value values van var vec vel via vs vt weight weights
+    width with xs xy xyz yes ys yx zero zeros
+    """.split()  # noqa: SIM905
 )
 
 
 def letters(tree: ast.Module, text: str) -> frozenset[str]:
-    """The letters that the file uses for axes."""
+    """The letters that the file uses for axes, and the suffixes that it spells as axes."""
     rules = (_of_calls, _of_equations, _of_annotations, _of_contracts, _of_sizes)
     return frozenset(
         {*_of_comments(tree, text), *(letter for node in ast.walk(tree) for rule in rules for letter in rule(node))}
@@ -49,10 +56,35 @@ def axes(name: str, known: frozenset[str]) -> Shape | None:
     match = _NAME.fullmatch(name)
     suffix = match["suffix"] if match else ""
     parts = split(suffix)
-    repeated = len(parts) - len(set(parts))
-    if not parts or repeated > 1 or suffix.lower() in _WORDS or not known.issuperset(part for part in parts if part != "1"):
+    if not parts or len(parts) - len(set(parts)) > 1 or not _are_axes(suffix, [part for part in parts if part != "1"], known):
         return None
     return distinct(tuple(ONE if part == "1" else (part,) for part in parts))
+
+
+def among(names: Iterable[str], known: Iterable[str] = ()) -> dict[str, str]:
+    """Each of the names of one place that says its axes as a contract does, with their letters, different ones.
+
+    A name of one letter may have several letters of axes as it is. A longer name, or a suffix of one letter, counts only where
+    its letters are `known`: from other names of the place, or from `letters`.
+    """
+    matches = {name: match for name in names if (match := _ITEM.fullmatch(name)) and _distinct(match["suffix"])}
+    plain = {match["suffix"] for match in matches.values() if len(match["name"]) == 1 < len(match["suffix"])}
+    shown = {letter for suffix in plain if _are_axes(suffix, _letters(suffix), _AXES) for letter in suffix} | set(known)
+    found = {name: match["suffix"] for name, match in matches.items()}
+    return {name: suffix for name, suffix in found.items() if _are_axes(suffix, _letters(suffix), shown)}
+
+
+def _are_axes(suffix: str, parts: Iterable[str], known: Container[str]) -> bool:
+    """Are all its letters known as axes, and is it no word, unless it is spelled as axes?"""
+    return all(part in known for part in parts) and (suffix in known or suffix.lower() not in _WORDS)
+
+
+def _letters(suffix: str) -> list[str]:
+    return [letter for letter in suffix if not letter.isdigit()]
+
+
+def _distinct(suffix: str) -> bool:
+    return len(set(_letters(suffix))) == len(_letters(suffix))
 
 
 def split(suffix: str) -> list[str]:
@@ -105,7 +137,8 @@ def _of_calls(node: ast.AST) -> Iterator[str]:
             terms = zip(read[0], operands, strict=False)
         case _:
             return
-    if any(len(term) > 1 and _suffix(operand) == term for term, operand in terms):
+    if shown := [term for term, operand in terms if len(term) > 1 and _suffix(operand) == term]:
+        yield from map("".join, shown)
         yield from (letter for term in read[0] for letter in term)
 
 
@@ -120,7 +153,7 @@ def _of_equations(node: ast.AST) -> Iterator[str]:
                         output = sides[1].replace("(", " ").replace(")", " ")
                         found = output.split() if len(output.split()) > 1 else list(output.strip())
                         if sorted(found) == sorted(suffix):
-                            yield from found
+                            yield from (*found, "".join(suffix))
 
 
 def _of_annotations(node: ast.AST) -> Iterator[str]:
@@ -130,7 +163,7 @@ def _of_annotations(node: ast.AST) -> Iterator[str]:
             shape = annotated(written)
             parts = [part for axis in shape or () for part in axis or ()]
             if len(parts) > 1 and parts == _suffix(ast.Name(name)):
-                yield from parts
+                yield from (*parts, "".join(parts))
 
 
 def _of_contracts(node: ast.AST) -> Iterator[str]:
@@ -166,4 +199,4 @@ def _of_sizes(node: ast.AST) -> Iterator[str]:
             sizes = [each.id.lower() for each in names if isinstance(each, ast.Name)]
             parts = _suffix(tensor)
             if len(parts) > 1 and sorted(sizes) == sorted(part.lower() for part in parts):
-                yield from parts
+                yield from (*parts, "".join(parts))
