@@ -61,6 +61,18 @@ def weights(spec: Spec, layer: Layer, legend: Legend) -> dict[str, Placed]:
     return dict(_Walk(layers, legend).layer(layer, "", {}))
 
 
+def called(spec: Spec, name: str, legend: Legend) -> frozenset[str]:
+    """A layer and all that it calls, but for what stands in branches that it never takes."""
+    walk, found, todo = _Walk({each.name: each for each in spec.layers}, legend), {name}, [name]
+    while todo:
+        layer = walk.layers[todo.pop()]
+        known = callees(layer, walk.layers)
+        new = {known[e.name].name for e in walk.applied(layer.body, {}) if e.name in known} - found
+        found |= new
+        todo += sorted(new)
+    return frozenset(found)
+
+
 class _Walk:
     """Through the calls of a layer, loops unrolled."""
 
@@ -87,6 +99,20 @@ class _Walk:
             for turn in range(int(self.legend.number(statement.count))):
                 inner = turns | {statement.index.letter: turn}
                 yield from self.statements(statement.body, layer, scope, path, sizes, inner)
+
+    def applied(self, body: tuple[Statement, ...], turns: dict[str, int]) -> Iterator[Apply]:
+        for statement in body:
+            if isinstance(statement, Loop):
+                for turn in range(int(self.legend.number(statement.count))):
+                    yield from self.applied(statement.body, turns | {statement.index.letter: turn})
+            else:
+                yield from self.existing(statement.right, turns)
+
+    def existing(self, e: Expression, turns: dict[str, int]) -> Iterator[Apply]:
+        if isinstance(e, Apply):
+            yield e
+        for child in self.taken(e, turns):
+            yield from self.existing(child, turns)
 
     def calls(
         self, e: Expression, layer: Layer, scope: Scope, path: str, sizes: dict[str, int], turns: dict[str, int]

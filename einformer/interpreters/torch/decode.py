@@ -29,7 +29,7 @@ from einformer.notation.sizes import Legend
 from einformer.notation.specialise import specialise
 from einformer.notation.tree import Equation, Layer, Name, Spec, Statement, Tensor
 from einformer.notation.walk import equations, subexpressions
-from einformer.notation.weights import key, versions
+from einformer.notation.weights import called, key, versions
 
 
 def source(spec: Spec, name: str, legend: Legend, plan: Plan, kept: Sequence[Kept]) -> str:
@@ -39,12 +39,13 @@ def source(spec: Spec, name: str, legend: Legend, plan: Plan, kept: Sequence[Kep
     assert model.time is not None
     time, rows = model.time.letter, rows_of(model)
     layers = {layer.name: layer for layer in special.layers}
-    keeping = reaching(layers, {each.layer for each in kept})
-    counting = reaching(layers, {name, *keeping, *(each.name for each in special.layers if numbered(each, time))})
+    live = called(special, name, legend)
+    keeping = reaching(layers, {each.layer for each in kept}) & live
+    counting = reaching(layers, {name, *keeping, *(each.name for each in special.layers if numbered(each, time))}) & live
     bare = {(each.name, t.name) for each in special.layers for t in (*each.formals, each.output) if lacks(t, time, rows)}
     special = sunk(special, legend) if plan.fast else special
     file = CachedFile(with_rows(special, time, rows), name, legend, plan, kept=kept, rows=rows, bare=frozenset(bare))
-    file.keeping, file.counting = keeping, counting
+    file.live, file.keeping, file.counting = live, keeping, counting
     return file.text()
 
 
@@ -54,12 +55,15 @@ class CachedFile(EmittedFile):
 
     kept: Sequence[Kept] = ()
     rows: Dims = ()
+    live: frozenset[str] = frozenset()  # the layers that some turn calls
     bare: frozenset[tuple[str, str]] = frozenset()  # what has no batch where all rows have the same positions
     counting: frozenset[str] = frozenset()  # the layers that need the cache
     keeping: frozenset[str] = frozenset()  # those that need their path in it too
 
     def written(self, layer: Layer, layers: Mapping[str, Layer]) -> Class:
-        """A layer whose forward takes a cache."""
+        """A layer whose forward takes a cache; one that is never called keeps nothing, and is as it is without one."""
+        if layer.name not in self.live:
+            return EmittedFile.written(self, layer, layers)
         return CachedFast(self, layer, layers) if self.plan.fast else CachedClass(self, layer, layers)
 
     def first(self) -> Iterator[str]:

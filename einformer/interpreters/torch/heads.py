@@ -5,7 +5,7 @@ from __future__ import annotations
 from einformer.errors import EinformerError, fail
 from einformer.interpreters.torch.lower import Lowering
 from einformer.interpreters.torch.roles import selecting, stored
-from einformer.interpreters.torch.slots import python_name, scalar_name, shaped_number
+from einformer.interpreters.torch.slots import python_name, scalar_name
 from einformer.notation.calls import axis_of, slot_letters
 from einformer.notation.tree import Scalar, Tensor
 from einformer.notation.walk import subexpressions
@@ -64,7 +64,8 @@ def _scalar(low: Lowering, scalar: Scalar) -> str:
         low.needs["device"] = low.needs["number"] = None
         values = ", ".join(repr(number.value) for number in scalar.value)
         return f"{name} = torch.tensor([{values}], dtype=number, device=device)"
-    return f"{name} = {shaped_number(low, low.lower(scalar.value, letters), letters)}"
+    value = low.cast(low.lower(scalar.value, letters), "number")  # also where it is made of whole numbers only
+    return f"{name} = {low.filled(value, letters, 'number').text}"
 
 
 def _size(low: Lowering, letter: str) -> str:

@@ -26,6 +26,7 @@ from einformer.interpreters.torch.code import (
     permuted,
     product,
 )
+from einformer.interpreters.torch.letters import single
 from einformer.interpreters.torch.primitives import INFIX, chosen, extreme, function, infix, operator
 from einformer.interpreters.torch.slots import Variable, read, shaped
 from einformer.notation.calls import axis_of, slot_letters
@@ -275,7 +276,7 @@ class Lowering:
         return Code(f"torch.where({aligned(condition, dims)}, {a}, {b})", dims, kind)
 
     def filled(self, code: Code, dims: Dims, kind: Kind) -> Code:
-        """A branch with exactly these axes: what follows does not know which was taken."""
+        """A value with exactly these axes, as a branch has: what follows does not know which was taken."""
         if set(code.dims) == set(dims):
             return permuted(code, dims)
         if not code.plain:
@@ -312,9 +313,9 @@ class Lowering:
         dims = tuple(dim for dim in ordered([c.dims for c in codes], wanted) if dim not in letters)
         kind = combined(codes)
         codes = [self.cast(code, kind) for code in codes]
-        inputs = ",".join("".join(map(self.spelling, code.dims)) for code in codes)
-        output = "".join(map(self.spelling, dims))
-        return Code(f'torch.einsum("{inputs}->{output}", {", ".join(code.text for code in codes)})', dims, kind)
+        letter = single({dim: self.spelling(dim) for code in codes for dim in code.dims})
+        *inputs, output = ("".join(letter[dim] for dim in some) for some in (*(code.dims for code in codes), dims))
+        return Code(f'torch.einsum("{",".join(inputs)}->{output}", {", ".join(code.text for code in codes)})', dims, kind)
 
     def call(self, e: Apply, layer: Layer) -> Code:
         """A specialised layer: each actual has exactly the axes of its formal, in its order."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from einformer.errors import fail
 from einformer.interpreters.torch.code import ATOM, LOOSE, SUM, Code, aligned
+from einformer.interpreters.torch.letters import unused
 from einformer.interpreters.torch.lower import Lowering
 from einformer.interpreters.torch.positions import Kept
 from einformer.interpreters.torch.recurrences import Start
@@ -41,7 +42,7 @@ class Continued:
         """The letter for all visible positions: the first of the file with a prime."""
         time, letters = self.file.time, self.file.letters
         if all(axis_of(old) != time or old == time for old in letters):
-            letters[f"{time}'"] = next(new for new in string.ascii_letters if new not in letters.values())
+            letters[f"{time}'"] = unused(letters, string.ascii_lowercase, time)
         return next(old for old in letters if axis_of(old) == time != old)
 
     def read(self, low: Lowering, e: Tensor) -> Code | None:

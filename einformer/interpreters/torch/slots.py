@@ -58,6 +58,10 @@ class Lowers(Protocol):
         """The code in another dtype."""
         ...
 
+    def filled(self, code: Code, dims: Dims, kind: Kind) -> Code:
+        """The code with exactly these axes."""
+        ...
+
 
 def variable_of(low: Lowers, name: str) -> Variable:
     """What a name stands for: a tensor of the body, a weight, or a scalar with indices."""
@@ -199,16 +203,13 @@ def merged(low: Lowers, left: Tensor | Name, code: Code) -> str:
 
 def shaped(low: Lowers, code: Code, letters: Dims) -> str:
     """A value with exactly these axes, repeated along those it does not depend on."""
-    code = low.cast(code, "tensor") if code.dims and code.kind != "tensor" else code
+    if code.plain:
+        return low.filled(code, letters, "tensor").text
+    code = low.cast(code, "tensor") if code.kind != "tensor" else code
     if set(code.dims) == set(letters):
         return permuted(code, letters).text
     sizes = ", ".join(low.size(letter) for letter in letters)
     return f"{aligned(code, letters, ATOM)}.expand({sizes})"
-
-
-def shaped_number(low: Lowers, code: Code, letters: Dims) -> str:
-    """A scalar with exactly these axes."""
-    return permuted(code, letters).text if set(code.dims) == set(letters) else shaped(low, code, letters)
 
 
 def define(low: Lowers, left: Tensor | Name, kind: Kind, lying: Dims = ()) -> str:

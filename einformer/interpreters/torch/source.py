@@ -6,7 +6,6 @@ The file runs without einformer. Variables are named as in the notes, `q_bsea`; 
 from __future__ import annotations
 
 import re
-import string
 import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -17,25 +16,20 @@ from einformer.interpreters.torch.constants import raised
 from einformer.interpreters.torch.fast import FastClass
 from einformer.interpreters.torch.folding import WIDTH, folded
 from einformer.interpreters.torch.layout import HELPERS as FAST_HELPERS
+from einformer.interpreters.torch.letters import spelled, unused
 from einformer.interpreters.torch.masks import sunk
 from einformer.interpreters.torch.plan import NOTATION, Plan
 from einformer.interpreters.torch.sparse import HELPERS as SPARSE_HELPERS
 from einformer.interpreters.torch.sparse import PAIR, Routing, routings
-from einformer.notation.calls import axis_of
 from einformer.notation.sizes import Legend
 from einformer.notation.specialise import specialise
 from einformer.notation.tree import (
-    Apply,
-    Expression,
-    Index,
     Layer,
     Loop,
     Name,
     Scalar,
     Spec,
-    Tensor,
 )
-from einformer.notation.walk import equations, subexpressions
 from einformer.notation.weights import key
 
 HELPERS = {
@@ -57,7 +51,7 @@ HELPERS = {
 }
 
 
-_PAIRS = "nprtwyz" + string.ascii_uppercase  # letters of which the first that is free stands for pairs
+_PAIRS = "nprtwyz"  # letters of which the first that is free stands for pairs
 
 
 def source(spec: Spec, name: str, legend: Legend, plan: Plan = NOTATION) -> str:
@@ -89,7 +83,7 @@ class EmittedFile:
         self.letters = spelled(self.spec)
         self.routings = routings(self.spec) if self.plan.fast else {}
         if self.routings:
-            self.letters[PAIR] = next(letter for letter in _PAIRS if letter not in self.letters.values())
+            self.letters[PAIR] = unused(self.letters, _PAIRS, "p")
         self.helpers.clear()
         parts = [self.written(layer, layers).lines() for layer in self.spec.layers]
         bodies = ["\n".join(short for line in part for short in folded(line)) for part in parts]
@@ -168,19 +162,3 @@ def _python(value: float) -> str:
     if value in (float("inf"), float("-inf")):
         return "math.inf" if value > 0 else "-math.inf"
     return repr(int(value)) if value == int(value) and abs(value) < 1e15 else repr(value).replace("e-0", "e-")
-
-
-def spelled(spec: Spec) -> dict[str, str]:
-    """A letter of Python for each index: its own, and for one with primes the next that names no axis."""
-    found: dict[str, str] = {axis.letter: axis.letter for axis in spec.axes}
-    for layer in spec.layers:
-        roots: list[Expression] = [*layer.formals, *(i for w in layer.weights for i in w.indices)]
-        for equation in equations(layer.body):
-            roots += [equation.right, *(equation.left.slots if isinstance(equation.left, Tensor) else ())]
-        for e in (x for root in roots for x in subexpressions(root)):
-            for index in e.indices if isinstance(e, Apply) else (e,) if isinstance(e, Index) else ():
-                if index.letter not in found:
-                    start = string.ascii_lowercase.find(axis_of(index.letter))
-                    order = string.ascii_lowercase[start + 1 :] + string.ascii_uppercase
-                    found[index.letter] = next(letter for letter in order if letter not in found.values())
-    return found
