@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor
+from torch._dynamo.backends.debugging import aot_eager
 from transformers import AutoConfig, AutoModelForCausalLM, GPT2LMHeadModel
 
 import einformer
@@ -60,6 +62,33 @@ def test_greedy_text_of_unequal_prompts_is_that_of_transformers() -> None:
     mask = torch.tensor([[0] * (9 - length) + [1] * length for length in lengths])
     expected = theirs().generate(x_bs, attention_mask=mask, max_new_tokens=25, do_sample=False, pad_token_id=0)
     assert ours().generate(x_bs, 25, lengths=lengths).tolist() == expected.tolist()
+
+
+@pytest.mark.filterwarnings("ignore:.*script_method:DeprecationWarning")  # torch's own, on its first use
+def test_text_of_compiled_steps_is_that_of_transformers() -> None:
+    """The whole loop: what is kept of prompts of several lengths moves to a static cache, and one graph makes each step."""
+    x_bs, module = prompts(3, 6), copy.deepcopy(ours())
+    mask = torch.tensor([[0, 0, 0, 1, 1, 1], [1] * 6, [0, 1, 1, 1, 1, 1]])
+    expected = theirs().generate(x_bs, attention_mask=mask, max_new_tokens=25, do_sample=False, pad_token_id=0)
+    steps = 0
+
+    def counted(graph: torch.fx.GraphModule, given: list[Tensor]) -> Any:
+        nonlocal steps
+        made = aot_eager(graph, given)
+
+        def step(*inputs: Any) -> Any:
+            nonlocal steps
+            steps += 1
+            return made(*inputs)
+
+        return step
+
+    module.compile_steps(backend=counted)
+    with torch._dynamo.config.patch(error_on_recompile=True):
+        found = module.generate(x_bs, 25, lengths=[3, 6, 5])
+    torch.compiler.reset()
+    assert found.tolist() == expected.tolist()
+    assert steps == 24
 
 
 @pytest.mark.parametrize("name", ["llama", "mistral", "gemma2", "qwen3", "falcon", "gpt_oss", "deepseek_v3", "olmo2"])
