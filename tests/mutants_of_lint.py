@@ -10,17 +10,18 @@ def _mutant(name: str, file: str, old: str, new: str, *killers: str) -> Mutant:
 
 
 RULES, BALANCE, LETTERS, LEGEND = "rules.py", "balance.py", "letters.py", "legend.py"
+MASKS, SECTIONS = "masks.py", "sections.py"
 READING, SPELLING, PIECES = "reading.py", "notes/spelling.py", "notes/pieces.py"
 
 MUTANTS = (
     # --------------------------------------------------------------------------------------------------- the rules
     _mutant(
-        "a mask may show the future", RULES,
+        "a mask may show the future", MASKS,
         "key_is_less != (_number(then) == 0):", "key_is_less == (_number(then) == 0):",
         ".py::test_a_mask_shows_the_past",
     ),
     _mutant(
-        "the primed index is the key, whatever the softmax says", RULES,
+        "the primed index is the key, whatever the softmax says", MASKS,
         "                return x.indices[0].letter\n", "                break\n",
         ".py::test_a_mask_shows_the_past",
     ),
@@ -30,14 +31,34 @@ MUTANTS = (
         ".py::test_what_people_mean_is_no_finding[a dropped batch index]",
     ),
     _mutant(
-        "a letter defined by itself is a definition", RULES,
+        "a letter defined by itself is a definition", SECTIONS,
         "return None if any(not _earlier(x) for x in own) else self.left", "return self.left",
         ".py::test_what_people_mean_is_no_finding[an overloaded letter]",
     ),
     _mutant(
-        "a softmax is over any index of its axis", RULES,
+        "a softmax is over any index of its axis", MASKS,
         "return alike and bool(left) and here.get(over) in left", "return False and here.get(over) in left",
         ".py::test_a_slip_is_found_where_it_is[a softmax over the queries]",
+    ),
+    _mutant(
+        "weights may vanish on the past", MASKS,
+        "if key_is_less and key != query and", "if not key_is_less and key != query and",
+        "_rules.py::test_weights_vanish_on_the_future",
+    ),
+    _mutant(
+        "two uses of two forms are a slip", RULES,
+        "if len(few) == 1 and second[0][1].right is not None:", "if second[0][1].right is not None:",
+        "_rules.py::test_what_may_be_meant_is_no_finding[twice]",
+    ),
+    _mutant(
+        "what is introduced on purpose is a slip", RULES,
+        "if len(few) == 1 and second[0][1].right is not None:", "if len(few) == 1:",
+        "_rules.py::test_what_may_be_meant_is_no_finding[as its author says]",
+    ),
+    _mutant(
+        "a range from 0 ends before its end", LEGEND,
+        "else f\"{_plain(match['last'])} + 1\"", "else _plain(match['last'])",
+        "_rules.py::test_a_range_that_includes_its_end_has_one_more",
     ),
     _mutant(
         "D is not A H", RULES,

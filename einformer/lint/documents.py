@@ -12,7 +12,8 @@ from einformer.lint.legend import Known, Sizes, declared, fixed, stated, two_siz
 from einformer.lint.letters import Letters
 from einformer.lint.notes.pieces import Document, Formula, Section
 from einformer.lint.reading import Equation, Side, Trees, equations
-from einformer.lint.rules import Context, Read, check_section, located
+from einformer.lint.rules import check_section, located
+from einformer.lint.sections import Context, Read
 from einformer.lint.specifications import check_specification, is_specification
 from einformer.notation.tree import Index
 

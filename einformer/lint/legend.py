@@ -33,6 +33,7 @@ _IN = r"\$\s*(?P<letter>[a-z])\s*\\in\s*(?:\\left)?\\\{\s*%s\s*,?" + _DOTS
 _RANGED = (
     re.compile(_IN % "0" + r"(?P<size>[^$,]+?)\s*-\s*1\s*(?:\\right)?\\\}"),
     re.compile(_IN % "1" + r"(?P<size>[A-Z][^$,-]*?)\s*(?:\\right)?\\\}"),
+    re.compile(_IN % "0" + r"(?P<last>[A-Z][^$,+-]*?)\s*(?:\\right)?\\\}"),
     re.compile(rf"\$\s*(?P<letter>[a-z])\s*=\s*0\s*,{_DOTS}(?P<size>[^$,]+?)\s*-\s*1\s*\$"),
     re.compile(r"\$\s*0\s*\\leq?\s*(?P<letter>[a-z])\s*<\s*(?P<size>[^$]+?)\s*\$"),
     re.compile(r"^\|\s*[`$]?(?P<letter>[a-z])[`$]?\s*\|\s*[`$]?(?P<size>[A-Z])[`$]?\s*\|", re.MULTILINE),
@@ -79,7 +80,8 @@ def stated(section: Section) -> Iterator[Known]:
     found = [known for match in _shapes(section) for known in _shape(match, prose)]
     for pattern in _RANGED:
         for match in pattern.finditer(prose.text):
-            found.append(Known(match["letter"], _plain(match["size"]), prose.span(*match.span("letter"))))
+            size = _plain(match["size"]) if "size" in pattern.groupindex else f"{_plain(match['last'])} + 1"
+            found.append(Known(match["letter"], size, prose.span(*match.span("letter"))))
     yield from sorted(found, key=lambda known: known.span.start)
 
 

@@ -6,84 +6,24 @@ What is reported is wrong whatever the author left unsaid. A tensor that lacks a
 
 from __future__ import annotations
 
-import functools
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
-from einformer.errors import Finding, Span
-from einformer.lint.balance import REMARKS, axes_told, balance, is_left
+from einformer.errors import Finding
+from einformer.lint.balance import REMARKS, axes_told, balance
 from einformer.lint.legend import Sizes
 from einformer.lint.letters import slot_letters
+from einformer.lint.masks import masks
 from einformer.lint.notes.signs import BOLD, LETTERED
-from einformer.lint.reading import Equation
+from einformer.lint.sections import Context, Read
 from einformer.notation.calls import axis_of
-from einformer.notation.sizes import Legend, Polynomial
-from einformer.notation.tree import Apply, Expression, Group, Index, Number, Sum, Tensor
+from einformer.notation.sizes import Polynomial
+from einformer.notation.tree import Expression, Group, Index, Tensor
 from einformer.notation.walk import subexpressions
 
 _FONT = re.compile(rf"`([^\W\d_])(?:{'|'.join(sorted({*LETTERED, *BOLD}))})")  # the names `Amathcal` and `A` are two
-
-
-@dataclass
-class Read:
-    """An equation that is read: its sides as trees, and what was found in it."""
-
-    equation: Equation
-    left: Expression
-    right: Expression | None
-    findings: list[Finding] = field(default_factory=list)
-
-    @functools.cached_property
-    def defines(self) -> Tensor | None:
-        """The tensor that it defines."""
-        made = any(isinstance(x, Tensor | Apply) for x in self.made_of)
-        if not made or self.equation.rebinds or not isinstance(self.left, Tensor) or not is_left(self.left):
-            return None
-        own = (x for x in self.made_of if isinstance(x, Tensor) and x.name == self.left.name)
-        return None if any(not _earlier(x) for x in own) else self.left  # `A_c = sum_l A_cl` says A in two ways
-
-    @functools.cached_property
-    def made_of(self) -> tuple[Expression, ...]:
-        """The right side and everything in it."""
-        return tuple(subexpressions(self.right)) if self.right is not None else ()
-
-    @functools.cached_property
-    def tensors(self) -> tuple[Tensor, ...]:
-        """Every tensor of both sides."""
-        return tuple(x for x in (*subexpressions(self.left), *self.made_of) if isinstance(x, Tensor))
-
-    def place(self, span: Span) -> Span:
-        """Where in the file a place of its trees stands."""
-        return self.equation.left.place(span)
-
-
-def _earlier(x: Tensor) -> bool:
-    """Is this a read at another position, as in a recurrence?"""
-    return any(isinstance(slot, Sum) for slot in x.slots)
-
-
-@dataclass(frozen=True, slots=True)
-class Context:
-    """What is known of a section: sizes, also as the checker takes them, the tensors whose shapes it states, the names
-    that only have one subscript, the letters that are fixed ("for each layer $l$").
-
-    `primed`: indices have primes, so that the letter of one is that of its axis. `causal`: the text says it of its model.
-    """
-
-    sizes: Sizes
-    legend: Legend
-    declared: dict[str, Tensor]
-    constant: frozenset[str]
-    fixed: frozenset[str]
-    primed: bool
-    causal: bool
-
-    def are_apart(self, one: str, other: str) -> bool:
-        """Are two letters said to run over axes of different sizes?"""
-        sizes = [self.sizes.known[axis].size for axis in (one, other) if axis in self.sizes.known]
-        return len(sizes) == 2 and sizes[0] != sizes[1]
 
 
 def check_section(reads: list[Read], known: Context) -> None:
@@ -99,7 +39,7 @@ def check_section(reads: list[Read], known: Context) -> None:
             )
     for number, read in enumerate(reads):
         read.findings += _needed_later(read, reads[number + 1 :])
-    makers = _definitions(reads)
+    makers = _usual(reads) | _definitions(reads)
     defined = {name: tensor for name, (tensor, _) in makers.items()} | known.declared
     orders = set[tuple[str, ...]]()  # the first use with its letters in another order stands for all of them
     for read in reads:
@@ -108,8 +48,7 @@ def check_section(reads: list[Read], known: Context) -> None:
             if not axes_told([finding]) & told:
                 read.findings.append(finding)
     for read in reads:
-        read.findings += _mask(read, reads) if known.causal else ()
-        read.findings += _normalised(read, reads)
+        read.findings += masks(read, reads, known.causal)
         read.findings = [_with_facts(finding, known.sizes, makers) for finding in _once(read.findings)]
 
 
@@ -123,10 +62,15 @@ def _once(findings: Iterable[Finding]) -> Iterator[Finding]:
 
 def _with_facts(finding: Finding, sizes: Sizes, makers: dict[str, tuple[Tensor, Read]]) -> Finding:
     """The finding with the line of the definition that it is about, and what is known of its letters."""
-    own = tuple(fact for fact in finding.facts if fact.startswith("defined as"))
-    made = [maker.place(tensor.span).line for name, (tensor, maker) in makers.items() if own and f"`{name}_" in own[0]]
-    line = f" (line {made[0]})" if made else ""
-    return replace(finding, facts=tuple(fact + line for fact in own) + sizes.facts(sorted(axes_told([finding]))))
+    form = tuple(fact for fact in finding.facts if fact.startswith("defined as"))
+    known = sizes.facts(sorted(axes_told([finding])))
+    if not form:
+        return replace(finding, facts=known)
+    tensor, maker = next((made for name, made in makers.items() if f"`{name}_" in form[0]), (None, None))
+    if tensor and maker:
+        said = form[0] if maker.defines is tensor else form[0].replace("defined", "used")
+        form = (f"{said} (line {maker.place(tensor.span).line})",)
+    return replace(finding, facts=(*form, *dict.fromkeys((*finding.facts[1:], *known))))
 
 
 def located(read: Read, finding: Finding) -> Finding:
@@ -146,6 +90,23 @@ def _definitions(reads: list[Read]) -> dict[str, tuple[Tensor, Read]]:
         if read.defines is not None and not read.findings:
             found[read.defines.name].append((read.defines, read))
     return {name: each[0] for name, each in found.items() if len({tuple(_axes(tensor)) for tensor, _ in each}) == 1}
+
+
+def _usual(reads: list[Read]) -> dict[str, tuple[Tensor, Read]]:
+    """How a section uses tensors that it never defines, those from whose form but one use departs; and where first."""
+    left = {read.left.name for read in reads if isinstance(read.left, Tensor) and read.right is not None}
+    uses = defaultdict[str, dict[tuple[str, ...], list[tuple[Tensor, Read]]]](dict)
+    for read in reads:
+        for x in read.tensors:
+            uses[x.name].setdefault(tuple(_axes(x)), []).append((x, read))
+    found = dict[str, tuple[Tensor, Read]]()
+    for name, forms in uses.items():
+        if name not in left and len(forms) == 2:
+            second = list(forms.values())[1]
+            most, few = sorted(forms.values(), key=len, reverse=True)
+            if len(few) == 1 and second[0][1].right is not None:  # else it is introduced on purpose: "shared, $W_{de}$"
+                found[name] = most[0]
+    return found
 
 
 def _axes(tensor: Tensor) -> list[str]:
@@ -171,7 +132,7 @@ def _uses(read: Read, defined: dict[str, Tensor], known: Context, orders: set[tu
         if not (dropped or added) and (x.name, *_axes(x)) not in orders:
             orders.add((x.name, *_axes(x)))
             yield from _order(x, definition, known)
-        yield from _fits(x, definition, known.legend)
+        yield from _fits(x, definition, known)
 
 
 def _is_slip(x: Tensor, definition: Tensor, known: Context) -> bool:
@@ -218,19 +179,24 @@ def _order(x: Tensor, definition: Tensor, known: Context) -> Iterator[Finding]:
                 return
 
 
-def _fits(x: Tensor, definition: Tensor, legend: Legend) -> Iterator[Finding]:
+def _fits(x: Tensor, definition: Tensor, known: Context) -> Iterator[Finding]:
     """A group has the size of its axis. `D` and `A H` may be equal for all that is said; `D` and `A D` are not."""
+    legend = known.legend
     for slot, was in zip(x.slots, definition.slots, strict=True):
         size, other = legend.size(slot), legend.size(was)
-        if Group in (type(slot), type(was)) and size and other and _is_multiple(size, other):
+        if Group in (type(slot), type(was)) and size and other and _are_unequal(size, other):
             sizes = f"here it has {legend.spelled(slot)}, there {legend.spelled(was)}"
             message = f"this slot of `{x.name}` does not have the size of its definition"
             fix = "a group whose sizes multiply to that of the axis"
-            yield Finding("E308", message, slot.span, (f"{_defined(definition)}: {sizes}",), fix)
+            letters = [axis_of(index.letter) for index in subexpressions(Group((slot, was))) if isinstance(index, Index)]
+            yield Finding("E308", message, slot.span, (f"{_defined(definition)}: {sizes}", *known.sizes.facts(letters)), fix)
 
 
-def _is_multiple(size: Polynomial, other: Polynomial) -> bool:
-    """Is the one size the other times letters, all above or all below a bar?"""
+def _are_unequal(size: Polynomial, other: Polynomial) -> bool:
+    """Are two sizes never equal: is one the other and more, or the other times letters, all above or all below a bar?"""
+    more = {size.get(term, 0) - other.get(term, 0) for term in size.keys() | other.keys()} - {0}
+    if more and (min(more) > 0 or max(more) < 0):
+        return True
     if len(size) != 1 or len(other) != 1:
         return False
     (one, factor), (two, divisor) = next(iter(size.items())), next(iter(other.items()))
@@ -263,72 +229,3 @@ def _summed(left: Tensor, use: Tensor, letter: str, later: Read) -> Finding:
     spelled = f"`{left.name}_{{{''.join(dict.fromkeys((*slot_letters(left), letter)))}}}`"
     message = f"`{letter}` is summed here, but line {line} reads `{left.name}` with it"
     return Finding("E311", message, left.span, (), f"{spelled} on the left")
-
-
-# ------------------------------------------------------------------------------------------------------------- masks
-
-
-def _mask(read: Read, reads: list[Read]) -> Iterator[Finding]:
-    """A causal mask lets a position see those up to its own: 0 where s' <= s, -inf where s' > s."""
-    if not (isinstance(read.left, Tensor) and isinstance(read.right, Apply) and read.right.name == "where"):
-        return
-    condition, then, otherwise = read.right.arguments
-    if not isinstance(condition, Apply) or condition.name not in ("<", "<=", ">", ">=") or not _is_mask(then, otherwise):
-        return
-    first, second = condition.arguments
-    key = _key(read.left, reads)
-    if not (isinstance(first, Index) and isinstance(second, Index) and key in (first.letter, second.letter)):
-        return
-    key_is_less = (condition.name in ("<", "<=")) == (first.letter == key)
-    if axis_of(first.letter) == axis_of(second.letter) and key_is_less != (_number(then) == 0):
-        query = second.letter if first.letter == key else first.letter
-        message = f"the mask lets `{query}` see the positions `{key}` after it, and hides those before"
-        yield Finding("E501", message, condition.span, (), f"0 where `{key} <= {query}`, -inf where `{key} > {query}`")
-
-
-def _is_mask(then: Expression, otherwise: Expression) -> bool:
-    return {_number(then), _number(otherwise)} == {0, float("-inf")}
-
-
-def _number(e: Expression) -> float | None:
-    return e.value if isinstance(e, Number) else None
-
-
-def _key(mask: Tensor, reads: list[Read]) -> str | None:
-    """The index that a softmax around the mask runs over; without one, the only primed index of the mask."""
-    for read in reads:
-        for x in read.made_of:
-            if (
-                isinstance(x, Apply)
-                and x.name == "Sm"
-                and x.indices
-                and mask.name in {y.name for y in subexpressions(x) if isinstance(y, Tensor)}
-            ):
-                return x.indices[0].letter
-    primed = [letter for letter in slot_letters(mask) if letter.endswith("'")]
-    return primed[0] if len(primed) == 1 and len(mask.slots) == 2 else None
-
-
-def _normalised(read: Read, reads: list[Read]) -> Iterator[Finding]:
-    """Weights that a softmax normalises over one index are summed over that one, not over its twin."""
-    operators = [x for x in read.made_of if isinstance(x, Apply) and x.name == "Sm"]
-    if read.defines is None or len(operators) != 1 or len(operators[0].indices) != 1:
-        return
-    over, letters = operators[0].indices[0], slot_letters(read.defines)
-    twins = [letter for letter in letters if axis_of(letter) == axis_of(over.letter) and letter != over.letter]
-    if over.letter not in letters or len(twins) != 1:
-        return
-    for later in reads:
-        for x in later.tensors:
-            if x.name == read.defines.name and x is not read.left and _sums(later, x, letters, twins[0], over.letter):
-                message = f"`Sm` is over `{over.letter}`, but its weights are summed over `{twins[0]}`"
-                yield Finding("E312", message, over.span, (), f"`Sm_{twins[0]}`")
-                return
-
-
-def _sums(later: Read, use: Tensor, letters: tuple[str, ...], twin: str, over: str) -> bool:
-    """Does the equation sum the slot of `twin`, and keep that of the index that was normalised?"""
-    left = slot_letters(later.left) if isinstance(later.left, Tensor) else ()
-    here = dict(zip(letters, slot_letters(use), strict=False))
-    alike = [axis_of(letter) for letter in letters] == _axes(use)
-    return alike and bool(left) and here.get(over) in left and here.get(twin) not in left

@@ -1,0 +1,96 @@
+"""Does a section's own use of its letters show a slip, where nothing is defined and words say the rest?"""
+
+from __future__ import annotations
+
+import pytest
+
+from einformer.errors import Finding, Source
+from einformer.lint.files import lint_text
+from einformer.lint.settings import Settings
+
+
+def findings(text: str) -> tuple[Finding, ...]:
+    return lint_text(Source("note.md", text), Settings()).findings
+
+
+def told(text: str) -> list[tuple[str, str]]:
+    """Each finding with the characters it points at."""
+    return [(f.code, f.span.source.text[f.span.start : f.span.end]) for f in findings(text)]
+
+
+# ----------------------------------------------------------------------------------- tensors that nothing defines
+
+PROJECTED = "$q_{bsea} = x_{bsd} W_{dea}$ and $p_{bsfa} = g_{bsea} U_{fea}$. "
+SCALED = "$r_{bsea} = q_{bsea} %s$"
+
+
+def test_a_tensor_that_is_never_defined_keeps_its_slots() -> None:
+    text = PROJECTED + "Then $h_{bsea} = g_{bsea} x_{bsd} W_{de}$."
+    assert told(text) == [("E304", "W_{de}")]
+    assert findings(text)[0].facts == ("used as `W_{dea}` (line 1)",)
+
+
+def test_the_usual_form_is_that_of_most_uses() -> None:
+    text = "First $h_{bsea} = g_{bsea} x_{bsd} W_{de}$. " + PROJECTED + "$c_{bsda} = g_{bsea} W_{dea}$."
+    assert told(text) == [("E304", "W_{de}")]
+
+
+def test_letters_keep_their_order_where_nothing_defines_it() -> None:
+    text = PROJECTED + "$c_{bs'ea} = x_{bs'd} W_{dae}$"
+    assert told(text) == [("E307", "a")]
+
+
+USED = {
+    "twice": PROJECTED + "$c_{bsda} = g_{bsea} W_{dea}$, $h_{bsea} = g_{bsea} x_{bsd} W_{de}$ and $b_{bsda} = g_{bsea} W_{de}$",
+    "as its author says": PROJECTED + "Shared among heads, $W_{de}$: $h_{bsea} = g_{bsea} x_{bsd} W_{de}$",
+    "in another section": PROJECTED + "\n\n## Next\n\n$h_{bsea} = g_{bsea} x_{bsd} W_{de}$",
+    "without an index that nobody has": PROJECTED + "$c_{bse} = x_{bsd} W_{de}$",
+    "with another index": PROJECTED + "$h_{bsea} = g_{bsea} x_{bsd} W_{df} n_{fbs}$",
+    "as a row": PROJECTED + "$n_e = t_{ea} s_a$, $c_{bsea} = g_{bsea} t_e$",
+}
+
+
+@pytest.mark.parametrize("case", USED)
+def test_what_may_be_meant_is_no_finding(case: str) -> None:
+    assert findings(USED[case]) == ()
+
+
+# ------------------------------------------------------------------------------------------------------- conditions
+
+WEIGHTS = "A causal model: $w_{ss'} = \\mathrm{Sm}_{s'}(q_{se} k_{s'e} + m_{ss'})$, so that $w_{ss'} = 0%s"
+
+
+@pytest.mark.parametrize(
+    ("condition", "wrong"),
+    [
+        ("$ for $s > s'$", True),
+        ("$ if $s' \\leq s$", True),
+        ("$, for all $s' < s$", True),
+        (" \\quad \\text{for } s > s'$", True),
+        ("$ for $s' > s$", False),
+        ("$ whenever $s < s'$", False),
+        ("$ for $s > 3$", False),
+        ("$ for $s > t$", False),
+        ("$ unless $s > s'$", False),
+        ("$ somewhere", False),
+    ],
+)
+def test_weights_vanish_on_the_future(condition: str, wrong: bool) -> None:
+    assert told(WEIGHTS % condition) == ([("E501", "w_{ss'}")] if wrong else [])
+
+
+def test_nothing_need_vanish_where_nothing_is_said_to_be_causal() -> None:
+    assert told((WEIGHTS % "$ for $s > s'$").replace("A causal", "Any")) == []
+
+
+# ------------------------------------------------------------------------------------------------------------ sizes
+
+HEADS = "$z_{bsd}$ of shape `(B, S, D)`; $a \\in \\{0, \\dots, A-1\\}$ and $e \\in \\{0, \\dots, %s\\}$. "
+MERGED = "$u_{bsd} = y_{bs(ae)}$ and $z_{bsd} = u_{bsd'} O_{d'd}$, of $y_{bsea} = z_{bsd} V_{dea}$."
+
+
+@pytest.mark.parametrize(("last", "wrong"), [("D/A - 1", False), ("D/A", True), ("2 D/A - 1", True), ("E - 1", False)])
+def test_a_range_that_includes_its_end_has_one_more(last: str, wrong: bool) -> None:
+    found = findings(HEADS % last + MERGED)
+    assert [finding.code for finding in found] == ["E308"] * wrong
+    assert not wrong or any(fact.startswith("e: ") for fact in found[0].facts)
