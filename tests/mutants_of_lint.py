@@ -77,7 +77,7 @@ MUTANTS = (
     ),
     _mutant(
         "a trace has an index that occurs once", BALANCE,
-        "doubled = {letter for side in (left, right) for letter in _doubled(side)}", "doubled = set[str]()",
+        "doubled = {letter for x, _ in twice for letter in _repeats(x)}", "doubled = set[str]()",
         ".py::test_what_people_mean_is_no_finding[a trace]",
     ),
     # ------------------------------------------------------------------------------------- indices, labels, legends
@@ -121,6 +121,11 @@ MUTANTS = (
         "a row that goes on has no left side", READING,
         "            sides[0] = before\n", "            pass\n",
         ".py::test_a_row_goes_on_with_the_left_side_before",
+    ),
+    _mutant(
+        "what is said again stands where it stood first", READING,
+        "return [_again(each, formula, places) for each in found]", "return found",
+        "_rules.py::test_a_formula_that_is_said_again_has_a_place_of_its_own",
     ),
     _mutant(
         "another form of an index is an equation", READING,

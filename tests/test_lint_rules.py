@@ -94,3 +94,12 @@ def test_a_range_that_includes_its_end_has_one_more(last: str, wrong: bool) -> N
     found = findings(HEADS % last + MERGED)
     assert [finding.code for finding in found] == ["E308"] * wrong
     assert not wrong or any(fact.startswith("e: ") for fact in found[0].facts)
+
+
+# ----------------------------------------------------------------------------------------- what is said again
+
+
+def test_a_formula_that_is_said_again_has_a_place_of_its_own() -> None:
+    wrong = "$x_{bd} y_{be} = z_b$"
+    found = findings(f"# One\n\n{wrong}\n\n# Two\n\nAnd {wrong}, $u_{{bd}} v_{{be}} = x_{{bd}} z_{{be}}$\n")
+    assert [(finding.span.line, finding.span.column) for finding in found] == [(3, 18), (7, 22)]

@@ -24,17 +24,20 @@ REMARKS = ("E303",)  # two readings: worth saying, and no error in a note
 def balance(left: Expression, right: Expression, legend: Legend) -> Iterator[Finding]:
     """What is wrong with an equation by itself."""
     found = list(_defined(left, right, legend) if is_left(left) else _equal(left, right, legend))
-    doubled = {letter for side in (left, right) for letter in _doubled(side)}
+    twice = [(x, other) for e, other in ((left, right), (right, left)) for x in subexpressions(e) if _repeats(x)]
+    doubled = {letter for x, _ in twice for letter in _repeats(x)}
     yield from (finding for finding in found if finding.code != "E301" or finding.message.split("`")[1] not in doubled)
-    yield from _diagonals(left, right, legend)
-    yield from _diagonals(right, left, legend)
+    for x, other in twice:
+        yield from _diagonal(x, other, legend)
 
 
-def _doubled(e: Expression) -> Iterator[str]:
+def _repeats(x: Expression) -> set[str]:
     """Letters that stand twice on one tensor: a trace sums them."""
-    for x in subexpressions(e):
-        letters = [slot.letter for slot in x.slots if isinstance(slot, Index)] if isinstance(x, Tensor) else []
-        yield from (letter for letter in letters if letters.count(letter) > 1)
+    slots = (
+        [m for slot in x.slots for m in (slot.members if isinstance(slot, Group) else (slot,))] if isinstance(x, Tensor) else []
+    )
+    letters = [slot.letter for slot in slots if isinstance(slot, Index)]
+    return {letter for letter in letters if letters.count(letter) > 1} if len(set(letters)) < len(letters) else set()
 
 
 def is_left(e: Expression) -> bool:
@@ -47,12 +50,11 @@ def is_left(e: Expression) -> bool:
     )
 
 
-def _diagonals(e: Expression, other: Expression, legend: Legend) -> Iterator[Finding]:
+def _diagonal(x: Expression, other: Expression, legend: Legend) -> Iterator[Finding]:
     """An index twice on one tensor. A diagonal is meant where the other side has the index too, a trace of two slots is one."""
-    kept = {x.letter for x in subexpressions(other) if isinstance(x, Index)}
-    for x in subexpressions(e):
-        if isinstance(x, Tensor) and len(x.slots) > 2:
-            yield from (f for f in repeated(x.slots, legend) if f.message.split("`")[1] not in kept)
+    if isinstance(x, Tensor) and len(x.slots) > 2:
+        kept = {y.letter for y in subexpressions(other) if isinstance(y, Index)}
+        yield from (f for f in repeated(x.slots, legend) if f.message.split("`")[1] not in kept)
 
 
 def _defined(left: Expression, right: Expression, legend: Legend) -> Iterator[Finding]:

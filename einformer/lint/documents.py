@@ -11,7 +11,7 @@ from einformer.lint.balance import regrouped
 from einformer.lint.legend import Known, Sizes, declared, fixed, stated, two_sizes
 from einformer.lint.letters import Letters
 from einformer.lint.notes.pieces import Document, Formula, Section
-from einformer.lint.reading import Equation, Side, Trees, equations
+from einformer.lint.reading import Equation, Side, Told, equations
 from einformer.lint.rules import check_section, located
 from einformer.lint.sections import Context, Read
 from einformer.lint.specifications import check_specification, is_specification
@@ -55,8 +55,8 @@ class _Parts:
 
 def check_document(source: Source, document: Document, given: Mapping[str, str]) -> Checked:
     """Every equation of a document; `given` are sizes of letters that its reader was told."""
-    trees: Trees = {}
-    parts = [_parts(section, document, trees) for section in document.sections]
+    before: Told = {}
+    parts = [_parts(section, document, before) for section in document.sections]
     own = {known.letter: known for part in reversed(parts) for known in part.known}
     told = {letter: Known(letter, size) for letter, size in given.items()}
     names = {known.size for known in (*own.values(), *told.values())}
@@ -80,9 +80,9 @@ def check_document(source: Source, document: Document, given: Mapping[str, str])
     return Checked(source, tuple(sorted(findings, key=_place)), tuple(v for v in verdicts if v.equation.right is not None))
 
 
-def _parts(section: Section, document: Document, trees: Trees) -> _Parts:
+def _parts(section: Section, document: Document, told: Told) -> _Parts:
     plain = [formula for formula in section.formulas if not is_specification(formula)]
-    found = [equation for formula in plain for equation in equations(formula, document.macros, trees)]
+    found = [equation for formula in plain for equation in equations(formula, document.macros, told)]
     return _Parts(section, found, list(stated(section)))
 
 

@@ -6,8 +6,8 @@ A formula is cut where its brackets are closed: into rows, into statements at co
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from einformer.errors import EinformerError, Source, Span
 from einformer.lint.notes.macros import expanded
@@ -72,14 +72,37 @@ class Equation:
         return itertools.chain.from_iterable(side.nodes for side in self.sides)
 
 
-Trees = dict[tuple[str, int, int], tuple[Expression | None, str, tuple[Expression, ...]]]
+Told = dict[str, tuple[Formula, tuple[Equation, ...]]]
 
 
-def equations(formula: Formula, macros: Mapping[str, Macro], trees: Trees) -> Iterator[Equation]:
+def equations(formula: Formula, macros: Mapping[str, Macro], told: Told) -> Iterable[Equation]:
     """The equations of a formula in the order of the text, and what else is said of tensors in it.
 
-    `trees` are those read before, by text and place: notes say `$z_{bsd}$` on every page.
+    What was `told` before in the same words is not read again: notes say `$z_{bsd}$` on every page.
     """
+    text = formula.latex.text
+    if text not in told:
+        told[text] = formula, tuple(_equations(formula, macros))
+        return told[text][1]
+    first, found = told[text]
+    places = dict(zip(first.latex.places, formula.latex.places, strict=True))
+    return [_again(each, formula, places) for each in found]
+
+
+def _again(told: Equation, formula: Formula, places: Mapping[int, int]) -> Equation:
+    """The same equation at other places of the file."""
+
+    def moved(side: Side) -> Side:
+        whole, text = (
+            Passage(formula.latex.source, part.text, tuple(places[place] for place in part.places))
+            for part in (side.whole, side.text)
+        )
+        return replace(side, whole=whole, text=text)
+
+    return Equation(formula, moved(told.left), told.right and moved(told.right), told.rebinds)
+
+
+def _equations(formula: Formula, macros: Mapping[str, Macro]) -> Iterator[Equation]:
     text = expanded(formula.latex, macros)
     if "_" not in text.text and "=" not in text.text:
         return
@@ -87,7 +110,7 @@ def equations(formula: Formula, macros: Mapping[str, Macro], trees: Trees) -> It
         side = Side(text, text, None, "brackets nested too deep")
         yield Equation(formula, side, side)
         return
-    reader = _Formula(formula, spelled(text), trees)
+    reader = _Formula(formula, spelled(text))
     before: Marks = []  # the left side, for rows that go on with `= …`
     for statement in reader.statements():
         sides, signs = _cut(statement, _relation)
@@ -167,8 +190,8 @@ def _holds(found: Marks) -> bool:
 class _Formula:
     """The marks of a formula, and what they say."""
 
-    def __init__(self, formula: Formula, text: Passage, trees: Trees) -> None:
-        self.formula, self.text, self.trees = formula, text, trees
+    def __init__(self, formula: Formula, text: Passage) -> None:
+        self.formula, self.text = formula, text
         self.source = Source(text.source.name, text.text)
 
     def statements(self) -> Iterator[Marks]:
@@ -200,15 +223,11 @@ class _Formula:
 
     def side(self, found: Marks, read: bool = True) -> Side:
         """The tree of a side, or why there is none."""
-        start, end = found[0].start, found[-1].end
-        text = self.text.cut(start, end)
+        text = self.text.cut(found[0].start, found[-1].end)
         if not read:
             return Side(self.text, text, None, NO_INDICES)
-        place = (self.text.text, start, end)
-        if place not in self.trees:
-            tree, skipped = self.tree(found)
-            self.trees[place] = tree, skipped, tuple(subexpressions(tree)) if tree is not None else ()
-        return Side(self.text, text, *self.trees[place])
+        tree, skipped = self.tree(found)
+        return Side(self.text, text, tree, skipped, tuple(subexpressions(tree)) if tree is not None else ())
 
     def tree(self, found: Marks) -> tuple[Expression | None, str]:
         """The tree of marks, or why they have none."""

@@ -183,8 +183,10 @@ def _fits(x: Tensor, definition: Tensor, known: Context) -> Iterator[Finding]:
     """A group has the size of its axis. `D` and `A H` may be equal for all that is said; `D` and `A D` are not."""
     legend = known.legend
     for slot, was in zip(x.slots, definition.slots, strict=True):
+        if Group not in (type(slot), type(was)):
+            continue
         size, other = legend.size(slot), legend.size(was)
-        if Group in (type(slot), type(was)) and size and other and _are_unequal(size, other):
+        if size and other and _are_unequal(size, other):
             sizes = f"here it has {legend.spelled(slot)}, there {legend.spelled(was)}"
             message = f"this slot of `{x.name}` does not have the size of its definition"
             fix = "a group whose sizes multiply to that of the axis"
@@ -216,10 +218,10 @@ def _needed_later(read: Read, following: list[Read]) -> Iterator[Finding]:
     for later in following:
         if later.defines is not None and later.defines.name == left.name:
             return
-        for x in later.tensors:
+        more = (x for x in later.tensors if x.name == left.name and len(x.slots) > len(left.slots) and x is not later.left)
+        for x in more:  # an index inside a computed slot is no further one
             extra = set(_axes(x)) - have
-            more = len(x.slots) > len(left.slots)  # an index inside a computed slot is no further one
-            if x.name == left.name and more and extra and have <= set(_axes(x)) and extra <= summed and x is not later.left:
+            if extra and have <= set(_axes(x)) and extra <= summed:
                 yield _summed(left, x, sorted(extra)[0], later)
                 return
 
