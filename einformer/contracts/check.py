@@ -18,7 +18,7 @@ from torch import Tensor
 from einformer.contracts.causes import cause
 from einformer.contracts.dtypes import device, dtypes
 from einformer.contracts.scopes import Bound
-from einformer.contracts.tree import REST, Anything, Array, Axis, Each, Fields, Item, Scalar, Several, Size, written
+from einformer.contracts.tree import REST, Anything, Array, Axis, Each, Fields, Item, Scalar, Several, Size
 from einformer.errors import EinformerError, Span, fail
 from einformer.notation.printer import show
 from einformer.notation.tree import Expression, Name, Number, Product, Quotient, Sum
@@ -88,7 +88,7 @@ class Checker:
         if not isinstance(value, tuple | list):
             raise _no(f"{'at least ' * several.more}{wanted} values", several.span, value, place)
         if len(value) != wanted and not (several.more and len(value) > wanted):
-            raise fail("E723", f"`{place}` holds {len(value)} values, not {wanted}", several.span, fix=written(several))
+            raise fail("E723", f"`{place}` holds {len(value)} values, not {wanted}", several.span, fix=several.text)
         for at, member in enumerate(several.members):
             self.see(member, value[at], f"{place}[{at}]")
 
@@ -170,7 +170,7 @@ class Checker:
         likely, fix = cause(array, tuple(wanted), shape, self.sizes, place)
         facts += [f"likely: {likely}"] * bool(likely)
         if at is None:
-            message = f"`{place}` has {len(shape)} axes, `{written(array)}` has {'at least ' * array.open}{array.rank}"
+            message = f"`{place}` has {len(shape)} axes, `{array.text}` has {'at least ' * array.open}{array.rank}"
             return fail("E721", message, span, facts, fix)
         want = _wanted(at[0], self.sizes)
         rest = f"not {want}" if want is not None else "which the sizes that are known do not divide"

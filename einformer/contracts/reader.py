@@ -49,7 +49,7 @@ class _Reader(Formulas):
         arguments = self.items("->") if self.peek().kind not in ("->", "end") else ()
         result = self.outputs() if self.accept("->") else None
         self.end()
-        return Contract(arguments, result, Span(self.source, 0, max(1, len(self.source.text))))
+        return Contract(arguments, result, span=Span(self.source, 0, max(1, len(self.source.text))))
 
     def outputs(self) -> Item:
         """One value, or several, which come as a tuple."""
@@ -90,21 +90,21 @@ class _Reader(Formulas):
         match start.kind:
             case "?":
                 self.next()
-                return Anything(start.span)
+                return Anything(span=start.span)
             case "(":
                 return self.several(start)
             case "[":
                 self.next()
                 member = self.item()
                 self.expect("]")
-                return Each(member, self.since(start))
+                return Each(member, span=self.since(start))
             case "{":
                 self.next()
                 members = self.items("}")
                 self.expect("}")
                 if not all(member.key for member in members):
                     raise fail("E101", "a field has no name", self.since(start), fix="`{logits: y_bsv}`")
-                return Fields(members, self.since(start))
+                return Fields(members, span=self.since(start))
             case _:
                 return self.named_value(self.words())
 
@@ -117,7 +117,7 @@ class _Reader(Formulas):
                 break
         more = self.accept("...")
         self.expect(")")
-        return Several(tuple(members), more, self.since(start))
+        return Several(tuple(members), more, span=self.since(start))
 
     def words(self) -> tuple[str, ...]:
         """Names of dtypes and devices that another name follows."""
@@ -136,10 +136,10 @@ class _Reader(Formulas):
         if self.peek().kind == OPEN:
             axes = tuple(self.axis(slot) for slot in self.slots())
             self.check_axes(axes)
-            return Array(name.text, axes, words, self.since(name))
+            return Array(name.text, axes, words, span=self.since(name))
         if len(name.text) == 1 and name.text.isupper() and not words:
-            return Size(name.text, name.span)
-        return Scalar(name.text, words, name.span)
+            return Size(name.text, span=name.span)
+        return Scalar(name.text, words, span=name.span)
 
     def slot(self) -> Expression:
         """slot: "..." or a slot of the notation"""
@@ -150,10 +150,10 @@ class _Reader(Formulas):
     def axis(self, slot: Expression) -> Axis:
         """A slot with its size."""
         if slot == REST:
-            return Axis("...", REST, slot.span)
+            return Axis("...", REST, span=slot.span)
         text = show(slot)
         simple = isinstance(slot, Index | Number | Group)
-        return Axis(text if simple else f"({text})", self.sized(slot), slot.span)
+        return Axis(text if simple else f"({text})", self.sized(slot), span=slot.span)
 
     def check_axes(self, axes: tuple[Axis, ...]) -> None:
         """An index stands once on a tensor, and so does `...`."""

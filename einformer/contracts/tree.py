@@ -14,22 +14,32 @@ REST = Name("...")  # the size of `...`, which is a tuple
 
 
 @dataclass(frozen=True, slots=True)
-class Axis:
+class Written:
+    """A part of the text of a contract."""
+
+    span: Span = field(compare=False, kw_only=True)
+
+    @property
+    def text(self) -> str:
+        """As it was written, on one line."""
+        return self.span.source.text[self.span.start : self.span.end]
+
+
+@dataclass(frozen=True, slots=True)
+class Axis(Written):
     """One axis of a tensor, or those of `...`: as it is written, `s'`, `(ae)` or `64`, and its size."""
 
     written: str
     size: Expression
-    span: Span = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Array:
+class Array(Written):
     """`bf16 z_bsd`: a tensor; the words before it say which dtypes, and which device."""
 
     name: str
     axes: tuple[Axis, ...]
     words: tuple[str, ...]
-    span: Span = field(compare=False)
 
     @property
     def rank(self) -> int:
@@ -43,52 +53,45 @@ class Array:
 
 
 @dataclass(frozen=True, slots=True)
-class Scalar:
+class Scalar(Written):
     """`int n`: a number, or a tensor without axes."""
 
     name: str
     words: tuple[str, ...]
-    span: Span = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Size:
+class Size(Written):
     """`D`: a whole number that is a size."""
 
     name: str
-    span: Span = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Several:
+class Several(Written):
     """`(q_bsea, k_btea)`: a tuple or a list of just these; with `...` at the end, these and any others."""
 
     members: tuple[Item, ...]
     more: bool
-    span: Span = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Each:
+class Each(Written):
     """`[z_bsd]`: any number of values, each of them this."""
 
     member: Item
-    span: Span = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Fields:
+class Fields(Written):
     """`{logits: y_bsv}`: keys of a mapping, or attributes of an object."""
 
     members: tuple[Item, ...]
-    span: Span = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Anything:
+class Anything(Written):
     """`?`: not looked at."""
-
-    span: Span = field(compare=False)
 
 
 Value = Array | Scalar | Size | Several | Each | Fields | Anything
@@ -104,20 +107,8 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
-class Contract:
+class Contract(Written):
     """What goes in, and what comes out (None: anything)."""
 
     arguments: tuple[Item, ...]
     result: Item | None
-    span: Span = field(compare=False)
-
-    @property
-    def text(self) -> str:
-        """As it was written, on one line."""
-        return self.span.source.text
-
-
-def written(value: Value) -> str:
-    """The part of the text that a value is."""
-    span = value.span
-    return span.source.text[span.start : span.end]

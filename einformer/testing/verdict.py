@@ -19,7 +19,7 @@ def its_own_errors(name: str, facts: Iterable[str]) -> Iterator[None]:
         yield
     except EinformerError:
         raise
-    except Exception as problem:
+    except Exception as problem:  # the code is anyone's, and so is what it raises
         raise disagree("E901", f"`{name}` raises {type(problem).__name__}: {problem}", facts=facts) from problem
 
 
