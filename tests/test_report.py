@@ -17,7 +17,7 @@ from einformer.interpreters.count import table
 from einformer.interpreters.torch import measure
 from einformer.model import target
 from einformer.report import Report, checks, contents
-from einformer.report.subject import Small, Subject, shrunk
+from einformer.report.subject import Small, Subject, few, shrunk
 
 TOY = {"model_type": "gpt2", "n_embd": 12, "n_head": 3, "n_layer": 2, "n_positions": 8, "vocab_size": 300}
 CLAIMS = [
@@ -110,7 +110,7 @@ def test_small_sizes_keep_what_divides_what() -> None:
     small = shrunk(target("gpt2-xl"))
     sizes = [small.size(letter) for letter in "DAVKLF"]
     assert small.size("D") == small.size("A") * small.size("H")
-    assert len({*sizes, small.size("H"), *Small(small, 0).inputs.values()} - {2}) == 7
+    assert len({*sizes, small.size("H"), *few(small).values()} - {2}) == 7
 
 
 # ------------------------------------------------------------------------------------------- a mistake shows as a failure

@@ -31,8 +31,8 @@ _PRIMES = (3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59)
 
 
 @dataclass
-class Subject:
-    """The model under examination, and what several questions need of it, made once."""
+class Sized:
+    """A model at the sizes of its inputs, with its counts."""
 
     model: Model
     inputs: Mapping[str, int]
@@ -47,6 +47,11 @@ class Subject:
     def parts(self) -> tuple[Part[int], ...]:
         """The counts as numbers."""
         return table.counted(self.model.spec.tree, self.model.spec.name, self.legend)
+
+
+@dataclass
+class Subject(Sized):
+    """The model under examination, and what several questions need of it, made once."""
 
     @property
     def chooses(self) -> bool:
@@ -71,31 +76,13 @@ class Subject:
     @functools.cached_property
     def small(self) -> Small:
         """The same text at sizes that `reference` can compute."""
-        return Small(shrunk(self.model), self.seed)
+        model = shrunk(self.model)
+        return Small(model, few(model), self.seed)
 
 
 @dataclass
-class Small:
+class Small(Sized):
     """A model at small sizes with weights and inputs, and its values three ways."""
-
-    model: Model
-    seed: int
-
-    @functools.cached_property
-    def inputs(self) -> Mapping[str, int]:
-        """Two rows of an even number of positions: no size of the model is one."""
-        longest = self.model.inputs().get("S", 1)
-        return self.model.inputs(2, max(length for length in (8, 6, 4, 2) if length < max(longest, 3)))
-
-    @functools.cached_property
-    def legend(self) -> Legend:
-        """With the sizes of the inputs."""
-        return self.model.at(**self.inputs)
-
-    @functools.cached_property
-    def parts(self) -> tuple[Part[int], ...]:
-        """The counts as numbers."""
-        return table.counted(self.model.spec.tree, self.model.spec.name, self.legend)
 
     @functools.cached_property
     def weights(self) -> dict[str, Array]:
@@ -163,6 +150,12 @@ def shrunk(model: Model) -> Model:
         with contextlib.suppress(EinformerError):
             return model.spec.bind(**_small_sizes(model, factor))
     return model.spec.bind(**_small_sizes(model, 8))
+
+
+def few(model: Model) -> Mapping[str, int]:
+    """Inputs of two rows of an even number of positions: no size of the model is one."""
+    longest = model.inputs().get("S", 1)
+    return model.inputs(2, max(length for length in (8, 6, 4, 2) if length < max(longest, 3)))
 
 
 def _small_sizes(model: Model, factor: int) -> dict[str, int]:
