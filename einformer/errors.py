@@ -9,8 +9,11 @@ import functools
 import pathlib
 import tomllib
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +118,18 @@ class EinformerError(Exception):
 def fail(code: str, message: str, span: Span = NOWHERE, facts: Iterable[str] = (), fix: str = "") -> EinformerError:
     """An error of a single finding: `raise fail("E601", …)`."""
     return EinformerError([Finding(code, message, span, tuple(facts), fix)])
+
+
+def known(names: Iterable[str], what: str, name: str) -> None:
+    """Is there such a name? Raises EinformerError E605 where there is none."""
+    if name not in (names := list(names)):
+        raise fail("E605", f"there is no {what} `{name}`", fix=" or ".join(f"`{each}`" for each in names))
+
+
+def row(table: Mapping[str, T], what: str, name: str) -> T:
+    """A row of a table by its name. Raises EinformerError E605."""
+    known(table, what, name)
+    return table[name]
 
 
 def _excerpt(span: Span, width: int = 120) -> list[str]:

@@ -156,6 +156,24 @@ def open_sizes(legend: Legend) -> set[str]:
     return legend.letters() - derived - legend.values.keys()
 
 
+def size(legend: Legend, letter: str) -> int:
+    """The number that a size letter stands for. Raises EinformerError E601."""
+    axis = legend.sized(letter)
+    if axis is None and letter not in legend.values:
+        facts = [f"there are {', '.join(sorted(legend.letters()))}"]
+        raise fail("E601", f"the size `{letter}` is not bound", facts=facts, fix=f"`bind({letter}=…)`, if it is one of them")
+    return legend.length(axis.letter) if axis else int(legend.values[letter])
+
+
+def usual_sizes(legend: Legend, batch: int, length: int | None) -> dict[str, int]:
+    """Sizes for `B` and `S` as far as they are open; `S` is the longest that is allowed, or 1024."""
+    axis, still_open = legend.sized("S"), open_sizes(legend)
+    bound = None if axis is None or still_open - {"B", "S"} else axis.bound
+    longest = 1024 if bound is None else int(legend.number(bound))
+    sizes = {"B": batch, "S": min(1024, longest) if length is None else length}
+    return {letter: size for letter, size in sizes.items() if letter in still_open}
+
+
 def bind_inputs(layer: Layer, legend: Legend, shapes: Sequence[tuple[int, ...]]) -> Legend:
     """The legend with the open sizes that the shapes of a layer's inputs give. Raises EinformerError E701, E603."""
     values, origins = dict(legend.values), dict(legend.origins)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from einformer.errors import fail
+from einformer.errors import row
 from einformer.notation.sizes import Legend
 from einformer.notation.weights import key
 
@@ -89,12 +89,11 @@ def alike(entries: Iterable[Entry]) -> Iterator[Entry]:
 
 def count(entries: Iterable[Entry], legend: Legend, length: int, dtype: str) -> Bytes:
     """The bytes of these entries once there were `length` positions, at the sizes of a legend. Raises EinformerError E605."""
-    if dtype not in BYTES:
-        raise fail("E605", f"there is no dtype `{dtype}`", fix=" or ".join(f"`{name}`" for name in BYTES))
+    element = row(BYTES, "dtype", dtype)
     per_token = total = 0
     for entry in entries:
-        each = WHOLE if entry.whole else BYTES[dtype]
-        row = each * math.prod(legend.length(letter) for letter in entry.letters if letter not in entry.rows)
-        per_token += row if entry.kind == "visible" else 0
-        total += row * entry.positions(length) * math.prod(legend.length(letter) for letter in entry.rows)
+        each = WHOLE if entry.whole else element
+        one = each * math.prod(legend.length(letter) for letter in entry.letters if letter not in entry.rows)
+        per_token += one if entry.kind == "visible" else 0
+        total += one * entry.positions(length) * math.prod(legend.length(letter) for letter in entry.rows)
     return Bytes(per_token, total)

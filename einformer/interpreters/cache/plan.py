@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from einformer.errors import fail
 from einformer.interpreters.cache.backwards import EVERYWHERE, FAR, Needs, own_input
-from einformer.interpreters.cache.entries import Entry
+from einformer.interpreters.cache.entries import Entry, together
 from einformer.interpreters.cache.forwards import Run
 from einformer.notation.calls import slot_letters
 from einformer.notation.positions import FIRST, lengths_of, sampled_positions
@@ -42,6 +42,11 @@ def plan(spec: Spec, name: str, legend: Legend, shared: bool = True) -> tuple[En
     body = run.body(model, tuple(run.input(slot_letters(formal)) for formal in model.formals), whole)
     entries, demands = Needs(shared).of(body, EVERYWHERE)
     return (*(own_input(body, name, demand) for name, demand in demands.items() if demand.reach), *entries)
+
+
+def held(spec: Spec, name: str, legend: Legend) -> tuple[Entry, ...]:
+    """What a module of it keeps: each layer its own, and all it sees equally far."""
+    return together(plan(spec, name, legend, shared=False))
 
 
 def rows_of(model: Layer) -> frozenset[str]:

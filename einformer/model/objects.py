@@ -1,16 +1,13 @@
-"""The public objects: a `Specification` is a checked text, a `Model` one whose sizes are bound."""
+"""What can be asked of a text, and of one whose sizes are bound? A `Specification` and a `Model`: each method one call."""
 
 from __future__ import annotations
 
 import functools
-import os
-import pathlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeVar, get_args
+from typing import TYPE_CHECKING, get_args
 
-from einformer.architectures import models, texts
-from einformer.errors import EinformerError, Finding, Source, fail
+from einformer.errors import EinformerError, Source, fail, known, row
 from einformer.interpreters.cache import entries as cache
 from einformer.interpreters.count import numbers
 from einformer.interpreters.count.conventions import CONVENTIONS
@@ -40,71 +37,7 @@ if TYPE_CHECKING:
     from einformer.interpreters.torch.plan import Plan
     from einformer.notation.difference import Difference
 
-T = TypeVar("T")
 _GPT2 = Initialisation("gpt2", 0.02)
-
-
-def target(name: str | pathlib.Path) -> Model:
-    """What a command means by a name: published sizes (`gpt2-xl`), a shipped text, a `.ein` file, a `config.json`, its folder.
-
-    >>> target("gpt2-xl").size("D")
-    1600
-
-    The sizes of a text stay open as far as it does not give them. Raises EinformerError as `load` and `from_huggingface` do.
-    """
-    path = pathlib.Path(name)
-    if row := models().get(str(name)):
-        return replace(load(row.architecture).bind_from(row.sizes, row.source), family=row.architecture)
-    return from_huggingface(path) if path.suffix == ".json" or os.path.isdir(path) else load(name).bind()
-
-
-def load(target: str | pathlib.Path) -> Specification:
-    """The specification of a shipped architecture (`"gpt2"`) or of a `.ein` file.
-
-    >>> load("gpt2").title
-    'gpt2.ein: pre-norm decoder with learned positions'
-
-    Raises EinformerError: E801, E802 where there is no such target, else the findings of the text.
-    """
-    source = texts.read(target)
-    return parse(source.text, source.name)
-
-
-def from_huggingface(source: str | pathlib.Path | Mapping[str, object], length: int | None = None) -> Model:
-    """The model of a `config.json` of transformers: its path, the folder it lies in, or its content.
-
-    Where rotary angles depend on the length of the sequence (dynamic NTK, LongRoPE) they are those for this `length`, and
-    those from before stretching if none is given: they are chosen once, since a cache holds what was turned by them.
-    Every key is handled, ignored with a reason, or refused. Raises EinformerError E610 to E615, E602 to E606, E801, E802.
-    """
-    from einformer.huggingface import config
-
-    imported = config.import_config(source)
-    written = load(imported.architecture)
-    specification = written.without(*(name if "." in name else f"{written.name}.{name}" for name in imported.absent))
-    if imported.scalars:
-        specification = specification.replace(imported.scalars)
-    chosen = {"Φ": length} if length is not None and "Φ" in imported.scalars else {}
-    model = specification.bind_from({**imported.values, **chosen}, imported.origins)
-    return replace(model, family=imported.family, initialisation=imported.initialisation)
-
-
-def parse(text: str, name: str = "<text>") -> Specification:
-    """The specification of a text in the language, plain or LaTeX. Raises EinformerError with every finding.
-
-    >>> parse("axes\\n  d: D\\nlayer Square(z_d) -> z_d:\\n  return z_d^2")["Square"].name
-    'Square'
-    """
-    written, tree, findings = texts.understood(Source(name, text))
-    if findings:
-        raise EinformerError(findings)
-    return Specification(written, tree, tree.layers[-1].name)
-
-
-def examine(source: Source) -> tuple[Spec, tuple[Finding, ...]]:
-    """The elaborated tree of a text and all findings: of its syntax, else of its meaning. Lines may end as on Windows."""
-    _, tree, findings = texts.understood(source)
-    return tree, findings
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +79,7 @@ class Specification:
         """How many FLOPs a forward pass takes, as a formula in the letters of the legend. Raises EinformerError E605, E607."""
         from einformer.interpreters.count import formulas
 
-        chosen = _row(CONVENTIONS, "convention", convention)
+        chosen = row(CONVENTIONS, "convention", convention)
         return formulas.total(formulas.flops(self.tree, self.name, None, chosen))
 
     def cache_bytes(self, dtype: str | torch.dtype | None = None) -> CacheBytes[sympy.Expr]:
@@ -159,7 +92,7 @@ class Specification:
         """
         from einformer.interpreters.count import formulas
 
-        element = None if dtype is None else _row(cache.BYTES, "dtype", str(dtype).removeprefix("torch."))
+        element = None if dtype is None else row(cache.BYTES, "dtype", str(dtype).removeprefix("torch."))
         return formulas.cache_bytes(self.tree, self.name, element)
 
     def latex(self, convention: str = "ours") -> str:
@@ -239,13 +172,7 @@ class Model:
 
     def size(self, letter: str) -> int:
         """The number that a size letter stands for. Raises EinformerError E601."""
-        axis = self.legend.sized(letter)
-        if axis is None and letter not in self.legend.values:
-            facts = [f"there are {', '.join(sorted(self.legend.letters()))}"]
-            raise fail(
-                "E601", f"the size `{letter}` is not bound", facts=facts, fix=f"`bind({letter}=…)`, if it is one of them"
-            )
-        return self.legend.length(axis.letter) if axis else int(self.legend.values[letter])
+        return binding.size(self.legend, letter)
 
     @property
     def num_parameters(self) -> int:
@@ -273,9 +200,9 @@ class Model:
         is "forward", "backward" or "training", which recomputes nothing, the core of attention ("selective") or each block
         ("full"). So many positions stand `cached` before the S that are computed. Raises EinformerError E601, E603 to E605.
         """
-        chosen = _row(CONVENTIONS, "convention", convention)
-        _known(get_args(Phase), "phase", phase)
-        _known(get_args(Recompute), "recomputation", recompute)
+        chosen = row(CONVENTIONS, "convention", convention)
+        known(get_args(Phase), "phase", phase)
+        known(get_args(Recompute), "recomputation", recompute)
         counts = numbers.flops(self.spec.tree, self.spec.name, self.at(**sizes), chosen, cached)
         return sum(count.spent(phase, recompute) for count in counts)
 
@@ -295,8 +222,8 @@ class Model:
         `{"af": 8}` heads and the MLP (tensor parallel), `{"afs": 8}` positions elsewhere too; ZeRO of stage `zero` shares
         between so many data-parallel `ranks`. Raises EinformerError E601, E603 to E605.
         """
-        chosen = _row(PRECISIONS, "precision", precision)
-        _known(get_args(Recompute), "recomputation", recompute)
+        chosen = row(PRECISIONS, "precision", precision)
+        known(get_args(Recompute), "recomputation", recompute)
         return numbers.training(self.spec.tree, self.spec.name, self.at(**sizes), chosen, recompute, shards or {}, zero, ranks)
 
     def summary(
@@ -322,7 +249,7 @@ class Model:
 
     def chosen(self, convention: str, precision: str) -> tuple[Convention, Precision]:
         """Two rows of tables by their names. Raises EinformerError E605."""
-        return _row(CONVENTIONS, "convention", convention), _row(PRECISIONS, "precision", precision)
+        return row(CONVENTIONS, "convention", convention), row(PRECISIONS, "precision", precision)
 
     def saved(
         self, plan: str = "fast", dtype: str = "float32", training: bool = True, **sizes: int
@@ -375,11 +302,7 @@ class Model:
 
     def inputs(self, batch: int = 1, length: int | None = None) -> dict[str, int]:
         """Sizes for `B` and `S` as far as they are open; `S` is the longest that is allowed, or 1024."""
-        axis = self.legend.sized("S")
-        bound = None if axis is None or self.open - {"B", "S"} else axis.bound
-        longest = 1024 if bound is None else int(self.legend.number(bound))
-        sizes = {"B": batch, "S": min(1024, longest) if length is None else length}
-        return {letter: size for letter, size in sizes.items() if letter in self.open}
+        return binding.usual_sizes(self.legend, batch, length)
 
     def at(self, **sizes: int) -> Legend:
         """The legend with the open sizes of the inputs too. Raises EinformerError E603 to E605."""
@@ -397,9 +320,10 @@ class Model:
 
     def cached_source(self, plan: str = "fast") -> str:
         """The file of PyTorch by which a built module decodes: its forwards take a cache. Raises EinformerError E508."""
+        from einformer.interpreters.cache.plan import held
         from einformer.interpreters.torch import decode
 
-        kept = _held(self.spec.tree, self.spec.name, self.legend)
+        kept = held(self.spec.tree, self.spec.name, self.legend)
         return decode.source(self.spec.tree, self.spec.name, self.legend, self._plan(plan), kept)
 
     def build(
@@ -419,17 +343,18 @@ class Model:
         from einformer.interpreters.torch.plan import INITIALISATIONS, PLANS
 
         scheme = initialisation or self.initialisation.scheme
-        _known(INITIALISATIONS, "initialisation", scheme)
-        return replace(_row(PLANS, "plan", plan), initialisation=scheme, deviation=self.initialisation.deviation)
+        known(INITIALISATIONS, "initialisation", scheme)
+        return replace(row(PLANS, "plan", plan), initialisation=scheme, deviation=self.initialisation.deviation)
 
     def _recipe(self, plan: str, initialisation: str | None = None) -> Recipe:
         from einformer.huggingface.weights import HuggingFaceWeights
+        from einformer.interpreters.cache.plan import held
         from einformer.interpreters.torch.generate import Decodes
         from einformer.interpreters.torch.module import Recipe
 
         chosen = self._plan(plan, initialisation)
         methods = (*((HuggingFaceWeights,) if self.family else ()), *((Decodes,) if self.spec.layer.time else ()))
-        keep = functools.partial(_held, self.spec.tree, self.spec.name, self.legend)
+        keep = functools.partial(held, self.spec.tree, self.spec.name, self.legend)
         return Recipe(self.spec.tree, self.spec.name, self.legend, chosen, self.family, methods, keep)
 
     def reference(
@@ -456,22 +381,3 @@ class Model:
             return rows.each_alone(lambda *row: self.reference(*row, weights=weights), arrays, lengths)
         legend = binding.bind_inputs(self.spec.layer, self.legend, [array.shape for array in arrays])
         return reference.evaluate(self.spec.tree, self.spec.name, arrays, weights, legend, trace)
-
-
-def _known(known: Iterable[str], what: str, name: str) -> None:
-    """Raises EinformerError E605."""
-    if name not in known:
-        raise fail("E605", f"there is no {what} `{name}`", fix=" or ".join(f"`{each}`" for each in known))
-
-
-def _row(known: Mapping[str, T], what: str, name: str) -> T:
-    """A row of a table by its name. Raises EinformerError E605."""
-    _known(known, what, name)
-    return known[name]
-
-
-def _held(tree: Spec, name: str, legend: Legend) -> tuple[cache.Entry, ...]:
-    """What a module keeps: each layer its own, and all it sees equally far."""
-    from einformer.interpreters.cache.plan import plan
-
-    return cache.together(plan(tree, name, legend, shared=False))

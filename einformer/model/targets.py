@@ -1,0 +1,76 @@
+"""Which text, or which model, does a name mean: a shipped one, a file, a config, a text itself?"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+from collections.abc import Mapping
+from dataclasses import replace
+
+from einformer.architectures import models, texts
+from einformer.errors import EinformerError, Finding, Source
+from einformer.model.objects import Model, Specification
+from einformer.notation.tree import Spec
+
+
+def target(name: str | pathlib.Path) -> Model:
+    """What a command means by a name: published sizes (`gpt2-xl`), a shipped text, a `.ein` file, a `config.json`, its folder.
+
+    >>> target("gpt2-xl").size("D")
+    1600
+
+    The sizes of a text stay open as far as it does not give them. Raises EinformerError as `load` and `from_huggingface` do.
+    """
+    path = pathlib.Path(name)
+    if row := models().get(str(name)):
+        return replace(load(row.architecture).bind_from(row.sizes, row.source), family=row.architecture)
+    return from_huggingface(path) if path.suffix == ".json" or os.path.isdir(path) else load(name).bind()
+
+
+def load(target: str | pathlib.Path) -> Specification:
+    """The specification of a shipped architecture (`"gpt2"`) or of a `.ein` file.
+
+    >>> load("gpt2").title
+    'gpt2.ein: pre-norm decoder with learned positions'
+
+    Raises EinformerError: E801, E802 where there is no such target, else the findings of the text.
+    """
+    source = texts.read(target)
+    return parse(source.text, source.name)
+
+
+def from_huggingface(source: str | pathlib.Path | Mapping[str, object], length: int | None = None) -> Model:
+    """The model of a `config.json` of transformers: its path, the folder it lies in, or its content.
+
+    Where rotary angles depend on the length of the sequence (dynamic NTK, LongRoPE) they are those for this `length`, and
+    those from before stretching if none is given: they are chosen once, since a cache holds what was turned by them.
+    Every key is handled, ignored with a reason, or refused. Raises EinformerError E610 to E615, E602 to E606, E801, E802.
+    """
+    from einformer.huggingface import config
+
+    imported = config.import_config(source)
+    written = load(imported.architecture)
+    specification = written.without(*(name if "." in name else f"{written.name}.{name}" for name in imported.absent))
+    if imported.scalars:
+        specification = specification.replace(imported.scalars)
+    chosen = {"Φ": length} if length is not None and "Φ" in imported.scalars else {}
+    model = specification.bind_from({**imported.values, **chosen}, imported.origins)
+    return replace(model, family=imported.family, initialisation=imported.initialisation)
+
+
+def parse(text: str, name: str = "<text>") -> Specification:
+    """The specification of a text in the language, plain or LaTeX. Raises EinformerError with every finding.
+
+    >>> parse("axes\\n  d: D\\nlayer Square(z_d) -> z_d:\\n  return z_d^2")["Square"].name
+    'Square'
+    """
+    written, tree, findings = texts.understood(Source(name, text))
+    if findings:
+        raise EinformerError(findings)
+    return Specification(written, tree, tree.layers[-1].name)
+
+
+def examine(source: Source) -> tuple[Spec, tuple[Finding, ...]]:
+    """The elaborated tree of a text and all findings: of its syntax, else of its meaning. Lines may end as on Windows."""
+    _, tree, findings = texts.understood(source)
+    return tree, findings
