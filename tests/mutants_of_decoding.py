@@ -36,7 +36,7 @@ MUTANTS = (
     ),
     _mutant(
         "tokens count as numbers of the weights", "cache/entries.py",
-        "WHOLE if entry.whole else BYTES[dtype]", "BYTES[dtype]",
+        "WHOLE if entry.whole else element", "element",
         "cache.py::test_tokens_have_eight_bytes",
     ),
     _mutant(

@@ -125,11 +125,11 @@ MUTANTS = (
         "constants.py::test_a_model_computes_it_once[two]",
     ),
     _mutant(
-        "what depends on an input is taken for a constant",
+        "a weight is taken for a constant",
         CONSTANTS,
-        "x.name in own or x.name not in self.legend.scalars",
-        "x.name not in own and x.name not in self.legend.scalars",
-        "constants.py::test_a_model_computes_it_once[of what is given]",
+        "if any(isinstance(x, Tensor | Name) and x.name in own for x in inside):",
+        "if False:",
+        "constants.py::test_a_number_that_is_learned_is_no_constant",
     ),
     _mutant(
         "an axis is read as it lies",

@@ -59,6 +59,15 @@ def test_a_model_computes_it_once(name: str) -> None:
     assert bool(costly.search(layer)) == (count == 0)
 
 
+def test_a_number_that_is_learned_is_no_constant() -> None:
+    """It has no letters, as a size has none."""
+    text = turned("y_{s(ih)} = x_{s(ih)} cos(β s) + φ_sh").replace("  φ_sh =", "  weights β\n  φ_sh =")
+    text = text.replace("γ_e\n", "γ_e, turned: Turned\n").replace(" Turned(z", " turned(z").replace(" Turned(t", " turned(t")
+    bound = einformer.parse(text).bind(E=6, L=2)
+    expected = bound.reference(*inputs(bound), weights=weights(bound))
+    assert error(built(bound, "fast")(*map(torch.from_numpy, inputs(bound))), expected) < 1e-12
+
+
 @pytest.mark.parametrize("name", ["llama", "gptj", "gpt_neox", "deepseek_v3", "gpt_oss"])
 def test_rotations_are_computed_once(name: str) -> None:
     """One cosine and one sine in the whole file, where layers had two of each; with a cache too."""
