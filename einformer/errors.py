@@ -9,7 +9,7 @@ import functools
 import pathlib
 import tomllib
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -18,10 +18,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A text and the name that messages give it."""
+    """A text and the name that messages give it; one that was made of a file says where in that its characters stand."""
 
     name: str
     text: str = field(repr=False)
+    place: Callable[[int, int], Span] | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,15 +33,26 @@ class Span:
     start: int
     end: int
 
+    def __str__(self) -> str:
+        """`gpt2.ein:8`."""
+        return f"{self.written.source.name}:{self.line}"
+
+    @property
+    def written(self) -> Span:
+        """The same in the file that its author wrote."""
+        return self.source.place(self.start, self.end) if self.source.place else self
+
     @property
     def line(self) -> int:
         """The line of the first character, from 1."""
-        return self.source.text.count("\n", 0, self.start) + 1
+        written = self.written
+        return written.source.text.count("\n", 0, written.start) + 1
 
     @property
     def column(self) -> int:
         """The column of the first character, from 1."""
-        return self.start - self.source.text.rfind("\n", 0, self.start)
+        written = self.written
+        return written.start - written.source.text.rfind("\n", 0, written.start)
 
 
 NOWHERE = Span(Source("<built>", ""), 0, 0)
@@ -82,7 +94,7 @@ class Finding:
 
     def as_data(self) -> dict[str, object]:
         """The finding for `--json`."""
-        place = {"file": self.span.source.name, "line": self.span.line, "column": self.span.column}
+        place = {"file": self.span.written.source.name, "line": self.span.line, "column": self.span.column}
         return {
             "code": self.code,
             "message": self.message,
@@ -136,6 +148,7 @@ def _excerpt(span: Span, width: int = 120) -> list[str]:
     """File, line and column; the line; a caret under the place. A long line is shown around the place."""
     if span.source == NOWHERE.source:
         return []
+    span = span.written
     lines = span.source.text.split("\n")
     text, column = (lines[span.line - 1], span.column - 1) if span.line <= len(lines) else ("", 0)
     left = max(0, column - width // 2) if len(text) > width else 0

@@ -401,8 +401,8 @@ MUTANTS = (
     ),
     _mutant(
         "the caret stands one column on", "errors.py",
-        "return self.start - self.source.text.rfind(\"\\n\", 0, self.start)",
-        "return self.start - self.source.text.rfind(\"\\n\", 0, self.start) + 1",
+        "return written.start - written.source.text.rfind(\"\\n\", 0, written.start)",
+        "return written.start - written.source.text.rfind(\"\\n\", 0, written.start) + 1",
         "commands.py::test_check_shows_each_finding_then_a_row_for_each_target",
     ),
 )  # fmt: skip

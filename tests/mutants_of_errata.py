@@ -43,18 +43,73 @@ MUTANTS = (
     ),
     _of_run(
         "an equation in a sentence is a line of a note", "notes/programs.py",
-        "            if formula.display:\n", "            if formula:\n",
+        "if formula.display and not is_specification(formula):", "if not is_specification(formula):",
         "what_is_displayed_is_a_line",
     ),
     _of_run(
-        "a line of a note stands where the formula begins", "notes/programs.py",
-        "whole.span(begin).start", "whole.span().start",
-        "a_typo_in_an_index_is_refused_in_its_line",
+        "what is wrong with a note is told at the beginning of its passage", "notes/programs.py",
+        "return part.span(start, min(end, len(part.text)))", "return part.span(0, min(end, len(part.text)))",
+        "an_error_stands_where_it_was_written", "the_excerpt_shows_the_file",
     ),
     _of_run(
         "a matrix form is a line of a note", "notes/programs.py",
-        "for equation in found if equation.skipped != NO_INDICES]", "for equation in found]",
+        "equation for equation in found if equation.skipped != NO_INDICES", "equation for equation in found",
         "what_has_no_indices_is_counted",
+    ),
+    _of_run(
+        "the third side of a chain defines its name again", "notes/programs.py",
+        "return not again and isinstance(", "return isinstance(",
+        "a_statement_is_computed",
+    ),
+    _of_run(
+        "equations are lines in the order of the note", "notes/programs.py",
+        "rest.pop(0 if any(each.rebinds for each in equations) else next(ready, 0))", "rest.pop(0)",
+        "a_definition_may_stand_below_what_reads_it",
+    ),
+    _of_run(
+        "equations that change a value are put in order too", "notes/programs.py",
+        "rest.pop(0 if any(each.rebinds for each in equations) else next(ready, 0))", "rest.pop(next(ready, 0))",
+        "a_definition_may_stand_below_what_reads_it",
+    ),
+    _of_run(
+        "what stands below a loop is not in it", "notes/programs.py",
+        "+ 2 * last.endswith(\":\")", "+ 2 * (last.endswith(\":\") and last == last.lstrip())",
+        "equations_below_a_loop_are_its_body",
+    ),
+    _of_run(
+        "the & between two equations of a row is a product", "lint/reading.py",
+        "return int(_is_column(found, at))", "return 0",
+        "columns_of_a_display_are_equations",
+    ),
+    _of_run(
+        "a sum of squares has two readings in print too", "notation/formulas.py",
+        "if not self.is_sign(name) and self.accept(\"(\"):", "if self.accept(\"(\"):",
+        "a_sum_sign_takes_a_power_with_it",
+    ),
+    _of_run(
+        "all sizes that a text says are axes", "notes/heads.py",
+        "if letter in missing]", "if letter]",
+        "a_legend_is_not_said_twice",
+    ),
+    _of_run(
+        "what a note proposes to learn is given", "notes/heads.py",
+        "if not _is_given(name))", "if False)",
+        "a_note_without_a_block_is_told_which",
+    ),
+    _of_run(
+        "a statement is true whatever is found", "testing/execution.py",
+        "return None if _REFUSED.match(said) else holds, said", "return None if _REFUSED.match(said) else True, said",
+        "a_statement_is_computed",
+    ),
+    _of_run(
+        "a statement of what changes is judged by its last value", "testing/execution.py",
+        "if line.rebinds and isinstance", "if not line.rebinds and isinstance",
+        "a_statement_of_what_changes_is_not_judged",
+    ),
+    _of_run(
+        "a file of PyTorch holds for one length only", "testing/execution.py",
+        "if axis.letter not in held", "if axis.letter in held",
+        "a_file_that_was_written_takes_other_lengths",
     ),
     _of_run(
         "weights are the same for every seed", "testing/trial.py",

@@ -6,6 +6,7 @@ import difflib
 import functools
 import os
 import pathlib
+from dataclasses import replace
 
 from einformer.architectures import models
 from einformer.errors import EinformerError, Finding, Source, fail
@@ -18,7 +19,7 @@ _SHIPPED = pathlib.Path(__file__).parent
 
 def understood(source: Source) -> tuple[Spec, Spec, tuple[Finding, ...]]:
     """A text as it is written, with the layers of the prelude that it calls; elaborated; and what is wrong with it."""
-    source = Source(source.name, source.text.removeprefix("\ufeff").replace("\r\n", "\n"))
+    source = replace(source, text=source.text.removeprefix("\ufeff").replace("\r\n", "\n"))
     try:
         spec, findings = parser.parse(source, frozenset(layer.name for layer in prelude().layers))
     except EinformerError as error:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import pathlib
+from typing import TYPE_CHECKING
 
-from einformer import model
 from einformer.architectures import texts
 from einformer.cli.screen import listed, show, show_json, show_table
 
-OK = 0
+if TYPE_CHECKING:
+    from einformer.testing.execution import Execution
+
+OK, FINDINGS = 0, 1
 
 
 def show_claims(options: argparse.Namespace) -> int:
@@ -63,21 +67,29 @@ def show_notes(options: argparse.Namespace) -> int:
 
 
 def run(options: argparse.Namespace) -> int:
-    """What a note computes."""
-    from einformer.notes import programs
-    from einformer.testing import trial
+    """What a note computes, and whether it is what the note says."""
+    from einformer.testing import execution
 
     given = [size.partition("=") for size in options.sizes.replace(",", " ").split()]
     if wrong := [name for name, _, number in given if not number.isdecimal()]:
         options.misuse(f"no size `{', '.join(wrong)}`; write 'B=2 S=5'")
-    note = programs.program(texts.read(options.note))
-    found = trial.trial(
-        model.parse(note.source.text, note.source.name), {name: int(number) for name, _, number in given}, options.seed
-    )
+    source = texts.read(options.note)
+    found = execution.executed(source, {name: int(number) for name, _, number in given}, options.seed)
+    if options.out:
+        pathlib.Path(options.out).write_text(found.source, encoding="utf-8")
     if options.json:
-        show_json({"note": options.note, "equations": note.equations} | found.data())
+        show_json({"note": options.note} | found.data())
     else:
-        sizes = ", ".join(f"{name} = {size}" for name, size in found.sizes.items())
-        show(f"{options.note}: {found.head}, {note.equations} equations\n{sizes}\n")
-        show_table([("tensor", "shape", "mean", "deviation"), *found.rows()])
-    return OK
+        _show_execution(options.note, found)
+    return OK if found.holds else FINDINGS
+
+
+def _show_execution(note: str, found: Execution) -> None:
+    """What was computed, and then what was checked."""
+    words = f", {found.words} of words" * bool(found.words)
+    sizes = ", ".join(f"{name} = {size}" for name, size in found.trial.sizes.items())
+    show(f"{note}: {found.trial.head}, {found.lines} equations{words}\n{sizes}\n")
+    show_table([("tensor", "shape", "mean", "deviation"), *found.trial.rows()])
+    show("")
+    checks = [("holds" if check.holds else "fails", check.claim, check.detail) for check in found.checks]
+    show_table([("check", "of", "found"), *checks, *(("no check", *said.rsplit(": ", 1)) for said in found.unchecked)])

@@ -190,10 +190,11 @@ COMMANDS = (
     Command(
         "run",
         "what does a note compute?",
-        "Check the displayed equations of a note under its legend, and compute them for random numbers.",
+        "Check the displayed equations of a note under its legend, compute them for random numbers, and measure the result.",
         (
-            _option("note", "Markdown or LaTeX: blocks of einformer, and equations", metavar="NOTE"),
+            _option("note", "Markdown, LaTeX, Typst or a notebook: blocks of einformer, and equations", metavar="NOTE"),
             _option("--sizes", "of letters, 'B=2 S=5' (small, and no two the same)", default="", metavar="SIZES"),
+            _option("--out", "where to write it as PyTorch", metavar="FILE"),
             SEED,
         ),
     ),

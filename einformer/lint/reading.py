@@ -172,12 +172,20 @@ def _relation(found: Marks, at: int) -> int:
 def _parting(found: Marks, at: int) -> int:
     r"""A statement ends: at a comma, a wide space, "it follows", and at words such as `\text{and}`."""
     mark = found[at]
+    if mark.text in ("&", "&&"):
+        return int(_is_column(found, at))
     if mark.text in _ENDS or mark.command in CONCLUSIONS:
         following = next((each.text for each in found[at + 1 :] if not each.is_space and each.text != "&"), "")
         return int(mark.text in (",", ";") or following not in _GOES_ON)
     end = next((n for n in range(at, len(found)) if found[n].text == "}"), len(found) - 1) if mark.command == "text" else at
     word = "".join(each.text for each in found[at + 1 : end]).strip("{ ,.").lower()
     return end + 1 - at if mark.command == "text" and (word in PARTING or " " in word) else 0
+
+
+def _is_column(found: Marks, at: int) -> bool:
+    """Does an `&` part two equations of a row, as every other one does, and none that stands before a sign?"""
+    sides, signs = _cut(found[at + 1 :], _relation)
+    return bool(signs) and _holds(sides[0]) and any(_relation(found, before) for before in range(at))
 
 
 def _holds(found: Marks) -> bool:

@@ -11,6 +11,7 @@ from einformer.architectures import models, texts
 from einformer.errors import EinformerError, Finding, Source
 from einformer.model.objects import Model, Specification
 from einformer.notation.tree import Spec
+from einformer.notes import programs
 
 
 def target(name: str | pathlib.Path) -> Model:
@@ -64,7 +65,7 @@ def parse(text: str, name: str = "<text>") -> Specification:
     >>> parse("axes\\n  d: D\\nlayer Square(z_d) -> z_d:\\n  return z_d^2")["Square"].name
     'Square'
     """
-    written, tree, findings = texts.understood(Source(name, text))
+    written, tree, findings = programs.understood(Source(name, text))
     if findings:
         raise EinformerError(findings)
     return Specification(written, tree, tree.layers[-1].name)
@@ -72,5 +73,5 @@ def parse(text: str, name: str = "<text>") -> Specification:
 
 def examine(source: Source) -> tuple[Spec, tuple[Finding, ...]]:
     """The elaborated tree of a text and all findings: of its syntax, else of its meaning. Lines may end as on Windows."""
-    _, tree, findings = texts.understood(source)
+    _, tree, findings = programs.understood(source)
     return tree, findings

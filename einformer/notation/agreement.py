@@ -17,7 +17,7 @@ def slots_agree(tensor: Tensor, slots: tuple[Expression, ...], span: Span, legen
     if len(tensor.slots) != len(slots):
         spelled = f"`{tensor.name}_{_spelled(slots)}`"
         letters = dict.fromkeys(letter for slot in slots for letter in _slot_letters(slot))
-        facts = (f"defined as {spelled} ({span.source.name}:{span.line})", *map(legend.describe, letters))
+        facts = (f"defined as {spelled} ({span})", *map(legend.describe, letters))
         message = f"`{tensor.name}` has {len(slots)} slots, here are {len(tensor.slots)}"
         yield Finding("E304", message, tensor.span, facts, spelled)
         return

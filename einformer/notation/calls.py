@@ -121,4 +121,4 @@ def _lacking(layer: Layer, call: Apply, formal: Tensor, letter: str, actual: Let
 
 def _defined(layer: Layer) -> str:
     """Where a layer is defined, and how."""
-    return f"defined as `{signature(layer)}` ({layer.span.source.name}:{layer.span.line})"
+    return f"defined as `{signature(layer)}` ({layer.span})"

@@ -148,7 +148,7 @@ class Formulas(Cursor):
             indices = self.letters()
         else:
             indices = self.indices()
-        if self.accept("("):
+        if not self.is_sign(name) and self.accept("("):
             arguments.append(self.expression())
             while self.accept(","):
                 arguments.append(self.expression())
@@ -157,6 +157,10 @@ class Formulas(Cursor):
         else:
             arguments.append(self.rest(name, indices))
         return Apply(name.text, indices, tuple(arguments), span=self.since(name))
+
+    def is_sign(self, name: Token) -> bool:
+        r"""Is it `\sum`? In print that takes the rest of its product, where `sum(…)` is a call (R11)."""
+        return self.source.text.startswith("\\sum", name.span.start)
 
     def rest(self, name: Token, indices: tuple[Index, ...]) -> Expression:
         """The argument of an operator without parentheses: the next factor; of `sum` the rest of the product (R11)."""

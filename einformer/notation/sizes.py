@@ -202,7 +202,7 @@ class Legend:
         """`D = 768 (given)`, `H = D / A (gpt2.ein:8)`: what a letter is, and where it was bound."""
         axis = self.sized(name)
         declared = axis or self.scalars.get(name)
-        place = f"{declared.span.source.name}:{declared.span.line}" if declared else "?"
+        place = str(declared.span) if declared else "?"
         if name in self.values:
             return f"{name} = {self.values[name]} ({self.origins.get(name, place)})"
         return f"{name} ({place})"
@@ -214,8 +214,7 @@ class Legend:
             return f"{letter} is not declared"
         text = axis.span.source.text
         written = text[axis.span.start : (text + "\n").find("\n", axis.span.start)].partition("#")[0].strip()
-        place = f"{axis.span.source.name}:{axis.span.line}"
-        return f"{letter}: {written.partition(':')[2].strip()} ({place}){self.here(axis.size)}"
+        return f"{letter}: {written.partition(':')[2].strip()} ({axis.span}){self.here(axis.size)}"
 
     def here(self, size: Expression) -> str:
         """`, here 768 (given)`: what a size is bound to, and by what."""

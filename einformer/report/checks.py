@@ -168,8 +168,9 @@ def _starred(path: str) -> str:
 
 
 def _error(ours: Array, theirs: Array) -> float:
-    """The largest difference, relative to the largest number where that exceeds one."""
-    return float(np.abs(ours - theirs).max() / max(1.0, np.abs(theirs).max()))
+    """The largest difference, relative to the largest number where that exceeds one; two infinities do not differ."""
+    apart, finite = ours != theirs, theirs[np.isfinite(theirs)]
+    return float(np.abs(ours[apart] - theirs[apart]).max(initial=0.0) / np.abs(finite).max(initial=1.0))
 
 
 def letters(tensor: Tensor | Name) -> list[str]:

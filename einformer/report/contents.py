@@ -7,12 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from einformer.interpreters.count.rules import text_of
 from einformer.interpreters.count.table import Part
 from einformer.model import Model
 from einformer.notation import printer
 from einformer.notation.sizes import Legend
 from einformer.notation.specialise import specialise
-from einformer.notation.tree import Equation, Expression, Index, Name, Node, Tensor
+from einformer.notation.tree import Equation, Expression, Index, Name, Tensor
 from einformer.notation.walk import equations, subexpressions
 from einformer.report.subject import Subject
 
@@ -62,16 +63,12 @@ def sizes(model: Model) -> Iterator[Size]:
     for axis in model.spec.written.axes:
         letter = printer.show(axis.size)
         if isinstance(axis.size, Name) and letter not in model.open:
-            written = printer.show(axis).partition(": ")[2] if axis.default is not None else _place(axis)
+            written = printer.show(axis).partition(": ")[2] if axis.default is not None else str(axis.span)
             value = f"{model.legend.length(axis.letter):,}"
             yield Size(letter, value, axis.comment, model.legend.origins.get(letter, written))
     for scalar in model.spec.written.scalars:
         value = printer.show(scalar).partition(" = ")[2]
-        yield Size(scalar.name, value, scalar.comment, model.legend.origins.get(scalar.name, _place(scalar)))
-
-
-def _place(node: Node) -> str:
-    return f"{node.span.source.name}:{node.span.line}"
+        yield Size(scalar.name, value, scalar.comment, model.legend.origins.get(scalar.name, str(scalar.span)))
 
 
 def sections(subject: Subject) -> tuple[Section, ...]:
@@ -84,12 +81,13 @@ def sections(subject: Subject) -> tuple[Section, ...]:
 
 def _section(subject: Subject, group: Sequence[tuple[Part[int], Part[sympy.Expr]]]) -> Section:
     part, formula = group[0]
-    shape_at = {(layer, e.span.line): carried + own for layer, e, own, carried in shapes(subject.model, subject.legend)}
+    found = shapes(subject.model, subject.legend)
+    shape_at = {(layer, e.span.line, text_of(e)): carried + own for layer, e, own, carried in found}
     return Section(
         part.layer,
         tuple(each.path for each, _ in group),
         sum(each.times for each, _ in group),
-        tuple(Row(e.text, shape_at.get((e.layer, e.line), ()), e.each) for e in part.equations),
+        tuple(Row(e.text, shape_at.get((e.layer, e.line, e.text), ()), e.each) for e in part.equations),
         {
             f"{w.full_path.removeprefix(f'{part.path}.')}_{''.join(w.letters)}": tuple(map(subject.legend.length, w.letters))
             for w in part.weights

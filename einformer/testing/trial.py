@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from einformer.model import Specification
 from einformer.notation.printer import show
+from einformer.notation.sizes import Legend
 from einformer.notation.tree import Layer, Tensor
 from einformer.notation.walk import equations
 from einformer.testing import sizes, values
@@ -27,6 +28,7 @@ class Trial:
     sizes: Mapping[str, int]
     tensors: Mapping[str, Array]
     output: Array
+    legend: Legend
 
     def rows(self) -> Iterator[tuple[str, str, str, str]]:
         """The cells of a table: a tensor, its shape, the mean and the deviation of what is finite in it."""
@@ -58,7 +60,7 @@ def trial(spec: Specification, given: Mapping[str, int], seed: int) -> Trial:
     drawn: dict[str, Array] = {name: np.asarray(array) for name, array in (inputs | weights).items()}
     written = _written(spec.layer)
     tensors = {written.get(name, name): array for name, array in (drawn | trace).items()}
-    return Trial(head, about.sizes(), tensors, output)
+    return Trial(head, about.sizes(), tensors, output, about.legend)
 
 
 def _written(layer: Layer) -> dict[str, str]:
