@@ -17,7 +17,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from einformer.interpreters.torch import folding
+from einformer.interpreters.torch import folding, source
+from einformer.interpreters.torch.plan import PLANS as PLANS_OF
 from einformer.model import target
 from tests.small import PLANS, SMALL, built, error, inputs, model
 
@@ -121,6 +122,22 @@ def test_every_equation_stands_above_its_code(name: str, plan: str) -> None:
             equation = line.partition("  #")[0].partition("  @")[0].strip()
             if " = " in equation and not equation.startswith(("weights", "buffers", "for")):
                 assert f"# {equation}\n" in text, equation
+
+
+@pytest.mark.parametrize("plan", PLANS)
+@pytest.mark.parametrize("name", SMALL)
+def test_the_map_of_equations_is_that_of_the_comments(name: str, plan: str) -> None:
+    """Each stands where its text is a comment, first in the file, and in the class or function around that line."""
+    whole, lines = model(name), model(name).source(plan).split("\n")
+    found = source.places(whole.spec.tree, whole.spec.name, whole.legend, PLANS_OF[plan])
+    written = {span: f"# {span.source.text[span.start : span.end]}" for span in found if span.source.text}
+    comments = {line.strip() for line in lines if line.startswith("    ") and line.strip().startswith("# ")}
+    assert {*written.values()} >= {comment for comment in comments if "_" in comment}
+    blocks = [node for node in ast.parse("\n".join(lines)).body if isinstance(node, ast.ClassDef | ast.FunctionDef)]
+    for span, comment in written.items():
+        number, around = found[span]
+        assert lines[number - 1].strip() == comment
+        assert [node.name for node in blocks if node.lineno < number <= (node.end_lineno or 0)] == [around]
 
 
 @pytest.mark.parametrize("plan", PLANS)

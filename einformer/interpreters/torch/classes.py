@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
+from einformer.errors import Span
 from einformer.interpreters.torch.blocks import INDENT, Blocks
 from einformer.interpreters.torch.code import PRODUCT, Code, permuted
 from einformer.interpreters.torch.heads import heads
@@ -49,6 +50,21 @@ class File(Protocol):
         ...
 
 
+class Comment(str):
+    """An equation above the code that computes it: a line that knows where the equation is written."""
+
+    __slots__ = ("span",)
+    span: Span
+
+    @classmethod
+    def of(cls, equation: Equation, indent: str) -> Comment:
+        """The equation as its author wrote it."""
+        span = equation.span
+        comment = cls(f"{indent}# {span.source.text[span.start : span.end] or equation.left.name}")
+        comment.span = span
+        return comment
+
+
 class Class:
     """One specialised layer: the class with its weights, or the function, and its forward."""
 
@@ -70,13 +86,13 @@ class Class:
     def lines(self) -> Iterator[str]:
         """The lines of the class, or of the function where there are no weights."""
         signature, forward = self.signature(), self.forward()
-        if not self.layer.weights and self.layer.name != self.file.name:
+        if self.is_function:
             trained = ", training: bool) -> " if drops(self.layer, self.layers) else ") -> "
-            yield f"def {function_name(self.layer.name)}({signature.replace(') -> ', trained, 1)}:"
+            yield f"def {self.called}({signature.replace(') -> ', trained, 1)}:"
             yield from (INDENT + line.replace("self.training", "training") for line in forward)
             return
         yield from self.blocks.classes()
-        yield f"class {self.layer.name}({self.parent()}):"
+        yield f"class {self.called}({self.parent()}):"
         if self.layer.note:
             yield f'{INDENT}"""See {self.layer.note}."""'
             yield ""
@@ -90,6 +106,16 @@ class Class:
         yield ""
         yield f"{INDENT}def forward(self, {signature}:"
         yield from (2 * INDENT + line for line in forward)
+
+    @property
+    def is_function(self) -> bool:
+        """Is it a function, for it has no weights?"""
+        return not self.layer.weights and self.layer.name != self.file.name
+
+    @property
+    def called(self) -> str:
+        """What the file calls it."""
+        return function_name(self.layer.name) if self.is_function else self.layer.name
 
     def parent(self) -> str:
         """The class that this one extends."""
@@ -209,8 +235,7 @@ class Class:
 
     def comment(self, equation: Equation, indent: str) -> None:
         """The equation as its author wrote it, above what computes it."""
-        span = equation.span
-        self.body.append(f"{indent}# {span.source.text[span.start : span.end] or equation.left.name}")
+        self.body.append(Comment.of(equation, indent))
 
     def assigned(self, equation: Equation, code: Code, indent: str) -> None:
         """The variable of an equation, its axes as written."""

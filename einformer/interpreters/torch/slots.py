@@ -177,14 +177,16 @@ def _inside(low: Lowers, number: Code, slot: Expression, label: Label) -> tuple[
     size = low.size(label[0]) if len(label) == 1 else str(math.prod(low.legend.length(letter) for letter in label))
     if axis_of(label[0]) == low.time:
         condition = Code(f"{number.at(SUM)} >= 0", number.dims, "condition", LOOSE)
-        return f"({text}).clamp(min=0)", condition
-    return f"({text}).clamp(0, {size} - 1)", None
+        return text if number.plain else f"({text}).clamp(min=0)", condition
+    return f"min(max({text}, 0), {size} - 1)" if number.plain else f"({text}).clamp(0, {size} - 1)", None
 
 
 def zeroed(code: Code, condition: Code | None) -> Code:
     """Before the start of time everything is zero (R4)."""
     if condition is None:
         return code
+    if condition.plain:  # the number of a step
+        return replace(code, text=f"({code.text} if {condition.text} else torch.zeros_like({code.text}))", level=ATOM)
     return replace(code, text=f"torch.where({aligned(condition, code.dims)}, {code.text}, 0)", level=ATOM)
 
 

@@ -10,8 +10,8 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from einformer.errors import EinformerError
-from einformer.interpreters.torch.classes import Class
+from einformer.errors import EinformerError, Span
+from einformer.interpreters.torch.classes import Class, Comment
 from einformer.interpreters.torch.constants import raised
 from einformer.interpreters.torch.fast import FastClass
 from einformer.interpreters.torch.folding import WIDTH, folded
@@ -51,13 +51,23 @@ HELPERS = {
 }
 
 
+BETWEEN = 2  # blank lines from one class to the next
 _PAIRS = "nprtwyz"  # letters of which the first that is free stands for pairs
 
 
 def source(spec: Spec, name: str, legend: Legend, plan: Plan = NOTATION) -> str:
     """The file for the layer or model `name` of a checked spec whose sizes are bound."""
+    return _file(spec, name, legend, plan).text()
+
+
+def places(spec: Spec, name: str, legend: Legend, plan: Plan = NOTATION) -> dict[Span, tuple[int, str]]:
+    """On which line of that file does each equation stand, and in which class or function? Of several the first."""
+    return _file(spec, name, legend, plan).places()
+
+
+def _file(spec: Spec, name: str, legend: Legend, plan: Plan) -> EmittedFile:
     special = specialise(spec, name)
-    return EmittedFile(sunk(raised(special, legend), legend) if plan.fast else special, name, legend, plan).text()
+    return EmittedFile(sunk(raised(special, legend), legend) if plan.fast else special, name, legend, plan)
 
 
 def spellings(spec: Spec, name: str) -> dict[str, str]:
@@ -79,19 +89,38 @@ class EmittedFile:
 
     def text(self) -> str:
         """The whole file."""
+        return self.composed()[0]
+
+    def places(self) -> dict[Span, tuple[int, str]]:
+        """The line of each equation and its class, counted from the last line up: what stands at the head is written last."""
+        text, classes = self.composed()
+        found, end = dict[Span, tuple[int, str]](), text.count("\n")
+        for each, part in reversed(classes):
+            heights = [sum(1 for _ in folded(line)) for line in part]
+            first, start = end - sum(heights) + 1, len(part) - len(each.body)
+            for number, line in reversed([*enumerate(each.body, start)]):
+                if isinstance(line, Comment):
+                    found[line.span] = first + sum(heights[:number]), each.called
+            end = first - 1 - BETWEEN
+        return found
+
+    def composed(self) -> tuple[str, list[tuple[Class, list[str]]]]:
+        """The whole file, and the lines of each class before they are folded."""
         layers = {layer.name: layer for layer in self.spec.layers}
         self.letters = spelled(self.spec)
         self.routings = routings(self.spec) if self.plan.fast else {}
         if self.routings:
             self.letters[PAIR] = unused(self.letters, _PAIRS, "p")
         self.helpers.clear()
-        parts = [self.written(layer, layers).lines() for layer in self.spec.layers]
-        bodies = ["\n".join(short for line in part for short in folded(line)) for part in parts]
+        written = [self.written(layer, layers) for layer in self.spec.layers]
+        classes = [(each, [*each.lines()]) for each in written]
+        bodies = ["\n".join(short for line in part for short in folded(line)) for _, part in classes]
         helpers = [(HELPERS | FAST_HELPERS | SPARSE_HELPERS)[name].rstrip() for name in self.helpers]
-        code = "\n\n\n".join([*self.first(), *helpers, *bodies])
+        code = ("\n" * (BETWEEN + 1)).join([*self.first(), *helpers, *bodies])
         numbers = [line for line in (*self.sizes(), *self.scalars()) if _uses(code, line.split(" ")[0])]
         heads = ["\n".join(self.doc()), "\n".join(_imports("\n".join([*numbers, code])))]
-        return "\n\n".join([*heads, *(["\n".join(numbers)] if numbers else [])]) + f"\n\n\n{code}\n"
+        head = "\n\n".join([*heads, *(["\n".join(numbers)] if numbers else [])])
+        return f"{head}\n\n\n{code}\n", classes
 
     def written(self, layer: Layer, layers: Mapping[str, Layer]) -> Class:
         """A layer as this file has it."""
