@@ -17,7 +17,8 @@ import einformer
 from einformer.errors import EinformerError
 from einformer.interpreters.torch.generate import Choice
 from tests.small import built, inputs, model, weights
-from tests.toys import VOCABULARY, config_of, toy
+from tests.toy_keys import VOCABULARY
+from tests.toys import config_of, toy
 
 SIZES: dict[str, Any] = {"vocab_size": 53, "n_embd": 32, "n_head": 4, "n_layer": 3, "n_positions": 41}
 

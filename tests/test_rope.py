@@ -15,7 +15,7 @@ import einformer
 from einformer.errors import EinformerError
 from einformer.huggingface.config import import_config
 from tests.oracles.lifted import Array, build, run
-from tests.toys import DYNAMIC, LLAMA3, LONG, VOCABULARY, YARN, grouped
+from tests.toy_keys import DYNAMIC, LLAMA3, LONG, VOCABULARY, YARN, grouped
 
 TOLERANCE = 1e-9  # float64 on both sides
 MODELING = "transformers.models.llama.modeling_llama"

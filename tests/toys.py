@@ -9,52 +9,25 @@ from typing import Any
 import pytest
 from transformers import AutoConfig
 
-VOCABULARY = 53
+from tests.toy_keys import (
+    CAPS,
+    DYNAMIC,
+    EXPERTS,
+    LAYERS,
+    LINEAR,
+    LLAMA3,
+    LONG,
+    MULTIPLIERS,
+    PARTIAL,
+    ROPE,
+    TOKENS,
+    VOCABULARY,
+    YARN,
+    grouped,
+)
+from tests.toys_with_states import STATES
 
-TOKENS: dict[str, Any] = {
-    "vocab_size": VOCABULARY,
-    "num_hidden_layers": 2,
-    "bos_token_id": 1,
-    "eos_token_id": 2,
-    "pad_token_id": None,
-}
-ROPE: dict[str, Any] = {"rope_type": "default", "rope_theta": 500.0}
-LINEAR: dict[str, Any] = ROPE | {"rope_type": "linear", "factor": 3.0}
-LLAMA3: dict[str, Any] = ROPE | {
-    "rope_type": "llama3",
-    "factor": 8.0,
-    "low_freq_factor": 1.0,
-    "high_freq_factor": 4.0,
-    "original_max_position_embeddings": 64,
-}
-YARN: dict[str, Any] = ROPE | {
-    "rope_type": "yarn",
-    "factor": 4.0,
-    "beta_fast": 4.0,
-    "beta_slow": 1.0,
-    "original_max_position_embeddings": 256,
-}
-
-DYNAMIC: dict[str, Any] = ROPE | {"rope_type": "dynamic", "factor": 2.5}
-LONG: dict[str, Any] = ROPE | {
-    "rope_type": "longrope",
-    "short_factor": [1.0, 1.1, 1.3, 1.6, 2.0, 2.5],
-    "long_factor": [1.2, 2.4, 3.1, 4.7, 6.0, 7.3],
-    "original_max_position_embeddings": 64,
-}
-
-
-def grouped(head: int | None = 4, rope: dict[str, Any] = ROPE, norm: str = "rms_norm_eps", **more: Any) -> dict[str, Any]:
-    """Fifteen query heads over three key heads, whose features do not add up to the hidden size."""
-    heads = {"num_attention_heads": 15, "num_key_value_heads": 3, **({"head_dim": head} if head else {})}
-    length = {"max_position_embeddings": int(256 * rope.get("factor", 1)), norm: 1e-5}
-    sizes = {"hidden_size": 45, "intermediate_size": 31}
-    return {**TOKENS, **heads, **length, **sizes, "rope_parameters": dict(rope), **more}
-
-
-LAYERS = ["sliding_attention", "full_attention"]
 QWEN2: dict[str, Any] = grouped(None, hidden_size=60, use_sliding_window=True, sliding_window=11)
-CAPS: dict[str, Any] = {"query_pre_attn_scalar": 7, "attn_logit_softcapping": 1.5, "final_logit_softcapping": 2.5}
 NEOX: dict[str, Any] = TOKENS | {"hidden_size": 40, "num_attention_heads": 5, "intermediate_size": 31}
 NEOX |= {"rope_parameters": ROPE | {"partial_rotary_factor": 0.75}}
 NAMED: dict[str, Any] = {
@@ -65,14 +38,6 @@ NAMED: dict[str, Any] = {
     "bos_token_id": 1,
     "eos_token_id": 2,
 }
-MULTIPLIERS: dict[str, Any] = {
-    "attention_dropout": 0.1,
-    "embedding_multiplier": 1.7,
-    "attention_multiplier": 0.3,
-    "residual_multiplier": 0.6,
-    "logits_scaling": 2.3,
-}
-EXPERTS: dict[str, Any] = {"num_experts": 7, "num_experts_per_tok": 3, "moe_intermediate_size": 9}
 OSS: dict[str, Any] = grouped(
     12, sliding_window=11, swiglu_limit=0.7, swiglu_alpha=1.3, num_local_experts=7, num_experts_per_tok=3
 )
@@ -111,7 +76,6 @@ OPT: dict[str, Any] = TOKENS | {
 }
 FALCON: dict[str, Any] = TOKENS | {"hidden_size": 40, "num_attention_heads": 5, "ffn_hidden_size": 31, "rope_parameters": ROPE}
 HEADS: dict[str, Any] = {"num_attention_heads": 15, "num_kv_heads": 3}
-PARTIAL: dict[str, Any] = ROPE | {"partial_rotary_factor": 0.5}
 KINDS: dict[str, Any] = {"full_attention": ROPE, "sliding_attention": ROPE | {"rope_theta": 90.0}}
 COHERE2: dict[str, Any] = grouped(None, YARN, hidden_size=180, sliding_window=11, logit_scale=0.3, norm="layer_norm_eps")
 NEO: dict[str, Any] = {"vocab_size": VOCABULARY, "hidden_size": 40, "num_heads": 5, "num_layers": 3, "window_size": 11}
@@ -122,6 +86,49 @@ MOE |= {"moe_intermediate_size": 9, "n_shared_experts": 2, "n_routed_experts": 1
 MOE |= {"routed_scaling_factor": 1.7, "first_k_dense_replace": 1}
 LLAMA4: dict[str, Any] = grouped(12, LLAMA3, num_hidden_layers=5, attention_chunk_size=11, attn_scale=0.3, floor_scale=7)
 LLAMA4 |= {"num_local_experts": 7, "num_experts_per_tok": 3, "interleave_moe_layer_step": 2, "intermediate_size_mlp": 17}
+SEED: dict[str, Any] = grouped(attention_out_bias=True, mlp_bias=True, residual_dropout=0.2, attention_dropout=0.3)
+PLAIN: dict[str, Any] = {"attention_bias": False, "attention_out_bias": False, "mlp_bias": False}
+BIASED: dict[str, Any] = {"attention_bias": True, "mlp_bias": True}
+GPT: dict[str, Any] = {"vocab_size": VOCABULARY, "n_embd": 40, "n_head": 5, "n_layer": 2, "n_positions": 41}
+CODEGEN: dict[str, Any] = NAMED | {"n_embd": 80, "n_head": 8, "rotary_dim": 6}
+XGLM: dict[str, Any] = {"d_model": 30, "ffn_dim": 31, "attention_heads": 5, "num_layers": 2, "dropout": 0.2, "pad_token_id": 1}
+XGLM |= {"vocab_size": VOCABULARY}
+PERSIMMON: dict[str, Any] = TOKENS | {"hidden_size": 40, "num_attention_heads": 5, "intermediate_size": 31}
+PHIMOE: dict[str, Any] = grouped(None, hidden_size=60, num_local_experts=7, router_jitter_noise=0.2, lm_head_bias=True)
+MSCALES: dict[str, Any] = ROPE | {
+    "rope_type": "longrope",
+    "short_factor": [1.0, 1.5],
+    "long_factor": [2.0, 3.0],
+    "short_mscale": 1.3,
+    "long_mscale": 1.7,
+    "original_max_position_embeddings": 64,
+}
+DBRX: dict[str, Any] = {
+    "vocab_size": VOCABULARY,
+    "d_model": 60,
+    "n_heads": 15,
+    "n_layers": 2,
+    "attn_config": {"kv_n_heads": 3, "clip_qkv": 0.8, "rope_theta": 500.0},
+    "ffn_config": {"ffn_hidden_size": 31, "moe_num_experts": 7, "moe_top_k": 3, "moe_jitter_eps": 0.1},
+    "rope_parameters": ROPE,
+}
+ERNIE: dict[str, Any] = {"moe_intermediate_size": 9, "moe_num_experts": 7, "moe_k": 3, "moe_layer_start_index": 1}
+DOTS: dict[str, Any] = {
+    "moe_intermediate_size": 9,
+    "n_routed_experts": 12,
+    "n_group": 4,
+    "topk_group": 2,
+    "num_experts_per_tok": 5,
+    "n_shared_experts": 2,
+    "first_k_dense_replace": 1,
+    "norm_topk_prob": True,
+    "routed_scaling_factor": 1.7,
+    "sliding_window": 11,
+}
+ALPHA: dict[str, Any] = ROPE | {"rope_type": "dynamic", "factor": 1.0, "alpha": 5.0}
+SOLAR: dict[str, Any] = {key: value for key, value in DOTS.items() if key not in ("first_k_dense_replace", "sliding_window")}
+CLOVA: dict[str, Any] = grouped(None, hidden_size=60, **MULTIPLIERS)
+NANO: dict[str, Any] = grouped(None, hidden_size=60, final_logit_softcapping=2.5)
 
 TOYS: dict[str, tuple[str, dict[str, Any]]] = {
     "llama": ("llama", grouped()),
@@ -247,66 +254,6 @@ TOYS: dict[str, tuple[str, dict[str, Any]]] = {
     "gpt_neo": ("gpt_neo", NEO | {"intermediate_size": 31, "attention_types": [[["global", "local"], 1], [["local"], 1]]}),
     "gpt_neo_plain": ("gpt_neo", NEO | {"attention_types": [[["local"], 3]]}),
     "glm4": ("glm4", grouped(8, PARTIAL, attention_bias=True)),
-}
-
-LISTS = {"layer_types", "no_rope_layers", "moe_layers"}
-
-
-@functools.cache
-def toy(name: str) -> Any:
-    """The config of transformers, with every key that it writes."""
-    kind, keys = TOYS[name]
-    return AutoConfig.for_model(kind, **keys)
-
-
-def config_of(name: str) -> dict[str, Any]:
-    """What theirs writes into a config.json; lists of layers only if the toy gives them, as older files do."""
-    keys: dict[str, Any] = json.loads(toy(name).to_json_string(use_diff=False))
-    return {key: value for key, value in keys.items() if key not in LISTS or key in TOYS[name][1]}
-
-
-SEED: dict[str, Any] = grouped(attention_out_bias=True, mlp_bias=True, residual_dropout=0.2, attention_dropout=0.3)
-PLAIN: dict[str, Any] = {"attention_bias": False, "attention_out_bias": False, "mlp_bias": False}
-BIASED: dict[str, Any] = {"attention_bias": True, "mlp_bias": True}
-GPT: dict[str, Any] = {"vocab_size": VOCABULARY, "n_embd": 40, "n_head": 5, "n_layer": 2, "n_positions": 41}
-CODEGEN: dict[str, Any] = NAMED | {"n_embd": 80, "n_head": 8, "rotary_dim": 6}
-XGLM: dict[str, Any] = {"d_model": 30, "ffn_dim": 31, "attention_heads": 5, "num_layers": 2, "dropout": 0.2, "pad_token_id": 1}
-XGLM |= {"vocab_size": VOCABULARY}
-PERSIMMON: dict[str, Any] = TOKENS | {"hidden_size": 40, "num_attention_heads": 5, "intermediate_size": 31}
-PHIMOE: dict[str, Any] = grouped(None, hidden_size=60, num_local_experts=7, router_jitter_noise=0.2, lm_head_bias=True)
-MSCALES: dict[str, Any] = ROPE | {
-    "rope_type": "longrope",
-    "short_factor": [1.0, 1.5],
-    "long_factor": [2.0, 3.0],
-    "short_mscale": 1.3,
-    "long_mscale": 1.7,
-    "original_max_position_embeddings": 64,
-}
-DBRX: dict[str, Any] = {
-    "vocab_size": VOCABULARY,
-    "d_model": 60,
-    "n_heads": 15,
-    "n_layers": 2,
-    "attn_config": {"kv_n_heads": 3, "clip_qkv": 0.8, "rope_theta": 500.0},
-    "ffn_config": {"ffn_hidden_size": 31, "moe_num_experts": 7, "moe_top_k": 3, "moe_jitter_eps": 0.1},
-    "rope_parameters": ROPE,
-}
-ERNIE: dict[str, Any] = {"moe_intermediate_size": 9, "moe_num_experts": 7, "moe_k": 3, "moe_layer_start_index": 1}
-DOTS: dict[str, Any] = {
-    "moe_intermediate_size": 9,
-    "n_routed_experts": 12,
-    "n_group": 4,
-    "topk_group": 2,
-    "num_experts_per_tok": 5,
-    "n_shared_experts": 2,
-    "first_k_dense_replace": 1,
-    "norm_topk_prob": True,
-    "routed_scaling_factor": 1.7,
-    "sliding_window": 11,
-}
-ALPHA: dict[str, Any] = ROPE | {"rope_type": "dynamic", "factor": 1.0, "alpha": 5.0}
-
-TOYS |= {
     "internlm3": ("internlm3", grouped(hidden_size=45)),
     "internlm3_biased": ("internlm3", grouped(hidden_size=45, **BIASED)),
     "seed_oss": ("seed_oss", SEED),
@@ -341,53 +288,6 @@ TOYS |= {
     "xglm": ("xglm", XGLM),
     "xglm_unscaled": ("xglm", XGLM | {"scale_embedding": False, "tie_word_embeddings": False}),
     "persimmon": ("persimmon", PERSIMMON | {"rope_parameters": PARTIAL}),
-}
-
-MAMBA: dict[str, Any] = TOKENS | {"hidden_size": 30, "state_size": 7, "time_step_rank": 3}
-TOYS |= {
-    "mamba": ("mamba", MAMBA | {"use_bias": True, "tie_word_embeddings": False, "expand": 3, "conv_kernel": 5}),
-    "mamba_plain": ("mamba", MAMBA | {"use_conv_bias": False, "layer_norm_epsilon": 1e-4}),
-    "falcon_mamba": ("falcon_mamba", MAMBA | {"use_bias": True, "mixer_rms_eps": 1e-3}),
-}
-MAMBA2: dict[str, Any] = TOKENS | {"hidden_size": 30, "num_heads": 6, "head_dim": 10, "n_groups": 2, "state_size": 7}
-TOYS |= {
-    "mamba2": ("mamba2", MAMBA2 | {"use_bias": True, "tie_word_embeddings": True, "conv_kernel": 5, "chunk_size": 8}),
-    "mamba2_plain": ("mamba2", MAMBA2 | {"use_conv_bias": False}),
-}
-JAMBA: dict[str, Any] = grouped(
-    None, hidden_size=60, num_hidden_layers=4, num_experts=7, num_experts_per_tok=3, mamba_d_state=7
-)
-JAMBA |= {"mamba_dt_rank": 3, "attn_layer_period": 3, "attn_layer_offset": 1}
-JAMBA = {key: value for key, value in JAMBA.items() if key != "rope_parameters"}  # its positions are those of the states
-TOYS |= {
-    "jamba": ("jamba", JAMBA | {"mamba_proj_bias": True}),
-    "jamba_plain": ("jamba", JAMBA | {"mamba_conv_bias": False, "mamba_d_conv": 3, "mamba_expand": 1}),
-}
-LFM2: dict[str, Any] = grouped(None, hidden_size=60, num_hidden_layers=3, norm="norm_eps", block_multiple_of=16)
-TOYS |= {
-    "lfm2": ("lfm2", LFM2 | {"layer_types": ["conv", "full_attention", "conv"], "block_ffn_dim_multiplier": 1.3}),
-    "lfm2_biased": ("lfm2", LFM2 | {"full_attn_idxs": [0, 2], "conv_bias": True, "conv_L_cache": 5}),
-    "lfm2_exact": (
-        "lfm2",
-        LFM2
-        | {"layer_types": ["conv"] * 2 + ["full_attention"], "block_auto_adjust_ff_dim": False, "tie_word_embeddings": False},
-    ),
-}
-QWEN3_NEXT: dict[str, Any] = grouped(8, hidden_size=60, shared_expert_intermediate_size=13, **EXPERTS)
-QWEN3_NEXT |= {"linear_num_key_heads": 2, "linear_num_value_heads": 6, "linear_key_head_dim": 5, "linear_value_head_dim": 7}
-TOYS |= {
-    "qwen3_next": ("qwen3_next", QWEN3_NEXT | {"num_hidden_layers": 4, "linear_conv_kernel_dim": 3}),
-    "qwen3_next_listed": (
-        "qwen3_next",
-        QWEN3_NEXT | {"layer_types": ["full_attention", "linear_attention"], "attention_bias": True},
-    ),
-}
-SOLAR: dict[str, Any] = {key: value for key, value in DOTS.items() if key not in ("first_k_dense_replace", "sliding_window")}
-LFM2_MOE: dict[str, Any] = grouped(None, hidden_size=60, num_hidden_layers=3, norm="norm_eps", **EXPERTS)
-LFM2_MOE |= {"layer_types": ["conv", "full_attention", "conv"], "num_dense_layers": 1, "routed_scaling_factor": 1.7}
-CLOVA: dict[str, Any] = grouped(None, hidden_size=60, **MULTIPLIERS)
-NANO: dict[str, Any] = grouped(None, hidden_size=60, final_logit_softcapping=2.5)
-TOYS |= {
     "ministral_listed": ("ministral", grouped(sliding_window=11, layer_types=LAYERS)),
     "ministral": ("ministral", grouped(sliding_window=11)),
     "cwm_listed": ("cwm", grouped(12, LLAMA3, hidden_size=45, sliding_window=11, layer_types=LAYERS)),
@@ -406,17 +306,23 @@ TOYS |= {
     "hyperclovax_plain": ("hyperclovax", CLOVA | {"attention_multiplier": None}),
     "vaultgemma_listed": ("vaultgemma", grouped(6, hidden_size=45, sliding_window=11, layer_types=LAYERS[::-1], **CAPS)),
     "vaultgemma": ("vaultgemma", grouped(6, hidden_size=45, sliding_window=11, **CAPS)),
-    "lfm2_moe": ("lfm2_moe", LFM2_MOE),
-    "lfm2_moe_biased": ("lfm2_moe", LFM2_MOE | {"conv_bias": True, "tie_word_embeddings": False}),
-}
-HYBRID: dict[str, Any] = grouped(None, hidden_size=60, num_hidden_layers=3, shared_intermediate_size=13, **MULTIPLIERS)
-HYBRID |= {"mamba_n_heads": 6, "mamba_n_groups": 2, "mamba_d_state": 7, "num_local_experts": 7, "num_experts_per_tok": 3}
-HYBRID |= {"layer_types": ["linear_attention", "full_attention", "linear_attention"]}
-TOYS |= {
-    "granitemoehybrid": ("granitemoehybrid", HYBRID | {"position_embedding_type": "rope", "attention_bias": True}),
-    "granitemoehybrid_biased": ("granitemoehybrid", HYBRID | {"mamba_proj_bias": True, "mamba_conv_bias": False}),
-    "granitemoehybrid_dense": ("granitemoehybrid", HYBRID | {"num_local_experts": 0, "position_embedding_type": "nope"}),
+    **STATES,
 }
 
 FIRST = {kind: name for name, (kind, _) in reversed(TOYS.items())}  # of each family one toy, the first
 EACH = [name if name in FIRST.values() else pytest.param(name, marks=pytest.mark.slow) for name in TOYS]  # for parametrize
+
+LISTS = {"layer_types", "no_rope_layers", "moe_layers"}
+
+
+@functools.cache
+def toy(name: str) -> Any:
+    """The config of transformers, with every key that it writes."""
+    kind, keys = TOYS[name]
+    return AutoConfig.for_model(kind, **keys)
+
+
+def config_of(name: str) -> dict[str, Any]:
+    """What theirs writes into a config.json; lists of layers only if the toy gives them, as older files do."""
+    keys: dict[str, Any] = json.loads(toy(name).to_json_string(use_diff=False))
+    return {key: value for key, value in keys.items() if key not in LISTS or key in TOYS[name][1]}

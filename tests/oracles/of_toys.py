@@ -13,7 +13,8 @@ from transformers import AutoModelForCausalLM
 import einformer
 from einformer.model import Model
 from tests.oracles.lifted import Array, Regime, build
-from tests.toys import TOYS, VOCABULARY, config_of, toy
+from tests.toy_keys import VOCABULARY
+from tests.toys import TOYS, config_of, toy
 
 BATCH, LENGTH = 2, 37
 TOLERANCE = 1e-9  # float64 on both sides
