@@ -54,6 +54,11 @@ class Span:
         written = self.written
         return written.start - written.source.text.rfind("\n", 0, written.start)
 
+    @property
+    def text(self) -> str:
+        """The characters themselves."""
+        return self.source.text[self.start : self.end]
+
 
 NOWHERE = Span(Source("<built>", ""), 0, 0)
 

@@ -118,7 +118,7 @@ def test_every_equation_stands_above_its_code(name: str, plan: str) -> None:
     text = model(name).source(plan=plan)
     compile(text, name, "exec")
     for layer in model(name).spec.tree.layers:
-        for line in layer.span.source.text[layer.span.start : layer.span.end].splitlines()[1:]:
+        for line in layer.span.text.splitlines()[1:]:
             equation = line.partition("  #")[0].partition("  @")[0].strip()
             if " = " in equation and not equation.startswith(("weights", "buffers", "for")):
                 assert f"# {equation}\n" in text, equation

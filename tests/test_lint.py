@@ -30,7 +30,7 @@ def codes(text: str, name: str = "note.md", **legend: str) -> list[str]:
 
 def places(found: tuple[Finding, ...]) -> list[tuple[str, str]]:
     """Each finding with the characters it points at."""
-    return [(finding.code, finding.span.source.text[finding.span.start : finding.span.end]) for finding in found]
+    return [(finding.code, finding.span.text) for finding in found]
 
 
 # --------------------------------------------------------------------------------------------------- a published note

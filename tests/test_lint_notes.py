@@ -25,7 +25,7 @@ def checked(name: str, text: str) -> Checked:
 
 def told(finding: Finding) -> tuple[str, int, str]:
     """The code, the line and the characters of a finding."""
-    return finding.code, finding.span.line, finding.span.source.text[finding.span.start : finding.span.end]
+    return finding.code, finding.span.line, finding.span.text
 
 
 def formulas(document: Document) -> list[tuple[str, bool]]:

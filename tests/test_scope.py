@@ -186,7 +186,7 @@ def elaborated(equation: Equation) -> tuple[Equation, list[Finding]]:
 
 
 def place(finding: Finding) -> str:
-    return finding.span.source.text[finding.span.start : finding.span.end]
+    return finding.span.text
 
 
 def verdict(line: str) -> str:

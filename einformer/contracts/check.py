@@ -88,7 +88,7 @@ class Checker:
         if not isinstance(value, tuple | list):
             raise _no(f"{'at least ' * several.more}{wanted} values", several.span, value, place)
         if len(value) != wanted and not (several.more and len(value) > wanted):
-            raise fail("E723", f"`{place}` holds {len(value)} values, not {wanted}", several.span, fix=several.text)
+            raise fail("E723", f"`{place}` holds {len(value)} values, not {wanted}", several.span, fix=several.span.text)
         for at, member in enumerate(several.members):
             self.see(member, value[at], f"{place}[{at}]")
 
@@ -170,7 +170,7 @@ class Checker:
         likely, fix = cause(array, tuple(wanted), shape, self.sizes, place)
         facts += [f"likely: {likely}"] * bool(likely)
         if at is None:
-            message = f"`{place}` has {len(shape)} axes, `{array.text}` has {'at least ' * array.open}{array.rank}"
+            message = f"`{place}` has {len(shape)} axes, `{array.span.text}` has {'at least ' * array.open}{array.rank}"
             return fail("E721", message, span, facts, fix)
         want = _wanted(at[0], self.sizes)
         rest = f"not {want}" if want is not None else "which the sizes that are known do not divide"

@@ -55,7 +55,7 @@ def _named(item: Item, known: list[str]) -> str:
             raise _unknown(item, item.key, known)
         return item.key
     called = getattr(item.value, "name", "")
-    return next((name for name in (item.value.text, called) if name in known), "")
+    return next((name for name in (item.value.span.text, called) if name in known), "")
 
 
 def _in_order(item: Item, at: int, named: dict[int, str], ordered: list[str], known: list[str]) -> str:
@@ -63,10 +63,10 @@ def _in_order(item: Item, at: int, named: dict[int, str], ordered: list[str], kn
     if item.key:
         return item.key
     if at >= len(ordered):
-        raise _unknown(item, item.value.text, known)
+        raise _unknown(item, item.value.span.text, known)
     if named.get(at, ordered[at]) != ordered[at]:
         facts = [f"in order it stands for `{ordered[at]}`, and `{named[at]}` is another parameter"]
-        raise fail("E724", f"`{item.value.text}` has two readings", item.value.span, facts, fix=f"`{ordered[at]} = …`")
+        raise fail("E724", f"`{item.value.span.text}` has two readings", item.value.span, facts, fix=f"`{ordered[at]} = …`")
     return ordered[at]
 
 

@@ -19,11 +19,6 @@ class Written:
 
     span: Span = field(compare=False, kw_only=True)
 
-    @property
-    def text(self) -> str:
-        """As it was written, on one line."""
-        return self.span.source.text[self.span.start : self.span.end]
-
 
 @dataclass(frozen=True, slots=True)
 class Axis(Written):

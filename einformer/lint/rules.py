@@ -169,7 +169,7 @@ def _spelled(slots: Iterable[Expression]) -> str:
 
 def _order(x: Tensor, definition: Tensor, known: Context) -> Iterator[Finding]:
     """Letters in another order, over axes that are not the same: nobody means that. A group orders as it likes."""
-    grouped = "(" in x.span.source.text[x.span.start : x.span.end]
+    grouped = "(" in x.span.text
     for slot, was in zip(x.slots, definition.slots, strict=True):
         if isinstance(slot, Index) and isinstance(was, Index) and not grouped:
             here, there = axis_of(slot.letter), axis_of(was.letter)

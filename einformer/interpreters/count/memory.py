@@ -9,7 +9,7 @@ from typing import Generic
 from einformer.interpreters.count.contraction import Letters
 from einformer.interpreters.count.derived import Derived
 from einformer.interpreters.count.kept import Carried, Kept, Value
-from einformer.interpreters.count.rules import Arithmetic, N, Recompute, WeightCount, product, text_of, total, two_positions
+from einformer.interpreters.count.rules import Arithmetic, N, Recompute, WeightCount, product, total, two_positions
 from einformer.notation.calls import axis_of
 
 
@@ -172,7 +172,7 @@ def _activation(kept: Kept, sizes: _Sizes[N], element: N | int) -> Activation[N]
     chosen = {each.letter: each.count for each in value.chosen}
     counts = [sizes.arithmetic.number(chosen[letter]) for letter in sorted(value.letters & chosen.keys())]
     each = sizes.shared(value.letters - chosen.keys(), (*counts, element if kept.what == "value" else 1))
-    return Activation(kept.path, kept.layer, text_of(kept.equation), _spelled(value), kept.what, each, _turns(value, sizes))
+    return Activation(kept.path, kept.layer, kept.equation.span.text, _spelled(value), kept.what, each, _turns(value, sizes))
 
 
 def _input(carried: Carried, sizes: _Sizes[N], element: N | int) -> Activation[N]:

@@ -14,7 +14,7 @@ from einformer.interpreters.count.held import Held
 from einformer.interpreters.count.turns import Turns
 from einformer.notation.calls import axis_of
 from einformer.notation.choices import Bound
-from einformer.notation.tree import Equation, Expression
+from einformer.notation.tree import Expression
 from einformer.notation.weights import key
 
 
@@ -194,7 +194,7 @@ class Rules(Generic[N]):
         return EquationCount(
             done.path,
             done.layer,
-            text_of(done.equation),
+            done.equation.span.text,
             done.equation.span.line,
             total((*(flops for flops, _ in products), *others)),
             turns,
@@ -255,7 +255,7 @@ class Rules(Generic[N]):
 def _pairs(bounds: Iterable[Bound]) -> Iterator[tuple[str, str]]:
     """The two letters of each mask: the position that attends, and the one attended to."""
     for bound in bounds:
-        first, second = sorted((str(bound.later), str(bound.earlier)), key=len)
+        first, second = sorted((bound.later, bound.earlier), key=len)
         yield first, second
 
 
@@ -270,11 +270,6 @@ def _whole(step: Step, arithmetic: Arithmetic[int]) -> int:
     return product(
         arithmetic.number(chosen[letter]) if letter in chosen else arithmetic.length(letter) for letter in sorted(step.letters)
     )
-
-
-def text_of(equation: Equation) -> str:
-    """As it is written."""
-    return equation.span.source.text[equation.span.start : equation.span.end]
 
 
 def total(terms: Iterable[N | int]) -> N:

@@ -14,7 +14,7 @@ from typing import Any, Generic
 from einformer.interpreters.count.contraction import Letters, Step
 from einformer.interpreters.count.conventions import Convention
 from einformer.interpreters.count.derived import Derived, Done
-from einformer.interpreters.count.rules import Arithmetic, N, Rules, product, text_of, total, two_positions, windows
+from einformer.interpreters.count.rules import Arithmetic, N, Rules, product, total, two_positions, windows
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class _Moving(Generic[N]):
         return Traffic(
             done.path,
             done.layer,
-            text_of(done.equation),
+            done.equation.span.text,
             done.equation.span.line,
             total(map(self.rules.flops, steps)),
             total(self.bytes(step, letters) for step in steps for letters in (step.left, step.right)),
