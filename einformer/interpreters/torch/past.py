@@ -5,10 +5,10 @@ from __future__ import annotations
 import string
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from einformer.errors import fail
-from einformer.interpreters.torch.code import ATOM, LOOSE, SUM, Code, aligned
+from einformer.interpreters.torch.code import ATOM, LOOSE, SUM, Code, Dims, aligned
 from einformer.interpreters.torch.letters import unused
 from einformer.interpreters.torch.lower import Lowering
 from einformer.interpreters.torch.positions import Kept
@@ -16,20 +16,44 @@ from einformer.interpreters.torch.recurrences import Start
 from einformer.interpreters.torch.slots import Variable, read, taken, variable_of, zeroed
 from einformer.notation.calls import axis_of, slot_letters
 from einformer.notation.instances import callees
-from einformer.notation.tree import Apply, Expression, Group, Index, Layer, Name, Sum, Tensor
+from einformer.notation.sizes import Legend
+from einformer.notation.tree import Apply, Expression, Group, Index, Layer, Name, Spec, Sum, Tensor
 from einformer.notation.walk import equations, loops, rebuild, subexpressions
 from einformer.notation.weights import key
 from einformer.notation.weights import place as place_of
 
-if TYPE_CHECKING:
-    from einformer.interpreters.torch.decode import CachedFile
+
+class File(Protocol):
+    """What a forward needs of a file whose forwards take a cache."""
+
+    spec: Spec
+    name: str
+    legend: Legend
+    letters: dict[str, str]
+    kept: Sequence[Kept]
+    rows: Dims
+    counting: frozenset[str]
+    keeping: frozenset[str]
+
+    @property
+    def time(self) -> str:
+        """The letter of the positions that are computed."""
+        ...
+
+    def tensors(self, layer: Layer) -> list[Tensor | Name]:
+        """What a layer is given and what it defines."""
+        ...
+
+    def spelling(self, letter: str) -> str:
+        """The letter of Python for an index."""
+        ...
 
 
 @dataclass(slots=True)
 class Continued:
     """How the forward of one layer reads the cache, and what must stand at its head for that."""
 
-    file: CachedFile
+    file: File
     layer: Layer
     kept: dict[str, Variable] = field(default_factory=dict)  # tensors with all their visible positions
     earlier: dict[str, Variable] = field(default_factory=dict)  # tensors with some earlier positions before the new ones
@@ -224,7 +248,7 @@ class Continued:
                 yield f"{name} = cache.narrowed({name}, {axis}, seen)"
 
 
-def name_of(file: CachedFile, tensor: Tensor) -> str:
+def name_of(file: File, tensor: Tensor) -> str:
     """`q_bsea`."""
     return f"{key(tensor.name)}_{''.join(map(file.spelling, slot_letters(tensor)))}"
 
