@@ -7,6 +7,7 @@ from pathlib import Path
 from einformer.errors import Rule, Source, catalogue
 from einformer.model import examine
 from einformer.notes import errata as slips
+from einformer.notes import worked
 from einformer.notes.claims import Verdict, judge, summary
 from einformer.notes.claims import claims as published
 
@@ -124,10 +125,20 @@ go through the same check, which the printed one must fail and the corrected one
 
 {summary}.
 
-A *demonstrated* row says what became of its printed form and then of its corrected one. Equations are computed in float64 for
-random numbers, or for those that the document prints: they are *equal*, or *off by* the largest difference of their sides.
-Lines that mean nothing are refused with a code of [Errors](errors.md). What a formula should be is derived as on the page of
-[Claims](claims.md), in the letters of that page. Where nothing can be computed, the row says why.
+Equations are computed in float64 for random numbers, or for those that the document prints: they are *equal*, or *off by* the
+largest difference of their sides. Lines that mean nothing are refused with a code of [Errors](errors.md). What a formula
+should be is derived as on the page of [Claims](claims.md), in the letters of that page. Code is run. Where nothing can be
+computed, it is said why.
+"""
+WORKED = """## The worked example
+
+S004 computes one head by hand, for the word "horizon". It says that scores are divided by the root of the size of a head, and
+then prints what comes out without; for the output it goes on with weights of four digits. Both versions, run when this page
+is made:
+
+| | printed | without the scale | with the scale |
+| --- | --- | --- | --- |
+{rows}
 """
 
 
@@ -136,18 +147,23 @@ def errata() -> str:
     verdicts = list(map(slips.judge, slips.errata()))
     parts = [ERRATA.format(summary=slips.summary(verdicts))]
     for source, group in groupby(verdicts, lambda verdict: verdict.erratum.source):
-        rows = [" | ".join(map(_cell, _erratum(verdict))) for verdict in group]
-        parts += [f"## {source}\n", *(f"| {row} |" for row in (" | ".join(FORMS), " | ".join(["---"] * len(FORMS)), *rows)), ""]
-    return "\n".join(parts)
+        parts += [f"## {source}\n", *map(_erratum, group)]
+    return "\n".join([*parts, WORKED.format(rows="\n".join(map(_step, worked.steps())))])
 
 
-FORMS = ("erratum", "what is wrong", "printed", "corrected", "verdict", "of the printed form", "of the corrected form")
-
-
-def _erratum(verdict: slips.Verdict) -> tuple[str, ...]:
+def _erratum(verdict: slips.Verdict) -> str:
+    """Both forms side by side, and under each what was found of it."""
     row = verdict.erratum
-    found = (verdict.printed, verdict.corrected) if row.check else (row.why, "")
-    return f"{row.id}, {row.kind}: {row.place}", row.says, row.printed, row.corrected, verdict.outcome, *found
+    rows = [("", "printed", "corrected"), ("---",) * 3, ("", row.printed, row.corrected)]
+    if row.check:
+        rows.append((verdict.outcome, verdict.printed, verdict.corrected))
+    why = "" if row.check else f"\nNo check: {row.why}.\n"
+    table = "\n".join(f"| {' | '.join(map(_cell, cells))} |" for cells in rows)
+    return f"### {row.id}\n\n{row.place} ({row.kind}): {row.says}.\n\n{table}\n{why}"
+
+
+def _step(step: worked.Step) -> str:
+    return f"| {step.name} ([{step.erratum}](#{step.erratum.lower()})) | {step.printed} | {step.unscaled} | {step.scaled} |"
 
 
 if __name__ == "__main__":

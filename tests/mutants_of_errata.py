@@ -41,6 +41,36 @@ MUTANTS = (
         "p = [0.1252, 0.1758", "p = [0.1262, 0.1758",
         "the_worked_example_in_both_versions",
     ),
+    _mutant(
+        "code that fails demonstrates nothing", "errata.py",
+        "return False, f\"{type(error).__name__}: {error}\"", "return True, f\"{type(error).__name__}: {error}\"",
+        "each_check_demonstrates_its_row",
+    ),
+    _mutant(
+        "words that say one size say all", "errata.py",
+        "said.keys() >= set(erratum.about[\"letters\"])", "said.keys() <= set(erratum.about[\"letters\"])",
+        "each_check_demonstrates_its_row",
+    ),
+    _mutant(
+        "the worked example forgets the scale once more", "worked.py",
+        "_computed(\"\"), _computed(\" / sqrt(H)\")", "_computed(\"\"), _computed(\"\")",
+        "the_page_is_made_of_the_errata",
+    ),
+    Mutant(
+        "the page prints another number than was found", "docs/errata.md",
+        "| demonstrated | off by 0.44 | equal |", "| demonstrated | off by 0.45 | equal |",
+        ("tests/test_errata.py::test_every_number_of_an_entry_is_computed",),
+    ),
+    Mutant(
+        "the page says a number that nothing computes", "docs/errata.md",
+        "512 among them; 640 they do", "512 among them; 650 they do",
+        ("tests/test_errata.py::test_every_number_of_an_entry_is_computed",),
+    ),
+    Mutant(
+        "a step of the worked example has another digit", "docs/errata.md",
+        "0.3008 0.5408 0.2189 0.5624 0.6123 0.6728 |\n| weights", "0.3008 0.5408 0.2189 0.5624 0.6123 0.6729 |\n| weights",
+        ("tests/test_errata.py::test_every_number_beside_the_entries_is_computed",),
+    ),
     _of_run(
         "an equation in a sentence is a line of a note", "notes/programs.py",
         "if formula.display and not is_specification(formula):", "if not is_specification(formula):",

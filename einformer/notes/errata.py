@@ -14,7 +14,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
 from einformer.errors import Source
+from einformer.lint import legend
 from einformer.lint.files import lint_text
+from einformer.lint.notes.latex import markdown
 from einformer.lint.settings import Settings
 from einformer.notes import claims, equality
 
@@ -124,7 +126,29 @@ def _claimed(erratum: Erratum, form: Form) -> Found:
     return right, verdict.outcome if right else f"{verdict.outcome}: {verdict.derived}"
 
 
-CHECKS: dict[str, Callable[[Erratum, Form], Found]] = {"lint": _linted, "equation": _computed, "claim": _claimed}
+def _stated(erratum: Erratum, form: Form) -> Found:
+    """Words that must say the sizes of some letters."""
+    document = markdown(Source(f"{erratum.id}.md", erratum.form(form)))
+    said = {known.letter: known.size for section in document.sections for known in legend.stated(section)}
+    return said.keys() >= set(erratum.about["letters"]), ", ".join(map(": ".join, said.items())) or "no size is said"
+
+
+def _run(erratum: Erratum, form: Form) -> Found:
+    """Python as the document has it, which must come to its end."""
+    try:
+        exec(_of(erratum.about["code"], form), {})  # the errata are our own
+    except Exception as error:
+        return False, f"{type(error).__name__}: {error}"
+    return True, "runs"
+
+
+CHECKS: dict[str, Callable[[Erratum, Form], Found]] = {
+    "lint": _linted,
+    "equation": _computed,
+    "claim": _claimed,
+    "stated": _stated,
+    "python": _run,
+}
 
 
 def rows(verdicts: Iterable[Verdict]) -> Iterator[tuple[str, str, str]]:

@@ -1,0 +1,64 @@
+"""What does the worked example of S004 come to: as its formula says, and without the scale that was forgotten for print?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from einformer.architectures import texts
+from einformer.errors import Source
+from einformer.interpreters import reference
+from einformer.notation import binding
+from einformer.notes.errata import errata
+
+# One head, and the last position alone: only its query is printed, and it sees all the others.
+_HEAD = """
+axes
+  s: S = 6
+  e: H = 2
+  u: U = 2
+layer Head(q_e, k_se, v_su) -> y_u:
+  t_s = q_e k_se{scale}
+  w_s = Sm_s(t_s)
+  y_u = w_s v_su
+"""
+_QUANTITIES = {"S004-E3": ("scores", "t"), "S004-E1": ("weights", "w"), "S004-E2": ("output", "y")}  # by their errata
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A quantity of the example: what is printed, and what is computed without the scale and with it."""
+
+    erratum: str
+    name: str
+    printed: str
+    unscaled: str
+    scaled: str
+
+
+def steps() -> Iterator[Step]:
+    """The quantities of the example, in its order.
+
+    >>> for step in steps():
+    ...     print(step.name, step.printed == step.unscaled == step.scaled)
+    scores False
+    weights False
+    output False
+    """
+    rows = {row.id: row for row in errata()}
+    unscaled, scaled = _computed(""), _computed(" / sqrt(H)")
+    for name, (quantity, tensor) in _QUANTITIES.items():
+        yield Step(name, quantity, rows[name].printed, unscaled[tensor], scaled[tensor])
+
+
+def _computed(scale: str) -> dict[str, str]:
+    """Every tensor of the head, rounded as it is printed."""
+    numbers = next(row.about["numbers"] for row in errata() if row.id == "S004-E2")
+    written, tree, _ = texts.understood(Source("head.ein", _HEAD.format(scale=scale)))
+    trace: dict[str, NDArray[np.float64]] = {}
+    inputs = [np.asarray(numbers[name]) for name in "qkv"]
+    reference.evaluate(tree, "Head", inputs, {}, binding.bind(written, {})[1], trace)
+    return {name: " ".join(f"{number:.4f}" for number in tensor) for name, tensor in trace.items()}
