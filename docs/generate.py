@@ -154,12 +154,11 @@ def errata() -> str:
 def _erratum(verdict: slips.Verdict) -> str:
     """Both forms side by side, and under each what was found of it."""
     row = verdict.erratum
-    rows = [("", "printed", "corrected"), ("---",) * 3, ("", row.printed, row.corrected)]
-    if row.check:
-        rows.append((verdict.outcome, verdict.printed, verdict.corrected))
-    why = "" if row.check else f"\nNo check: {row.why}.\n"
-    table = "\n".join(f"| {' | '.join(map(_cell, cells))} |" for cells in rows)
-    return f"### {row.id}\n\n{row.place} ({row.kind}): {row.says}.\n\n{table}\n{why}"
+    forms = [(row.printed, verdict.printed), (row.corrected, verdict.corrected)]
+    cells = ["<br>".join(filter(None, map(_cell, form))) for form in forms]
+    table = "\n".join(f"| {' | '.join(line)} |" for line in (("printed", "corrected"), ("---", "---"), cells))
+    why = f"\nNo check: {row.why}.\n" if row.why else ""
+    return f"### {row.id}\n\n{row.place} ({row.kind}, {verdict.outcome}): {row.says}.\n\n{table}\n{why}"
 
 
 def _step(step: worked.Step) -> str:
