@@ -123,6 +123,16 @@ MUTANTS = (
         ".py::test_a_row_goes_on_with_the_left_side_before",
     ),
     _mutant(
+        "a backslash of a docstring is two", "python/docstrings.py",
+        'if "r" not in opening["prefix"].lower():', 'if opening["prefix"] == "b":',
+        "_formats.py::test_two_backslashes_of_a_docstring_are_one",
+    ),
+    _mutant(
+        "all docstrings are one section", "python/docstrings.py",
+        'return "\\f" + " " * (opening.end() - 1)', 'return " " * opening.end()',
+        "_formats.py::test_a_docstring_is_a_section",
+    ),
+    _mutant(
         "what is said again stands where it stood first", READING,
         "return [_again(each, formula, places) for each in found]", "return found",
         "_rules.py::test_a_formula_that_is_said_again_has_a_place_of_its_own",

@@ -209,8 +209,10 @@ def test_the_hook_of_pre_commit_runs_the_command() -> None:
 
 
 def test_the_linter_needs_no_torch() -> None:
-    loaded = "print({'torch', 'sympy', 'numpy'} & set(sys.modules))"
-    code = f"import sys; from einformer.cli import main; main(['lint', sys.argv[1]]); {loaded}"
+    code = (
+        "import sys; from einformer.cli import main; main(['lint', sys.argv[1]]);"
+        "print({'torch', 'sympy', 'numpy'} & set(sys.modules))"
+    )
     note = Path(__file__).parent / "data" / "s001.md"
     out = subprocess.run(
         [sys.executable, "-c", code, note], capture_output=True, text=True, check=True, encoding="utf-8"

@@ -14,33 +14,36 @@ from einformer.lint.documents import Checked, check_document, merged
 from einformer.lint.notes.latex import latex, markdown
 from einformer.lint.notes.notebook import cells, notebook
 from einformer.lint.notes.pieces import Document, Macro
+from einformer.lint.notes.restructured import restructured
 from einformer.lint.notes.typst import typst
+from einformer.lint.python.docstrings import docstrings
 from einformer.lint.settings import Settings, ignored, is_silenced
 
+PACKAGES = dict.fromkeys(("intertext", "shortintertext"), Macro(1, "\\\\"))  # commands of packages, as macros: words part rows
 MAXIMUM_FILE = 10_000_000  # characters
 Checker = Callable[[Source, Settings], Checked]
 
 
 def _notes(reader: Callable[[Source], Document]) -> Checker:
     """The checker of a format of notes."""
+    return lambda source, chosen: _document(source, reader(source), chosen)
 
-    def check(source: Source, chosen: Settings) -> Checked:
-        document = reader(source)
-        given = {name.lstrip("\\"): Macro(0, body) for name, body in chosen.macros.items()}
-        return check_document(source, replace(document, macros=given | dict(document.macros)), chosen.legend)
 
-    return check
+def _document(source: Source, document: Document, chosen: Settings) -> Checked:
+    given = {name.lstrip("\\"): Macro(0, body) for name, body in chosen.macros.items()}
+    return check_document(source, replace(document, macros={**PACKAGES, **given, **document.macros}), chosen.legend)
 
 
 def _python(source: Source, chosen: Settings) -> Checked:
-    """The checker of Python, which needs no settings. Raises EinformerError E801 for what is no Python."""
+    """The checker of Python, of names and of the formulas of docstrings. Raises EinformerError E801 for what is no Python."""
     try:
-        reading = python.checked(source)
+        reading, spoken = python.checked(source), docstrings(source)
     except (SyntaxError, ValueError, RecursionError) as error:
         raise fail(
             "E801", f"`{source.name}` is no Python: {error}", Span(source, 0, 1), fix="a file that Python reads"
         ) from error
-    return Checked(source, tuple(reading.findings), names=reading.names)
+    names = Checked(source, tuple(reading.findings), names=reading.names)
+    return merged([names, _document(source, spoken, chosen)], source)
 
 
 def _notebook(source: Source, chosen: Settings) -> Checked:
@@ -56,7 +59,9 @@ CHECKERS: dict[str, Checker] = {
     ".tex": _notes(latex),
     ".md": _notes(markdown),
     ".markdown": _notes(markdown),
+    ".qmd": _notes(markdown),
     ".txt": _notes(markdown),
+    ".rst": _notes(restructured),
     ".typ": _notes(typst),
     ".ipynb": _notebook,
     ".py": _python,

@@ -49,7 +49,7 @@ def check_section(reads: list[Read], known: Context) -> None:
                 read.findings.append(finding)
     for read in reads:
         read.findings += masks(read, reads, known.causal)
-        read.findings = [_with_facts(finding, known.sizes, makers) for finding in _once(read.findings)]
+        read.findings = [_with_facts(read, finding, known.sizes, makers) for finding in _once(read.findings)]
 
 
 def _once(findings: Iterable[Finding]) -> Iterator[Finding]:
@@ -60,7 +60,7 @@ def _once(findings: Iterable[Finding]) -> Iterator[Finding]:
             yield finding
 
 
-def _with_facts(finding: Finding, sizes: Sizes, makers: dict[str, tuple[Tensor, Read]]) -> Finding:
+def _with_facts(read: Read, finding: Finding, sizes: Sizes, makers: dict[str, tuple[Tensor, Read]]) -> Finding:
     """The finding with the line of the definition that it is about, and what is known of its letters."""
     form = tuple(fact for fact in finding.facts if fact.startswith("defined as"))
     known = sizes.facts(sorted(axes_told([finding])))
@@ -69,7 +69,9 @@ def _with_facts(finding: Finding, sizes: Sizes, makers: dict[str, tuple[Tensor, 
     tensor, maker = next((made for name, made in makers.items() if f"`{name}_" in form[0]), (None, None))
     if tensor and maker:
         said = form[0] if maker.defines is tensor else form[0].replace("defined", "used")
-        form = (f"{said} (line {maker.place(tensor.span).line})",)
+        place = maker.place(tensor.span)
+        cell = "" if place.source is read.equation.formula.latex.source else f"{place.source.name}, "
+        form = (f"{said} ({cell}line {place.line})",)
     return replace(finding, facts=(*form, *dict.fromkeys((*finding.facts[1:], *known))))
 
 

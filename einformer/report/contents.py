@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from einformer.interpreters.count.rules import text_of
 from einformer.interpreters.count.table import Part
 from einformer.model import Model
 from einformer.notation import printer
@@ -82,7 +81,7 @@ def sections(subject: Subject) -> tuple[Section, ...]:
 def _section(subject: Subject, group: Sequence[tuple[Part[int], Part[sympy.Expr]]]) -> Section:
     part, formula = group[0]
     found = shapes(subject.model, subject.legend)
-    shape_at = {(layer, e.span.line, text_of(e)): carried + own for layer, e, own, carried in found}
+    shape_at = {(layer, e.span.line, e.span.text): carried + own for layer, e, own, carried in found}
     return Section(
         part.layer,
         tuple(each.path for each, _ in group),

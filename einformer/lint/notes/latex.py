@@ -1,4 +1,4 @@
-r"""Which formulas does a LaTeX file hold, or a Markdown file? Both write them in LaTeX, between dollars or in environments."""
+r"""Which formulas does a LaTeX file hold, or a Markdown file? Both write them in LaTeX: in dollars, environments, fences."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from einformer.errors import Source
 from einformer.lint.notes.pieces import Document, Formula, Heading, Macro, Passage, Piece, Words, sections
 
 _DISPLAYS = "equation|align|gather|multline|eqnarray|displaymath|flalign|alignat|math|dmath"
-_MATH = rf"""
+MATH = rf"""
     \$\$ (?P<double> .+? ) \$\$
   | (?<!\\) (?P<slash> \\\\? ) \[ (?P<bracket> (?:(?!\\\[).)+? ) (?P=slash) \]
   | (?<!\\) (?P<stroke> \\\\? ) \( (?P<round> (?:(?!\\\().)+? ) (?P=stroke) \)
@@ -22,32 +22,38 @@ _LATEX = re.compile(
            | \\begin\s*\{{(?P<raw>verbatim|lstlisting|minted|Verbatim|comment)\*?\}} .*? \\end\s*\{{(?P=raw)\*?\}} )
       | (?P<macro> \\(?:(?:re)?newcommand|def|DeclareMathOperator|providecommand)\b\*? )
       | \\(?:part|chapter|section|subsection|subsubsection|paragraph)\*?\s*\{{ (?P<title> [^\n}}]* )
-      | {_MATH}""",
+      | {MATH}""",
     re.VERBOSE | re.DOTALL,
 )
 _MARKDOWN = re.compile(
-    rf"""(?P<skipped> ^(?P<raw>```+|~~~+) .*? ^(?P=raw) | <!-- .*? --> | \\\$
+    rf"""^[ >\t]* (?P<fence>```+|~~~+|:::+) [ ]* (?:\{{math\}}|math) [ ]*\n (?:[ >\t]*:\w[^\n]*\n)*
+            (?P<fenced> .*? ) ^[ >\t]*(?P=fence)
+      | (?: \{{math\}}(?P<tick>`+) | \$(?P<dollar>`+) ) (?P<ticked> [^`\n]+ ) (?: (?P=tick) | (?P=dollar)\$ )
+      | (?P<skipped> ^[ >\t]*(?P<raw>```+|~~~+) .*? ^[ >\t]*(?P=raw) | <!-- .*? --> | \\\$
            | (?P<ticks>`+) (?:(?!`|\n\s*\n).)+ (?P=ticks) )
       | (?P<macro> \\(?:(?:re)?newcommand|def|DeclareMathOperator|providecommand)\b\*? )
       | ^ (?: \#+[ ] | (?=[0-9]+(?:\.[0-9]+)*\.?[ ][^\n.$<*\[]{{1,80}}\n[ ]*\n) ) (?P<title> [^\n]+ )
-      | {_MATH}""",
+      | {MATH}""",
     re.VERBOSE | re.DOTALL | re.MULTILINE,
 )
 _DEFINED = re.compile(r"\s*(?:\{\s*\\([A-Za-z]+)\s*\}|\\([A-Za-z]+))\s*(?:\[([0-9])\])?(?:\[[^\]\n]*\])?((?:#[0-9])*)\s*\{")
+_INLINE = frozenset(("round", "single", "ticked", "role"))
+_PARAGRAPH = re.compile(r"(?:[ \t]*\S[^\n]*\n?)+")
 _LONGEST = 20_000  # characters of a formula: a dollar that is never closed is none
 
 
 def latex(source: Source) -> Document:
     """The sections of a LaTeX file."""
-    return _document(source, _LATEX)
+    return document(source, _LATEX)
 
 
 def markdown(source: Source) -> Document:
     """The sections of a Markdown file, or of a plain text with dollars."""
-    return _document(source, _MARKDOWN)
+    return document(source, _MARKDOWN)
 
 
-def _document(source: Source, pattern: re.Pattern[str]) -> Document:
+def document(source: Source, pattern: re.Pattern[str]) -> Document:
+    """The sections of a file; the last group of a match says what it is: a formula, unless skipped, a macro or a title."""
     macros: dict[str, Macro] = {}
     return Document(tuple(sections(_pieces(source, pattern, macros))), macros)
 
@@ -57,25 +63,29 @@ def _pieces(source: Source, pattern: re.Pattern[str], macros: dict[str, Macro]) 
     while match := pattern.search(source.text, at):
         yield Words(Passage.of(source, at, match.start()))
         at = match.end()
-        if match["macro"]:
-            at = _define(source.text, at, macros, operator="Operator" in match["macro"])
-        elif match["title"] is not None:
-            yield Heading(match["title"].strip())
-        elif match["skipped"] is None:
-            in_loop = any(start < at < end for start, end in loops)
-            yield _formula(source, match, "the loop of an algorithm" if in_loop else "")
-        elif "\n" not in match["skipped"]:
-            yield Words(Passage.of(source, *match.span("skipped")))  # `(B, S, D)` in code, a comment
+        match match.lastgroup:
+            case "macro":
+                at = _define(source.text, at, macros, operator="Operator" in match["macro"])
+            case "title":
+                yield Heading(match["title"].strip())
+            case "skipped":
+                if "\n" not in match["skipped"]:
+                    yield Words(Passage.of(source, *match.span("skipped")))  # `(B, S, D)` in code, a comment
+            case kind:
+                in_loop = any(start < at < end for start, end in loops)
+                yield from _formulas(source, match, str(kind), "the loop of an algorithm" if in_loop else "")
     yield Words(Passage.of(source, at, len(source.text)))
 
 
-def _formula(source: Source, match: re.Match[str], unread: str) -> Formula | Words:
-    """What stands between the delimiters."""
-    kind = next(kind for kind in ("double", "bracket", "round", "environment", "single") if match[kind] is not None)
+def _formulas(source: Source, match: re.Match[str], kind: str, unread: str) -> Iterator[Formula | Words]:
+    """What stands between the delimiters; in a directive each paragraph is a formula."""
     start, end = match.span(kind)
     if end - start > _LONGEST:
-        return Words(Passage.of(source, *match.span()))
-    return Formula(Passage.of(source, start, end), kind not in ("round", "single"), unread)
+        yield Words(Passage.of(source, *match.span()))
+        return
+    parts = _PARAGRAPH.finditer(source.text, start, end) if kind == "directive" else (match,)
+    for part in parts:
+        yield Formula(Passage.of(source, *part.span(kind if part is match else 0)), kind not in _INLINE, unread)
 
 
 def _define(text: str, at: int, macros: dict[str, Macro], operator: bool) -> int:

@@ -1,0 +1,29 @@
+r"""Which formulas does a file of reStructuredText hold? Those of roles, and of directives, each paragraph one."""
+
+from __future__ import annotations
+
+import re
+
+from einformer.errors import Source
+from einformer.lint.notes.latex import document
+from einformer.lint.notes.pieces import Document
+
+_BODY = r"(?: [ \t]*\n | (?P={0})[ \t]+[^\n]*(?:\n|\Z) )*"
+ROLES = rf"""
+    ^(?P<indent>[ \t]*) \.\.[ ]math::[ \t]* (?: \n (?: [ \t]+:\w[^\n]*\n )* )?
+      (?P<directive> (?:[^\n]+\n)? {_BODY.format("indent")} )
+  | :math:` (?P<role> [^`]+ ) `
+"""
+LITERAL = r"``(?:(?!``|\n\s*\n).)+``"
+_FILE = re.compile(
+    rf"""(?P<skipped> {LITERAL} | ^(?P<outdent>[ \t]*)\.\.[ ](?:code|code-block|sourcecode|parsed-literal)::[^\n]*\n
+                      {_BODY.format("outdent")} )
+      | ^ (?P<title> \S[^\n]* ) (?= \n (?: =+ | -+ | ~+ | \^+ | "+ | \*+ | \++ | \#+ ) [ ]*$ )
+      | {ROLES}""",
+    re.VERBOSE | re.DOTALL | re.MULTILINE,
+)
+
+
+def restructured(source: Source) -> Document:
+    """The sections of a file of reStructuredText."""
+    return document(source, _FILE)

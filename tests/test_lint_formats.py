@@ -1,0 +1,98 @@
+"""Is each habit of writing formulas down read, and a slip in it found at its place in the file?"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from einformer.errors import Finding, Source
+from einformer.lint.documents import Checked
+from einformer.lint.files import lint_text
+from einformer.lint.settings import Settings
+
+RIGHT, WRONG = r"q_{bsea} = z_{bsd} Q_{dea}", r"k_{bse} = z_{bsd} K_{dea}"
+
+
+def checked(name: str, text: str) -> Checked:
+    return lint_text(Source(name, text), Settings())
+
+
+def told(finding: Finding) -> tuple[str, int, str]:
+    """The code, the line and the characters of a finding."""
+    return finding.code, finding.span.line, finding.span.source.text[finding.span.start : finding.span.end]
+
+
+HABITS = {  # a file; how many equations are read of it; the line of the slip
+    "a fence of MyST": ("a.md", f"```{{math}}\n:label: q\n\n{RIGHT}\n```\n\n```{{math}}\n{WRONG}\n```\n", 2, 8),
+    "colons of MyST": ("a.md", f":::{{math}}\n{RIGHT} \\\\\n{WRONG}\n:::\n", 2, 3),
+    "a role of MyST": ("a.md", f"Thus {{math}}`{RIGHT}`,\nand {{math}}``{WRONG}``.\n", 2, 2),
+    "a label of MyST": ("a.md", f"$$\n{RIGHT}\n$$ (eq-q)\n\n$$\n{WRONG}\n$$ (eq-k)\n", 2, 6),
+    "a fence of GitHub": ("a.md", f"```math\n{RIGHT}\n```\nand\n> ```math\n> {WRONG}\n> ```\n", 2, 6),
+    "ticks of GitHub": ("a.md", f"Inline $`{RIGHT}`$\nand $`{WRONG}`$\n", 2, 2),
+    "a fence in a list": ("a.md", f"- item\n\n  ```python\n  x = '$a_{{bc}} = d_b$'\n  ```\n\n  ${RIGHT}$, ${WRONG}$\n", 2, 7),
+    "a label of Quarto": ("a.qmd", f"---\ntitle: x\n---\n\n$$\n{RIGHT}\n$$ {{#eq-q}}\n\n${WRONG}$\n", 2, 9),
+    "a callout of Obsidian": ("a.md", f"> [!note] Shapes\n> $${RIGHT}$$\n> ^eq-q\n\n- [ ] ${WRONG}$ ==so==\n", 2, 5),
+    "a role of Sphinx": ("a.rst", f"Queries\n=======\n\nThus :math:`{RIGHT}`, and\n:math:`{WRONG}`.\n", 2, 5),
+    "a directive": ("a.rst", f"So:\n\n.. math::\n   :label: q\n\n   {RIGHT} \\\\\n   {WRONG}\n\nText.\n", 2, 7),
+    "a directive of one line": ("a.rst", f".. math:: {RIGHT}\n\n.. math:: {WRONG}\n", 2, 3),
+    "paragraphs of a directive": ("a.rst", f".. math::\n\n   {RIGHT}\n\n   {WRONG}\n", 2, 5),
+    "code in between": ("a.rst", f".. code-block:: rst\n\n   :math:`a_{{bc}} = d_{{be}}`\n\n:math:`{RIGHT}, {WRONG}`\n", 2, 5),
+    "a raw docstring": ("a.py", f'def f():\n    r"""Thus :math:`{RIGHT}`,\n\n    ${WRONG}$\n    """\n', 2, 4),
+    "words between rows": ("a.tex", f"\\begin{{align}}\n{RIGHT} \\\\\n\\intertext{{and also}}\n{WRONG}\n\\end{{align}}", 2, 4),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("habit", HABITS)
+def test_a_slip_is_found_in_its_line(habit: str) -> None:
+    name, text, read, line = HABITS[habit]
+    found = checked(name, text)
+    assert found.counts() == {"": read}
+    assert list(map(told, found.findings)) == [("E301", line, "a")]
+
+
+def test_two_backslashes_of_a_docstring_are_one() -> None:
+    text = (
+        'def f():\n    """Rows:\n\n    $$x_{bd} = \\\\sum_{e} y_{be} z_{ed} \\\\\\\\ u_{bd} = \\\\sum_{e} y_{bd}$$\n    """\n'
+    )
+    found = checked("a.py", text)
+    assert found.counts() == {"": 2}
+    (finding,) = found.findings
+    assert (finding.code, finding.span.line, finding.span.column) == ("E306", 4, text.split("\n")[3].rindex("{e}") + 2)
+    assert "    $$x_{bd} = \\\\sum_{e}" in str(finding)  # the line is shown as it stands in the file
+
+
+def test_a_docstring_is_a_section() -> None:
+    """What one function calls `q` is not what another does."""
+    text = 'r"""Here $q_{bsea} = z_{bsd} Q_{dea}$."""\ndef f():\n    r"""And $w_{bss\'a} = q_{bse} k_{bs\'ea}$."""\n'
+    assert checked("a.py", text).findings == ()
+    both = text.replace('."""\ndef f():\n    r"""And', ", and")
+    assert [finding.code for finding in checked("a.py", both).findings] == ["E304"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'x = """$q_{bse} = z_{bsd} Q_{dea}$"""\n',  # no docstring
+        '# $q_{bse} = z_{bsd} Q_{dea}$\n',
+        'def f():\n    """A literal: ``$q_{bse} = z_{bsd} Q_{dea}$``.\n\n    >>> "$q_{bse} = z_{bsd} Q_{dea}$"\n    """\n',
+        '"""Nothing."""\n' + "\n" * 20_000 + "x = 1\n",
+        'class A:\n    ("""$k$""")\n\n    def f(self): "é"; "x"\n',
+    ],
+)  # fmt: skip
+def test_only_docstrings_are_read(text: str) -> None:
+    assert checked("a.py", text).counts() in ({}, {"no indices": 1})
+
+
+def test_names_and_docstrings_are_checked_in_one_go() -> None:
+    text = f'def f(z_bsd):\n    r"""${WRONG}$, ${RIGHT}$"""\n    B, S, D = z_bsd.shape\n    x_bds = z_bsd.relu()\n'
+    assert [finding.code for finding in checked("a.py", text).findings] == ["E771", "E301"]
+    silent = text.replace('"""\n', '"""  # einformer: ignore[E301]\n')
+    assert [finding.code for finding in checked("a.py", silent).findings] == ["E771"]
+
+
+def test_a_definition_in_another_cell_is_told_with_its_cell() -> None:
+    cells = [f"${RIGHT}$ and $k_{{bsea}} = z_{{bsd}} K_{{dea}}$", "$w_{bss'a} = q_{bse} k_{bs'ea}$"]
+    text = json.dumps({"cells": [{"cell_type": "markdown", "source": cell} for cell in cells]})
+    (finding,) = checked("n.ipynb", text).findings
+    assert finding.facts == ("defined as `q_{bsea}` (n.ipynb:cell 1, line 1)",)
