@@ -129,7 +129,7 @@ MUTANTS = (
     ),
     _mutant(
         "all docstrings are one section", "python/docstrings.py",
-        'return "\\f" + " " * (opening.end() - 1)', 'return " " * opening.end()',
+        "(?P<title> \\f )", "(?P<title> \\v )",
         "_formats.py::test_a_docstring_is_a_section",
     ),
     _mutant(
