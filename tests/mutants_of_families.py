@@ -37,6 +37,8 @@ MUTANTS = (
         "local layers have the angles of global ones", "olmo3",
         "μ sin(s θ_h), sin(s α_h)", "μ sin(s θ_h), sin(s θ_h)", "olmo3",
     ),
+    _text("every layer forgets as fast as the first", "minimax", "(1 - l / (L - 1 + 1e-5) + 1e-5)", "1", "minimax_text"),
+    _text("slopes begin with 1", "minimax", "2^(-8 (a + 1) / A)", "2^(-8 a / A)", "minimax_text"),
     _text("layers without positions have some", "smollm3", "mod N == 0, 0, 1)", "mod N == 0, 1, 0)", "smollm3"),
     _text("positions of OPT begin at zero", "opt", "P_{(s + 2) d}", "P_{(s + 1) d}", "opt"),
     _mutant(

@@ -648,6 +648,7 @@ NO_FORMULA = {
     "qwen3_next",
     "granitemoehybrid",
     "granite_hybrid",
+    "minimax",
 }  # two conditions of layers, or a list of them
 
 

@@ -308,6 +308,14 @@ TOYS: dict[str, tuple[str, dict[str, Any]]] = {
     "vaultgemma": ("vaultgemma", grouped(6, hidden_size=45, sliding_window=11, **CAPS)),
     **STATES,
 }
+MINIMAX: dict[str, Any] = grouped(6, hidden_size=45, num_hidden_layers=4, num_local_experts=7, num_experts_per_tok=3)
+MINIMAX |= {"block_size": 16, "full_attn_alpha_factor": 1.7, "full_attn_beta_factor": 0.6, "linear_attn_alpha_factor": 1.3}
+MINIMAX |= {"linear_attn_beta_factor": 0.8, "mlp_alpha_factor": 1.1, "mlp_beta_factor": 0.7}
+TOYS |= {
+    "minimax_text": ("minimax", MINIMAX | {"layer_types": ["linear_attention"] * 3 + ["full_attention"]}),
+    "minimax_text_window": ("minimax", MINIMAX | {"sliding_window": 11, "tie_word_embeddings": True}),
+    "minimax_text_yarn": ("minimax", MINIMAX | {"rope_parameters": YARN, "head_dim": 12, "max_position_embeddings": 1024}),
+}
 
 FIRST = {kind: name for name, (kind, _) in reversed(TOYS.items())}  # of each family one toy, the first
 EACH = [name if name in FIRST.values() else pytest.param(name, marks=pytest.mark.slow) for name in TOYS]  # for parametrize

@@ -34,6 +34,9 @@ NARROW_LITERALS: dict[str, dict[str, Any]] = {
     "transformers.models.apertus.modeling_apertus": {"ACT2FN": {"xielu": None}},
 }
 
+# Buffers of MiniMax, which are stored though a config says them.
+COMPUTED = {"slope_rate", "query_decay", "key_decay", "diagonal_decay"}
+
 
 class NarrowNumberError(AssertionError):
     """An operator met a floating number narrower than float64."""
@@ -110,7 +113,7 @@ def _draw(owner: nn.Module) -> None:
     for name, parameter in [*owner.named_parameters(recurse=False), *owner.named_buffers(recurse=False)]:
         if parameter.ndim > 1 and isinstance(parameter, nn.Parameter):
             parameter.normal_(std=_fan_in(owner, parameter) ** -0.5)
-        elif name in owner.state_dict():
+        elif name in owner.state_dict() and name not in COMPUTED:
             parameter.add_(torch.randn_like(parameter) * _scatter(owner, name))
 
 
