@@ -11,7 +11,11 @@ def _mutant(name: str, file: str, old: str, new: str, *killers: str) -> Mutant:
 
 RULES, BALANCE, LETTERS, LEGEND = "rules.py", "balance.py", "letters.py", "legend.py"
 MASKS, SECTIONS = "masks.py", "sections.py"
-READING, SPELLING, PIECES = "reading.py", "notes/spelling.py", "notes/pieces.py"
+READING, SPELLING, SCRIPTS, PIECES = "reading.py", "notes/spelling.py", "notes/scripts.py", "notes/pieces.py"
+DOCUMENTS = "documents.py"
+SAID = "_reading.py::test_it_is_read_and_a_slip_in_it_is_seen[{}]"
+UNSAID = "_reading.py::test_what_is_not_said_is_read_and_no_finding[{}]"
+UNREAD = "_reading.py::test_what_may_be_either_is_not_read"
 
 MUTANTS = (
     # --------------------------------------------------------------------------------------------------- the rules
@@ -67,7 +71,7 @@ MUTANTS = (
     ),
     _mutant(
         "an equation with a finding defines as well", RULES,
-        "if read.defines is not None and not read.findings:", "if read.defines is not None:",
+        "if read.defines is not None and not read.findings and whole:", "if read.defines is not None and whole:",
         ".py::test_the_errors_of_a_published_note_are_found_and_nothing_else",
     ),
     _mutant(
@@ -104,11 +108,11 @@ MUTANTS = (
     # ----------------------------------------------------------------------------------------------------- readers
     _mutant(
         "a bound is no index", SPELLING,
-        "self.put(f\" {' '.join(outer)} \\\\{_SUMS[mark.command]}\", mark)", 'self.put(f" \\\\{mark.command}", mark)',
+        "        if not taken:\n            self.depends(", "        if False:\n            self.depends(",
         ".py::test_what_people_mean_is_no_finding[a bound that is an index]",
     ),
     _mutant(
-        "a label is an index", SPELLING,
+        "a label is an index", SCRIPTS,
         'elif sign == "_" and (label := self.label(text)):', 'elif sign == "-" and (label := self.label(text)):',
         "_notes.py::test_notes_are_spelled_as_the_language_is",
     ),
@@ -141,5 +145,71 @@ MUTANTS = (
         "another form of an index is an equation", READING,
         "isinstance(one, Tensor) and isinstance(other, Tensor) and one.name == other.name", "one is other",
         ".py::test_what_people_mean_is_no_finding[a split index]",
+    ),
+    # ------------------------------------------------------------------------------- what is read, and what is unsaid
+    _mutant(
+        "a function of the author's sums nothing", DOCUMENTS,
+        'return not (calls and finding.code in ("E301", "E302"))', "return not (None in calls)",
+        UNSAID.format("a function of several things"),
+    ),
+    _mutant(
+        "a letter in brackets above is no index", DOCUMENTS,
+        "{*inside, *labels, *forms}", "{*inside, *forms}",
+        UNSAID.format("a letter in brackets above"),
+    ),
+    _mutant(
+        "a bar makes another axis", DOCUMENTS,
+        "{*inside, *labels, *forms}", "{*inside, *labels}",
+        UNSAID.format("an index and the same with a bar"),
+    ),
+    _mutant(
+        "what stands in a norm is checked", DOCUMENTS,
+        "{*inside, *labels, *forms}", "{*labels, *forms}",
+        UNSAID.format("an operator over what it may choose"),
+    ),
+    _mutant(
+        "a definition that leaves slots out is one", RULES,
+        "and not read.findings and whole:", "and not read.findings:",
+        UNSAID.format("a definition that leaves slots out"),
+    ),
+    _mutant(
+        "what does not depend on an index lacks it", BALANCE,
+        "or (left.name[0] == right.name[0] and needed(right) < needed(left))", "",
+        UNSAID.format("what does not depend on all"),
+    ),
+    _mutant(
+        "only one letter is fixed", LEGEND,
+        "for letter in _LETTERS.findall(match[1]))", "for letter in _LETTERS.findall(match[1])[:1])",
+        UNSAID.format("letters that are fixed"),
+    ),
+    _mutant(
+        "vectors in bold are numbers", LETTERS,
+        "return sum(map(bool, slots)) > 1 and 1 in slots", "return 1 in slots[:0]",
+        UNREAD,
+    ),
+    _mutant(
+        "a Greek label is no index", LETTERS,
+        "return bool(command) and any(", "return bool(command) and all(",
+        UNREAD,
+    ),
+    _mutant(
+        "a letter on both sides is an index or a label", LETTERS,
+        "known = self.indices | (", "known = self.indices & (",
+        "_reading.py::test_a_letter_on_both_sides_is_right_as_either",
+    ),
+    _mutant(
+        "a sum takes its bracket", READING,
+        'if self.peek().text != "sum":', 'if self.peek().text:',
+        SAID.format("a sum over brackets"),
+    ),
+    _mutant(
+        "a function takes the bound of a sum", SPELLING,
+        "taken = self.before() in _TAKING", "taken = False",
+        SAID.format("a sum in a logarithm"),
+    ),
+    _mutant(
+        "what stands above is a power", SCRIPTS,
+        "self.at, found.staggered = at + 2, True", "self.at, found.staggered = at + 2, False",
+        SAID.format("indices above and below"),
     ),
 )  # fmt: skip

@@ -61,12 +61,17 @@ def _defined(left: Expression, right: Expression, legend: Legend) -> Iterator[Fi
     """T_L = e: L ⊢ e and L ⊆ free(e), unless e is a constant, or `x_i = δ_iv`, a tensor at some v that is fixed."""
     assert isinstance(left, Tensor | Name)
     scope = Scope({}, legend=legend)
-    if not scope.free(right) or _open(right) or (isinstance(right, Tensor) and needed(left) < needed(right)):
+    if not scope.free(right) or _open(right) or (isinstance(right, Tensor) and _is_part(left, right)):
         return
     if not any(isinstance(x, Tensor) for x in subexpressions(right)):  # a mask, a constant: made of numbers
         left = _shared(left, scope.free(right))
     scope.equation(Equation(left, "=", right, span=left.span))
     yield from (_at_letter(finding, left) for finding in _told(scope, right))
+
+
+def _is_part(left: Tensor | Name, right: Tensor) -> bool:
+    """Is it a tensor at some indices that are fixed, or `V_{ijab} = V_{ab}`, one that does not depend on all of its own?"""
+    return needed(left) < needed(right) or (left.name[0] == right.name[0] and needed(right) < needed(left))
 
 
 def _at_letter(finding: Finding, left: Tensor | Name) -> Finding:

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import functools
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from einformer.errors import Finding, Source
-from einformer.lint.balance import regrouped
+from einformer.lint.balance import axes_told, regrouped
 from einformer.lint.legend import Known, Sizes, declared, fixed, stated, two_sizes
-from einformer.lint.letters import Letters
+from einformer.lint.letters import Letters, slot_letters
+from einformer.lint.notes.decorated import ambiguous, printed
 from einformer.lint.notes.pieces import Document, Formula, Section
+from einformer.lint.notes.signs import OF_AUTHOR
 from einformer.lint.reading import Equation, Side, Told, equations
 from einformer.lint.rules import check_section, located
 from einformer.lint.sections import Context, Read
 from einformer.lint.specifications import check_specification, is_specification
-from einformer.notation.tree import Index
+from einformer.notation.calls import axis_of
+from einformer.notation.tree import Apply, Index
+from einformer.notation.walk import subexpressions
 
+_LABEL = re.compile(r"\^\s*\{?\s*\(\s*([a-z])'*\s*\)")
 _CAUSAL = ("causal", "autoregressive")
 
 
@@ -73,7 +80,7 @@ def check_document(source: Source, document: Document, given: Mapping[str, str])
             part.reads,
             Context(sizes, sizes.legend(), declared(part.section), letters.constant, fixed(part.section), primed, causal),
         )
-        by_equation = {id(read.equation): tuple(located(read, f) for f in read.findings) for read in part.reads}
+        by_equation = {id(read.equation): tuple(_told(read)) for read in part.reads}
         verdicts += [Verdict(v.equation, v.skipped, by_equation.get(id(v.equation), ())) for v in found]
         findings += two_sizes(part.known)
     findings += [finding for verdict in verdicts for finding in verdict.findings]
@@ -101,6 +108,27 @@ def _verdicts(part: _Parts, letters: Letters) -> Iterator[Verdict]:
             if not skipped:
                 part.reads.append(Read(equation, *regrouped(*trees)) if len(trees) > 1 else Read(equation, trees[0], None))
         yield Verdict(equation, skipped)
+
+
+def _told(read: Read) -> Iterator[Finding]:
+    """What is certain of an equation, in the words of its author."""
+    for finding in filter(functools.partial(_is_certain, read), read.findings):
+        found = located(read, finding)
+        facts = tuple(map(printed, found.facts))
+        yield replace(found, message=printed(found.message), facts=facts, fix=printed(found.fix))
+
+
+def _is_certain(read: Read, finding: Finding) -> bool:
+    r"""What a function of the author's does with indices is not known: it may sum those inside it, and make others.
+
+    Nor is known whether `A^{(h)}` has the index `h`, and what `t` and `\bar{t}` in one equation have to do with each other.
+    """
+    calls = [x for x in (*subexpressions(read.left), *read.made_of) if isinstance(x, Apply) and x.name.endswith(OF_AUTHOR)]
+    inside = {axis_of(x.letter) for call in calls for x in subexpressions(call) if isinstance(x, Index)}
+    labels = _LABEL.findall(read.equation.formula.latex.text)
+    forms = ambiguous({axis for x in read.tensors for axis in map(axis_of, slot_letters(x))})
+    told = axes_told([finding])
+    return not (calls and finding.code in ("E301", "E302")) and not told & {*inside, *labels, *forms}
 
 
 def _place(finding: Finding) -> tuple[str, int]:

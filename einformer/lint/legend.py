@@ -38,7 +38,10 @@ _RANGED = (
     re.compile(r"\$\s*0\s*\\leq?\s*(?P<letter>[a-z])\s*<\s*(?P<size>[^$]+?)\s*\$"),
     re.compile(r"^\|\s*[`$]?(?P<letter>[a-z])[`$]?\s*\|\s*[`$]?(?P<size>[A-Z])[`$]?\s*\|", re.MULTILINE),
 )
-_FIXED = re.compile(r"\b(?:for|each|every|all|some|any|fixed|given|layer|step)\s+\$\s*([a-z]'*)\s*(?:(?:<|=|\\in\b)[^$]*)?\$")
+_FIXED = re.compile(
+    r"\b(?:for|each|every|all|some|any|fixed|given|layer|step)\s+\$[\s(]*"
+    r"([a-z]'*(?:\s*,\s*[a-z]'*)*)[\s)]*(?:(?:<|=|\\in\b)[^$]*)?\$"
+)
 _LETTERS = re.compile(r"[a-z]'*")
 _CROSS = re.compile(r"\s*(?:,|×|\\times|\\cdot)\s*")
 
@@ -88,7 +91,8 @@ def stated(section: Section) -> Iterator[Known]:
 def fixed(section: Section) -> frozenset[str]:
     """The letters that a section fixes: "for each layer $l$", "for some $v$". They may stand on one side only."""
     prose = section.prose
-    return frozenset(match[1] for match in _FIXED.finditer(prose.text)) if prose else frozenset()
+    found = _FIXED.finditer(prose.text) if prose else iter(())
+    return frozenset(letter for match in found for letter in _LETTERS.findall(match[1]))
 
 
 def declared(section: Section) -> dict[str, Tensor]:

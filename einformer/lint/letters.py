@@ -7,16 +7,22 @@ letters or more, of two different tensors. Any other subscript is a label, as th
 from __future__ import annotations
 
 import itertools
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from einformer.lint.notes.signs import LABELS
+from einformer.lint.notes.decorated import base
+from einformer.lint.notes.signs import BOLD, LABELS
 from einformer.lint.reading import Equation, is_respelled
 from einformer.notation.calls import axis_of
+from einformer.notation.latex_marks import GREEK
 from einformer.notation.parser import resolve
+from einformer.notation.scope import factors_of
 from einformer.notation.tree import Apply, Expression, Group, Index, Name, Power, Product, Quotient, Sum, Tensor
 from einformer.notation.walk import rebuild, subexpressions
+
+_BOLD = re.compile(rf".(?:{'|'.join(BOLD)})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +48,7 @@ class Letters:
                 for letter in letters if len(letters) > 1 else ():
                     names[axis_of(letter)].add(x.name)
         found |= {letter for letter, having in names.items() if len(having) > 1}
+        found |= {letter for letter in names if base(letter) in found}
         constant = {name for name, each in subscripts.items() if len(each) == 1 and len(next(iter(each))) == 1}
         return cls(
             frozenset(found), frozenset(names) & found, frozenset(constant), frozenset(sizes) | {i.upper() for i in found}
@@ -62,13 +69,14 @@ class Letters:
         constant = frozenset(name for name, axis in pairs if name in self.constant and axis not in bound)
         labels = _Labels(self.alone | together, constant)
         sides = [(side.tree, side.nodes) for side in equation.sides if side.tree is not None]
-        return [self._understood(tree, nodes, labels) for tree, nodes in sides]
+        bare = self.indices | {axis_of(i) for x in nodes if isinstance(x, Tensor) and len(x.slots) > 1 for i in slot_letters(x)}
+        return [self._understood(tree, nodes, labels, set(bare)) for tree, nodes in sides]
 
-    def _understood(self, tree: Expression, nodes: Iterable[Expression], labels: _Labels) -> Expression:
+    def _understood(self, tree: Expression, nodes: Iterable[Expression], labels: _Labels, bare: set[str]) -> Expression:
         """A side; rebuilt only if it holds anything that may be another thing."""
         if any(isinstance(x, Tensor) and len(x.slots) == 1 for x in nodes):
             tree = labels.without(tree, below=False)
-        return resolve(tree, set(self.indices)) if any(isinstance(x, Name) for x in nodes) else tree
+        return resolve(tree, bare) if any(isinstance(x, Name) for x in nodes) else tree
 
     # ------------------------------------------------------------------------------------------------- index notation
 
@@ -77,9 +85,12 @@ class Letters:
         found = [x for side in sides for x in subexpressions(side)]
         if not any(isinstance(x, Tensor) for x in found):
             return "no indices"
-        unknown = [i for x in found if isinstance(x, Tensor) for i in slot_letters(x) if axis_of(i) not in self.indices]
-        if unknown:
-            return f"`{unknown[0]}` is on one tensor only: an index, or a label?"
+        if unknown := self.unknown(*sides):
+            return f"`{unknown}` is on one tensor only: an index, or a label?"
+        if greek := next((i for x in found if isinstance(x, Tensor) for i in slot_letters(x) if _is_label(i, found)), ""):
+            return f"`{greek}` is an index here, and a label there"
+        if any(_multiplies_bold(x) for x in found):
+            return "vectors and matrices in bold"
         if word := next((x.name[1:] for x in found if isinstance(x, Name) and self._is_either(x.name[1:])), ""):
             return f"`{word}`: a word, or indices?"
         if any(isinstance(x, Power) and _is_upper(x) for x in found):
@@ -90,6 +101,13 @@ class Letters:
             return f"`{called}(…)` has no indices: a matrix?"
         matrices = [name for side in sides for name in _factors(side) if name not in self.sizes]
         return f"`{matrices[0]}` has no indices: a matrix?" if matrices else ""
+
+    def unknown(self, *sides: Expression) -> str:
+        """A letter that nothing shows to be an index; what stands on both sides is right as either."""
+        named = [{axis_of(x.letter if isinstance(x, Index) else x.name) for x in nodes} for nodes in map(_letters_of, sides)]
+        known = self.indices | (frozenset.intersection(*map(frozenset, named)) if len(sides) > 1 else frozenset())
+        tensors = (x for side in sides for x in subexpressions(side) if isinstance(x, Tensor))
+        return next((i for x in tensors for i in slot_letters(x) if axis_of(i) not in known), "")
 
     def _is_either(self, label: str) -> bool:
         """Is a word that makes a label made of indices, as `α_{def}`?"""
@@ -143,8 +161,30 @@ def _own(slot: Expression) -> Iterator[Index]:
                 yield from _own(x)
 
 
+def _letters_of(side: Expression) -> Iterator[Index | Name]:
+    return (x for x in subexpressions(side) if isinstance(x, Index | Name))
+
+
+def _is_label(letter: str, found: Iterable[Expression]) -> bool:
+    r"""Is a Greek index the label of a name elsewhere, as `\nu` of `x_\nu` is?"""
+    command = GREEK.get(letter.rstrip("'"), "")
+    names = (x.name for x in found if isinstance(x, Tensor | Name))
+    return bool(command) and any(name.endswith(command) and len(name) > len(command) for name in names)
+
+
+def _multiplies_bold(e: Expression) -> bool:
+    """Are two letters in bold multiplied, one of them a vector or a matrix for each index, as in `W_h x_t`?"""
+    slots = [
+        min((len(x.slots) for x in subexpressions(factor) if isinstance(x, Tensor) and _BOLD.match(x.name)), default=0)
+        for factor in (factors_of(e) if isinstance(e, Product | Quotient) else ())
+    ]
+    return sum(map(bool, slots)) > 1 and 1 in slots
+
+
 def _is_upper(power: Power) -> bool:
     """`T_j^{ik}`, `q_s^a`: letters above a tensor are indices rather than a power."""
+    if isinstance(power.exponent, Tensor):
+        return False
     letters = [x for x in subexpressions(power.exponent) if isinstance(x, Index)]
     return len(letters) > 1 or (bool(letters) and isinstance(power.base, Tensor) and isinstance(power.exponent, Index))
 

@@ -12,15 +12,15 @@ from dataclasses import dataclass, replace
 from einformer.errors import EinformerError, Source, Span
 from einformer.lint.notes.macros import expanded
 from einformer.lint.notes.pieces import Formula, Macro, Passage, too_deep
-from einformer.lint.notes.signs import CONCLUSIONS, MATRICES, PARTING, RELATIONS, UNREAD
+from einformer.lint.notes.signs import CONCLUSIONS, MATRICES, OF_AUTHOR, PARTING, RELATIONS, UNREAD
 from einformer.lint.notes.spelling import spelled
 from einformer.notation import latex_row
 from einformer.notation.formulas import Formulas
 from einformer.notation.latex_marks import CASES, Mark, marks
 from einformer.notation.latex_row import Row
 from einformer.notation.primitives import NAMES
-from einformer.notation.tokens import Line
-from einformer.notation.tree import Expression, Tensor
+from einformer.notation.tokens import Line, Token
+from einformer.notation.tree import Apply, Expression, Index, Tensor
 from einformer.notation.walk import subexpressions
 
 _EQUALS = frozenset(("=", "\\leftarrow", "\\gets", "<-", "←", "=="))
@@ -275,16 +275,28 @@ def _unaligned(found: Marks) -> Iterator[Mark]:
 
 
 class _Side(Formulas):
-    """The grammar of expressions, with the callables of the language only."""
+    """The grammar of expressions, with the callables of the language and the functions of the author."""
 
     def __init__(self, source: Source, line: Line) -> None:
-        super().__init__(source, line, set(NAMES))
+        super().__init__(source, line, set(NAMES) | {token.text for token in line.tokens if token.text.endswith(OF_AUTHOR)})
 
     def side(self) -> Expression:
         """An expression that is all of the line."""
         tree = self.expression()
         self.end()
         return tree
+
+    def call(self) -> Expression:
+        """In print a sum takes the rest of its product, brackets or not."""
+        if self.peek().text != "sum":
+            return super().call()
+        name = self.next()
+        indices = self.indices()
+        return Apply(name.text, indices, (self.rest(name, indices),), span=self.since(name))
+
+    def rest(self, name: Token, indices: tuple[Index, ...]) -> Expression:
+        """What an operator takes without brackets; one of the author's may take all that follows, as a sum does."""
+        return super().rest(replace(name, text="sum") if name.text.endswith(OF_AUTHOR) else name, indices)
 
 
 def _reason(error: EinformerError) -> str:

@@ -86,10 +86,16 @@ def located(read: Read, finding: Finding) -> Finding:
 
 
 def _definitions(reads: list[Read]) -> dict[str, tuple[Tensor, Read]]:
-    """What a section defines in one way, by an equation with nothing wrong in it, and by which."""
-    found = defaultdict[str, list[tuple[Tensor, Read]]](list)
+    """What a section defines in one way, by an equation with nothing wrong in it, and by which.
+
+    One whose factors have more slots elsewhere says the rest of them in words.
+    """
+    found, widest = defaultdict[str, list[tuple[Tensor, Read]]](list), dict[str, int]()
+    for x in (x for read in reads for x in read.tensors):
+        widest[x.name] = max(widest.get(x.name, 0), len(x.slots))
     for read in reads:
-        if read.defines is not None and not read.findings:
+        whole = all(len(x.slots) == widest[x.name] for x in read.made_of if isinstance(x, Tensor))
+        if read.defines is not None and not read.findings and whole:
             found[read.defines.name].append((read.defines, read))
     return {name: each[0] for name, each in found.items() if len({tuple(_axes(tensor)) for tensor, _ in each}) == 1}
 
@@ -106,7 +112,9 @@ def _usual(reads: list[Read]) -> dict[str, tuple[Tensor, Read]]:
         if name not in left and len(forms) == 2:
             second = list(forms.values())[1]
             most, few = sorted(forms.values(), key=len, reverse=True)
-            if len(few) == 1 and second[0][1].right is not None:  # else it is introduced on purpose: "shared, $W_{de}$"
+            shortened = len(most) == 1 and len(few[0][0].slots) > len(most[0][0].slots)  # at first: its words say the rest
+            introduced = second[0][1].right is None  # "shared, $W_{de}$"
+            if len(few) == 1 and not shortened and not introduced:
                 found[name] = most[0]
     return found
 

@@ -14,11 +14,14 @@ OPERATORS = {
     "Tanh": "tanh", "sin": "sin", "cos": "cos", "abs": "abs", "floor": "floor", "ceil": "ceil", "gelutanh": "gelutanh",
     "where": "where", "lb": "log2", "mod": "mod",
 }  # fmt: skip
+DOTS = ("dots", "ldots", "cdots", "dotsc", "dotsb", "dotsm", "hdots")
+OF_AUTHOR = "ƒ"  # ends the name of a function that the language does not have, so that it takes arguments
 RESPELLED = {
     "equiv": "=", "coloneqq": "=", "triangleq": "=", "defeq": "=", "ln": "\\log ", "odot": "\\cdot ", "ast": "*",
-    "lbrack": "(", "rbrack": ")", "lbrace": "\\{", "rbrace": "\\}", "leqslant": "\\leq ", "geqslant": "\\geq ",
-    "mapsfrom": "\\leftarrow ", "dfrac": "\\frac", "tfrac": "\\frac", "cfrac": "\\frac", "lt": "<", "gt": ">", "nn": "\\\\",
-    "newline": "\\\\", "cr": "\\\\", "inf": "\\infty ", "left": "", "right": "", "displaystyle": "", "limits": "",
+    "otimes": "\\cdot ", "lbrack": "(", "rbrack": ")", "lbrace": "\\{", "rbrace": "\\}", "leqslant": "\\leq ",
+    "geqslant": "\\geq ", "mapsfrom": "\\leftarrow ", "dfrac": "\\frac", "tfrac": "\\frac", "cfrac": "\\frac", "lt": "<",
+    "gt": ">", "nn": "\\\\", "newline": "\\\\", "cr": "\\\\", "inf": "\\infty ", "left": "", "right": "", "displaystyle": "",
+    "limits": "",
 }  # fmt: skip
 BOLD = ("mathbf", "boldsymbol", "bm", "bold", "vec", "textbf")
 UNREAD = {
@@ -27,11 +30,11 @@ UNREAD = {
     "prod": "a product sign", "partial": "a derivative", "nabla": "a derivative", "lim": "a limit", "dots": "dots",
     "ldots": "dots", "cdots": "dots", "vdots": "dots", "ddots": "dots", "dotsc": "dots", "mathbb": "a set or an expectation",
     "mid": "a condition in a probability", "vert": "a norm", "Vert": "a norm", "|": "a norm",
-    "otimes": "an outer product sign", "oplus": "a sum of spaces", "circ": "a composition", "star": "a convolution",
+    "oplus": "a sum of spaces", "circ": "a composition", "star": "a convolution",
     "pm": "two signs", "mp": "two signs", "binom": "a binomial", "stackrel": "words over a sign",
     "overset": "words over a sign", "underset": "words under a sign", "underbrace": "words under a brace",
-    "overbrace": "words over a brace", "in": "a set", "{": "a set", "}": "a set", "langle": "an expectation",
-    "rangle": "an expectation", "wedge": "a wedge", "forall": "words", "exists": "words", "not": "a negation",
+    "overbrace": "words over a brace", "in": "a set", "{": "a set", "}": "a set", "langle": "an inner product",
+    "rangle": "an inner product", "wedge": "a wedge", "forall": "words", "exists": "words", "not": "a negation",
     "perp": "words", "cup": "a set", "cap": "a set", "subset": "a set", "setminus": "a set",
     "arg": "an argument of the largest", "argmax": "an argument of the largest", "argmin": "an argument of the largest",
 }  # fmt: skip
@@ -46,7 +49,7 @@ _LABELS = """
     in out ff model head heads max min new old ref eff tot total kv qk qkv obs def dim len vocab hid enc dec src tgt pos seq
     tok ctx att attn mlp lr norm loss train test val key query dff emb embed batch params layers layer act grad data opt mem
     avg std mod comm comms flops mask init final last next prev cache gate down ln rms sub top bot left right
-    proj res"""
+    proj res math hop ici"""
 _PARTING = """
     and where with for if or s.t such that when since because so then as all in at on of i.e e.g thus hence while but else
     from by"""

@@ -7,27 +7,35 @@ from __future__ import annotations
 
 import re
 
+from einformer.lint.notes.decorated import decorated
 from einformer.lint.notes.macros import partner
+from einformer.lint.notes.parts import OPENING
 from einformer.lint.notes.pieces import Passage, joined
-from einformer.lint.notes.signs import ACCENTS, BOLD, LABELS, LETTERED, OPERATORS, RESPELLED, WORDS
-from einformer.notation.latex_marks import CASES, LETTERS, NAMED, Mark, marks
+from einformer.lint.notes.scripts import PRIME, TRANSPOSED, Names, Scripts, letters
+from einformer.lint.notes.signs import ACCENTS, BOLD, DOTS, LABELS, LETTERED, OF_AUTHOR, OPERATORS, PARTING, RESPELLED, WORDS
+from einformer.notation.latex_marks import CASES, LETTERS, NAMED, TEXTS, Mark
 
-_PRIMES = re.compile(r"(?:\\prime|'|\s)+")
-_WORD = re.compile(r"(?:\\(?:text|textrm|textsf|texttt|mathrm|rm|operatorname|mbox|mathit)\b)?[{\s]*([A-Za-z0-9 \-/]+?)[}\s]*")
-_LABEL = re.compile(r"[A-Z][A-Za-z0-9]*'*|[0-9]+|\\[A-Za-z]+|\*|\{\\rm [A-Za-z ]+\}|\\[A-Za-z]+\{[A-Za-z ]+\}")
-_LAYER = re.compile(r"\([A-Za-z0-9+\- ]*\)|\\prime|\\star")
-_TRANSPOSED = re.compile(r"(?:\\(?:mathrm|text|mathsf)\b)?\{?\s*(?:T|\\top|\\intercal|\\dagger)\s*\}?")
 _COMMA = re.compile(r"\s*(?:,|;|\\[,;:!]|~)\s*")
 _STEP = re.compile(r"(?<![\w(+\-'])((?:[0-9] ?)?[a-z]'*) *([+-]) *([0-9]+|[a-z]'*)(?![\w(])")
 _LAST_STEP = re.compile(r"(?<=[\w'])([a-z]'*) *([+-]) *([0-9]+|[a-z]'*)\s*$")
-_BRACES, _PRIME = re.compile(r"\\[{}]"), re.compile(r"\^?\{?\s*\\prime\s*\}?")
+_COMPUTED, _MAPPED = re.compile(r"\\[A-Za-z]+\s*[-+]"), re.compile(r"(\\[A-Za-z]+)\s*\(\s*([a-z]'*)\s*\)")
+_ELLIPSIS = re.compile(rf"\\(?:{'|'.join(DOTS)})(?![A-Za-z])")
+_BETWEEN = re.compile(rf",?\s*{_ELLIPSIS.pattern}\s*,?(?=\s*[A-Za-z0-9\\{{])")
+_NEGATIVE = re.compile(r"^\s*-\s*[0-9]+(?=[\s,a-z])\s*,?")
+_BRACES, _SPACED = re.compile(r"\\[{}]"), re.compile(r"[\s,]+")
 _DEFINED_AS, _STOP = re.compile(r":\s*="), re.compile(r"\.(?=\s|\\|$|\})")
-_BOUND = re.compile(r"\s*([a-z]'*(?:[\s,]*[a-z]'*)*)\s*(?:(=|\\leq?\b|<|>|\\in\b|\\neq?\b|\\geq?\b).*)?", re.DOTALL)
-_SPACED = re.compile(r"[\s,]+")
-_LETTER, _COMMAND = re.compile(r"[a-z]'*"), re.compile(r"\\[A-Za-z]+")
-_RUN = re.compile(r"\s*\{\s*[A-Za-z]\s*\}\s*_\s*\{\s*[a-z]'*[\s,]*[a-z]")
+_INDEX = r"[^\W\dA-Z_]'*"
+_BOUND = re.compile(rf"[\s(]*({_INDEX}(?:[\s,]*{_INDEX})*)[\s)]*(?:(=|\\leq?\b|<|>|\\in\b|\\neq?\b|\\geq?\b).*)?", re.DOTALL)
+_IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_\\ -]*")
+_CONDITION = re.compile(r"[^=]*(?:<|>|\\leq?\b|\\geq?\b|\\neq?\b)[^=]*")
+_ALONE = re.compile(r"\s*(?:\\[A-Za-z]+\s*)?(?:\{\s*)?[A-Za-z](?:\s*\})?\s*|\s*\\[A-Za-z]+\s*")
+_PARTIAL = re.compile(r"\\partial\b\s*(?:\^\s*(?:\{[^}]*\}|[0-9]))?")
+_TOTAL = re.compile(r"^\s*(?:d|\\mathrm\s*\{\s*d\s*\}|\{\\rm d\})(?:\^\s*(?:\{[^}]*\}|[0-9]))?(?=\s*(?:[A-Za-z\\({]|$))")
+_TAKING = frozenset(("\\log", "\\exp", "\\sum", "\\min", "\\max"))  # a factor follows them
 _OLD = frozenset(("rm", "bf", "it", "tt", "sf"))
+_FACTORS = frozenset((*ACCENTS, *BOLD, *LETTERED, *WORDS, *LETTERS, "frac", "sqrt", "sum", "ell", "partial", "langle"))
 _SUMS = {"sum": "sum", "max": "max", "min": "min", "prod": "sum"}  # a product over an index binds it as a sum does
+_FENCED = {"\\langle": "(", "|": "\\mathrm{abs}(", "\\vert": "\\mathrm{abs}("}
 
 
 def spelled(formula: Passage) -> Passage:
@@ -35,12 +43,12 @@ def spelled(formula: Passage) -> Passage:
     return _Speller(formula.sub(_DEFINED_AS, "=").sub(_STOP, " ")).all()
 
 
-class _Speller:
+class _Speller(Names):
     """A cursor over the marks of a formula, which writes pieces of another."""
 
     def __init__(self, text: Passage) -> None:
-        self.text, self.marks = text, list(marks(text.text))
-        self.at = self.cases = 0
+        super().__init__(text)
+        self.cases = 0
         self.made: list[Passage] = []
 
     def all(self) -> Passage:
@@ -53,14 +61,18 @@ class _Speller:
         """One mark, or as many as belong to it."""
         self.at += 1
         name = mark.command if mark.kind == "command" else ""
-        if mark.kind == "letter" or name in LETTERS:
-            self.name("" if mark.kind == "letter" else name, mark)
-        elif name == "ell":
-            self.name("l", mark, name)
-        elif name in ACCENTS or name in LETTERED or (name in BOLD and self.has_run()):
+        if mark.kind == "letter" or name in LETTERS or name in ("ell", "partial", "nabla"):
+            self.name(LETTERS.get(name) or {"": mark.text, "ell": "l"}.get(name, name), mark, "ell" if name == "ell" else "")
+        elif name in ACCENTS or name in LETTERED or name == "mathbb" or (name in BOLD and self.has_slots()):
             self.accented(mark)
         elif name in WORDS:
             self.word(mark)
+        elif mark.text in OPENING and self.bracketed(mark):
+            pass
+        elif name in ("cdot", "times") and self.accepts("_"):
+            self.depends(self.argument(), mark)  # `a_{id} \\cdot_d b_{jd}` names the index that both have
+        elif name in DOTS and (self.goes_on() or not self.begins()):
+            self.put("\\mathrm{dots}" if self.goes_on() else f"\\mathrm{{dots{OF_AUTHOR}}}(0)", mark)
         elif name in _SUMS:
             self.bounded(mark)
         elif name in OPERATORS and name not in NAMED:
@@ -85,118 +97,76 @@ class _Speller:
         """A text of our own at the place of a mark."""
         self.made.append(self.text.put(text, mark.start))
 
-    # ------------------------------------------------------------------------------------------------------ parts
-
-    def spaces(self) -> None:
-        """The cursor goes past spaces."""
-        while self.at < len(self.marks) and self.marks[self.at].kind in ("space", "newline"):
-            self.at += 1
-
-    def argument(self) -> Passage:
-        """The next argument, without its braces."""
-        self.spaces()
-        if self.at >= len(self.marks):
-            return Passage(self.text.source, "", ())
-        start, end = self.at, min(partner(self.marks, self.at), len(self.marks) - 1)
-        if start == end and self.marks[start].kind == "command" and self.marks[start].command in WORDS | LETTERED:
-            end = min(partner(self.marks, start + 1), len(self.marks) - 1) if start + 1 < len(self.marks) else start
-        self.at = end + 1
-        braces = self.marks[start].text == "{" and end > start
-        return self.text.cut(self.marks[start].start + braces, self.marks[end].end - braces)
+    def fenced(self, opening: str, parts: list[Passage], mark: Mark) -> None:
+        """Parts spelled on their own, with commas between them, in brackets."""
+        self.put(opening, mark)
+        for number, part in enumerate(parts):
+            self.made += [self.text.put(", ", mark.start)] * bool(number) + [self.inner(part)]
+        self.put(")", mark)
 
     def inner(self, part: Passage) -> Passage:
         """A part, spelled on its own."""
         return _Speller(part).all()
 
+    def before(self) -> str:
+        """What was written last."""
+        return next((part.text.strip() for part in reversed(self.made) if part.text.strip()), "")
+
+    def goes_on(self) -> bool:
+        """Does a sum go on without being written out, `a + b + …`?"""
+        return self.before() in ("+", "-")
+
+    def begins(self) -> bool:
+        """Does no factor stand before, so that a bar opens, and dots are no part of a product?"""
+        before = self.before()
+        return not before or before[-1] in "+-=(,&{<>/\\" or before in _TAKING or before.startswith("\\begin")
+
     # ------------------------------------------------------------------------------------------------------ names
 
     def accented(self, mark: Mark) -> None:
-        r"""`\hat{x}_i` is the name `xhat` with a subscript; `\mathcal{S}` is another name than `S`."""
-        argument = self.argument()
-        inside = argument.text.strip()
+        r"""`\hat{x}_i` is the name `xhat` with a subscript; `\mathcal{S}` is another name than `S`, `\mathbb{E}` a mean."""
+        inside = self.argument().text.strip()
         command = inside.lstrip("\\")
         letter = inside if len(inside) == 1 and inside.isalpha() else LETTERS.get(command, "") if inside != command else ""
-        if letter:
-            self.name(letter, mark, mark.command)
+        if mark.command == "mathbb" and inside == "E":
+            self.name("E", mark)
+        elif mark.command != "mathbb" and (letter or inside == "1"):
+            self.name(letter or "one", mark, mark.command)
         else:
             self.made.append(self.text.cut(mark.start, self.marks[self.at - 1].end))
 
-    def has_run(self) -> bool:
-        r"""Is this `\mathbf{A}_{cc'a}`, a tensor by name? With fewer letters a bold one is a vector or a matrix."""
-        return _RUN.match(self.text.text, self.marks[self.at - 1].end) is not None
-
     def name(self, name: str, mark: Mark, tag: str = "") -> None:
-        """A letter with its scripts; labels among them become part of the name."""
-        primes, subscripts, powers = "", list[Passage](), list[Passage]()
-        letter = LETTERS.get(name, name) or mark.text
-        while sign := self.script():
-            if sign == "'":
-                primes += "'"
-                continue
-            part = self.argument()
-            text = _PRIME.sub("'", part.text).strip()
-            if _PRIMES.fullmatch(part.text):
-                primes += "'" * (part.text.count("\\prime") + part.text.count("'"))
-            elif sign == "_" and (label := self.label(text)):
-                tag += label
-            elif sign == "_":
-                subscripts.append(part)
-            elif self.is_tag(text, bool(subscripts)):
-                tag += "".join(filter(str.isalnum, text.replace("\\rm", "").replace("\\text", "")))
-            else:
-                powers.append(part)
-        if letter == "e" and powers and not (subscripts or tag):
-            return self.exponential(powers[0], mark)
-        self.put(f"\\mathrm{{{letter}{tag}}}{primes}" if tag else f" {letter}{primes}", mark)
-        for subscript in subscripts:
-            self.scripted("_", self.subscript(subscript), mark)
-        for power in powers:
-            self.scripted(
-                "^", self.text.put("\\top", mark.start) if _TRANSPOSED.fullmatch(power.text) else self.inner(power), mark
-            )
+        """A name with its scripts, and the arguments of a function of the author's."""
+        found = self.scripts(Scripts(tag))
+        if name == "e" and found.above and not (found.below or found.tag):
+            return self.fenced("\\exp(", found.above, mark)
+        if name == "E" and self.averages(found):
+            return None
+        arguments = self.arguments(len(name) > 1, bool(found.below))
+        self.scripts(found)
+        if any("_" in argument.text for argument in arguments):
+            self.depends(joined(self.text.source, found.below), mark)
+            self.fenced(f"\\mathrm{{{name}{found.tag}{OF_AUTHOR}}}(", arguments, mark)
+            return self.powers(found, mark)
+        for argument in arguments:
+            self.depends(argument, mark)
+        return self.tensor(name, found, mark)
 
-    def script(self) -> str:
-        """The sign of a script that follows, past spaces; the cursor goes past it."""
-        at = self.at
-        while at < len(self.marks) and self.marks[at].kind in ("space", "newline"):
-            at += 1
-        sign = self.marks[at].text if at < len(self.marks) else ""
-        sign = "'" if sign in ("′", "’") else sign
-        if sign in ("'", "^", "_"):
-            self.at = at + 1
-            return sign
-        return ""
+    def tensor(self, name: str, found: Scripts, mark: Mark) -> None:
+        """A name with what stands below it, and above."""
+        whole = f"{name}{found.tag}"
+        self.put(f"\\mathrm{{{whole}}}{found.primes}" if len(whole) > 1 else f" {whole}{found.primes}", mark)
+        if found.below:
+            space = self.text.put(" ", mark.start)
+            slots = [part for below in found.below for part in (self.subscript(below), space)]
+            self.scripted("_", joined(self.text.source, slots[:-1]), mark)
+        self.powers(found, mark)
 
-    def label(self, text: str) -> str:
-        """What a subscript adds to the name if it is a label: a word, capitals, Greek, a number; else nothing."""
-        word = _WORD.fullmatch(text)
-        if word and (text[0] in "\\{" or word[1] in LABELS):
-            return "".join(filter(str.isalnum, word[1]))
-        plain = text.removeprefix("{").removesuffix("}") if text.startswith("{\\rm") else text
-        return "".join(filter(str.isalnum, plain)) if _LABEL.fullmatch(plain) else ""
-
-    def is_tag(self, text: str, below: bool) -> bool:
-        """Is a superscript part of the name? Capitals, words, stars, `(l)`; a number if the subscript follows."""
-        if _TRANSPOSED.fullmatch(text):
-            return False
-        if text in ("0", "1"):  # nobody writes these powers
-            return True
-        return bool(_LABEL.fullmatch(text) or _LAYER.fullmatch(text)) and not (
-            text.isdigit() and (below or not self.follows("_"))
-        )
-
-    def follows(self, sign: str) -> bool:
-        """Is this the next mark, past spaces?"""
-        before = self.at
-        found = self.script() == sign
-        self.at = before
-        return found
-
-    def exponential(self, power: Passage, mark: Mark) -> None:
-        """`e^{x}` is `exp(x)`."""
-        self.put("\\exp(", mark)
-        self.made.append(self.inner(power))
-        self.put(")", mark)
+    def powers(self, found: Scripts, mark: Mark) -> None:
+        """What stands above a name and is no part of it."""
+        for power in found.above:
+            turned = TRANSPOSED.fullmatch(power.text)
+            self.scripted("^", self.text.put("\\top", mark.start) if turned else self.inner(power), mark)
 
     def scripted(self, sign: str, part: Passage, mark: Mark) -> None:
         self.put(sign + "{", mark)
@@ -204,27 +174,58 @@ class _Speller:
         self.put("}", self.marks[self.at - 1])
 
     def subscript(self, part: Passage) -> Passage:
-        r"""`i,j` is `ij`, `t-1` is `(t-1)`, `bs+1` is `b(s+1)`, and `\{ij\}` was meant to be `ij`."""
-        part = part.sub(_BRACES, "").sub(_PRIME, "'")
-        pieces = [piece for piece in _COMMA.split(part.text) if piece]
-        if len(pieces) < 2 or all(len(re.sub(r"'|[-+(].*|[0-9]", "", piece).strip()) <= 1 for piece in pieces):
+        r"""`i,j` is `ij`, `t-1` is `(t-1)`, `bs+1` is `b(s+1)`, `\pi(h)` is `\pi_h`, and `\{ij\}` was meant to be `ij`."""
+        part = decorated(part.sub(_BRACES, "").sub(PRIME, "'").sub(_BETWEEN, " ")).sub(_NEGATIVE, "(", 0, ") ")
+        part = part.sub(_MAPPED, 1, "_{", 2, "}")
+        pieces = [re.sub(r"'|[-+(].*|[0-9]|\s", "", piece) for piece in _COMMA.split(part.text) if piece]
+        if not LABELS.intersection(pieces) and all(piece.islower() or len(piece) < 2 for piece in pieces):
             part = part.sub(_COMMA, " ")
-        part = part.sub(_STEP, "(", 1, " ", 2, " ", 3, ")").sub(_LAST_STEP, "(", 1, " ", 2, " ", 3, ")")
+        if _ELLIPSIS.search(part.text):
+            return part
+        if not _COMPUTED.search(part.text):
+            part = part.sub(_STEP, "(", 1, " ", 2, " ", 3, ")").sub(_LAST_STEP, "(", 1, " ", 2, " ", 3, ")")
         return self.inner(part) if "_" in part.text or "\\" in part.text else part
 
-    # -------------------------------------------------------------------------------------------------- operators
+    def depends(self, part: Passage, mark: Mark, known: str = "") -> None:
+        """The letters that a part depends on, as numbers: what it does with them is not said."""
+        found = dict.fromkeys(letter for letter in letters(part.text) if letter not in letters(known))
+        self.put(f" {' '.join(found)} ", mark)
+
+    # ------------------------------------------------------------------------------------------------------ words
 
     def word(self, mark: Mark) -> None:
-        r"""`\text{ReLU}` is an operator, `\mathrm{d}` a letter; other words stay, and end the statement or leave it unread."""
-        argument = self.argument()
-        word = argument.text.strip()
+        r"""`\text{ReLU}` is an operator, `\mathrm{d}` a letter, and other words names, if they are no part of the text."""
+        word = self.argument().text.strip()
         if word in OPERATORS:
             self.operator(OPERATORS[word], mark)
         elif len(word) == 1 and word.isalpha():
             self.name(word, mark, mark.command if mark.command in ("texttt", "mathtt", "textsf") else "")
+        elif _IDENTIFIER.fullmatch(word) and word.lower() not in PARTING:
+            self.named(word, mark)
         else:
-            command = "text" if mark.command in ("text", "textrm", "mbox", "textnormal") else "operatorname"
-            self.put("\\infty" if word in ("inf", "Inf") else f"\\{command}{{{word}}}", mark)
+            self.unread("if" if self.cases and word in ("for", "when") else word, mark)
+
+    def named(self, word: str, mark: Mark) -> None:
+        """A word is a tensor if it has slots, else a function, of what stands in brackets or of the next factor."""
+        name, at, found = "".join(filter(str.isalnum, word)), self.at, self.scripts(Scripts())
+        below = joined(self.text.source, found.below)
+        slots, upright = len(letters(below.text)), mark.command not in TEXTS
+        if slots < 2 and (upright or slots) and self.precedes_factor():
+            self.depends(below, mark)
+            return self.put(f"\\mathrm{{{name}{OF_AUTHOR}}}", mark)
+        named = upright or slots or self.opens() >= 0 or (self.begins() and self.follows("="))
+        self.at = at
+        return self.name(name, mark) if named else self.unread(word, mark)
+
+    def unread(self, word: str, mark: Mark) -> None:
+        """A word that ends a statement, or leaves it unread."""
+        command = "operatorname" if mark.command not in TEXTS else "mathrm" if self.goes_on() else "text"
+        self.put("\\infty" if word in ("inf", "Inf") else f"\\{command}{{{word}}}", mark)
+
+    def precedes_factor(self) -> bool:
+        """Does a factor follow, past spaces?"""
+        mark = next((mark for mark in self.marks[self.at :] if not mark.is_space), None)
+        return mark is not None and (mark.kind in ("letter", "digit") or mark.text == "{" or mark.command in _FACTORS)
 
     def old_font(self, mark: Mark) -> None:
         r"""`{\rm for}` is `\text{for}`."""
@@ -232,6 +233,67 @@ class _Speller:
         word = self.text.text[self.marks[self.at].end : self.marks[min(end, len(self.marks) - 1)].start].strip()
         self.at = end + 1
         self.put(f"\\text{{{word}}}", mark)
+
+    # --------------------------------------------------------------------------------------- functions and brackets
+
+    def arguments(self, is_word: bool, below: bool) -> list[Passage]:
+        r"""What a function of the author's takes, `f(x, y)`, `\mathrm{loss}(x)`, `R(s)_{ij}`; the cursor goes past it."""
+        at, fence = self.at, self.fence()
+        if fence is None:
+            return []
+        parts, self.at = list(self.separated(*fence)), fence[1] + 1
+        if is_word or len(parts) > 1 or (self.follows("_") and not below):
+            return [part for part in parts if not _ELLIPSIS.fullmatch(part.text.strip())]
+        self.at = at
+        return []
+
+    def averages(self, found: Scripts) -> bool:
+        r"""`E[x_i x_j]`, `\mathbb{E}_{x \sim p}[…]`: the indices of a mean are those of what stands in the brackets."""
+        fence = self.fence()
+        over = letters(joined(self.text.source, found.below).text)
+        return fence is not None and not over and "_" in self.between(*fence).text
+
+    def bracketed(self, mark: Mark) -> bool:
+        r"""Brackets that say more than what belongs together: `(A B)_{ij}`, `\langle x_i \rangle`, `|x_i|`, `\| x_{ij} \|`."""
+        opened, closed = self.at - 1, self.closing(self.at - 1)
+        if mark.text in ("|", "\\vert") and self.follows("_"):
+            return self.restricted()
+        if closed < 0 or mark.text in ("(", "["):
+            return closed >= 0 and self.element(opened, closed, mark)
+        parts = list(self.separated(opened, closed))
+        if len(parts) > 1 or (mark.text in ("|", "\\vert") and not self.begins()):
+            return False
+        self.at = closed + 1
+        if self.accepts("_"):
+            self.argument()
+        self.fenced(_FENCED.get(mark.text, f"\\mathrm{{norm{OF_AUTHOR}}}("), parts, mark)
+        return True
+
+    def restricted(self) -> bool:
+        """`x_{ij}|_{i > j}`: what is said holds there, and what the indices do is not changed by it."""
+        at = self.at
+        if self.script() and _CONDITION.fullmatch(self.argument().text):
+            return True
+        self.at = at
+        return False
+
+    def element(self, opened: int, closed: int, mark: Mark) -> bool:
+        r"""`(A^\top)_{ij}` is an element of what the brackets hold: a tensor whose name is all of it."""
+        inside, self.at = self.between(opened, closed), closed + 1
+        found = self.scripts(Scripts())
+        if found.below and _ALONE.fullmatch(inside.text):
+            self.at = opened + 1
+            del self.marks[self.stretched(closed) : closed + 1]
+        elif found.below:
+            self.depends(inside, mark)
+            self.tensor("of" + "".join(filter(str.isalnum, inside.text.replace("'", "prime"))), found, mark)
+        elif found.tag and not found.above:  # a label says nothing of the indices
+            self.fenced("(", [inside], mark)
+        else:
+            self.at = opened + 1
+        return bool(found.below or (found.tag and not found.above))
+
+    # -------------------------------------------------------------------------------------------------- operators
 
     def operator(self, name: str, mark: Mark) -> None:
         self.put(f"\\mathrm{{{name}}}", mark)
@@ -242,27 +304,29 @@ class _Speller:
         r"""`\sum_{j=1}^{N}` is `\sum_{j}`; letters of its bounds stand before it as numbers, since it depends on them."""
         below = above = None
         while (sign := self.script()) and sign != "'":
-            below, above = (self.argument(), above) if sign == "_" else (below, self.argument())
-        bound = _BOUND.fullmatch(_PRIME.sub("'", below.text)) if below else None
+            below, above = (decorated(self.argument()), above) if sign == "_" else (below, self.argument())
+        bound = _BOUND.fullmatch(PRIME.sub("'", below.text)) if below else None
         if below is None or bound is None:
             self.put(f"\\{mark.command}", mark)  # `\\prod` as it is, which is not read
             self.made += [below] if below else []
             return
         summed = below.cut(*bound.span(1)).sub(_SPACED, " ")
-        beyond = _COMMAND.sub(" ", " ".join([below.text[bound.end(1) :], above.text if above else ""]))
-        outer = [letter for letter in dict.fromkeys(_LETTER.findall(beyond)) if letter not in _LETTER.findall(summed.text)]
-        self.put(f" {' '.join(outer)} \\{_SUMS[mark.command]}", mark)
+        beyond = joined(self.text.source, [below.cut(bound.end(1), len(below.text)), *([above] if above else [])])
+        taken = self.before() in _TAKING  # `\\log \\sum_{j=1}^n` takes the sum, not its bound
+        if not taken:
+            self.depends(beyond, mark, summed.text)
+        self.put(f"\\{_SUMS[mark.command]}", mark)
         self.scripted("_", summed, mark)
+        if taken:
+            self.depends(beyond, mark, summed.text)
 
     def fraction(self, mark: Mark) -> None:
         r"""`\frac{\partial y_i}{\partial x_j}` has the indices of both; so has the fraction without its signs."""
         over, under = self.argument(), self.argument()
         derived = "\\partial" in over.text and "\\partial" in under.text
+        total = _TOTAL.match(over.text) and _TOTAL.match(under.text) and len(under.text.strip()) > 1
         for part, sign in ((over, "\\frac{"), (under, "}{")):
             self.put(sign, mark)
-            part = part.sub(_PARTIAL, " ") if derived else part
+            part = part.sub(_PARTIAL, " ") if derived else part.sub(_TOTAL, " ") if total else part
             self.made.append(self.inner(part) if part.text.strip() else self.text.put("1", mark.start))
         self.put("}", mark)
-
-
-_PARTIAL = re.compile(r"\\partial\b\s*(?:\^\s*(?:\{[^}]*\}|[0-9]))?")

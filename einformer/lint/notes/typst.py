@@ -15,12 +15,14 @@ _TYPST = re.compile(
       | (?<!\\) \$ (?P<math> (?: [^$\\] | \\. )+? ) \$""",
     re.VERBOSE | re.DOTALL | re.MULTILINE,
 )
-_OPERATOR = re.compile(r"#let\s+([A-Za-z]\w*)\s*=\s*(?:math\.op\(\s*)?[`\"]([A-Za-z ]+)[`\"]")
+_OPERATOR = re.compile(
+    r"#let\s+([A-Za-z]\w*)\s*=\s*(?:(?:math\.op\(\s*)?[`\"]([A-Za-z ]+)[`\"]|(math\.[a-z.]+)\s*$)", re.MULTILINE
+)
 
 
 def typst(source: Source) -> Document:
     """The sections of a Typst file."""
-    operators = {match[1]: match[2] for match in _OPERATOR.finditer(source.text)}
+    operators = {match[1]: match[2] or match[3] for match in _OPERATOR.finditer(source.text)}
     return Document(tuple(sections(_pieces(source, operators))))
 
 

@@ -28,6 +28,8 @@ _SYMBOLS = {
     "max": "\\max", "min": "\\min", "prime": "'", "tilde.op": "\\sim", "tilde": "\\sim", "lim": "\\lim", "dagger": "\\dagger",
     "top": "\\top", "plus.minus": "\\pm", "plus": "+", "minus": "-", "approx.eq": "\\approx", "lt.tilde": "\\lesssim",
     "comma": ",", "colon": ":", "bar.v": "|", "bar.v.double": "\\Vert", "divides": "|", "forall": "\\forall",
+    "chevron.l": "\\langle", "chevron.r": "\\rangle", "angle.l": "\\langle", "angle.r": "\\rangle", "succ": "\\succ",
+    "arrow.r.double.long": "\\Longrightarrow", "arrow.l.r.double": "\\Leftrightarrow",
     "plus.o": "\\oplus", "plus.circle": "\\oplus",
 }  # fmt: skip
 _CALLED = {
@@ -39,7 +41,7 @@ _CALLED = {
 }  # fmt: skip
 _SIGNS = {
     "<=": "\\leq ", ">=": "\\geq ", "!=": "\\neq ", "->": "\\to ", "<-": "\\leftarrow ", ":=": "=", "...": "\\dots ",
-    "=>": "\\Rightarrow ", "%": "\\%",
+    "=>": "\\Rightarrow ", "⟨": "\\langle ", "⟩": "\\rangle ", "%": "\\%",
 }  # fmt: skip
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
 
@@ -147,7 +149,8 @@ class _Writer:
         if calls and (name in _CALLED or name in ("frac", "cases", "mat", "norm", "binom", "attach")):
             return self.call(token)
         if name in self.operators:
-            return self.put(f"\\operatorname{{{self.operators[name]}}}", token)
+            word = self.operators[name].removeprefix("math.")
+            return self.put(_SYMBOLS[word] + " " if word in _SYMBOLS else f"\\operatorname{{{word}}}", token)
         if name in _SYMBOLS:
             return self.put(_SYMBOLS[name] + " ", token)
         greek = name.partition(".")[0]

@@ -1,0 +1,130 @@
+"""What does the linter read of the many ways to write with indices, and does it see a slip in each?"""
+
+from __future__ import annotations
+
+import pytest
+
+from einformer.errors import Source
+from einformer.lint.documents import Checked
+from einformer.lint.files import lint_text
+from einformer.lint.settings import Settings
+
+LEGEND = dict(zip("abcdefhijklmnst", "ABCDEFHIJKLMNST", strict=True))
+
+
+def checked(text: str) -> Checked:
+    return lint_text(Source("note.md", text), Settings(legend=LEGEND))
+
+
+READ = {
+    "a mean in angles": (r"$\langle w_{ij} w_{kl} \rangle_\rho = c \delta_{ik} \delta_{jl}$", "{jl}", "{jt}", "E301"),
+    "an expectation": (r"$\mathbb{E}_{x \sim p}[h_{bi} h_{bj}] = K_{ij}$", "K_{ij}", "K_{ik}", "E302"),
+    "the element of a product": (r"$[A^\top B]_{ij} = A_{ki} B_{kj}$", "B_{kj}", "B_{lj}", "E301"),
+    "the element of one matrix": (r"$\left(\mathbf{H}\right)_{ij} = A_{ik} [B]_{kj}$", "[B]_{kj}", "[B]_{lj}", "E301"),
+    "the element of a power": (r"$w_{st} = (I + A)^{-1}_{sk} A_{kt}$", "A_{kt}", "A_{lt}", "E301"),
+    "words": (r"$\mathrm{scores}_{st} = q_{se} k_{te}$, $y_{se} = \mathrm{scores}_{st} v_{te}$", "v_{te}", "v_{ae}", "E301"),
+    "words with a text command": (r"$\text{out\_proj}_{sd} = \texttt{state}_{sk} C_{kd}$", "C_{kd}", "C_{ld}", "E301"),
+    "a word used in two ways": (
+        r"$\mathrm{scores}_{sta} = q_{sea} k_{tea}$, $y_{sea} = \mathrm{scores}_{sta} v_{tea}$",
+        "{sta} v",
+        "{st} v",
+        "E304",
+    ),
+    "numbers as arguments": (r"$R(t)_{ij} x_{bj} = K_{ij}(t, h) x_{bj}$", "K_{ij}(t, h) x_{bj}", "K_{ij}(t, h) x_{bk}", "E302"),
+    "ones": (r"$m_b = \frac{1}{D} \mathbf{1}_d x_{bd}$, $y_{bd} = x_{bd} - \mathbf{1}_d m_b$", "d x_{bd}", "d x_{be}", "E301"),
+    "letters between two": (r"$y_{a \ldots c} = x_{a \dots cd} w_{d}$", "w_{d}", "w_{e}", "E301"),
+    "total derivatives": (r"$\frac{d f_i}{d x_{jb}} = W_{ik} \frac{d g_k}{d x_{jb}}$", "d g_k", "d g_l", "E302"),
+    "a Jacobian": (
+        r"$\frac{\partial z_{sd}}{\partial x_{tf}} = \delta_{st} \frac{\partial y_{se}}{\partial x_{sf}} O_{ed}$",
+        "O_{ed}",
+        "O_{cd}",
+        "E301",
+    ),
+    "an upstream gradient": (
+        r"$\frac{\partial \mathcal{L}}{\partial W_{de}} = \frac{\partial \mathcal{L}}{\partial z_{se}} x_{sd}$",
+        "x_{sd}",
+        "x_{sc}",
+        "E302",
+    ),
+    "a derivative by an index": (r"$\partial_i f_{jb} = \delta_{ij} h_b - h_{ib} f_{jb}$", "b} f_{jb}", "b} f_{kb}", "E301"),
+    "where a condition holds": (r"$M_{st}|_{s > t} = U_{sa} T_{ta}$", "T_{ta}", "T_{tb}", "E301"),
+    "indices above and below": (r"$Q_t{}^e = H_t{}^d W_d{}^e$", "W_d{}^e", "W_c{}^e", "E301"),
+    "indices with a mark": (
+        r"$z_{\bar{s} d} = y_{\bar{s} e} O_{ed} + u_{\bar{s} j_0} V_{j_0 d}$",
+        r"y_{\bar{s} e}",
+        r"y_{\tilde{t} e}",
+        "E301",
+    ),
+    "the index of a dot": (r"$g_{id} = h_{ic} \cdot_c W_{dc}$", "W_{dc}", "W_{de}", "E301"),
+    "an absolute value": (r"$l_i = \left| x_{ij} w_j \right| / |B|$", "x_{ij}", "x_{ik}", "E301"),
+    "a sum over brackets": (r"$s_{ij} = \sum_k (a_{ik} - m_i) (b_{kj} - n_j)$", r"\sum_k", r"\sum_l", "E306"),
+    "a sum in a logarithm": (r"$l_{i} = \log \sum_{j=1}^{n} x_{ij} w_j$", "x_{ij}", "x_{ib}", "E301"),
+    "a vector for each index": (r"$\mathbf{y}_i = a_{ij} \mathbf{v}_j$", "v}_j", "v}_k", "E301"),
+    "a label before indices": (r"$q_{sa} = x_{sd} W_{Q, da} + b_{\mathrm{in}, a}$", "W_{Q, da}", "W_{Q, ea}", "E301"),
+    "a product over an index": (r"$P_{ij} = \prod_{k=1}^{n} A_{ik} B_{kj}$", "B_{kj}", "B_{lj}", "E301"),
+    "a tuple under a sum": (r"$l_i = \sum_{(j, k) \in \mathcal{D}} x_{ij} x_{ik}$", "x_{ik}", "x_{il}", "E306"),
+    "a slot that is computed": (r"$y_{ac} = x_{b} K_{ab, \pi(c)}$", "x_{b}", "x_{d}", "E301"),
+    "a negative slot": (r"$S_{-1, de} = k_{-1, d} v_{-1, e}$", "v_{-1, e}", "v_{-1, c}", "E301"),
+    "what is transposed has a name": (r"$y_{ij} = A^\top_{ik} x_{kj}$", "x_{kj}", "x_{lj}", "E301"),
+    "cases for": (
+        r"$x_{ij} = \begin{cases} a_{ij} & \text{for } i < j \\ b_{ij} & \text{otherwise} \end{cases}$",
+        "b_{ij}",
+        "b_{ik}",
+        "E301",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", READ)
+def test_it_is_read_and_a_slip_in_it_is_seen(case: str) -> None:
+    text, right, wrong, code = READ[case]
+    assert (set(checked(text).counts()), checked(text).findings) == ({""}, ())
+    assert code in [finding.code for finding in checked(text.replace(right, wrong, 1)).findings]
+
+
+def test_an_index_with_a_mark_is_told_as_it_is_printed() -> None:
+    (finding,) = checked(r"$z_{\bar{s} d} = y_{\widetilde{t} e} O_{ed} x_{\bar{s} c_{\text{in}}} w_{c_{in}}$").findings
+    assert finding.message.startswith(r"`\tilde{t}` occurs once")
+
+
+UNSAID = {
+    "a function of several things": "$y_{bs} = f(x_{bsd}, t)$, $z_{bsdf} = g(x_{bs}, t)$",
+    "a function by name": r"$v_{bsd} = \mathrm{Embed}(t_{bs})$, $l_b = \operatorname{loss}\left(x_{bs}\right)$",
+    "an operator by name": r"$y_{bsd} = \mathrm{Norm}_d\, x_{bsd}$, $t_{bs} = \operatorname{pick}_k x_{bsd}$",
+    "an operator over what it may choose": r"$n_b = \| x_{bss} \|$, $m_b = f(x_{bss}, t)$",
+    "a probability": r"$p(x_{ij} = c \mid y_{kl}) = z_{ij}$, $P(a_i | b_{jk}) = c_{ij}$",
+    "a norm": r"$n_b = \| x_{bd} \|^2$, $m = \left\Vert a_{ij} - b_{ij} \right\Vert_F$",
+    "a product that goes on": r"$y_{ij} = A_{ik} A_{kl} \dots A_{mn} x_{ja}$",
+    "a sum that goes on": r"$y_{ij} = A_{ij} + A_{ik} A_{kj} + \dots$, $y_{ij} = x_{ij} + \text{terms}$",
+    "what does not depend on all": r"$\mathsf{V}_{ijab} = \mathbf{V}_{ab}$",
+    "a letter in brackets above": r"$z_{ah} = \sum_s A_{s}^{(h)} v_{sa}$",
+    "letters that are fixed": r"For fixed $(h, s)$: $l_t = q_{she} k_{teh}$",
+    "an index and the same with a bar": r"$W_{d(ft)} = \bar{W}_{df\bar{t}}$",
+    "a definition that leaves slots out": "$u_{sc} = A_{sb} v_{bc}$, $o_{sd} = u_{scd} w_{cd}$, $x_{bd} = v_{bcd} k_c$",
+}
+
+
+@pytest.mark.parametrize("case", UNSAID)
+def test_what_is_not_said_is_read_and_no_finding(case: str) -> None:
+    assert (set(checked(UNSAID[case]).counts()), checked(UNSAID[case]).findings) == ({""}, ())
+
+
+UNREAD = {
+    r"$s_{ij} = \langle x_{ik}, y_{jk} \rangle$": "an inner product",
+    r"$y_{bs\dots} = x_{bs\dots}$": "dots",
+    r"$\mathbf{h}_t = \mathbf{W}_h \mathbf{x}_t$": "vectors and matrices in bold",
+    r"$x_\nu = T_{\mu\nu} y_\mu$, $T_{\mu\nu} = A_{\mu\nu}$": "`μ` is an index here, and a label there",
+    r"$x_{ij} = y_{ij}|_{j = s}$": "a norm or a condition",
+    r"$y_{ij} = x_{ij} \text{ maybe}$": "the operator or word `maybe`",
+}
+
+
+@pytest.mark.parametrize("text", UNREAD)
+def test_what_may_be_either_is_not_read(text: str) -> None:
+    assert UNREAD[text] in checked(text).counts()
+
+
+def test_a_letter_on_both_sides_is_right_as_either() -> None:
+    text = "$$y_{iq} = z_{ij} w_{jq}$$ $$p_{i,2o} = a_i \\sin(o)$$"
+    found = lint_text(Source("note.md", text), Settings(legend={"i": "I", "j": "J"}))
+    assert (found.counts(), found.findings) == ({"": 2}, ())
