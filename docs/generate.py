@@ -1,4 +1,4 @@
-"""Which pages are made of data? `python docs/generate.py` writes them: errors.md, claims.md and errata.md."""
+"""Which pages are made of data? `python docs/generate.py` writes them: errors.md, claims.md, errata.md and sources.md."""
 
 from collections.abc import Iterator
 from itertools import groupby
@@ -10,6 +10,9 @@ from einformer.notes import errata as slips
 from einformer.notes import worked
 from einformer.notes.claims import Verdict, judge, summary
 from einformer.notes.claims import claims as published
+from einformer.notes.sources import Source as Document
+from einformer.notes.sources import shipped
+from einformer.notes.sources import sources as documents
 
 HERE = Path(__file__).parent
 PARTS = {
@@ -165,7 +168,46 @@ def _step(step: worked.Step) -> str:
     return f"| {step.name} ([{step.erratum}](#{step.erratum.lower()})) | {step.printed} | {step.unscaled} | {step.scaled} |"
 
 
+SOURCES = """# Sources
+
+<!-- Made of einformer/notes/sources.toml and the shipped texts by docs/generate.py. -->
+
+What stands beside an equation of a shipped text after `@` names what it follows: a document of this page by its key, and a
+place in it, `@ rope 3.4.2 eq 34`; several with `;` between them. The note of a layer is that of all its equations which have
+none of their own. All {count} equations stand under one. Equations that are the same but for the names of axes name the same
+place, unless a test says why not; that every place is there, another one.
+
+`goon` and S000 to S004 are the documents of [Notes](notes.md), and `eq 3` is the third equation of the place among their
+entries. What is published nowhere but as code names the family and the class of `transformers` that computes it.
+
+`einformer notes llama` lists the equations of a text with what they follow, `einformer notes --source rope` the equations of
+all texts that follow a source. In a text of your own, what follows `@` is free.
+
+{table}
+"""
+SAID = ("key", "document", "what of it", "texts")
+MOST = 12  # texts that are named one by one
+
+
+def sources() -> str:
+    """The page of all sources, with the texts that name each."""
+    cited = [(citation, each.text) for each in shipped() for citation in each.cited]
+    texts = {key: {text for citation, text in cited if citation.source and citation.source.key == key} for key in documents()}
+    rows = [" | ".join(map(_cell, _source(source, sorted(texts[key])))) for key, source in documents().items()]
+    table = (f"| {row} |" for row in (" | ".join(SAID), " | ".join(["---"] * len(SAID)), *rows))
+    return SOURCES.format(count=f"{len(shipped()):,}", table="\n".join(table))
+
+
+def _source(source: Document, texts: list[str]) -> tuple[str, ...]:
+    title = f"[{source.title}]({source.url})" if source.url else source.title
+    by = " ".join(filter(None, (source.author, str(source.year or ""))))
+    places = "; ".join(f"{place}: {there}" if place else there for place, there in source.places.items())
+    named = " ".join(texts) if len(texts) <= MOST else f"{len(texts)} texts"
+    return f"`{source.key}`", f"{by}, {title}", places, named
+
+
 if __name__ == "__main__":
     (HERE / "errors.md").write_text(errors(), encoding="utf-8")
     (HERE / "claims.md").write_text(claims(), encoding="utf-8")
     (HERE / "errata.md").write_text(errata(), encoding="utf-8")
+    (HERE / "sources.md").write_text(sources(), encoding="utf-8")

@@ -17,6 +17,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+import einformer
 from einformer.interpreters.torch import folding, source
 from einformer.interpreters.torch.plan import PLANS as PLANS_OF
 from einformer.model import target
@@ -44,6 +45,30 @@ def same(ours: nn.Module, theirs: nn.Module, given: Tensor) -> bool:
     assert ours.training == theirs.training
     assert [p.requires_grad for p in ours.parameters()] == [p.requires_grad for p in theirs.parameters()]
     return torch.equal(ours(given), theirs(given))
+
+
+QUOTED = '''# own.ein: """
+axes
+  s: S
+  d: D                # hidden " """ + boom()
+
+layer Half(z_d) -> z_d:        @ """; boom()
+  return z_d / 2
+
+layer Twice(z_sd) -> z_sd:     @ """ + boom() + """ \\ "
+  weights W_dd'
+  return Half(z_sd' W_d'd)
+'''
+
+
+@pytest.mark.parametrize("plan", PLANS)
+def test_what_a_text_says_beside_its_equations_is_no_code(plan: str) -> None:
+    """R13: a note, a title and a comment cannot end the docstring in which they stand."""
+    tree = ast.parse(einformer.parse(QUOTED).bind(D=3).source(plan=plan))
+    docs = {node.name: ast.get_docstring(node) for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef)}
+    assert docs == {"Twice": 'See """ + boom() + """ \\ ".', "half": 'See """; boom().'}
+    assert 'hidden " """ + boom()' in (ast.get_docstring(tree) or "")
+    assert "boom" not in {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
 
 
 @pytest.mark.parametrize("plan", PLANS)

@@ -305,7 +305,7 @@ SLIPS = [
     ("w_bss'a = ", "w_bs'sa = ", "E505"),
     ("u_{bs(ae)}", "u_{bs(aa)}", "E305"),
     ("u_{bs(ae)}", "u_{bs(ef)}", "E302"),
-    ("  return Dr(u_bsd' O_d'd + ω_d)\n", "", "E105"),
+    ("  return Dr(u_bsd' O_d'd + ω_d)", "", "E105"),
     ("gelutanh(z_bsd W_df + ω_f)", "gelutanh(z_bsd W_df + ω_f", "E102"),
     ("gelutanh", "gelutahn", "E204"),
     ("LayerNorm_l(z_bsd))\n    z_bsd <- z_bsd + MLP", "LayerNorm(z_bsd))\n    z_bsd <- z_bsd + MLP", "E403"),

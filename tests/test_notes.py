@@ -154,7 +154,7 @@ def test_lines_are_where_they_are_said_to_be(document: str) -> None:
     for each, (file, number) in found.items():
         folders = ROOT / "einformer" / "architectures", ROOT / "einformer" / "notes" / "texts"
         (path,) = (folder / file for folder in folders if (folder / file).exists())
-        line = path.read_text(encoding="utf-8").split("\n")[int(number) - 1].partition("#")[0]
+        line = re.split("[@#]", path.read_text(encoding="utf-8").split("\n")[int(number) - 1])[0]
         assert re.sub(r"[ ()]", "", line) == re.sub(r"[ ()]", "", each.line)
 
 
@@ -242,13 +242,3 @@ def test_lines_of_the_documents_decoder_stand_in_its_source() -> None:
     said = {each.line for document in ("S001", "S004") for each in references(document) if each.layer.startswith("minimal.")}
     assert len(said) > 12
     assert said <= comments
-
-
-def test_notes_beside_layers_are_places_of_the_documents() -> None:
-    """`@ goon 1.1.2` is S001, `@ S004 Feed-forward` itself; the documents' own decoder has one beside each of its layers."""
-    places = {document: {each.place.split(",")[0] for each in references(document)} for document in documents()}
-    notes = {each.note for shipped_one in shipped() for each in spec(shipped_one).layers if each.note}
-    for note in notes:
-        document, _, place = note.partition(" ")
-        assert place in places[document.replace("goon", "S001")], note
-    assert all(layer.note for layer in spec("minimal").layers)

@@ -7,6 +7,7 @@ must refuse that. `CHECKS` are the ways in which the tools are used; no check re
 from __future__ import annotations
 
 import linecache
+import re
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -79,7 +80,7 @@ y_bsea = w_bss'a v_bs'ea
 n_bsd = y_bsea O_ead
 """
 GROUPED = ein.parse(
-    str(ein.load("llama"))
+    re.sub(" *@ .*", "", str(ein.load("llama")))
     .replace("layer Attention(z_sd, m_ss') -> z_sd:", "layer Attention(z_sd) -> z_sd:")
     .replace("  v_seg = z_sd V_deg\n", "  v_seg = z_sd V_deg\n  m_ss' = where(s' <= s, 0, -inf)\n")
     .replace("  m_ss' = where(s' <= s, 0, -inf)\n  z_bsd", "  z_bsd")

@@ -47,7 +47,8 @@ def show_errata(options: argparse.Namespace) -> int:
 
 
 def show_notes(options: argparse.Namespace) -> int:
-    """The equations and formulas of a document, or of all, with what there is of each; or how each writes our letters."""
+    """The equations and formulas of a document, or of all, with what there is of each; or what our texts say of documents."""
+    from einformer.cli import sources
     from einformer.notes import conventions, references
 
     if options.rosetta:
@@ -55,6 +56,10 @@ def show_notes(options: argparse.Namespace) -> int:
         data = {name: dict(zip(head[1:], cells, strict=True)) for name, *cells in rows}
         show_json(data) if options.json else show(listed([head, *rows]))
         return OK
+    if options.source is not None:
+        return sources.show_source(options)
+    if options.document and options.document not in references.documents():
+        return sources.show_text(options)
     documents = [options.document] if options.document else references.documents()
     found = {document: list(references.rows(document)) for document in documents}
     if options.json:

@@ -59,7 +59,6 @@ RECOMPUTE = _option("--recompute", "in a training step (none)", choices=("none",
 CONVENTION = _option(
     "--convention", f"of FLOPs: {', '.join(CONVENTIONS)}", default="torch", choices=CONVENTIONS, metavar="NAME"
 )
-DOCUMENTS = tuple(f"S{number:03}" for number in range(5))
 LETTERS = _option(
     "--convention",
     f"in the letters of one of {', '.join(conventions())} (ours)",
@@ -173,7 +172,8 @@ COMMANDS = (
         "which line says what an equation of a document says?",
         "Show what there is here of each equation and formula of a document: a line, a test, a verdict, or why nothing.",
         (
-            _option("document", "one of S000 to S004 (all)", nargs="?", choices=DOCUMENTS, metavar="DOCUMENT"),
+            _option("document", "one of S000 to S004 (all), or a text: a .ein file, a shipped architecture", nargs="?"),
+            _option("--source", "the equations of our texts that follow it (all sources)", nargs="?", const="", metavar="KEY"),
             _option("--rosetta", "how each document writes the letters of our texts", action="store_true"),
         ),
     ),

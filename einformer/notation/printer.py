@@ -137,7 +137,7 @@ def _statement(statement: Statement, indent: str) -> Iterator[str]:
     yield from _said(statement.above, indent)
     match statement:
         case Equation():
-            yield _remarked(indent + _equation(statement), statement.note, statement.comment)
+            yield _remarked(indent + alone(statement), statement.note, statement.comment)
         case Loop():
             head = f"{indent}for {statement.index.letter} < {expression(statement.count, Level.SUM)}:"
             yield _remarked(head, "", statement.comment)
@@ -147,7 +147,8 @@ def _statement(statement: Statement, indent: str) -> Iterator[str]:
             assert_never(statement)
 
 
-def _equation(equation: Equation) -> str:
+def alone(equation: Equation) -> str:
+    """An equation without what is remarked above and beside it."""
     head = "return" if equation.relation == "return" else f"{_left(equation.left)} {equation.relation}"
     return f"{head} {expression(equation.right)}"
 

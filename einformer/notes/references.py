@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from einformer.architectures import texts
-from einformer.notation.printer import show
+from einformer.notation.printer import alone, show
 from einformer.notation.tree import Axis, Equation, Spec
 from einformer.notation.walk import equations
 from einformer.notes import claims, quantities
@@ -91,7 +91,7 @@ def _place(reference: Reference) -> str:
 
 def said(line: Axis | Equation) -> str:
     """A line as its text says it, without what is remarked beside it."""
-    return show(line).partition("  ")[0]
+    return alone(line) if isinstance(line, Equation) else show(line)
 
 
 def _right(text: str) -> str:

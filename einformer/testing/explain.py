@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from einformer.errors import EinformerError, Span
-from einformer.notation.printer import show
+from einformer.notation.printer import alone
 from einformer.notation.tree import Equation, Spec, Tensor
 from einformer.notation.walk import equations, subexpressions
 from einformer.testing.mapping import Entry, Piece
@@ -73,7 +73,7 @@ def _texts(question: Question, tolerance: float, wanted: Callable[[Equation], bo
         for changed in filter(lambda changed: wanted(changed.before), mistake.rewrite(subject.written)):
             tree = subject.varied(changed.layer)
             if tree and question.is_answered(tree, question.weights, tolerance):
-                yield Explanation(mistake.says, show(changed.before), "; ".join(map(show, changed.after)), changed.before)
+                yield Explanation(mistake.says, alone(changed.before), "; ".join(map(alone, changed.after)), changed.before)
 
 
 def _layouts(question: Question, entries: Sequence[Entry], tolerance: float) -> Iterator[Explanation]:

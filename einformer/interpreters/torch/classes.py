@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 
 from einformer.errors import Span
 from einformer.interpreters.torch.blocks import INDENT, Blocks
-from einformer.interpreters.torch.code import PRODUCT, Code, permuted
+from einformer.interpreters.torch.code import PRODUCT, Code, permuted, prose
 from einformer.interpreters.torch.heads import heads
 from einformer.interpreters.torch.lower import Lowering, drops, function_name
 from einformer.interpreters.torch.plan import Plan
@@ -89,13 +89,13 @@ class Class:
         if self.is_function:
             trained = ", training: bool) -> " if drops(self.layer, self.layers) else ") -> "
             yield f"def {self.called}({signature.replace(') -> ', trained, 1)}:"
+            yield from self.note()
             yield from (INDENT + line.replace("self.training", "training") for line in forward)
             return
         yield from self.blocks.classes()
         yield f"class {self.called}({self.parent()}):"
-        if self.layer.note:
-            yield f'{INDENT}"""See {self.layer.note}."""'
-            yield ""
+        yield from self.note()
+        yield from [""] * bool(self.layer.note)
         yield f"{INDENT}def __init__(self) -> None:"
         starts = list(self.starts())
         reset = ["self.reset_parameters()"] if starts else []
@@ -116,6 +116,11 @@ class Class:
     def called(self) -> str:
         """What the file calls it."""
         return function_name(self.layer.name) if self.is_function else self.layer.name
+
+    def note(self) -> Iterator[str]:
+        """What the layer follows, as a docstring."""
+        if self.layer.note:
+            yield f'{INDENT}"""See {prose(self.layer.note)}."""'
 
     def parent(self) -> str:
         """The class that this one extends."""

@@ -37,6 +37,11 @@ class Code:
         return self.text if self.level >= level else f"({self.text})"
 
 
+def prose(text: str) -> str:
+    """Words of a text as they may stand in a docstring: they cannot end it (R13)."""
+    return text.replace("\\", "\\\\").replace('"', '\\"')
+
+
 def ordered(dims: Sequence[Dims], wanted: Dims | None = None) -> Dims:
     """The dims of several codes together: as wanted, else as in the one that has most, the others' own in front."""
     together = dict.fromkeys(dim for some in dims for dim in some)

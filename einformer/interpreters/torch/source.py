@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from einformer.errors import EinformerError, Span
 from einformer.interpreters.torch.classes import Class, Comment
+from einformer.interpreters.torch.code import prose
 from einformer.interpreters.torch.constants import raised
 from einformer.interpreters.torch.fast import FastClass
 from einformer.interpreters.torch.folding import WIDTH, folded
@@ -132,10 +133,10 @@ class EmittedFile:
 
     def doc(self) -> Iterator[str]:
         """What the file is, and how to read its names."""
-        yield f'"""{self.spec.title or self.name}'
+        yield f'"""{prose(self.spec.title or self.name)}'
         yield ""
         axes = ", ".join(f"{axis.letter} {axis.comment}".strip() for axis in self.spec.axes)
-        yield from textwrap.wrap(f"Axes: {axes}.", WIDTH)
+        yield from map(prose, textwrap.wrap(f"Axes: {axes}.", WIDTH))
         order = ", in the order in which they lie" if self.plan.fast else ""
         primes = "".join(f"; {new} is {old}" for old, new in self.letters.items() if old != new)
         yield from textwrap.wrap(f"A name ends in the letters of its axes{order}{primes}.", WIDTH)

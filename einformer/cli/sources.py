@@ -1,0 +1,98 @@
+"""What does `einformer notes` show of texts? Which document each equation follows, and which equations follow a document."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+from collections import Counter
+from collections.abc import Iterable
+
+from einformer import model
+from einformer.architectures import texts
+from einformer.cli.screen import listed, show, show_json
+from einformer.notes import sources
+from einformer.notes.sources import Citation, Noted, Source
+
+OK = 0
+
+
+def show_text(options: argparse.Namespace) -> int:
+    """The equations of a text, the note that each stands under, and what stands there."""
+    source = texts.read(options.document)
+    found = list(sources.noted(model.parse(source.text, source.name).written, source.name.removesuffix(".ein")))
+    if options.json:
+        show_json([_data(each) for each in found])
+        return OK
+    under = sum(bool(each.cited) for each in found)
+    lines = [f"{source.name}: {len(found)} equations, {under} under a note"]
+    for layer, group in itertools.groupby(found, lambda each: each.layer):
+        lines += ["", layer]
+        for each in group:
+            lines += [f"  {each.says}", *(f"    {_said(citation)}" for citation in each.cited)]
+    cited = {citation.source.key: citation.source for each in found for citation in each.cited if citation.source}
+    show("\n".join([*lines, "", listed([(key, str(source)) for key, source in cited.items()])] if cited else lines))
+    return OK
+
+
+def show_source(options: argparse.Namespace) -> int:
+    """The equations of the shipped texts that follow a source, by the place in it; or all sources."""
+    known = sources.sources()
+    if options.source and options.source not in known:
+        options.misuse(f"no source `{options.source}`; there are {', '.join(known)}")
+    if not options.source:
+        return _show_all(options)
+    rows = [
+        (citation, each) for each in sources.shipped() for citation in each.cited if citation.source == known[options.source]
+    ]
+    if options.json:
+        show_json([_data(each) for _, each in rows])
+        return OK
+    forms = {sources.form(each.equation) for _, each in rows}
+    lines = [f"{options.source}: {known[options.source]}", f"{len(rows)} equations, {len(forms)} that differ in more than axes"]
+    for citation, group in itertools.groupby(sorted(rows, key=lambda row: row[0].place), lambda row: row[0]):
+        lines += ["", _said(citation)]
+        for same in _alike(each for _, each in group):
+            lines += [f"  {same[0].says}", f"    {' '.join(dict.fromkeys(each.text for each in same))}"]
+    show("\n".join(lines))
+    return OK
+
+
+def _show_all(options: argparse.Namespace) -> int:
+    """Every source, in how many texts it is named, and beside how many equations."""
+    cited = [(citation.source.key, each) for each in sources.shipped() for citation in each.cited if citation.source]
+    equations, named = Counter(key for key, _ in cited), Counter(key for key, _ in {(key, each.text) for key, each in cited})
+    if options.json:
+        show_json(
+            [_about(source) | {"texts": named[key], "equations": equations[key]} for key, source in sources.sources().items()]
+        )
+    else:
+        rows = [(key, str(named[key]), str(equations[key]), str(source)) for key, source in sources.sources().items()]
+        show(listed([("source", "texts", "equations", ""), *rows]))
+    return OK
+
+
+def _alike(found: Iterable[Noted]) -> Iterable[list[Noted]]:
+    """Equations that differ only in the names of axes, together."""
+    forms: dict[str, list[Noted]] = {}
+    for each in found:
+        forms.setdefault(sources.form(each.equation), []).append(each)
+    return forms.values()
+
+
+def _said(citation: Citation) -> str:
+    return f"{citation.words}: {citation.there}" if citation.there else citation.words
+
+
+def _about(source: Source) -> dict[str, object]:
+    return {name: getattr(source, name) for name in ("key", "author", "year", "title", "url")}
+
+
+def _data(each: Noted) -> dict[str, object]:
+    """For `--json`."""
+    cited = [
+        {"note": citation.words, "place": citation.place, "there": citation.there}
+        | {"source": citation.source and _about(citation.source)}
+        for citation in each.cited
+    ]
+    line = each.equation.span.line
+    return {"text": each.text, "layer": each.layer, "line": line, "equation": each.says, "note": each.note, "cited": cited}
