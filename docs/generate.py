@@ -8,10 +8,10 @@ from einformer.errors import Rule, Source, catalogue
 from einformer.model import examine
 from einformer.notes import errata as slips
 from einformer.notes import worked
+from einformer.notes.citations import shipped
 from einformer.notes.claims import Verdict, judge, summary
 from einformer.notes.claims import claims as published
 from einformer.notes.sources import Source as Document
-from einformer.notes.sources import shipped
 from einformer.notes.sources import sources as documents
 
 HERE = Path(__file__).parent

@@ -68,7 +68,7 @@ def test_names_are_unique() -> None:
     [
         ("S000", 13), ("S001", 16), ("S002", 12), ("S003", 13), ("S004", 13), ("Goon", 60), ("Kaplan", 11), ("Hoffmann", 8),
         ("Narayanan", 10), ("Korthikanti", 10), ("Chowdhery", 2), ("EleutherAI", 10), ("kipply", 5), ("Rajbhandari", 4),
-        ("Megatron-LM", 6), ("Brown", 8), ("nanoGPT", 10), ("How to Scale", 8),
+        ("NVIDIA", 6), ("Brown", 8), ("Karpathy", 10), ("Austin", 8),
     ],
 )  # fmt: skip
 def test_every_source_is_there(source: str, least: int) -> None:

@@ -21,8 +21,11 @@ from einformer.notation.printer import show
 from einformer.notation.tree import Equation, Expression, Layer, Tensor
 from einformer.notation.walk import equations, rebuild
 from einformer.notes import claims, quantities
+from einformer.notes.citations import Noted, at, citations, form, noted, shipped
+from einformer.notes.conventions import conventions
+from einformer.notes.errata import errata
 from einformer.notes.references import documents, lines, references, said
-from einformer.notes.sources import Noted, at, citations, form, noted, shipped, sources
+from einformer.notes.sources import sources
 from tests.examples import ROOT
 
 FOLDERS = ROOT / "einformer" / "architectures", ROOT / "einformer" / "notes" / "texts"
@@ -161,10 +164,17 @@ def test_equations_of_the_documents_decoder_are_those_that_it_numbers() -> None:
 
 
 def test_every_source_and_every_place_is_named() -> None:
+    """By a note; a source else by claims, by errata, or as a convention of letters."""
     named = {citation.words for each in all_noted() for citation in each.cited}
+    keys = {words.split()[0] for words in named} | {name.replace("s00", "S00") for name in conventions()}
+    said = {row.source for row in claims.claims()} | {row.source for row in errata()}
     for key, source in sources().items():
-        assert any(words.split()[0] == key for words in named), key
+        assert key in keys or str(source) in said
         assert {f"{key} {place}".strip() for place in source.places} <= named
+
+
+def test_every_convention_is_that_of_a_source() -> None:
+    assert {name.replace("s00", "S00") for name in conventions()} - {"ours"} <= sources().keys()
 
 
 def test_numbers_of_arxiv_agree_with_years() -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 import itertools
 from collections import Counter
-from collections.abc import Iterable
 
 from einformer import model
 from einformer.architectures import texts
 from einformer.cli.screen import listed, show, show_json
-from einformer.notes import sources
-from einformer.notes.sources import Citation, Noted, Source
+from einformer.notes import citations
+from einformer.notes.citations import Citation, Noted
+from einformer.notes.sources import Source, sources
 
 OK = 0
 
@@ -19,7 +19,7 @@ OK = 0
 def show_text(options: argparse.Namespace) -> int:
     """The equations of a text, the note that each stands under, and what stands there."""
     source = texts.read(options.document)
-    found = list(sources.noted(model.parse(source.text, source.name).written, source.name.removesuffix(".ein")))
+    found = list(citations.noted(model.parse(source.text, source.name).written, source.name.removesuffix(".ein")))
     if options.json:
         show_json([_data(each) for each in found])
         return OK
@@ -36,22 +36,21 @@ def show_text(options: argparse.Namespace) -> int:
 
 def show_source(options: argparse.Namespace) -> int:
     """The equations of the shipped texts that follow a source, by the place in it; or all sources."""
-    known = sources.sources()
+    known = sources()
     if options.source and options.source not in known:
         options.misuse(f"no source `{options.source}`; there are {', '.join(known)}")
     if not options.source:
         return _show_all(options)
-    rows = [
-        (citation, each) for each in sources.shipped() for citation in each.cited if citation.source == known[options.source]
-    ]
+    rows = sorted(citations.following(options.source), key=lambda row: row[0].place)
     if options.json:
         show_json([_data(each) for _, each in rows])
         return OK
-    forms = {sources.form(each.equation) for _, each in rows}
-    lines = [f"{options.source}: {known[options.source]}", f"{len(rows)} equations, {len(forms)} that differ in more than axes"]
-    for citation, group in itertools.groupby(sorted(rows, key=lambda row: row[0].place), lambda row: row[0]):
+    forms = citations.alike(each for _, each in rows)
+    counts = f"{len(rows)} equations, {len(forms)} that differ in more than axes"
+    lines = [f"{options.source}: {known[options.source]}", counts]
+    for citation, group in itertools.groupby(rows, lambda row: row[0]):
         lines += ["", _said(citation)]
-        for same in _alike(each for _, each in group):
+        for same in citations.alike(each for _, each in group):
             lines += [f"  {same[0].says}", f"    {' '.join(dict.fromkeys(each.text for each in same))}"]
     show("\n".join(lines))
     return OK
@@ -59,24 +58,14 @@ def show_source(options: argparse.Namespace) -> int:
 
 def _show_all(options: argparse.Namespace) -> int:
     """Every source, in how many texts it is named, and beside how many equations."""
-    cited = [(citation.source.key, each) for each in sources.shipped() for citation in each.cited if citation.source]
+    cited = [(citation.source.key, each) for each in citations.shipped() for citation in each.cited if citation.source]
     equations, named = Counter(key for key, _ in cited), Counter(key for key, _ in {(key, each.text) for key, each in cited})
     if options.json:
-        show_json(
-            [_about(source) | {"texts": named[key], "equations": equations[key]} for key, source in sources.sources().items()]
-        )
+        show_json([_about(source) | {"texts": named[key], "equations": equations[key]} for key, source in sources().items()])
     else:
-        rows = [(key, str(named[key]), str(equations[key]), str(source)) for key, source in sources.sources().items()]
+        rows = [(key, str(named[key]), str(equations[key]), str(source)) for key, source in sources().items()]
         show(listed([("source", "texts", "equations", ""), *rows]))
     return OK
-
-
-def _alike(found: Iterable[Noted]) -> Iterable[list[Noted]]:
-    """Equations that differ only in the names of axes, together."""
-    forms: dict[str, list[Noted]] = {}
-    for each in found:
-        forms.setdefault(sources.form(each.equation), []).append(each)
-    return forms.values()
 
 
 def _said(citation: Citation) -> str:

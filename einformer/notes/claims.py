@@ -17,6 +17,7 @@ from einformer.notation import binding
 from einformer.notes import quantities
 from einformer.notes.conventions import conventions
 from einformer.notes.quantities import NOT_DERIVED, QUANTITIES, About
+from einformer.notes.sources import sources
 
 if TYPE_CHECKING:
     import sympy
@@ -87,7 +88,7 @@ def _read(table: dict[str, Any]) -> Iterator[Claim]:
     for row in table["claim"]:
         row |= {"letters": letters | row.get("letters", {}), "about": _about(row["about"])}
         row["where"] = {letter: _about(about) for letter, about in row.get("where", {}).items()}
-        yield Claim(source=table["source"], **row)
+        yield Claim(source=str(sources()[table["source"]]), **row)
 
 
 def _about(row: dict[str, Any]) -> About:

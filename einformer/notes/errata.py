@@ -19,6 +19,7 @@ from einformer.lint.files import lint_text
 from einformer.lint.notes.latex import markdown
 from einformer.lint.settings import Settings
 from einformer.notes import claims, equality
+from einformer.notes.sources import sources
 
 _ERRATA = pathlib.Path(__file__).parent / "errata"
 Kind = Literal["index", "shape", "value", "property", "cost", "prose"]
@@ -82,7 +83,7 @@ def _read(table: dict[str, Any]) -> Iterator[Erratum]:
     for row in table["erratum"]:
         checks = row.keys() & CHECKS.keys()
         yield Erratum(
-            source=table["source"],
+            source=str(sources()[table["source"]]),
             check="".join(checks),
             about=row[next(iter(checks))] if checks else {},
             **{name: value for name, value in row.items() if name not in checks},
