@@ -24,6 +24,7 @@ from tests import (
     mutants_of_lint,
     mutants_of_lowering,
     mutants_of_saved,
+    mutants_of_sources,
     mutants_of_sparse,
     mutants_of_testing,
 )
@@ -38,6 +39,7 @@ OF_PARTS = (
     mutants_of_contracts,
     mutants_of_decoding,
     mutants_of_errata,
+    mutants_of_sources,
     mutants_of_families,
     mutants_of_imports,
     mutants_of_testing,

@@ -63,6 +63,7 @@ LAYERS = frozenset(layer.name for layer in texts.prelude().layers)
 
 
 def test_notes_name_places_of_sources() -> None:
+    assert all(each.cited for each in all_noted())
     assert {citation.words for each in all_noted() for citation in each.cited if not is_there(citation.words)} == set()
     assert len(all_noted()) > 1800
 

@@ -1,0 +1,75 @@
+"""Which slips of the notes beside equations would the tests notice? One line each, with the tests that must fail."""
+
+from __future__ import annotations
+
+from tests.mutants import Mutant
+
+CITATIONS = "notes/citations.py"
+
+
+def _mutant(name: str, file: str, old: str, new: str, *killers: str) -> Mutant:
+    return Mutant(name, f"einformer/{file}", old, new, tuple(f"tests/test_{killer}" for killer in killers))
+
+
+MUTANTS = (
+    _mutant(
+        "an equation does not stand under the note of its layer", CITATIONS,
+        "equation.note or layer.note", "equation.note",
+        "sources.py::test_notes_name_places_of_sources",
+    ),
+    _mutant(
+        "the note of a layer covers those of its equations", CITATIONS,
+        "equation.note or layer.note", "layer.note",
+        "sources.py::test_equations_of_a_text_and_what_they_follow",
+    ),
+    _mutant(
+        "a note names one document", CITATIONS,
+        'note.split(";")', 'note.split(";")[:1]',
+        "sources.py::test_a_note_of_a_user_is_free",
+    ),
+    _mutant(
+        "the equation before the first is the last", CITATIONS,
+        "0 < int(number) <= len(found)", "int(number) <= len(found)",
+        "sources.py::test_what_is_no_place_is_found",
+    ),
+    _mutant(
+        "equations of a place are counted from zero", CITATIONS,
+        "found[int(number) - 1]", "found[int(number) % len(found)]",
+        "sources.py::test_equations_of_the_documents_decoder_are_those_that_it_numbers",
+    ),
+    _mutant(
+        "a step of a section is no part of it", CITATIONS,
+        ' or each.place.startswith(place + ",")', "",
+        "sources.py::test_notes_name_places_of_sources",
+    ),
+    _mutant(
+        "the names of axes tell equations apart", CITATIONS,
+        "zip(plain.seen, string.ascii_letters, strict=False)", "zip(plain.seen, plain.seen, strict=False)",
+        "sources.py::test_a_form_forgets_the_names_of_axes_only",
+    ),
+    _mutant(
+        "one text names another place than the others", "architectures/llama.ein",
+        "goon 1.1.2 eq 3", "goon 1.1.2 eq 4",
+        "sources.py::test_equations_that_are_one_but_for_their_axes_name_one_note",
+    ),
+    _mutant(
+        "a note names a place that is not there", "architectures/bloom.ein",
+        "@ bloom 3.2", "@ bloom 3.3",
+        "sources.py::test_notes_name_places_of_sources",
+    ),
+    _mutant(
+        "a note names a class that is not there", "architectures/bitnet.ein",
+        "@ transformers bitnet.BitNetMLP", "@ transformers bitnet.BitnetMLP",
+        "sources.py::test_notes_name_places_of_sources",
+    ),
+    _mutant(
+        "a line names a place where its document does not say it", "notes/texts/s003.ein",
+        "@ S003 Feed Forward Layer", "@ S003 Predicting",
+        "sources.py::test_lines_of_a_document_name_the_place_where_it_says_so",
+    ),
+    _mutant(
+        "a note ends its docstring", "interpreters/torch/code.py",
+        """.replace('"', '\\\\"')""", "",
+        "emitted.py::test_what_a_text_says_beside_its_equations_is_no_code",
+    ),
+)  # fmt: skip
