@@ -174,8 +174,8 @@ SOURCES = """# Sources
 
 What stands beside an equation of a shipped text after `@` names what it follows: a document of this page by its key, and a
 place in it, `@ rope 3.4.2 eq 34`; several with `;` between them. The note of a layer is that of all its equations which have
-none of their own. All {count} equations stand under one. Equations that are the same but for the names of axes name the same
-place, unless a test says why not; that every place is there, another one.
+none of their own. All {count} equations stand under one. Tests hold that every place is there, and that equations which are
+the same but for the names of axes name the same one; the exceptions stand in a test.
 
 `goon` and S000 to S004 are the documents of [Notes](notes.md), and `eq 3` is the third equation of the place among their
 entries. What is published nowhere but as code names the family and the class of `transformers` that computes it.
@@ -185,7 +185,7 @@ all texts that follow a source. In a text of your own, what follows `@` is free.
 
 {table}
 """
-SAID = ("key", "document", "what of it", "texts")
+SAID = ("key", "document", "what of it", "named by")
 MOST = 12  # texts that are named one by one
 
 
@@ -203,7 +203,9 @@ def _source(source: Document, texts: list[str]) -> tuple[str, ...]:
     by = " ".join(filter(None, (source.author, str(source.year or ""))))
     places = "; ".join(f"{place}: {there}" if place else there for place, there in source.places.items())
     named = " ".join(texts) if len(texts) <= MOST else f"{len(texts)} texts"
-    return f"`{source.key}`", f"{by}, {title}", places, named
+    pages = {"claims": {row.source for row in published()}, "errata": {row.source for row in slips.errata()}}
+    told = (f"[{page}]({page}.md)" for page, known in pages.items() if str(source) in known)
+    return f"`{source.key}`", f"{by}, {title}", places, ", ".join(filter(None, (named, *told)))
 
 
 if __name__ == "__main__":

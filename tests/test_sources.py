@@ -258,10 +258,17 @@ def test_all_sources_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert rows["rope"]["equations"] == sum(citation.words.startswith("rope ") for citation in cited)
 
 
-def test_an_unknown_source_is_a_wrong_call(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (["--source", "bourbaki"], "no source `bourbaki`; there are goon"),
+        (["llama", "--source", "rope"], "either a document or text, or --source"),
+    ],
+)
+def test_wrong_calls(call: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
-        main(["notes", "--source", "bourbaki"])
-    assert "no source `bourbaki`; there are goon" in capsys.readouterr().err
+        main(["notes", *call])
+    assert said in capsys.readouterr().err
 
 
 def test_a_form_forgets_the_names_of_axes_only() -> None:

@@ -25,6 +25,7 @@ _EXAMPLES = """examples:
   einformer check mine.ein -        a file, and what comes through the pipe
   einformer claims                  published formulas, and whether they hold
   einformer notes S001              which line is which printed equation
+  einformer notes llama             which document each of its equations follows
   einformer errata                  printed equations that are wrong, and how that shows
   einformer run notes.md            a note that is a program, computed
   einformer lint notes.tex          equations of notes that break the rules of indices

@@ -37,6 +37,8 @@ def show_text(options: argparse.Namespace) -> int:
 def show_source(options: argparse.Namespace) -> int:
     """The equations of the shipped texts that follow a source, by the place in it; or all sources."""
     known = sources()
+    if options.document:
+        options.misuse("either a document or text, or --source")
     if options.source and options.source not in known:
         options.misuse(f"no source `{options.source}`; there are {', '.join(known)}")
     if not options.source:
