@@ -413,6 +413,7 @@ SPARSE = {
     "chosen or not": (["  p_sx = where(top_{T,x}(r_sx), r_sx, 1)", GATES, MIX], 11, 11),
     "normalised": ([ROUTER, "  p_sx <- p_sx / sum_x p_sx", GATES, MIX], 2, 2),
     "scaled and squared": ([ROUTER, "  p_sx <- relu(3 p_sx)^2 / 7", GATES, MIX], 2, 2),
+    "one of those chosen": ([ROUTER, "  p_sx <- where(top_{1,x}(p_sx), p_sx, 0)", GATES, MIX], 1, 1),
     "no longer zero": ([ROUTER, "  p_sx <- exp(p_sx)", GATES, MIX], 11, 11),
     "shifted": ([ROUTER, "  p_sx <- p_sx + 1", GATES, MIX], 11, 11),
     "the same twice": ([ROUTER, "  p_sx <- p_sx + 2 p_sx", GATES, MIX], 2, 2),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 from functools import reduce
 
@@ -138,6 +138,11 @@ def union(choices: Iterable[Choices]) -> Choices:
 def shared(choices: Iterable[Choices]) -> Choices:
     """What all of these say."""
     return reduce(frozenset.__and__, choices)
+
+
+def chosen(choices: Choices, letters: Set[Place]) -> list[Choice]:
+    """The choices of these letters; of several for one letter the last is taken, and is always the same."""
+    return sorted((choice for choice in choices if isinstance(choice, Choice) and choice.place in letters), key=repr)
 
 
 def without(choices: Choices, e: Apply) -> Choices:

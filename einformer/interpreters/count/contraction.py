@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass
 
-from einformer.notation.choices import Bound, Choice, Choices
+from einformer.notation.choices import Bound, Choices, chosen
 from einformer.notation.tree import Expression
 
 Letters = frozenset[str]
@@ -153,11 +153,7 @@ def _halves(mask: int) -> Iterator[int]:
 
 def chosen_of(choices: Choices, letters: Letters) -> tuple[Chosen, ...]:
     """The choices of these letters, for each letter one."""
-    found = {
-        choice.place: Chosen(choice.place, choice.count, choice.along)
-        for choice in sorted(choices, key=repr)
-        if isinstance(choice, Choice) and choice.place in letters
-    }
+    found = {each.place: Chosen(each.place, each.count, each.along) for each in chosen(choices, letters)}
     return tuple(found[letter] for letter in sorted(found))
 
 

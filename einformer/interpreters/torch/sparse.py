@@ -14,7 +14,7 @@ from functools import reduce
 from einformer.interpreters.torch.code import Dims
 from einformer.interpreters.torch.patterns import Linear, heads_first, letters
 from einformer.interpreters.torch.recurrences import recurrent
-from einformer.notation.choices import DENSE, Choice, Support, made_by
+from einformer.notation.choices import DENSE, Choice, Support, chosen, made_by
 from einformer.notation.instances import calls
 from einformer.notation.primitives import CONDITIONS
 from einformer.notation.scope import Scope
@@ -172,11 +172,10 @@ def _weights(flow: Flow) -> Iterator[tuple[Expression, Choice]]:
     """What makes the sums of a layer over chosen numbers sparse."""
     for equation in equations(flow.layer.body):
         for e in _sums(equation):
-            for choice in flow.zero_in(equation, e.arguments[0]):
-                if isinstance(choice, Choice) and choice.place in _bound(e):
-                    weight = _weight(e.arguments[0], choice, flow, equation)
-                    if weight is not None:
-                        yield weight, choice
+            for choice in reversed(chosen(flow.zero_in(equation, e.arguments[0]), _bound(e))):
+                weight = _weight(e.arguments[0], choice, flow, equation)
+                if weight is not None:
+                    yield weight, choice
 
 
 def _sums(equation: Equation) -> Iterator[Apply]:
