@@ -96,7 +96,6 @@ def test_transformers_reads_what_is_written(name: str, tmp_path: Path, files: Ca
     module = ours(name, theirs(name).state_dict())
     module.save_huggingface(tmp_path, SHARD)
     assert heads(tmp_path) == heads(files(name))
-    theirs(name).config.save_pretrained(tmp_path)
     models: Any = AutoModelForCausalLM
     assert same(models.from_pretrained(tmp_path, dtype=torch.float32).state_dict(), theirs(name).state_dict())
 
@@ -126,7 +125,7 @@ def test_from_half_precision_and_back(name: str, plan: str, narrow: torch.dtype,
 
 def test_one_file_where_it_fits(tmp_path: Path) -> None:
     ours("mixtral", theirs("mixtral").state_dict()).save_huggingface(tmp_path / "new" / "folder")
-    assert [path.name for path in (tmp_path / "new" / "folder").iterdir()] == ["model.safetensors"]
+    assert [path.name for path in (tmp_path / "new" / "folder").glob("*.safetensors*")] == ["model.safetensors"]
 
 
 @pytest.mark.parametrize("most", [1, 9_999, 70_000])

@@ -20,6 +20,7 @@ from einformer.huggingface.families import DEVIATION, Family, families, family
 from einformer.huggingface.keys import Key
 from einformer.interpreters.torch.plan import Initialisation
 
+_OF_WEIGHTS = {"dtype", "torch_dtype", "architectures"}  # keys that speak of the weights beside a config
 _ORDERS = {"<=": operator.le, "<": operator.lt}
 
 
@@ -30,6 +31,7 @@ class Imported:
     `family` is the `model_type` and the variants of its table. `values` are sizes and scalars by letter and `origins` where
     each stands: `n_embd, config.json:9`; `scalars` are lines that replace those of the text. `absent` are the optional
     weights that are not there, `Attention.α`, or `U` of the model; `ignored` the keys that have no say, with the reason.
+    `config` is what was read, as it was.
     """
 
     family: str
@@ -40,6 +42,7 @@ class Imported:
     absent: tuple[str, ...]
     initialisation: Initialisation
     ignored: Mapping[str, str]
+    config: Mapping[str, object]
 
 
 def read_config(source: str | pathlib.Path | Mapping[str, object]) -> Document:
@@ -65,7 +68,8 @@ def import_config(source: str | pathlib.Path | Mapping[str, object]) -> Imported
 
     Raises EinformerError with every key that is wrong, E611 to E616; E610, E801, E802 for what cannot be read.
     """
-    config = opened(read_config(source))
+    document = read_config(source)
+    config = opened(document)
     plain = family(_model_type(config))
     config = renamed(config, plain.renamed)
     path = _chosen(config, plain)
@@ -93,7 +97,15 @@ def import_config(source: str | pathlib.Path | Mapping[str, object]) -> Imported
         table.absent,
         start,
         {key: table.ignored[key] for key in config.values if key in table.ignored},
+        dict(document.values),
     )
+
+
+def config_text(config: Mapping[str, object], model_type: str, dtype: str) -> str:
+    """The config.json by which transformers makes the same model, to hold weights of a dtype."""
+    kept = {key: value for key, value in config.items() if key not in _OF_WEIGHTS}
+    said = {"architectures": [family(model_type).made], "torch_dtype": dtype}
+    return json.dumps({**kept, **said}, indent=2, ensure_ascii=False, default=str) + "\n"
 
 
 def _chosen(config: Document, table: Family) -> str:

@@ -40,13 +40,14 @@ class Tensors:
 class Family:
     """How the configs and tensors of a `model_type` are read.
 
-    `defaults` are numbers of letters that no key gives, or other letters that they equal; `bounds` of letters by others,
-    `<= X`; `renamed` keys that have the meaning of others; `scalars` lines that replace those of the architecture; `variants`
-    the values of keys for which another table is laid over this one.
+    `made` is the class of such a model in transformers. `defaults` are numbers of letters that no key gives, or other letters
+    that they equal; `bounds` of letters by others, `<= X`; `renamed` keys that have the meaning of others; `scalars` lines that
+    replace those of the architecture; `variants` the values of keys for which another table is laid over this one.
     """
 
     name: str
     architecture: str
+    made: str
     keys: tuple[Key, ...]
     defaults: Mapping[str, float | str]
     bounds: Mapping[str, str]
@@ -99,6 +100,7 @@ def family(name: str) -> Family:
     return Family(
         name,
         table["architecture"],
+        table["class"],
         keys,
         {letter: default for letter, default in config.get("defaults", {}).items() if default != ""},
         config.get("bounds", {}),

@@ -19,6 +19,7 @@ from einops import rearrange
 from torch import Tensor, nn
 
 from einformer.errors import EinformerError, Finding, fail
+from einformer.huggingface.config import config_text
 from einformer.huggingface.families import Family, family
 from einformer.huggingface.stored import FLOATS, Shape, State, Stored, stored, write_folder
 from einformer.interpreters.torch.module import views
@@ -45,12 +46,17 @@ class HuggingFaceWeights:
         return save(self.recipe.family, self._placed(), self.state_dict())
 
     def save_huggingface(self, folder: str | pathlib.Path, most: int = 5_000_000_000) -> None:
-        """Write the weights as transformers' `save_pretrained` does, in files of at most so many bytes; no config.json.
+        """Write the weights as transformers' `save_pretrained` does, in files of at most so many bytes, and a config.json.
 
-        Raises EinformerError E801, also where the folder holds other weights.
+        It is the config that the model came from, with the class of the model and the dtype of the weights. Of a model for
+        another `length` it says nothing: transformers chooses its angles at each call. Raises EinformerError E801, also where
+        the folder holds other weights.
         """
         assert isinstance(self, nn.Module)
-        save_files(self.recipe.family, self._placed(), dict(views(self)), pathlib.Path(folder), most)
+        weights, path = dict(views(self)), pathlib.Path(folder)
+        save_files(self.recipe.family, self._placed(), weights, path, most)
+        dtype = str(next(iter(weights.values())).dtype).removeprefix("torch.")
+        (path / "config.json").write_text(config_text(self.recipe.config, self.recipe.family, dtype), encoding="utf-8")
 
     def _placed(self) -> dict[str, Placed]:
         spec, name = self.recipe.spec, self.recipe.name

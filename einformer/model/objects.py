@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, get_args
 
 from einformer.errors import EinformerError, Source, fail, known, row
@@ -162,6 +162,7 @@ class Model:
     spec: Specification
     legend: Legend
     family: str = ""  # of transformers, if the model came from a config of it
+    config: Mapping[str, object] = field(default_factory=dict, repr=False)  # that config, as it was read
     initialisation: Initialisation = _GPT2
 
     def diff(self, other: Model) -> Difference:
@@ -355,7 +356,7 @@ class Model:
         chosen = self._plan(plan, initialisation)
         methods = (*((HuggingFaceWeights,) if self.family else ()), *((Decodes,) if self.spec.layer.time else ()))
         keep = functools.partial(held, self.spec.tree, self.spec.name, self.legend)
-        return Recipe(self.spec.tree, self.spec.name, self.legend, chosen, self.family, methods, keep)
+        return Recipe(self.spec.tree, self.spec.name, self.legend, chosen, self.family, self.config, methods, keep)
 
     def reference(
         self,

@@ -56,7 +56,7 @@ def from_huggingface(source: str | pathlib.Path | Mapping[str, object], length: 
         specification = specification.replace(imported.scalars)
     chosen = {"Φ": length} if length is not None and "Φ" in imported.scalars else {}
     model = specification.bind_from({**imported.values, **chosen}, imported.origins)
-    return replace(model, family=imported.family, initialisation=imported.initialisation)
+    return replace(model, family=imported.family, config=imported.config, initialisation=imported.initialisation)
 
 
 def parse(text: str, name: str = "<text>") -> Specification:

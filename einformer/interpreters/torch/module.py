@@ -9,8 +9,8 @@ import itertools
 import linecache
 import sys
 import types
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -38,6 +38,7 @@ class Recipe:
     legend: Legend
     plan: Plan
     family: str = ""  # of transformers, whose names its weights may be loaded by
+    config: Mapping[str, object] = field(default_factory=dict)  # the one that the family was read from
     methods: tuple[type, ...] = ()  # classes whose methods the module has too
     keep: Callable[[], Sequence[Kept]] | None = None  # what decoding keeps; asked for when there is something to decode
 

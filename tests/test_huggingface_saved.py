@@ -1,0 +1,73 @@
+"""Does transformers make the same model of what we save: of our config.json, and of nothing else but our weights?"""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM
+from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+
+import einformer
+from einformer.huggingface.families import families, family
+from tests.oracles.of_toys import tokens
+from tests.toys import EACH, config_of, toy
+
+MODELS: Any = AutoModelForCausalLM
+EAGER = {"experts_implementation": "eager"}  # theirs groups experts of no odd size
+
+
+@pytest.fixture(autouse=True)
+def offline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever asks for a file from elsewhere fails."""
+    monkeypatch.setattr("socket.socket.connect", None)
+
+
+def drawn(name: str) -> Any:
+    """Their model of a toy, with random gains and biases too."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        made = MODELS.from_config(toy(name), dtype=torch.float32, **EAGER).eval()
+        for parameter in made.parameters():
+            parameter.data += 0.1 * torch.randn_like(parameter)
+    return made
+
+
+def logits(model: Any) -> torch.Tensor:
+    with torch.no_grad():
+        found: torch.Tensor = model(torch.from_numpy(tokens()), use_cache=False).logits
+    return found
+
+
+@pytest.mark.parametrize("name", EACH)
+def test_transformers_makes_the_same_model_of_what_is_saved(name: str, tmp_path: Path) -> None:
+    """To the bit: the same class, from the same numbers."""
+    theirs = drawn(name)
+    module: Any = einformer.from_huggingface(config_of(name)).build()
+    module.load_huggingface(theirs.state_dict())
+    module.save_huggingface(tmp_path)
+    found = copy.deepcopy(MODELS.from_pretrained(tmp_path, **EAGER))  # numbers of a file lie so that some round otherwise
+    assert type(found) is type(theirs)
+    assert torch.equal(logits(found), logits(theirs))
+
+
+@pytest.mark.parametrize("kind", families())
+def test_the_class_of_a_family_is_theirs(kind: str) -> None:
+    assert family(kind).made == MODEL_FOR_CAUSAL_LM_MAPPING_NAMES[kind]
+
+
+@pytest.mark.parametrize("said", ["dtype", "torch_dtype"])
+def test_a_config_is_as_it_was_but_for_what_it_says_of_the_weights(said: str, tmp_path: Path) -> None:
+    config = {"model_type": "llama", "hidden_size": 12, "num_attention_heads": 3, "num_hidden_layers": 1, "vocab_size": 11}
+    config |= {"intermediate_size": 7, "rope_scaling": {"type": "linear", "factor": 2.0}, "rms_norm_eps": 1e-5}
+    given = config | {"architectures": ["LlamaModel"], said: "float32"}
+    module: Any = einformer.from_huggingface(given).build(dtype=torch.bfloat16)
+    module.save_huggingface(tmp_path)
+    written = json.loads((tmp_path / "config.json").read_text(encoding="utf-8"))
+    assert written == config | {"architectures": ["LlamaForCausalLM"], "torch_dtype": "bfloat16"}
+    assert einformer.from_huggingface(tmp_path).num_parameters == einformer.from_huggingface(given).num_parameters
+    assert MODELS.from_pretrained(tmp_path).dtype == torch.bfloat16
