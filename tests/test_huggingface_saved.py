@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import AutoModelForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
 import einformer
@@ -71,3 +71,15 @@ def test_a_config_is_as_it_was_but_for_what_it_says_of_the_weights(said: str, tm
     assert written == config | {"architectures": ["LlamaForCausalLM"], "torch_dtype": "bfloat16"}
     assert einformer.from_huggingface(tmp_path).num_parameters == einformer.from_huggingface(given).num_parameters
     assert MODELS.from_pretrained(tmp_path).dtype == torch.bfloat16
+
+
+def test_the_base_of_dbrx_is_where_transformers_reads_it(tmp_path: Path) -> None:
+    """The authors' file has it in `attn_config` alone, where theirs does not look: it would turn by another angle."""
+    theirs, config = drawn("dbrx"), config_of("dbrx")
+    base = config.pop("rope_parameters")["rope_theta"]
+    module: Any = einformer.from_huggingface(config).build()
+    module.load_huggingface(theirs.state_dict())
+    module.save_huggingface(tmp_path)
+    assert base == config["attn_config"]["rope_theta"] == 500
+    assert AutoConfig.for_model("dbrx", attn_config=config["attn_config"]).rope_parameters["rope_theta"] == 10000
+    assert torch.equal(logits(copy.deepcopy(MODELS.from_pretrained(tmp_path, **EAGER))), logits(theirs))

@@ -15,7 +15,9 @@ import einformer
 from einformer.errors import EinformerError
 from einformer.huggingface.config import import_config
 from tests.oracles.lifted import Array, build, run
+from tests.oracles.of_toys import modeling
 from tests.toy_keys import DYNAMIC, LLAMA3, LONG, VOCABULARY, YARN, grouped
+from tests.toys import TOYS, config_of
 
 TOLERANCE = 1e-9  # float64 on both sides
 MODELING = "transformers.models.llama.modeling_llama"
@@ -80,6 +82,25 @@ def test_decoding_beyond_the_old_length_is_the_full_forward(name: str) -> None:
     cache = module.cache()
     outputs = [module.decode(part, cache=cache) for part in torch.split(sequence, [50, 20, *[1] * 13], 1)]
     assert error(torch.cat(outputs, 1), module(sequence).detach().numpy()) < TOLERANCE
+
+
+def phimoe(**rope: Any) -> Any:
+    """Theirs, with other entries of what stretches it."""
+    models: Any = AutoModelForCausalLM
+    keys = copy.deepcopy(TOYS["phimoe_longrope"][1])
+    config = AutoConfig.for_model("phimoe", **keys | {"rope_parameters": keys["rope_parameters"] | rope})
+    options = {"attn_implementation": "eager", "experts_implementation": "eager"}
+    return build(modeling("phimoe"), lambda: models.from_config(config, **options), "fan_in")
+
+
+def test_phimoe_beyond_its_first_length_has_the_long_factors() -> None:
+    """As theirs if it is told so: else it keeps the short ones there, and changes the size of the rotation alone."""
+    module: Any = einformer.from_huggingface(config_of("phimoe_longrope"), length=LONGER).build(dtype=torch.float64)
+    told = phimoe(short_factor=[2.0, 3.0])
+    module.load_huggingface(told.state_dict())
+    found = module(torch.from_numpy(tokens(LONGER)))
+    assert error(found, run(modeling("phimoe"), told, tokens(LONGER))) < TOLERANCE
+    assert error(found, run(modeling("phimoe"), phimoe(), tokens(LONGER))) > 1e-3
 
 
 def test_a_length_has_no_say_where_angles_do_not_depend_on_it() -> None:

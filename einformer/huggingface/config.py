@@ -19,6 +19,8 @@ from einformer.huggingface.documents import Document, name, opened, read, rename
 from einformer.huggingface.families import DEVIATION, Family, families, family
 from einformer.huggingface.keys import Key
 from einformer.interpreters.torch.plan import Initialisation
+from einformer.notation.sizes import Legend
+from einformer.notation.tree import Name
 
 _OF_WEIGHTS = {"dtype", "torch_dtype", "architectures"}  # keys that speak of the weights beside a config
 _ORDERS = {"<=": operator.le, "<": operator.lt}
@@ -101,11 +103,13 @@ def import_config(source: str | pathlib.Path | Mapping[str, object]) -> Imported
     )
 
 
-def config_text(config: Mapping[str, object], model_type: str, dtype: str) -> str:
-    """The config.json by which transformers makes the same model, to hold weights of a dtype."""
+def config_text(config: Mapping[str, object], name: str, legend: Legend, dtype: str) -> str:
+    """The config.json by which transformers makes the same model of a family, to hold weights of a dtype."""
+    table = family(name)
     kept = {key: value for key, value in config.items() if key not in _OF_WEIGHTS}
-    said = {"architectures": [family(model_type).made], "torch_dtype": dtype}
-    return json.dumps({**kept, **said}, indent=2, ensure_ascii=False, default=str) + "\n"
+    read = {key: legend.named(Name(letter)) for key, letter in table.saved.items()}
+    said = {"architectures": [table.made], "torch_dtype": dtype}
+    return json.dumps({**kept, **read, **said}, indent=2, ensure_ascii=False, default=str) + "\n"
 
 
 def _chosen(config: Document, table: Family) -> str:

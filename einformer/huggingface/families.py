@@ -42,7 +42,8 @@ class Family:
 
     `made` is the class of such a model in transformers. `defaults` are numbers of letters that no key gives, or other letters
     that they equal; `bounds` of letters by others, `<= X`; `renamed` keys that have the meaning of others; `scalars` lines that
-    replace those of the architecture; `variants` the values of keys for which another table is laid over this one.
+    replace those of the architecture; `variants` the values of keys for which another table is laid over this one. `saved` are
+    keys that a config of ours has too, and their letters: transformers reads them where the model's authors wrote others.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Family:
     absent: tuple[str, ...]
     scalars: str
     variants: Mapping[str, Mapping[str, object]]
+    saved: Mapping[str, str]
     tensors: Tensors
 
     @property
@@ -112,6 +114,7 @@ def family(name: str) -> Family:
         tuple(table.get("absent", ())),
         table.get("scalars", "").replace("{H}", table.get("rotary", "H")),
         {name: {key: _null(value) for key, value in row["when"].items()} for name, row in variants.items()},
+        config.get("saved", {}),
         _tensors(**table["weights"]),
     )
 

@@ -53,10 +53,10 @@ class HuggingFaceWeights:
         the folder holds other weights.
         """
         assert isinstance(self, nn.Module)
-        weights, path = dict(views(self)), pathlib.Path(folder)
-        save_files(self.recipe.family, self._placed(), weights, path, most)
+        recipe, weights, path = self.recipe, dict(views(self)), pathlib.Path(folder)
+        save_files(recipe.family, self._placed(), weights, path, most)
         dtype = str(next(iter(weights.values())).dtype).removeprefix("torch.")
-        (path / "config.json").write_text(config_text(self.recipe.config, self.recipe.family, dtype), encoding="utf-8")
+        (path / "config.json").write_text(config_text(recipe.config, recipe.family, recipe.legend, dtype), encoding="utf-8")
 
     def _placed(self) -> dict[str, Placed]:
         spec, name = self.recipe.spec, self.recipe.name
