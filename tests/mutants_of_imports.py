@@ -16,6 +16,16 @@ ALIGNMENT = "notation/alignment.py"
 MUTANTS = (
     # ------------------------------------------------------------------------------------------------------- configs
     _mutant(
+        "a config that is saved says what its authors said, and no more", CONFIG,
+        "{**kept, **read, **said}", "{**kept, **said}",
+        "huggingface_saved.py::test_the_base_of_dbrx_is_where_transformers_reads_it",
+    ),
+    _mutant(
+        "a config that is saved keeps the dtype that it had", CONFIG,
+        '_OF_WEIGHTS = {"dtype", "torch_dtype",', '_OF_WEIGHTS = {"torch_dtype",',
+        "huggingface_saved.py::test_a_config_is_as_it_was_but_for_what_it_says_of_the_weights[dtype]",
+    ),
+    _mutant(
         "a fixed key has no say", CONFIG,
         "        *_refused(config, table),\n", "",
         "huggingface_keys.py::test_every_change_is_seen[llama-3-8b]",

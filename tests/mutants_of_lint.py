@@ -18,6 +18,17 @@ UNSAID = "_reading.py::test_what_is_not_said_is_read_and_no_finding[{}]"
 UNREAD = "_reading.py::test_what_may_be_either_is_not_read"
 
 MUTANTS = (
+    # ---------------------------------------------------------------------------------------------- suffixes of names
+    _mutant(
+        "a suffix of the texts is a word", "python/suffixes.py",
+        "style sub sum sym", "style sd sub sum sym",
+        "_python.py::test_no_suffix_of_a_shipped_text_is_a_word",
+    ),
+    _mutant(
+        "no suffix is a word", "python/suffixes.py",
+        " and (suffix in known or suffix.lower() not in _WORDS)", "",
+        "_python.py::test_kinds_of_numbers_are_words",
+    ),
     # --------------------------------------------------------------------------------------------------- the rules
     _mutant(
         "a mask may show the future", MASKS,

@@ -20,8 +20,24 @@ MUTANTS = (
     # -------------------------------------------------------------------------------------------------- expressions
     _mutant(
         "einsum puts out another order", "lower",
-        'output = "".join(map(self.spelling, dims))', 'output = "".join(map(self.spelling, dims[::-1]))',
+        "(*(code.dims for code in codes), dims)", "(*(code.dims for code in codes), dims[::-1])",
         *_values("gpt2-notation"),
+    ),
+    _mutant(
+        "an einsum has one letter for two indices", "letters",
+        "free = (letter for letter in string.ascii_letters if letter not in letters.values())",
+        "free = iter(string.ascii_letters)",
+        "odd_texts.py::test_a_text_may_have_more_indices_than_there_are_letters",
+    ),
+    _mutant(
+        "a scalar of whole numbers stays whole", "heads",
+        'low.cast(low.lower(scalar.value, letters), "number")', "low.lower(scalar.value, letters)",
+        "odd_texts.py::test_a_function_of_whole_numbers_is_computed_as_finely_as_all[notation]",
+    ),
+    _mutant(
+        "a layer that no turn calls is asked what it keeps", "decode",
+        "if layer.name not in self.live:", "if False:",
+        "odd_texts.py::test_a_layer_that_no_turn_calls_keeps_nothing[2-fast]",
     ),
     _mutant(
         "permute takes the inverse order", "code",
