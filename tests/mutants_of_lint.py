@@ -138,6 +138,26 @@ MUTANTS = (
         ".py::test_a_row_goes_on_with_the_left_side_before",
     ),
     _mutant(
+        "a letter that is on the right alone is nothing", "python/operations.py",
+        "if not any(letter in term for term in terms)]:", "if False]:",
+        "_python_corpus.py::test_a_slip_is_found_or_known_not_to_be[keys read at the queries]",
+    ),
+    _mutant(
+        "a linear module keeps its last axis", "python/modules.py",
+        "Value((*call.value.shape[:-1], None))", "Value(call.value.shape)",
+        "_python_corpus.py::test_an_idiom_is_left_alone[modules of torch]",
+    ),
+    _mutant(
+        "a mask looks rows up", "python/indexing.py",
+        "mask = rows and table and rows[0] is not None and rows[0] == table[0]", "mask = False",
+        "_python_corpus.py::test_an_idiom_is_left_alone[rows of a table]",
+    ),
+    _mutant(
+        "a long axis may be called 1", "python/axes.py",
+        "if _is_long(*pair) or not agree(*pair)", "if not agree(*pair)",
+        "_python_corpus.py::test_a_slip_is_found_or_known_not_to_be[a mean over positions]",
+    ),
+    _mutant(
         "a backslash of a docstring is two", "python/docstrings.py",
         'if "r" not in opening["prefix"].lower():', 'if opening["prefix"] == "b":',
         "_formats.py::test_two_backslashes_of_a_docstring_are_one",

@@ -93,7 +93,7 @@ def check(declared: Shape, found: Shape, name: str) -> None:
     facts = [f"`{name}` says {show(declared)}", f"its value has {show(found)}"]
     if len(declared) != len(found):
         raise Disagreement("E771", f"`{name}` has {len(declared)} letters, its value {_axes(len(found))}", facts)
-    wrong = next((k for k, (one, other) in enumerate(zip(declared, found, strict=True)) if not agree(one, other)), None)
+    wrong = next((k for k, pair in enumerate(zip(declared, found, strict=True)) if _is_long(*pair) or not agree(*pair)), None)
     if wrong is None and not crossed(declared, found):
         return
     if sorted(map(show_axis, declared)) == sorted(map(show_axis, found)):
@@ -107,6 +107,11 @@ def check(declared: Shape, found: Shape, name: str) -> None:
     )
 
 
+def _is_long(declared: Axis, found: Axis) -> bool:
+    """Does a name say `1` where the axis is longer, for all that is known?"""
+    return declared == ONE and bool(found) and not any(letter.endswith(SOFT) for letter in found or ())
+
+
 def merges(declared: Shape, found: Shape) -> bool:
     """Does a name spell out axes that are merged? `u_bsae` of `(b, s, a·e)`."""
     return len(found) < len(declared) and None not in found and _parts(declared) == _parts(found)
@@ -116,7 +121,9 @@ def spells(found: Shape, declared: Shape) -> bool:
     """Does a name spell out the letters of one axis that is declared whole? `y_bgsih` of `(b, g, s, e)`."""
     more = len(found) - len(declared)
     places = range(len(declared)) if more > 0 else ()
-    return any(found[:at] == declared[:at] and found[at + more + 1 :] == declared[at + 1 :] for at in places)
+    parts = (found[at : at + more + 1] for at in places)
+    rest = (found[:at] + found[at + more + 1 :] == declared[:at] + declared[at + 1 :] for at in places)
+    return any(same and declared[at] not in part for at, part, same in zip(places, parts, rest, strict=True))
 
 
 def _axes(count: int) -> str:

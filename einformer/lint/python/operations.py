@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
 
 from einformer.lint.python import suffixes
 from einformer.lint.python.axes import (
@@ -27,92 +26,8 @@ from einformer.lint.python.axes import (
     viewed,
     weighed,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Size:
-    """The length of an axis, or the product of several."""
-
-    axis: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Sizes:
-    """The `shape` of a tensor."""
-
-    shape: Shape
-
-
-@dataclass(frozen=True, slots=True)
-class Several:
-    """A tuple of tensors that have these axes each, as many as are unpacked."""
-
-    shape: Shape
-
-
-Known = Value | Size | Sizes | Several | int | tuple["Known | None", ...]
-Evaluate = Callable[[ast.expr], Known | None]
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """A call: its receiver or first argument, `x` of `x.view(…)` and of `torch.softmax(x, …)`; the others; how to know them."""
-
-    first: ast.expr
-    rest: Sequence[ast.expr]
-    keywords: Mapping[str, ast.expr] = field(default_factory=dict)
-    evaluate: Evaluate = lambda _: None
-
-    @property
-    def value(self) -> Value | None:
-        """The receiver, if it is a tensor of known axes."""
-        return closed(self.evaluate(self.first))
-
-    def argument(self, position: int, *names: str) -> ast.expr | None:
-        """The argument of this position after the receiver, or of one of these names."""
-        named = next((self.keywords[name] for name in names if name in self.keywords), None)
-        return named or (self.rest[position] if position < len(self.rest) else None)
-
-    def tensor(self, position: int, *names: str) -> Value | None:
-        """The same, if it is a tensor of known axes."""
-        node = self.argument(position, *names)
-        return closed(self.evaluate(node)) if node is not None else None
-
-    def number(self, position: int, *names: str) -> int | None:
-        """The same, if it is a whole number that stands there."""
-        node = self.argument(position, *names)
-        return None if node is None else whole(node)
-
-    def dims(self, position: int, *names: str) -> tuple[int, ...] | None:
-        """One number or several, in a tuple or alone."""
-        node = self.argument(position, *names)
-        written = node.elts if isinstance(node, ast.Tuple | ast.List) else [node] if node is not None else []
-        found = [whole(each) for each in written]
-        return tuple(each for each in found if each is not None) if found and None not in found else None
-
-    def numbers(self) -> list[ast.expr]:
-        """The arguments after the receiver, `(2, 3)` or `2, 3`."""
-        if len(self.rest) == 1 and isinstance(self.rest[0], ast.Tuple | ast.List):
-            return list(self.rest[0].elts)
-        return list(self.rest)
-
-
-def closed(found: Known | None) -> Value | None:
-    """A tensor all of whose axes are known."""
-    return found if isinstance(found, Value) and not found.open else None
-
-
-def whole(node: ast.expr) -> int | None:
-    """The whole number that is written there."""
-    match node:
-        case ast.Constant(value=int(number)) if not isinstance(number, bool):
-            return number
-        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int(number))):
-            return -number
-    return None
-
-
-Operation = Callable[[Call], Known | None]
+from einformer.lint.python.calls import Call, Known, Operation, Several, axis_of_size, closed, whole
+from einformer.lint.python.selections import SELECTIONS
 
 
 def _same(call: Call) -> Known | None:
@@ -140,6 +55,11 @@ def _elementwise(call: Call) -> Known | None:
     return Value(together(one.shape, other.shape, "the arguments")) if one and other else None
 
 
+def _by_number(call: Call) -> Known | None:
+    node = call.argument(0, "exponent", "other")
+    return call.value if isinstance(node, ast.Constant) else _elementwise(call)
+
+
 def _filled(call: Call) -> Known | None:
     value, mask = call.value, call.tensor(0, "mask")
     if value and mask and len(mask.shape) <= len(value.shape):
@@ -153,18 +73,11 @@ def _where(call: Call) -> Known | None:
 
 
 def _viewed(call: Call) -> Known | None:
-    value, written = call.value, call.numbers()
-    known = [call.evaluate(node) for node in written]
-    if len(known) == 1 and not isinstance(known[0], int | Size):
-        known = list(known[0]) if isinstance(known[0], tuple) else []  # else another shape, or another dtype
-    if not known or any(isinstance(node, ast.Starred) for node in written):
+    value, known = call.value, call.sizes(call.rest)
+    if not known:  # another dtype, or sizes of somebody
         return None
-    wanted, rest = [_size(each) for each in known], known.index(-1) if -1 in known else None
+    wanted, rest = list(map(axis_of_size, known)), known.index(-1) if -1 in known else None
     return Value(viewed(value.shape, wanted, rest) if value else tuple(wanted))
-
-
-def _size(found: Known | None) -> Axis:
-    return found.axis if isinstance(found, Size) else ONE if found == 1 else None
 
 
 def _transposed(call: Call) -> Known | None:
@@ -222,7 +135,7 @@ def _unflattened(call: Call) -> Known | None:
     if value is None or dim is None or not isinstance(sizes, ast.Tuple | ast.List):
         return None
     at = dim % len(value.shape)
-    parts = [_size(call.evaluate(node)) for node in sizes.elts]
+    parts = [axis_of_size(call.evaluate(node)) for node in sizes.elts]
     return Value((*value.shape[:at], *parts, *value.shape[at + 1 :]))
 
 
@@ -310,6 +223,8 @@ def _contracted(text: str, spaced: bool, nodes: Iterable[ast.expr], call: Call) 
     if read is None or len(read[0]) != len(found):
         return None
     terms, output = read
+    if new := [letter for letter in output if not any(letter in term for term in terms)]:
+        raise Disagreement("E772", f"`{new[0]}` is on the right of the equation, and on nothing left of it")
     values = list(map(closed, found))
     shape = contracted(terms, output, [each.shape if each else None for each in values])
     for term, weights in zip(terms, values, strict=True):
@@ -319,7 +234,13 @@ def _contracted(text: str, spaced: bool, nodes: Iterable[ast.expr], call: Call) 
 
 
 def _weighed(term: Sequence[str], weights: Value, output: Sequence[str], others: Iterable[Sequence[str]]) -> None:
-    if weights.normalised is None or term[weights.normalised] not in output:
+    if weights.normalised is None:
+        return
+    over, others = term[weights.normalised], list(others)
+    if over not in output:
+        if not any(over in other for other in others):
+            message = f"the weights add up to 1 over axis {weights.normalised}, and are summed over it alone"
+            raise Disagreement("E775", message, [f"they have {show(weights.shape)}"], f"`{over}` on what they weigh")
         return
     for k, letter in enumerate(term):
         if letter not in output and any(letter in other for other in others):
@@ -354,7 +275,8 @@ _SAME = re.findall(
     exp_ float gelu half hardtanh layer_norm leaky_relu log log1p logical_not mish mul_ neg norm_ normalize
     pin_memory reciprocal relu relu_ requires_grad_ rms_norm round rsqrt selu sigmoid sigmoid_ sign silu sin
     softplus sqrt square sub_ tan tanh tanh_ to tril triu type type_as cumsum cumprod zeros_like ones_like
-    empty_like full_like rand_like randn_like
+    empty_like full_like rand_like randn_like flip roll nan_to_num floor ceil
+    scatter scatter_ scatter_add scatter_add_ index_add index_add_ logical_and logical_or bitwise_not cummax_ argsort
     """,
 )
 _REDUCED = re.findall(
@@ -369,6 +291,7 @@ OPERATIONS: Mapping[str, Operation] = {
     **dict.fromkeys(("softmax", "softmin"), _normalised),
     "log_softmax": lambda call: call.value and Value(call.value.shape),
     **dict.fromkeys(("add", "sub", "mul", "div", "maximum", "minimum"), _elementwise),
+    **dict.fromkeys(("pow", "gt", "lt", "ge", "le", "eq", "ne", "remainder", "fmod"), _by_number),
     **dict.fromkeys(("masked_fill", "masked_fill_"), _filled),
     "where": _where,
     **dict.fromkeys(("view", "reshape"), _viewed),
@@ -384,5 +307,6 @@ OPERATIONS: Mapping[str, Operation] = {
     "linear": _linear,
     "scaled_dot_product_attention": _attended,
     "einsum": _einsum,
-    "rearrange": _rearranged,
+    **dict.fromkeys(("rearrange", "reduce"), _rearranged),
+    **SELECTIONS,
 }

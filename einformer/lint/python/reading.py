@@ -14,9 +14,7 @@ from functools import partial
 from einformer.errors import Finding, Source, Span
 from einformer.lint.python import suffixes
 from einformer.lint.python.axes import (
-    ONE,
     SOFT,
-    Axis,
     Disagreement,
     Shape,
     Value,
@@ -28,8 +26,10 @@ from einformer.lint.python.axes import (
     swapped,
     together,
 )
+from einformer.lint.python.calls import Call, Known, Operation, Several, Size, Sizes, closed, spread, whole
 from einformer.lint.python.functions import Signature, called, letters, swapped_arguments
-from einformer.lint.python.operations import OPERATIONS, Call, Known, Several, Size, Sizes, closed, multiplied, whole
+from einformer.lint.python.indexing import part_of, taken
+from einformer.lint.python.operations import OPERATIONS, multiplied
 
 _NUMBERS = ("scale", "eps", "sqrt", "temp", "alpha", "theta", "base")  # parts of names of numbers
 _RETURNED = "return"  # what a function says that it returns stands among its names
@@ -44,6 +44,7 @@ class Reading:
     known: frozenset[str]
     functions: Mapping[str, Signature]
     imports: Mapping[str, str]  # what the file calls them, and what they are called there
+    modules: Mapping[str, Operation] = field(default_factory=dict)  # what `self.name(…)` does
     findings: list[Finding] = field(default_factory=list)
     names: int = 0  # assigned with a suffix
     values: dict[int, tuple[ast.expr, Known | None]] = field(default_factory=dict)  # of the statement that is read
@@ -125,7 +126,7 @@ class Reading:
                 if isinstance(found, Sizes) and not self.unpacked(target, parts, found.shape):
                     found = None
                 for k, part in enumerate(parts):
-                    self.assign(part, _part(found, k, len(parts)), names)
+                    self.assign(part, part_of(found, k, len(parts)), names)
             case ast.Tuple(elts=parts) | ast.List(elts=parts):
                 for part in parts:
                     self.assign(part.value if isinstance(part, ast.Starred) else part, None, names)
@@ -188,8 +189,8 @@ class Reading:
                 return whole(node) if isinstance(found, int) else found if isinstance(found, Value) else None
             case ast.Compare(left=left, comparators=[right]):
                 return self.attempt(node, self.met, self.value(left, names), self.value(right, names), left, right)
-            case ast.Tuple(elts=parts) | ast.List(elts=parts) if not any(isinstance(part, ast.Starred) for part in parts):
-                return tuple(self.value(part, names) for part in parts)
+            case ast.Tuple(elts=parts) | ast.List(elts=parts):
+                return self.several(parts, names)
             case ast.IfExp(body=one, orelse=other):
                 found, second = self.value(one, names), self.value(other, names)
                 return found if found == second else None
@@ -198,6 +199,18 @@ class Reading:
                 self.assign(target, found, names)
                 return found
         return None
+
+    def several(self, parts: Iterable[ast.expr], names: Names) -> tuple[Known | None, ...] | None:
+        """The elements of a tuple, those of a shape with a star among them."""
+        found = list[Known | None]()
+        for part in parts:
+            if not isinstance(part, ast.Starred):
+                found.append(self.value(part, names))
+            elif isinstance(sizes := self.value(part.value, names), Sizes | tuple):
+                found += spread(sizes)
+            else:
+                return None
+        return tuple(found)
 
     def named(self, name: str, names: Names) -> Known | None:
         """What a name stands for: what was assigned to it, the axes of its suffix, or the size `S` of an axis `s`."""
@@ -218,23 +231,15 @@ class Reading:
                 return Value(swapped(found.shape, -1, -2)) if node.attr == "mT" or len(found.shape) == 2 else None
             case "data" | "weight":
                 return found
+            case "values" | "indices" if isinstance(several := self.value(node.value, names), Several):
+                return Value(several.shape)
         shape = suffixes.axes(node.attr, self.known)
         return None if shape is None else Value(shape)
 
     def item(self, node: ast.Subscript, names: Names) -> Known | None:
-        """One size of a shape, or a part of a tensor."""
-        found = self.value(node.value, names)
+        """A size of a shape, one of several tensors, a part of a tensor."""
         keys = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-        if (
-            isinstance(found, Sizes)
-            and len(keys) == 1
-            and (k := whole(keys[0])) is not None
-            and -len(found.shape) <= k < len(found.shape)
-        ):
-            axis = found.shape[k]
-            return Size(axis) if axis else None
-        tensor = closed(found)
-        return _cut(tensor.shape, keys) if tensor else None
+        return taken(self.value(node.value, names), keys, partial(self.value, names=names))
 
     def binary(self, node: ast.BinOp, names: Names) -> Known | None:
         """A product, a product of sizes, or an element-wise function of two."""
@@ -244,6 +249,8 @@ class Reading:
                 return self.attempt(node, multiplied, left, right)
             case ast.Mult() if isinstance(one, Size) and isinstance(other, Size):
                 return Size(one.axis + other.axis)
+            case ast.Add() if isinstance(one, Sizes | tuple) and isinstance(other, Sizes | tuple):
+                return spread(one) + spread(other)
             case ast.MatMult():
                 return None
         return self.attempt(node, self.met, one, other, node.left, node.right)
@@ -269,11 +276,13 @@ class Reading:
             return self.item(ast.Subscript(ast.Attribute(receiver, "shape"), node.args[0]), names)
         if name == "size" and receiver is not None and (found := closed(evaluate(receiver))) and not node.keywords:
             return Sizes(found.shape)
-        first = [*([receiver] if receiver is not None else []), *node.args]
-        if name not in OPERATIONS or not first or any(isinstance(each, ast.Starred) for each in first):
+        operation, first = OPERATIONS.get(name), [*([receiver] if receiver is not None else []), *node.args]
+        if receiver is not None and _is_self(receiver):
+            operation, first = self.modules.get(name), node.args
+        if operation is None or not first:
             return None
         call = Call(first[0], first[1:], {each.arg: each.value for each in node.keywords if each.arg}, evaluate)
-        return self.attempt(node, OPERATIONS[name], call)
+        return self.attempt(node, operation, call)
 
     def applied(self, signature: Signature, node: ast.Call, names: Names) -> Value | None:
         """A function of the file, given these arguments. Raises Disagreement E772, E776."""
@@ -301,45 +310,6 @@ class Reading:
     def report(self, code: str, message: str, node: ast.expr, facts: Iterable[str] = (), fix: str = "") -> None:
         """A finding at a node."""
         self.findings.append(Finding(code, message, span_of(node, self.source), tuple(facts), fix))
-
-
-def _part(found: Known | None, k: int, count: int) -> Known | None:
-    match found:
-        case Sizes(shape) if len(shape) == count:
-            axis = shape[k]
-            return Size(axis) if axis else None
-        case Several(shape):
-            return Value(shape)
-        case tuple() if len(found) == count:
-            return found[k]
-    return None
-
-
-def _cut(shape: Shape, keys: Sequence[ast.expr]) -> Value | None:
-    """The axes of `x[:, None, 0]`; of a slice with bounds nothing is known."""
-    taken = sum(not (isinstance(key, ast.Constant) and key.value in (None, ...)) for key in keys)
-    if taken > len(shape):
-        return None
-    found: list[Axis] = []
-    rest = list(shape)
-    for place, key in enumerate(keys):
-        match key:
-            case ast.Constant(value=None):
-                found.append(ONE)
-            case ast.Constant(value=value) if value is ...:
-                after = sum(not (isinstance(each, ast.Constant) and each.value is None) for each in keys[place + 1 :])
-                found += rest[: len(rest) - after]
-                rest = rest[len(rest) - after :]
-            case ast.Slice(lower=None, upper=None, step=None):
-                found.append(rest.pop(0))
-            case ast.Slice():
-                rest.pop(0)
-                found.append(None)
-            case _ if whole(key) is not None:
-                rest.pop(0)
-            case _:
-                return None
-    return Value((*found, *rest))
 
 
 def _is_self(node: ast.expr) -> bool:
