@@ -158,6 +158,16 @@ MUTANTS = (
         "_python_corpus.py::test_a_slip_is_found_or_known_not_to_be[a mean over positions]",
     ),
     _mutant(
+        "a place ends where it begins", "findings.py",
+        "max(span.end, span.start + 1)", "span.start",
+        "_programs.py::test_sarif_is_as_the_standard_has_it",
+    ),
+    _mutant(
+        "a reference holds spaces", "findings.py",
+        "urllib.parse.quote(path.as_posix())", "path.as_posix()",
+        "_programs.py::test_sarif_is_as_the_standard_has_it",
+    ),
+    _mutant(
         "a backslash of a docstring is two", "python/docstrings.py",
         'if "r" not in opening["prefix"].lower():', 'if opening["prefix"] == "b":',
         "_formats.py::test_two_backslashes_of_a_docstring_are_one",

@@ -93,7 +93,7 @@ def test_json(lint: Lint) -> None:
 
 def test_github(lint: Lint) -> None:
     _, out, _ = lint("wrong.md", "--format", "github")
-    assert out.startswith("::error file=wrong.md,line=3,col=58,title=E301::`a` occurs once")
+    assert out.startswith("::error file=wrong.md,line=3,col=58,endLine=3,endColumn=59,title=E301::`a` occurs once")
     assert out.count("\n") == 1
 
 
@@ -106,7 +106,7 @@ def test_sarif(lint: Lint) -> None:
     assert [rule["id"] for rule in run["tool"]["driver"]["rules"]] == ["E301"]
     assert result["ruleId"] == "E301"
     assert place["artifactLocation"]["uri"] == "wrong.md"
-    assert place["region"] == {"startLine": 3, "startColumn": 58, "endColumn": 59}
+    assert place["region"] == {"startLine": 3, "startColumn": 58, "endLine": 3, "endColumn": 59}
 
 
 def test_a_cell_of_a_notebook_is_a_file_to_programs(lint: Lint) -> None:

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+import pathlib
+import urllib.parse
 from collections.abc import Callable, Iterable, Sequence
 
-from einformer.errors import Finding, Span, catalogue
+from einformer.errors import NOWHERE, Finding, Span, catalogue
 from einformer.lint.documents import Checked
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
-def _file(span: Span) -> tuple[str, int, int]:
-    """The file of a place, its line and column. Of a notebook the place is in a cell, which the file's name precedes."""
-    return span.source.name.partition(":cell ")[0], span.line, span.column
+def _file(name: str) -> str:
+    """The file of a place. Of a notebook the place is in a cell, which the file's name precedes."""
+    return name.partition(":cell ")[0]
+
+
+def _is_placed(finding: Finding) -> bool:
+    """Has it a place in its file? What cannot be read has none."""
+    return finding.span.source is not NOWHERE.source
+
+
+def _end(span: Span) -> Span:
+    """Where a place ends."""
+    return Span(span.source, max(span.end, span.start + 1), span.end)
 
 
 def text(checked: Sequence[Checked]) -> str:
@@ -47,18 +59,24 @@ def data(checked: Sequence[Checked]) -> dict[str, object]:
         }
         for each in checked
     ]
-    return {"files": files, "findings": [finding.as_data() for each in checked for finding in each.findings]}
+    findings = [(each, finding) for each in checked for finding in each.findings]
+    files_of = ({} if _is_placed(finding) else {"file": each.source.name} for each, finding in findings)
+    return {
+        "files": files,
+        "findings": [finding.as_data() | file for (_, finding), file in zip(findings, files_of, strict=True)],
+    }
 
 
 def github(checked: Sequence[Checked]) -> str:
     """A line for each finding, which GitHub shows beside the code."""
-    return "\n".join(_annotation(finding) for each in checked for finding in each.findings)
+    return "\n".join(_annotation(each.source.name, finding) for each in checked for finding in each.findings)
 
 
-def _annotation(finding: Finding) -> str:
-    file, line, column = _file(finding.span)
+def _annotation(name: str, finding: Finding) -> str:
+    span, end = finding.span, _end(finding.span)
+    where = f",line={span.line},col={span.column},endLine={end.line},endColumn={end.column}" if _is_placed(finding) else ""
     said = f"{finding.message}; write {finding.fix}" if finding.fix else finding.message
-    return f"::error file={_property(file)},line={line},col={column},title={finding.code}::{_escaped(said)}"
+    return f"::error file={_property(_file(name))}{where},title={finding.code}::{_escaped(said)}"
 
 
 def _escaped(said: str) -> str:
@@ -71,26 +89,53 @@ def _property(said: str) -> str:
 
 def sarif(checked: Sequence[Checked]) -> dict[str, object]:
     """The findings in the format in which tools exchange them, SARIF 2.1.0."""
-    findings = [finding for each in checked for finding in each.findings]
-    rules = [catalogue()[code] for code in sorted({finding.code for finding in findings})]
-    told = [
-        {"id": rule.code, "name": rule.title, "shortDescription": {"text": rule.rule}, "fullDescription": {"text": rule.why}}
-        for rule in rules
+    from importlib import metadata  # slow to import, and needed here only
+
+    codes_found = sorted(codes(checked))
+    told = [catalogue()[code] for code in codes_found]
+    rules = [
+        {
+            "id": rule.code,
+            "shortDescription": {"text": rule.title},
+            "fullDescription": {"text": rule.rule},
+            "help": {"text": rule.why},
+        }
+        for rule in told
     ]
-    driver = {"name": "einformer", "rules": told}
+    driver = {"name": "einformer", "version": metadata.version("einformer"), "rules": rules}
+    results = [_result(each.source.name, finding, codes_found) for each in checked for finding in each.findings]
+    run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
+    return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
+
+
+def _result(name: str, finding: Finding, codes_found: Sequence[str]) -> dict[str, object]:
+    place: dict[str, object] = {"artifactLocation": {"uri": _uri(_file(name))}}
+    if _is_placed(finding):
+        place["region"] = _region(finding.span)
+    said = f"{finding.message}. Write {finding.fix}" if finding.fix else finding.message
     return {
-        "$schema": SCHEMA,
-        "version": "2.1.0",
-        "runs": [{"tool": {"driver": driver}, "results": list(map(_result, findings))}],
+        "ruleId": finding.code,
+        "ruleIndex": codes_found.index(finding.code),
+        "level": "error",
+        "message": {"text": said},
+        "locations": [{"physicalLocation": place}],
     }
 
 
-def _result(finding: Finding) -> dict[str, object]:
-    file, line, column = _file(finding.span)
-    region = {"startLine": line, "startColumn": column, "endColumn": column + max(1, finding.span.end - finding.span.start)}
-    place = {"physicalLocation": {"artifactLocation": {"uri": file}, "region": region}}
-    said = f"{finding.message}. Write {finding.fix}" if finding.fix else finding.message
-    return {"ruleId": finding.code, "level": "error", "message": {"text": said}, "locations": [place]}
+def _region(span: Span) -> dict[str, int]:
+    end = _end(span)
+    return {"startLine": span.line, "startColumn": span.column, "endLine": end.line, "endColumn": end.column}
+
+
+def _uri(name: str) -> str:
+    """A file as a reference from here, or from the root where it is elsewhere."""
+    path = pathlib.Path(name)
+    if path.is_absolute():
+        here = pathlib.Path.cwd()
+        if not path.is_relative_to(here):
+            return path.as_uri()
+        path = path.relative_to(here)
+    return urllib.parse.quote(path.as_posix())
 
 
 FORMATS: dict[str, Callable[[Sequence[Checked]], object]] = {"text": text, "json": data, "sarif": sarif, "github": github}
