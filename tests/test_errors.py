@@ -276,6 +276,7 @@ def test_sizes_are_said_with_their_origin() -> None:
     (finding,) = refusal.value.findings
     assert finding.code == "E308"
     assert finding.facts == (
+        "defined as `y_d` (m.ein:5)",
         "`(ae)` has 15, `d` has 12",
         "d: D (m.ein:3), here 12 (config.json)",
         "a: A (m.ein:2), here 3 (config.json)",

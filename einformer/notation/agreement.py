@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from einformer.errors import Finding, Span
 from einformer.notation.calls import axis_of
@@ -21,8 +22,9 @@ def slots_agree(tensor: Tensor, slots: tuple[Expression, ...], span: Span, legen
         message = f"`{tensor.name}` has {len(slots)} slots, here are {len(tensor.slots)}"
         yield Finding("E304", message, tensor.span, facts, spelled)
         return
+    definition = f"defined as `{tensor.name}_{_spelled(slots)}` ({span.source.name}:{span.line})"
     for slot, defined in zip(tensor.slots, slots, strict=True):
-        found = list(_slot_agrees(tensor, slot, defined, legend))
+        found = [replace(each, facts=(definition, *each.facts)) for each in _slot_agrees(tensor, slot, defined, legend)]
         yield from found
         if found:  # two letters that changed places are one slip
             return
