@@ -18,8 +18,8 @@ _ACCENTS = {"overline": "bar", "underline": "bar", "widehat": "hat", "widetilde"
 _SIGNS = sorted((*_ACCENTS, "bar", "hat", "tilde", "dot"), key=len, reverse=True)
 _DECORATED = re.compile(
     rf"""\\(?P<accent>{"|".join(_SIGNS)})(?![A-Za-z])\s*\{{?\s*(?P<under>[a-z])\s*\}}?
-      | (?<![A-Za-z\\])(?P<letter>[a-z])\s*_\s*(?:\{{\s*)?(?:\\(?:text|mathrm|rm|textrm)\b\s*\{{?)?\s*
-        (?P<label>0|1|2|3|in|out|max)\s*(?:\}}\s*)*(?![a-z])""",
+      | (?<![A-Za-z\\])(?P<letter>[a-z])\s*_\s*(?P<brace>\{{\s*)?(?P<font>\\(?:text|textrm|mathrm)\s*\{{\s*)?
+        (?P<label>0|1|2|3|in|out|max)(?![A-Za-z0-9])(?(font)\s*\}})(?(brace)\s*\}})""",
     re.VERBOSE,
 )
 _LETTERS = {chr(ord(start) + number): letter for start in _ALPHABETS.values() for number, letter in enumerate(ascii_lowercase)}

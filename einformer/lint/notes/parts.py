@@ -43,6 +43,14 @@ class Parts:
         braces = self.marks[start].text == "{" and end > start
         return self.text.cut(self.marks[start].start + braces, self.marks[end].end - braces)
 
+    def unbrace(self) -> None:
+        r"""`\hat{x_i}` is `\hat{x}_i`."""
+        start = self.past(self.at)
+        end = partner(self.marks, start) if start < len(self.marks) else start
+        inside = self.marks[start + 1 : end]
+        if end < len(self.marks) and len(inside) > 1 and inside[0].kind == "letter" and inside[1].text in ("_", "^", "'"):
+            del self.marks[end], self.marks[start]
+
     def script(self) -> str:
         """The sign of a script that follows, past spaces; the cursor goes past it."""
         at = self.past(self.at)

@@ -23,7 +23,7 @@ _ELLIPSIS = re.compile(rf"\\(?:{'|'.join(DOTS)})(?![A-Za-z])")
 _BETWEEN = re.compile(rf",?\s*{_ELLIPSIS.pattern}\s*,?(?=\s*[A-Za-z0-9\\{{])")
 _NEGATIVE = re.compile(r"^\s*-\s*[0-9]+(?=[\s,a-z])\s*,?")
 _BRACES, _SPACED = re.compile(r"\\[{}]"), re.compile(r"[\s,]+")
-_DEFINED_AS, _STOP = re.compile(r":\s*="), re.compile(r"\.(?=\s|\\|$|\})")
+_DEFINED_AS, _STOP = re.compile(r":\s*&?\s*="), re.compile(r"\.(?=\s|\\|$|\})")
 _INDEX = r"[^\W\dA-Z_]'*"
 _BOUND = re.compile(rf"[\s(]*({_INDEX}(?:[\s,]*{_INDEX})*)[\s)]*(?:(=|\\leq?\b|<|>|\\in\b|\\neq?\b|\\geq?\b).*)?", re.DOTALL)
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_\\ -]*")
@@ -49,6 +49,7 @@ class _Speller(Names):
     def __init__(self, text: Passage) -> None:
         super().__init__(text)
         self.cases = 0
+        self.last = dict[int, int]()  # the `&` of the last row of cases, and where the cases end
         self.made: list[Passage] = []
 
     def all(self) -> Passage:
@@ -61,6 +62,8 @@ class _Speller(Names):
         """One mark, or as many as belong to it."""
         self.at += 1
         name = mark.command if mark.kind == "command" else ""
+        if name in ACCENTS or name in BOLD:
+            self.unbrace()
         if mark.kind == "letter" or name in LETTERS or name in ("ell", "partial", "nabla"):
             self.name(LETTERS.get(name) or {"": mark.text, "ell": "l"}.get(name, name), mark, "ell" if name == "ell" else "")
         elif name in ACCENTS or name in LETTERED or name == "mathbb" or (name in BOLD and self.has_slots()):
@@ -83,14 +86,17 @@ class _Speller(Names):
             self.argument()
         elif mark.text == "{" and self.at < len(self.marks) and self.marks[self.at].command in _OLD:
             self.old_font(mark)
-        elif mark.text == "=" and self.cases and self.made and self.made[-1].text == "&":
-            pass  # `-\\infty & = s > s'`: the condition follows the sign
+        elif self.cases and (mark.text == ";" or (mark.text == "=" and self.before() == "&")):
+            pass  # `-\\infty & = s > s';`: the condition follows the sign, and a semicolon ends it
         elif name in RESPELLED:
             self.put(RESPELLED[name], mark)
         elif mark.text in ("[", "]"):
             self.put("()"["[]".index(mark.text)], mark)
+        elif self.at - 1 in self.last:
+            self.otherwise(mark)
         elif mark.kind != "comment" and not (self.cases and mark.is_space and self.made and self.made[-1].text == "&"):
             self.cases += (mark.kind == "begin") - (mark.kind == "end") if mark.command in CASES else 0
+            self.last |= self.last_condition() if mark.kind == "begin" and mark.command in CASES else {}
             self.made.append(self.text.cut(mark.start, mark.end))
 
     def put(self, text: str, mark: Mark) -> None:
@@ -121,6 +127,24 @@ class _Speller(Names):
         before = self.before()
         return not before or before[-1] in "+-=(,&{<>/\\" or before in _TAKING or before.startswith("\\begin")
 
+    def last_condition(self) -> dict[int, int]:
+        """Where the last `&` of the cases that begin here stands, and where they end."""
+        depth, sign = 0, -1
+        for at in range(self.at, len(self.marks)):
+            mark = self.marks[at]
+            if mark.kind == "end" and not depth:
+                return {sign: at}
+            depth += (mark.kind == "begin") - (mark.kind == "end")
+            sign = at if mark.text == "&" and not depth else sign
+        return {}
+
+    def otherwise(self, mark: Mark) -> None:
+        """The last row of cases holds where no other does, whatever it says."""
+        end = self.marks[self.last[self.at - 1]].start
+        self.depends(self.text.cut(mark.end, end), mark, self.text.text[: mark.start])
+        self.put("& \\text{otherwise}", mark)
+        self.at = self.last[self.at - 1]
+
     # ------------------------------------------------------------------------------------------------------ names
 
     def accented(self, mark: Mark) -> None:
@@ -150,7 +174,13 @@ class _Speller(Names):
             return self.powers(found, mark)
         for argument in arguments:
             self.depends(argument, mark)
-        return self.tensor(name, found, mark)
+        if self.before() not in ("\\log", "\\exp") or not (fence := self.fence()):
+            return self.tensor(name, found, mark)
+        self.put("{", mark)  # `\\log f(x)` takes `f(x)`
+        self.tensor(name, found, mark)
+        self.at = fence[1] + 1
+        self.fenced("(", [self.between(*fence)], mark)
+        return self.put("}", mark)
 
     def tensor(self, name: str, found: Scripts, mark: Mark) -> None:
         """A name with what stands below it, and above."""
@@ -213,7 +243,7 @@ class _Speller(Names):
         if slots < 2 and (upright or slots) and self.precedes_factor():
             self.depends(below, mark)
             return self.put(f"\\mathrm{{{name}{OF_AUTHOR}}}", mark)
-        named = upright or slots or self.opens() >= 0 or (self.begins() and self.follows("="))
+        named = upright or slots or self.opens() >= 0 or (self.begins() and (self.follows("=") or self.follows("&")))
         self.at = at
         return self.name(name, mark) if named else self.unread(word, mark)
 
@@ -266,7 +296,11 @@ class _Speller(Names):
         self.at = closed + 1
         if self.accepts("_"):
             self.argument()
-        self.fenced(_FENCED.get(mark.text, f"\\mathrm{{norm{OF_AUTHOR}}}("), parts, mark)
+        if mark.text != "\\langle" and "_" not in parts[0].text:  # a number
+            self.depends(parts[0], mark)
+            self.put("\\mathrm{norm}", mark)
+        else:
+            self.fenced(_FENCED.get(mark.text, f"\\mathrm{{norm{OF_AUTHOR}}}("), parts, mark)
         return True
 
     def restricted(self) -> bool:
