@@ -190,22 +190,22 @@ MUTANTS = (
     # ------------------------------------------------------------------------------- what is read, and what is unsaid
     _mutant(
         "a function of the author's sums nothing", DOCUMENTS,
-        'return not (calls and finding.code in ("E301", "E302"))', "return not (None in calls)",
+        'unsaid = {"E301", "E302", "E306"} if calls else', 'unsaid = {"E301", "E302", "E306"} if None in calls else',
         UNSAID.format("a function of several things"),
     ),
     _mutant(
         "a letter in brackets above is no index", DOCUMENTS,
-        "{*inside, *labels, *forms}", "{*inside, *forms}",
+        "{*inside, *_LABEL.findall(latex), *forms}", "{*inside, *forms}",
         UNSAID.format("a letter in brackets above"),
     ),
     _mutant(
         "a bar makes another axis", DOCUMENTS,
-        "{*inside, *labels, *forms}", "{*inside, *labels}",
+        "{*inside, *_LABEL.findall(latex), *forms}", "{*inside, *_LABEL.findall(latex)}",
         UNSAID.format("an index and the same with a bar"),
     ),
     _mutant(
         "what stands in a norm is checked", DOCUMENTS,
-        "{*inside, *labels, *forms}", "{*labels, *forms}",
+        "{*inside, *_LABEL.findall(latex), *forms}", "{*_LABEL.findall(latex), *forms}",
         UNSAID.format("an operator over what it may choose"),
     ),
     _mutant(
@@ -252,5 +252,20 @@ MUTANTS = (
         "what stands above is a power", SCRIPTS,
         "self.at, found.staggered = at + 2, True", "self.at, found.staggered = at + 2, False",
         SAID.format("indices above and below"),
+    ),
+    _mutant(
+        "a contraction is a slip", DOCUMENTS,
+        '{"E305"} if _STAGGERED.search(latex) else', '{"E305"} if None else',
+        UNSAID.format("a contraction"),
+    ),
+    _mutant(
+        "an energy is a mean", SPELLING,
+        'self.marks[fence[0]].text == "[")', 'self.marks[fence[0]].text)',
+        UNSAID.format("an energy"),
+    ),
+    _mutant(
+        "a derivative has a slot", SPELLING,
+        'elif name in ("partial", "nabla"):', 'elif name in ("partial", "nabla") and self.name(name, mark):',
+        UNSAID.format("a derivative by what is no index here"),
     ),
 )  # fmt: skip

@@ -46,7 +46,7 @@ READ = {
         "x_{sc}",
         "E302",
     ),
-    "a derivative by an index": (r"$\partial_i f_{jb} = \delta_{ij} h_b - h_{ib} f_{jb}$", "b} f_{jb}", "b} f_{kb}", "E301"),
+    "a derivative by an index": (r"$\partial_i f_{jb} = \delta_{ij} h_b - h_{ib} f_{jb}$", "b} f_{jb}", "b} f_{kb}", "E302"),
     "where a condition holds": (r"$M_{st}|_{s > t} = U_{sa} T_{ta}$", "T_{ta}", "T_{tb}", "E301"),
     "indices above and below": (r"$Q_t{}^e = H_t{}^d W_d{}^e$", "W_d{}^e", "W_c{}^e", "E301"),
     "indices with a mark": (
@@ -102,6 +102,10 @@ UNSAID = {
     "an operator by name": r"$y_{bsd} = \mathrm{Norm}_d\, x_{bsd}$, $t_{bs} = \operatorname{pick}_k x_{bsd}$",
     "an operator over what it may choose": r"$n_b = \| x_{bss} \|$, $m_b = f(x_{bss}, t)$",
     "a probability": r"$p(x_{ij} = c \mid y_{kl}) = z_{ij}$, $P(a_i | b_{jk}) = c_{ij}$",
+    "an energy": r"$E(s_i) = -\sum_{i} J_{ia} s_i$, $f(x_i) = \sum_i x_i^2$",
+    "a sum of what is not written out": r"$x_{ij} = \sum_k \ell(a, b)$",
+    "a derivative by what is no index here": r"$\partial_t h_{ab} = A_{ac} h_{cb}$, $y_{ta} = x_{tb} \nabla_b h_a$",
+    "a contraction": "$S_{ij} = R^l{}_{ilj}$",
     "a norm": r"$n_b = \| x_{bd} \|^2$, $m = \left\Vert a_{ij} - b_{ij} \right\Vert_F$",
     "a product that goes on": r"$y_{ij} = A_{ik} A_{kl} \dots A_{mn} x_{ja}$",
     "a sum that goes on": r"$y_{ij} = A_{ij} + A_{ik} A_{kj} + \dots$, $y_{ij} = x_{ij} + \text{terms}$",
@@ -123,6 +127,7 @@ UNREAD = {
     r"$y_{bs\dots} = x_{bs\dots}$": "dots",
     r"$\mathbf{h}_t = \mathbf{W}_h \mathbf{x}_t$": "vectors and matrices in bold",
     r"$x_\nu = T_{\mu\nu} y_\mu$, $T_{\mu\nu} = A_{\mu\nu}$": "`μ` is an index here, and a label there",
+    r"$T_{ij,j} = f_i$": "not of the grammar: `,` where a letter, a digit, a tensor or a bracket is expected",
     r"$x_{ij} = y_{ij}|_{j = s}$": "a norm or a condition",
     r"$y_{ij} = x_{ij} \text{ maybe}$": "the operator or word `maybe`",
 }

@@ -24,6 +24,7 @@ from einformer.notation.tree import Apply, Index
 from einformer.notation.walk import subexpressions
 
 _LABEL = re.compile(r"\^\s*\{?\s*\(\s*([a-z])'*\s*\)")
+_STAGGERED = re.compile(r"\{\s*\}\s*[\^_]")
 _CAUSAL = ("causal", "autoregressive")
 
 
@@ -122,13 +123,14 @@ def _is_certain(read: Read, finding: Finding) -> bool:
     r"""What a function of the author's does with indices is not known: it may sum those inside it, and make others.
 
     Nor is known whether `A^{(h)}` has the index `h`, and what `t` and `\bar{t}` in one equation have to do with each other.
+    An index twice on `R^l{}_{ilj}` is contracted.
     """
     calls = [x for x in (*subexpressions(read.left), *read.made_of) if isinstance(x, Apply) and x.name.endswith(OF_AUTHOR)]
     inside = {axis_of(x.letter) for call in calls for x in subexpressions(call) if isinstance(x, Index)}
-    labels = _LABEL.findall(read.equation.formula.latex.text)
+    latex = read.equation.formula.latex.text
     forms = ambiguous({axis for x in read.tensors for axis in map(axis_of, slot_letters(x))})
-    told = axes_told([finding])
-    return not (calls and finding.code in ("E301", "E302")) and not told & {*inside, *labels, *forms}
+    unsaid = {"E301", "E302", "E306"} if calls else {"E305"} if _STAGGERED.search(latex) else set[str]()
+    return finding.code not in unsaid and not axes_told([finding]) & {*inside, *_LABEL.findall(latex), *forms}
 
 
 def _place(finding: Finding) -> tuple[str, int]:

@@ -12,7 +12,7 @@ from einformer.lint.notes.macros import partner
 from einformer.lint.notes.parts import OPENING
 from einformer.lint.notes.pieces import Passage, joined
 from einformer.lint.notes.scripts import PRIME, TRANSPOSED, Names, Scripts, letters
-from einformer.lint.notes.signs import ACCENTS, BOLD, DOTS, LABELS, LETTERED, OF_AUTHOR, OPERATORS, PARTING, RESPELLED, WORDS
+from einformer.lint.notes.signs import ACCENTS, BOLD, DOTS, LETTERED, OF_AUTHOR, OPERATORS, PARTING, RESPELLED, WORDS
 from einformer.notation.latex_marks import CASES, LETTERS, NAMED, TEXTS, Mark
 
 _COMMA = re.compile(r"\s*(?:,|;|\\[,;:!]|~)\s*")
@@ -21,7 +21,7 @@ _LAST_STEP = re.compile(r"(?<=[\w'])([a-z]'*) *([+-]) *([0-9]+|[a-z]'*)\s*$")
 _COMPUTED, _MAPPED = re.compile(r"\\[A-Za-z]+\s*[-+]"), re.compile(r"(\\[A-Za-z]+)\s*\(\s*([a-z]'*)\s*\)")
 _ELLIPSIS = re.compile(rf"\\(?:{'|'.join(DOTS)})(?![A-Za-z])")
 _BETWEEN = re.compile(rf",?\s*{_ELLIPSIS.pattern}\s*,?(?=\s*[A-Za-z0-9\\{{])")
-_NEGATIVE = re.compile(r"^\s*-\s*[0-9]+(?=[\s,a-z])\s*,?")
+_NEGATIVE = re.compile(r"^\s*(-\s*[0-9]+)(?=[\s,a-z])\s*,?")
 _BRACES, _SPACED = re.compile(r"\\[{}]"), re.compile(r"[\s,]+")
 _DEFINED_AS, _STOP = re.compile(r":\s*&?\s*="), re.compile(r"\.(?=\s|\\|$|\})")
 _INDEX = r"[^\W\dA-Z_]'*"
@@ -64,8 +64,11 @@ class _Speller(Names):
         name = mark.command if mark.kind == "command" else ""
         if name in ACCENTS or name in BOLD:
             self.unbrace()
-        if mark.kind == "letter" or name in LETTERS or name in ("ell", "partial", "nabla"):
-            self.name(LETTERS.get(name) or {"": mark.text, "ell": "l"}.get(name, name), mark, "ell" if name == "ell" else "")
+        if mark.kind == "letter" or name in LETTERS or name == "ell":
+            self.name(LETTERS.get(name) or {"": mark.text, "ell": "l"}[name], mark, name * (name == "ell"))
+        elif name in ("partial", "nabla"):
+            self.depends(joined(self.text.source, self.scripts(Scripts()).below), mark)
+            self.put(f"\\mathrm{{{name}}}", mark)
         elif name in ACCENTS or name in LETTERED or name == "mathbb" or (name in BOLD and self.has_slots()):
             self.accented(mark)
         elif name in WORDS:
@@ -164,11 +167,11 @@ class _Speller(Names):
         found = self.scripts(Scripts(tag))
         if name == "e" and found.above and not (found.below or found.tag):
             return self.fenced("\\exp(", found.above, mark)
-        if name == "E" and self.averages(found):
+        if name == "E" and self.averages(found, mark):
             return None
         arguments = self.arguments(len(name) > 1, bool(found.below))
         self.scripts(found)
-        if any("_" in argument.text for argument in arguments):
+        if arguments and (not found.below or any("_" in argument.text for argument in arguments)):
             self.depends(joined(self.text.source, found.below), mark)
             self.fenced(f"\\mathrm{{{name}{found.tag}{OF_AUTHOR}}}(", arguments, mark)
             return self.powers(found, mark)
@@ -205,10 +208,10 @@ class _Speller(Names):
 
     def subscript(self, part: Passage) -> Passage:
         r"""`i,j` is `ij`, `t-1` is `(t-1)`, `bs+1` is `b(s+1)`, `\pi(h)` is `\pi_h`, and `\{ij\}` was meant to be `ij`."""
-        part = decorated(part.sub(_BRACES, "").sub(PRIME, "'").sub(_BETWEEN, " ")).sub(_NEGATIVE, "(", 0, ") ")
+        part = decorated(part.sub(_BRACES, "").sub(PRIME, "'").sub(_BETWEEN, " ")).sub(_NEGATIVE, "(", 1, ") ")
         part = part.sub(_MAPPED, 1, "_{", 2, "}")
-        pieces = [re.sub(r"'|[-+(].*|[0-9]|\s", "", piece) for piece in _COMMA.split(part.text) if piece]
-        if not LABELS.intersection(pieces) and all(piece.islower() or len(piece) < 2 for piece in pieces):
+        pieces = [re.sub(r"'|[-+(].*|[0-9]|\s", "", piece) for piece in _COMMA.split(part.text) if "\\" not in piece]
+        if len(pieces) < 2 or all(len(piece) < 2 for piece in pieces):  # `T_{ij,k}` is a derivative
             part = part.sub(_COMMA, " ")
         if _ELLIPSIS.search(part.text):
             return part
@@ -272,16 +275,17 @@ class _Speller(Names):
         if fence is None:
             return []
         parts, self.at = list(self.separated(*fence)), fence[1] + 1
-        if is_word or len(parts) > 1 or (self.follows("_") and not below):
+        defined = self.begins() and (self.follows("=") or self.follows("&"))
+        if is_word or len(parts) > 1 or (self.follows("_") and not below) or defined:
             return [part for part in parts if not _ELLIPSIS.fullmatch(part.text.strip())]
         self.at = at
         return []
 
-    def averages(self, found: Scripts) -> bool:
-        r"""`E[x_i x_j]`, `\mathbb{E}_{x \sim p}[…]`: the indices of a mean are those of what stands in the brackets."""
+    def averages(self, found: Scripts, mark: Mark) -> bool:
+        r"""`E[x_i x_j]`, `\mathbb{E}_{x \sim p}(…)`: a mean has the indices of what stands inside. `E(x)` may be an energy."""
         fence = self.fence()
-        over = letters(joined(self.text.source, found.below).text)
-        return fence is not None and not over and "_" in self.between(*fence).text
+        means = fence is not None and (mark.command == "mathbb" or self.marks[fence[0]].text == "[")
+        return means and not letters(joined(self.text.source, found.below).text)
 
     def bracketed(self, mark: Mark) -> bool:
         r"""Brackets that say more than what belongs together: `(A B)_{ij}`, `\langle x_i \rangle`, `|x_i|`, `\| x_{ij} \|`."""
