@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+from collections.abc import Iterator
+
 import pytest
 
 from einformer.errors import Source
@@ -89,6 +93,26 @@ def test_it_is_read_and_a_slip_in_it_is_seen(case: str) -> None:
     text, right, wrong, code = READ[case]
     assert (set(checked(text).counts()), list(checked(text).findings)) == ({""}, [])
     assert code in [finding.code for finding in checked(text.replace(right, wrong, 1)).findings]
+
+
+SUBSCRIPT = re.compile(r"(?<=_)(?:\{[^{}\\]*\}|[a-z])")
+
+
+def strayed(text: str) -> Iterator[str]:
+    """The text with one letter of a subscript replaced by one that stands nowhere else."""
+    plain = re.sub(r"\\[A-Za-z]+", "", text)
+    stray = next(letter for letter in "mfhbkl" if letter not in plain)
+    for match in SUBSCRIPT.finditer(text):
+        for at in range(*match.span()):
+            if text[at] in LEGEND:
+                yield text[:at] + stray + text[at + 1 :]
+
+
+def test_nearly_every_stray_letter_is_seen() -> None:
+    texts = [slip for text, *_ in READ.values() for slip in strayed(text)]
+    seen = Counter(bool(checked(slip).findings) for slip in texts)
+    assert len(texts) > 200
+    assert seen[True] >= 0.95 * len(texts)  # not those of labels, `m_i`, and of what only restricts, `|_{s > t}`
 
 
 def test_an_index_with_a_mark_is_told_as_it_is_printed() -> None:
