@@ -265,7 +265,7 @@ MUTANTS = (
     ),
     _mutant(
         "a derivative has a slot", SPELLING,
-        'elif name in ("partial", "nabla"):', 'elif name in ("partial", "nabla") and self.name(name, mark):',
+        "        self.depends(joined(self.text.source, self.scripts(Scripts()).below), mark)\n", "",
         UNSAID.format("a derivative by what is no index here"),
     ),
 )  # fmt: skip

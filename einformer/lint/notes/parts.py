@@ -115,3 +115,14 @@ class Parts:
                 yield self.between(first, at)
                 first = at
         yield self.between(first, end)
+
+    def last_condition(self) -> dict[int, int]:
+        """Where the last `&` of the cases that begin here stands, and where they end."""
+        depth, sign = 0, -1
+        for at in range(self.at, len(self.marks)):
+            mark = self.marks[at]
+            if mark.kind == "end" and not depth:
+                return {sign: at}
+            depth += (mark.kind == "begin") - (mark.kind == "end")
+            sign = at if mark.text == "&" and not depth else sign
+        return {}

@@ -6,6 +6,7 @@ What has no counterpart stays as it is: the reader of the language refuses it, a
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from einformer.lint.notes.decorated import decorated
 from einformer.lint.notes.macros import partner
@@ -13,16 +14,10 @@ from einformer.lint.notes.parts import OPENING
 from einformer.lint.notes.pieces import Passage, joined
 from einformer.lint.notes.scripts import PRIME, TRANSPOSED, Names, Scripts, letters
 from einformer.lint.notes.signs import ACCENTS, BOLD, DOTS, LETTERED, OF_AUTHOR, OPERATORS, PARTING, RESPELLED, WORDS
+from einformer.lint.notes.slots import ELLIPSIS, slots
 from einformer.notation.latex_marks import CASES, LETTERS, NAMED, TEXTS, Mark
 
-_COMMA = re.compile(r"\s*(?:,|;|\\[,;:!]|~)\s*")
-_STEP = re.compile(r"(?<![\w(+\-'])((?:[0-9] ?)?[a-z]'*) *([+-]) *([0-9]+|[a-z]'*)(?![\w(])")
-_LAST_STEP = re.compile(r"(?<=[\w'])([a-z]'*) *([+-]) *([0-9]+|[a-z]'*)\s*$")
-_COMPUTED, _MAPPED = re.compile(r"\\[A-Za-z]+\s*[-+]"), re.compile(r"(\\[A-Za-z]+)\s*\(\s*([a-z]'*)\s*\)")
-_ELLIPSIS = re.compile(rf"\\(?:{'|'.join(DOTS)})(?![A-Za-z])")
-_BETWEEN = re.compile(rf",?\s*{_ELLIPSIS.pattern}\s*,?(?=\s*[A-Za-z0-9\\{{])")
-_NEGATIVE = re.compile(r"^\s*(-\s*[0-9]+)(?=[\s,a-z])\s*,?")
-_BRACES, _SPACED = re.compile(r"\\[{}]"), re.compile(r"[\s,]+")
+_SPACED = re.compile(r"[\s,]+")
 _DEFINED_AS, _STOP = re.compile(r":\s*&?\s*="), re.compile(r"\.(?=\s|\\|$|\})")
 _INDEX = r"[^\W\dA-Z_]'*"
 _BOUND = re.compile(rf"[\s(]*({_INDEX}(?:[\s,]*{_INDEX})*)[\s)]*(?:(=|\\leq?\b|<|>|\\in\b|\\neq?\b|\\geq?\b).*)?", re.DOTALL)
@@ -61,45 +56,33 @@ class _Speller(Names):
     def mark(self, mark: Mark) -> None:
         """One mark, or as many as belong to it."""
         self.at += 1
-        name = mark.command if mark.kind == "command" else ""
-        if name in ACCENTS or name in BOLD:
-            self.unbrace()
-        if mark.kind == "letter" or name in LETTERS or name == "ell":
-            self.name(LETTERS.get(name) or {"": mark.text, "ell": "l"}[name], mark, name * (name == "ell"))
-        elif name in ("partial", "nabla"):
-            self.depends(joined(self.text.source, self.scripts(Scripts()).below), mark)
-            self.put(f"\\mathrm{{{name}}}", mark)
-        elif name in ACCENTS or name in LETTERED or name == "mathbb" or (name in BOLD and self.has_slots()):
-            self.accented(mark)
-        elif name in WORDS:
-            self.word(mark)
-        elif mark.text in OPENING and self.bracketed(mark):
-            pass
-        elif name in ("cdot", "times") and self.accepts("_"):
-            self.depends(self.argument(), mark)  # `a_{id} \\cdot_d b_{jd}` names the index that both have
-        elif name in DOTS and (self.goes_on() or not self.begins()):
-            self.put("\\mathrm{dots}" if self.goes_on() else f"\\mathrm{{dots{OF_AUTHOR}}}(0)", mark)
-        elif name in _SUMS:
-            self.bounded(mark)
-        elif name in OPERATORS and name not in NAMED:
-            self.operator(OPERATORS[name], mark)
-        elif name in ("frac", "dfrac", "tfrac"):
-            self.fraction(mark)
-        elif name in ("label", "tag"):
-            self.argument()
-        elif mark.text == "{" and self.at < len(self.marks) and self.marks[self.at].command in _OLD:
+        if mark.text in OPENING and self.bracketed(mark):
+            return
+        if mark.kind == "command":
+            _COMMANDS.get(mark.command, _Speller.as_it_is)(self, mark)
+        elif mark.kind == "letter":
+            self.name(mark.text, mark)
+        else:
+            self.sign(mark)
+
+    def sign(self, mark: Mark) -> None:
+        """What is no letter and no command."""
+        if mark.text == "{" and self.at < len(self.marks) and self.marks[self.at].command in _OLD:
             self.old_font(mark)
         elif self.cases and (mark.text == ";" or (mark.text == "=" and self.before() == "&")):
             pass  # `-\\infty & = s > s';`: the condition follows the sign, and a semicolon ends it
-        elif name in RESPELLED:
-            self.put(RESPELLED[name], mark)
         elif mark.text in ("[", "]"):
             self.put("()"["[]".index(mark.text)], mark)
         elif self.at - 1 in self.last:
             self.otherwise(mark)
-        elif mark.kind != "comment" and not (self.cases and mark.is_space and self.made and self.made[-1].text == "&"):
+        elif mark.kind != "comment":
             self.cases += (mark.kind == "begin") - (mark.kind == "end") if mark.command in CASES else 0
             self.last |= self.last_condition() if mark.kind == "begin" and mark.command in CASES else {}
+            self.as_it_is(mark)
+
+    def as_it_is(self, mark: Mark) -> None:
+        """A mark that the language has too, or that is not read; a space after `&` is neither."""
+        if not (self.cases and mark.is_space and self.made and self.made[-1].text == "&"):
             self.made.append(self.text.cut(mark.start, mark.end))
 
     def put(self, text: str, mark: Mark) -> None:
@@ -130,17 +113,6 @@ class _Speller(Names):
         before = self.before()
         return not before or before[-1] in "+-=(,&{<>/\\" or before in _TAKING or before.startswith("\\begin")
 
-    def last_condition(self) -> dict[int, int]:
-        """Where the last `&` of the cases that begin here stands, and where they end."""
-        depth, sign = 0, -1
-        for at in range(self.at, len(self.marks)):
-            mark = self.marks[at]
-            if mark.kind == "end" and not depth:
-                return {sign: at}
-            depth += (mark.kind == "begin") - (mark.kind == "end")
-            sign = at if mark.text == "&" and not depth else sign
-        return {}
-
     def otherwise(self, mark: Mark) -> None:
         """The last row of cases holds where no other does, whatever it says."""
         end = self.marks[self.last[self.at - 1]].start
@@ -148,10 +120,52 @@ class _Speller(Names):
         self.put("& \\text{otherwise}", mark)
         self.at = self.last[self.at - 1]
 
+    # ---------------------------------------------------------------------------------------------------- commands
+
+    def letter(self, mark: Mark) -> None:
+        r"""`\beta`; `\ell` is another name than `l`."""
+        self.name(LETTERS.get(mark.command, "l"), mark, "ell" if mark.command == "ell" else "")
+
+    def respelled(self, mark: Mark) -> None:
+        """A command that the language has under another name."""
+        self.put(RESPELLED[mark.command], mark)
+
+    def operated(self, mark: Mark) -> None:
+        """An operator of the language under another name."""
+        self.operator(OPERATORS[mark.command], mark)
+
+    def dropped(self, mark: Mark) -> None:
+        r"""`\label{…}` says nothing of a formula."""
+        self.argument()
+
+    def bold(self, mark: Mark) -> None:
+        """A tensor by name if it has slots."""
+        self.unbrace()
+        self.accented(mark) if self.has_slots() else self.as_it_is(mark)
+
+    def times(self, mark: Mark) -> None:
+        r"""`a_{id} \cdot_d b_{jd}` names the index that both have."""
+        self.depends(self.argument(), mark) if self.accepts("_") else self.as_it_is(mark)
+
+    def dots(self, mark: Mark) -> None:
+        """Dots in a sum stand for terms, in a product for factors with indices that nobody knows."""
+        if self.goes_on():
+            self.put("\\mathrm{dots}", mark)
+        elif self.begins():
+            self.as_it_is(mark)
+        else:
+            self.put(f"\\mathrm{{dots{OF_AUTHOR}}}(0)", mark)
+
+    def derivative(self, mark: Mark) -> None:
+        """`\\partial_i` is a factor; whether what stands below is an index is not certain."""
+        self.depends(joined(self.text.source, self.scripts(Scripts()).below), mark)
+        self.put(f"\\mathrm{{{mark.command}}}", mark)
+
     # ------------------------------------------------------------------------------------------------------ names
 
     def accented(self, mark: Mark) -> None:
         r"""`\hat{x}_i` is the name `xhat` with a subscript; `\mathcal{S}` is another name than `S`, `\mathbb{E}` a mean."""
+        self.unbrace()
         inside = self.argument().text.strip()
         command = inside.lstrip("\\")
         letter = inside if len(inside) == 1 and inside.isalpha() else LETTERS.get(command, "") if inside != command else ""
@@ -207,17 +221,9 @@ class _Speller(Names):
         self.put("}", self.marks[self.at - 1])
 
     def subscript(self, part: Passage) -> Passage:
-        r"""`i,j` is `ij`, `t-1` is `(t-1)`, `bs+1` is `b(s+1)`, `\pi(h)` is `\pi_h`, and `\{ij\}` was meant to be `ij`."""
-        part = decorated(part.sub(_BRACES, "").sub(PRIME, "'").sub(_BETWEEN, " ")).sub(_NEGATIVE, "(", 1, ") ")
-        part = part.sub(_MAPPED, 1, "_{", 2, "}")
-        pieces = [re.sub(r"'|[-+(].*|[0-9]|\s", "", piece) for piece in _COMMA.split(part.text) if "\\" not in piece]
-        if len(pieces) < 2 or all(len(piece) < 2 for piece in pieces):  # `T_{ij,k}` is a derivative
-            part = part.sub(_COMMA, " ")
-        if _ELLIPSIS.search(part.text):
-            return part
-        if not _COMPUTED.search(part.text):
-            part = part.sub(_STEP, "(", 1, " ", 2, " ", 3, ")").sub(_LAST_STEP, "(", 1, " ", 2, " ", 3, ")")
-        return self.inner(part) if "_" in part.text or "\\" in part.text else part
+        """Its slots; what stands at a letter in them is spelled in turn."""
+        part = slots(part)
+        return self.inner(part) if ("_" in part.text or "\\" in part.text) and not ELLIPSIS.search(part.text) else part
 
     def depends(self, part: Passage, mark: Mark, known: str = "") -> None:
         """The letters that a part depends on, as numbers: what it does with them is not said."""
@@ -277,7 +283,7 @@ class _Speller(Names):
         parts, self.at = list(self.separated(*fence)), fence[1] + 1
         defined = self.begins() and (self.follows("=") or self.follows("&"))
         if is_word or len(parts) > 1 or (self.follows("_") and not below) or defined:
-            return [part for part in parts if not _ELLIPSIS.fullmatch(part.text.strip())]
+            return [part for part in parts if not ELLIPSIS.fullmatch(part.text.strip())]
         self.at = at
         return []
 
@@ -368,3 +374,19 @@ class _Speller(Names):
             part = part.sub(_PARTIAL, " ") if derived else part.sub(_TOTAL, " ") if total else part
             self.made.append(self.inner(part) if part.text.strip() else self.text.put("1", mark.start))
         self.put("}", mark)
+
+
+_COMMANDS: dict[str, Callable[[_Speller, Mark], None]] = {
+    **dict.fromkeys(RESPELLED, _Speller.respelled),
+    **dict.fromkeys(set(OPERATORS) - set(NAMED), _Speller.operated),
+    **dict.fromkeys(WORDS, _Speller.word),
+    **dict.fromkeys((*ACCENTS, *LETTERED, "mathbb"), _Speller.accented),
+    **dict.fromkeys(BOLD, _Speller.bold),
+    **dict.fromkeys((*LETTERS, "ell"), _Speller.letter),
+    **dict.fromkeys(_SUMS, _Speller.bounded),
+    **dict.fromkeys(("frac", "dfrac", "tfrac"), _Speller.fraction),
+    **dict.fromkeys(("partial", "nabla"), _Speller.derivative),
+    **dict.fromkeys(("cdot", "times"), _Speller.times),
+    **dict.fromkeys(("label", "tag"), _Speller.dropped),
+    **dict.fromkeys(DOTS, _Speller.dots),
+}

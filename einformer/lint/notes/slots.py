@@ -1,0 +1,32 @@
+r"""How is a subscript spelled in the LaTeX of the language? `i,j` is `ij`, `t-1` is `(t-1)`, `\bar{r}` one letter."""
+
+from __future__ import annotations
+
+import re
+
+from einformer.lint.notes.decorated import decorated
+from einformer.lint.notes.pieces import Passage
+from einformer.lint.notes.scripts import PRIME
+from einformer.lint.notes.signs import DOTS
+
+ELLIPSIS = re.compile(rf"\\(?:{'|'.join(DOTS)})(?![A-Za-z])")
+_BETWEEN = re.compile(rf",?\s*{ELLIPSIS.pattern}\s*,?(?=\s*[A-Za-z0-9\\{{])")
+_BRACES, _COMMA = re.compile(r"\\[{}]"), re.compile(r"\s*(?:,|;|\\[,;:!]|~)\s*")
+_NEGATIVE = re.compile(r"^\s*(-\s*[0-9]+)(?=[\s,a-z])\s*,?")
+_MAPPED = re.compile(r"(\\[A-Za-z]+)\s*\(\s*([a-z]'*)\s*\)")
+_COMPUTED = re.compile(r"\\[A-Za-z]+\s*[-+]")
+_STEP = re.compile(r"(?<![\w(+\-'])((?:[0-9] ?)?[a-z]'*) *([+-]) *([0-9]+|[a-z]'*)(?![\w(])")
+_LAST_STEP = re.compile(r"(?<=[\w'])([a-z]'*) *([+-]) *([0-9]+|[a-z]'*)\s*$")
+_LETTERS = re.compile(r"'|[-+(].*|[0-9]|\s")
+
+
+def slots(part: Passage) -> Passage:
+    r"""`bs+1` is `b(s+1)`, `a \ldots c` is `ac`, `-1, d` is `(-1)d`, `\pi(h)` is `\pi_h`, and `\{ij\}` was meant to be `ij`."""
+    part = decorated(part.sub(_BRACES, "").sub(PRIME, "'").sub(_BETWEEN, " ")).sub(_NEGATIVE, "(", 1, ") ")
+    part = part.sub(_MAPPED, 1, "_{", 2, "}")
+    pieces = [_LETTERS.sub("", piece) for piece in _COMMA.split(part.text) if "\\" not in piece]
+    if len(pieces) < 2 or all(len(piece) < 2 for piece in pieces):  # `T_{ij,k}` is a derivative
+        part = part.sub(_COMMA, " ")
+    if _COMPUTED.search(part.text):
+        return part
+    return part.sub(_STEP, "(", 1, " ", 2, " ", 3, ")").sub(_LAST_STEP, "(", 1, " ", 2, " ", 3, ")")
