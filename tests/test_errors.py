@@ -309,7 +309,7 @@ SLIPS = [
     ("  return Dr(u_bsd' O_d'd + ω_d)", "", "E105"),
     ("gelutanh(z_bsd W_df + ω_f)", "gelutanh(z_bsd W_df + ω_f", "E102"),
     ("gelutanh", "gelutahn", "E204"),
-    ("LayerNorm_l(z_bsd))\n    z_bsd <- z_bsd + MLP", "LayerNorm(z_bsd))\n    z_bsd <- z_bsd + MLP", "E403"),
+    ("CausalAttention_l(LayerNorm_l(z_bsd))", "CausalAttention_l(LayerNorm(z_bsd))", "E403"),
     ("MLP_l(LayerNorm_l(z_bsd))", "MLP_l(LayerNorm_l(z_bsd), z_bsd)", "E401"),
     ("z_bsd <- z_bsd + MLP", "z_bsd = z_bsd + MLP", "E202"),
     ("for l < L:", "for l < N:", "E204"),

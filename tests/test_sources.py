@@ -154,7 +154,7 @@ def same(found: Noted, layer: str, line: Equation) -> bool:
 def test_equations_of_the_documents_decoder_are_those_that_it_numbers() -> None:
     """`@ goon 1.1.2 eq 3` stands beside the line that the third equation of the place is."""
     numbered = [each for each in shipped() if each.text == "minimal" and re.match("goon .* eq ", each.note)]
-    assert len(numbered) == 9
+    assert len(numbered) == 12
     for each in numbered:
         (citation,) = each.cited
         assert citation.printed
