@@ -97,6 +97,11 @@ MUTANTS = (
         "a_definition_may_stand_below_what_reads_it",
     ),
     _of_run(
+        "a bold letter is another tensor", "notes/programs.py",
+        ".sub(_BOLD_LETTER, 1)", "",
+        "what_is_displayed_is_a_line",
+    ),
+    _of_run(
         "equations that change a value are put in order too", "notes/programs.py",
         "rest.pop(0 if any(each.rebinds for each in equations) else next(ready, 0))", "rest.pop(next(ready, 0))",
         "a_definition_may_stand_below_what_reads_it",

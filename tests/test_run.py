@@ -121,6 +121,7 @@ def test_latex_says_the_same() -> None:
         (r"\[ y_{nd} = 2 x_{nd} \]", ["y_{nd} = 2 x_{nd}"]),
         (r"$$h_{nd} = x_{nd}, \quad y_{nd} = 2 h_{nd}$$", ["h_{nd} = x_{nd}", "y_{nd} = 2 h_{nd}"]),
         ("$$h_{nd} = x_{nd}$$ and $$y_{nd} = 2 h_{nd}$$", ["h_{nd} = x_{nd}", "y_{nd} = 2 h_{nd}"]),
+        (r"$$\mathbf{y}_{nd} = 2 \boldsymbol{x}_{nd}$$", ["y_{nd} = 2 x_{nd}"]),
         (r"$$x_{nd} \leftarrow 2 x_{nd}$$", [r"x_{nd} \leftarrow 2 x_{nd}"]),
         ("$y_{nd} = 3 x_{nd}$ in a sentence", []),
         ("```\n$$y_{nd} = 3 x_{nd}$$\n```", []),

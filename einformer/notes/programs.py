@@ -18,6 +18,7 @@ from einformer.errors import EinformerError, Finding, Source, Span, fail
 from einformer.lint.notes.latex import latex, markdown
 from einformer.lint.notes.notebook import cells, notebook
 from einformer.lint.notes.pieces import Document, Formula, Passage, joined
+from einformer.lint.notes.signs import BOLD
 from einformer.lint.notes.typst import typst
 from einformer.lint.reading import NO_INDICES, Equation, Side, equations
 from einformer.lint.specifications import is_specification
@@ -34,6 +35,7 @@ _BLOCK = re.compile(
 )
 _ENDS = " \n\t,;.&"  # what may follow an equation in a sentence
 _SPACE = re.compile(r"\s+")
+_BOLD_LETTER = re.compile(rf"\\mathrm\{{([^\W\d_])(?:{'|'.join(sorted(BOLD))})\}}")  # with indices it is no other tensor
 READERS: dict[str, Callable[[Source], Document]] = {
     ".md": markdown,
     ".markdown": markdown,
@@ -200,6 +202,6 @@ def _trimmed(side: Side) -> Passage:
         cases += (mark.kind == "begin") - (mark.kind == "end") if mark.command in CASES else 0
         if cases or (mark.kind != "row" and mark.text not in ("&", "&&")):
             kept.append(side.text.cut(mark.start, mark.end))
-    whole = joined(side.text.source, kept).sub(_SPACE, " ")
+    whole = joined(side.text.source, kept).sub(_SPACE, " ").sub(_BOLD_LETTER, 1)
     start = len(whole.text) - len(whole.text.lstrip(_ENDS))
     return whole.cut(start, len(whole.text.rstrip(_ENDS)))
