@@ -164,6 +164,14 @@ def test_a_block_goes_on_below_equations() -> None:
     assert found.output == pytest.approx(2 * found.tensors["x_nd"])
 
 
+def test_a_block_in_the_front_matter() -> None:
+    inside = "\n".join(f"  {line}".rstrip() for line in LEGEND.split("\n")[1:-2])
+    front = f"---\ntitle: Twice\neinformer: |\n{inside}\nauthor: nobody\n---\n\n$$y_{{nd}} = 2 x_{{nd}}$$\n"
+    found = trial(specification(front), {}, 0)
+    assert found.output == pytest.approx(2 * found.tensors["x_nd"])
+    assert findings(front.replace("2 x_{nd}", "2 x_{nm}")) == ["E201 note.md:11:18"]
+
+
 def test_equations_below_a_loop_are_its_body() -> None:
     """Three turns of a doubling, and one doubling after them: 16 times."""
     turns = "```einformer\n  for l < L:\n```\n$$x_{nd} \\leftarrow 2 x_{nd}$$\n```einformer\n  return 2 x_nd\n```\n"
@@ -347,6 +355,13 @@ def test_the_command_as_json(note: Callable[[str], str], capsys: pytest.CaptureF
     found = json.loads(capsys.readouterr().out)
     assert (found["layer"], found["sizes"], found["equations"]) == ("Twice(x_nd) -> y_nd", {"D": 3, "N": 2}, 1)
     assert found["tensors"][1] == {"tensor": "y_nd", "shape": "2 × 3", "mean": "none", "deviation": "none"}
+
+
+@pytest.mark.parametrize("command", ["check", "latex", "count", "source", "run", "diff gpt2"])
+def test_a_note_is_a_target(note: Callable[[str], str], capsys: pytest.CaptureFixture[str], command: str) -> None:
+    name, *others = command.split()
+    assert main([name, note(f"{LEGEND.replace('d: D', 'd: D = 3')}\n$$y_{{nd}} = 2 x_{{nd}}$$\n"), *others]) == 0
+    assert "Twice" in capsys.readouterr().out
 
 
 def test_a_seed_draws_other_numbers() -> None:

@@ -32,8 +32,8 @@ _EXAMPLES = """examples:
   einformer explain E301            the rule behind an error
 """
 
-_TEXT = "a .ein file, the name of a shipped architecture, or - for what comes through the pipe"
-_SIZED = "a named size (gpt2-xl), a config.json or its folder, a .ein file, or a shipped architecture"
+_TEXT = "a .ein file, a note, the name of a shipped architecture, or - for what comes through the pipe"
+_SIZED = "a named size (gpt2-xl), a config.json or its folder, a .ein file, a note, or a shipped architecture"
 
 
 class Option(NamedTuple):

@@ -33,6 +33,11 @@ _BLOCK = re.compile(
         ^[ \t]*(?: (?P=fence) | \\end\{(?:lstlisting|minted)\} )""",
     re.VERBOSE | re.DOTALL | re.MULTILINE,
 )
+_FRONT = re.compile(  # a key of the front matter: `einformer: |`
+    r"""\A---[ ]*\n (?:(?!---)[^\n]*\n)*? einformer:[ ]*\|[ ]*\n
+        (?P<text> (?P<margin>[ ]+)\S[^\n]*\n (?: (?P=margin)[^\n]*\n | [ ]*\n )* )""",
+    re.VERBOSE,
+)
 _ENDS = " \n\t,;.&"  # what may follow an equation in a sentence
 _SPACE = re.compile(r"\s+")
 _BOLD_LETTER = re.compile(rf"\\mathrm\{{([^\W\d_])(?:{'|'.join(sorted(BOLD))})\}}")  # with indices it is no other tensor
@@ -102,7 +107,7 @@ def program(note: Source) -> Program | None:
     note = replace(note, text=note.text.removeprefix("\ufeff").replace("\r\n", "\n"))
     files = list(cells(note, "markdown")) if suffix == ".ipynb" else [note]
     document = READERS[suffix](note)
-    blocks = [_block(file, match) for file in files for match in _BLOCK.finditer(file.text)]
+    blocks = [_block(file, match) for file in files for form in (_FRONT, _BLOCK) for match in form.finditer(file.text)]
     blocks += [_whole(formula) for section in document.sections for formula in section.formulas if is_specification(formula)]
     if not blocks and suffix in _PLAIN:
         return None
