@@ -310,8 +310,19 @@ def test_a_statement_is_computed(total: str, holds: bool) -> None:
 def test_a_statement_of_what_changes_is_not_judged() -> None:
     note = f"{LEGEND}\n$$x_{{nd}} \\leftarrow 2 x_{{nd}}$$\n$$\\sum_d x_{{nd}} = 0$$\n```einformer\n  return x_nd\n```\n"
     found = executed(Source("note.md", note), {}, 0)
-    assert found.unchecked == ("note.md:9: \\sum_d x_{nd} = 0: `x` changes its value",)
+    assert found.unchecked == (("note.md:9: \\sum_d x_{nd} = 0", "`x` changes its value"),)
     assert found.holds
+
+
+def test_a_statement_of_what_is_not_there_is_not_judged() -> None:
+    note = f"{LEGEND}\n$$y_{{nd}} = 2 x_{{nd}}$$\n$$\\sum_d y_{{nd}} = \\hat{{z}}_{{n}}$$\n"
+    found = executed(Source("note.md", note), {}, 0)
+    assert found.unchecked == (("note.md:9: \\sum_d y_{nd} = \\hat{z}_{n}", "`zhat` is not computed"),)
+
+
+@pytest.mark.parametrize("wrong", ["$$y_{nd} = .$$", "$$y_{nd} = {,}$$", "$$= x_{nd}$$", "$$\n\n$$", "$$y_{nd} = \\twice$$"])
+def test_displays_that_say_nothing_are_refused(wrong: str) -> None:
+    assert findings(f"{LEGEND}\n{wrong}\n")
 
 
 def test_what_was_measured() -> None:

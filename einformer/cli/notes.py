@@ -98,4 +98,4 @@ def _show_execution(note: str, found: Execution) -> None:
     show_table([("tensor", "shape", "mean", "deviation"), *found.trial.rows()])
     show("")
     checks = [("holds" if check.holds else "fails", check.claim, check.detail) for check in found.checks]
-    show_table([("check", "of", "found"), *checks, *(("no check", *said.rsplit(": ", 1)) for said in found.unchecked)])
+    show_table([("check", "of", "found"), *checks, *(("no check", *said) for said in found.unchecked)])

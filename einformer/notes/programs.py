@@ -20,7 +20,7 @@ from einformer.lint.notes.notebook import cells, notebook
 from einformer.lint.notes.pieces import Document, Formula, Passage, joined
 from einformer.lint.notes.signs import BOLD
 from einformer.lint.notes.typst import typst
-from einformer.lint.reading import NO_INDICES, Equation, Side, equations
+from einformer.lint.reading import NO_INDICES, Equation, equations
 from einformer.lint.specifications import is_specification
 from einformer.notation.latex_marks import CASES, marks
 from einformer.notation.tree import Name, Spec, Tensor
@@ -28,7 +28,8 @@ from einformer.notes import heads
 
 _BLOCK = re.compile(
     r"""^(?P<margin>[ \t]*)(?: (?P<fence>```+|~~~+)[ \t]*einformer\b[^\n]*
-                 | \\begin\{lstlisting\}\[language=einformer\][ \t]* | \\begin\{minted\}\{einformer\}[ \t]* )\n
+                 | \\begin\{lstlisting\}\[[^\]\n]*\blanguage=einformer\b[^\]\n]*\][ \t]*
+                 | \\begin\{minted\}\{einformer\}[ \t]* )\n
         (?P<text>.*?)
         ^[ \t]*(?: (?P=fence) | \\end\{(?:lstlisting|minted)\} )""",
     re.VERBOSE | re.DOTALL | re.MULTILINE,
@@ -116,11 +117,12 @@ def program(note: Source) -> Program | None:
     if not blocks:
         fix = heads.proposed(document, displayed)
         raise fail("E806", f"`{note.name}` has no block of einformer", Span(note, 0, 1), fix=fix)
-    lines = [each for before, each in zip([None, *displayed], displayed, strict=False) if _defines(each, before)]
+    before = [None, *displayed]
+    lines = [each for each, last in zip(displayed, before, strict=False) if _defines(each, last)]
+    statements = [each for each, last in zip(displayed, before, strict=False) if not _defines(each, last)]
     pieces: list[Passage | Equation] = sorted([*blocks, *lines], key=lambda piece: _place(files, piece))
     manuscript = Manuscript((*heads.axes(document, blocks, lines), *_parts(pieces)))
     text = "".join(part.text for part in manuscript.parts)
-    statements = [equation for equation in displayed if equation not in lines]
     return Program(Source(note.name, text, manuscript.place), tuple(lines), tuple(statements), len(found) - len(displayed))
 
 
@@ -194,19 +196,19 @@ def _reads(equation: Equation) -> set[str]:
 
 def _line(equation: Equation, indent: str) -> Passage:
     """An equation as a line of a body."""
-    left, right = map(_trimmed, equation.sides)
+    left, right = (side.text for side in equation.sides)
     sign = "\\leftarrow" if equation.rebinds else "="
-    parts = [left.put(f"{indent}$$ ", 0), left, left.put(f" {sign} ", -1), right, right.put(" $$\n", -1)]
-    return joined(left.source, parts)
+    around = (left.put(f"{indent}$$ ", 0), left.put(f" {sign} ", -1), right.put(" $$\n", -1))
+    return joined(left.source, [around[0], _trimmed(left), around[1], _trimmed(right), around[2]])
 
 
-def _trimmed(side: Side) -> Passage:
+def _trimmed(side: Passage) -> Passage:
     """A side in one line, without what only aligns it, and without what ends its sentence."""
     kept, cases = list[Passage](), 0
-    for mark in marks(side.text.text):
+    for mark in marks(side.text):
         cases += (mark.kind == "begin") - (mark.kind == "end") if mark.command in CASES else 0
         if cases or (mark.kind != "row" and mark.text not in ("&", "&&")):
-            kept.append(side.text.cut(mark.start, mark.end))
-    whole = joined(side.text.source, kept).sub(_SPACE, " ").sub(_BOLD_LETTER, 1)
+            kept.append(side.cut(mark.start, mark.end))
+    whole = joined(side.source, kept).sub(_SPACE, " ").sub(_BOLD_LETTER, 1)
     start = len(whole.text) - len(whole.text.lstrip(_ENDS))
     return whole.cut(start, len(whole.text.rstrip(_ENDS)))

@@ -31,7 +31,7 @@ class Execution:
 
     trial: Trial
     checks: tuple[Check, ...]
-    unchecked: tuple[str, ...]  # statements, each with the reason
+    unchecked: tuple[tuple[str, str], ...]  # statements, each with the reason
     lines: int
     words: int
     source: str
@@ -44,7 +44,7 @@ class Execution:
     def data(self) -> dict[str, Any]:
         """For `--json`."""
         checks = [asdict(check) for check in self.checks]
-        said = {"equations": self.lines, "words": self.words, "checks": checks, "unchecked": list(self.unchecked)}
+        said = {"equations": self.lines, "words": self.words, "checks": checks, "unchecked": dict(self.unchecked)}
         return self.trial.data() | said | {"holds": self.holds}
 
 
@@ -60,7 +60,7 @@ def executed(source: Source, given: Mapping[str, int], seed: int) -> Execution:
     changed = {line.left.tree.name for line in note.lines if line.rebinds and isinstance(line.left.tree, Tensor)}
     said = [(each, *_said(each, found, changed)) for each in note.statements]
     checks += [Check(_shown(each), right, detail) for each, right, detail in said if right is not None]
-    unchecked = tuple(f"{_shown(each)}: {why}" for each, right, why in said if right is None)
+    unchecked = tuple((_shown(each), why) for each, right, why in said if right is None)
     return Execution(found, tuple(checks), unchecked, len(note.lines), note.words, bound.source())
 
 
@@ -89,6 +89,8 @@ def _said(statement: Equation, found: Trial, changed: set[str]) -> tuple[bool | 
     if late := sorted(changed & read.keys()):
         return None, f"`{late[0]}` changes its value"
     numbers = {key.partition("_")[0]: array for key, array in found.tensors.items() if key.partition("_")[0] in read}
+    if missing := sorted(read.keys() - numbers.keys()):
+        return None, f"`{missing[0]}` is not computed"
     setting = equality.Setting(_legend(found.legend), ", ".join(show(read[name]) for name in numbers), numbers)
     side = f"left_{''.join(_wanted(left, right))}"
     holds, said = equality.holds(setting, f"{side} = {show(left)}", f"{side} = {show(right)}")
