@@ -1,4 +1,4 @@
-"""Which pages are made of data? `python docs/generate.py` writes them: errors.md, claims.md, errata.md and sources.md."""
+"""Which pages are made of data? `python docs/generate.py` writes them: errors, claims, errata, equations and sources."""
 
 from collections.abc import Iterator
 from itertools import groupby
@@ -7,7 +7,7 @@ from pathlib import Path
 from einformer.errors import Rule, Source, catalogue
 from einformer.model import examine
 from einformer.notes import errata as slips
-from einformer.notes import worked
+from einformer.notes import references, worked
 from einformer.notes.citations import shipped
 from einformer.notes.claims import Verdict, judge, summary
 from einformer.notes.claims import claims as published
@@ -123,7 +123,7 @@ ERRATA = """# Errata
 
 <!-- Made of einformer/notes/errata by docs/generate.py. -->
 
-What five documents print, what they should, and how that shows. Every finding is computed when this page is made: both forms
+What six documents print, what they should, and how that shows. Every finding is computed when this page is made: both forms
 go through the same check, which the printed one must fail and the corrected one pass.
 
 {summary}.
@@ -208,7 +208,45 @@ def _source(source: Document, texts: list[str]) -> tuple[str, ...]:
     return f"`{source.key}`", f"{by}, {title}", places, ", ".join(filter(None, (named, *told)))
 
 
+EQUATIONS = """# Equations
+
+<!-- Made of einformer/notes/references by docs/generate.py. -->
+
+Every equation and formula of the [documents](notes.md#equations), and what there is of it here: the *line* of a text that
+says it, the place of that line in the PyTorch that `einformer source` prints, the test that compares the two, or a test that
+shows the equation by itself. What is *computed* has both sides computed, for random numbers, when this page is made. The
+verdict on a formula is that of [Claims](claims.md); numbers of [Errata](errata.md) stand beside what is wrong in print.
+
+{summary}
+"""
+
+
+def equations() -> str:
+    """The page of all equations."""
+    found = {document: references.rows(document) for document in references.documents()}
+    counts = [f"* {document}: {references.summary(rows)}." for document, rows in found.items()]
+    parts = [EQUATIONS.format(summary="\n".join(counts))]
+    for document, rows in found.items():
+        heads = "place", "equation or formula", "what there is", "line", "PyTorch", "test", "errata"
+        cells = [" | ".join(map(_cell, _equation(row))) for row in rows]
+        parts += [
+            f"## {document}\n",
+            *(f"| {row} |" for row in (" | ".join(heads), " | ".join(["---"] * len(heads)), *cells)),
+            "",
+        ]
+    return "\n".join(parts)
+
+
+def _equation(row: references.Row) -> tuple[str, ...]:
+    words, _, formula = row.says.rpartition(": ") if row.claim else ("", "", row.says)
+    says = f"{words}: `{formula}`" if words else f"`{formula}`"
+    found = f"{row.status}: {row.found}" if row.found and row.status != "computed" else row.status
+    test = row.test.removeprefix("tests/")
+    return row.place, says, found, row.line, row.source, f"`{test}`" if test else row.claim, row.errata
+
+
 if __name__ == "__main__":
+    (HERE / "equations.md").write_text(equations(), encoding="utf-8")
     (HERE / "errors.md").write_text(errors(), encoding="utf-8")
     (HERE / "claims.md").write_text(claims(), encoding="utf-8")
     (HERE / "errata.md").write_text(errata(), encoding="utf-8")

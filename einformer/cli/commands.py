@@ -123,7 +123,8 @@ def _latex(options: argparse.Namespace) -> int:
 
 
 def _source_file(options: argparse.Namespace) -> int:
-    text = model.target(options.target).source(options.plan)
+    found, given = model.target(options.target), notes.given(options)
+    text = (found.spec.bind(**{**found.legend.values, **given}) if given else found).source(options.plan)
     if options.json:
         show_json({"target": options.target, "plan": options.plan, "source": text})
     else:

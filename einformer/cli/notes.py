@@ -5,15 +5,19 @@ from __future__ import annotations
 import argparse
 import itertools
 import pathlib
+import textwrap
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from einformer.architectures import texts
 from einformer.cli.screen import listed, show, show_json, show_table
 
 if TYPE_CHECKING:
+    from einformer.notes.references import Row
     from einformer.testing.execution import Execution
 
 OK, FINDINGS = 0, 1
+WIDTH = 100  # of a table whose rows are sentences
 
 
 def show_claims(options: argparse.Namespace) -> int:
@@ -61,25 +65,37 @@ def show_notes(options: argparse.Namespace) -> int:
     if options.document and options.document not in references.documents():
         return sources.show_text(options)
     documents = [options.document] if options.document else references.documents()
-    found = {document: list(references.rows(document)) for document in documents}
+    found = {document: references.rows(document) for document in documents}
     if options.json:
-        show_json(list(itertools.chain(*found.values())))
-        return OK
-    columns = ("place", "says", "status", "errata", "where")
-    tables = {document: listed([[row[name] for name in columns] for row in rows]) for document, rows in found.items()}
-    show("\n\n\n".join(f"{each}: {references.summary(found[each])}\n\n{table}" for each, table in tables.items()))
+        show_json([row.data() for rows in found.values() for row in rows])
+    else:
+        show("\n\n\n".join("\n".join(_table(each, rows)) for each, rows in found.items()))
     return OK
+
+
+def _table(document: str, rows: Sequence[Row]) -> Iterator[str]:
+    """What stands at each place of a document, and below each equation what there is of it."""
+    from einformer.notes import references
+
+    yield from _wrapped(f"{document}: {references.summary(rows)}", 0)
+    for place, group in itertools.groupby(rows, key=lambda row: row.place):
+        yield from ("", place)
+        for row in group:
+            yield from _wrapped(f"{row.says}  ({row.errata})" if row.errata else row.says, 2)
+            yield from _wrapped(row.shown(), 4)
+
+
+def _wrapped(text: str, indent: int) -> list[str]:
+    around = textwrap.TextWrapper(WIDTH, " " * indent, " " * (indent + 4), break_long_words=False, break_on_hyphens=False)
+    return around.wrap(text)
 
 
 def run(options: argparse.Namespace) -> int:
     """What a note computes, and whether it is what the note says."""
     from einformer.testing import execution
 
-    given = [size.partition("=") for size in options.sizes.replace(",", " ").split()]
-    if wrong := [name for name, _, number in given if not number.isdecimal()]:
-        options.misuse(f"no size `{', '.join(wrong)}`; write 'B=2 S=5'")
     source = texts.read(options.note)
-    found = execution.executed(source, {name: int(number) for name, _, number in given}, options.seed)
+    found = execution.executed(source, given(options), options.seed)
     if options.out:
         pathlib.Path(options.out).write_text(found.source, encoding="utf-8")
     if options.json:
@@ -87,6 +103,14 @@ def run(options: argparse.Namespace) -> int:
     else:
         _show_execution(options.note, found)
     return OK if found.holds else FINDINGS
+
+
+def given(options: argparse.Namespace) -> dict[str, int]:
+    """The sizes that are given, `B=2 S=5`."""
+    sizes = [size.partition("=") for size in options.sizes.replace(",", " ").split()]
+    if wrong := [name for name, _, number in sizes if not number.isdecimal()]:
+        options.misuse(f"no size `{', '.join(wrong)}`; write 'B=2 S=5'")
+    return {name: int(number) for name, _, number in sizes}
 
 
 def _show_execution(note: str, found: Execution) -> None:

@@ -147,7 +147,11 @@ COMMANDS = (
         "source",
         "print a model as PyTorch",
         "Print a file of PyTorch that runs without einformer.",
-        (SIZED, _option("--plan", "notation: one einsum for each equation", choices=("fast", "notation"), default="fast")),
+        (
+            SIZED,
+            _option("--plan", "notation: one einsum for each equation", choices=("fast", "notation"), default="fast"),
+            _option("--sizes", "of letters that the target leaves open, 'L=2 D=6'", default="", metavar="SIZES"),
+        ),
     ),
     Command(
         "diff",
@@ -173,7 +177,7 @@ COMMANDS = (
         "which line says what an equation of a document says?",
         "Show what there is here of each equation and formula of a document: a line, a test, a verdict, or why nothing.",
         (
-            _option("document", "one of S000 to S004 (all), or a text: a .ein file, a shipped architecture", nargs="?"),
+            _option("document", "one of S000 to S005 (all), or a text: a .ein file, a shipped architecture", nargs="?"),
             _option("--source", "the equations of our texts that follow it (all sources)", nargs="?", const="", metavar="KEY"),
             _option("--rosetta", "how each document writes the letters of our texts", action="store_true"),
         ),

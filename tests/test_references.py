@@ -1,0 +1,288 @@
+"""Is every equation of the documents accounted for, does its line say what it says, is its PyTorch where it should be?"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import itertools
+import json
+import re
+import runpy
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pytest
+import torch
+
+from einformer.architectures.texts import shipped, understood
+from einformer.cli import main
+from einformer.errors import Source
+from einformer.interpreters import reference
+from einformer.model import Model, parse
+from einformer.notation import binding
+from einformer.notation.parser import parse_expression
+from einformer.notation.tree import Spec
+from einformer.notes import emitted, quantities
+from einformer.notes.claims import claims
+from einformer.notes.errata import errata
+from einformer.notes.references import Reference, documents, references, rows
+from tests import arrays
+from tests.arrays import Array
+from tests.examples import ROOT
+
+STATUSES = {"a line", "in other words", "computed", "a test", "nothing"}
+VERDICTS = {"holds", "holds to leading order", "does not hold", "contradicts itself"}
+LINES = [each for document in documents() for each in references(document) if each.layer]
+FOLDERS = ROOT / "einformer" / "architectures", ROOT / "einformer" / "notes" / "texts"
+UNUSED = "E203", "E206"  # a line in other words may need no more what stands before it
+
+
+@functools.cache
+def spec(name: str) -> Spec:
+    return understood(quantities.source(name))[0]
+
+
+@functools.cache
+def written(file: str) -> str:
+    """A file of a text, as characters."""
+    (path,) = (folder / file for folder in FOLDERS if (folder / file).exists())
+    return path.read_text(encoding="utf-8")
+
+
+# ------------------------------------------------------------------------------------------------------------- entries
+
+
+@pytest.mark.parametrize("document", documents())
+def test_nothing_is_left_without_an_entry_that_says_where(document: str) -> None:
+    """Every equation has a line, numbers, a test or a reason; so has every claim, or it has a verdict."""
+    for row in rows(document):
+        assert row.status in STATUSES | VERDICTS
+        assert all((row.place, row.says)), row
+        assert row.line or row.test or row.claim or row.found, row
+        for file, function in re.findall(r"(tests/\w+\.py)::(\w+)", row.test):
+            assert f"def {function}(" in (ROOT / file).read_text(encoding="utf-8"), row
+
+
+def test_an_equation_has_one_thing_or_the_other() -> None:
+    """What has no line has numbers, a test, or a reason, and not two of them."""
+    for each in (each for document in documents() for each in references(document)):
+        assert sum(map(bool, (each.layer or each.computed or each.test, each.why))) == 1, each
+
+
+@pytest.mark.parametrize("document", documents())
+def test_what_entries_say_is_in_our_notation(document: str) -> None:
+    """Both sides of it parse, by the letters of its text; and its errata are errata of the document."""
+    for each in references(document):
+        tree = spec(each.layer.partition(".")[0] or "minimal")
+        assert all(parse_expression(side, tree) for side in re.split(" = | != | <- ", each.says)), each
+        assert {f"{document}-{erratum}" for erratum in each.errata.split()} <= {row.id for row in errata()}, each
+
+
+def test_every_erratum_of_indices_is_that_of_an_equation_or_of_a_claim() -> None:
+    """So an equation of which a wrong print is known has an entry."""
+    entries = {
+        f"{each.document}-{row}" for document in documents() for each in references(document) for row in each.errata.split()
+    }
+    assert {row.id for row in errata() if row.kind == "index"} <= entries | {claim.id for claim in claims()}
+
+
+def test_the_page_is_made_of_the_entries() -> None:
+    made = runpy.run_path(str(ROOT / "docs" / "generate.py"))["equations"]()
+    assert (ROOT / "docs" / "equations.md").read_text(encoding="utf-8") == made, "python docs/generate.py"
+
+
+def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    """In a terminal of 100 columns; as data with everything that there is."""
+    assert main(["notes"]) == 0
+    out = capsys.readouterr().out
+    assert max(map(len, out.split("\n"))) <= 120
+    assert main(["notes", "S005", "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert [row for row in data if row["says"] == "t_jrc = q_rh k_jch"] == [
+        {"document": "S005", "place": "1.2.7.1, algorithm 2", "says": "t_jrc = q_rh k_jch", "status": "a line", "errata": "",
+         "line": "s005_flash.ein:23", "source": "s005_flash.py:26 Flash", "claim": "", "found": "",
+         "test": "tests/test_references.py::test_what_is_emitted_is_the_reference"}
+    ]  # fmt: skip
+
+
+# --------------------------------------------------------------------------------------------------------------- lines
+
+
+def test_lines_are_where_they_are_said_to_be() -> None:
+    """In the file itself, read as characters, spaces and parentheses apart."""
+    for each in LINES:
+        file, number = each.where.split(":")
+        line = written(file).split("\n")[int(number) - 1].partition("#")[0]
+        assert re.sub(r"[ ()]", "", line) == re.sub(r"[ ()]", "", each.line)
+
+
+@pytest.mark.parametrize("layer", sorted({each.layer for each in LINES if each.emitted}))
+def test_the_pytorch_of_a_line_is_where_it_is_said_to_be(layer: str) -> None:
+    """There the file has the line itself as a comment, in the class that is named."""
+    for each in (each for each in LINES if each.layer == layer):
+        at = each.emitted
+        assert at is not None
+        source = pytorch(at.file.removesuffix(".py"))
+        file, number = each.where.split(":")
+        assert source[at.line - 1].strip() == "# " + written(file).split("\n")[int(number) - 1].partition(" #")[0].strip()
+        blocks = (node for node in ast.parse("\n".join(source)).body if isinstance(node, ast.ClassDef | ast.FunctionDef))
+        assert [node.name for node in blocks if node.lineno < at.line <= (node.end_lineno or 0)] == [at.name]
+
+
+@functools.cache
+def pytorch(target: str) -> list[str]:
+    """The file of a text or of one of its layers, at larger sizes than those by which it was found: no line hangs on them."""
+    name, _, layer = target.partition(".")
+    whole = parse(quantities.source(name).text)
+    sizes = {letter: 2 * size for letter, size in emitted.sizes(name).items()}
+    return (whole[layer] if layer else whole).bind(**sizes).source().split("\n")
+
+
+def drawn(model: Model) -> tuple[dict[str, Array], list[Array]]:
+    """Random weights and inputs of a model, with sizes for the axes that it leaves open."""
+    bound = model.spec.bind(**{**model.legend.values, **{letter: OPEN[letter] for letter in model.open if letter in OPEN}})
+    return arrays.weights(bound), arrays.inputs(bound)
+
+
+OPEN = {"B": 2, "S": 3, "N": 4}
+
+
+LAYERS = sorted({each.layer for each in LINES if each.layer.startswith("s00") and "." in each.layer})
+
+
+@pytest.mark.parametrize("plan", ["notation", "fast"])
+@pytest.mark.parametrize("layer", LAYERS)
+def test_what_is_emitted_is_the_reference(layer: str, plan: str) -> None:
+    """For the texts of the documents; test_torch has those that ship."""
+    name, _, part = layer.partition(".")
+    model = parse(quantities.source(name).text)[part].bind(**emitted.sizes(name))
+    weights, inputs = drawn(model)
+    module = model.build(dtype=torch.float64, plan=plan)
+    module.load_state_dict({path: torch.from_numpy(array) for path, array in weights.items()})
+    found = module(*map(torch.from_numpy, inputs)).detach().numpy()
+    np.testing.assert_allclose(found, model.reference(*inputs, weights=weights), rtol=1e-10, atol=1e-10)
+
+
+# ------------------------------------------------------------------------------------------------------ in other words
+
+
+@pytest.mark.parametrize("document", documents())
+def test_numbers_are_equal(document: str) -> None:
+    """Of what is computed, and of a line in other words that comes with its own setting."""
+    found = {each.says: each.found for each in references(document) if each.computed}
+    assert {says: what for says, (right, what) in found.items() if not right} == {}
+
+
+def together(each: Reference) -> tuple[str, str, str]:
+    """The equations that one layer says in other words stand there together, those of a legend one by one."""
+    return each.document, each.layer, "" if "." in each.layer else each.place
+
+
+REWORDED = [each for each in LINES if each.status == "in other words" and not each.computed]
+WORDS = {words: tuple(group) for words, group in itertools.groupby(sorted(REWORDED, key=together), key=together)}
+
+
+@pytest.mark.parametrize("words", WORDS, ids=" ".join)
+def test_a_line_in_other_words_gives_the_layer_its_value(words: tuple[str, str, str]) -> None:
+    """What a document says, one below the other, in place of the line of the layer; optional weights are left out."""
+    text, _, layer = words[1].partition(".")
+    ours = quantities.source(text).text
+    theirs = reworded(ours, WORDS[words])
+    assert theirs != ours
+    np.testing.assert_allclose(value(theirs, text, layer), value(ours, text, layer), rtol=1e-12, atol=1e-12)
+
+
+def reworded(text: str, said: Sequence[Reference]) -> str:
+    """The text with other lines; a layer of the prelude becomes one of the text."""
+    (file,) = {each.where.split(":")[0] for each in said}
+    lines = written(file).split("\n")
+    for number, group in itertools.groupby(said, key=lambda each: int(each.where.split(":")[1])):
+        lines[number - 1] = "\n".join("  " + line for line in in_place([*group]))
+    if file != "prelude.ein":
+        return "\n".join(lines)
+    name = said[0].layer.partition(".")[2]
+    (block,) = re.findall(rf"^layer {name}_.*?\n(?:  .*\n)+", "\n".join(lines), re.MULTILINE)
+    return text.replace("\nmodel ", f"\n{block}\nmodel ")
+
+
+def in_place(group: Sequence[Reference]) -> Iterator[str]:
+    """What is said, and then what the line defined, where that has another name."""
+    left = re.match(r"return|\S+ (?:=|<-)", group[-1].line)
+    last = group[-1].says.partition(" = ")[2] if " = " in group[-1].says else ""
+    assert left
+    if left[0] == "return":
+        yield from (each.says for each in group[:-1])
+        yield f"return {last}"
+        return
+    yield from (each.says for each in group)
+    if not group[-1].says.startswith(left[0].split(" ")[0] + " "):
+        yield f"{left[0]} {group[-1].says.split(' ')[0]}"
+
+
+def value(text: str, name: str, layer: str) -> Array:
+    """What a layer of a text gives for random inputs and weights, the same ones each time."""
+    tree, findings = understood(Source(name, text))[1:]
+    assert [finding for finding in findings if finding.code not in UNUSED] == []
+    whole = parse(quantities.source(name).text)
+    model = (whole[layer] if layer in {each.name for each in whole.tree.layers} else whole).bind(**emitted.sizes(name))
+    bound = model.spec.bind(**{**model.legend.values, **{letter: OPEN[letter] for letter in model.open if letter in OPEN}})
+    legend = binding.bind(tree, bound.legend.values)[1]
+    weights = arrays.weights(bound, absent=1.0)
+    return reference.evaluate(tree, bound.spec.name, arrays.inputs(bound), weights, legend)
+
+
+# ------------------------------------------------------------------------------------------------------- whole layers
+
+# What a document says of a whole layer, equation by equation.
+WHOLE = {
+    "S001 minimal.Attention": [
+        "q_bsea = z_bsd Q_dea", "k_bsea = z_bsd K_dea", "v_bsea = z_bsd V_dea", "m_ss' = where(s' <= s, 0, -inf)",
+        "w_bss'a = Sm_s'(q_bsea k_bs'ea / sqrt(H) + m_ss')", "y_bsea = Dr(w_bss'a) v_bs'ea", "u_{bs(ae)} = y_bsea",
+        "z_bsd = Dr(u_bsd' O_d'd)",
+    ],
+    "S004 minimal.Attention": [
+        "q_bsea = z_bsd Q_dea", "k_bsea = z_bsd K_dea", "v_bsea = z_bsd V_dea", "r_bss'a = q_bsea k_bs'ea",
+        "r_bss'a <- r_bss'a / sqrt(H)", "m_ss' = where(s' <= s, 0, -inf)", "r_bss'a <- Sm_s'(r_bss'a + m_ss')",
+        "y_bsea = r_bss'a v_bs'ea", "u_{bs(ae)} = y_bsea", "z_bsd = u_bsd' O_d'd + ω_d",
+    ],
+    "S002 s002.Similarity": ["y_nm = Sm_n'(x_nm'' x_n'm'') x_n'm"],
+    "S002 s002.Learned": ["t_nm' = x_nm U_mm'", "y_nm = Sm_n'(t_nm'' t_n'm'') t_n'm"],
+    "S002 s002.Attention": [
+        "q_nq = x_nm Q_mq", "k_nq = x_nm K_mq", "v_nu = x_nm V_mu", "y_nu = Sm_n'(q_nq k_n'q / sqrt(Q)) v_n'u",
+    ],
+    "S003 s003.Single": [
+        "q_nd' = x_nd Q_dd'", "k_nd' = x_nd K_dd'", "v_nd' = x_nd V_dd'", "z_nd = Sm_n'(q_nd' k_n'd' / sqrt(D)) v_n'd",
+    ],
+    "S000 s000.Attention": [
+        "q_nq = x_nd Q_dq", "k_nq = x_nd K_dq", "s_nn' = q_nq k_n'q", "a_nn' = Sm_n'(s_nn' / sqrt(Q))", "v_nu = x_nd V_du",
+        "y_nu = a_nn' v_n'u",
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("whole", WHOLE)
+def test_the_equations_of_a_document_are_the_layer(whole: str) -> None:
+    """Written one below the other in place of the lines of the layer, they have its value."""
+    said, (document, target) = WHOLE[whole], whole.split(" ")
+    assert set(said) <= {each.says for each in references(document)}
+    name, layer = target.split(".")
+    text = quantities.source(name).text
+    if document == "S001":  # which leaves biases out
+        text = text.replace(", ω_d?", "").replace(" + ω_d)", ")")
+    found = re.search(rf"\nlayer {layer}\(.*\n(?:  weights .*\n)?((?:  .*\n)+)", text)
+    assert found
+    head, body = found[0], found[1]
+    lines = [*said[:-1], "return " + said[-1].partition(" = ")[2]]
+    theirs = text.replace(head, head.replace(body, "".join(f"  {line}\n" for line in lines)))
+    assert theirs != text
+    np.testing.assert_allclose(value(theirs, name, layer), value(text, name, layer), rtol=1e-12, atol=1e-12)
+
+
+def test_notes_beside_layers_are_places_of_the_documents() -> None:
+    """`@ goon 1.1.2` is S001, `@ S004 Feed-forward` itself; the documents' own decoder has one beside each of its layers."""
+    places = {document: {each.place.split(",")[0] for each in references(document)} for document in documents()}
+    notes = {each.note for shipped_one in shipped() for each in spec(shipped_one).layers if each.note}
+    for note in notes:
+        document, _, place = note.partition(" ")
+        assert place in places[document.replace("goon", "S001")], note
+    assert all(layer.note for layer in spec("minimal").layers)
