@@ -143,7 +143,7 @@ MUTANTS = (
     ),
     _of_run(
         "a file of PyTorch holds for one length only", "testing/execution.py",
-        "if axis.letter not in held", "if axis.letter in held",
+        "and axis.letter not in held}", "and axis.letter in held}",
         "a_file_that_was_written_takes_other_lengths",
     ),
     _of_run(

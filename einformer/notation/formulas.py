@@ -159,8 +159,17 @@ class Formulas(Cursor):
         return Apply(name.text, indices, tuple(arguments), span=self.since(name))
 
     def is_sign(self, name: Token) -> bool:
-        r"""Is it `\sum`? In print that takes the rest of its product, where `sum(…)` is a call (R11)."""
-        return self.source.text.startswith("\\sum", name.span.start)
+        r"""Is it `\sum` of one thing? In print that takes the rest of its product, where `sum(…)` is a call (R11)."""
+        return self.source.text.startswith("\\sum", name.span.start) and not self.is_list()
+
+    def is_list(self) -> bool:
+        """Do the parentheses that begin here hold a comma?"""
+        depth = 0
+        for token in self.line.tokens[self.at :]:
+            depth += (token.kind in ("(", "{", OPEN)) - (token.kind in (")", "}", CLOSE))
+            if depth <= 1 and (not depth or token.kind == ","):
+                return token.kind == ","
+        return False
 
     def rest(self, name: Token, indices: tuple[Index, ...]) -> Expression:
         """The argument of an operator without parentheses: the next factor; of `sum` the rest of the product (R11)."""
