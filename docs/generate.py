@@ -213,9 +213,10 @@ EQUATIONS = """# Equations
 <!-- Made of einformer/notes/references by docs/generate.py. -->
 
 Every equation and formula of the [documents](notes.md#equations), and what there is of it here: the *line* of a text that
-says it, the place of that line in the PyTorch that `einformer source` prints, the test that compares the two, or a test that
-shows the equation by itself. What is *computed* has both sides computed, for random numbers, when this page is made. The
-verdict on a formula is that of [Claims](claims.md); numbers of [Errata](errata.md) stand beside what is wrong in print.
+says it, after the arrow the place of that line in the PyTorch that `einformer source` prints, the test that compares the two,
+or a test that shows the equation by itself (`rope::angles…` is `test_angles…` of `tests/test_rope.py`). What is *computed*
+has both sides computed, for random numbers, when this page is made. The verdict on a formula is that of
+[Claims](claims.md); numbers of [Errata](errata.md) stand beside what is wrong in print.
 
 {summary}
 """
@@ -227,22 +228,17 @@ def equations() -> str:
     counts = [f"* {document}: {references.summary(rows)}." for document, rows in found.items()]
     parts = [EQUATIONS.format(summary="\n".join(counts))]
     for document, rows in found.items():
-        heads = "place", "equation or formula", "what there is", "line", "PyTorch", "test", "errata"
-        cells = [" | ".join(map(_cell, _equation(row))) for row in rows]
-        parts += [
-            f"## {document}\n",
-            *(f"| {row} |" for row in (" | ".join(heads), " | ".join(["---"] * len(heads)), *cells)),
-            "",
-        ]
+        parts.append(f"## {document}\n")
+        for place, group in groupby(rows, lambda row: row.place):
+            parts += [f"**{place}**\n", *(f"{_equation(row)}\n: {row.shown()}\n" for row in group)]
     return "\n".join(parts)
 
 
-def _equation(row: references.Row) -> tuple[str, ...]:
+def _equation(row: references.Row) -> str:
+    """An equation as code, or the words of a formula and the formula; and what is wrong with the print."""
     words, _, formula = row.says.rpartition(": ") if row.claim else ("", "", row.says)
     says = f"{words}: `{formula}`" if words else f"`{formula}`"
-    found = f"{row.status}: {row.found}" if row.found and row.status != "computed" else row.status
-    test = row.test.removeprefix("tests/")
-    return row.place, says, found, row.line, row.source, f"`{test}`" if test else row.claim, row.errata
+    return f"{says} ({row.errata})" if row.errata else says
 
 
 if __name__ == "__main__":

@@ -119,9 +119,4 @@ MUTANTS = (
         "if below and len(first) == 1:", "if False:",
         "names_of_several_letters_are_upright",
     ),
-    _notes(
-        "the line of an equation is the first of its layer", "notes/references.py",
-        "if said(line) == reference.line)", ")",
-        "lines_are_where_they_are_said_to_be",
-    ),
 )  # fmt: skip

@@ -9,6 +9,7 @@ import json
 import re
 import runpy
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -86,6 +87,22 @@ def test_every_erratum_of_indices_is_that_of_an_equation_or_of_a_claim() -> None
     assert {row.id for row in errata() if row.kind == "index"} <= entries | {claim.id for claim in claims()}
 
 
+def test_what_is_not_equal_is_said() -> None:
+    (each,) = (each for each in references("S003") if each.says == "U_dv = E_vd")
+    wrong = replace(each, computed={**each.computed, "claim": "y_nv = 2 z_nd E_vd"})
+    assert each.status == "computed"
+    assert wrong.status == "not equal"
+    assert wrong.found[1].startswith("off by ")
+
+
+def test_source_takes_sizes(capsys: pytest.CaptureFixture[str]) -> None:
+    """Beside those that a target has."""
+    assert main(["source", "gpt2-xl", "--sizes", "D=50"]) == 0
+    out = capsys.readouterr().out
+    assert "\nD = 50 " in out
+    assert "\nL = 48 " in out
+
+
 def test_the_page_is_made_of_the_entries() -> None:
     made = runpy.run_path(str(ROOT / "docs" / "generate.py"))["equations"]()
     assert (ROOT / "docs" / "equations.md").read_text(encoding="utf-8") == made, "python docs/generate.py"
@@ -98,11 +115,13 @@ def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert max(map(len, out.split("\n"))) <= 120
     assert main(["notes", "S005", "--json"]) == 0
     data = json.loads(capsys.readouterr().out)
-    assert [row for row in data if row["says"] == "t_jrc = q_rh k_jch"] == [
-        {"document": "S005", "place": "1.2.7.1, algorithm 2", "says": "t_jrc = q_rh k_jch", "status": "a line", "errata": "",
-         "line": "s005_flash.ein:23", "source": "s005_flash.py:26 Flash", "claim": "", "found": "",
-         "test": "tests/test_references.py::test_what_is_emitted_is_the_reference"}
-    ]  # fmt: skip
+    (row,) = (row for row in data if row["says"] == "t_jrc = q_rh k_jch")
+    places = {name: re.sub(r":\d+", ":…", row.pop(name)) for name in ("line", "source")}
+    assert places == {"line": "s005_flash.ein:…", "source": "s005_flash.py:… Flash"}
+    assert row == {
+        "document": "S005", "place": "1.2.7.1, algorithm 2", "says": "t_jrc = q_rh k_jch", "status": "a line", "errata": "",
+        "test": "tests/test_references.py::test_what_is_emitted_is_the_reference", "claim": "", "found": "",
+    }  # fmt: skip
 
 
 # --------------------------------------------------------------------------------------------------------------- lines
@@ -112,8 +131,20 @@ def test_lines_are_where_they_are_said_to_be() -> None:
     """In the file itself, read as characters, spaces and parentheses apart."""
     for each in LINES:
         file, number = each.where.split(":")
-        line = written(file).split("\n")[int(number) - 1].partition("#")[0]
-        assert re.sub(r"[ ()]", "", line) == re.sub(r"[ ()]", "", each.line)
+        assert re.sub(r"[ ()]", "", as_written(file, number)) == re.sub(r"[ ()]", "", each.line)
+
+
+def as_written(file: str, number: str) -> str:
+    """A line of a file, without what stands beside it."""
+    return re.split(" [@#]", written(file).split("\n")[int(number) - 1])[0].strip()
+
+
+def test_a_line_is_what_is_said_sign_for_sign() -> None:
+    """What stands right of the sign; it is in other words that it may not."""
+    for each in (each for each in LINES if each.status in ("a line", "in other words")):
+        ours, theirs = (re.sub(r"^(\w: )?\S+ (<-|=) +|^return |[ ()]", "", re.sub(r" +", " ", line)) for line in (
+            as_written(*each.where.split(":")), each.says))  # fmt: skip
+        assert (ours == theirs) == (each.status == "a line"), each
 
 
 @pytest.mark.parametrize("layer", sorted({each.layer for each in LINES if each.emitted}))
@@ -124,7 +155,7 @@ def test_the_pytorch_of_a_line_is_where_it_is_said_to_be(layer: str) -> None:
         assert at is not None
         source = pytorch(at.file.removesuffix(".py"))
         file, number = each.where.split(":")
-        assert source[at.line - 1].strip() == "# " + written(file).split("\n")[int(number) - 1].partition(" #")[0].strip()
+        assert source[at.line - 1].strip() == "# " + as_written(file, number)
         blocks = (node for node in ast.parse("\n".join(source)).body if isinstance(node, ast.ClassDef | ast.FunctionDef))
         assert [node.name for node in blocks if node.lineno < at.line <= (node.end_lineno or 0)] == [at.name]
 

@@ -172,6 +172,25 @@ def test_parameters_are_counted_once() -> None:
 # ------------------------------------------------------------------------------------------------------------- dropout
 
 
+DELAYED = """
+axes
+  s: S
+  e: E
+
+model Delayed(x_se) -> y_se causal in s:
+  y_se = y_{(s - 1)e} + x_{(s - 1)e}
+  return y_se
+"""
+
+
+@pytest.mark.parametrize("plan", PLANS)
+def test_a_recurrence_reads_another_tensor_at_the_step_before(plan: str) -> None:
+    """Before the first step stands zero, not the last step."""
+    x = torch.randn(5, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    found = einformer.parse(DELAYED).bind(E=3).build(dtype=torch.float64, plan=plan)(x)
+    assert torch.allclose(found, torch.cat([torch.zeros(1, 3), x.cumsum(0)[:-1]]))
+
+
 @pytest.mark.parametrize("plan", PLANS)
 def test_dropout_is_in_training_only(plan: str) -> None:
     module = built(model("gpt2"), plan)
