@@ -56,6 +56,7 @@ def latex(node: Declaration | Expression) -> str:
 
 def _unmistakable(text: str, defining: int) -> str:
     """A formula without commands is read as plain text, where `=` only defines: one that compares gets a command."""
+    text = text.replace(" && ", r" \qquad ")  # one alone has no columns
     return text if is_latex(text) or text.count("=") <= defining else rf"\displaystyle {text}"
 
 
@@ -79,7 +80,8 @@ def _aligned(lines: Iterator[_Line]) -> str:
 
 def _row(line: _Line) -> str:
     note = f"@\\ {_words(line.note)}" if line.note else ""
-    return r" \qquad ".join(filter(None, (line.text, note, line.comment and _words(line.comment))))
+    said = " && ".join(filter(None, (line.text, note)))  # notes stand in a column of their own
+    return r" \qquad ".join(filter(None, (said, line.comment and _words(line.comment))))
 
 
 def _words(text: str, font: str = "text") -> str:
