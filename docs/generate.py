@@ -1,16 +1,18 @@
-"""Which pages are made of data? `python docs/generate.py` writes them: errors, claims, errata, equations and sources."""
+"""Which pages are made of data? `python docs/generate.py` writes them: errors, claims, errata, equations, sources, matrices."""
 
 from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 
+from einformer.architectures.texts import understood
 from einformer.errors import Rule, Source, catalogue
 from einformer.model import examine
 from einformer.notes import errata as slips
-from einformer.notes import references, worked
+from einformer.notes import references, shelf, worked
 from einformer.notes.citations import shipped
 from einformer.notes.claims import Verdict, judge, summary
 from einformer.notes.claims import claims as published
+from einformer.notes.rendering import printed
 from einformer.notes.sources import Source as Document
 from einformer.notes.sources import sources as documents
 
@@ -241,9 +243,36 @@ def _equation(row: references.Row) -> str:
     return f"{says} ({row.errata})" if row.errata else says
 
 
+MATRICES = """# Matrices
+
+<!-- Made of einformer/notes/texts and einformer/architectures by docs/generate.py. -->
+
+The texts of three documents that write matrices, as `einformer latex s000 --convention s000` prints them, and two models. What
+becomes of an index is said on the page of [Notes](notes.md#matrices).
+"""
+SHOWN = (
+    ("s000", "s000", "S000"),
+    ("s002", "s002", "S002"),
+    ("s003", "s003", "S003"),
+    ("s003", "vaswani", "S003 in the letters of Vaswani et al."),
+    ("gpt2", "ours", "GPT-2"),
+    ("llama", "ours", "Llama"),
+)
+
+
+def matrices() -> str:
+    """The page of texts in matrices."""
+    parts = [MATRICES]
+    for text, convention, title in SHOWN:
+        tex = printed(understood(shelf.source(text))[0], convention, "matrix")
+        parts.append(f"## {title}\n\n$$\n{tex}\n$$\n")
+    return "\n".join(parts)
+
+
 if __name__ == "__main__":
     (HERE / "equations.md").write_text(equations(), encoding="utf-8")
     (HERE / "errors.md").write_text(errors(), encoding="utf-8")
     (HERE / "claims.md").write_text(claims(), encoding="utf-8")
     (HERE / "errata.md").write_text(errata(), encoding="utf-8")
     (HERE / "sources.md").write_text(sources(), encoding="utf-8")
+    (HERE / "matrices.md").write_text(matrices(), encoding="utf-8")

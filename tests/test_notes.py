@@ -30,6 +30,7 @@ PRINTED = {
     "s001": {"B": "B", "S": "S", "D": "D", "A": "A", "V": "V"},
     "s002": {"S": "n", "D": "m"},
     "s003": {"S": "L", "D": "d", "A": "h", "H": "d_k", "F": "d_ff", "V": "V"},
+    "vaswani": {"S": "n", "D": "d_model", "A": "h", "H": "d_k", "F": "d_ff", "L": "N"},
     "s004": {"D": "n_embd", "A": "n_head", "H": "head_size", "L": "n_blocks", "V": "vocab_size"},
 }
 
@@ -68,9 +69,9 @@ def test_an_index_makes_way_for_a_size() -> None:
 
 
 def test_a_size_without_a_letter_makes_way_for_one() -> None:
-    """S003 has L positions and does not name layers."""
+    """S003 has L positions, does not name layers, and numbers heads by i."""
     assert legend("minimal", "s003") == [
-        "b: B", "s: L <= K", "g: d", "a: h", "e: d_k = d / h", "f: d_ff = 4 d", "v: V", "k: K", "l: M",
+        "b: B", "s: L <= K", "g: d", "i: h", "e: d_k = d / h", "f: d_ff = 4 d", "v: V", "k: K", "l: M",
     ]  # fmt: skip
 
 

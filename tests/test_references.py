@@ -23,7 +23,7 @@ from einformer.model import Model, parse
 from einformer.notation import binding
 from einformer.notation.parser import parse_expression
 from einformer.notation.tree import Spec
-from einformer.notes import emitted, quantities
+from einformer.notes import emitted, shelf
 from einformer.notes.claims import claims
 from einformer.notes.errata import errata
 from einformer.notes.references import Reference, documents, references, rows
@@ -40,7 +40,7 @@ UNUSED = "E203", "E206"  # a line in other words may need no more what stands be
 
 @functools.cache
 def spec(name: str) -> Spec:
-    return understood(quantities.source(name))[0]
+    return understood(shelf.source(name))[0]
 
 
 @functools.cache
@@ -164,7 +164,7 @@ def test_the_pytorch_of_a_line_is_where_it_is_said_to_be(layer: str) -> None:
 def pytorch(target: str) -> list[str]:
     """The file of a text or of one of its layers, at larger sizes than those by which it was found: no line hangs on them."""
     name, _, layer = target.partition(".")
-    whole = parse(quantities.source(name).text)
+    whole = parse(shelf.source(name).text)
     sizes = {letter: 2 * size for letter, size in emitted.sizes(name).items()}
     return (whole[layer] if layer else whole).bind(**sizes).source().split("\n")
 
@@ -186,7 +186,7 @@ LAYERS = sorted({each.layer for each in LINES if each.layer.startswith("s00") an
 def test_what_is_emitted_is_the_reference(layer: str, plan: str) -> None:
     """For the texts of the documents; test_torch has those that ship."""
     name, _, part = layer.partition(".")
-    model = parse(quantities.source(name).text)[part].bind(**emitted.sizes(name))
+    model = parse(shelf.source(name).text)[part].bind(**emitted.sizes(name))
     weights, inputs = drawn(model)
     module = model.build(dtype=torch.float64, plan=plan)
     module.load_state_dict({path: torch.from_numpy(array) for path, array in weights.items()})
@@ -217,7 +217,7 @@ WORDS = {words: tuple(group) for words, group in itertools.groupby(sorted(REWORD
 def test_a_line_in_other_words_gives_the_layer_its_value(words: tuple[str, str, str]) -> None:
     """What a document says, one below the other, in place of the line of the layer; optional weights are left out."""
     text, _, layer = words[1].partition(".")
-    ours = quantities.source(text).text
+    ours = shelf.source(text).text
     theirs = reworded(ours, WORDS[words])
     assert theirs != ours
     np.testing.assert_allclose(value(theirs, text, layer), value(ours, text, layer), rtol=1e-12, atol=1e-12)
@@ -254,7 +254,7 @@ def value(text: str, name: str, layer: str) -> Array:
     """What a layer of a text gives for random inputs and weights, the same ones each time."""
     tree, findings = understood(Source(name, text))[1:]
     assert [finding for finding in findings if finding.code not in UNUSED] == []
-    whole = parse(quantities.source(name).text)
+    whole = parse(shelf.source(name).text)
     model = (whole[layer] if layer in {each.name for each in whole.tree.layers} else whole).bind(**emitted.sizes(name))
     bound = model.spec.bind(**{**model.legend.values, **{letter: OPEN[letter] for letter in model.open if letter in OPEN}})
     legend = binding.bind(tree, bound.legend.values)[1]
@@ -297,7 +297,7 @@ def test_the_equations_of_a_document_are_the_layer(whole: str) -> None:
     said, (document, target) = WHOLE[whole], whole.split(" ")
     assert set(said) <= {each.says for each in references(document)}
     name, layer = target.split(".")
-    text = quantities.source(name).text
+    text = shelf.source(name).text
     if document == "S001":  # which leaves biases out
         text = text.replace(", ω_d?", "").replace(" + ω_d)", ")")
     found = re.search(rf"\nlayer {layer}\(.*\n(?:  weights .*\n)?((?:  .*\n)+)", text)

@@ -13,7 +13,7 @@ from transformers import LlamaConfig
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
 from einformer.model import Model, parse
-from einformer.notes import quantities
+from einformer.notes import shelf
 from einformer.notes.errata import errata, judge
 from tests.texts import spec
 
@@ -28,7 +28,7 @@ def normal(seed: int, *shape: int) -> Array:
 def layer(name: str, **sizes: int) -> Model:
     """A layer of the text of the notes, `s005_rope.Rotary`."""
     text, _, part = name.partition(".")
-    return parse(quantities.source(text).text)[part].bind(**sizes)
+    return parse(shelf.source(text).text)[part].bind(**sizes)
 
 
 def softmax(x: Array, *axes: int) -> Array:

@@ -20,7 +20,7 @@ from einformer.notation import parser
 from einformer.notation.printer import show
 from einformer.notation.tree import Equation, Expression, Layer, Tensor
 from einformer.notation.walk import equations, rebuild
-from einformer.notes import claims, quantities
+from einformer.notes import claims, shelf
 from einformer.notes.citations import Noted, at, citations, form, noted, shipped
 from einformer.notes.conventions import conventions
 from einformer.notes.errata import errata
@@ -40,7 +40,7 @@ OTHERWISE = {"return n_acde O_cdeb + ω_b", "return n_abdef O_defc"}
 def all_noted() -> list[Noted]:
     """Of the shipped texts and of those of the documents."""
     own = (path.stem for path in FOLDERS[1].glob("*.ein"))
-    return [*shipped(), *(each for name in own for each in noted(parser.parse(quantities.source(name))[0], name))]
+    return [*shipped(), *(each for name in own for each in noted(parser.parse(shelf.source(name))[0], name))]
 
 
 # ---------------------------------------------------------------------------------------------------------------- notes
@@ -54,7 +54,7 @@ def test_every_equation_stands_under_a_note(path: pathlib.Path) -> None:
     assert heads
     assert all(" @ " in line for line in heads)
     written = [line.partition("#")[0].partition(" @ ")[2].strip() for line in text if " @ " in line]
-    spec, _ = parser.parse(quantities.source(path.stem) if path.stem != "prelude" else texts.text("prelude"), LAYERS)
+    spec, _ = parser.parse(shelf.source(path.stem) if path.stem != "prelude" else texts.text("prelude"), LAYERS)
     read = [note for layer in spec.layers for note in (layer.note, *(each.note for each in equations(layer.body)))]
     assert list(filter(None, read)) == written
 

@@ -105,16 +105,14 @@ def _said(verdict: Verdict) -> str:
 
 
 def _latex(options: argparse.Namespace) -> int:
-    from einformer.interpreters.latex import latex
-    from einformer.notes.rendering import rendered
+    from einformer.notes import rendering, shelf
 
-    source = _source(options.target)
+    source = shelf.source(options.target) if options.target in shelf.documents() else _source(options.target)
     specification = model.parse(source.text, source.name)
     names = [layer.name for layer in specification.tree.layers]
     if options.layer and options.layer not in names:
         options.misuse(f"no layer `{options.layer}` in {source.name}; there are {', '.join(names)}")
-    tree = rendered(specification.tree if options.layer else specification.written, options.convention)
-    text = latex(next(layer for layer in tree.layers if layer.name == options.layer) if options.layer else tree)
+    text = rendering.printed(specification.written, options.convention, options.form, options.layer)
     if options.json:
         show_json({"target": source.name, "latex": text})
     else:

@@ -53,12 +53,15 @@ def show_errata(options: argparse.Namespace) -> int:
 def show_notes(options: argparse.Namespace) -> int:
     """The equations and formulas of a document, or of all, with what there is of each; or what our texts say of documents."""
     from einformer.cli import sources
-    from einformer.notes import conventions, references
+    from einformer.notes import conventions, references, rendering
 
     if options.rosetta:
         head, *rows = conventions.rosetta()
         data = {name: dict(zip(head[1:], cells, strict=True)) for name, *cells in rows}
-        show_json(data) if options.json else show(listed([head, *rows]))
+        matrices = {name: rendering.attention(name) for name in conventions.conventions() if rendering.attention(name)}
+        formulas = [(name * (line == lines[0]), line) for name, lines in matrices.items() for line in lines]
+        table = {name: letters | {"attention": matrices.get(name, ())} for name, letters in data.items()}
+        show_json(table) if options.json else show(f"{listed([head, *rows])}\n\n{listed(formulas)}")
         return OK
     if options.source is not None:
         return sources.show_source(options)

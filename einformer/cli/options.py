@@ -67,6 +67,8 @@ LETTERS = _option(
     choices=conventions(),
     metavar="NAME",
 )
+LAYER = _option("--layer", "only this layer", metavar="NAME")
+FORM = _option("--form", "of the equations (what the document writes)", choices=("index", "matrix"))
 
 
 class Command(NamedTuple):
@@ -85,8 +87,8 @@ COMMANDS = (
     Command(
         "latex",
         "print a specification as LaTeX",
-        "Print the target as LaTeX, which einformer reads back.",
-        (TEXT, _option("--layer", "only this layer", metavar="NAME"), LETTERS),
+        "Print the target as LaTeX: in indices, which einformer reads back, or in matrices.",
+        (_option("target", f"{_TEXT}, or s000, s002, s003: the text of a document", metavar="TARGET"), LAYER, LETTERS, FORM),
     ),
     Command(
         "report",

@@ -95,12 +95,14 @@ class Specification:
         element = None if dtype is None else row(cache.BYTES, "dtype", str(dtype).removeprefix("torch."))
         return formulas.cache_bytes(self.tree, self.name, element)
 
-    def latex(self, convention: str = "ours") -> str:
-        """The whole text as LaTeX, which `parse` reads back; in the letters of a `convention`. Raises EinformerError E605."""
-        from einformer.interpreters.latex import latex
-        from einformer.notes.rendering import rendered
+    def latex(self, convention: str = "ours", form: str | None = None) -> str:
+        """The whole text as LaTeX, in the letters of a `convention`, in indices, which `parse` reads back, or in matrices.
 
-        return latex(rendered(self.written, convention))
+        The `form` is `index` or `matrix`; if none is given, that of the convention's document. Raises EinformerError E605.
+        """
+        from einformer.notes.rendering import printed
+
+        return printed(self.written, convention, form)
 
     def without(self, *weights: str) -> Specification:
         """The specification without some of its optional weights, `"CausalAttention.α"`; one with a default is tied to it.

@@ -10,11 +10,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from einformer.errors import fail
+from einformer.interpreters.latex.matrices.style import Style
 from einformer.notation.parser import parse_expression
 from einformer.notation.primitives import NAMES
 from einformer.notation.tree import Expression, Spec
 
 _NOTHING = Spec("", (), (), ())
+_HOW = ("same", "writes", "own", "indices", "attends", "matrices")  # what a row says besides what its letters are
 _LETTERS = re.compile(r"[^\W\d_]+(?:_\w+)?")  # d_model, Psi, D_K
 
 
@@ -36,7 +38,7 @@ def _data() -> dict[str, dict[str, Any]]:
 def _spelled_out(row: dict[str, Any]) -> dict[str, str]:
     """`same` are letters that mean what they mean here."""
     same = {letter: letter for letter in row.get("same", "").split()}
-    return same | {letter: ours for letter, ours in row.items() if letter not in ("same", "writes")}
+    return same | {letter: ours for letter, ours in row.items() if letter not in _HOW}
 
 
 def written(name: str) -> dict[str, str]:
@@ -51,6 +53,40 @@ def written(name: str) -> dict[str, str]:
     first: dict[str, str] = dict(named)
     first.update(_data()[name].get("writes", {}))
     return first
+
+
+def own(name: str) -> dict[str, str]:
+    """The letters that a document has for sizes of its own text, where tokens are N.
+
+    >>> own("s003"), own("s000")["Q"]
+    ({'N': 'L'}, 'D_q')
+    """
+    return {conventions()[name][letter]: letter for letter in _data()[name].get("own", "").split()}
+
+
+def indices(name: str) -> Mapping[str, str]:
+    """The letter that a document has for the index of a size of ours.
+
+    >>> indices("vaswani")
+    {'A': 'i'}
+    """
+    found: dict[str, str] = _data()[name].get("indices", {})
+    return found
+
+
+def style(name: str) -> Style | None:
+    """How a document names its matrices; None if it writes none.
+
+    >>> style("s000").softmax, style("kaplan")
+    ('Softmax', None)
+    """
+    row = _data()[name].get("matrices")
+    return Style(**row) if row is not None else None
+
+
+def attends(name: str) -> str:
+    """The layer of a document's text, or of another's, whose attention is that of the document: `s003.Heads`."""
+    return str(_data()[name].get("attends", "s003.Heads"))
 
 
 def rosetta() -> Iterator[tuple[str, ...]]:

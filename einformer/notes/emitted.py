@@ -12,7 +12,7 @@ from einformer.errors import Span
 from einformer.interpreters.torch import source
 from einformer.interpreters.torch.plan import FAST
 from einformer.notation import binding, check
-from einformer.notes import quantities
+from einformer.notes import shelf
 
 _TEXTS = pathlib.Path(__file__).parent / "emitted.toml"
 
@@ -35,7 +35,7 @@ def emitted(layer: str, written: Span) -> Emitted:
     The line of the comment that is the equation; below it is what computes that.
     """
     text, _, name = layer.partition(".")
-    last = texts.understood(quantities.source(text))[0].layers[-1].name
+    last = texts.understood(shelf.source(text))[0].layers[-1].name
     whole = _places(text, last)
     file, places = (text, whole) if written in whole else (layer, _places(text, name))
     return Emitted(f"{file}.py", *places[written])
@@ -60,6 +60,6 @@ def _table() -> dict[str, dict[str, str]]:
 @functools.cache
 def _places(text: str, name: str) -> dict[Span, tuple[int, str]]:
     """The places of all equations in the file of a layer."""
-    written, legend = binding.bind(texts.understood(quantities.source(text))[0], sizes(text))
+    written, legend = binding.bind(texts.understood(shelf.source(text))[0], sizes(text))
     tree, _ = check.check(written, values=binding.known(legend), origins=legend.origins)
     return source.places(tree, name, legend, FAST)

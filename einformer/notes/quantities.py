@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import functools
-import pathlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from einformer.architectures import texts
-from einformer.errors import EinformerError, Source, fail
+from einformer.errors import EinformerError, fail
 from einformer.interpreters.count import formulas, memory, rules
 from einformer.interpreters.count.conventions import CONVENTIONS
 from einformer.interpreters.count.derived import derive
@@ -21,11 +20,11 @@ from einformer.notation.sizes import Legend
 from einformer.notation.tree import Group, Index, Layer, Spec, Tensor
 from einformer.notation.walk import equations
 from einformer.notes.conventions import conventions, read
+from einformer.notes.shelf import source
 
 if TYPE_CHECKING:
     import sympy
 
-_TEXTS = pathlib.Path(__file__).parent / "texts"
 _ANY = 64  # what a size that stands for itself counts as, where sizes decide the order of a contraction
 Count = TypeVar(
     "Count", "WeightCount[sympy.Expr]", "EquationCount[sympy.Expr]", "Activation[sympy.Expr]", "Traffic[sympy.Expr]"
@@ -76,11 +75,6 @@ def derived(about: About) -> tuple[sympy.Expr, ...]:
 def number(text: str, letters: Mapping[str, str], about: About | None = None) -> sympy.Expr:
     """A printed formula in our letters; of those, sizes that the text derives from others are replaced."""
     return formulas.Letters(_root(about).legend if about and about.of else Legend({}, {})).number(read(text, letters))
-
-
-def source(text: str) -> Source:
-    """A shipped text, or one of the documents'."""
-    return texts.text(text) if text in texts.shipped() else Source(f"{text}.ein", (_TEXTS / f"{text}.ein").read_text("utf-8"))
 
 
 @functools.cache

@@ -21,8 +21,9 @@ from einformer.architectures import texts
 from einformer.notation.printer import alone, show
 from einformer.notation.tree import Axis, Equation, Scalar, Spec
 from einformer.notation.walk import equations
-from einformer.notes import claims, equality, quantities
+from einformer.notes import claims, equality
 from einformer.notes.emitted import Emitted, emitted, tested
+from einformer.notes.shelf import source
 
 _REFERENCES = pathlib.Path(__file__).parent / "references"
 Status = Literal["a line", "in other words", "computed", "not equal", "a test", "nothing"]
@@ -120,7 +121,7 @@ def lines(reference: Reference) -> Iterator[Line]:
 
 @functools.cache
 def _text(name: str) -> Spec:
-    return texts.understood(quantities.source(name))[0]
+    return texts.understood(source(name))[0]
 
 
 def said(line: Line) -> str:

@@ -10,10 +10,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
 from typing import Any
 
+from einformer.architectures.texts import understood
+from einformer.errors import fail
+from einformer.interpreters.latex import latex
+from einformer.interpreters.latex.matrices import Style, matrices
 from einformer.notation.calls import axis_of
 from einformer.notation.sizes import Legend
 from einformer.notation.tree import Axis, Index, Name, Node, Scalar, Spec
-from einformer.notes.conventions import written
+from einformer.notes.conventions import attends, indices, own, style, written
+from einformer.notes.shelf import source
 
 
 def rendered(spec: Spec, convention: str) -> Spec:
@@ -25,11 +30,53 @@ def rendered(spec: Spec, convention: str) -> Spec:
     e\\colon H = h / a \\qquad \\text{head}
     """
     legend = Legend.of(spec)
-    theirs = {ours: letter for ours, letter in written(convention).items() if ours in legend.letters()}
+    known = written(convention) if "S" in legend.letters() else written(convention) | own(convention)
+    theirs = {ours: letter for ours, letter in known.items() if ours in legend.letters()}
     others = legend.letters() - theirs.keys() | {name for name, scalar in legend.scalars.items() if not scalar.indices}
     names = theirs | _apart(sorted(others), set(theirs.values()))
-    result: Spec = _renamed(spec, names, _apart(legend.axes, set(names.values())))
+    result: Spec = _renamed(spec, names, _indices(legend, convention, set(names.values())))
     return result
+
+
+def _indices(legend: Legend, convention: str, taken: set[str]) -> dict[str, str]:
+    """The index of each axis: the document's, where that is free, or its own, or the next one that is."""
+    sizes = {axis.size.name: axis.letter for axis in legend.axes.values() if isinstance(axis.size, Name)}
+    theirs = {sizes[size]: letter for size, letter in indices(convention).items() if size in sizes}
+    kept = {axis: letter for axis, letter in theirs.items() if letter not in taken}
+    return kept | _apart([axis for axis in legend.axes if axis not in kept], taken | set(kept.values()))
+
+
+def printed(spec: Spec, convention: str, form: str | None = None, layer: str | None = None) -> str:
+    r"""The LaTeX of a text as its author wrote it, or of a layer: in the letters of a document, in its form if none is given.
+
+    >>> from einformer.architectures.texts import understood
+    >>> r"= \mathrm{softmax}(X X^{T}) \, X" in printed(understood(source("s002"))[0], "s002")
+    True
+
+    Raises EinformerError E605.
+    """
+    text, how = rendered(spec, convention), style(convention)
+    match form or ("matrix" if how else "index"):
+        case "index":
+            return latex(next((each for each in text.layers if each.name == layer), text))
+        case "matrix":
+            return matrices(text, how or Style(), layer)
+        case _:
+            raise fail("E605", f"there is no form `{form}`", fix="`index` or `matrix`")
+
+
+def attention(convention: str) -> tuple[str, ...]:
+    r"""The formulas of attention behind its projections, in the matrices of a document; none if it writes none.
+
+    >>> attention("s002")
+    ('\\mathrm{Attention}(X) = \\mathrm{softmax}\\!\\left(\\frac{Q K^{T}}{\\sqrt{D_{K}}}\\right) \\, V',)
+    """
+    if style(convention) is None:
+        return ()
+    text, _, layer = attends(convention).partition(".")
+    rows = printed(understood(source(text))[0], convention, layer=layer).splitlines()[1:-1]
+    projections = next(at for at, row in enumerate(rows) if "oftmax" in row)
+    return tuple(row.removeprefix(r"&\quad ").removesuffix(r" \\") for row in rows[projections:])
 
 
 def _apart(letters: Iterable[str], taken: set[str]) -> dict[str, str]:

@@ -23,7 +23,7 @@ from einformer.notation.tree import (
     Tensor,
 )
 
-_SIGNS = {"<=": r"\leq", ">=": r"\geq", "!=": r"\neq", "==": "=", "<": "<", ">": ">"}
+SIGNS = {"<=": r"\leq", ">=": r"\geq", "!=": r"\neq", "==": "=", "<": "<", ">": ">"}
 _FENCES = {"floor": (r"\lfloor", r"\rfloor"), "ceil": (r"\lceil", r"\rceil"), "abs": (r"\lvert", r"\rvert")}
 _UPRIGHT = (r"\mathrm", r"\lfloor", r"\lceil", r"\lvert")
 _CLOSED = re.compile(r"\)$|\\mathrm\{[^{}]*\}'*$")
@@ -33,8 +33,8 @@ _TALL = re.compile(r"\\(frac|sum|begin)(?![a-zA-Z])")
 def expression(e: Expression, least: Level = Level.OR, inline: bool = False) -> str:
     """The LaTeX of e, in parentheses where something is wanted that holds tighter; `inline`, without fractions."""
     if isinstance(e, Quotient) and not inline and least > Level.TERM:
-        return _fraction(e.numerator, e) if least is Level.FACTOR else _enclosed(_text(e, inline))
-    return _text(e, inline) if level(e) >= least else _enclosed(_text(e, inline))
+        return _fraction(e.numerator, e) if least is Level.FACTOR else enclosed(_text(e, inline))
+    return _text(e, inline) if level(e) >= least else enclosed(_text(e, inline))
 
 
 def flat(e: Expression, least: Level = Level.OR) -> str:
@@ -82,17 +82,17 @@ def _sum(e: Sum, inline: bool) -> str:
 def _product(factors: tuple[Expression, ...], inline: bool) -> str:
     """Factors side by side, with a sign only in front; a single factor is one in parentheses (a numerator)."""
     if len(factors) == 1:
-        return _enclosed(_text(factors[0], inline))
+        return enclosed(_text(factors[0], inline))
     sign, factors = ("-", factors[1:]) if is_minus(factors) else ("", factors)
     if sign and len(factors) == 1 and isinstance(factors[0], Quotient):
-        return sign + _enclosed(_text(factors[0], inline))  # `-\frac{a}{b}` is (-a) / b
+        return sign + enclosed(_text(factors[0], inline))  # `-\frac{a}{b}` is (-a) / b
     first = [literal(factors[0])] if isinstance(factors[0], Number) else []
     *before, last = factors[len(first) :]
-    middle = [_enclosed(_text(f, inline)) if needs_end(f) else expression(f, Level.FACTOR, inline) for f in before]
-    return sign + _beside([*first, *middle, expression(last, Level.FACTOR, inline)])
+    middle = [enclosed(_text(f, inline)) if needs_end(f) else expression(f, Level.FACTOR, inline) for f in before]
+    return sign + beside([*first, *middle, expression(last, Level.FACTOR, inline)])
 
 
-def _beside(factors: list[str]) -> str:
+def beside(factors: list[str]) -> str:
     r"""Factors that neither a number nor an upright name runs into."""
     text = factors[0]
     for factor in factors[1:]:
@@ -126,7 +126,7 @@ def _base(e: Expression, inline: bool) -> str:
     """What a power is of; braces around a name that has a superscript already."""
     text = expression(e, Level.ATOM, inline)
     if takes_no_power(e) or needs_end(e) or r"\times" in text:
-        return _enclosed(text)
+        return enclosed(text)
     scripted = isinstance(e, Tensor | Name | Index) and ("'" in text.partition("_")[0] or "^" in text.partition("_")[0])
     return f"{{{text}}}" if scripted else text
 
@@ -135,7 +135,7 @@ def _apply(e: Apply, inline: bool) -> str:
     chain = links(e)
     if chain:
         first = expression(chain[0].arguments[0], Level.SUM, inline)
-        return first + "".join(f" {_SIGNS[link.name]} {expression(link.arguments[1], Level.SUM, inline)}" for link in chain)
+        return first + "".join(f" {SIGNS[link.name]} {expression(link.arguments[1], Level.SUM, inline)}" for link in chain)
     match e.name, e.indices, e.arguments:
         case ("or", _, (left, right)):
             return f"{expression(left, Level.OR, inline)} \\lor {expression(right, Level.AND, inline)}"
@@ -159,7 +159,11 @@ def _apply(e: Apply, inline: bool) -> str:
 
 
 def _arguments(arguments: list[Expression], inline: bool) -> str:
-    text = ", ".join(expression(argument, inline=inline) for argument in arguments)
+    return argued(", ".join(expression(argument, inline=inline) for argument in arguments))
+
+
+def argued(text: str) -> str:
+    """The arguments of a function in their parentheses."""
     return f"\\!\\left({text}\\right)" if _TALL.search(text) else f"({text})"
 
 
@@ -169,7 +173,7 @@ def _summand(e: Expression, inline: bool) -> str:
     if text.startswith("-") or not (
         isinstance(e, Product) or (isinstance(e, Quotient) and not inline) or level(e) >= Level.FACTOR
     ):
-        return _enclosed(text)
+        return enclosed(text)
     return f"{{{text}}}" if text.startswith(("(", r"\left(")) else text
 
 
@@ -182,7 +186,8 @@ def operator(name: str, indices: tuple[Index, ...]) -> str:
     return text + _subscript(indices)
 
 
-def _enclosed(text: str) -> str:
+def enclosed(text: str) -> str:
+    """A formula in parentheses, as tall as it is."""
     return f"\\left({text}\\right)" if _TALL.search(text) else f"({text})"
 
 

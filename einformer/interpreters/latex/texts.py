@@ -7,7 +7,7 @@ environment around it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TypeGuard, assert_never
 
@@ -35,21 +35,21 @@ _RELATIONS = {"=": "=", "<-": r"\leftarrow"}
 _UNSPEAKABLE = {"^": r"\hat{\ }", "\\": r"{\backslash}", "~": r"{\sim}"} | {sign: f"\\{sign}" for sign in "_&%#${}"}
 
 
-def latex(node: Declaration | Expression) -> str:
-    r"""The LaTeX of a node.
+def latex(node: Declaration | Expression, lines: Lines | None = None) -> str:
+    r"""The LaTeX of a node; `lines` writes a layer in another form.
 
     >>> latex(Equation(Tensor("q", (Index("s"),)), "=", Quotient(Name("H"), Number(2))))
     'q_{s} = \\frac{H}{2}'
     """
     match node:
         case Spec():
-            return _aligned(_spec(node))
+            return aligned(_spec(node, lines or _layer))
         case Layer():
-            return _aligned(_layer(node))
+            return aligned((lines or _layer)(node))
         case Loop():
-            return _aligned(_statement(node, 0))
+            return aligned(_statement(node, 0))
         case Equation() | Axis() | Scalar() | Weight():
-            return _unmistakable(_row(_declaration(node)), 1)
+            return _unmistakable(_row(declaration(node)), 1)
         case _:
             return _unmistakable(_right(node), 0)
 
@@ -61,7 +61,7 @@ def _unmistakable(text: str, defining: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Line:
+class Line:
     """A line of the text: its indentation in steps, what it says, the note and the comment beside it."""
 
     indent: int
@@ -70,15 +70,17 @@ class _Line:
     comment: str = ""
 
 
-_BLANK = _Line(0, "")
+_BLANK = Line(0, "")
+Lines = Callable[[Layer], Iterator[Line]]
 
 
-def _aligned(lines: Iterator[_Line]) -> str:
+def aligned(lines: Iterator[Line]) -> str:
+    """Lines one below the other."""
     rows = " \\\\\n".join("&" + r"\quad " * line.indent + _row(line) for line in lines)
     return f"\\begin{{aligned}}\n{rows}\n\\end{{aligned}}"
 
 
-def _row(line: _Line) -> str:
+def _row(line: Line) -> str:
     note = f"@\\ {_words(line.note)}" if line.note else ""
     said = " && ".join(filter(None, (line.text, note)))  # notes stand in a column of their own
     return r" \qquad ".join(filter(None, (said, line.comment and _words(line.comment))))
@@ -90,46 +92,47 @@ def _words(text: str, font: str = "text") -> str:
     return "".join(_UNSPEAKABLE.get(part) or f"\\{font}{{{part}}}" for part in parts)
 
 
-def _spec(spec: Spec) -> Iterator[_Line]:
-    yield from _said((spec.title, *spec.about) if spec.title else (), 0)
+def _spec(spec: Spec, lines: Lines) -> Iterator[Line]:
+    yield from said((spec.title, *spec.about) if spec.title else (), 0)
     for head, entries in (("axes", spec.axes), ("scalars", spec.scalars)):
         if entries:
             yield from [_BLANK] * (head != "axes")
-            yield _Line(0, f"\\textbf{{{head}}}")
-            yield _Line(1, _legend(entries))
+            yield Line(0, f"\\textbf{{{head}}}")
+            yield Line(1, _legend(entries))
     for layer in spec.layers:
         yield _BLANK
-        yield from _layer(layer)
-    yield from _said(spec.below, 0)
+        yield from lines(layer)
+    yield from said(spec.below, 0)
 
 
-def _said(comments: tuple[str, ...], indent: int) -> Iterator[_Line]:
+def said(comments: tuple[str, ...], indent: int) -> Iterator[Line]:
     r"""Whole lines of comment; `\textit` at the start says that a row is one."""
     for comment in comments:
-        yield _Line(indent, (r"\textit{}" if comment[:1] in {*_UNSPEAKABLE, ""} else "") + _words(comment, "textit"))
+        yield Line(indent, (r"\textit{}" if comment[:1] in {*_UNSPEAKABLE, ""} else "") + _words(comment, "textit"))
 
 
 def _legend(entries: Iterable[Axis | Scalar]) -> str:
     """The legend: what each letter means stands in a column of its own."""
-    return _aligned(line for entry in entries for line in _entry(entry))
+    return aligned(line for entry in entries for line in _entry(entry))
 
 
-def _entry(entry: Axis | Scalar) -> Iterator[_Line]:
-    yield from _said(entry.above, 0)
-    line = _declaration(entry)
-    yield _Line(0, line.text + (f" && {_words(line.comment)}" if line.comment else ""))
+def _entry(entry: Axis | Scalar) -> Iterator[Line]:
+    yield from said(entry.above, 0)
+    line = declaration(entry)
+    yield Line(0, line.text + (f" && {_words(line.comment)}" if line.comment else ""))
 
 
-def _declaration(node: Axis | Scalar | Weight | Equation) -> _Line:
+def declaration(node: Axis | Scalar | Weight | Equation) -> Line:
+    """The line of what is declared or defined, in indices."""
     match node:
         case Axis():
-            return _Line(0, _axis(node), comment=node.comment)
+            return Line(0, _axis(node), comment=node.comment)
         case Scalar():
-            return _Line(0, f"{indexed(node.name, node.indices)} = {_scalar(node.value)}", comment=node.comment)
+            return Line(0, f"{indexed(node.name, node.indices)} = {_scalar(node.value)}", comment=node.comment)
         case Weight():
-            return _Line(0, _weight(node))
+            return Line(0, _weight(node))
         case Equation():
-            return _Line(0, _equation(node), node.note, node.comment)
+            return Line(0, _equation(node), node.note, node.comment)
         case _:
             assert_never(node)
 
@@ -144,18 +147,18 @@ def _scalar(value: Expression | tuple[Number, ...]) -> str:
     return f"[{', '.join(literal(item) for item in value)}]" if isinstance(value, tuple) else _right(value)
 
 
-def _layer(layer: Layer) -> Iterator[_Line]:
+def _layer(layer: Layer) -> Iterator[Line]:
     formals = ", ".join(map(_left, layer.formals))
     time = f"\\ \\textbf{{causal in}}\\ {symbol(layer.time.letter)}" if layer.time else ""
     name = operator(layer.name, layer.indices)
     head = f"\\textbf{{{layer.kind}}}\\ {name}({formals}) \\rightarrow {_left(layer.output)}{time}\\colon"
-    yield from _said(layer.above, 0)
-    yield _Line(0, head, layer.note, layer.comment)
+    yield from said(layer.above, 0)
+    yield Line(0, head, layer.note, layer.comment)
     for row in rows(layer.weights, _weight):
-        yield from _said(row[0].above, 1)
+        yield from said(row[0].above, 1)
         kind, of = "buffers" if row[0].kind == "buffer" else "weights", row[0].layer
         names = ", ".join(map(_weight, row)) + (f"\\colon {symbol(of)}" if of else "")
-        yield _Line(1, f"\\textbf{{{kind}}}\\ {names}", comment=row[-1].comment)
+        yield Line(1, f"\\textbf{{{kind}}}\\ {names}", comment=row[-1].comment)
     for statement in layer.body:
         yield from _statement(statement, 1)
 
@@ -165,14 +168,14 @@ def _weight(weight: Weight) -> str:
     return f"{indexed(weight.name, weight.indices)}{'?' * weight.optional}{default}"
 
 
-def _statement(statement: Statement, indent: int) -> Iterator[_Line]:
-    yield from _said(statement.above, indent)
+def _statement(statement: Statement, indent: int) -> Iterator[Line]:
+    yield from said(statement.above, indent)
     match statement:
         case Equation():
-            yield replace(_declaration(statement), indent=indent)
+            yield replace(declaration(statement), indent=indent)
         case Loop():
             bound = f"{symbol(statement.index.letter)} < {flat(statement.count, Level.SUM)}"
-            yield _Line(indent, f"\\textbf{{for}}\\ {bound}\\colon", comment=statement.comment)
+            yield Line(indent, f"\\textbf{{for}}\\ {bound}\\colon", comment=statement.comment)
             for inner in statement.body:
                 yield from _statement(inner, indent + 1)
         case _:

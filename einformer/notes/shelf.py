@@ -1,0 +1,24 @@
+"""Which documents have a text of their own, and what does it say?"""
+
+from __future__ import annotations
+
+import pathlib
+
+from einformer.architectures import texts
+from einformer.errors import Source
+
+_TEXTS = pathlib.Path(__file__).parent / "texts"
+
+
+def documents() -> list[str]:
+    """The documents that have a text of their own.
+
+    >>> documents()
+    ['s000', 's002', 's003', 's005', 's005_flash', 's005_rope']
+    """
+    return sorted(path.stem for path in _TEXTS.iterdir())
+
+
+def source(text: str) -> Source:
+    """A shipped text, or one of the documents'."""
+    return texts.text(text) if text in texts.shipped() else Source(f"{text}.ein", (_TEXTS / f"{text}.ein").read_text("utf-8"))

@@ -1,0 +1,230 @@
+"""Is a formula of matrices what its line in indices says? Against NumPy, for every text that ships and for random ones."""
+
+from __future__ import annotations
+
+import re
+import runpy
+from collections.abc import Iterator
+from dataclasses import replace
+from random import Random
+
+import numpy as np
+import pytest
+
+from einformer import EinformerError, Specification
+from einformer.architectures.texts import shipped
+from einformer.interpreters.latex.matrices import Style, tree
+from einformer.interpreters.latex.matrices.lines import forms
+from einformer.interpreters.latex.matrices.names import Names, names
+from einformer.interpreters.latex.matrices.style import scripted
+from einformer.model import load, parse
+from einformer.notation.sizes import Legend
+from einformer.notation.tree import Layer
+from einformer.notation.walk import equations
+from einformer.notes.conventions import conventions, style
+from einformer.notes.rendering import attention, printed, rendered
+from einformer.notes.shelf import documents, source
+from einformer.testing.subject import Subject, subject
+from tests import well_formed
+from tests.examples import ROOT
+from tests.oracles.matrices import Oracle, called_sizes
+from tests.texts import spec as of
+
+KINDS = {
+    "Call", "Concat", "Diagonal", "Function", "Hadamard", "Inverse", "Letter", "Ones", "Over", "Plus", "Raised", "Reduced",
+    "Rows", "RowWise", "Scalar", "Scaled", "Summed", "Times", "Transposed",
+}  # fmt: skip
+QUICK = {*documents(), "gpt2", "llama", "gpt_oss", "deepseek_v3", "mamba2", "delta_net"}
+TEXTS = [pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow) for name in (*documents(), *shipped())]
+MATRICES = [name for name in conventions() if style(name)]
+
+
+def text(name: str) -> Specification:
+    """A shipped text, or one of the documents'."""
+    found = source(name)
+    return parse(found.text, found.name)
+
+
+def fitted(about: Subject) -> Legend:
+    """Small sizes that fit the legend."""
+    random = Random(0)
+    for _ in range(3000):
+        sizes = {letter: random.choice((2, 3, 4, 6, 8, 24)) for letter in about.letters()}
+        legend = replace(about.legend, values={**about.legend.values, **sizes})
+        if fits(legend):
+            return legend
+    raise AssertionError(about.name)
+
+
+def fits(legend: Legend) -> bool:
+    try:
+        axes = [axis for axis in legend.axes.values() if legend.length(axis.letter)]
+        return all(axis.bound is None or legend.length(axis.letter) <= legend.number(axis.bound) for axis in axes)
+    except EinformerError:
+        return False
+
+
+def oracles(spec: Specification, legend: Legend, columns: bool = False, keeps: bool = False) -> Iterator[Oracle]:
+    """An oracle for each layer."""
+    found = forms(spec.written, columns, keeps)
+    for name, lines in found.items():
+        yield Oracle(spec.written, lines, legend, called_sizes(found, name, legend), np.random.default_rng(len(name)))
+
+
+@pytest.fixture(autouse=True)
+def _infinite() -> Iterator[None]:
+    with np.errstate(all="ignore"):
+        yield
+
+
+# ------------------------------------------------------------------------------------------------------------- proofs
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_each_line_of_a_text_is_what_its_indices_say(name: str) -> None:
+    """Vectors as rows and as columns, weights of attention in a line of their own and not."""
+    spec = text(name)
+    legend = fitted(subject(spec, {}))
+    for form in (False, True):
+        found = [each for oracle in oracles(spec, legend, form, form) for each in oracle.differences()]
+        assert found
+        assert [line.equation for line, difference in found if not difference < 1e-9] == []
+
+
+@pytest.mark.parametrize("first", [0, 20, pytest.param(40, marks=pytest.mark.slow), pytest.param(60, marks=pytest.mark.slow)])
+def test_each_line_of_a_random_text_is_what_its_indices_say(first: int) -> None:
+    for seed in range(first, first + 20):
+        drawn = well_formed.written(Random(seed))
+        spec = parse(drawn.text)
+        model = spec.bind(**drawn.sizes(2, 3, 4, 5))
+        for oracle in oracles(spec, model.legend, columns=seed % 2 == 0):
+            for line, difference in oracle.differences():
+                assert difference < 1e-9, (seed, line)
+
+
+def test_every_kind_of_node_is_proved() -> None:
+    """Those of the quick texts, and of lines that no text has."""
+    seen = set[str]()
+    odd = of("s, d, e", "layer F(x_sd, q_e) -> y_se:", "weights A_de", "return (sum_d(x_sd A_de)) q_e / (sum_d x_sd^2)")
+    for spec in (odd, *map(text, sorted(QUICK))):
+        for oracle in oracles(spec, fitted(subject(spec, {}))):
+            assert all(difference < 1e-9 for _, difference in oracle.differences())
+            seen |= oracle.seen
+    assert seen == KINDS == {each.__name__ for each in tree.Matrix.__args__}
+
+
+# -------------------------------------------------------------------------------------------------- what is printed
+
+# Read off the documents: S000 "Self-Attention", S002, S003 "Attention" and "Multi Head", Vaswani et al. 3.2.
+PRINTED = {
+    "s000": [
+        r"Q = X W^{(q)}", r"K = X W^{(k)}", r"V = X W^{(v)}",
+        r"A = \mathrm{Softmax}\!\left(\frac{Q K^{T}}{\sqrt{D_{q}}}\right)", r"= A V",
+        r"A^{(i)} = \mathrm{Softmax}\!\left(\frac{Q^{(i)} K^{(i)T}}{\sqrt{D_{\mathrm{head}}}}\right)",
+        r"W^{(q)} \in \mathbb{R}^{D \times D_{q}}",
+    ],
+    "s002": [
+        r"Q = X W_{Q}", r"K = X W_{K}", r"V = X W_{V}", r"= \mathrm{softmax}(X X^{T}) \, X",
+        r"= \mathrm{softmax}\!\left(\frac{Q K^{T}}{\sqrt{D_{K}}}\right) \, V", r"W_{Q} \in \mathbb{R}^{m \times D_{K}}",
+    ],
+    "s003": [
+        r"X W_{Q}", r"\mathrm{Attention}(Q, K, V) = \mathrm{softmax}\!\left(\frac{Q K^{\top}}{\sqrt{d}}\right) \, V",
+        r"= \mathrm{Concat}(Z_{1}, \dots, Z_{h}) \, W_{O}", r"W_{1} \in \mathbb{R}^{d \times d_{\mathrm{ff}}}",
+        r"W_{E} \in \mathbb{R}^{V \times d}", r"= Z W_{U}",
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_a_document_reads_as_it_is_printed(name: str) -> None:
+    found = text(name).latex(name)
+    assert [each for each in PRINTED[name] if each not in found] == []
+
+
+def test_several_heads_read_as_in_their_paper() -> None:
+    found = text("s003").latex("vaswani")
+    head = r"\mathrm{softmax}\!\left(\frac{Q_{i} K_{i}^{T}}{\sqrt{d_{k}}}\right) \, V_{i}"
+    assert rf"\mathrm{{head}}_{{i}} = \mathrm{{Attention}}(Q_{{i}}, K_{{i}}, V_{{i}}) = {head}" in found
+    assert r"\mathrm{MultiHead}(X) = \mathrm{Concat}(\mathrm{head}_{1}, \dots, \mathrm{head}_{h}) \, W^{O}" in found
+    assert r"\mathrm{FeedForward}(\mathrm{MultiHead}(X))" in found
+    assert r"Q_{i} = X W_{i}^{Q}" in found
+
+
+LINES = [
+    ("y_sf = x_sd A_df", r"X W_{A}"),
+    ("y_sv = x_sd E_vd", r"X W_{E}^{\top}"),
+    ("y_sd = x_sd γ_d", r"X \operatorname{diag}(\gamma)"),
+    ("y_sd = x_sd + γ_d", r"X + \mathbf{1} \gamma"),
+    ("y_sd = x_sd + 1", r"X + \mathbf{1} \mathbf{1}^{\top}"),
+    ("y_sd = x_sd p_sd", r"X \odot P"),
+    ("y_sd = x_sd / (sum_d x_sd^2)", r"\operatorname{diag}(X^{\circ 2} \mathbf{1})^{-1} X"),
+    ("y_sd = x_sd / (1 + p_sd^2)", r"X \oslash (\mathbf{1} \mathbf{1}^{\top} + P^{\circ 2})"),
+    ("y_sd = Sm_s(x_sd)", r"\mathrm{softmax}(X^{\top})^{\top}"),
+    ("y_s = x_sd γ_d", r"X \gamma^{\top}"),
+    ("y_s = sum_d x_sd", r"X \mathbf{1}"),
+    ("y_s = x_sd p_sd", r"(X \odot P) \, \mathbf{1}"),
+    ("y_d = mean_s x_sd", r"\mathrm{mean}(X^{\top})^{\top}"),
+    ("y_ss' = x_sd p_s'd", r"X P^{\top}"),
+    ("y_sf = (sum_d x_sd) β_f", r"X \mathbf{1} \beta"),
+    ("y_sd = where(p_sd > 0, x_sd, 0)", r"\mathrm{where}(P > 0, X, 0)"),
+    ("y_sd = cumsum_s x_sd", r"\mathrm{cumsum}(X^{\top})^{\top}"),
+]
+
+
+@pytest.mark.parametrize(("line", "expected"), LINES)
+def test_how_one_line_reads(line: str, expected: str) -> None:
+    left = line.partition(" = ")[0]
+    given = [each for each in ("x_sd", "p_s'd", "p_sd") if each in line]
+    weights = [each for each in ("A_df", "E_vd", "γ_d", "β_f") if each in line]
+    formals = ", ".join(each.replace("'", "") for each in given) or "x_sd"
+    axes = ", ".join(letter for letter in "sdfv" if letter in left + line + formals)
+    head = [f"layer Line({formals}) -> {left}:", *(f"weights {each}" for each in weights)]
+    spec = of(axes, *head, line)
+    assert spec.latex(form="matrix").splitlines()[-2].partition(" = ")[2].strip() == expected
+
+
+# -------------------------------------------------------------------------------------------------- all the others
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_every_text_can_be_written_in_every_document_s_matrices(name: str) -> None:
+    """Braces are closed, no letter has two scripts above, no two tensors of a layer are called the same."""
+    spec = text(name)
+    for convention in ["ours", *MATRICES]:
+        found = printed(spec.written, convention, "matrix")
+        assert found.count("{") == found.count("}")
+        assert not re.search(r"'_\{[^{}]*\}\^|\}\^\{[^{}]*\}\^", found), convention
+        theirs, how = rendered(spec.written, convention), style(convention) or Style()
+        for lines in forms(theirs, how.columns, bool(how.weights)).values():
+            symbols = list(called(lines.layer, names(lines, Legend.of(theirs), how)))
+            assert len(set(symbols)) == len(symbols), (convention, lines.layer.name, sorted(symbols))
+
+
+def called(layer: Layer, by: Names) -> Iterator[str]:
+    """What a layer's tensors are called as matrices."""
+    lefts = {each.left.name for each in equations(layer.body) if each.relation != "return"}
+    weights = {weight.name for weight in layer.weights if weight.kind != "instance"}
+    for name in lefts | weights | {formal.name for formal in layer.formals}:
+        base, scripts = by.base(name, True)
+        yield scripted(base, scripts)
+
+
+def test_the_page_is_the_one_that_the_texts_make() -> None:
+    made = runpy.run_path(str(ROOT / "docs" / "generate.py"))["matrices"]()
+    assert (ROOT / "docs" / "matrices.md").read_text(encoding="utf-8") == made, "python docs/generate.py"
+
+
+def test_documents_that_write_matrices_have_formulas_of_attention() -> None:
+    assert {name for name in conventions() if attention(name)} == {"vaswani", "megatron", "s000", "s002", "s003"}
+    assert attention("s000")[0] == PRINTED["s000"][5]
+
+
+def test_a_form_that_there_is_not_is_refused() -> None:
+    with pytest.raises(EinformerError, match="E605 there is no form `tensor`"):
+        load("gpt2").latex(form="tensor")
+
+
+@pytest.mark.parametrize("name", conventions())
+def test_a_document_is_written_in_its_own_form(name: str) -> None:
+    spec = text("s003")
+    assert spec.latex(name) == spec.latex(name, "matrix" if style(name) else "index")
