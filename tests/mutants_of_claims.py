@@ -106,7 +106,7 @@ MUTANTS = (
     ),
     _notes(
         "an index keeps the letter of a size", "notes/rendering.py",
-        "_apart(legend.axes, set(names.values()))", "_apart(legend.axes, set())",
+        "taken | set(kept.values()))", "set(kept.values()))",
         "an_index_makes_way_for_a_size",
     ),
     _notes(

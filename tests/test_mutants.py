@@ -23,6 +23,7 @@ from tests import (
     mutants_of_imports,
     mutants_of_lint,
     mutants_of_lowering,
+    mutants_of_matrices,
     mutants_of_references,
     mutants_of_saved,
     mutants_of_sources,
@@ -47,6 +48,7 @@ OF_PARTS = (
     mutants_of_testing,
     mutants_of_lint,
     mutants_of_sparse,
+    mutants_of_matrices,
 )
 MUTANTS = (*mutants.MUTANTS, *(mutant for part in OF_PARTS for mutant in part.MUTANTS))
 ROOT = Path(__file__).parents[1]

@@ -1,0 +1,75 @@
+"""Which slips of the algebra of matrices would the tests notice? One line each, with the tests that must fail."""
+
+from __future__ import annotations
+
+from tests.mutants import Mutant
+
+
+def _mutant(name: str, file: str, old: str, new: str, *killers: str) -> Mutant:
+    tests = tuple(f"tests/test_matrices.py::test_{killer}" for killer in killers)
+    return Mutant(name, f"einformer/interpreters/latex/matrices/{file}.py", old, new, tests)
+
+
+LINES, TEXT = "how_one_line_reads", "each_line_of_a_text_is_what_its_indices_say"
+MUTANTS = (
+    _mutant(
+        "a product is turned factor by factor", "algebra",
+        "for factor in reversed(m.factors)", "for factor in m.factors",
+        f"{TEXT}[llama]",
+    ),
+    _mutant(
+        "inner letters need not meet", "algebra",
+        "joined([along(one, shared[0]), down(other, shared[0])])", "joined([along(one, shared[0]), other])",
+        f"{TEXT}[gpt2]", LINES,
+    ),
+    _mutant(
+        "what three factors share is summed over two", "algebra",
+        "in summed and not any(shared[0] in letters(each) for each in others):", "in summed:",
+        "every_kind_of_node_is_proved",
+    ),
+    _mutant(
+        "a diagonal stands on the other side", "algebra",
+        "if shape(m)[0] == letters(vector)[0]", "if shape(m)[0] != letters(vector)[0]",
+        LINES,
+    ),
+    _mutant(
+        "softmax is of each column", "form",
+        "RowWise(e.name, along(of, over[0]), first)", "RowWise(e.name, of, first)",
+        LINES,
+    ),
+    _mutant(
+        "every vector is a row", "form",
+        "if self.columns or axis_of(axes[0]) in self.down", "if self.columns",
+        LINES,
+    ),
+    _mutant(
+        "heads are no labels", "labels",
+        "return uncovered(choice), sum(", "return 0, sum(",
+        f"{TEXT}[gpt2]",
+    ),
+    _mutant(
+        "a line is taken in past a new definition", "lines",
+        "return any(each.left.name in read for each in between)", "return False",
+        "a_line_is_taken_in_where_nothing_changes[after what it reads is new]",
+    ),
+    _mutant(
+        "a line that two read is taken in", "lines",
+        "if sum(reads.values()) != 1 or", "if",
+        "a_line_is_taken_in_where_nothing_changes[read twice]",
+    ),
+    _mutant(
+        "no line is taken in", "lines",
+        "if into is not None:", "if False:",
+        "a_document_reads_as_it_is_printed[s003]",
+    ),
+    _mutant(
+        "two tensors may be called the same", "names",
+        "if whole and name not in self.small else name", "if whole else name",
+        "every_text_can_be_written_in_every_document_s_matrices[deepseek_v3]",
+    ),
+    _mutant(
+        "a transposed name has two scripts", "names",
+        'if turned and any(place == "^" and', 'if False and any(place == "^" and',
+        "several_heads_read_as_in_their_paper",
+    ),
+)  # fmt: skip
