@@ -97,6 +97,11 @@ MUTANTS = (
         "a_definition_may_stand_below_what_reads_it",
     ),
     _of_run(
+        "a note is read as far as a text may go", "architectures/texts.py",
+        "file.read(MAXIMUM_FILE + 1)", "file.read(100_001)",
+        "a_note_may_be_longer_than_a_text",
+    ),
+    _of_run(
         "a bold letter is another tensor", "notes/programs.py",
         ".sub(_BOLD_LETTER, 1)", "",
         "what_is_displayed_is_a_line",

@@ -164,6 +164,14 @@ def test_a_block_goes_on_below_equations() -> None:
     assert found.output == pytest.approx(2 * found.tensors["x_nd"])
 
 
+def test_a_note_may_be_longer_than_a_text(note: Callable[[str], str]) -> None:
+    """A text has at most 100,000 characters, the words around it do not count; what is cut off would be lost in silence."""
+    long = note(f"{LEGEND}\n{'Words. ' * 30_000}\n\n$$y_{{nd}} = 2 x_{{nd}}$$\n")
+    assert model.load(long).layer.name == "Twice"
+    with pytest.raises(EinformerError, match="E001"):
+        read(10_000_001 * " ")
+
+
 def test_a_block_in_the_front_matter() -> None:
     inside = "\n".join(f"  {line}".rstrip() for line in LEGEND.split("\n")[1:-2])
     front = f"---\ntitle: Twice\neinformer: |\n{inside}\nauthor: nobody\n---\n\n$$y_{{nd}} = 2 x_{{nd}}$$\n"

@@ -11,9 +11,9 @@ from dataclasses import replace
 from einformer.architectures import models
 from einformer.errors import EinformerError, Finding, Source, fail
 from einformer.notation import check, parser
-from einformer.notation.tokens import MAXIMUM_TEXT
 from einformer.notation.tree import Spec
 
+MAXIMUM_FILE = 10_000_000  # characters: notes are longer than the text that they hold
 _SHIPPED = pathlib.Path(__file__).parent
 
 
@@ -64,6 +64,6 @@ def read(target: str | pathlib.Path) -> Source:
         raise fail("E802", f"`{target}` is neither a file nor a shipped architecture", fix=f"a file, or one of {listed}")
     try:
         with path.open(encoding="utf-8", newline="") as file:
-            return Source(str(target), file.read(MAXIMUM_TEXT + 1))
+            return Source(str(target), file.read(MAXIMUM_FILE + 1))
     except (OSError, UnicodeDecodeError) as error:
         raise fail("E801", f"`{target}` cannot be read: {error}", fix="a text in UTF-8") from error

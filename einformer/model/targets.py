@@ -11,11 +11,10 @@ from einformer.architectures import models, texts
 from einformer.errors import EinformerError, Finding, Source
 from einformer.model.objects import Model, Specification
 from einformer.notation.tree import Spec
-from einformer.notes import programs
 
 
 def target(name: str | pathlib.Path) -> Model:
-    """What a command means by a name: published sizes (`gpt2-xl`), a shipped text, a `.ein` file, a `config.json`, its folder.
+    """What a command means by a name: published sizes (`gpt2-xl`), a shipped text, a file of one, a note, a `config.json`, its folder.
 
     >>> target("gpt2-xl").size("D")
     1600
@@ -29,12 +28,12 @@ def target(name: str | pathlib.Path) -> Model:
 
 
 def load(target: str | pathlib.Path) -> Specification:
-    """The specification of a shipped architecture (`"gpt2"`) or of a `.ein` file.
+    """The specification of a shipped architecture (`"gpt2"`), of a `.ein` file, or of a note.
 
     >>> load("gpt2").title
     'gpt2.ein: pre-norm decoder with learned positions'
 
-    Raises EinformerError: E801, E802 where there is no such target, else the findings of the text.
+    Raises EinformerError: E801, E802 where there is no such target, E806, else the findings of the text.
     """
     source = texts.read(target)
     return parse(source.text, source.name)
@@ -60,12 +59,14 @@ def from_huggingface(source: str | pathlib.Path | Mapping[str, object], length: 
 
 
 def parse(text: str, name: str = "<text>") -> Specification:
-    """The specification of a text in the language, plain or LaTeX. Raises EinformerError with every finding.
+    """The specification of a text in the language, plain or LaTeX, or of a note (`name` ends with .md, .tex, .typ, .ipynb).
+
+    Raises EinformerError with every finding.
 
     >>> parse("axes\\n  d: D\\nlayer Square(z_d) -> z_d:\\n  return z_d^2")["Square"].name
     'Square'
     """
-    written, tree, findings = programs.understood(Source(name, text))
+    written, tree, findings = _understood(Source(name, text))
     if findings:
         raise EinformerError(findings)
     return Specification(written, tree, tree.layers[-1].name)
@@ -73,5 +74,14 @@ def parse(text: str, name: str = "<text>") -> Specification:
 
 def examine(source: Source) -> tuple[Spec, tuple[Finding, ...]]:
     """The elaborated tree of a text and all findings: of its syntax, else of its meaning. Lines may end as on Windows."""
-    _, tree, findings = programs.understood(source)
+    _, tree, findings = _understood(source)
     return tree, findings
+
+
+def _understood(source: Source) -> tuple[Spec, Spec, tuple[Finding, ...]]:
+    """A text as it is written, elaborated, and what is wrong with it; of a note, the text that it holds."""
+    if pathlib.PurePath(source.name).suffix in (".ein", ""):
+        return texts.understood(source)
+    from einformer.notes import programs  # reading notes takes longer to load than all the rest
+
+    return programs.understood(source)

@@ -93,7 +93,7 @@ def understood(source: Source) -> tuple[Spec, Spec, tuple[Finding, ...]]:
 
 
 def program(note: Source) -> Program | None:
-    """The program that a note is; None for what is no note, but a text of the language. Raises EinformerError E806.
+    """The program that a note is; None for what is no note, but a text of the language. Raises EinformerError E001, E801, E806.
 
     >>> note = "```einformer\\naxes\\n  d: D\\nlayer Twice(x_d) -> y_d:\\n```\\n\\nIt doubles:\\n\\n$$y_d = 2 x_d.$$\\n"
     >>> print(program(Source("twice.md", note)).source.text.strip())
@@ -105,6 +105,8 @@ def program(note: Source) -> Program | None:
     suffix = pathlib.PurePath(note.name).suffix.lower()
     if suffix not in READERS:
         return None
+    if len(note.text) > texts.MAXIMUM_FILE:
+        raise fail("E001", f"`{note.name}` has more than {texts.MAXIMUM_FILE:,} characters", fix="several notes")
     note = replace(note, text=note.text.removeprefix("\ufeff").replace("\r\n", "\n"))
     files = list(cells(note, "markdown")) if suffix == ".ipynb" else [note]
     document = READERS[suffix](note)
