@@ -14,7 +14,7 @@ from einformer.notation.tree import Spec
 
 
 def target(name: str | pathlib.Path) -> Model:
-    """What a command means by a name: published sizes (`gpt2-xl`), a shipped text, a file of one, a note, a `config.json`, its folder.
+    """What a command means by a name: published sizes (`gpt2-xl`), a text, its file, a note, a `config.json`, its folder.
 
     >>> target("gpt2-xl").size("D")
     1600
