@@ -265,15 +265,16 @@ def test_a_legend_is_not_said_twice() -> None:
     assert [show(axis.size) for axis in specification(note).tree.axes] == ["N", "D"]
 
 
-def test_a_note_without_a_block_is_told_which() -> None:
+@pytest.mark.parametrize("name", ["note.md", "note.tex"])
+def test_a_note_without_a_block_is_told_which(name: str) -> None:
     """What is proposed, put where it is proposed, makes a program of the note."""
     note = "# Attention\n\nThey are `(S, D)`-shaped, $z_{sd}$.\n\n$$q_{se} = z_{sd} Q_{de}, \\quad v_{se} = z_{sd} V_{de}$$\n"
     note += "$$k_{se} = z_{sd} K_{de}$$\n$$w_{ss'} = \\mathrm{Sm}_{s'}(q_{se} k_{s'e} / \\sqrt{H})$$\n"
     note += "$$y_{se} = w_{ss'} v_{s'e}$$\n"
     with pytest.raises(EinformerError, match="E806") as error:
-        specification(note)
+        specification(note, name)
     block = error.value.findings[0].fix.partition("\n\n")[2]
-    found = trial(specification(note.replace("$$q", f"{block}\n\n$$q")), {"S": 5, "D": 3, "H": 2}, 0)
+    found = trial(specification(note.replace("$$q", f"{block}\n\n$$q"), name), {"S": 5, "D": 3, "H": 2}, 0)
     z, q, k, v = (found.tensors[name] for name in ("z_sd", "Q_de", "K_de", "V_de"))
     weights = np.exp(z @ q @ (z @ k).T / np.sqrt(2))
     assert found.output == pytest.approx(weights / weights.sum(axis=1, keepdims=True) @ z @ v)
@@ -289,6 +290,7 @@ def test_a_whole_text_in_latex_is_a_note() -> None:
     spec = model.load("gpt2")
     assert model.parse(f"# GPT-2\n\n$$\n{spec.latex()}\n$$\n", "note.md").tree.layers == spec.tree.layers
     assert model.parse(spec.latex(), "gpt2.tex").tree.layers == spec.tree.layers
+    assert model.parse(str(spec), "gpt2.txt").tree.layers == spec.tree.layers
 
 
 # -------------------------------------------------------------------------------------------------- what a note claims

@@ -28,7 +28,7 @@ def axes(document: Document, blocks: Sequence[Passage], lines: Sequence[Equation
         yield Passage(known.span.source, text, (known.span.start,) * len(text))
 
 
-def proposed(document: Document, lines: Sequence[Equation]) -> str:
+def proposed(document: Document, lines: Sequence[Equation], fences: tuple[str, str]) -> str:
     """The block that the equations of a note ask for: its sizes as the text says them, else the capitals of their letters.
 
     What nothing defines is given where its name is lower-case, learned where that is capital or Greek.
@@ -44,7 +44,7 @@ def proposed(document: Document, lines: Sequence[Equation]) -> str:
     learned = ", ".join(_plain(tensor) for name, tensor in free.items() if not _is_given(name))
     head = f"layer Note({given}) -> {show(list(defined.values())[-1])}:"
     weights = [f"  weights {learned}"] * bool(learned)
-    return "\n".join(["above the equations", "", "```einformer", "axes", *legend, head, *weights, "```"])
+    return "\n".join(["above the equations", "", fences[0], "axes", *legend, head, *weights, fences[1]])
 
 
 def _is_given(name: str) -> bool:

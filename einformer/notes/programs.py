@@ -50,7 +50,8 @@ READERS: dict[str, Callable[[Source], Document]] = {
     ".typ": typst,
     ".ipynb": notebook,
 }
-_PLAIN = (".txt", ".tex")  # may also hold a text of the language as it is
+_TEXT = re.compile(r"^axes[ \t]*$|^(?:layer|model) \w+[(_]|\\textbf\s*\{\s*(?:axes|layer|model)\b", re.MULTILINE)
+_FENCES = {".tex": ("\\begin{lstlisting}[language=einformer]", "\\end{lstlisting}")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,12 +113,12 @@ def program(note: Source) -> Program | None:
     document = READERS[suffix](note)
     blocks = [_block(file, match) for file in files for form in (_FRONT, _BLOCK) for match in form.finditer(file.text)]
     blocks += [_whole(formula) for section in document.sections for formula in section.formulas if is_specification(formula)]
-    if not blocks and suffix in _PLAIN:
+    if not blocks and suffix in (".txt", ".tex") and _TEXT.search(note.text):  # a text of the language as it is
         return None
     found = list(_displayed(document))
     displayed = [equation for equation in found if equation.skipped != NO_INDICES]
     if not blocks:
-        fix = heads.proposed(document, displayed)
+        fix = heads.proposed(document, displayed, _FENCES.get(suffix, ("```einformer", "```")))
         raise fail("E806", f"`{note.name}` has no block of einformer", Span(note, 0, 1), fix=fix)
     before = [None, *displayed]
     lines = [each for each, last in zip(displayed, before, strict=False) if _defines(each, last)]
