@@ -64,6 +64,14 @@ def test_nothing_is_left_without_an_entry_that_says_where(document: str) -> None
             assert f"def {function}(" in (ROOT / file).read_text(encoding="utf-8"), row
 
 
+def test_every_display_of_the_full_notes_has_an_entry() -> None:
+    """Those of the decoder and its variants, of training and of inference, by the numbers that stand beside them."""
+    displays = {(section, n) for section, last in {"1": (1, 32), "3": (89, 107), "9": (145, 148)}.items()
+                for n in range(last[0], last[1] + 1)}  # fmt: skip
+    found = {(row.place[0], int(n)) for row in rows("S005") for n in re.findall(r"eq (\d+)", row.place)}
+    assert found == displays
+
+
 def test_an_equation_has_one_thing_or_the_other() -> None:
     """What has no line has numbers, a test, or a reason, and not two of them."""
     for each in (each for document in documents() for each in references(document)):
