@@ -268,4 +268,19 @@ MUTANTS = (
         "        self.depends(joined(self.text.source, self.scripts(Scripts()).below), mark)\n", "",
         UNSAID.format("a derivative by what is no index here"),
     ),
+    _mutant(
+        "a word is made of indices", LETTERS,
+        "return frozenset(words if len(tensors) > 1 else words - {left})", "return frozenset()",
+        "_reading.py::test_a_word_below_a_name_is_no_indices",
+    ),
+    _mutant(
+        "a matrix of a vector is an index", LETTERS,
+        "            yield other.name\n\n\ndef _letters_of", "            yield from ()\n\n\ndef _letters_of",
+        UNREAD,
+    ),
+    _mutant(
+        "a shape has indices", SCRIPTS,
+        'or "\\\\times" in part.text):', 'or "\\\\no" in part.text):',
+        SAID.format("a shape"),
+    ),
 )  # fmt: skip

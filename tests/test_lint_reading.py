@@ -78,6 +78,7 @@ READ = {
     ),
     "a mark over a whole name": (r"$\hat{x_{ij}} := A_{ik} \mathbf{e_{kj}}$, $u_{ij} = \hat{x}_{ij}$", "e_{k", "e_{l", "E301"),
     "a norm of matrices": (r"$\|\mathbf{X} - \mathbf{U}\|_F = \sqrt{\sum_{ij} (x_{ij} - u_{ij})^2}$", "u_{ij", "u_{il", "E301"),
+    "a shape": (r"$y_{ij} = [x_{ij}]_{b \times d}$", "x_{ij}", "x_{il}", "E302"),
     "a function of a function": (r"$\mathcal{L} = \sum_{ij} \log \sigma(x_{ij} - y_j)$", "x_{ij}", "x_{ik}", "E301"),
     "cases for": (
         r"$x_{ij} = \begin{cases} a_{ij} & \text{for } i < j \\ b_{ij} & \text{otherwise} \end{cases}$",
@@ -146,11 +147,17 @@ def test_what_is_not_said_is_read_and_no_finding(case: str) -> None:
     assert (set(checked(UNSAID[case]).counts()), list(checked(UNSAID[case]).findings)) == ({""}, [])
 
 
+def test_a_word_below_a_name_is_no_indices() -> None:
+    text = r"$T_{hop} = 2 V / W_{link}$, $y_{ij} = x_{ik} w_{kj}$, $h_{an} = o_{ap} l_{pn}$"
+    assert checked(text).findings == ()
+
+
 UNREAD = {
+    r"$h_{t} = W_{ab} a_t + U_{bc} b_t + V_{ca} c_t$": "`a`: an index, or the tensor beside it?",
     r"$s_{ij} = \langle x_{ik}, y_{jk} \rangle$": "an inner product",
     r"$y_{bs\dots} = x_{bs\dots}$": "dots",
     r"$\mathbf{h}_t = \mathbf{W}_h \mathbf{x}_t$": "vectors and matrices in bold",
-    r"$x_\nu = T_{\mu\nu} y_\mu$, $T_{\mu\nu} = A_{\mu\nu}$": "`μ` is an index here, and a label there",
+    r"$x_\nu = T_{\mu\nu} S_{\mu\rho} y_\rho$, $T_{\rho\nu} = S_{\nu\rho}$": "`ν` is an index here, and a label there",
     r"$T_{ij,j} = f_i$": "not of the grammar: `,` where a letter, a digit, a tensor or a bracket is expected",
     r"$x_{ij} = y_{ij}|_{j = s}$": "a norm or a condition",
     r"$y_{ij} = x_{ij} \text{ maybe}$": "the operator or word `maybe`",

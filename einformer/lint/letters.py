@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from einformer.lint.notes.decorated import base
-from einformer.lint.notes.signs import BOLD, LABELS
+from einformer.lint.notes.signs import BOLD, LABELS, OF_AUTHOR
 from einformer.lint.reading import Equation, is_respelled
 from einformer.notation.calls import axis_of
 from einformer.notation.latex_marks import GREEK
@@ -67,14 +67,14 @@ class Letters:
         bound = {axis_of(index.letter) for x in nodes if isinstance(x, Apply) for index in x.indices}
         together = {axis for axis, count in having.items() if count > 1} & self.indices
         constant = frozenset(name for name, axis in pairs if name in self.constant and axis not in bound)
-        labels = _Labels(self.alone | together, constant)
+        labels = _Labels(self.alone | together, constant, _strangers(nodes, equation.left.tree))
         sides = [(side.tree, side.nodes) for side in equation.sides if side.tree is not None]
         bare = self.indices | {axis_of(i) for x in nodes if isinstance(x, Tensor) and len(x.slots) > 1 for i in slot_letters(x)}
         return [self._understood(tree, nodes, labels, set(bare)) for tree, nodes in sides]
 
     def _understood(self, tree: Expression, nodes: Iterable[Expression], labels: _Labels, bare: set[str]) -> Expression:
         """A side; rebuilt only if it holds anything that may be another thing."""
-        if any(isinstance(x, Tensor) and len(x.slots) == 1 for x in nodes):
+        if labels.strangers or any(isinstance(x, Tensor) and len(x.slots) == 1 for x in nodes):
             tree = labels.without(tree, below=False)
         return resolve(tree, bare) if any(isinstance(x, Name) for x in nodes) else tree
 
@@ -91,6 +91,8 @@ class Letters:
             return f"`{greek}` is an index here, and a label there"
         if any(_multiplies_bold(x) for x in found):
             return "vectors and matrices in bold"
+        if named := next((name for x in found for name in _named_by(x)), ""):
+            return f"`{named}`: an index, or the tensor beside it?"
         if word := next((x.name[1:] for x in found if isinstance(x, Name) and self._is_either(x.name[1:])), ""):
             return f"`{word}`: a word, or indices?"
         if any(isinstance(x, Power) and _is_upper(x) for x in found):
@@ -120,6 +122,7 @@ class _Labels:
 
     alone: frozenset[str]
     constant: frozenset[str]
+    strangers: frozenset[Tensor]
 
     def without(self, e: Expression, below: bool) -> Expression:
         """e without labels. `below` a root or a fraction bar, a letter that only stands on this name is one: `sqrt(d_k)`."""
@@ -138,6 +141,8 @@ class _Labels:
     def is_label(self, tensor: Tensor, below: bool) -> bool:
         """Is the only letter of a subscript no index here?"""
         letters = slot_letters(tensor)
+        if tensor in self.strangers:
+            return True
         alone = len(tensor.slots) == 1 and len(letters) == 1 and isinstance(tensor.slots[0], Index)
         return alone and (axis_of(letters[0]) not in self.alone or (below and tensor.name in self.constant))
 
@@ -159,6 +164,27 @@ def _own(slot: Expression) -> Iterator[Index]:
         for x in subexpressions(slot):
             if x is not slot and isinstance(x, Index | Name):
                 yield from _own(x)
+
+
+def _strangers(nodes: tuple[Expression, ...], left: Expression | None) -> frozenset[Tensor]:
+    """The tensors without a letter in common with anything else of their equation, as the words of `T_{hop} = V / W_{link}`."""
+    tensors = {x: Counter(slot_letters(x)) for x in nodes if isinstance(x, Tensor)}
+    calls = [x for x in nodes if isinstance(x, Apply)]
+    if any(call.name.endswith(OF_AUTHOR) for call in calls):  # its indices may be those of what is not written out
+        return frozenset()
+    found = Counter(x.letter if isinstance(x, Index) else x.name for x in nodes if isinstance(x, Index | Name))
+    found.update(index.letter for call in calls for index in call.indices)
+    words = {x for x, own in tensors.items() if own.total() > 1 and all(found[i] == count for i, count in own.items())}
+    return frozenset(words if len(tensors) > 1 else words - {left})
+
+
+def _named_by(e: Expression) -> Iterator[str]:
+    """Letters of slots that name another factor, with which they have nothing in common: the `x` of `W_{xh} x_t`."""
+    factors = factors_of(e) if isinstance(e, Product | Quotient) else ()
+    for one, other in itertools.permutations((f for f in factors if isinstance(f, Tensor)), 2):
+        letters = slot_letters(one)
+        if len(letters) > 1 and other.name in letters and not {*letters} & {*slot_letters(other)}:
+            yield other.name
 
 
 def _letters_of(side: Expression) -> Iterator[Index | Name]:

@@ -56,8 +56,8 @@ class Names(Parts):
         text = PRIME.sub("'", part.text).strip()
         if _PRIMES.fullmatch(part.text):
             found.primes += "'" * (part.text.count("\\prime") + part.text.count("'"))
-        elif sign == "_" and "\\sim" in part.text:
-            pass  # what is drawn from where says nothing of indices
+        elif sign == "_" and ("\\sim" in part.text or "\\times" in part.text):
+            pass  # what is drawn from where, or a shape, says nothing of indices
         elif found.staggered and (text.removeprefix("\\") in LETTERS or sign == "^"):
             found.below.append(part)
         elif sign == "_" and (label := self.label(text)):

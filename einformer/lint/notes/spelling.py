@@ -331,11 +331,11 @@ class _Speller(Names):
         elif found.below:
             self.depends(inside, mark)
             self.tensor("of" + "".join(filter(str.isalnum, inside.text.replace("'", "prime"))), found, mark)
-        elif found.tag and not found.above:  # a label says nothing of the indices
+        elif self.at > closed + 1 and not (found.above or found.primes):  # a label says nothing of the indices
             self.fenced("(", [inside], mark)
         else:
             self.at = opened + 1
-        return bool(found.below or (found.tag and not found.above))
+        return self.at != opened + 1 or bool(found.below)
 
     # -------------------------------------------------------------------------------------------------- operators
 
