@@ -68,6 +68,7 @@ READ = {
     "a product over an index": (r"$P_{ij} = \prod_{k=1}^{n} A_{ik} B_{kj}$", "B_{kj}", "B_{lj}", "E301"),
     "a tuple under a sum": (r"$l_i = \sum_{(j, k) \in \mathcal{D}} x_{ij} x_{ik}$", "x_{ik}", "x_{il}", "E306"),
     "a slot that is computed": (r"$y_{ac} = x_{b} K_{ab, \pi(c)}$", "x_{b}", "x_{d}", "E301"),
+    "a step before others": (r"$S_{t-1,ij} = k_{t-1,i} v_{t-1,j} \log p_{t,x_{ti}}$", "v_{t-1,j}", "v_{t-1,l}", "E302"),
     "a negative slot": (r"$S_{-1, de} = k_{-1, d} v_{-1, e}$", "v_{-1, e}", "v_{-1, c}", "E301"),
     "what is transposed has a name": (r"$y_{ij} = A^\top_{ik} x_{kj}$", "x_{kj}", "x_{lj}", "E301"),
     "cases without a rest": (
@@ -131,6 +132,7 @@ UNSAID = {
     "a sum of what is not written out": r"$x_{ij} = \sum_k \ell(a, b)$",
     "a derivative by what is no index here": r"$\partial_t h_{ab} = A_{ac} h_{cb}$, $y_{ta} = x_{tb} \nabla_b h_a$",
     "a contraction": "$S_{ij} = R^l{}_{ilj}$",
+    "a mean over something": r"$m_j = \mathbb{E}_i[x_{ij}]$, $K_{ij} = E_{s}[a_i b_j]$",
     "a norm": r"$n_b = \| x_{bd} \|^2$, $m = \left\Vert a_{ij} - b_{ij} \right\Vert_F$",
     "a product that goes on": r"$y_{ij} = A_{ik} A_{kl} \dots A_{mn} x_{ja}$",
     "a sum that goes on": r"$y_{ij} = A_{ij} + A_{ik} A_{kj} + \dots$, $y_{ij} = x_{ij} + \text{terms}$",

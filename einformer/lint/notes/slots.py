@@ -17,15 +17,15 @@ _MAPPED = re.compile(r"(\\[A-Za-z]+)\s*\(\s*([a-z]'*)\s*\)")
 _COMPUTED = re.compile(r"\\[A-Za-z]+\s*[-+]")
 _STEP = re.compile(r"(?<![\w(+\-'])((?:[0-9] ?)?[a-z]'*) *([+-]) *([0-9]+|[a-z]'*)(?![\w(])")
 _LAST_STEP = re.compile(r"(?<=[\w'])([a-z]'*) *([+-]) *([0-9]+|[a-z]'*)\s*$")
-_LETTERS = re.compile(r"'|[-+(].*|[0-9]|\s")
+_APART = re.compile(r"'|\s")
 
 
 def slots(part: Passage) -> Passage:
     r"""`bs+1` is `b(s+1)`, `a \ldots c` is `ac`, `-1, d` is `(-1)d`, `\pi(h)` is `\pi_h`, and `\{ij\}` was meant to be `ij`."""
     part = decorated(part.sub(_BRACES, "").sub(PRIME, "'").sub(_BETWEEN, " ")).sub(_NEGATIVE, "(", 1, ") ")
     part = part.sub(_MAPPED, 1, "_{", 2, "}")
-    pieces = [_LETTERS.sub("", piece) for piece in _COMMA.split(part.text) if "\\" not in piece]
-    if len(pieces) < 2 or all(len(piece) < 2 for piece in pieces):  # `T_{ij,k}` is a derivative
+    runs = [run for run in (_APART.sub("", piece) for piece in _COMMA.split(part.text)) if run.isalpha()]
+    if len(runs) < 2 or all(len(run) < 2 for run in runs):  # `T_{ij,k}` is a derivative
         part = part.sub(_COMMA, " ")
     if _COMPUTED.search(part.text):
         return part

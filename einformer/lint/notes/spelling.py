@@ -181,9 +181,10 @@ class _Speller(Names):
         found = self.scripts(Scripts(tag))
         if name == "e" and found.above and not (found.below or found.tag):
             return self.fenced("\\exp(", found.above, mark)
-        if name == "E" and self.averages(found, mark):
+        means = name == "E" and self.averages(mark)
+        if means and not letters(joined(self.text.source, found.below).text):
             return None
-        arguments = self.arguments(len(name) > 1, bool(found.below))
+        arguments = self.arguments(means or len(name) > 1, bool(found.below))
         self.scripts(found)
         if arguments and (not found.below or any("_" in argument.text for argument in arguments)):
             self.depends(joined(self.text.source, found.below), mark)
@@ -287,11 +288,10 @@ class _Speller(Names):
         self.at = at
         return []
 
-    def averages(self, found: Scripts, mark: Mark) -> bool:
-        r"""`E[x_i x_j]`, `\mathbb{E}_{x \sim p}(…)`: a mean has the indices of what stands inside. `E(x)` may be an energy."""
+    def averages(self, mark: Mark) -> bool:
+        r"""`E[x_i x_j]`, `\mathbb{E}(…)`: a mean has the indices of what stands inside. `E(x)` may be an energy."""
         fence = self.fence()
-        means = fence is not None and (mark.command == "mathbb" or self.marks[fence[0]].text == "[")
-        return means and not letters(joined(self.text.source, found.below).text)
+        return fence is not None and (mark.command == "mathbb" or self.marks[fence[0]].text == "[")
 
     def bracketed(self, mark: Mark) -> bool:
         r"""Brackets that say more than what belongs together: `(A B)_{ij}`, `\langle x_i \rangle`, `|x_i|`, `\| x_{ij} \|`."""
