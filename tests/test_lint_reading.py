@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -175,3 +176,12 @@ def test_a_letter_on_both_sides_is_right_as_either() -> None:
     text = "$$y_{iq} = z_{ij} w_{jq}$$ $$p_{i,2o} = a_i \\sin(o)$$"
     found = lint_text(Source("note.md", text), Settings(legend={"i": "I", "j": "J"}))
     assert (found.counts(), found.findings) == ({"": 2}, ())
+
+
+@pytest.mark.parametrize("letters", ["", "abcdefghijklmnpqrstuvxy"])
+def test_nothing_is_found_in_what_people_write(letters: str) -> None:
+    """Recurrent networks, physics, statistics, learning, transformers: also where each letter is known to be an index."""
+    text = (Path(__file__).parent / "data" / "fields.md").read_text(encoding="utf-8")
+    found = lint_text(Source("fields.md", text), Settings(legend={letter: letter.upper() for letter in letters}))
+    assert found.findings == ()
+    assert found.counts()[""] > 90  # of 144
