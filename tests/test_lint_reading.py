@@ -133,6 +133,7 @@ UNSAID = {
     "a sum of what is not written out": r"$x_{ij} = \sum_k \ell(a, b)$",
     "a derivative by what is no index here": r"$\partial_t h_{ab} = A_{ac} h_{cb}$, $y_{ta} = x_{tb} \nabla_b h_a$",
     "a contraction": "$S_{ij} = R^l{}_{ilj}$",
+    "what is neglected": r"$y_{ij} = x_{ij} + \mathcal{O}(t^2)$, $g_{ij} = h_{ij} \mathcal{F}(x_{ik}) $",
     "a mean over something": r"$m_j = \mathbb{E}_i[x_{ij}]$, $K_{ij} = E_{s}[a_i b_j]$",
     "a norm": r"$n_b = \| x_{bd} \|^2$, $m = \left\Vert a_{ij} - b_{ij} \right\Vert_F$",
     "a product that goes on": r"$y_{ij} = A_{ik} A_{kl} \dots A_{mn} x_{ja}$",

@@ -27,6 +27,7 @@ _ALONE = re.compile(r"\s*(?:\\[A-Za-z]+\s*)?(?:\{\s*)?[A-Za-z](?:\s*\})?\s*|\s*\
 _PARTIAL = re.compile(r"\\partial\b\s*(?:\^\s*(?:\{[^}]*\}|[0-9]))?")
 _TOTAL = re.compile(r"^\s*(?:d|\\mathrm\s*\{\s*d\s*\}|\{\\rm d\})(?:\^\s*(?:\{[^}]*\}|[0-9]))?(?=\s*(?:[A-Za-z\\({]|$))")
 _TAKING = frozenset(("\\log", "\\exp", "\\sum", "\\min", "\\max"))  # a factor follows them
+_FUNCTIONAL = frozenset(("mathcal", "mathscr"))
 _OLD = frozenset(("rm", "bf", "it", "tt", "sf"))
 _FACTORS = frozenset((*ACCENTS, *BOLD, *LETTERED, *WORDS, *LETTERS, "frac", "sqrt", "sum", "ell", "partial", "langle"))
 _SUMS = {"sum": "sum", "max": "max", "min": "min", "prod": "sum"}  # a product over an index binds it as a sum does
@@ -184,7 +185,8 @@ class _Speller(Names):
         means = name == "E" and self.averages(mark)
         if means and not letters(joined(self.text.source, found.below).text):
             return None
-        arguments = self.arguments(means or len(name) > 1, bool(found.below))
+        functional = tag in _FUNCTIONAL and not found.below  # `\\mathcal{L}(w)`, `\\mathcal{O}(t^2)`
+        arguments = self.arguments(means or functional or len(name) > 1, bool(found.below))
         self.scripts(found)
         if arguments and (not found.below or any("_" in argument.text for argument in arguments)):
             self.depends(joined(self.text.source, found.below), mark)
