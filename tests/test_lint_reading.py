@@ -79,6 +79,7 @@ READ = {
         "E301",
     ),
     "a mark over a whole name": (r"$\hat{x_{ij}} := A_{ik} \mathbf{e_{kj}}$, $u_{ij} = \hat{x}_{ij}$", "e_{k", "e_{l", "E301"),
+    "a mark over bold": (r"$\hat{\mathbf{R}}_{ij} = A_{ik} \tilde{\mathcal{B}}_{kj}$", "B}}_{k", "B}}_{l", "E301"),
     "a norm of matrices": (r"$\|\mathbf{X} - \mathbf{U}\|_F = \sqrt{\sum_{ij} (x_{ij} - u_{ij})^2}$", "u_{ij", "u_{il", "E301"),
     "a shape": (r"$y_{ij} = [x_{ij}]_{b \times d}$", "x_{ij}", "x_{il}", "E302"),
     "a function of a function": (r"$\mathcal{L} = \sum_{ij} \log \sigma(x_{ij} - y_j)$", "x_{ij}", "x_{ik}", "E301"),

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from einformer.lint.notes.decorated import base
-from einformer.lint.notes.signs import BOLD, LABELS, OF_AUTHOR
+from einformer.lint.notes.signs import ACCENTS, BOLD, LABELS, OF_AUTHOR
 from einformer.lint.reading import Equation, is_respelled
 from einformer.notation.calls import axis_of
 from einformer.notation.latex_marks import GREEK
@@ -22,7 +22,7 @@ from einformer.notation.scope import factors_of
 from einformer.notation.tree import Apply, Expression, Group, Index, Name, Power, Product, Quotient, Sum, Tensor
 from einformer.notation.walk import rebuild, subexpressions
 
-_BOLD = re.compile(rf".(?:{'|'.join(BOLD)})")
+_BOLD = re.compile(rf".(?:{'|'.join(ACCENTS)})?(?:{'|'.join(BOLD)})")
 
 
 @dataclass(frozen=True, slots=True)

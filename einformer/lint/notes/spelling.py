@@ -24,6 +24,7 @@ _BOUND = re.compile(rf"[\s(]*({_INDEX}(?:[\s,]*{_INDEX})*)[\s)]*(?:(=|\\leq?\b|<
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_\\ -]*")
 _CONDITION = re.compile(r"[^=]*(?:<|>|\\leq?\b|\\geq?\b|\\neq?\b)[^=]*")
 _ALONE = re.compile(r"\s*(?:\\[A-Za-z]+\s*)?(?:\{\s*)?[A-Za-z](?:\s*\})?\s*|\s*\\[A-Za-z]+\s*")
+_FONT = re.compile(r"\\([A-Za-z]+)\s*\{?\s*([A-Za-z])\s*\}?")
 _PARTIAL = re.compile(r"\\partial\b\s*(?:\^\s*(?:\{[^}]*\}|[0-9]))?")
 _TOTAL = re.compile(r"^\s*(?:d|\\mathrm\s*\{\s*d\s*\}|\{\\rm d\})(?:\^\s*(?:\{[^}]*\}|[0-9]))?(?=\s*(?:[A-Za-z\\({]|$))")
 _TAKING = frozenset(("\\log", "\\exp", "\\sum", "\\min", "\\max"))  # a factor follows them
@@ -170,7 +171,10 @@ class _Speller(Names):
         inside = self.argument().text.strip()
         command = inside.lstrip("\\")
         letter = inside if len(inside) == 1 and inside.isalpha() else LETTERS.get(command, "") if inside != command else ""
-        if mark.command == "mathbb" and inside == "E":
+        both = _FONT.fullmatch(inside)
+        if both and (both[1] in LETTERED or (both[1] in BOLD and self.follows("_"))):  # `\\hat{\\mathbf{R}}_{ij}`
+            self.name(both[2], mark, mark.command + both[1])
+        elif mark.command == "mathbb" and inside == "E":
             self.name("E", mark)
         elif mark.command != "mathbb" and (letter or inside == "1"):
             self.name(letter or "one", mark, mark.command)
