@@ -66,6 +66,11 @@ MUTANTS = (
         "_rules.py::test_what_may_be_meant_is_no_finding[twice]",
     ),
     _mutant(
+        "a form that is made of another is a slip", RULES,
+        "form not in other and _is_slip(", "_is_slip(",
+        "_rules.py::test_what_may_be_meant_is_no_finding[as a sum of itself]",
+    ),
+    _mutant(
         "what is introduced on purpose is a slip", RULES,
         "if len(few) == 1 and second[0][1].right is not None:", "if len(few) == 1:",
         "_rules.py::test_what_may_be_meant_is_no_finding[as its author says]",

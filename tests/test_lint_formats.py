@@ -91,6 +91,12 @@ def test_names_and_docstrings_are_checked_in_one_go() -> None:
     assert [finding.code for finding in checked("a.py", silent).findings] == ["E771"]
 
 
+@pytest.mark.parametrize("comment", [".. einformer: ignore[E301]", "..  einformer: ignore", ".. einformer: ignore[E302]"])
+def test_a_comment_of_restructured_text_silences_the_next_line(comment: str) -> None:
+    found = checked("a.rst", f":math:`{RIGHT}`\n\n{comment}\n:math:`{WRONG}`\n").findings
+    assert [finding.code for finding in found] == ["E301"] * comment.endswith("[E302]")
+
+
 def test_a_definition_in_another_cell_is_told_with_its_cell() -> None:
     cells = [f"${RIGHT}$ and $k_{{bsea}} = z_{{bsd}} K_{{dea}}$", "$w_{bss'a} = q_{bse} k_{bs'ea}$"]
     text = json.dumps({"cells": [{"cell_type": "markdown", "source": cell} for cell in cells]})

@@ -30,6 +30,11 @@ def test_a_tensor_that_is_never_defined_keeps_its_slots() -> None:
     assert findings(text)[0].facts == ("used as `W_{dea}` (line 1)",)
 
 
+def test_what_is_rebound_keeps_its_slots() -> None:
+    text = "$r_{bsga} = d_{bs} B_{ga}$, then $r_{bsga} \\leftarrow r_{bsg} + \\tanh(r_{bsga})$, $u_{bsga} = r_{bsga} d_{bs}$"
+    assert told(text) == [("E304", "r_{bsg}")]
+
+
 def test_the_usual_form_is_that_of_most_uses() -> None:
     text = "First $h_{bsea} = g_{bsea} x_{bsd} W_{de}$. " + PROJECTED + "$c_{bsda} = g_{bsea} W_{dea}$."
     assert told(text) == [("E304", "W_{de}")]
@@ -47,6 +52,8 @@ USED = {
     "without an index that nobody has": PROJECTED + "$c_{bse} = x_{bsd} W_{de}$",
     "with another index": PROJECTED + "$h_{bsea} = g_{bsea} x_{bsd} W_{df} n_{fbs}$",
     "as a row": PROJECTED + "$n_e = t_{ea} s_a$, $c_{bsea} = g_{bsea} t_e$",
+    "as a sum of itself": "$A_{cla} = d_{cl} B_{la}$, $A_{ca} = \\sum_l A_{cla}$, $U_{cla} = \\exp(A_{cla} - A_{ca})$",
+    "weighed by another": "$A_{cla} = d_{cl} B_{la}$, $A_{ca} = A_{cla} f_l$ and $U_{cla} = A_{ca} B_{la}$",
 }
 
 

@@ -41,10 +41,10 @@ def check_section(reads: list[Read], known: Context) -> None:
         read.findings += _needed_later(read, reads[number + 1 :])
     makers = _usual(reads) | _definitions(reads)
     defined = {name: tensor for name, (tensor, _) in makers.items()} | known.declared
-    orders = set[tuple[str, ...]]()  # the first use with its letters in another order stands for all of them
+    other = set(_of_itself(reads))  # forms that are meant; the first use with its letters in another order stands for all
     for read in reads:
         told = axes_told(read.findings)
-        for finding in _uses(read, defined, known, orders):
+        for finding in _uses(read, defined, known, other):
             if not axes_told([finding]) & told:
                 read.findings.append(finding)
     for read in reads:
@@ -100,6 +100,15 @@ def _definitions(reads: list[Read]) -> dict[str, tuple[Tensor, Read]]:
     return {name: each[0] for name, each in found.items() if len({tuple(_axes(tensor)) for tensor, _ in each}) == 1}
 
 
+def _of_itself(reads: list[Read]) -> Iterator[tuple[str, ...]]:
+    """The forms of tensors that equations make of another form: `A_c = sum_l A_cl`."""
+    for read in reads:
+        if isinstance(read.left, Tensor) and not read.equation.rebinds and not read.findings:
+            form = _axes(read.left)
+            if any(isinstance(x, Tensor) and x.name == read.left.name and _axes(x) != form for x in read.made_of):
+                yield (read.left.name, *form)
+
+
 def _usual(reads: list[Read]) -> dict[str, tuple[Tensor, Read]]:
     """How a section uses tensors that it never defines, those from whose form but one use departs; and where first."""
     left = {read.left.name for read in reads if isinstance(read.left, Tensor) and read.right is not None}
@@ -123,7 +132,7 @@ def _axes(tensor: Tensor) -> list[str]:
     return [axis_of(letter) for letter in slot_letters(tensor)]
 
 
-def _uses(read: Read, defined: dict[str, Tensor], known: Context, orders: set[tuple[str, ...]]) -> Iterator[Finding]:
+def _uses(read: Read, defined: dict[str, Tensor], known: Context, other: set[tuple[str, ...]]) -> Iterator[Finding]:
     """Each use of a tensor that its section defines has its slots."""
     names = (known.declared if read.equation.rebinds else defined).keys() | known.declared.keys()
     uses = [
@@ -131,16 +140,16 @@ def _uses(read: Read, defined: dict[str, Tensor], known: Context, orders: set[tu
     ]
     changes = [_change(x, defined[x.name]) for x in uses]
     for x, (dropped, added) in zip(uses, changes, strict=True):
-        definition = defined[x.name]
+        definition, form = defined[x.name], (x.name, *_axes(x))
         if len(x.slots) != len(definition.slots):
-            others = {axis for y in read.tensors if y.name != x.name for axis in _axes(y)}
-            alone = sum(bool(added & other) for _, other in changes) == 1
+            others = {i for y in read.tensors if y.name != x.name or read.equation.rebinds for i in _axes(y)}
+            alone = sum(bool(added & more) for _, more in changes) == 1
             told = (dropped & others and not added) or (added & others and alone and not dropped)
-            if told and len(_axes(x)) != len(_axes(definition)) and _is_slip(x, definition, known):
+            if told and len(_axes(x)) != len(_axes(definition)) and form not in other and _is_slip(x, definition, known):
                 yield _arity(x, definition, dropped, added)
             continue
-        if not (dropped or added) and (x.name, *_axes(x)) not in orders:
-            orders.add((x.name, *_axes(x)))
+        if not (dropped or added) and form not in other:
+            other.add(form)
             yield from _order(x, definition, known)
         yield from _fits(x, definition, known)
 

@@ -81,7 +81,7 @@ def ignored(source: Source) -> dict[int, frozenset[str] | None]:
         match = _COMMENT.search(line)
         if match:
             codes = frozenset(match[1].upper().replace(",", " ").split()) if match[1] else None
-            alone = not re.sub(r"<!--|-->|/\*|\*/|//|[%#]", "", line[: match.start()] + line[match.end() :]).strip()
+            alone = not re.sub(r"<!--|-->|/\*|\*/|//|\.\.|[%#]", "", line[: match.start()] + line[match.end() :]).strip()
             for each in (number, number + 1) if alone else (number,):
                 lines[each] = codes
     return lines
