@@ -1,6 +1,6 @@
 """Does the linter see a slip of one index in a text that is printed as LaTeX, and one that is written as prose?
 
-Printed, `einformer latex` and all, a text has its legend, and at least 95 % of the slips that change the meaning are
+Printed, `einformer latex` and all, a text has its legend, and at least 98 % of the slips that change the meaning are
 reported at their equation, or at the first line that contradicts it, which names the equation's line. As prose it has
 shapes in words, and what an author leaves unsaid is not reported; how much is seen then is printed, not promised.
 """
@@ -90,7 +90,7 @@ def test_slips_that_change_the_meaning_are_reported_at_their_equation() -> None:
                 before, after = (printer.show(each).split(" @ ")[0].strip() for each in (slip.before, slip.after))
                 print(f"  {slip.kind:7}{slip.place:12}{target.name:24}{before}\n{'':43}{after}")
     print(dict(found))
-    assert found["at its equation"] / found.total() >= 0.95
+    assert found["at its equation"] / found.total() >= 0.98
 
 
 # ------------------------------------------------------------------------------------------------------------ prose
@@ -108,6 +108,11 @@ def test_most_slips_are_seen_in_prose_too() -> None:
     while found.total() < 60:
         slip = slips.slip(random.choice(specs), random)
         if not slips.is_renaming(slip):
-            found["seen" if linted(prose(slip.spec)) else "not seen"] += 1
+            seen = bool(linted(prose(slip.spec)))
+            found["seen" if seen else "not seen"] += 1
+            if not seen:
+                print(
+                    f"  {slip.kind:7}{slip.place:12}{printer.show(slip.before).strip()}\n{'':19}{printer.show(slip.after).strip()}"
+                )
     print(dict(found))
     assert found["seen"] > 0.6 * found.total()
