@@ -111,8 +111,7 @@ def test_most_slips_are_seen_in_prose_too() -> None:
             seen = bool(linted(prose(slip.spec)))
             found["seen" if seen else "not seen"] += 1
             if not seen:
-                print(
-                    f"  {slip.kind:7}{slip.place:12}{printer.show(slip.before).strip()}\n{'':19}{printer.show(slip.after).strip()}"
-                )
+                before, after = (printer.show(each).strip() for each in (slip.before, slip.after))
+                print(f"  {slip.kind:7}{slip.place:12}{before}\n{'':21}{after}")
     print(dict(found))
     assert found["seen"] > 0.6 * found.total()
