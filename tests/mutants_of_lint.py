@@ -66,6 +66,11 @@ MUTANTS = (
         "_rules.py::test_what_may_be_meant_is_no_finding[twice]",
     ),
     _mutant(
+        "a stated shape is one of several", RULES,
+        "((alone and added & others) or stated)", "(alone and added & others)",
+        "_rules.py::test_a_tensor_has_the_slots_of_the_shape_that_is_stated",
+    ),
+    _mutant(
         "a form that is made of another is a slip", RULES,
         "form not in other and _is_slip(", "_is_slip(",
         "_rules.py::test_what_may_be_meant_is_no_finding[as a sum of itself]",

@@ -30,6 +30,18 @@ def test_a_tensor_that_is_never_defined_keeps_its_slots() -> None:
     assert findings(text)[0].facts == ("used as `W_{dea}` (line 1)",)
 
 
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("$y_{su} = Z_{sxu}$, $v_{sx} = n_{xu} y_{su}$", True),
+        ("$Z_{sxu}$ is another", False),
+        ("$y_{su} = Z_{su}$", False),
+    ],
+)
+def test_a_tensor_has_the_slots_of_the_shape_that_is_stated(text: str, wrong: bool) -> None:
+    assert told(f"Weights $Z_{{su}}$ of shape `(S, U)`. {text}, $n_{{xu}} y_{{su}}$") == [("E304", "Z_{sxu}")] * wrong
+
+
 def test_what_is_rebound_keeps_its_slots() -> None:
     text = "$r_{bsga} = d_{bs} B_{ga}$, then $r_{bsga} \\leftarrow r_{bsg} + \\tanh(r_{bsga})$, $u_{bsga} = r_{bsga} d_{bs}$"
     assert told(text) == [("E304", "r_{bsg}")]

@@ -144,7 +144,8 @@ def _uses(read: Read, defined: dict[str, Tensor], known: Context, other: set[tup
         if len(x.slots) != len(definition.slots):
             others = {i for y in read.tensors if y.name != x.name or read.equation.rebinds for i in _axes(y)}
             alone = sum(bool(added & more) for _, more in changes) == 1
-            told = (dropped & others and not added) or (added & others and alone and not dropped)
+            stated = x.name in known.declared and read.right is not None and x is not read.left
+            told = (dropped & others and not added) or (added and not dropped and ((alone and added & others) or stated))
             if told and len(_axes(x)) != len(_axes(definition)) and form not in other and _is_slip(x, definition, known):
                 yield _arity(x, definition, dropped, added)
             continue
