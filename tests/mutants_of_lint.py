@@ -178,6 +178,16 @@ MUTANTS = (
         "_programs.py::test_sarif_is_as_the_standard_has_it",
     ),
     _mutant(
+        "the document that names a file is another", "notes/inputs.py",
+        "for each in sorted(folder.glob(\"*.tex\")) if path in _named(each)]", "for each in sorted(folder.glob(\"*.tem\"))]",
+        "_formats.py::test_macros_are_those_of_the_document",
+    ),
+    _mutant(
+        "a file takes its macros from others first", "files.py",
+        "**taken(source.name), **given, **document.macros", "**document.macros, **taken(source.name), **given",
+        "_formats.py::test_a_file_defines_macros_anew",
+    ),
+    _mutant(
         "a backslash of a docstring is two", "python/docstrings.py",
         'if "r" not in opening["prefix"].lower():', 'if opening["prefix"] == "b":',
         "_formats.py::test_two_backslashes_of_a_docstring_are_one",

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
 from einformer.errors import Finding, Source
 from einformer.lint.documents import Checked
-from einformer.lint.files import lint_text
+from einformer.lint.files import lint, lint_text
 from einformer.lint.settings import Settings
 
 RIGHT, WRONG = r"q_{bsea} = z_{bsd} Q_{dea}", r"k_{bse} = z_{bsd} K_{dea}"
@@ -102,3 +103,40 @@ def test_a_definition_in_another_cell_is_told_with_its_cell() -> None:
     text = json.dumps({"cells": [{"cell_type": "markdown", "source": cell} for cell in cells]})
     (finding,) = checked("n.ipynb", text).findings
     assert finding.facts == ("defined as `q_{bsea}` (n.ipynb:cell 1, line 1)",)
+
+
+MAIN = """\\documentclass{article}
+\\usepackage[x]{amsmath, letters}
+\\def\\z{z_{bsd}}
+\\begin{document}\\input{parts/one}\\end{document}
+"""
+
+
+@pytest.fixture
+def paper(tmp_path: Path) -> Path:
+    """A document of three files, of which the last has a slip behind macros of the others."""
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "main.tex").write_text(MAIN, encoding="utf-8")
+    (tmp_path / "letters.sty").write_text("\\RequirePackage{letters}\n\\newcommand{\\K}[1]{K_{#1}}\n", encoding="utf-8")
+    text = "$k_{bse} = \\z \\K{dea}$, $q_{bsea} = \\z Q_{dea}$"
+    (tmp_path / "parts" / "one.tex").write_text(text, encoding="utf-8")
+    return tmp_path
+
+
+def test_macros_are_those_of_the_document(paper: Path) -> None:
+    (checked,) = lint([str(paper / "parts" / "one.tex")], Settings())
+    assert checked.counts() == {"": 2}
+    assert list(map(told, checked.findings)) == [("E301", 1, "a")]
+
+
+def test_a_file_defines_macros_anew(paper: Path) -> None:
+    part = paper / "parts" / "one.tex"
+    part.write_text("\\def\\z{z_{bs}}" + part.read_text(encoding="utf-8"), encoding="utf-8")
+    (checked,) = lint([str(part)], Settings())
+    assert {finding.code for finding in checked.findings} == {"E301"}
+    assert len(checked.findings) == 3  # of `d`, with the macro of its own, in both; and of `a`
+
+
+def test_files_that_name_each_other_end(paper: Path) -> None:
+    (paper / "parts" / "one.tex").write_text("\\input{../main}\\input{one}\\input{none} $x_{bs} = \\z g_d$", encoding="utf-8")
+    assert [checked.findings for checked in lint([str(paper)], Settings())] == [(), ()]

@@ -11,6 +11,7 @@ from dataclasses import replace
 from einformer.errors import EinformerError, Finding, Source, Span, fail
 from einformer.lint import python
 from einformer.lint.documents import Checked, check_document, merged
+from einformer.lint.notes.inputs import taken
 from einformer.lint.notes.latex import latex, markdown
 from einformer.lint.notes.notebook import cells, notebook
 from einformer.lint.notes.pieces import Document, Macro
@@ -31,7 +32,9 @@ def _notes(reader: Callable[[Source], Document]) -> Checker:
 
 def _document(source: Source, document: Document, chosen: Settings) -> Checked:
     given = {name.lstrip("\\"): Macro(0, body) for name, body in chosen.macros.items()}
-    return check_document(source, replace(document, macros={**PACKAGES, **given, **document.macros}), chosen.legend)
+    return check_document(
+        source, replace(document, macros={**PACKAGES, **taken(source.name), **given, **document.macros}), chosen.legend
+    )
 
 
 def _python(source: Source, chosen: Settings) -> Checked:
