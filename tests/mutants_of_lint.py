@@ -188,6 +188,11 @@ MUTANTS = (
         "_formats.py::test_a_file_defines_macros_anew",
     ),
     _mutant(
+        "a name of Typst takes its arguments as they are called", "notes/typst_lets.py",
+        "parts += [body.cut(at, match.start()), arguments[name]]", "parts += [body.cut(at, match.end())]",
+        "_formats.py::test_a_slip_is_found_in_its_line[a function of Typst]",
+    ),
+    _mutant(
         "a backslash of a docstring is two", "python/docstrings.py",
         'if "r" not in opening["prefix"].lower():', 'if opening["prefix"] == "b":',
         "_formats.py::test_two_backslashes_of_a_docstring_are_one",

@@ -40,6 +40,10 @@ HABITS = {  # a file; how many equations are read of it; the line of the slip
     "paragraphs of a directive": ("a.rst", f".. math::\n\n   {RIGHT}\n\n   {WRONG}\n", 2, 5),
     "code in between": ("a.rst", f".. code-block:: rst\n\n   :math:`a_{{bc}} = d_{{be}}`\n\n:math:`{RIGHT}, {WRONG}`\n", 2, 5),
     "a raw docstring": ("a.py", f'def f():\n    r"""Thus :math:`{RIGHT}`,\n\n    ${WRONG}$\n    """\n', 2, 4),
+    "a name of Typst": ("a.typ", "#let qq = $q_(b s e a)$\n$#qq = z_(b s d) Q_(d e a)$\n\n"
+                        "$ k_(b s e) = z_(b s d) K_(d e a) $\n", 2, 4),
+    "a function of Typst": ("a.typ", "#let ten(x, i) = $#x _(#i)$\n$q_(b s e a) = ten(z, b s d) Q_(d e a)$\n"
+                            "$ k_(b s e) = #ten(z, b s d) ten(K, d e a) $\n", 2, 3),
     "words between rows": ("a.tex", f"\\begin{{align}}\n{RIGHT} \\\\\n\\intertext{{and also}}\n{WRONG}\n\\end{{align}}", 2, 4),
 }  # fmt: skip
 
@@ -50,6 +54,12 @@ def test_a_slip_is_found_in_its_line(habit: str) -> None:
     found = checked(name, text)
     assert found.counts() == {"": read}
     assert list(map(told, found.findings)) == [("E301", line, "a")]
+
+
+def test_names_of_typst_end() -> None:
+    """One that stands for itself, one of too few arguments, one that nothing closes."""
+    text = "#let aa = $aa + bb$\n#let bb = $#aa _(i j)$\n#let cc(x) = $#x _(i j)$\n$aa = cc(b, d) = cc(b = x_(i j)$ $#cc$\n"
+    assert checked("a.typ", text).findings == ()
 
 
 def test_two_backslashes_of_a_docstring_are_one() -> None:

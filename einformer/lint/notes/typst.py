@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from einformer.errors import Source
 from einformer.lint.notes.pieces import Document, Formula, Heading, Passage, Piece, Words, sections, too_deep
+from einformer.lint.notes.typst_lets import expanded, lets
 from einformer.lint.notes.typst_math import in_latex
 
 _TYPST = re.compile(
@@ -27,7 +28,7 @@ def typst(source: Source) -> Document:
 
 
 def _pieces(source: Source, operators: dict[str, str]) -> Iterator[Piece]:
-    at, loops = 0, list(_pseudocode(source.text))
+    at, loops, known = 0, list(_pseudocode(source.text)), lets(source.text)
     for match in _TYPST.finditer(source.text):
         yield Words(Passage.of(source, at, match.start()))
         at = match.end()
@@ -37,7 +38,9 @@ def _pieces(source: Source, operators: dict[str, str]) -> Iterator[Piece]:
             formula = Passage.of(source, *match.span("math"))
             displayed = formula.text[0].isspace() and formula.text[-1].isspace()
             in_loop = any(start < at < end for start, end in loops)
-            yield Formula(in_latex(formula, operators), displayed, "the loop of an algorithm" if in_loop else "")
+            yield Formula(
+                in_latex(expanded(formula, known), operators), displayed, "the loop of an algorithm" if in_loop else ""
+            )
         elif match["ticks"] == "`":
             yield Words(Passage.of(source, *match.span("skipped")))  # `(B, S, D)` in code
     yield Words(Passage.of(source, at, len(source.text)))
