@@ -45,7 +45,12 @@ MUTANTS = (
     _mutant(
         "heads are no labels", "labels",
         "return uncovered(choice), sum(", "return 0, sum(",
-        f"{TEXT}[gpt2]",
+        "labels_are_sequences_heads_and_experts",
+    ),
+    _mutant(
+        "features are labels as soon as experts", "labels",
+        "-sum(weighted[axis] for axis in choice)", "sum(weighted[axis] for axis in choice)",
+        "labels_are_sequences_heads_and_experts[gpt_oss.Experts]",
     ),
     _mutant(
         "a line is taken in past a new definition", "lines",
@@ -65,11 +70,11 @@ MUTANTS = (
     _mutant(
         "two tensors may be called the same", "names",
         "if whole and name not in self.small else name", "if whole else name",
-        "every_text_can_be_written_in_every_document_s_matrices[deepseek_v3]",
+        "a_capital_that_means_something_else_is_not_taken",
     ),
     _mutant(
         "a transposed name has two scripts", "names",
         'if turned and any(place == "^" and', 'if False and any(place == "^" and',
-        "several_heads_read_as_in_their_paper",
+        "a_transposed_weight_is_no_other_weight",
     ),
 )  # fmt: skip

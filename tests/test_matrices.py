@@ -10,6 +10,8 @@ from random import Random
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from einformer import EinformerError, Specification
 from einformer.architectures.texts import shipped
@@ -72,7 +74,7 @@ def oracles(spec: Specification, legend: Legend, columns: bool = False, keeps: b
         yield Oracle(spec.written, lines, legend, called_sizes(found, name, legend), np.random.default_rng(len(name)))
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(autouse=True, scope="module")
 def _infinite() -> Iterator[None]:
     with np.errstate(all="ignore"):
         yield
@@ -92,15 +94,28 @@ def test_each_line_of_a_text_is_what_its_indices_say(name: str) -> None:
         assert [line.equation for line, difference in found if not difference < 1e-9] == []
 
 
-@pytest.mark.parametrize("first", [0, 20, pytest.param(40, marks=pytest.mark.slow), pytest.param(60, marks=pytest.mark.slow)])
-def test_each_line_of_a_random_text_is_what_its_indices_say(first: int) -> None:
-    for seed in range(first, first + 20):
-        drawn = well_formed.written(Random(seed))
-        spec = parse(drawn.text)
-        model = spec.bind(**drawn.sizes(2, 3, 4, 5))
-        for oracle in oracles(spec, model.legend, columns=seed % 2 == 0):
-            for line, difference in oracle.differences():
-                assert difference < 1e-9, (seed, line)
+def proved(drawn: well_formed.Text, columns: bool) -> set[str]:
+    """Each line of a random text is what its indices say; the kinds of nodes that came up."""
+    spec, seen = parse(drawn.text), set[str]()
+    model = spec.bind(**drawn.sizes(2, 3, 4, 5))
+    for oracle in oracles(spec, model.legend, columns):
+        for line, difference in oracle.differences():
+            assert difference < 1e-9, line
+        seen |= oracle.seen
+    return seen
+
+
+def test_each_line_of_a_random_text_is_what_its_indices_say() -> None:
+    seen = [proved(well_formed.written(Random(seed)), seed % 2 == 0) for seed in range(40)]
+    assert set().union(*seen) >= KINDS - {"Concat"}
+
+
+@pytest.mark.slow
+@settings(max_examples=100, deadline=None)
+@given(well_formed.texts(), st.booleans())
+def test_whatever_hypothesis_writes_is_what_its_indices_say(drawn: well_formed.Text, columns: bool) -> None:
+    with np.errstate(all="ignore"):
+        proved(drawn, columns)
 
 
 def test_every_kind_of_node_is_proved() -> None:
@@ -170,6 +185,36 @@ def test_several_heads_read_as_in_their_paper() -> None:
     assert r"\mathrm{MultiHead}(X) = \mathrm{Concat}(\mathrm{head}_{1}, \dots, \mathrm{head}_{h}) \, W^{O}" in found
     assert r"\mathrm{FeedForward}(\mathrm{MultiHead}(X))" in found
     assert r"Q_{i} = X W_{i}^{Q}" in found
+
+
+def test_a_transposed_weight_is_no_other_weight() -> None:
+    assert r"\mathrm{RMSNorm}(Z) \, (W^{U})^{T}" in load("llama").latex("vaswani")
+
+
+def test_a_capital_that_means_something_else_is_not_taken() -> None:
+    """`W` is of weights, `E` a size that the line has."""
+    spec = of("s, d, e", "layer Line(w_sd, e_sd) -> y_se:", "weights Q_de", "y_se = (w_sd + e_sd) Q_de / sqrt(E)")
+    assert r"\frac{(w + e) \, W_{Q}}{\sqrt{E}}" in spec.latex(form="matrix")
+
+
+LABELS = {
+    "gpt2.CausalAttention": ("ab", "b"),
+    "gpt2.MLP": ("b", "b"),
+    "llama.Attention": ("gj", ""),
+    "deepseek_v3.LatentAttention": ("a", ""),
+    "gpt_oss.Experts": ("x", ""),
+    "s000.Heads": ("h", ""),
+    "s003.Single": ("", ""),
+    "mamba2.Mamba2": ("bgjs", "b"),
+}
+
+
+@pytest.mark.parametrize("name", LABELS)
+def test_labels_are_sequences_heads_and_experts(name: str) -> None:
+    """Those of a layer, and which of them are not said."""
+    document, _, layer = name.partition(".")
+    found = forms(text(document).written)[layer]
+    assert ("".join(sorted(found.labels)), "".join(found.dropped)) == LABELS[name]
 
 
 LINES = [

@@ -81,21 +81,16 @@ class Printer:
                 return self.hadamard(m)
             case Inverse():
                 return f"{self.text(m.of, Level.ATOM)}^{{\\circ -1}}"
-            case Diagonal(Inverse(of)):
-                return f"\\operatorname{{diag}}({self.text(of)})^{{-1}}"
             case Diagonal():
-                return f"\\operatorname{{diag}}({self.text(m.of)})"
+                of, power = (m.of.of, "^{-1}") if isinstance(m.of, Inverse) else (m.of, "")
+                return f"\\operatorname{{diag}}({self.text(of)}){power}"
             case Plus():
                 return self.plus(m)
             case Raised():
                 circle = r"\circ " if letters(m.of) else ""
                 return f"{self.text(m.of, Level.ATOM)}^{{{circle}{self.text(m.exponent)}}}"
-            case Function():
-                return self.function(m)
-            case RowWise():
-                return self.row_wise(m)
-            case Reduced():
-                return operator(m.name, ()) + _arguments([self.text(m.of)])
+            case Function() | RowWise() | Reduced() | Call():
+                return self.applied(m)
             case Summed():
                 return f"\\sum_{{{''.join(map(symbol, m.labels))}}} {self.text(m.of, Level.TERM)}"
             case Concat():
@@ -103,6 +98,18 @@ class Printer:
             case Rows():
                 by = m.by.of if isinstance(m.by, Transposed) else m.by
                 return f"{self.names.letter(replace(m.of, rows=m.of.cols), labels=m.of.labels[1:])}[{self.text(by)}]"
+            case _:
+                assert_never(m)
+
+    def applied(self, m: Function | RowWise | Reduced | Call) -> str:
+        """A name and its arguments."""
+        match m:
+            case Function():
+                return self.function(m)
+            case RowWise():
+                return self.row_wise(m)
+            case Reduced():
+                return operator(m.name, ()) + _arguments([self.text(m.of)])
             case Call():
                 return operator(self.layer(m.call.name), m.call.indices) + _arguments(map(self.text, m.arguments))
             case _:

@@ -23,6 +23,7 @@ _ABOUT = (
     "in matrices: functions work on each number, operators as softmax on each row, or on a vector; vectors are {vectors}",
     "a bold 1 is a column of ones, E[x] are the rows of E that x names; what has no such form stays in indices",
 )
+_ROW = 4  # weights of a row
 
 
 def matrices(spec: Spec, style: Style, layer: str | None = None) -> str:
@@ -67,8 +68,9 @@ class _Layer:
         yield from said(layer.above, 0)
         yield Row(0, f"\\textbf{{{layer.kind}}}\\ {self.head()}{time}\\colon", layer.note, layer.comment)
         for kind, heading in (("trained", "weights"), ("buffer", "buffers")):
-            if entries := [self.weight(weight) for weight in layer.weights if weight.kind == kind]:
-                yield Row(1, f"\\textbf{{{heading}}}\\ {', '.join(entries)}")
+            entries = [self.weight(weight) for weight in layer.weights if weight.kind == kind]
+            for at in range(0, len(entries), _ROW):
+                yield Row(1, f"\\textbf{{{heading}}}\\ {', '.join(entries[at : at + _ROW])}")
         for weight in layer.weights:
             if weight.kind == "instance":
                 yield Row(
