@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import torch
 
-from einformer.architectures.texts import shipped, understood
+from einformer.architectures.texts import understood
 from einformer.cli import main
 from einformer.errors import Source
 from einformer.interpreters import reference
@@ -315,13 +315,3 @@ def test_the_equations_of_a_document_are_the_layer(whole: str) -> None:
     theirs = text.replace(head, head.replace(body, "".join(f"  {line}\n" for line in lines)))
     assert theirs != text
     np.testing.assert_allclose(value(theirs, name, layer), value(text, name, layer), rtol=1e-12, atol=1e-12)
-
-
-def test_notes_beside_layers_are_places_of_the_documents() -> None:
-    """`@ goon 1.1.2` is S001, `@ S004 Feed-forward` itself; the documents' own decoder has one beside each of its layers."""
-    places = {document: {each.place.split(",")[0] for each in references(document)} for document in documents()}
-    notes = {each.note for shipped_one in shipped() for each in spec(shipped_one).layers if each.note}
-    for note in notes:
-        document, _, place = note.partition(" ")
-        assert place in places[document.replace("goon", "S001")], note
-    assert all(layer.note for layer in spec("minimal").layers)
