@@ -174,7 +174,7 @@ def _strangers(nodes: tuple[Expression, ...], left: Expression | None) -> frozen
         return frozenset()
     found = Counter(x.letter if isinstance(x, Index) else x.name for x in nodes if isinstance(x, Index | Name))
     found.update(index.letter for call in calls for index in call.indices)
-    words = {x for x, own in tensors.items() if own.total() > 1 and all(found[i] == count for i, count in own.items())}
+    words = {x for x, own in tensors.items() if len(own) > 1 and all(found[i] == count for i, count in own.items())}
     return frozenset(words if len(tensors) > 1 else words - {left})
 
 
