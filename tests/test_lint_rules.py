@@ -62,6 +62,7 @@ USED = {
     "as its author says": PROJECTED + "Shared among heads, $W_{de}$: $h_{bsea} = g_{bsea} x_{bsd} W_{de}$",
     "in another section": PROJECTED + "\n\n## Next\n\n$h_{bsea} = g_{bsea} x_{bsd} W_{de}$",
     "without an index that nobody has": PROJECTED + "$c_{bse} = x_{bsd} W_{de}$",
+    "with more than before": "$h_{bsea} = g_{bsea} x_{bsd} W_{de}$. " + PROJECTED,
     "with another index": PROJECTED + "$h_{bsea} = g_{bsea} x_{bsd} W_{df} n_{fbs}$",
     "as a row": PROJECTED + "$n_e = t_{ea} s_a$, $c_{bsea} = g_{bsea} t_e$",
     "as a sum of itself": "$A_{cla} = d_{cl} B_{la}$, $A_{ca} = \\sum_l A_{cla}$, $U_{cla} = \\exp(A_{cla} - A_{ca})$",

@@ -110,7 +110,10 @@ def _of_itself(reads: list[Read]) -> Iterator[tuple[str, ...]]:
 
 
 def _usual(reads: list[Read]) -> dict[str, tuple[Tensor, Read]]:
-    """How a section uses tensors that it never defines, those from whose form but one use departs; and where first."""
+    """How a section uses tensors that it never defines, those from whose form but one use departs; and where first.
+
+    One that has more slots than the others is no slip: the others may leave some out.
+    """
     left = {read.left.name for read in reads if isinstance(read.left, Tensor) and read.right is not None}
     uses = defaultdict[str, dict[tuple[str, ...], list[tuple[Tensor, Read]]]](dict)
     for read in reads:
@@ -119,11 +122,8 @@ def _usual(reads: list[Read]) -> dict[str, tuple[Tensor, Read]]:
     found = dict[str, tuple[Tensor, Read]]()
     for name, forms in uses.items():
         if name not in left and len(forms) == 2:
-            second = list(forms.values())[1]
             most, few = sorted(forms.values(), key=len, reverse=True)
-            shortened = len(most) == 1 and len(few[0][0].slots) > len(most[0][0].slots)  # at first: its words say the rest
-            introduced = second[0][1].right is None  # "shared, $W_{de}$"
-            if len(few) == 1 and not shortened and not introduced:
+            if len(few) == 1 and len(most[0][0].slots) >= len(few[0][0].slots):
                 found[name] = most[0]
     return found
 
