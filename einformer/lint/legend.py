@@ -18,13 +18,13 @@ from einformer.notation.tree import Axis, Expression, Index, Name, Spec, Tensor
 
 _NOTHING = Spec("", (), (), ())
 _TENSOR = r"\$\s*(?P<name>\\?[A-Za-z]+'*)\s*_\s*\{?\s*(?P<letters>[a-z'\s]+?)\s*\}?\s*%s"
-_SHAPE = r"[`$\s]*\(\s*(?P<sizes>[A-Z][^()`$]*?)\s*\)[`$]*"
+_SHAPE = r"\(\s*(?P<sizes>[A-Z][^()`$]*?)\s*\)[`$]*"
 _NEAR = r"[^.;`$()]{0,60}"
 _HAS_SHAPE = r"[^.;`$(]{0,30}\b(?:of|with|has|have)\s+(?:the\s+)?shape\s*"
 _SHAPED = (
     re.compile(rf"{_SHAPE}\s*-?\s*shaped\b{_NEAR}{_TENSOR % r'[$]'}"),  # `(B, S)`-shaped tensors $x_{bs}$
-    re.compile(rf"\bshape\b{_NEAR}{_SHAPE},?\s*{_TENSOR % r'[$]'}"),  # of shape `(B, S)`, $x_{bs}$
-    re.compile(rf"{_TENSOR % r'[$]'}{_HAS_SHAPE}{_SHAPE}"),
+    re.compile(rf"\bshape\b{_NEAR}[`$\s]*{_SHAPE},?\s*{_TENSOR % r'[$]'}"),  # of shape `(B, S)`, $x_{bs}$
+    re.compile(rf"{_TENSOR % r'[$]'}{_HAS_SHAPE}[`$\s]*{_SHAPE}"),
     re.compile(rf"{_TENSOR % r'[$]'}{_HAS_SHAPE}[`$]*(?P<sizes>[A-Z](?:\s*(?:×|\\times|x)\s*[A-Z])*)[`$]*"),
     re.compile(rf"{_TENSOR % r''}\\in\s*\\(?:mathbb\s*\{{\s*R\s*\}}|R|reals)\s*\^\s*\{{(?P<sizes>[^{{}}$]*)\}}"),
 )
