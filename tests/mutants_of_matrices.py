@@ -77,4 +77,14 @@ MUTANTS = (
         'if turned and any(place == "^" and', 'if False and any(place == "^" and',
         "a_transposed_weight_is_no_other_weight",
     ),
+    Mutant(
+        "a number of a layer is called as a size", "einformer/notes/rendering.py",
+        "| _numbers(spec)", "",
+        ("tests/test_conventions_of_documents.py::test_a_number_of_a_layer_is_no_size",),
+    ),
+    Mutant(
+        "documents write indices", "einformer/notes/rendering.py",
+        'form or ("matrix" if how else "index")', 'form or "index"',
+        ("tests/test_matrices.py::test_a_document_is_written_in_its_own_form[s003]",),
+    ),
 )  # fmt: skip

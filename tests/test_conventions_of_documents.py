@@ -13,6 +13,7 @@ from einformer.architectures.texts import shipped, text, understood
 from einformer.errors import Source
 from einformer.interpreters.latex import latex
 from einformer.notation import parser
+from einformer.notation.printer import show
 from einformer.notation.sizes import Legend
 from einformer.notation.tree import Axis, Index, Name, Node, Scalar, Spec
 from einformer.notes.conventions import conventions, written
@@ -65,6 +66,16 @@ def test_a_text_in_capitals_is_read_back(name: str) -> None:
         read, findings = parser.parse(Source(name, latex(theirs)))
         assert findings == (), convention
         assert read == theirs, convention
+
+
+def test_a_number_of_a_layer_is_no_size() -> None:
+    """S002 writes `m` for D, and a layer of this text has a number m."""
+    ours = understood(text("phimoe"))[0]
+    theirs = show(rendered(ours, "s002"))
+    assert "d: m " in theirs
+    assert "n = max_x t_x" not in theirs
+    assert "m = max_x t_x" not in theirs
+    assert numbered(rendered(ours, "s002")) == numbered(ours)
 
 
 def test_two_axes_of_one_letter_are_not_the_same_text() -> None:

@@ -260,11 +260,27 @@ def test_every_text_can_be_written_in_every_document_s_matrices(name: str) -> No
     for convention in ["ours", *MATRICES]:
         found = printed(spec.written, convention, "matrix")
         assert found.count("{") == found.count("}")
-        assert not re.search(r"'_\{[^{}]*\}\^|\}\^\{[^{}]*\}\^", found), convention
+        assert tex_refuses(found) == "", convention
         theirs, how = rendered(spec.written, convention), style(convention) or Style()
         for lines in forms(theirs, how.columns, bool(how.weights)).values():
             symbols = list(called(lines.layer, names(lines, Legend.of(theirs), how)))
             assert len(set(symbols)) == len(symbols), (convention, lines.layer.name, sorted(symbols))
+
+
+def tex_refuses(text: str) -> str:
+    """What has two scripts above it, or a command that runs into a letter."""
+    while not (found := re.search(r"\^[•\w](_[•\w])?\^|'_[•\w]\^|\\(prime|top|circ|odot)[A-Za-z]", text)):
+        shorter = re.sub(r"\{[^{}]*\}", "•", text)
+        if shorter == text:
+            return ""
+        text = shorter
+    return found[0]
+
+
+def test_tex_refuses_two_scripts() -> None:
+    for text in ("U^{(ng)}^{2}", "x'_{s}^{T}", r"x^{\primeT}", r"\sqrt{U^{a}_{b}^{2}}"):
+        assert tex_refuses(text)
+    assert tex_refuses(r"{U^{(n)}}^{2} \mathbb{R}^{D \times D} x_{s}^{\prime T} \frac{a^{2}}{b^{2}}") == ""
 
 
 def called(layer: Layer, by: Names) -> Iterator[str]:

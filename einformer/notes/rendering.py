@@ -16,7 +16,8 @@ from einformer.interpreters.latex import latex
 from einformer.interpreters.latex.matrices import Style, matrices
 from einformer.notation.calls import axis_of
 from einformer.notation.sizes import Legend
-from einformer.notation.tree import Axis, Index, Name, Node, Scalar, Spec
+from einformer.notation.tree import Axis, Index, Name, Node, Scalar, Spec, Tensor, Weight
+from einformer.notation.walk import equations
 from einformer.notes.conventions import attends, indices, own, style, written
 from einformer.notes.shelf import source
 
@@ -32,10 +33,20 @@ def rendered(spec: Spec, convention: str) -> Spec:
     legend = Legend.of(spec)
     known = written(convention) if "S" in legend.letters() else written(convention) | own(convention)
     theirs = {ours: letter for ours, letter in known.items() if ours in legend.letters()}
-    others = legend.letters() - theirs.keys() | {name for name, scalar in legend.scalars.items() if not scalar.indices}
+    others = (
+        legend.letters() - theirs.keys() | _numbers(spec) | {n for n, scalar in legend.scalars.items() if not scalar.indices}
+    )
     names = theirs | _apart(sorted(others), set(theirs.values()))
     result: Spec = _renamed(spec, names, _indices(legend, convention, set(names.values())))
     return result
+
+
+def _numbers(spec: Spec) -> set[str]:
+    """The tensors without a subscript: they stand beside sizes, and are no capitals (`m = max_x t_x`)."""
+    lefts = {each.left for layer in spec.layers for each in equations(layer.body)}
+    heads = {each for layer in spec.layers for each in (*layer.formals, layer.output)}
+    weights = {w.name for layer in spec.layers for w in layer.weights if w.kind != "instance" and not w.indices}
+    return weights | {each.name for each in lefts | heads if isinstance(each, Name) or not each.slots}
 
 
 def _indices(legend: Legend, convention: str, taken: set[str]) -> dict[str, str]:
@@ -105,7 +116,7 @@ def _renamed(node: Any, names: Mapping[str, str], axes: Mapping[str, str]) -> An
             match node:
                 case Axis(letter):
                     inner["letter"] = axes[letter]
-                case Scalar(name):
+                case Scalar(name) | Tensor(name, ()) | Weight(name, ()):
                     inner["name"] = names.get(name, name)
                 case _:
                     pass

@@ -11,6 +11,7 @@ from einformer.interpreters.latex import formulas
 from einformer.interpreters.latex.formulas import enclosed, operator, symbol
 from einformer.interpreters.latex.matrices.algebra import letters
 from einformer.interpreters.latex.matrices.names import Names
+from einformer.interpreters.latex.matrices.style import raised
 from einformer.interpreters.latex.matrices.tree import (
     Call,
     Concat,
@@ -80,7 +81,7 @@ class Printer:
             case Hadamard():
                 return self.hadamard(m)
             case Inverse():
-                return f"{self.text(m.of, Level.ATOM)}^{{\\circ -1}}"
+                return raised(self.text(m.of, Level.ATOM), r"\circ -1")
             case Diagonal():
                 of, power = (m.of.of, "^{-1}") if isinstance(m.of, Inverse) else (m.of, "")
                 return f"\\operatorname{{diag}}({self.text(of)}){power}"
@@ -88,7 +89,7 @@ class Printer:
                 return self.plus(m)
             case Raised():
                 circle = r"\circ " if letters(m.of) else ""
-                return f"{self.text(m.of, Level.ATOM)}^{{{circle}{self.text(m.exponent)}}}"
+                return raised(self.text(m.of, Level.ATOM), circle + self.text(m.exponent))
             case Function() | RowWise() | Reduced() | Call():
                 return self.applied(m)
             case Summed():
@@ -122,7 +123,7 @@ class Printer:
     def turned(self, m: Matrix) -> str:
         """Rows for columns."""
         sign = self.names.style.transpose
-        return self.names.letter(m, sign) if isinstance(m, Letter) else f"{self.text(m, Level.ATOM)}^{{{sign}}}"
+        return self.names.letter(m, sign) if isinstance(m, Letter) else raised(self.text(m, Level.ATOM), sign)
 
     def beside(self, factors: Iterable[str]) -> str:
         """Factors that neither a number nor a name runs into."""

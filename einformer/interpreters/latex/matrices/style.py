@@ -49,6 +49,12 @@ def scripted(base: str, scripts: list[tuple[str, str]], turned: str = "") -> str
     below, above = (",".join(text for side, text in scripts if side == place and text) for place in "_^")
     letter = base.rstrip("'")
     if primes := (len(base) - len(letter)) * r"\prime" if below or above or turned else "":
-        base, above = letter, f"{primes} {above}".rstrip()
-    above += turned
+        base, above = letter, f"{primes} {above}"
+    above = (above + turned).strip()
     return base + (f"_{{{below}}}" if below else "") + (f"^{{{above}}}" if above else "")
+
+
+def raised(text: str, power: str) -> str:
+    """A power of what may have something above it already."""
+    scripted = not text.endswith(")") and ("^" in text or "'" in text)
+    return f"{{{text}}}^{{{power}}}" if scripted else f"{text}^{{{power}}}"
