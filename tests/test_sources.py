@@ -144,7 +144,12 @@ def test_lines_of_a_document_name_the_place_where_it_says_so(document: str) -> N
                 (found,) = {noted.note for noted in all_noted() if same(noted, each.layer, line)}
                 own = [citation for citation in citations(found) if (source := citation.source) and source.document == document]
                 places = [citation.place.partition(" eq ")[0] for citation in own]
-                assert not own or any(f"{each.place},".startswith(f"{place},") for place in places), each
+                assert not own or any(within(each.place, place) for place in places), each
+
+
+def within(place: str, named: str) -> bool:
+    """Is it the place that is named, a step of it or a section inside it?"""
+    return place == named or place.startswith((f"{named},", f"{named}."))
 
 
 def same(found: Noted, layer: str, line: Equation) -> bool:
