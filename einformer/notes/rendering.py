@@ -14,6 +14,7 @@ from einformer.architectures.texts import understood
 from einformer.errors import fail
 from einformer.interpreters.latex import latex
 from einformer.interpreters.latex.matrices import Style, matrices
+from einformer.notation import check
 from einformer.notation.calls import axis_of
 from einformer.notation.sizes import Legend
 from einformer.notation.tree import Axis, Index, Name, Node, Scalar, Spec, Tensor, Weight
@@ -68,8 +69,11 @@ def printed(spec: Spec, convention: str, form: str | None = None, layer: str | N
     """
     text, how = rendered(spec, convention), style(convention)
     match form or ("matrix" if how else "index"):
+        case "index" if layer is None:
+            return latex(text)
         case "index":
-            return latex(next((each for each in text.layers if each.name == layer), text))
+            explicit, _ = check.check(text)  # with the sums that a reader of one layer alone would have to know
+            return latex(next(each for each in explicit.layers if each.name == layer))
         case "matrix":
             return matrices(text, how or Style(), layer)
         case _:
@@ -87,7 +91,7 @@ def attention(convention: str) -> tuple[str, ...]:
     text, _, layer = attends(convention).partition(".")
     rows = printed(understood(source(text))[0], convention, layer=layer).splitlines()[1:-1]
     projections = next(at for at, row in enumerate(rows) if "oftmax" in row)
-    return tuple(row.removeprefix(r"&\quad ").removesuffix(r" \\") for row in rows[projections:])
+    return tuple(row.removeprefix(r"&\quad ").removesuffix(r" \\").partition(" && ")[0] for row in rows[projections:])
 
 
 def _apart(letters: Iterable[str], taken: set[str]) -> dict[str, str]:
