@@ -163,6 +163,11 @@ MUTANTS = (
         "_python_corpus.py::test_an_idiom_is_left_alone[rows of a table]",
     ),
     _mutant(
+        "what is unknown is of length 1", "python/axes.py",
+        "(left is None and right != ONE)", "left is None",
+        "_python_corpus.py::test_an_idiom_is_left_alone[an unknown axis times one of length 1]",
+    ),
+    _mutant(
         "a long axis may be called 1", "python/axes.py",
         "if _is_long(*pair) or not agree(*pair)", "if not agree(*pair)",
         "_python_corpus.py::test_a_slip_is_found_or_known_not_to_be[a mean over positions]",

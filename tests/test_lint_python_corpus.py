@@ -59,6 +59,10 @@ r_bsji = torch.stack((-z_bsd[..., 1::2], z_bsd[..., ::2]), dim=-1)
 r_bsd = r_bsji.flatten(-2)
 r_ibsd = torch.stack([z_bsd, z_bsd])
 """,
+    "an unknown axis times one of length 1": """
+r = z_bsd.unflatten(2, (2, 6)) * c_sj[:, None, :]
+n_bsd = (r + r.roll(1, 2)).flatten(2, 3)
+""",
     "tables of positions": """
 m_st = torch.ones(S, S).tril()
 m_1st = torch.zeros(1, S, S)

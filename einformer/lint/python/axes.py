@@ -143,7 +143,8 @@ def together(one: Shape, other: Shape, what: str) -> Shape:
     longer, shorter = (one, other) if len(one) >= len(other) else (other, one)
     head = longer[: len(longer) - len(shorter)]
     tail = longer[len(head) :]
-    return head + tuple(right if left == ONE or left is None else left for left, right in zip(tail, shorter, strict=True))
+    pairs = zip(tail, shorter, strict=True)
+    return head + tuple(right if left == ONE or (left is None and right != ONE) else left for left, right in pairs)
 
 
 def _meeting(one: Shape, other: Shape, left: Axis, right: Axis, what: str) -> Disagreement:
