@@ -34,20 +34,19 @@ def rendered(spec: Spec, convention: str) -> Spec:
     legend = Legend.of(spec)
     known = written(convention) if "S" in legend.letters() else written(convention) | own(convention)
     theirs = {ours: letter for ours, letter in known.items() if ours in legend.letters()}
-    others = (
-        legend.letters() - theirs.keys() | _numbers(spec) | {n for n, scalar in legend.scalars.items() if not scalar.indices}
-    )
+    others = legend.letters() - theirs.keys() | _numbers(spec)
     names = theirs | _apart(sorted(others), set(theirs.values()))
     result: Spec = _renamed(spec, names, _indices(legend, convention, set(names.values())))
     return result
 
 
 def _numbers(spec: Spec) -> set[str]:
-    """The tensors without a subscript: they stand beside sizes, and are no capitals (`m = max_x t_x`)."""
+    """What stands beside sizes without a subscript: scalars, and tensors of a layer (`m = max_x t_x`)."""
+    scalars = {scalar.name for scalar in spec.scalars if not scalar.indices}
     lefts = {each.left for layer in spec.layers for each in equations(layer.body)}
     heads = {each for layer in spec.layers for each in (*layer.formals, layer.output)}
     weights = {w.name for layer in spec.layers for w in layer.weights if w.kind != "instance" and not w.indices}
-    return weights | {each.name for each in lefts | heads if isinstance(each, Name) or not each.slots}
+    return scalars | weights | {each.name for each in lefts | heads if isinstance(each, Name) or not each.slots}
 
 
 def _indices(legend: Legend, convention: str, taken: set[str]) -> dict[str, str]:
