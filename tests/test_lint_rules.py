@@ -64,6 +64,8 @@ USED = {
     "without an index that nobody has": PROJECTED + "$c_{bse} = x_{bsd} W_{de}$",
     "with more than before": "$h_{bsea} = g_{bsea} x_{bsd} W_{de}$. " + PROJECTED,
     "with another index": PROJECTED + "$h_{bsea} = g_{bsea} x_{bsd} W_{df} n_{fbs}$",
+    "of two with a number each": "Let $f \\in \\{1, \\dots, D\\}$, $e \\in \\{1, \\dots, F\\}$. "
+    "$u_{te} = h_{tf} W_{1fe}$, $g_{tf} = u_{te} W_{2ef}$",
     "as a row": PROJECTED + "$n_e = t_{ea} s_a$, $c_{bsea} = g_{bsea} t_e$",
     "as a sum of itself": "$A_{cla} = d_{cl} B_{la}$, $A_{ca} = \\sum_l A_{cla}$, $U_{cla} = \\exp(A_{cla} - A_{ca})$",
     "weighed by another": "$A_{cla} = d_{cl} B_{la}$, $A_{ca} = A_{cla} f_l$ and $U_{cla} = A_{ca} B_{la}$",

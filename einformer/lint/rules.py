@@ -20,7 +20,7 @@ from einformer.lint.notes.signs import BOLD, LETTERED
 from einformer.lint.sections import Context, Read
 from einformer.notation.calls import axis_of
 from einformer.notation.sizes import Polynomial
-from einformer.notation.tree import Expression, Group, Index, Tensor
+from einformer.notation.tree import Expression, Group, Index, Number, Tensor
 from einformer.notation.walk import subexpressions
 
 _FONT = re.compile(rf"`([^\W\d_])(?:{'|'.join(sorted({*LETTERED, *BOLD}))})")  # the names `Amathcal` and `A` are two
@@ -118,7 +118,8 @@ def _usual(reads: list[Read]) -> dict[str, tuple[Tensor, Read]]:
     uses = defaultdict[str, dict[tuple[str, ...], list[tuple[Tensor, Read]]]](dict)
     for read in reads:
         for x in read.tensors:
-            uses[x.name].setdefault(tuple(_axes(x)), []).append((x, read))
+            if not any(isinstance(slot, Number) for slot in x.slots):  # `W_{1f}` and `W_{2e}` may be two
+                uses[x.name].setdefault(tuple(_axes(x)), []).append((x, read))
     found = dict[str, tuple[Tensor, Read]]()
     for name, forms in uses.items():
         if name not in left and len(forms) == 2:
