@@ -85,11 +85,11 @@ class Text(pytest.Item):
 
     def runtest(self) -> None:
         """Raise all that is wrong with it, or say what should be."""
+        from einformer.architectures import texts
         from einformer.errors import EinformerError, Source
-        from einformer.model import examine
 
         self.user_properties.append(("einformer", "text"))
-        findings = examine(Source(str(self.path.relative_to(self.config.rootpath)), self.text))[1]
+        *_, findings = texts.understood(Source(str(self.path.relative_to(self.config.rootpath)), self.text))
         wanted = {at: code[1] for at, line in enumerate(self.text.split("\n"), 1) if (code := _REFUSED.search(line))}
         unexpected = [finding for finding in findings if wanted.get(finding.span.line) != finding.code]
         if unexpected:
