@@ -153,6 +153,16 @@ MUTANTS = (
         "_python_corpus.py::test_a_slip_is_found_or_known_not_to_be[keys read at the queries]",
     ),
     _mutant(
+        "a letter that stands once is another index", "python/axes.py",
+        " and named.count(letter) > 1 < named.count(own)", "",
+        "_python_primes.py::test_a_slip_in_a_letter_is_found[an index that stands once]",
+    ),
+    _mutant(
+        "what a file says of its primes is not read", "python/suffixes.py",
+        "part + SECOND if part + SECOND in known else part,", "part,",
+        "_python_primes.py::test_emitted_sources_are_right[a state of keys and values-notation]",
+    ),
+    _mutant(
         "a linear module keeps its last axis", "python/modules.py",
         "Value((*call.value.shape[:-1], None))", "Value(call.value.shape)",
         "_python_corpus.py::test_an_idiom_is_left_alone[modules of torch]",

@@ -16,6 +16,7 @@ ONE: Axis = ()
 POSITIONS = (frozenset("st"), frozenset("ST"), frozenset("ij"), frozenset("qk"))  # letters that people use for one axis, twice
 _EITHER = "*"  # after a letter: it, or the other one of the same axis
 SOFT = "~"  # after a letter that only a pattern or the name of a size gives: people use others there than in their suffixes
+SECOND = "'"  # after a letter of which the file says that it is another index, `f is e'`: nobody says where it meets its axis
 
 
 class Disagreement(Exception):
@@ -50,7 +51,7 @@ def show_axis(axis: Axis) -> str:
 
 def bare(letter: str) -> str:
     """The letter alone."""
-    return letter.rstrip(_EITHER + SOFT)
+    return letter.rstrip(_EITHER + SOFT + SECOND)
 
 
 # ---------------------------------------------------------------------------------------------------------- agreement
@@ -64,7 +65,7 @@ def are_kin(one: str, other: str) -> bool:
 
 def agree(one: Axis, other: Axis) -> bool:
     """Can these be one axis? One that was merged may have got a letter of its own; a part of it is not the whole."""
-    if not one or not other or one == other or any(letter.endswith(SOFT) for letter in one + other):
+    if not one or not other or one == other or any(letter.endswith((SOFT, SECOND)) for letter in one + other):
         return True
     if len(one) == len(other) == 1:
         return are_kin(one[0], other[0])
@@ -177,12 +178,21 @@ def contracted(terms: Sequence[Sequence[str]], output: Sequence[str], operands: 
     for term, shape in zip(terms, operands, strict=True):
         if shape is not None:
             _assign(term, shape, meaning)
-    named = {letter for term in terms for letter in term}
-    for letter, axis in meaning.items():
+    named = [letter for term in (*terms, output) for letter in term]
+    for letter, axis in list(meaning.items()):
         if axis and len(axis) == 1 and axis[0] in named and not are_kin(axis[0], letter):
+            if _is_another(letter, axis[0], meaning, named):
+                meaning[letter] = (letter + SOFT,)
+                continue
             facts = [f"the equation has a letter `{axis[0]}` too"]
             raise Disagreement("E772", f"`{letter}` of the equation is the axis {axis[0]} of an operand", facts)
     return distinct(tuple(_stands_for(letter, meaning) for letter in output))
+
+
+def _is_another(letter: str, own: str, meaning: Mapping[str, Axis], named: Sequence[str]) -> bool:
+    """Is a letter another index of the axis that `own` stands for, `bse,bsf->bsef` of keys and values? A slip stands once."""
+    axis = meaning.get(own) or (own,)
+    return (are_kin(axis[0], own) or axis[0].endswith(SECOND)) and named.count(letter) > 1 < named.count(own)
 
 
 def _assign(term: Sequence[str], shape: Shape, meaning: dict[str, Axis]) -> None:

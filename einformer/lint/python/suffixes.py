@@ -15,13 +15,14 @@ import itertools
 import re
 from collections.abc import Container, Iterable, Iterator
 
-from einformer.lint.python.axes import ONE, Axis, Shape, distinct
+from einformer.lint.python.axes import ONE, SECOND, Axis, Shape, are_kin, distinct
 
 _LETTER = re.compile(r"[A-Za-z][2-9]?|1")
 _NAME = re.compile(r"[^\W\d_]\w*?_(?P<suffix>(?:[A-Za-z][2-9]?|1){2,})")  # one letter is no suffix: `loss_a`, `pos_x`
 _ITEM = re.compile(r"(?P<name>[^\W\d_][^\W_]*)_(?P<suffix>[a-zα-ω][a-zα-ω0-9]*)")  # what a contract can say
 _AXES = frozenset("abcdefghjklmnstuvxy")  # the notes use these; most words hold another letter
 _LEGEND = re.compile(r"[\s\-*]*`?(?P<letter>[A-Za-z][2-9]?)`?\s*(?:[:=]|\s{2})\s*[A-Za-z(]")
+_PRIMED = re.compile(r"\b(?P<letter>[A-Za-z][2-9]?) is (?P<axis>[A-Za-z])'(?!\w)")  # as the emitted files say it
 _CONTRACT = re.compile(r"\s*\w+_\w+(\s*,\s*\w+)*\s*->\s*\w+_\w+(\s*,\s*\w+)*\s*")
 _WORDS = frozenset(  # none is a suffix of a shipped text; it is asked only where nothing spells the suffix as axes
     """
@@ -44,7 +45,7 @@ _WORDS = frozenset(  # none is a suffix of a shipped text; it is asked only wher
 
 
 def letters(tree: ast.Module, text: str) -> frozenset[str]:
-    """The letters that the file uses for axes, and the suffixes that it spells as axes."""
+    """The letters that the file uses for axes, and the suffixes that it spells as axes; `f'` where it says that f is e'."""
     rules = (_of_calls, _of_equations, _of_annotations, _of_contracts, _of_sizes)
     return frozenset(
         {*_of_comments(tree, text), *(letter for node in ast.walk(tree) for rule in rules for letter in rule(node))}
@@ -58,7 +59,7 @@ def axes(name: str, known: frozenset[str]) -> Shape | None:
     parts = split(suffix)
     if not parts or len(parts) - len(set(parts)) > 1 or not _are_axes(suffix, [part for part in parts if part != "1"], known):
         return None
-    return distinct(tuple(ONE if part == "1" else (part,) for part in parts))
+    return distinct(tuple(ONE if part == "1" else (part + SECOND if part + SECOND in known else part,) for part in parts))
 
 
 def among(names: Iterable[str], known: Iterable[str] = ()) -> dict[str, str]:
@@ -190,6 +191,9 @@ def _of_comments(tree: ast.Module, text: str) -> Iterator[str]:
         for one, other in itertools.pairwise(found):
             if one and other:
                 yield from (one["letter"], other["letter"])
+        for each in _PRIMED.finditer("\n".join(lines)):
+            if not are_kin(each["letter"], each["axis"]):
+                yield from (each["letter"], each["letter"] + SECOND)
 
 
 def _of_sizes(node: ast.AST) -> Iterator[str]:
