@@ -9,12 +9,15 @@ import pytest
 from einformer.errors import EinformerError, Finding, Source
 from einformer.lint.documents import Checked
 from einformer.lint.files import lint_text
+from einformer.lint.legend import Sizes, stated
 from einformer.lint.notes.latex import latex, markdown
 from einformer.lint.notes.macros import expanded
 from einformer.lint.notes.pieces import Document, Macro, Passage
 from einformer.lint.notes.spelling import spelled
 from einformer.lint.notes.typst import typst
 from einformer.lint.settings import Settings
+from einformer.notation.parser import parse
+from einformer.notation.sizes import Legend
 
 LEGEND = dict(zip("bsdeaijkl", "BSDEAIJKL", strict=True))
 
@@ -192,3 +195,16 @@ def test_a_macro_of_itself_ends() -> None:
 )
 def test_no_text_is_too_strange(name: str, text: str) -> None:
     checked(name, text)
+
+
+def test_an_axis_that_prose_states_is_described_with_its_size() -> None:
+    text = "Weights.\n\nHere $Q_{de}$ has the shape $D \\times D / A$, $Q_{de} \\in \\mathbb{R}^{D \\times D / A}$.\n"
+    known = {each.letter: each for section in markdown(Source("note.md", text)).sections for each in stated(section)}
+    assert Sizes(known).legend().describe("d") == "d: D (note.md:3)"
+    assert Sizes(known).legend().describe("e'") == "e': D / A (note.md:3)"
+
+
+def test_an_axis_of_a_latex_text_is_described_with_its_size() -> None:
+    text = "axes\n  s: S <= 8 % positions\n  d: D\n\nlayer Half(z_d) -> z_d:\n  z_{sd} = \\frac{z_{sd}}{2}\n"
+    legend = Legend.of(parse(Source("note.tex", text))[0])
+    assert legend.describe("s") == "s: S <= 8 (note.tex:2)"

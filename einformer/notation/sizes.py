@@ -12,6 +12,7 @@ from typing import assert_never
 from einformer.errors import Span, fail
 from einformer.notation.calls import axis_of
 from einformer.notation.primitives import CONSTANTS
+from einformer.notation.printer import show
 from einformer.notation.tree import (
     Apply,
     Axis,
@@ -212,9 +213,7 @@ class Legend:
         axis = self.axis(letter)
         if axis is None:
             return f"{letter} is not declared"
-        text = axis.span.source.text
-        written = text[axis.span.start : (text + "\n").find("\n", axis.span.start)].partition("#")[0].strip()
-        return f"{letter}: {written.partition(':')[2].strip()} ({axis.span}){self.here(axis.size)}"
+        return f"{letter}: {show(axis).partition(': ')[2]} ({axis.span}){self.here(axis.size)}"
 
     def here(self, size: Expression) -> str:
         """`, here 768 (given)`: what a size is bound to, and by what."""
