@@ -84,7 +84,7 @@ def architectures(name: str) -> set[str]:
 def family(name: str) -> Family:
     """The table of one of the families, with the variants that follow its name: `llama tied`."""
     name, *chosen = name.split()
-    table = _laid(_table(_SHARED / "every_family.toml"), _whole(_TABLES / f"{name}.toml"))
+    table = _laid(_whole(_SHARED / "every_family.toml"), _whole(_TABLES / f"{name}.toml"))
     variants = table.pop("variant", {})
     for variant in chosen:
         lines = table.get("scalars", "") + variants[variant].get("scalars", "")  # those of one follow those of another
@@ -119,8 +119,9 @@ def family(name: str) -> Family:
     )
 
 
+@functools.cache
 def _whole(path: Any) -> dict[str, Any]:
-    """A table laid over those that it extends."""
+    """A table laid over those that it extends; read once, since variants and families share it."""
     table, whole = _table(path), dict[str, Any]()
     for name in table.pop("extends", ()):
         whole = _laid(whole, _whole(_SHARED / f"{name}.toml"))

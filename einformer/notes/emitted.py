@@ -7,7 +7,6 @@ import pathlib
 import tomllib
 from dataclasses import dataclass
 
-from einformer.architectures import texts
 from einformer.errors import Span
 from einformer.interpreters.torch import source
 from einformer.interpreters.torch.plan import FAST
@@ -35,7 +34,7 @@ def emitted(layer: str, written: Span) -> Emitted:
     The line of the comment that is the equation; below it is what computes that.
     """
     text, _, name = layer.partition(".")
-    last = texts.understood(shelf.source(text))[0].layers[-1].name
+    last = shelf.understood(text)[0].layers[-1].name
     whole = _places(text, last)
     file, places = (text, whole) if written in whole else (layer, _places(text, name))
     return Emitted(f"{file}.py", *places[written])
@@ -60,6 +59,6 @@ def _table() -> dict[str, dict[str, str]]:
 @functools.cache
 def _places(text: str, name: str) -> dict[Span, tuple[int, str]]:
     """The places of all equations in the file of a layer."""
-    written, legend = binding.bind(texts.understood(shelf.source(text))[0], sizes(text))
+    written, legend = binding.bind(shelf.understood(text)[0], sizes(text))
     tree, _ = check.check(written, values=binding.known(legend), origins=legend.origins)
     return source.places(tree, name, legend, FAST)

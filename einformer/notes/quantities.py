@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeVar
 
-from einformer.architectures import texts
 from einformer.errors import EinformerError, fail
 from einformer.interpreters.count import formulas, memory, rules
 from einformer.interpreters.count.conventions import CONVENTIONS
@@ -20,7 +19,7 @@ from einformer.notation.sizes import Legend
 from einformer.notation.tree import Group, Index, Layer, Spec, Tensor
 from einformer.notation.walk import equations
 from einformer.notes.conventions import conventions, read
-from einformer.notes.shelf import source
+from einformer.notes.shelf import understood
 
 if TYPE_CHECKING:
     import sympy
@@ -80,7 +79,7 @@ def number(text: str, letters: Mapping[str, str], about: About | None = None) ->
 @functools.cache
 def spec(text: str, without: tuple[str, ...] = ()) -> Spec:
     """A shipped text, or one of the documents', without some of its optional weights. Raises EinformerError."""
-    written, tree, findings = texts.understood(source(text))
+    written, tree, findings = understood(text)
     if without and not findings:
         names = (f"{layer.name}.{w.name}" for layer in written.layers for w in layer.weights if w.optional)
         tree, findings = check.check(absent.without(written, names if without == ("*",) else without))

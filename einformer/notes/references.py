@@ -17,13 +17,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, get_args
 
-from einformer.architectures import texts
 from einformer.notation.printer import alone, show
-from einformer.notation.tree import Axis, Equation, Scalar, Spec
+from einformer.notation.tree import Axis, Equation, Scalar
 from einformer.notation.walk import equations
 from einformer.notes import claims, equality
 from einformer.notes.emitted import Emitted, emitted, tested
-from einformer.notes.shelf import source
+from einformer.notes.shelf import understood
 
 _REFERENCES = pathlib.Path(__file__).parent / "references"
 Status = Literal["a line", "in other words", "computed", "not equal", "a test", "nothing"]
@@ -111,17 +110,12 @@ def _data(document: str) -> dict[str, Any]:
 def lines(reference: Reference) -> Iterator[Line]:
     """The lines of its layer; of a text as a whole, the legend."""
     name, _, layer = reference.layer.partition(".")
-    spec = _text(name)
+    spec, _, _ = understood(name)
     if layer:
         yield from (line for each in spec.layers if each.name == layer for line in equations(each.body))
     else:
         yield from spec.axes
         yield from spec.scalars
-
-
-@functools.cache
-def _text(name: str) -> Spec:
-    return texts.understood(source(name))[0]
 
 
 def said(line: Line) -> str:

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
 from typing import Any
 
-from einformer.architectures.texts import understood
 from einformer.errors import fail
 from einformer.interpreters.latex import latex
 from einformer.interpreters.latex.matrices import Style, matrices
@@ -20,15 +19,14 @@ from einformer.notation.sizes import Legend
 from einformer.notation.tree import Axis, Index, Name, Node, Scalar, Spec, Tensor, Weight
 from einformer.notation.walk import equations
 from einformer.notes.conventions import attends, indices, own, style, written
-from einformer.notes.shelf import source
+from einformer.notes.shelf import understood
 
 
 def rendered(spec: Spec, convention: str) -> Spec:
     """The text in the letters of a document, as far as that has some. Raises EinformerError E605.
 
-    >>> from einformer.architectures.texts import text, understood
     >>> from einformer.interpreters.latex import latex
-    >>> print(latex(rendered(understood(text("gpt2"))[0], "megatron").axes[4]))
+    >>> print(latex(rendered(understood("gpt2")[0], "megatron").axes[4]))
     e\\colon H = h / a \\qquad \\text{head}
     """
     legend = Legend.of(spec)
@@ -60,8 +58,7 @@ def _indices(legend: Legend, convention: str, taken: set[str]) -> dict[str, str]
 def printed(spec: Spec, convention: str, form: str | None = None, layer: str | None = None) -> str:
     r"""The LaTeX of a text as its author wrote it, or of a layer: in the letters of a document, in its form if none is given.
 
-    >>> from einformer.architectures.texts import understood
-    >>> r"= \mathrm{softmax}(X X^{T}) \, X" in printed(understood(source("s002"))[0], "s002")
+    >>> r"= \mathrm{softmax}(X X^{T}) \, X" in printed(understood("s002")[0], "s002")
     True
 
     Raises EinformerError E605.
@@ -88,7 +85,7 @@ def attention(convention: str) -> tuple[str, ...]:
     if style(convention) is None:
         return ()
     text, _, layer = attends(convention).partition(".")
-    rows = printed(understood(source(text))[0], convention, layer=layer).splitlines()[1:-1]
+    rows = printed(understood(text)[0], convention, layer=layer).splitlines()[1:-1]
     projections = next(at for at, row in enumerate(rows) if "oftmax" in row)
     return tuple(row.removeprefix(r"&\quad ").removesuffix(r" \\").partition(" && ")[0] for row in rows[projections:])
 

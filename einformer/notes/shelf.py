@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import pathlib
 
 from einformer.architectures import texts
-from einformer.errors import Source
+from einformer.errors import Finding, Source
+from einformer.notation.tree import Spec
 
 _TEXTS = pathlib.Path(__file__).parent / "texts"
 
@@ -22,3 +24,9 @@ def documents() -> list[str]:
 def source(text: str) -> Source:
     """A shipped text, or one of the documents'."""
     return texts.text(text) if text in texts.shipped() else Source(f"{text}.ein", (_TEXTS / f"{text}.ein").read_text("utf-8"))
+
+
+@functools.cache
+def understood(text: str) -> tuple[Spec, Spec, tuple[Finding, ...]]:
+    """It as it is written, elaborated, and what is wrong with it; read once, though many equations stand in one text."""
+    return texts.understood(source(text))
