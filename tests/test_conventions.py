@@ -16,7 +16,7 @@ from einformer import EinformerError, Model
 from einformer.interpreters.count import formulas, numbers, rules
 from einformer.interpreters.count.bands import pairs
 from einformer.interpreters.count.conventions import CONVENTIONS
-from einformer.interpreters.count.memory import PRECISIONS
+from einformer.interpreters.count.precisions import PRECISIONS
 from einformer.interpreters.count.rules import EquationCount, Recompute
 from tests.oracles.flops import counted
 from tests.texts import spec as texts_spec

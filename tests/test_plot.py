@@ -17,8 +17,8 @@ import pytest
 from einformer import Model, load
 from einformer.cli import main
 from einformer.interpreters.count.conventions import DEFAULT
-from einformer.interpreters.count.memory import PRECISIONS
-from einformer.interpreters.count.roofline import devices
+from einformer.interpreters.count.devices import devices
+from einformer.interpreters.count.precisions import PRECISIONS
 from einformer.model import target
 from einformer.report import plot, series
 

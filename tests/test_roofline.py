@@ -13,10 +13,11 @@ from einformer import EinformerError, Model, load
 from einformer.cli import main
 from einformer.interpreters.count.conventions import CONVENTIONS, DEFAULT
 from einformer.interpreters.count.derived import derive
+from einformer.interpreters.count.devices import Device, devices
 from einformer.interpreters.count.formulas import Letters
-from einformer.interpreters.count.memory import PRECISIONS
 from einformer.interpreters.count.numbers import Numbers
-from einformer.interpreters.count.roofline import Bound, Device, decode, devices, prefill, training, weights
+from einformer.interpreters.count.precisions import PRECISIONS
+from einformer.interpreters.count.roofline import Bound, decode, prefill, training, weights
 from einformer.interpreters.count.traffic import Traffic, intensity, traffic
 from einformer.model import Specification, target
 from einformer.notation.sizes import Legend

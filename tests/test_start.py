@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +14,45 @@ from einformer.architectures import texts
 from einformer.errors import Source
 from einformer.huggingface import families
 from einformer.notes import references, shelf
+
+# ---------------------------------------------------------------------------------------------------------- imports
+
+LIBRARIES = ("torch", "sympy", "numpy", "transformers", "matplotlib", "rich")
+LEFT_OUT = {
+    "--help": (*LIBRARIES, "einformer.notation", "einformer.model", "einformer.lint", "einformer.interpreters.latex"),
+    "explain E301": (*LIBRARIES, "einformer.notation", "einformer.model", "einformer.lint", "einformer.interpreters.latex"),
+    "lint note.md": (
+        *LIBRARIES,
+        "einformer.model",
+        "einformer.architectures",
+        "einformer.notation.check",
+        "einformer.lint.python",
+    ),
+    "check gpt2": ("torch", "sympy", "einformer.lint", "einformer.interpreters.latex", "einformer.interpreters.count.rules"),
+    "count gpt2 --json": ("torch", "sympy", "einformer.lint", "einformer.interpreters.latex", "einformer.huggingface"),
+}
+
+
+@pytest.mark.parametrize("command", LEFT_OUT)
+def test_a_command_loads_only_what_it_needs(command: str, tmp_path: Path) -> None:
+    (tmp_path / "note.md").write_text("Let b: B, s: S.\n\n$$y_{bs} = 2 x_{bs}$$\n", encoding="utf-8")
+    code = (
+        "import atexit, sys; atexit.register(lambda: print(*sys.modules, file=sys.stderr)); import einformer.cli as c; c.main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *command.split()], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    loaded = done.stderr.split()
+    assert done.stdout
+    assert {"einformer.cli.options", "einformer.errors"} <= set(loaded)
+    assert [name for name in loaded for left in LEFT_OUT[command] if name == left or name.startswith(f"{left}.")] == []
+
+
+def test_the_package_alone_loads_nothing() -> None:
+    code = "import sys, einformer; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert [name for name in loaded if name.split(".")[0] in ("einformer", *LIBRARIES)] == ["einformer"]
+
 
 # ------------------------------------------------------------------------------------------------------- read once
 

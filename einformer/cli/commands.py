@@ -11,16 +11,15 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from einformer import model
-from einformer.architectures import texts
+import einformer
 from einformer.cli import notes
 from einformer.cli.options import parser
 from einformer.cli.screen import aligned, bar, columns, show, show_json, show_table
 from einformer.errors import EinformerError, Finding, Rule, Source, catalogue, fail
-from einformer.interpreters.count.roofline import Bound, devices
-from einformer.notation.tokens import MAXIMUM_TEXT
+from einformer.interpreters.count.devices import devices
 
 if TYPE_CHECKING:
+    from einformer.interpreters.count.roofline import Bound
     from einformer.report.shipped import Architecture
 
 OK, FINDINGS, MISUSE, INTERRUPTED = 0, 1, 2, 130
@@ -87,7 +86,7 @@ def _verdict(target: str) -> Verdict:
         source = _source(target)
     except EinformerError as error:
         return Verdict(target, [], error.findings)
-    spec, findings = model.examine(source)
+    spec, findings = einformer.model.examine(source)
     return Verdict(source.name, [layer.name for layer in spec.layers], findings)
 
 
@@ -108,7 +107,7 @@ def _latex(options: argparse.Namespace) -> int:
     from einformer.notes import rendering, shelf
 
     source = shelf.source(options.target) if options.target in shelf.documents() else _source(options.target)
-    specification = model.parse(source.text, source.name)
+    specification = einformer.model.parse(source.text, source.name)
     names = [layer.name for layer in specification.tree.layers]
     if options.layer and options.layer not in names:
         options.misuse(f"no layer `{options.layer}` in {source.name}; there are {', '.join(names)}")
@@ -121,7 +120,7 @@ def _latex(options: argparse.Namespace) -> int:
 
 
 def _source_file(options: argparse.Namespace) -> int:
-    found, given = model.target(options.target), notes.given(options)
+    found, given = einformer.model.target(options.target), notes.given(options)
     text = (found.spec.bind(**{**found.legend.values, **given}) if given else found).source(options.plan)
     if options.json:
         show_json({"target": options.target, "plan": options.plan, "source": text})
@@ -131,7 +130,7 @@ def _source_file(options: argparse.Namespace) -> int:
 
 
 def _count(options: argparse.Namespace) -> int:
-    found = model.target(options.target)
+    found = einformer.model.target(options.target)
     inputs = found.inputs(options.batch, options.seq)
     if options.formulas or found.open - inputs.keys():
         return _count_in_letters(options, found)
@@ -152,14 +151,14 @@ def _count(options: argparse.Namespace) -> int:
     return OK
 
 
-def _bounds(options: argparse.Namespace, found: model.Model, inputs: Mapping[str, int]) -> tuple[Bound, ...]:
+def _bounds(options: argparse.Namespace, found: einformer.Model, inputs: Mapping[str, int]) -> tuple[Bound, ...]:
     from einformer.report import series
 
     device, length = devices()[options.device], inputs.get("S", 1)
     return series.bounds(found, options.batch, length, options.dtype, device, options.recompute)
 
 
-def _count_in_letters(options: argparse.Namespace, found: model.Model) -> int:
+def _count_in_letters(options: argparse.Namespace, found: einformer.Model) -> int:
     from einformer.interpreters.count import table
 
     convention, precision = found.chosen(options.convention, options.dtype)
@@ -183,7 +182,7 @@ def _fit(options: argparse.Namespace) -> int:
     from einformer.interpreters.count.bisection import BYTES, NUMBERS, quantity
     from einformer.report import fit
 
-    found = model.target(options.target)
+    found = einformer.model.target(options.target)
     if options.parameters:
         fitted = fit.of_parameters(found, quantity(options.parameters, NUMBERS), options.solve or "D", options.step)
     else:
@@ -211,7 +210,7 @@ def _plot(options: argparse.Namespace) -> int:
     path = pathlib.Path(options.out or f"{pathlib.PurePath(options.target).stem or 'model'}.png")
     if path.suffix not in plot.FORMATS:
         options.misuse(f"`{path}` is none of {', '.join(plot.FORMATS)}")
-    found = model.target(options.target)
+    found = einformer.model.target(options.target)
     length = found.inputs(options.batch, options.seq).get("S", 1)
     convention, precision = found.chosen(options.convention, options.dtype)
     device = devices()[options.device]
@@ -232,7 +231,8 @@ def _diff(options: argparse.Namespace) -> int:
     from einformer.report import comparison
 
     targets = (options.one, options.other)
-    found = comparison.compare(model.target(options.one), model.target(options.other), options.batch, options.seq)
+    one, other = map(einformer.model.target, targets)
+    found = comparison.compare(one, other, options.batch, options.seq)
     if options.json:
         show_json({"targets": list(targets)} | found.data())
     else:
@@ -264,7 +264,7 @@ def _report(options: argparse.Namespace) -> int:
     from einformer.report import terminal
 
     text = report.SENTENCE if options.text is None else _text(options.text)
-    target = model.target(options.target)
+    target = einformer.model.target(options.target)
     with terminal.progress(report.STEPS) as step:
         found = report.examine(target, options.batch, options.seq, text, options.seed, step)
     if options.json:
@@ -278,7 +278,7 @@ def _generate(options: argparse.Namespace) -> int:
     from einformer import text
 
     chosen = text.Options(options.tokens, options.temperature, options.top_k, options.top_p, options.seed)
-    writer = text.writer(model.target(options.target), pathlib.Path(options.target), options.seed)
+    writer = text.writer(einformer.model.target(options.target), pathlib.Path(options.target), options.seed)
     beginning, pieces = _text(options.text), list[str]()
     if not options.json:
         print(beginning, end="", flush=True)
@@ -296,6 +296,8 @@ def _generate(options: argparse.Namespace) -> int:
 
 def _text(given: str) -> str:
     """The content of a file, or else the text itself."""
+    from einformer.architectures import texts
+
     return texts.read(given).text if os.path.isfile(given) else given
 
 
@@ -344,6 +346,9 @@ def _indented(text: str) -> str:
 
 def _source(target: str) -> Source:
     """The text of a target; `-` is what comes through the pipe."""
+    from einformer.architectures import texts
+    from einformer.notation.tokens import MAXIMUM_TEXT
+
     if target != "-":
         return texts.read(target)
     try:

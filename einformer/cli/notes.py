@@ -9,7 +9,6 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from einformer.architectures import texts
 from einformer.cli.screen import listed, show, show_json, show_table
 
 if TYPE_CHECKING:
@@ -95,6 +94,7 @@ def _wrapped(text: str, indent: int) -> list[str]:
 
 def run(options: argparse.Namespace) -> int:
     """What a note computes, and whether it is what the note says."""
+    from einformer.architectures import texts
     from einformer.testing import execution
 
     source = texts.read(options.note)

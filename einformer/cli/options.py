@@ -6,8 +6,8 @@ import argparse
 from typing import Any, NamedTuple
 
 from einformer.interpreters.count.conventions import CONVENTIONS
-from einformer.interpreters.count.memory import PRECISIONS
-from einformer.interpreters.count.roofline import devices
+from einformer.interpreters.count.devices import devices
+from einformer.interpreters.count.precisions import PRECISIONS
 from einformer.notes.conventions import conventions
 
 _ABOUT = "Decoder-only transformers, written once as equations."

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from einformer.errors import EinformerError, Finding, Source, Span, fail
-from einformer.lint import python
 from einformer.lint.documents import Checked, check_document, merged
 from einformer.lint.notes.inputs import taken
 from einformer.lint.notes.latex import latex, markdown
@@ -17,7 +16,6 @@ from einformer.lint.notes.notebook import cells, notebook
 from einformer.lint.notes.pieces import Document, Macro
 from einformer.lint.notes.restructured import restructured
 from einformer.lint.notes.typst import typst
-from einformer.lint.python.docstrings import docstrings
 from einformer.lint.settings import Settings, ignored, is_silenced
 
 PACKAGES = dict.fromkeys(("intertext", "shortintertext"), Macro(1, "\\\\"))  # commands of packages, as macros: words part rows
@@ -39,6 +37,9 @@ def _document(source: Source, document: Document, chosen: Settings) -> Checked:
 
 def _python(source: Source, chosen: Settings) -> Checked:
     """The checker of Python, of names and of the formulas of docstrings. Raises EinformerError E801 for what is no Python."""
+    from einformer.lint import python  # takes as long to load as a note to be read
+    from einformer.lint.python.docstrings import docstrings
+
     try:
         reading, spoken = python.checked(source), docstrings(source)
     except (SyntaxError, ValueError, RecursionError) as error:

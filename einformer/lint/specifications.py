@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from einformer.architectures.texts import understood
 from einformer.errors import Finding, Source
 from einformer.lint.notes.pieces import Formula
 
@@ -20,6 +19,8 @@ def is_specification(formula: Formula) -> bool:
 
 def check_specification(formula: Formula) -> Iterator[Finding]:
     """What the checker finds in it, at its places in the file."""
+    from einformer.architectures.texts import understood  # the whole checker, for the few notes that hold such a text
+
     latex = formula.latex
     above = latex.span().line - 1  # empty lines, so that what is said of a line is said of that of the file
     source = Source(latex.source.name, "\n" * above + latex.text)

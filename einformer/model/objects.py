@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, get_args
 
 from einformer.errors import EinformerError, Source, fail, known, row
 from einformer.interpreters.cache import entries as cache
-from einformer.interpreters.count import numbers
 from einformer.interpreters.count.conventions import CONVENTIONS
-from einformer.interpreters.count.memory import PRECISIONS
-from einformer.interpreters.count.rules import Phase, Recompute
+from einformer.interpreters.count.precisions import PRECISIONS
 from einformer.interpreters.torch.plan import Initialisation
 from einformer.notation import absent, binding, check, parser
 from einformer.notation import weights as placed
@@ -29,7 +27,9 @@ if TYPE_CHECKING:
 
     from einformer.interpreters.count.cached import CacheBytes
     from einformer.interpreters.count.conventions import Convention
-    from einformer.interpreters.count.memory import Memory, Precision
+    from einformer.interpreters.count.memory import Memory
+    from einformer.interpreters.count.precisions import Precision
+    from einformer.interpreters.count.rules import Phase, Recompute
     from einformer.interpreters.count.summary import Summary
     from einformer.interpreters.torch import saved as torch_saved
     from einformer.interpreters.torch.module import Recipe
@@ -180,11 +180,15 @@ class Model:
     @property
     def num_parameters(self) -> int:
         """The trained parameters; a tie counts once."""
+        from einformer.interpreters.count import numbers
+
         return numbers.parameters(numbers.weights(self.spec.tree, self.spec.name, self.legend))
 
     @property
     def parameter_counts(self) -> dict[str, int]:
         """The trained parameters: `total`, `embedding`, `non_embedding`, and those `active` for one token (sparse layers)."""
+        from einformer.interpreters.count import numbers
+
         return numbers.breakdown(numbers.weights(self.spec.tree, self.spec.name, self.legend))
 
     def flops(
@@ -203,9 +207,11 @@ class Model:
         is "forward", "backward" or "training", which recomputes nothing, the core of attention ("selective") or each block
         ("full"). So many positions stand `cached` before the S that are computed. Raises EinformerError E601, E603 to E605.
         """
+        from einformer.interpreters.count import numbers, rules
+
         chosen = row(CONVENTIONS, "convention", convention)
-        known(get_args(Phase), "phase", phase)
-        known(get_args(Recompute), "recomputation", recompute)
+        known(get_args(rules.Phase), "phase", phase)
+        known(get_args(rules.Recompute), "recomputation", recompute)
         counts = numbers.flops(self.spec.tree, self.spec.name, self.at(**sizes), chosen, cached)
         return sum(count.spent(phase, recompute) for count in counts)
 
@@ -225,8 +231,10 @@ class Model:
         `{"af": 8}` heads and the MLP (tensor parallel), `{"afs": 8}` positions elsewhere too; ZeRO of stage `zero` shares
         between so many data-parallel `ranks`. Raises EinformerError E601, E603 to E605.
         """
+        from einformer.interpreters.count import numbers, rules
+
         chosen = row(PRECISIONS, "precision", precision)
-        known(get_args(Recompute), "recomputation", recompute)
+        known(get_args(rules.Recompute), "recomputation", recompute)
         return numbers.training(self.spec.tree, self.spec.name, self.at(**sizes), chosen, recompute, shards or {}, zero, ranks)
 
     def summary(

@@ -7,15 +7,14 @@ import pathlib
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from einformer.errors import fail
-from einformer.interpreters.latex.matrices.style import Style
-from einformer.notation.parser import parse_expression
-from einformer.notation.primitives import NAMES
-from einformer.notation.tree import Expression, Spec
 
-_NOTHING = Spec("", (), (), ())
+if TYPE_CHECKING:
+    from einformer.interpreters.latex.matrices.style import Style
+    from einformer.notation.tree import Expression
+
 _HOW = ("same", "writes", "own", "indices", "attends", "matrices")  # what a row says besides what its letters are
 _LETTERS = re.compile(r"[^\W\d_]+(?:_\w+)?")  # d_model, Psi, D_K
 
@@ -80,6 +79,8 @@ def style(name: str) -> Style | None:
     >>> style("s000").softmax, style("kaplan")
     ('Softmax', None)
     """
+    from einformer.interpreters.latex.matrices.style import Style
+
     row = _data()[name].get("matrices")
     return Style(**row) if row is not None else None
 
@@ -106,6 +107,9 @@ def read(text: str, letters: Mapping[str, str]) -> Expression:
     >>> show(read("12 l h^2", conventions()["megatron"]))
     '12 L D^2'
     """
+    from einformer.notation.parser import parse_expression
+    from einformer.notation.primitives import NAMES
+    from einformer.notation.tree import Spec
 
     def ours(match: re.Match[str]) -> str:
         name = match[0]
@@ -115,4 +119,4 @@ def read(text: str, letters: Mapping[str, str]) -> Expression:
             raise fail("E605", f"`{text}` has a letter `{name}` of which nothing is said", fix=f"one of {', '.join(letters)}")
         return letters[name] if letters[name].isalpha() else f"({letters[name]})"
 
-    return parse_expression(_LETTERS.sub(ours, text), _NOTHING, text)
+    return parse_expression(_LETTERS.sub(ours, text), Spec("", (), (), ()), text)

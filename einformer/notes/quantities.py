@@ -11,7 +11,8 @@ from einformer.errors import EinformerError, fail
 from einformer.interpreters.count import formulas, memory, rules
 from einformer.interpreters.count.conventions import CONVENTIONS
 from einformer.interpreters.count.derived import derive
-from einformer.interpreters.count.memory import PRECISIONS, Activation
+from einformer.interpreters.count.memory import Activation
+from einformer.interpreters.count.precisions import PRECISIONS
 from einformer.interpreters.count.rules import EquationCount, Phase, Recompute, WeightCount
 from einformer.interpreters.count.traffic import Traffic, intensity, traffic
 from einformer.notation import absent, check

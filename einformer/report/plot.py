@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from einformer.errors import fail
 from einformer.interpreters.count.conventions import Convention
-from einformer.interpreters.count.memory import Precision
-from einformer.interpreters.count.roofline import Bound, Device
+from einformer.interpreters.count.devices import Device
+from einformer.interpreters.count.precisions import Precision
+from einformer.interpreters.count.roofline import Bound
 from einformer.interpreters.count.rules import Recompute
 from einformer.model import Model
 from einformer.report import series

@@ -10,7 +10,9 @@ from einformer.errors import fail
 from einformer.interpreters.count import numbers, roofline
 from einformer.interpreters.count.conventions import Convention
 from einformer.interpreters.count.derived import derive
-from einformer.interpreters.count.memory import Memory, Precision
+from einformer.interpreters.count.devices import Device
+from einformer.interpreters.count.memory import Memory
+from einformer.interpreters.count.precisions import Precision
 from einformer.interpreters.count.rules import EquationCount, Recompute
 from einformer.interpreters.count.traffic import intensity, traffic
 from einformer.model import Model
@@ -101,7 +103,7 @@ def points(model: Model, batch: int, length: int, precision: Precision, conventi
 
 
 def bounds(
-    model: Model, batch: int, length: int, precision: str, device: roofline.Device, recompute: Recompute = "none"
+    model: Model, batch: int, length: int, precision: str, device: Device, recompute: Recompute = "none"
 ) -> tuple[roofline.Bound, roofline.Bound, roofline.Bound]:
     """How long they take at least: a prompt of this length, the step of its last position, and a training step."""
     _, chosen = model.chosen("exact", precision)

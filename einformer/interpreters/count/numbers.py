@@ -13,7 +13,8 @@ from einformer.interpreters.count.bands import pairs
 from einformer.interpreters.count.conventions import DEFAULT, Convention
 from einformer.interpreters.count.derived import derive
 from einformer.interpreters.count.kept import keeps
-from einformer.interpreters.count.memory import Activation, Memory, Precision
+from einformer.interpreters.count.memory import Activation, Memory
+from einformer.interpreters.count.precisions import Precision
 from einformer.interpreters.count.rules import EquationCount, Recompute, WeightCount
 from einformer.interpreters.count.turns import Site, Turns
 from einformer.notation.calls import axis_of

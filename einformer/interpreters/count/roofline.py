@@ -9,18 +9,14 @@ tables of which a step reads single rows, and a second expert that another token
 
 from __future__ import annotations
 
-import functools
-import pathlib
-import tomllib
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from einformer.errors import fail
 from einformer.interpreters.count import numbers
 from einformer.interpreters.count.conventions import CONVENTIONS
 from einformer.interpreters.count.derived import derive
-from einformer.interpreters.count.memory import Precision
+from einformer.interpreters.count.devices import Device
+from einformer.interpreters.count.precisions import Precision
 from einformer.interpreters.count.rules import Recompute
 from einformer.notation.calls import axis_of
 from einformer.notation.sizes import Legend
@@ -34,38 +30,10 @@ PREFILL = replace(EXACT, name="prefill", logits="last")
 
 
 @dataclass(frozen=True, slots=True)
-class Device:
-    """An accelerator: FLOP/s of dense products by dtype, bytes/s and bytes of its memory."""
-
-    title: str
-    peak: Mapping[str, float]
-    bandwidth: float
-    memory: float
-    source: str
-
-    def rate(self, precision: Precision) -> float:
-        """FLOP/s of products in a precision. Raises EinformerError E605."""
-        if (dtype := precision.dtype) not in self.peak:
-            message = f"there is no published rate of products in {dtype} for {self.title}"
-            raise fail("E605", message, fix=" or ".join(f"`{known}`" for known in self.peak))
-        return self.peak[dtype]
-
-
-@functools.cache
-def devices() -> Mapping[str, Device]:
-    """The known devices by name.
-
-    >>> round(devices()["a100-40gb"].peak["bfloat16"] / 1.5e12)  # the ridge that kipply has
-    208
-    """
-    text = (pathlib.Path(__file__).parent / "devices.toml").read_text(encoding="utf-8")
-    return {name: Device(**row) for name, row in tomllib.loads(text).items()}
-
-
-@dataclass(frozen=True, slots=True)
 class Bound:
     """A step takes so many FLOPs and moves so many bytes, on `count` devices that share both: it takes `seconds` at least.
 
+    >>> from einformer.interpreters.count.devices import devices
     >>> Bound("decode", 2 * 200 * 40 * 10**9, 80 * 10**9, devices()["a100-80gb"], 312e12, 4).seconds  # Falcon-40B, 200 rows
     0.01282051282051282
     """

@@ -9,7 +9,8 @@ from typing import Any
 from einformer.interpreters.count import numbers, table
 from einformer.interpreters.count.conventions import Convention
 from einformer.interpreters.count.derived import derive
-from einformer.interpreters.count.memory import Memory, Precision
+from einformer.interpreters.count.memory import Memory
+from einformer.interpreters.count.precisions import Precision
 from einformer.interpreters.count.rules import Phase, Recompute
 from einformer.notation.sizes import Legend
 from einformer.notation.tree import Spec
