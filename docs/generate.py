@@ -174,10 +174,11 @@ SOURCES = """# Sources
 
 <!-- Made of einformer/notes/sources.toml and the shipped texts by docs/generate.py. -->
 
-What stands beside an equation of a shipped text after `@` names what it follows: a document of this page by its key, and a
-place in it, `@ rope 3.4.2 eq 34`; several with `;` between them. The note of a layer is that of all its equations which have
-none of their own. All {count} equations stand under one. Tests hold that every place is there, and that equations which are
-the same but for the names of axes name the same one; the exceptions stand in a test.
+What stands beside an equation or a scalar of a shipped text after `@` names what it follows: a document of this page by its
+key, and a place in it, `@ rope 3.4.2 eq 34`; several with `;` between them. The note of a layer is that of all its equations
+which have none of their own. All equations stand under one, {count} with the scalars that are formulas of documents. Tests hold
+that every place is there, and that equations which are the same but for the names of axes name the same one; the exceptions
+stand in a test.
 
 `goon` and S000 to S004 are the documents of [Notes](notes.md), and `eq 3` is the third equation of the place among their
 entries. What is published nowhere but as code names the family and the class of `transformers` that computes it.

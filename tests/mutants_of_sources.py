@@ -68,6 +68,31 @@ MUTANTS = (
         "sources.py::test_lines_of_a_document_name_the_place_where_it_says_so",
     ),
     _mutant(
+        "the note of a scalar is dropped", "notation/parser.py",
+        "beside = self.line.note, self.line.comment", 'beside = "", self.line.comment',
+        "stray_notes.py::test_the_note_of_a_scalar_is_part_of_the_tree",
+    ),
+    _mutant(
+        "a number that is given follows the document of the formula", "notation/binding.py",
+        ', note="")', ")",
+        "stray_notes.py::test_a_value_that_is_given_follows_no_document",
+    ),
+    _mutant(
+        "a note beside no formula is dropped", "notation/parser.py",
+        "        if self.line.note:\n", "        if self.line.note and self.loops:\n",
+        "stray_notes.py::test_a_note_beside_no_formula_is_refused_at_its_place",
+    ),
+    _mutant(
+        "a note alone is dropped", "notation/parser.py",
+        "[*findings, *map(_stray_note, alone)]", "findings",
+        "stray_notes.py::test_a_note_on_a_line_of_its_own_is_refused",
+    ),
+    _mutant(
+        "a scalar follows no document", CITATIONS,
+        "for scalar in spec.scalars if scalar.note)", "for scalar in ())",
+        "sources.py::test_equations_of_a_text_and_what_they_follow",
+    ),
+    _mutant(
         "a note ends its docstring", "interpreters/torch/code.py",
         """.replace('"', '\\\\"')""", "",
         "emitted.py::test_what_a_text_says_beside_its_equations_is_no_code",

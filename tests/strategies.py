@@ -61,7 +61,7 @@ EXPRESSIONS = frozenset(
 STATEMENTS = frozenset({"Equation", "Loop", "=", "<-", "return", "note", "comment", "group on the left"})
 DECLARATIONS = STATEMENTS | {
     *("Spec", "Axis", "Scalar", "Layer", "Weight", "layer", "model", "time", "trained", "buffer", "instance"),
-    *("optional", "default of an axis", "default of a weight", "bound", "list of numbers", "title"),
+    *("optional", "default of an axis", "default of a weight", "bound", "list of numbers", "note of a scalar", "title"),
     *("about", "below", "above weights", "comment of weights", "above a loop", "comment of a loop"),
 }
 
@@ -114,8 +114,8 @@ def _variants(node: Node) -> Iterator[str]:
             yield from ["group on the left"] * (isinstance(left, Tensor) and any(isinstance(s, Group) for s in left.slots))
         case Axis():
             yield from ["default of an axis"] * (node.default is not None) + ["bound"] * (node.bound is not None)
-        case Scalar(_, _, tuple()):
-            yield "list of numbers"
+        case Scalar():
+            yield from ["list of numbers"] * isinstance(node.value, tuple) + ["note of a scalar"] * bool(node.note)
         case Loop():
             yield from ["comment of a loop"] * bool(node.comment) + ["above a loop"] * bool(node.above)
         case Weight():
@@ -432,7 +432,8 @@ def specs(draw: st.DrawFn) -> Spec:
         Axis(letter, draw(size), draw(perhaps), draw(perhaps), draw(remarks()), above=draw(said())) for letter in LETTERS
     )
     value = st.one_of(expressions(3), st.lists(numbers(), min_size=1, max_size=3).map(tuple))
-    scalar = st.builds(Scalar, st.sampled_from(SMALL_NAMES + LONG_NAMES), indices(), value, remarks(), above=said())
+    names = st.sampled_from(SMALL_NAMES + LONG_NAMES)
+    scalar = st.builds(Scalar, names, indices(), value, remarks("#"), remarks(), above=said())
     title, of_all, below = draw(remarks()), tuple(draw(st.lists(scalar, max_size=4))), draw(said())
     return Spec(title, axes, of_all, tuple(draw(st.lists(layers(), max_size=3))), draw(said()) if title else (), below)
 

@@ -18,7 +18,7 @@ from einformer.architectures import texts
 from einformer.cli import main
 from einformer.notation import parser
 from einformer.notation.printer import show
-from einformer.notation.tree import Equation, Expression, Layer, Tensor
+from einformer.notation.tree import Equation, Expression, Layer, Scalar, Tensor
 from einformer.notation.walk import equations, rebuild
 from einformer.notes import claims, shelf
 from einformer.notes.citations import Noted, at, citations, form, noted, shipped
@@ -55,8 +55,9 @@ def test_every_equation_stands_under_a_note(path: pathlib.Path) -> None:
     assert all(" @ " in line for line in heads)
     written = [line.partition("#")[0].partition(" @ ")[2].strip() for line in text if " @ " in line]
     spec, _ = parser.parse(shelf.source(path.stem) if path.stem != "prelude" else texts.text("prelude"), LAYERS)
+    scalars = [scalar.note for scalar in spec.scalars]
     read = [note for layer in spec.layers for note in (layer.note, *(each.note for each in equations(layer.body)))]
-    assert list(filter(None, read)) == written
+    assert list(filter(None, [*scalars, *read])) == written
 
 
 LAYERS = frozenset(layer.name for layer in texts.prelude().layers)
@@ -140,7 +141,7 @@ def test_lines_of_a_document_name_the_place_where_it_says_so(document: str) -> N
     """If they name the document at all."""
     for each in references(document):
         for line in lines(each) if each.layer else ():
-            if isinstance(line, Equation) and said(line) == each.line:
+            if (isinstance(line, Equation) or (isinstance(line, Scalar) and line.note)) and said(line) == each.line:
                 (found,) = {noted.note for noted in all_noted() if same(noted, each.layer, line)}
                 own = [citation for citation in citations(found) if (source := citation.source) and source.document == document]
                 places = [citation.place.partition(" eq ")[0] for citation in own]
@@ -152,8 +153,8 @@ def within(place: str, named: str) -> bool:
     return place == named or place.startswith((f"{named},", f"{named}."))
 
 
-def same(found: Noted, layer: str, line: Equation) -> bool:
-    return found.layer == layer.partition(".")[2] and found.equation.span == line.span
+def same(found: Noted, layer: str, line: Equation | Scalar) -> bool:
+    return found.layer == (layer.partition(".")[2] or "scalars") and found.equation.span == line.span
 
 
 def test_equations_of_the_documents_decoder_are_those_that_it_numbers() -> None:
@@ -230,7 +231,8 @@ def test_a_text_without_notes_has_none(tmp_path: pathlib.Path, capsys: pytest.Ca
 def test_equations_of_a_text_and_what_they_follow(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["notes", "llama", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
-    assert len(rows) == 16
+    assert len(rows) == 17
+    assert (rows[0]["layer"], rows[0]["equation"], rows[0]["note"]) == ("scalars", "θ_h = Θ^(-2 h / H)", "rope 3.2.2 eq 15")
     (found,) = [row for row in rows if row["equation"] == "v_seg = z_sd V_deg"]
     assert (found["text"], found["layer"], found["note"]) == ("llama", "Attention", "goon 1.1.2 eq 3")
     assert found["cited"][0]["there"] == "v_bsea = z_bsd V_dea"

@@ -28,7 +28,7 @@ def bind(spec: Spec, given: Mapping[str, Given], origin: str | Mapping[str, str]
     values came from, or where each did. Raises EinformerError E602 to E606.
     """
     sizes, scalars = _sorted(spec, given)
-    replaced = {s.name: replace(s, value=_value(s, scalars[s.name], spec)) for s in spec.scalars if s.name in scalars}
+    replaced = {s.name: replace(s, value=_value(s, scalars[s.name], spec), note="") for s in spec.scalars if s.name in scalars}
     spec = replace(spec, scalars=tuple(replaced.get(s.name, s) for s in spec.scalars))
     check_references(spec)
     legend = Legend.of(spec, sizes, dict.fromkeys(given, origin) if isinstance(origin, str) else origin)

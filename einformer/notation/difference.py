@@ -94,12 +94,13 @@ class _Text:
     def line(self, node: Axis | Scalar | Layer | Equation | Loop, indent: str = "", defines: str = "") -> Line:
         """A line without what is said beside and above it."""
         bare = replace(node, above=(), comment="")
+        bare = bare if isinstance(bare, Axis | Loop) else replace(bare, note="")
         reading = Reading(self.letters, self.time).line(bare)
         return Line(indent + show(bare), indent + show(reading), defines)
 
     def layer(self, layer: Layer) -> Iterator[Line]:
         """The lines of a layer. A model has no name here: two models are the same one."""
-        head = replace(layer, weights=(), body=(), note="")
+        head = replace(layer, weights=(), body=())
         line = self.line(head)
         yield Line(line.text, line.reading.replace(layer.name, "°", 1) if layer.kind == "model" else line.reading, "head")
         for (kind, of), weights in itertools.groupby(layer.weights, key=lambda weight: (weight.kind, weight.layer)):
@@ -121,7 +122,7 @@ class _Text:
                 yield from self.body(statement.body, indent + "  ")
             else:
                 defines = "return" if statement.relation == "return" else statement.left.name
-                yield self.line(replace(statement, note=""), indent, defines)
+                yield self.line(statement, indent, defines)
 
 
 # ------------------------------------------------------------------------------------------------------- the legend

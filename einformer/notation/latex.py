@@ -34,7 +34,7 @@ def read_lines(source: Source) -> tuple[list[Line], list[Finding]]:
             code, sign, rest = text.partition("#")
             plain = code.replace("%", "#", 1) + sign + rest
             lines += _read([plain], partial(tokens.plain_line, source, start), findings)
-    return [_regrouped(line) for line in lines if line.tokens or line.comment], findings
+    return [_regrouped(line) for line in lines if line.tokens or line.note or line.comment], findings
 
 
 def _characters(source: Source, start: int, chunk: str, findings: list[Finding]) -> Iterator[str]:

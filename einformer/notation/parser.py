@@ -59,7 +59,7 @@ def parse_expression(text: str, spec: Spec, name: str = "<expression>") -> Expre
     parser = _Parser(source, lines, [], frozenset(layer.name for layer in spec.layers))
     parser.take(lines[0])
     expression = parser.expression()
-    parser.end()
+    parser.unnoted()
     return resolve(expression, {axis.letter for axis in spec.axes})
 
 
@@ -133,7 +133,7 @@ class _Parser(Formulas):
     def heading(self) -> None:
         """`axes` and `scalars` stand alone on their line."""
         self.next()
-        self.end()
+        self.unnoted()
 
     def axis(self) -> Axis:
         """axis: LETTER ":" expression ["=" expression] ["<=" sum]"""
@@ -142,7 +142,7 @@ class _Parser(Formulas):
         size = self.sum()
         default = self.sum() if self.accept("=") else None
         bound = self.sum() if self.accept("<=") else None
-        self.end()
+        self.unnoted()
         return Axis(letter.letter, size, default, bound, self.line.comment, above=self.line.above, span=letter.span)
 
     def scalar(self) -> Scalar:
@@ -152,7 +152,8 @@ class _Parser(Formulas):
         self.expect("=")
         value = self.listing() if self.accept("[") else self.expression()
         self.end()
-        return Scalar(name.text, indices, value, self.line.comment, above=self.line.above, span=name.span)
+        beside = self.line.note, self.line.comment
+        return Scalar(name.text, indices, value, *beside, above=self.line.above, span=name.span)
 
     def listing(self) -> tuple[Number, ...]:
         items = [self.signed_number()]
@@ -222,7 +223,7 @@ class _Parser(Formulas):
         self.expect("<")
         count = self.sum()
         self.expect(":")
-        self.end()
+        self.unnoted()
         span, head = self.since(start), self.line
         if self.loops == MAXIMUM_DEPTH:
             raise fail("E002", f"loops nest more than {MAXIMUM_DEPTH} deep", span, fix="layers for the inner ones")
@@ -245,7 +246,7 @@ class _Parser(Formulas):
                 declared[-bare:] = [replace(w, kind="instance", layer=layer.text) for w in declared[-bare:]]
                 bare = 0
             if not self.accept(","):
-                self.end()
+                self.unnoted()
                 declared[0] = replace(declared[0], above=self.line.above)
                 return [*declared[:-1], replace(declared[-1], comment=self.line.comment)]
 
@@ -285,6 +286,12 @@ class _Parser(Formulas):
                 )
         return Tensor(name.text, slots, span=self.since(name)) if slots else Name(name.text, span=name.span)
 
+    def unnoted(self) -> None:
+        """Nothing may follow, no note either: only formulas follow a document."""
+        self.end()
+        if self.line.note:
+            raise EinformerError([_stray_note(self.line)])
+
     def new_name(self, what: str) -> Token:
         """NAME, which is none of the language's own: `mean_d = …` could never be read, as `mean_d` takes an argument."""
         name = self.expect("name", what)
@@ -298,11 +305,23 @@ class _Parser(Formulas):
 
 
 def _read_lines(source: Source) -> tuple[list[Line], list[Finding]]:
-    if not tokens.is_latex(source.text):
-        return tokens.read_lines(source)
-    from einformer.notation import latex  # nobody waits for it who reads plain text
+    """The lines of a text, without those that are a note alone, which are findings."""
+    if tokens.is_latex(source.text):
+        from einformer.notation import latex  # nobody waits for it who reads plain text
 
-    return latex.read_lines(source)
+        lines, findings = latex.read_lines(source)
+    else:
+        lines, findings = tokens.read_lines(source)
+    alone = [line for line in lines if line.note and not line.tokens]
+    return [line for line in lines if line.tokens or not line.note], [*findings, *map(_stray_note, alone)]
+
+
+def _stray_note(line: Line) -> Finding:
+    """A note beside what follows no document."""
+    source = line.span.source
+    at = source.text.index("@", line.span.start)
+    fix = "`#` for a comment, or `@` beside the equation, the scalar or the head of a layer that follows it"
+    return Finding("E107", f"the note `{line.note}` stands beside no formula", Span(source, at, at + 1), fix=fix)
 
 
 def _may_be_instance(weight: Weight) -> bool:

@@ -78,7 +78,8 @@ def _spec(spec: Spec) -> Iterator[str]:
 
 def _entry(node: Axis | Scalar, text: str) -> Iterator[str]:
     yield from _said(node.above, "  ")
-    yield _beside(f"  {text}", _LEGEND, "#", node.comment)
+    note = node.note if isinstance(node, Scalar) else ""
+    yield _beside(_beside(f"  {text}", _LEGEND, "@", note), _LEGEND, "#", node.comment)
 
 
 def _said(comments: tuple[str, ...], indent: str) -> Iterator[str]:
@@ -147,8 +148,10 @@ def _statement(statement: Statement, indent: str) -> Iterator[str]:
             assert_never(statement)
 
 
-def alone(equation: Equation) -> str:
-    """An equation without what is remarked above and beside it."""
+def alone(equation: Equation | Scalar) -> str:
+    """An equation or a scalar without what is remarked above and beside it."""
+    if isinstance(equation, Scalar):
+        return _scalar(equation)
     head = "return" if equation.relation == "return" else f"{_left(equation.left)} {equation.relation}"
     return f"{head} {expression(equation.right)}"
 

@@ -73,7 +73,7 @@ def read_lines(source: Source) -> tuple[list[Line], list[Finding]]:
         except EinformerError as error:
             findings += error.findings
         start += len(text) + 1
-    return [line for line in lines if line.tokens or line.comment], findings
+    return [line for line in lines if line.tokens or line.note or line.comment], findings
 
 
 def check_size(source: Source) -> None:

@@ -127,6 +127,7 @@ class Scalar(Remarked):
     name: str
     indices: tuple[Index, ...]
     value: Expression | tuple[Number, ...]
+    note: str = ""
     comment: str = ""
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 import string
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from einformer.architectures import texts
 from einformer.notation import check, parser
 from einformer.notation.printer import alone
 from einformer.notation.renaming import Reading
-from einformer.notation.tree import Equation, Spec
+from einformer.notation.tree import Equation, Scalar, Spec
 from einformer.notation.walk import equations
 from einformer.notes.references import Reference, references
 from einformer.notes.sources import Source, sources
@@ -54,11 +54,11 @@ class Citation:
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """An equation of a layer of a text, and the note that it stands under: its own, or that of the layer."""
+    """An equation of a text, by its layer or among the `scalars`, and its note: its own, or that of the layer."""
 
     text: str
     layer: str
-    equation: Equation
+    equation: Equation | Scalar
     note: str
 
     @property
@@ -87,7 +87,11 @@ def citations(note: str) -> tuple[Citation, ...]:
 
 
 def noted(spec: Spec, name: str) -> Iterator[Noted]:
-    """The equations of a text in its order, each with the note that it stands under."""
+    """The equations of a text in its order, each with the note that it stands under; of its scalars those that have one.
+
+    Scalars are numbers for the most part, which follow no document.
+    """
+    yield from (Noted(name, "scalars", scalar, scalar.note) for scalar in spec.scalars if scalar.note)
     for layer in spec.layers:
         for equation in equations(layer.body):
             yield Noted(name, layer.name, equation, equation.note or layer.note)
@@ -111,8 +115,8 @@ def following(key: str) -> list[tuple[Citation, Noted]]:
 def alike(found: Iterable[Noted]) -> list[list[Noted]]:
     """Equations that differ only in the names of axes, together.
 
-    >>> [len(same) for same in alike(each for _, each in following("alibi"))]
-    [3, 2, 1]
+    >>> [len(same) for same in alike(each for _, each in following("nope"))]
+    [3, 3]
     """
     forms: dict[str, list[Noted]] = {}
     for each in found:
@@ -120,7 +124,7 @@ def alike(found: Iterable[Noted]) -> list[list[Noted]]:
     return list(forms.values())
 
 
-def form(equation: Equation) -> str:
+def form(equation: Equation | Scalar) -> str:
     """How an equation reads whatever its axes are called: they are `a`, `b`, `c` in the order of the text.
 
     >>> {form(each.equation) for each in shipped() if each.says in ("u_xf = z_d U_xdf", "u_xo = z_d U_xdo")}
@@ -129,4 +133,6 @@ def form(equation: Equation) -> str:
     plain = Reading({}, time="")
     plain.line(equation)
     reading = Reading(dict(zip(plain.seen, string.ascii_letters, strict=False)), time="")
-    return alone(replace(equation, left=reading.expression(equation.left), right=reading.expression(equation.right)))
+    read = reading.line(equation)
+    assert isinstance(read, Equation | Scalar)
+    return alone(read)

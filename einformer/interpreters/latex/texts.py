@@ -81,9 +81,16 @@ def aligned(lines: Iterator[Line]) -> str:
 
 
 def _row(line: Line) -> str:
-    note = f"@\\ {_words(line.note)}" if line.note else ""
-    said = " && ".join(filter(None, (line.text, note)))  # notes stand in a column of their own
-    return r" \qquad ".join(filter(None, (said, line.comment and _words(line.comment))))
+    said = " && ".join(filter(None, (line.text, _note(line))))  # notes stand in a column of their own
+    return _apart(said, line.comment and _words(line.comment))
+
+
+def _note(line: Line) -> str:
+    return f"@\\ {_words(line.note)}" if line.note else ""
+
+
+def _apart(*parts: str) -> str:
+    return r" \qquad ".join(filter(None, parts))
 
 
 def _words(text: str, font: str = "text") -> str:
@@ -112,14 +119,15 @@ def said(comments: tuple[str, ...], indent: int) -> Iterator[Line]:
 
 
 def _legend(entries: Iterable[Axis | Scalar]) -> str:
-    """The legend: what each letter means stands in a column of its own."""
+    """The legend: what each letter means, or follows, stands in a column of its own."""
     return aligned(line for entry in entries for line in _entry(entry))
 
 
 def _entry(entry: Axis | Scalar) -> Iterator[Line]:
     yield from said(entry.above, 0)
     line = declaration(entry)
-    yield Line(0, line.text + (f" && {_words(line.comment)}" if line.comment else ""))
+    beside = _apart(_note(line), line.comment and _words(line.comment))
+    yield Line(0, " && ".join(filter(None, (line.text, beside))))
 
 
 def declaration(node: Axis | Scalar | Weight | Equation) -> Line:
@@ -128,7 +136,7 @@ def declaration(node: Axis | Scalar | Weight | Equation) -> Line:
         case Axis():
             return Line(0, _axis(node), comment=node.comment)
         case Scalar():
-            return Line(0, f"{indexed(node.name, node.indices)} = {_scalar(node.value)}", comment=node.comment)
+            return Line(0, f"{indexed(node.name, node.indices)} = {_scalar(node.value)}", node.note, node.comment)
         case Weight():
             return Line(0, _weight(node))
         case Equation():

@@ -1,0 +1,67 @@
+"""Is a note kept, or refused? None is dropped silently, wherever it stands."""
+
+from __future__ import annotations
+
+import pytest
+
+from einformer import parse
+from einformer.errors import EinformerError
+from einformer.interpreters.latex import latex
+from einformer.notation.parser import parse_expression
+from einformer.notation.printer import show
+
+TEXT = """# halves
+axes
+  h: H                # pairs
+  l: L                # layers
+
+scalars
+  Θ = 10000
+  θ_h = Θ^(-2 h / H)  @ rope 3.2.2 eq 15 # angles
+
+layer Turn(z_h) -> z_h:                                          @ my notebook
+  weights γ_h
+  for l < L:
+    z_h <- θ_h γ_h z_h                                           @ page 7 # each turn
+  return z_h
+"""
+ELSEWHERE = ("axes", "  h: H", "  l: L", "scalars", "  weights", "  for")
+PLACES = [at for at, line in enumerate(TEXT.split("\n")) if line.startswith(ELSEWHERE)]
+
+
+def test_the_note_of_a_scalar_is_part_of_the_tree() -> None:
+    written = parse(TEXT).written
+    assert [(scalar.note, scalar.comment) for scalar in written.scalars] == [("", ""), ("rope 3.2.2 eq 15", "angles")]
+    assert show(written) == TEXT
+    assert r"&& @\ \text{rope 3.2.2 eq 15} \qquad \text{angles}" in latex(written)
+    assert parse(latex(written)).written == written
+
+
+def test_a_value_that_is_given_follows_no_document() -> None:
+    (_, scalar) = parse(TEXT).bind(H=2, θ=[1, 2]).spec.written.scalars
+    assert (scalar.note, scalar.comment) == ("", "angles")
+
+
+@pytest.mark.parametrize("at", PLACES)
+def test_a_note_beside_no_formula_is_refused_at_its_place(at: int) -> None:
+    """Of axes, of weights, of a loop, of a heading."""
+    lines = TEXT.split("\n")
+    code, sign, comment = lines[at].partition("#")
+    lines[at] = f"{code}@ rope 3 {sign}{comment}"
+    with pytest.raises(EinformerError) as raised:
+        parse("\n".join(lines))
+    (found,) = raised.value.findings
+    assert (found.code, found.span.line, found.span.column) == ("E107", at + 1, len(code) + 1)
+    assert "`rope 3`" in found.message
+
+
+@pytest.mark.parametrize("alone", ["@ rope 3", "    @ rope 3 # said", r"\[ @\ \text{rope 3} \]"])
+def test_a_note_on_a_line_of_its_own_is_refused(alone: str) -> None:
+    """In LaTeX too."""
+    with pytest.raises(EinformerError, match="E107 the note"):
+        parse(TEXT.replace("  return z_h", f"{alone}\n  return z_h"))
+
+
+def test_a_formula_alone_has_no_note() -> None:
+    with pytest.raises(EinformerError, match="E107 the note `rope 3`"):
+        parse_expression("2 H @ rope 3", parse(TEXT).tree)
