@@ -277,6 +277,16 @@ MUTANTS = (
     ),
     # ----------------------------------------------------------------------------------------------- causality (R6, R10)
     _mutant(
+        "a call in a call is not followed", "notation/callers.py",
+        "if not slip.called and axis_of(given)", "if axis_of(given)",
+        "callers.py::test_the_line_that_can_be_mended_is_told_in_its_own_letters[a layer in a layer, over rows]",
+    ),
+    _mutant(
+        "a layer of the prelude is the place", "notation/callers.py",
+        " and layer.span.source == caller.layer.span.source", "",
+        "callers.py::test_a_layer_of_the_prelude_is_never_the_place",
+    ),
+    _mutant(
         "earlier is later", CAUSALITY,
         "np.isnan(known.number) & (known.late > position)", "np.isnan(known.number) & (known.late < position)",
         "causality.py::test_what_is_causal_is_accepted[only before]",

@@ -33,7 +33,7 @@ def bind_call(layer: Layer, call: Apply, actuals: Sequence[Letters], loops: froz
     """
     if len(call.arguments) != len(layer.formals):
         message = f"`{call.name}` takes {len(layer.formals)} arguments, here are {len(call.arguments)}"
-        raise fail("E401", message, call.span, [_defined(layer)], f"`{signature(layer)}`")
+        raise fail("E401", message, call.span, [defined(layer)], f"`{signature(layer)}`")
     letters = _renamed(layer, call, loops)
     bound = []
     for formal, actual in zip(layer.formals, actuals, strict=True):
@@ -80,7 +80,7 @@ def _renamed(layer: Layer, call: Apply, loops: frozenset[str]) -> dict[str, str]
     named = [index for index in call.indices if index.letter not in loops]
     if len(named) > len(layer.indices):
         message = f"the subscript of `{call.name}` names {len(named)} indices, its head has {len(layer.indices)}"
-        raise fail("E402", message, named[-1].span, [_defined(layer)], f"`{signature(layer)}`")
+        raise fail("E402", message, named[-1].span, [defined(layer)], f"`{signature(layer)}`")
     return {formal.letter: actual.letter for formal, actual in zip(layer.indices, named, strict=False)}
 
 
@@ -98,7 +98,7 @@ def _choice(letter: str, actual: Letters, taken: set[str], layer: Layer, call: A
         else f"`{signature(layer)}`"
     )
     message = f"`{call.name}` works on `{letter}`; its argument has {have}, and `{letter}` {how}"
-    raise fail("E402", message, call.span, [_defined(layer)], fix)
+    raise fail("E402", message, call.span, [defined(layer)], fix)
 
 
 def _carried_apart(
@@ -110,15 +110,15 @@ def _carried_apart(
         for letter in actual:
             if letter in own - taken:
                 message = f"`{call.name}` has an index `{letter}` of its own, and its argument carries another along"
-                raise fail("E406", message, call.span, [_defined(layer)], f"another letter in the argument, `{letter}'`")
+                raise fail("E406", message, call.span, [defined(layer)], f"another letter in the argument, `{letter}'`")
 
 
 def _lacking(layer: Layer, call: Apply, formal: Tensor, letter: str, actual: Letters) -> EinformerError:
     have = ", ".join(f"`{other}`" for other in actual) or "none"
     message = f"`{call.name}` works on `{letter}` here, but its argument for `{_tensor(formal)}` has {have}"
-    return fail("E402", message, call.span, [_defined(layer)], f"an argument with `{letter}`: `{signature(layer)}`")
+    return fail("E402", message, call.span, [defined(layer)], f"an argument with `{letter}`: `{signature(layer)}`")
 
 
-def _defined(layer: Layer) -> str:
+def defined(layer: Layer) -> str:
     """Where a layer is defined, and how."""
     return f"defined as `{signature(layer)}` ({layer.span})"

@@ -17,6 +17,7 @@ from typing import assert_never
 import numpy as np
 
 from einformer.errors import EinformerError, Finding
+from einformer.notation.callers import Caller, of_rows, over_positions, whose
 from einformer.notation.calls import axis_of, slot_letters
 from einformer.notation.instances import callees
 from einformer.notation.known import (
@@ -111,10 +112,10 @@ class Analysis:
             return Known((), np.array(np.nan), np.array(NEVER))
         return Known((self.time,), np.full(len(self.samples), np.nan), self.samples)
 
-    def report(self, code: str, message: str, at: Node, fix: str, letter: str = "") -> None:
+    def report(self, code: str, message: str, at: Node, fix: str) -> None:
         """Add a finding. What depends on the future behind another slip, or again, is a consequence of it."""
         if code != "E501" or not self.findings:
-            self.findings.append(Finding(code, message, at.span, (self.legend.describe(letter or self.time),), fix))
+            self.findings.append(Finding(code, message, at.span, (self.legend.describe(self.time),), fix))
 
     def length(self, e: Name | Tensor) -> None:
         """S as a number, or what is made of it, is known only at the end of the sequence (R6)."""
@@ -131,6 +132,7 @@ class Frame:
     layer: Layer
     visible: Mapping[str, bool]
     rows: frozenset[str]
+    caller: Caller | None = None
     kept: dict[str, Kept] = field(default_factory=dict)
     scope: Scope = field(init=False)
 
@@ -310,10 +312,8 @@ class Frame:
             return FUNCTIONS[e.name](*arguments)
         for index in e.indices:
             if self.is_time(index.letter) and not self.is_visible(index.letter) and e.name != "cumsum":
-                message = f"`{e.name}` runs over `{index.letter}`, the positions being computed, those to come too"
-                self.model.report(
-                    "E503", message, index if e.name != "sum" else e, f"`{index.letter}'`, or `cumsum_{index.letter}`"
-                )
+                slip = whose(index if e.name != "sum" else e, index.letter, self.layer, self.caller)
+                self.model.findings.append(over_positions(e.name, slip, self.model.legend))
                 return constant(math.nan)
         return self.operator(e, arguments)
 
@@ -372,7 +372,7 @@ class Frame:
         visible = {formal: self.is_visible(actual) for formal, actual in time.items() if formal == axis_of(formal)}
         visible = dict.fromkeys(map(axis_of, time), True) | visible
         rows = frozenset(formal for formal, actual in binding.letters.items() if actual in self.rows)
-        frame = Frame(self.model, layer, visible, rows)
+        frame = Frame(self.model, layer, visible, rows, Caller(self.layer, e, binding.letters, self.caller))
         for formal, argument in zip(layer.formals, e.arguments, strict=True):
             inner = {binding.letters[letter]: letter for letter in slot_letters(formal)}
             known = self.value(argument)
@@ -386,8 +386,7 @@ class Frame:
     def rows_apart(self, e: Expression) -> None:
         """Report where rows meet: each means itself alone (R6)."""
         for at, letter in met(e, self.rows, self.row_places, self.scope.layers):
-            message = f"this mixes the rows of a batch, `{axis_of(letter)}`"
-            self.model.report("E506", message, at, f"`{axis_of(letter)}`, the same on both sides", letter)
+            self.model.findings.append(of_rows(whose(at, letter, self.layer, self.caller), self.model.legend))
 
     def row_places(self, name: str) -> Mapping[int, str]:
         """The slots of a tensor that are its rows, with their letters; a recurrence knows its own before it is defined."""
