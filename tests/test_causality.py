@@ -138,3 +138,15 @@ def test_a_convolution_may_end_at_its_last_tap(taps: int) -> None:
 def test_a_convolution_may_not_end_before_its_last_tap(taps: int) -> None:
     with pytest.raises(EinformerError, match="E501"):
         einformer.parse(CONVOLUTION.format(taps=taps, last=taps - 2))
+
+
+@pytest.mark.parametrize(("first", "second", "found"), [("i", "j", ["E509"]), ("j", "i", ["E509"]), ("j", "j", [])])
+def test_a_text_has_one_time_axis(first: str, second: str, found: list[str]) -> None:
+    """A layer that both models call would be zero before the start of one axis only."""
+    models = [
+        f"model {name}(x_ij) -> y_ij causal in {time}:\n  return cumsum_{time}(x_ij)\n"
+        for name, time in (("One", first), ("Two", second))
+    ]
+    _, findings = examine(Source("two.ein", "axes\n  i: I\n  j: J\n\n" + "\n".join(models)))
+    assert [finding.code for finding in findings] == found
+    assert all(finding.span.text == second and finding.span.line == 8 for finding in findings)

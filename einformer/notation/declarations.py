@@ -30,6 +30,18 @@ def declarations(spec: Spec, legend: Legend) -> Iterator[Finding]:
     for scalar in spec.scalars:
         yield from _scalar(scalar, legend)
     yield from look_alikes(spec)
+    yield from _times(spec, legend)
+
+
+def _times(spec: Spec, legend: Legend) -> Iterator[Finding]:
+    """A text has one time axis: before its start everything is zero (R4), in whichever layer."""
+    times = [layer.time for layer in spec.layers if layer.time is not None]
+    for time in times[1:]:
+        first = times[0]
+        if axis_of(time.letter) != axis_of(first.letter):
+            message = f"the time axis of this text is `{first.letter}`, here it is `{time.letter}`"
+            facts = (f"first in line {first.span.line}", legend.describe(first.letter))
+            yield Finding("E509", message, time.span, facts, f"`causal in {first.letter}`, or a text of its own for the model")
 
 
 def _twice(what: str, declared: Iterable[tuple[str, Node]]) -> Iterator[Finding]:
