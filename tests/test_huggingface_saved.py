@@ -15,9 +15,11 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_N
 import einformer
 from einformer.huggingface.families import families, family
 from tests.oracles.of_toys import tokens
-from tests.toys import EACH, config_of, toy
+from tests.toys import TOYS, config_of, toy
 
 MODELS: Any = AutoModelForCausalLM
+KINDS = {"llama", "mixtral", "deepseek_v3", "gemma2", "bloom", "gpt_neox", "mamba2", "jamba", "minimax_text"}  # one of each
+EACH = [name if name in KINDS else pytest.param(name, marks=pytest.mark.slow) for name in TOYS]
 EAGER = {"experts_implementation": "eager"}  # theirs groups experts of no odd size
 
 
