@@ -150,3 +150,14 @@ def test_a_text_has_one_time_axis(first: str, second: str, found: list[str]) -> 
     _, findings = examine(Source("two.ein", "axes\n  i: I\n  j: J\n\n" + "\n".join(models)))
     assert [finding.code for finding in findings] == found
     assert all(finding.span.text == second and finding.span.line == 8 for finding in findings)
+
+
+def test_what_is_causal_of_one_number_is_asked_again_of_another() -> None:
+    """So a bound text is examined once more, though its equations were."""
+    spec = einformer.parse(
+        "axes\n  s: S\nscalars\n  η = 0\nmodel Ahead(x_s) -> y_s causal in s:\n"
+        "  m_ss' = where(s' <= s + η, 1, 0)\n  y_s = m_ss' x_s'\n"
+    )
+    assert spec.bind(η=-1).reference([1.0, 10.0, 100.0], weights={}).tolist() == [0, 1, 11]
+    with pytest.raises(EinformerError, match="E501 at position 0 this depends on position 1"):
+        spec.bind(η=1)
