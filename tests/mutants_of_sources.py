@@ -93,6 +93,21 @@ MUTANTS = (
         "sources.py::test_equations_of_a_text_and_what_they_follow",
     ),
     _mutant(
+        "an equation of several lines leaves its comment", "interpreters/torch/classes.py",
+        'written = " ".join(map(str.strip, lines))', 'written = "\\n".join(map(str.strip, lines))',
+        "emitted.py::test_what_stands_on_several_lines_of_latex_is_no_code",
+    ),
+    _mutant(
+        "a note of several lines leaves its comment", "notation/latex_row.py",
+        '(words.replace("\\n", " ") for words in reader.row())', "reader.row()",
+        "emitted.py::test_what_stands_on_several_lines_of_latex_is_no_code",
+    ),
+    _mutant(
+        "a long note makes a line long", "interpreters/torch/folding.py",
+        "if len(line) <= WIDTH or not note:", "if True:",
+        "emitted.py::test_a_note_for_which_there_is_no_room_stands_below_its_equation",
+    ),
+    _mutant(
         "a note ends its docstring", "interpreters/torch/code.py",
         """.replace('"', '\\\\"')""", "",
         "emitted.py::test_what_a_text_says_beside_its_equations_is_no_code",

@@ -144,9 +144,9 @@ def test_every_equation_stands_above_its_code(name: str, plan: str) -> None:
     compile(text, name, "exec")
     for layer in model(name).spec.tree.layers:
         for line in layer.span.text.splitlines()[1:]:
-            equation = line.partition("  #")[0].partition("  @")[0].strip()
+            equation, _, note = (part.strip() for part in line.partition("  #")[0].partition(" @ "))
             if " = " in equation and not equation.startswith(("weights", "buffers", "for")):
-                assert f"# {equation}\n" in text, equation
+                assert f"# {equation}  @ {note}\n" in text if note else f"# {equation}\n" in text, line
 
 
 @pytest.mark.parametrize("plan", PLANS)
@@ -156,12 +156,13 @@ def test_the_map_of_equations_is_that_of_the_comments(name: str, plan: str) -> N
     whole, lines = model(name), model(name).source(plan).split("\n")
     found = source.places(whole.spec.tree, whole.spec.name, whole.legend, PLANS_OF[plan])
     written = {span: f"# {span.source.text[span.start : span.end]}" for span in found if span.source.text}
-    comments = {line.strip() for line in lines if line.startswith("    ") and line.strip().startswith("# ")}
+    bare = (line.partition("  @ ")[0] for line in lines)
+    comments = {line.strip() for line in bare if line.startswith("    ") and line.strip().startswith("# ")}
     assert {*written.values()} >= {comment for comment in comments if "_" in comment}
     blocks = [node for node in ast.parse("\n".join(lines)).body if isinstance(node, ast.ClassDef | ast.FunctionDef)]
     for span, comment in written.items():
         number, around = found[span]
-        assert lines[number - 1].strip() == comment
+        assert lines[number - 1].strip().partition("  @ ")[0] == comment
         assert [node.name for node in blocks if node.lineno < number <= (node.end_lineno or 0)] == [around]
 
 
@@ -236,3 +237,33 @@ def test_weights_materialise_by_assignment(plan: str) -> None:
     module = model("gpt2").build("meta", dtype=torch.float64, plan=plan)
     module.load_state_dict(built(model("gpt2"), plan).state_dict(), assign=True)
     assert same(module, built(model("gpt2"), plan), tokens("gpt2"))
+
+
+SEVERAL_LINES = r"""axes
+  d: D
+\begin{aligned}
+&\textbf{layer}\ \mathrm{Twice}(z_{d}) \rightarrow z_{d}\colon \\
+&\quad y_{d} = 2
+z_{d} && @\ \text{a book
+boom(1)} \\
+&\quad \textbf{return}\ y_{d}
+\end{aligned}
+"""
+
+
+@pytest.mark.parametrize("plan", PLANS)
+def test_what_stands_on_several_lines_of_latex_is_no_code(plan: str) -> None:
+    """R13: neither an equation nor its note leaves the comment in which it stands."""
+    text = einformer.parse(SEVERAL_LINES).bind(D=3).source(plan=plan)
+    ast.parse(text)
+    assert "        # y_{d} = 2 z_{d}  @ a book boom(1)\n" in text
+
+
+def test_a_note_for_which_there_is_no_room_stands_below_its_equation() -> None:
+    note = "a page of a long book that nobody knows by heart, in which there are more equations than lines " * 3
+    written = QUOTED.replace("  return Half(z_sd' W_d'd)", f"  return Half(z_sd' W_d'd) @ {note}")
+    lines = einformer.parse(written).bind(D=3).source().split("\n")
+    at = lines.index("        # return Half(z_sd' W_d'd)")
+    below = [line.strip() for line in lines[at + 1 :] if line.startswith("        # @ ")]
+    assert " ".join(line.removeprefix("# @ ") for line in below) == note.strip()
+    assert max(map(len, lines)) <= 112

@@ -41,7 +41,7 @@ def read(source: Source, row: Row) -> Line:
     if end - start > MAXIMUM_ROW:
         raise fail("E001", f"the row has {end - start:,} characters", Span(source, start, start + 1), fix="several rows")
     reader = _Reader(source, row.marks)
-    note, comment = reader.row()
+    note, comment = (words.replace("\n", " ") for words in reader.row())  # a row may have several lines, plain text one
     found = tuple(without_braces(equalities(reader.tokens)))
     tokens.check_brackets(found)
     span = Span(source, start, found[-1].span.end if found else end)

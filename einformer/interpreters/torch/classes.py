@@ -9,6 +9,7 @@ from typing import Protocol, TypeVar
 from einformer.errors import Span
 from einformer.interpreters.torch.blocks import INDENT, Blocks
 from einformer.interpreters.torch.code import PRODUCT, Code, permuted, prose
+from einformer.interpreters.torch.folding import NOTED
 from einformer.interpreters.torch.heads import heads
 from einformer.interpreters.torch.lower import Lowering, drops, function_name
 from einformer.interpreters.torch.plan import Plan
@@ -58,9 +59,11 @@ class Comment(str):
 
     @classmethod
     def of(cls, equation: Equation, indent: str) -> Comment:
-        """The equation as its author wrote it."""
+        """The equation as its author wrote it, in one line (R13: LaTeX may have several), and its note."""
         span = equation.span
-        comment = cls(f"{indent}# {span.source.text[span.start : span.end] or equation.left.name}")
+        lines = span.source.text[span.start : span.end].splitlines()
+        written = " ".join(map(str.strip, lines)) or equation.left.name
+        comment = cls(f"{indent}# {written}" + (f"{NOTED}{equation.note}" if equation.note else ""))
         comment.span = span
         return comment
 

@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Iterator
 
 WIDTH = 112
+NOTED = "  @ "  # between an equation and its note, in a comment
 _HEAD = re.compile(r"return |(?:[\w.]+, )*[\w.]+ = |")
 _LOOSEST_FIRST = (r" (?=if |else )", r" (?=[+-] )", r" (?=[*/] )")
 
 
 def folded(line: str) -> Iterator[str]:
-    """The lines of one line; comments stay as they are."""
+    """The lines of one line; an equation in a comment stays as it is, and its note goes below it where there is no room."""
     text = line.lstrip(" ")
     indent = line[: len(line) - len(text)]
     if text.startswith("#"):
-        yield line
+        yield from _noted(line, f"{indent}# @ ")
     else:
         yield from _folded(text, indent, False)
+
+
+def _noted(line: str, start: str) -> Iterator[str]:
+    equation, _, note = line.partition(NOTED)
+    if len(line) <= WIDTH or not note:
+        yield line
+    else:
+        yield equation
+        yield from textwrap.wrap(note, WIDTH, initial_indent=start, subsequent_indent=start)
 
 
 def _folded(text: str, indent: str, bracketed: bool) -> Iterator[str]:

@@ -73,7 +73,7 @@ def _equations(source: str) -> dict[int, str]:
     lines, equations = source.splitlines(), {}
     for statement in _statements(ast.parse(source).body):
         above = itertools.takewhile(_is_comment, reversed(lines[: statement.lineno - 1]))
-        equation = "; ".join(line.strip().removeprefix("# ") for line in reversed([*above]))
+        equation = "; ".join(filter(None, map(_equation, reversed([*above]))))
         for number in range(statement.lineno, (statement.end_lineno or statement.lineno) + 1):
             equations[number] = equation or lines[number - 1].strip()
     return equations
@@ -85,6 +85,11 @@ def _statements(block: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
         yield statement
         yield from _statements(getattr(statement, "body", ()))
         yield from _statements(getattr(statement, "orelse", ()))
+
+
+def _equation(comment: str) -> str:
+    """What a comment says without the note; nothing where it is the note."""
+    return comment.partition("@")[0].strip(" #")
 
 
 def _is_comment(line: str) -> bool:
