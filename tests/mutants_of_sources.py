@@ -108,6 +108,16 @@ MUTANTS = (
         "emitted.py::test_a_note_for_which_there_is_no_room_stands_below_its_equation",
     ),
     _mutant(
+        "the text of a document is no target", "model/targets.py",
+        "source = shelf.read(target)", "source = texts.read(target)",
+        "shelf.py::test_texts_of_documents_are_targets_of_every_command",
+    ),
+    _mutant(
+        "what an equation keeps is told with its note", "interpreters/torch/saved.py",
+        'comment.partition("@")[0].strip(" #")', 'comment.strip(" #")',
+        "saved.py::test_rows_say_which_equation_keeps_what",
+    ),
+    _mutant(
         "a note ends its docstring", "interpreters/torch/code.py",
         """.replace('"', '\\\\"')""", "",
         "emitted.py::test_what_a_text_says_beside_its_equations_is_no_code",

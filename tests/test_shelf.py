@@ -12,9 +12,11 @@ from numpy.typing import NDArray
 from transformers import LlamaConfig
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
+from einformer.cli import main
 from einformer.model import Model, parse
 from einformer.notes import shelf
 from einformer.notes.errata import errata, judge
+from tests.examples import ROOT
 from tests.texts import spec
 
 Array = NDArray[Any]
@@ -297,3 +299,15 @@ def test_a_block_that_drops_a_residual_is_off_by_what_attention_adds() -> None:
     random = np.random.default_rng(0)
     z, a = random.standard_normal((3, 4)), random.standard_normal((4, 4))
     assert VERDICTS["S005-E12"].printed == f"off by {np.abs(z @ a).max():.3g}"
+
+
+@pytest.mark.parametrize("name", shelf.documents())
+@pytest.mark.parametrize("command", ["check", "latex", "source", "count", "notes"])
+def test_texts_of_documents_are_targets_of_every_command(
+    command: str, name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As files with the same text are: what says it of the file says it of the name; where sizes are open both say so."""
+    monkeypatch.chdir(ROOT / "einformer" / "notes" / "texts")
+    by_name, by_file = ((main([command, target]), capsys.readouterr()) for target in (name, f"{name}.ein"))
+    assert by_name == by_file
+    assert by_name[0] == 0 or "E601" in by_name[1].err

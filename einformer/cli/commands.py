@@ -104,9 +104,9 @@ def _said(verdict: Verdict) -> str:
 
 
 def _latex(options: argparse.Namespace) -> int:
-    from einformer.notes import rendering, shelf
+    from einformer.notes import rendering
 
-    source = shelf.source(options.target) if options.target in shelf.documents() else _source(options.target)
+    source = _source(options.target)
     specification = einformer.model.parse(source.text, source.name)
     names = [layer.name for layer in specification.tree.layers]
     if options.layer and options.layer not in names:
@@ -346,11 +346,11 @@ def _indented(text: str) -> str:
 
 def _source(target: str) -> Source:
     """The text of a target; `-` is what comes through the pipe."""
-    from einformer.architectures import texts
     from einformer.notation.tokens import MAXIMUM_TEXT
+    from einformer.notes import shelf
 
     if target != "-":
-        return texts.read(target)
+        return shelf.read(target)
     try:
         with open(sys.stdin.fileno(), encoding="utf-8", newline="", closefd=False) as pipe:
             return Source("<stdin>", pipe.read(MAXIMUM_TEXT + 1))

@@ -94,10 +94,10 @@ def _wrapped(text: str, indent: int) -> list[str]:
 
 def run(options: argparse.Namespace) -> int:
     """What a note computes, and whether it is what the note says."""
-    from einformer.architectures import texts
+    from einformer.notes import shelf
     from einformer.testing import execution
 
-    source = texts.read(options.note)
+    source = shelf.read(options.note)
     found = execution.executed(source, given(options), options.seed)
     if options.out:
         pathlib.Path(options.out).write_text(found.source, encoding="utf-8")

@@ -32,8 +32,8 @@ _EXAMPLES = """examples:
   einformer explain E301            the rule behind an error
 """
 
-_TEXT = "a .ein file, a note, the name of a shipped architecture, or - for what comes through the pipe"
-_SIZED = "a named size (gpt2-xl), a config.json or its folder, a .ein file, a note, or a shipped architecture"
+_TEXT = "a .ein file, a note, the name of a shipped architecture, of a document (s000), or - for what comes through the pipe"
+_SIZED = "a named size (gpt2-xl), a config.json or its folder, a .ein file, a note, a shipped architecture, a document (s000)"
 
 
 class Option(NamedTuple):
@@ -88,7 +88,7 @@ COMMANDS = (
         "latex",
         "print a specification as LaTeX",
         "Print the target as LaTeX: in indices, which einformer reads back, or in matrices.",
-        (_option("target", f"{_TEXT}, or s000, s002, s003: the text of a document", metavar="TARGET"), LAYER, LETTERS, FORM),
+        (TEXT, LAYER, LETTERS, FORM),
     ),
     Command(
         "report",

@@ -7,9 +7,8 @@ import itertools
 from collections import Counter
 
 from einformer import model
-from einformer.architectures import texts
 from einformer.cli.screen import listed, show, show_json
-from einformer.notes import citations
+from einformer.notes import citations, shelf
 from einformer.notes.citations import Citation, Noted
 from einformer.notes.sources import Source, sources
 
@@ -18,7 +17,7 @@ OK = 0
 
 def show_text(options: argparse.Namespace) -> int:
     """The equations of a text, the note that each stands under, and what stands there."""
-    source = texts.read(options.document)
+    source = shelf.read(options.document)
     found = list(citations.noted(model.parse(source.text, source.name).written, source.name.removesuffix(".ein")))
     if options.json:
         show_json([_data(each) for each in found])

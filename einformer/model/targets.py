@@ -11,6 +11,7 @@ from einformer.architectures import models, texts
 from einformer.errors import EinformerError, Finding, Source
 from einformer.model.objects import Model, Specification
 from einformer.notation.tree import Spec
+from einformer.notes import shelf
 
 
 def target(name: str | pathlib.Path) -> Model:
@@ -28,14 +29,14 @@ def target(name: str | pathlib.Path) -> Model:
 
 
 def load(target: str | pathlib.Path) -> Specification:
-    """The specification of a shipped architecture (`"gpt2"`), of a `.ein` file, or of a note.
+    """The specification of a shipped architecture (`"gpt2"`), of a document (`"s000"`), of a `.ein` file, or of a note.
 
     >>> load("gpt2").title
     'gpt2.ein: pre-norm decoder with learned positions'
 
     Raises EinformerError: E801, E802 where there is no such target, E806, else the findings of the text.
     """
-    source = texts.read(target)
+    source = shelf.read(target)
     return parse(source.text, source.name)
 
 

@@ -26,6 +26,15 @@ def source(text: str) -> Source:
     return texts.text(text) if text in texts.shipped() else Source(f"{text}.ein", (_TEXTS / f"{text}.ein").read_text("utf-8"))
 
 
+def read(target: str | pathlib.Path) -> Source:
+    """The text of a target: a shipped one, that of a document, or a file. Raises EinformerError E801, E802.
+
+    >>> read("s005_flash").name
+    's005_flash.ein'
+    """
+    return source(str(target)) if str(target) in documents() else texts.read(target)
+
+
 @functools.cache
 def understood(text: str) -> tuple[Spec, Spec, tuple[Finding, ...]]:
     """It as it is written, elaborated, and what is wrong with it; read once, though many equations stand in one text."""
