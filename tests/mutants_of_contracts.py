@@ -36,7 +36,7 @@ MUTANTS = (
     _mutant(
         "a tuple may be longer", "source",
         'differs = len(item.value.members), "<" if item.value.more else "!="', 'differs = len(item.value.members), "<"',
-        "contract_structures.py::test_two_checkers_give_one_verdict",
+        "contracts.py::test_verdicts[(k_bt, v_bt), z_b]",
     ),
     _mutant(
         "the sizes of an object do not count", "source",
