@@ -138,7 +138,7 @@ def _run(erratum: Erratum, form: Form) -> Found:
     """Python as the document has it, which must come to its end."""
     try:
         exec(_of(erratum.about["code"], form), {})  # the errata are our own
-    except Exception as error:
+    except Exception as error:  # whatever a document's code raises is what is found
         return False, f"{type(error).__name__}: {error}"
     return True, "runs"
 
