@@ -33,7 +33,7 @@ def drawn(name: str) -> Any:
     """Their model of a toy, with random gains and biases too."""
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        made = MODELS.from_config(copy.deepcopy(toy(name)), dtype=torch.float32, **EAGER).eval()
+        made = MODELS.from_config(toy(name), dtype=torch.float32, **EAGER).eval()
         for parameter in made.parameters():
             parameter.data += 0.1 * torch.randn_like(parameter)
     return made

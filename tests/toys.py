@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import json
 from typing import Any
@@ -324,10 +325,14 @@ LISTS = {"layer_types", "no_rope_layers", "moe_layers"}
 
 
 @functools.cache
-def toy(name: str) -> Any:
-    """The config of transformers, with every key that it writes."""
+def _config(name: str) -> Any:
     kind, keys = TOYS[name]
     return AutoConfig.for_model(kind, **keys)
+
+
+def toy(name: str) -> Any:
+    """The config of transformers, with every key that it writes; a new one each time: a model writes its dtype into it."""
+    return copy.deepcopy(_config(name))
 
 
 def config_of(name: str) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 from typing import Any
 
@@ -33,9 +32,7 @@ def made(name: str, experts: str) -> torch.nn.Module:
     """Their model, with eager attention: the equations as their authors wrote them."""
     models: Any = AutoModelForCausalLM
     attention = "sdpa" if name in TWICE else "eager"
-    module: torch.nn.Module = models.from_config(
-        copy.deepcopy(toy(name)), attn_implementation=attention, experts_implementation=experts
-    )
+    module: torch.nn.Module = models.from_config(toy(name), attn_implementation=attention, experts_implementation=experts)
     return module
 
 
