@@ -35,7 +35,7 @@ class Citation:
 
     @property
     def there(self) -> str:
-        """What stands at that place: in words, or the equation, if it is one of a document of references.toml.
+        """What stands at that place: in words, or the equation, if it is one of a document of `references/`.
 
         >>> Citation("rope 3.4.2 eq 34").there, Citation("goon 1.1.2 eq 3").there
         ('the rotation without a matrix', 'v_bsea = z_bsd V_dea')

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 class Source:
     """A document: who says what and when, where it can be read, and what stands at the places that our texts name.
 
-    The places of a `document` are those of its equations in references.toml.
+    The places of a `document` are those of its equations in `references/`.
     """
 
     key: str
