@@ -138,7 +138,7 @@ MUTANTS = (
     ),
     _of_run(
         "a statement is true whatever is found", "testing/execution.py",
-        "return None if _REFUSED.match(said) else holds, said", "return None if _REFUSED.match(said) else True, said",
+        "return equality.holds(setting, line, claim)", "return True, equality.holds(setting, line, claim)[1]",
         "a_statement_is_computed",
     ),
     _of_run(

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from einformer.architectures import texts
-from einformer.errors import Source, fail
+from einformer.errors import Finding, Source, fail
 from einformer.interpreters import reference
 from einformer.notation import binding
 from einformer.notation.calls import axis_of, slot_letters
@@ -49,11 +49,24 @@ def holds(setting: Setting, lines: str, claim: str = "") -> tuple[bool, str]:
     >>> holds(Setting("n: N = 3; m: M = 3", "x_n"), "y_m = x_n")[1]
     'E302: the left side has `m`, the right side never mentions that'
     """
-    written, tree, findings = texts.understood(Source("lines", _layer(setting, lines, claim)))
-    wrong = [finding for finding in findings if finding.code != _UNUSED]
-    if wrong:
-        return False, f"{wrong[0].code}: {wrong[0].message}"
+    if why := refusal(setting, lines, claim):
+        return False, why
+    written, tree, _ = _understood(setting, lines, claim)
     return _compared(setting, tree, binding.bind(written, {})[1], claim) if claim else (True, "well formed")
+
+
+def refusal(setting: Setting, lines: str, claim: str = "") -> str:
+    """Why lines and an equation mean nothing; no words where they mean something.
+
+    >>> refusal(Setting("n: N = 3", "x_n"), "y_n = 2 x_n", "y_n = z_n")
+    'E204: `Lines` has no tensor `z`'
+    """
+    wrong = (finding for finding in _understood(setting, lines, claim)[2] if finding.code != _UNUSED)
+    return next((f"{finding.code}: {finding.message}" for finding in wrong), "")
+
+
+def _understood(setting: Setting, lines: str, claim: str) -> tuple[Spec, Spec, tuple[Finding, ...]]:
+    return texts.understood(Source("lines", _layer(setting, lines, claim)))
 
 
 def _layer(setting: Setting, lines: str, claim: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -21,8 +20,6 @@ from einformer.notes.programs import Program, program
 from einformer.report.checks import CHECKS, Check, made
 from einformer.report.subject import Subject
 from einformer.testing.trial import Trial, trial
-
-_REFUSED = re.compile(r"E\d{3}: ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +90,10 @@ def _said(statement: Equation, found: Trial, changed: set[str]) -> tuple[bool | 
         return None, f"`{missing[0]}` is not computed"
     setting = equality.Setting(_legend(found.legend), ", ".join(show(read[name]) for name in numbers), numbers)
     side = f"left_{''.join(_wanted(left, right))}"
-    holds, said = equality.holds(setting, f"{side} = {show(left)}", f"{side} = {show(right)}")
-    return None if _REFUSED.match(said) else holds, said
+    line, claim = f"{side} = {show(left)}", f"{side} = {show(right)}"
+    if why := equality.refusal(setting, line, claim):
+        return None, why
+    return equality.holds(setting, line, claim)
 
 
 def _legend(legend: Legend) -> str:
