@@ -15,11 +15,11 @@ from einformer.interpreters.count.rules import Arithmetic, N, product, total
 from einformer.interpreters.count.turns import Loops, Turns, in_loops, inside, turns_of
 from einformer.interpreters.count.visits import Work, work_of
 from einformer.notation.calls import axis_of, slot_letters
-from einformer.notation.choices import NO_CHOICE, Bound, Choices, bounds
 from einformer.notation.primitives import COMPARISONS
-from einformer.notation.support import Flow, Need
 from einformer.notation.tree import Apply, Equation, Expression, Index, Name, Number, Product, Spec, Sum, Tensor
 from einformer.notation.walk import subexpressions
+from einformer.program.choices import NO_CHOICE, Bound, Choices, bounds
+from einformer.program.support import Flow, Need
 
 TOKEN = 8  # bytes, whatever the weights are kept in
 

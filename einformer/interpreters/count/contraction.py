@@ -6,8 +6,8 @@ import functools
 from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass
 
-from einformer.notation.choices import Bound, Choices, chosen
 from einformer.notation.tree import Expression
+from einformer.program.choices import Bound, Choices, chosen
 
 Letters = frozenset[str]
 

@@ -11,10 +11,10 @@ from einformer.interpreters.count.held import Held, held
 from einformer.interpreters.count.turns import Turns, turns_of
 from einformer.interpreters.count.visits import Visit, Work, gathers, per_tree, work_of
 from einformer.notation.calls import axis_of
-from einformer.notation.choices import Bound
 from einformer.notation.scope import factors_of
-from einformer.notation.support import Case, Need
 from einformer.notation.tree import Apply, Equation, Expression, Layer, Product, Quotient, Spec, Tensor
+from einformer.program.choices import Bound
+from einformer.program.support import Case, Need
 
 T = TypeVar("T")
 

@@ -24,10 +24,8 @@ from einformer.interpreters.count.numbers import Numbers
 from einformer.interpreters.count.rules import EquationCount, Recompute, WeightCount
 from einformer.interpreters.count.turns import Site, Turns
 from einformer.notation.calls import axis_of
-from einformer.notation.choices import Bound
 from einformer.notation.primitives import CONSTANTS
 from einformer.notation.sizes import Legend
-from einformer.notation.support import Case
 from einformer.notation.tree import (
     Apply,
     Expression,
@@ -43,6 +41,8 @@ from einformer.notation.tree import (
     Tensor,
 )
 from einformer.notation.walk import subexpressions
+from einformer.program.choices import Bound
+from einformer.program.support import Case
 
 MANY = 1024  # what a size that is not bound counts as, where sizes decide the order of a contraction
 

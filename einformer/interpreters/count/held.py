@@ -9,10 +9,10 @@ from einformer.interpreters.count.contraction import Chosen, Letters, chosen_of
 from einformer.interpreters.count.turns import Site, Turns, below, carried, in_loops, united
 from einformer.interpreters.count.visits import Visit, Work, gathers
 from einformer.notation.calls import axis_of
-from einformer.notation.choices import NO_CHOICE, slots
 from einformer.notation.instances import callees
 from einformer.notation.tree import Apply, Group, Index, Layer, Product, Tensor, Weight
 from einformer.notation.walk import equations, subexpressions
+from einformer.program.choices import NO_CHOICE, slots
 
 Place = tuple[str, str]  # the path of a layer, the name of a weight
 

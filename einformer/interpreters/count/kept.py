@@ -15,10 +15,8 @@ from typing import Literal, assert_never
 from einformer.interpreters.count.contraction import Chosen, Contraction, Letters, best_order, chosen_of
 from einformer.interpreters.count.turns import Loops, Turns, inside, turns_of
 from einformer.interpreters.count.visits import Work, per_tree, work_of
-from einformer.notation.choices import NO_CHOICE, Choices
 from einformer.notation.norms import norm
 from einformer.notation.scope import factors_of
-from einformer.notation.support import Flow, Need
 from einformer.notation.tree import (
     Apply,
     Equation,
@@ -37,6 +35,8 @@ from einformer.notation.tree import (
     Tensor,
 )
 from einformer.notation.walk import equations
+from einformer.program.choices import NO_CHOICE, Choices
+from einformer.program.support import Flow, Need
 
 Keeps = Literal["input", "output", "both", "mask", "nothing"]
 

@@ -18,10 +18,10 @@ from einformer.interpreters.count.precisions import Precision
 from einformer.interpreters.count.rules import EquationCount, Recompute, WeightCount
 from einformer.interpreters.count.turns import Site, Turns
 from einformer.notation.calls import axis_of
-from einformer.notation.choices import Bound
 from einformer.notation.sizes import Legend, Value
 from einformer.notation.tree import Expression, Index, Spec
 from einformer.notation.walk import subexpressions
+from einformer.program.choices import Bound
 
 
 def weights(spec: Spec, name: str, legend: Legend) -> tuple[WeightCount[int], ...]:

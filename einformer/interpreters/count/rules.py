@@ -13,9 +13,9 @@ from einformer.interpreters.count.derived import Derived, Done, Gather, Softmax
 from einformer.interpreters.count.held import Held
 from einformer.interpreters.count.turns import Turns
 from einformer.notation.calls import axis_of
-from einformer.notation.choices import Bound
 from einformer.notation.tree import Expression
 from einformer.notation.weights import key
+from einformer.program.choices import Bound
 
 
 class Countable(Protocol):

@@ -10,12 +10,12 @@ from typing import TypeVar
 from einformer.errors import Span
 from einformer.interpreters.count.turns import Loops, Turns, in_loops, inside, turns_of
 from einformer.notation.calls import axis_of
-from einformer.notation.choices import DENSE, INNER, NO_CHOICE, Choices
 from einformer.notation.sizes import Legend
 from einformer.notation.specialise import specialise
-from einformer.notation.support import Flow, Flows, Need
 from einformer.notation.tree import Apply, Equation, Expression, Index, Layer, Spec, Tensor
 from einformer.notation.walk import equations, subexpressions
+from einformer.program.choices import DENSE, INNER, NO_CHOICE, Choices
+from einformer.program.support import Flow, Flows, Need
 
 T = TypeVar("T")
 

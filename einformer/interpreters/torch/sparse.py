@@ -14,14 +14,14 @@ from functools import reduce
 from einformer.interpreters.torch.code import Dims
 from einformer.interpreters.torch.patterns import Linear, heads_first, letters
 from einformer.interpreters.torch.recurrences import recurrent
-from einformer.notation.choices import DENSE, Choice, Support, chosen, made_by
 from einformer.notation.instances import calls
 from einformer.notation.primitives import CONDITIONS
 from einformer.notation.scope import Scope
 from einformer.notation.sizes import Legend
-from einformer.notation.support import Flow, Flows
 from einformer.notation.tree import Apply, Equation, Expression, Index, Layer, Product, Quotient, Spec, Statement, Tensor
 from einformer.notation.walk import children, equations, subexpressions
+from einformer.program.choices import DENSE, Choice, Support, chosen, made_by
+from einformer.program.support import Flow, Flows
 
 PAIR = "a pair of a row and one of its experts"  # the index of what is computed for those chosen
 HELPERS = {

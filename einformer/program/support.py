@@ -12,21 +12,6 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from einformer.notation.choices import (
-    DENSE,
-    NO_CHOICE,
-    Choice,
-    Choices,
-    Support,
-    bounds,
-    by_letter,
-    by_slot,
-    in_call,
-    shared,
-    slots,
-    union,
-    without,
-)
 from einformer.notation.instances import callees
 from einformer.notation.primitives import COMPARISONS, CONDITIONS, primitive
 from einformer.notation.scope import Scope, factors_of
@@ -48,6 +33,21 @@ from einformer.notation.tree import (
     Tensor,
 )
 from einformer.notation.walk import children, equations, subexpressions
+from einformer.program.choices import (
+    DENSE,
+    NO_CHOICE,
+    Choice,
+    Choices,
+    Support,
+    bounds,
+    by_letter,
+    by_slot,
+    in_call,
+    shared,
+    slots,
+    union,
+    without,
+)
 
 _CONSTANT = CONDITIONS | {"floor", "ceil"}  # what has no gradient
 _DEAF = frozenset(("Sm", "exp", "lse", "max"))  # what does not hear -inf: its result there is known

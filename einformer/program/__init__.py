@@ -1,0 +1,1 @@
+"""What is computed: analyses of a checked specification that every interpreter shares."""
