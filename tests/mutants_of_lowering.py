@@ -35,6 +35,11 @@ MUTANTS = (
         "odd_texts.py::test_a_function_of_whole_numbers_is_computed_as_finely_as_all[notation]",
     ),
     _mutant(
+        "a file may read names that nothing defines", "source",
+        "    refuse_unbound(special, legend)\n", "",
+        "binding.py::test_every_size_that_is_missing_is_told_once[a loop-notation]",
+    ),
+    _mutant(
         "a layer that no turn calls is asked what it keeps", "decode",
         "if layer.name not in self.live:", "if False:",
         "odd_texts.py::test_a_layer_that_no_turn_calls_keeps_nothing[2-fast]",

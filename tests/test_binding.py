@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+import torch
 
 import einformer
 from einformer.errors import EinformerError
@@ -80,6 +81,33 @@ def test_a_size_without_a_value_is_open() -> None:
     model = spec(*HEADS).bind(D=12)
     with pytest.raises(EinformerError, match="E601 the size `A` is not bound"):
         model.size("H")
+
+
+NEEDED = {  # each text, and the sizes without which it is no file of PyTorch
+    "a weight": (("b, d, f", "layer M(z_bd) -> y_bf:", "weights W_df", "return z_bd W_df"), "DF"),
+    "a loop": (("b, d, l", "layer M(z_bd) -> z_bd:", "for l < L:", "  z_bd <- tanh(z_bd)", "return z_bd"), "L"),
+    "a default": (("b, d, e: H = D / A", "layer M(z_bd) -> y_bd:", "return z_bd / sqrt(H)"), "A"),
+    "numbers of an index": (("b, d, k", "layer M(z_bd) -> y_bdk:", "return z_bd k"), "K"),
+    "a scalar": (("b, d, k", "layer M(z_bd) -> y_bd:", "return τ z_bd"), "K"),
+    "nothing: its inputs tell": (("b, d", "layer M(z_bd) -> y_bd:", "return z_bd / D"), ""),
+}
+
+
+@pytest.mark.parametrize("plan", ["notation", "fast"])
+@pytest.mark.parametrize("case", NEEDED)
+def test_every_size_that_is_missing_is_told_once(case: str, plan: str) -> None:
+    """What is emitted has no name that nothing defines; `build` runs what `source` prints."""
+    lines, missing = NEEDED[case]
+    model = spec(*lines, scalars="τ = K^2" if case == "a scalar" else "").bind()
+    if not missing:
+        assert torch.equal(model.build(plan=plan)(torch.ones(2, 3)), torch.ones(2, 3) / 3)
+        return
+    for emit in (model.source, model.build):
+        with pytest.raises(EinformerError) as error:
+            emit(plan=plan)
+        assert [(f.code, f.message) for f in error.value.findings] == [
+            ("E601", f"the size `{letter}` is not bound") for letter in missing
+        ]
 
 
 @pytest.mark.parametrize("value", [0, -1, 2.5, math.inf, math.nan, True, "6"])

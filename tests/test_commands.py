@@ -349,6 +349,11 @@ def test_a_full_disk_is_said() -> None:
     assert done.stderr.startswith(b"einformer: ")
 
 
+def test_the_package_is_the_command() -> None:
+    found = subprocess.run([sys.executable, "-m", "einformer", "check", "gpt2"], capture_output=True, text=True, check=False)
+    assert (found.returncode, found.stdout) == (OK, "gpt2.ein  well formed: LayerNorm, CausalAttention, MLP, GPT2\n")
+
+
 def test_a_narrow_encoding_is_no_error() -> None:
     """A pipe that takes no Greek gets escapes."""
     code, out, err = process("check", "none_γ.ein", PYTHONIOENCODING="ascii")

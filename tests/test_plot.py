@@ -128,6 +128,17 @@ def test_a_picture_is_drawn(run: Callable[..., tuple[int, str, str]], kind: str)
     assert [path.name for path in Path().iterdir()] == ["gpt2.png"]
 
 
+def test_a_file_that_nobody_named_is_not_replaced(
+    run: Callable[..., tuple[int, str, str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("gpt2.png").write_text("mine", encoding="utf-8")
+    with pytest.raises(SystemExit, match="2"):
+        run("plot", "gpt2", "--kind", "flops")
+    assert "`gpt2.png` exists already; `--out gpt2.png` replaces it" in capsys.readouterr().err
+    assert Path("gpt2.png").read_text(encoding="utf-8") == "mine"
+    assert run("plot", "gpt2", "--kind", "flops", "--out", "gpt2.png")[0] == 0
+
+
 def test_a_picture_says_what_it_shows(run: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch) -> None:
     """Title, convention, axes with units, legend; read from an SVG whose letters are letters."""
     monkeypatch.setitem(plot._STYLE, "svg.fonttype", "none")

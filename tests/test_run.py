@@ -378,6 +378,23 @@ def test_the_command_as_json(note: Callable[[str], str], capsys: pytest.CaptureF
     assert found["tensors"][1] == {"tensor": "y_nd", "shape": "2 × 3", "mean": "none", "deviation": "none"}
 
 
+def test_json_has_no_words_of_its_own_for_infinity(note: Callable[[str], str], capsys: pytest.CaptureFixture[str]) -> None:
+    """RFC 8259: what is no finite number is no number; `json` of Python writes and reads it all the same."""
+    path = note(f"{LEGEND}\n$$y_{{nd}} = 0 x_{{nd}} - \\infty$$\n")
+    main(["run", path, "--sizes", "N=2, D=3", "--json"])
+    assert json.loads(capsys.readouterr().out, parse_constant=pytest.fail)["output"] == [["-inf"] * 3] * 2
+
+
+def test_a_note_is_not_replaced_by_what_it_computes(note: Callable[[str], str], capsys: pytest.CaptureFixture[str]) -> None:
+    path = note(f"{LEGEND}\n$$y_{{nd}} = 2 x_{{nd}}$$\n")
+    before = Path(path).read_text(encoding="utf-8")
+    with pytest.raises(SystemExit) as error:
+        main(["run", path, "--sizes", "N=2, D=3", "--out", f"{Path(path).parent}/../{Path(path).parent.name}/note.md"])
+    assert error.value.code == 2
+    assert "the note itself" in capsys.readouterr().err
+    assert Path(path).read_text(encoding="utf-8") == before
+
+
 @pytest.mark.parametrize("command", ["check", "latex", "count", "source", "run", "diff gpt2"])
 def test_a_note_is_a_target(note: Callable[[str], str], capsys: pytest.CaptureFixture[str], command: str) -> None:
     name, *others = command.split()

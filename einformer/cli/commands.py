@@ -210,6 +210,8 @@ def _plot(options: argparse.Namespace) -> int:
     path = pathlib.Path(options.out or f"{pathlib.PurePath(options.target).stem or 'model'}.png")
     if path.suffix not in plot.FORMATS:
         options.misuse(f"`{path}` is none of {', '.join(plot.FORMATS)}")
+    if not options.out and path.exists():
+        options.misuse(f"`{path}` exists already; `--out {path}` replaces it")
     found = einformer.model.target(options.target)
     length = found.inputs(options.batch, options.seq).get("S", 1)
     convention, precision = found.chosen(options.convention, options.dtype)

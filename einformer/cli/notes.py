@@ -97,10 +97,13 @@ def run(options: argparse.Namespace) -> int:
     from einformer.notes import shelf
     from einformer.testing import execution
 
+    out = pathlib.Path(options.out) if options.out else None
+    if out and out.resolve() == pathlib.Path(options.note).resolve():
+        options.misuse(f"`{out}` is the note itself")
     source = shelf.read(options.note)
     found = execution.executed(source, given(options), options.seed)
-    if options.out:
-        pathlib.Path(options.out).write_text(found.source, encoding="utf-8")
+    if out:
+        out.write_text(found.source, encoding="utf-8")
     if options.json:
         show_json({"note": options.note} | found.data())
     else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import re
 import sys
 import textwrap
@@ -30,8 +31,17 @@ _HANG = re.compile(r" *(?:\S.*?  +)?")  # what stands before the prose of a line
 
 
 def show_json(data: object) -> None:
-    """What `--json` prints."""
-    print(json.dumps(data, ensure_ascii=False, indent=2))
+    """What `--json` prints; a number that JSON lacks is a word, "inf", "-inf" or "nan"."""
+    print(json.dumps(_finite(data), ensure_ascii=False, indent=2, allow_nan=False))
+
+
+def _finite(data: object) -> object:
+    """The same data without floats that are not finite."""
+    if isinstance(data, dict):
+        return {name: _finite(value) for name, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [_finite(value) for value in data]
+    return str(data) if isinstance(data, float) and not math.isfinite(data) else data
 
 
 def show(text: str, to: TextIO | None = None) -> None:

@@ -7,7 +7,7 @@ import math
 import numbers
 import operator
 import reprlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import SupportsFloat, SupportsIndex
 
@@ -15,8 +15,9 @@ from einformer.errors import EinformerError, fail
 from einformer.notation.calls import axis_of, slot_letters
 from einformer.notation.parser import parse_expression
 from einformer.notation.recursion import check_references
-from einformer.notation.sizes import MAXIMUM_NUMBER, MAXIMUM_SIZE, Legend, Value
+from einformer.notation.sizes import MAXIMUM_NUMBER, MAXIMUM_SIZE, Legend, Value, unbound
 from einformer.notation.tree import Expression, Index, Layer, Name, Number, Scalar, Spec, Tensor
+from einformer.notation.walk import equations, loops, subexpressions
 
 Given = SupportsIndex | SupportsFloat | str | Sequence[float]  # numbers of NumPy too
 
@@ -154,6 +155,47 @@ def open_sizes(legend: Legend) -> set[str]:
     """The letters of sizes that are not bound and do not follow from others."""
     derived = {name for name in legend.letters() if (axis := legend.sized(name)) and axis.default is not None}
     return legend.letters() - derived - legend.values.keys()
+
+
+def refuse_unbound(spec: Spec, legend: Legend) -> None:
+    """Refuse a specialised spec whose layers need sizes that are not bound. Raises EinformerError E601, for each size once."""
+    names = {x.name: x for x in _unbound([Name(s.name) for s in spec.scalars if not s.indices], legend, set())}
+    for layer in spec.layers:
+        axes = [legend.axes[axis_of(letter)] for formal in layer.formals for letter in slot_letters(formal)]
+        told = {axis.size.name for axis in axes if isinstance(axis.size, Name)}  # by the shape of an input
+        turning, body = list(loops(layer.body)), [equation.right for equation in equations(layer.body)]
+        fixed = [*(index for weight in layer.weights for index in weight.indices), *(loop.count for loop in turning)]
+        numbers = [*_unbound(fixed, legend, set()), *_unbound(body, legend, told | {loop.index.letter for loop in turning})]
+        names |= {x.name: x for x in numbers if x.name not in names}
+    if names:
+        raise EinformerError(unbound(x) for x in sorted(names.values(), key=lambda x: (x.span.start, x.name)))
+
+
+def _unbound(roots: Iterable[Expression], legend: Legend, seen: set[str]) -> Iterator[Name]:
+    """The sizes without a number on which expressions depend, through defaults and scalars; not those that are `seen`."""
+    waiting, letters = list(roots), legend.letters()
+    for root in waiting:
+        for x in subexpressions(root):
+            name = axis_of(x.letter) if isinstance(x, Index) else x.name if isinstance(x, Name | Tensor) else ""
+            if name in seen or name in legend.values:
+                continue
+            if (definition := _definition(x, legend)) is not None:
+                waiting.append(definition)
+            elif not (isinstance(x, Name) and name in letters):
+                continue
+            else:
+                yield x
+            seen.add(name)
+
+
+def _definition(x: Expression, legend: Legend) -> Expression | None:
+    """The expression that gives an index its size, a size its default, or a scalar its value."""
+    if isinstance(x, Index):
+        return legend.axes[axis_of(x.letter)].size
+    if isinstance(x, Name) and (axis := legend.sized(x.name)):
+        return axis.default
+    value = legend.scalars[x.name].value if isinstance(x, Name | Tensor) and x.name in legend.scalars else None
+    return None if isinstance(value, tuple) else value
 
 
 def size(legend: Legend, letter: str) -> int:

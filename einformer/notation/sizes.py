@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import assert_never
 
-from einformer.errors import Span, fail
+from einformer.errors import EinformerError, Finding, Span, fail
 from einformer.notation.calls import axis_of
 from einformer.notation.primitives import CONSTANTS
 from einformer.notation.printer import show
@@ -171,7 +171,7 @@ class Legend:
         if scalar is not None and not isinstance(scalar.value, tuple) and not scalar.indices:
             return self.number(scalar.value)
         if axis is None or axis.default is None:
-            raise fail("E601", f"the size `{e.name}` is not bound", e.span, fix=f"`bind({e.name}=…)`")
+            raise EinformerError([unbound(e)])
         return self.whole(axis, axis.default)
 
     def whole(self, axis: Axis, e: Expression) -> int:
@@ -220,6 +220,11 @@ class Legend:
         if not (isinstance(size, Name) and size.name in self.values):
             return ""
         return f", here {self.values[size.name]}" + (f" ({self.origins[size.name]})" if size.name in self.origins else "")
+
+
+def unbound(e: Name) -> Finding:
+    """What is wrong with a size that has no number."""
+    return Finding("E601", f"the size `{e.name}` is not bound", e.span, (), f"`bind({e.name}=…)`")
 
 
 def index_of(e: Expression) -> Index | None:

@@ -75,11 +75,9 @@ def _size(low: Lowering, letter: str) -> str:
         return ""
     except EinformerError:
         pass
-    for formal in low.layer.formals:
-        letters = [axis_of(i) for i in slot_letters(formal)]
-        if axis_of(letter) in letters:
-            return f"{low.constant(letter)} = {python_name(low, formal)}.shape[{letters.index(axis_of(letter))}]"
-    raise fail("E601", f"the size of `{letter}` is not bound, and no input has it", low.layer.span)
+    shapes = ((formal, [axis_of(i) for i in slot_letters(formal)]) for formal in low.layer.formals)
+    formal, letters = next((formal, letters) for formal, letters in shapes if axis_of(letter) in letters)
+    return f"{low.constant(letter)} = {python_name(low, formal)}.shape[{letters.index(axis_of(letter))}]"
 
 
 def _floating(low: Lowering) -> str:

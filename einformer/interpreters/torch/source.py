@@ -22,6 +22,7 @@ from einformer.interpreters.torch.masks import sunk
 from einformer.interpreters.torch.plan import NOTATION, Plan
 from einformer.interpreters.torch.sparse import HELPERS as SPARSE_HELPERS
 from einformer.interpreters.torch.sparse import PAIR, Routing, routings
+from einformer.notation.binding import refuse_unbound
 from einformer.notation.sizes import Legend
 from einformer.notation.specialise import specialise
 from einformer.notation.tree import (
@@ -68,6 +69,7 @@ def places(spec: Spec, name: str, legend: Legend, plan: Plan = NOTATION) -> dict
 
 def _file(spec: Spec, name: str, legend: Legend, plan: Plan) -> EmittedFile:
     special = specialise(spec, name)
+    refuse_unbound(special, legend)
     return EmittedFile(sunk(raised(special, legend), legend) if plan.fast else special, name, legend, plan)
 
 
