@@ -13,10 +13,36 @@ def _values(*names: str) -> tuple[str, ...]:
     return tuple(f"torch.py::test_values_are_the_references[{name}]" for name in names)
 
 
+def _canonical(name: str, old: str, new: str, *killers: str) -> Mutant:
+    return Mutant(name, "einformer/program/canonical.py", old, new, tuple(f"{_CHANGED}[{each}]" for each in killers))
+
+
+_CHANGED = "tests/test_canonical.py::test_what_is_changed_is_another_value"
 _ONE = "lowering.py::test_one_equation"
 _ATTENTION = "lowering.py::test_attention_however_it_is_written"
 
 MUTANTS = (
+    # -------------------------------------------------------------------------------------------------- definitions
+    _canonical(
+        "a turn begins with what was known before the loop",
+        "follow(statement.body, known | {name: Definition() for name in changed}, ", "follow(statement.body, known, ",
+        "the mask in each turn-fast",
+    ),
+    _canonical(
+        "after a loop is what was known before it",
+        "known = known | {name: Definition() for name in changed}", "pass",
+        "the mask in each turn-fast",
+    ),
+    _canonical(
+        "a value moves past a change of what it reads",
+        "return right if definition.holds(right, self.known) else e", "return right",
+        "the query after the scores-fast", "the keys after the scores-fast", "the mask after the scores-fast",
+    ),
+    _mutant(
+        "a constant is what its name was first", "constants",
+        "defined[equation.left.name] == 1", "equation.left.name not in known",
+        "canonical.py::test_what_is_changed_is_another_value[a function of positions that a layer changes-fast]",
+    ),
     # -------------------------------------------------------------------------------------------------- expressions
     _mutant(
         "einsum puts out another order", "lower",

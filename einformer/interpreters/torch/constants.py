@@ -5,6 +5,7 @@ The cosines of a rotation are the same in every layer and every turn: `cos(s θ_
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -69,10 +70,12 @@ class _Raising:
         """A layer that reads what it computed."""
         own = {formal.name for formal in layer.formals} | {weight.name for weight in layer.weights}
         known: dict[str, tuple[Tensor | Name, Expression]] = {}
+        defined = Counter(equation.left.name for equation in equations(layer.body))
         for equation in equations(layer.body):
             right = self.opened(equation.right, known)
             plain = isinstance(equation.left, Tensor) and len(letters(equation.left)) == len(equation.left.slots)
-            if plain and equation.relation == "=" and equation.left.name not in known and self.constant(right, own):
+            once = equation.relation == "=" and defined[equation.left.name] == 1
+            if plain and once and self.constant(right, own):
                 known[equation.left.name] = equation.left, right
             own.add(equation.left.name)
         return map_expressions(layer, lambda e: self.visit(e, known, own))

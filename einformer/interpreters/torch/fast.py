@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
@@ -17,6 +18,7 @@ from einformer.interpreters.torch.sparse import PAIR, Routing, ordered
 from einformer.notation.tree import Apply, Equation, Expression, Layer, Tensor
 from einformer.notation.walk import equations, subexpressions
 from einformer.notation.weights import key
+from einformer.program.canonical import reaching
 
 
 class FastClass(Class):
@@ -31,9 +33,11 @@ class FastClass(Class):
         self.lowering: FastLowering = self.lower_with(FastLowering)
         self.lowering.laid = {part.weight.name for lying in self.lying for part in lying.parts}
         self.lowering.routing = self.routing
-        self.lowering.causal = frozenset(q.left.name for q in equations(layer.body) if self.is_causal(q))
+        self.lowering.causal = self.is_causal
+        self.reaching = reaching(layer)
         self.inlined: set[str] = set()
         self.orders: dict[str, tuple[int, ...]] = {}
+        self.parts = set[int]()  # right sides that are a part of a product of several, and no more
         if self.lying:
             file.helpers["Stored"] = None
 
@@ -45,13 +49,13 @@ class FastClass(Class):
     def forward(self) -> list[str]:
         """Written twice: the first time tells which tensors exist only in attention, and how those that it reads should lie."""
         plain, helpers = self.lowering, dict(self.file.helpers)
-        fused: list[Attention] = []
-        self.lowering = replace(plain, variables={}, needs={}, hoisted={}, fused=fused, orders=self.orders)
+        fused, dropped = list[Attention](), list[str]()
+        self.lowering = replace(plain, variables={}, needs={}, hoisted={}, fused=fused, dropped=dropped, orders=self.orders)
         super().forward()
-        masks = [heads.mask.name for heads in fused if isinstance(heads.mask, Tensor)]
+        defined = Counter(q.left.name for q in equations(self.layer.body))
         self.inlined = {heads.weights for heads in fused if heads.weights}
         self.inlined |= self.unread()
-        self.inlined |= {name for name in plain.causal if masks.count(name) == reads(name, self.layer) > 0}
+        self.inlined |= {name for name in dropped if defined[name] == 1 and dropped.count(name) == reads(name, self.layer)}
         self.lowering, self.body = plain, []
         self.file.helpers.clear()
         self.file.helpers.update(helpers)
@@ -120,6 +124,7 @@ class FastClass(Class):
 
     def comment(self, equation: Equation, indent: str) -> None:
         """The equation as it is written; before the first that needs them the pairs of rows and experts."""
+        self.lowering.reach = self.reaching[id(equation)]
         if self.routing and equation is next(filter(self.routing.reached, equations(self.layer.body))):
             self.route(self.routing, indent)
         super().comment(equation, indent)
@@ -143,7 +148,7 @@ class FastClass(Class):
         for group in self.together:
             if len(group) > 1 and id(group[0][0]) in nodes:
                 self.split(group, indent)
-        if equation.left.name not in self.lowering.variables or equation.relation != "=":  # else the split has defined it
+        if id(equation.right) not in self.parts:
             self.lowering.paired = self.routing is not None and self.routing.paired(equation)
             super().equation(equation, indent)
             self.lowering.paired = False
@@ -168,6 +173,7 @@ class FastClass(Class):
         left = next((q.left for q in equations(self.layer.body) if q.right is node and q.relation == "="), None)
         plain = isinstance(left, Tensor) and (found.experts or sorted(letters(left)) == sorted(dims))
         if left is not None and plain and len(found.rows) == 1:
+            self.parts.add(id(node))
             return define(self.lowering, left, "tensor", dims)
         assert isinstance(found.x, Tensor)
         return f"{key(found.x.name)}{key(found.weight.name)}"

@@ -5,6 +5,7 @@ Everything that is not recognised is lowered as in the plan `notation`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from einformer.errors import EinformerError
@@ -22,7 +23,8 @@ from einformer.interpreters.torch.sparse import PAIR, Routing, grouped
 from einformer.notation.calls import axis_of
 from einformer.notation.norms import Norm, norm
 from einformer.notation.sizes import Legend
-from einformer.notation.tree import Apply, Expression, Group, Index, Number, Product, Sum, Tensor
+from einformer.notation.tree import Apply, Equation, Expression, Group, Index, Number, Product, Sum, Tensor
+from einformer.program.canonical import Reach
 
 _MANY = 4096
 
@@ -33,8 +35,10 @@ class FastLowering(Lowering):
 
     laid: set[str] = field(default_factory=set)  # weights that lie as a matrix, inputs by outputs
     hoisted: dict[int, Code] = field(default_factory=dict)  # linear maps, by node, that a product of several has computed
-    causal: frozenset[str] = frozenset()
+    reach: Reach = field(default_factory=Reach)  # the definitions that reach the equation that is lowered
+    causal: Callable[[Equation], bool] = lambda equation: False  # does an equation define the causal mask?
     fused: list[Attention] = field(default_factory=list)
+    dropped: list[str] = field(default_factory=list)  # masks that an attention knows by itself
     orders: dict[str, tuple[int, ...]] = field(default_factory=dict)  # of the axes that attention wants of a tensor
     routing: Routing | None = None
     weight: Code = field(default_factory=lambda: Code(""))  # of the experts, for each row
@@ -54,7 +58,7 @@ class FastLowering(Lowering):
             return code
         if (map_ := linear(e, self.layer)) is not None:
             return self.linear(map_)
-        if (heads := attention(e, self.layer)) is not None and (code := self.attention(heads)) is not None:
+        if (heads := attention(e, self.reach)) is not None and (code := self.attention(heads)) is not None:
             self.fused.append(heads)
             return code
         return Lowering.lower(self, e, wanted)
@@ -237,7 +241,8 @@ class FastLowering(Lowering):
     def options(self, found: Attention, batch: Dims, position: str, heads: Dims, groups: Dims) -> list[str] | None:
         """Mask, dropout, scale, grouped heads; None where the mask does not line up."""
         options: list[str] = []
-        if isinstance(found.mask, Tensor) and found.mask.name in self.causal:
+        if isinstance(found.mask, Tensor) and self.is_causal(found.mask):
+            self.dropped.append(found.mask.name)
             options += self.past.causal(1 if heads or groups else 0) if self.past else ["is_causal=True"]
         elif found.mask is not None:
             mask = self.cast(self.lower(found.mask), "tensor")
@@ -253,6 +258,11 @@ class FastLowering(Lowering):
             options.append(f"dropout_p={self.lower(found.dropout).at(PRODUCT)} if self.training else 0.0")
         scale = self.scale(found)
         return options + ([f"scale={scale}"] if scale else []) + (["enable_gqa=True"] if groups else [])
+
+    def is_causal(self, mask: Tensor) -> bool:
+        """Is a mask causal as it is where it is added?"""
+        definition = self.reach.definition(mask)
+        return definition is not None and definition.equation is not None and self.causal(definition.equation)
 
     def scale(self, found: Attention) -> str:
         """What the scores are multiplied by; nothing where that is what the function does by itself."""

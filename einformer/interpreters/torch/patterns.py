@@ -22,6 +22,7 @@ from einformer.notation.tree import (
     Tensor,
 )
 from einformer.notation.walk import children, equations, subexpressions
+from einformer.program.canonical import Reach
 
 Letters = tuple[str, ...]
 
@@ -104,7 +105,7 @@ class Attention:
     weights: str = ""  # the tensor of an equation that is put in
 
 
-def attention(e: Expression, layer: Layer) -> Attention | None:
+def attention(e: Expression, reach: Reach) -> Attention | None:
     """The attention that e is, with the weights of an equation before it that nothing else reads put in."""
     if not (isinstance(e, Apply) and e.name == "sum" and len(e.indices) == 1 and isinstance(e.arguments[0], Product)):
         return None
@@ -113,7 +114,7 @@ def attention(e: Expression, layer: Layer) -> Attention | None:
         return None
     for probabilities, value in (factors, factors[::-1]):
         inner, dropout = _undropped(probabilities)
-        softmax = _definition(inner, layer)
+        softmax = reach.opened(inner)
         if isinstance(softmax, Apply) and softmax.name == "Sm" and [i.letter for i in softmax.indices] == [over]:
             found = _scores(softmax.arguments[0], value, dropout, over)
             put_in = inner.name if isinstance(inner, Tensor) else ""
@@ -125,16 +126,6 @@ def _undropped(e: Expression) -> tuple[Expression, Expression | None]:
     if isinstance(e, Apply) and e.name == "Dr":
         return e.arguments[0], e.arguments[1] if len(e.arguments) > 1 else Name("p")
     return e, None
-
-
-def _definition(e: Expression, layer: Layer) -> Expression:
-    """What a tensor that is defined once and read once, at the same letters, stands for."""
-    if not isinstance(e, Tensor):
-        return e
-    defined = [q for q in equations(layer.body) if q.left.name == e.name]
-    if len(defined) == 1 and defined[0].left == e and reads(e.name, layer) == 1:
-        return defined[0].right
-    return e
 
 
 def reads(name: str, layer: Layer) -> int:
