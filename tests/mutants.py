@@ -369,6 +369,22 @@ MUTANTS = (
         "reference.py::test_signs_and_quotients",
     ),
     _mutant(
+        "a minus negates what mod divides", FORMULAS,
+        "dividend = self.product(factors, start)\n",
+        "dividend, negative = self.product(_negated(factors) if negative else factors, start), False\n",
+        "precedence.py::test_a_formula_means_what_it_means_to_python[0]",
+    ),
+    _mutant(
+        "a sign before what mod divides is printed bare", PRINTER,
+        "return isinstance(e, Product) and not (isinstance(", "return isinstance(e, Product) or (isinstance(",
+        "precedence.py::test_a_formula_means_what_it_means_to_python[0]",
+    ),
+    _mutant(
+        "a brace in a subscript ends it", TOKENS,
+        "[\"}\"] * (text == \"{\" and bool(closing))", "[]",
+        "round_trip.py::test_braces_enclose_in_a_subscript_too",
+    ),
+    _mutant(
         "a minus before a number is a factor", FORMULAS,
         "    if isinstance(first, Number):\n        return [", "    if False:\n        return [",
         "signs.py::test_a_minus_is_read",

@@ -102,6 +102,11 @@ MUTANTS = (
         f"{_ONE}[(1 - z_bsd) / 3]",
     ),
     _mutant(
+        "a minus negates what a remainder divides", "primitives",
+        "return Code(text, dims, combined(arguments), SUM)", "return Code(text, dims, combined(arguments), POWER)",
+        "precedence.py::test_each_interpreter_subtracts_a_remainder[-d mod 3]",
+    ),
+    _mutant(
         "what is subtracted falls apart", "lower",
         "{aligned(self.cast(code, kind), dims, PRODUCT)}\"\n        return Code(text, dims, kind, SUM)",
         "{aligned(self.cast(code, kind), dims, LOOSE)}\"\n        return Code(text, dims, kind, SUM)",

@@ -174,7 +174,7 @@ def expressions(draw: st.DrawFn, depth: int = 3, context: Context = Context()) -
         case "chain":
             return _chain(draw(_several(inner, 3, 4)), draw(_several(_COMPARED, 3, 3)))
         case "mod":
-            return Apply("mod", (), (draw(_numerators(inner)), draw(inner)))
+            return Apply("mod", (), (draw(inner), draw(inner)))
         case "junction":
             return Apply(draw(_JUNCTION), (), (draw(inner), draw(inner)))
         case "not":

@@ -75,6 +75,11 @@ def test_expressions(print_: Printer) -> None:
     assert sorted(strategies.EXPRESSIONS - set(seen)) == []
 
 
+def test_braces_enclose_in_a_subscript_too() -> None:
+    """LaTeX without a backslash is read as plain text."""
+    assert same(parse_expression("q_{b((1 + H)^{-H})d}", LEGEND), parse_expression("q_{b((1 + H)^(-H))d}", LEGEND))
+
+
 @PRINTERS
 @pytest.mark.parametrize("name", sorted({*strategies.OPERATORS, *strategies.FUNCTIONS, *strategies.LAYERS}))
 def test_calls(print_: Printer, name: str) -> None:

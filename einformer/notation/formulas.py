@@ -63,33 +63,40 @@ class Formulas(Cursor):
         return self.measured(terms[0] if len(terms) == 1 else Sum(tuple(terms), span=self.since(start)))
 
     def term(self) -> Expression:
-        """term: ["-"] factor+ [("/" | "mod") factor]"""
+        """term: ["-"] factor+ [("/" | "mod") factor], where the minus negates the remainder, not what `mod` divides (R11)"""
         start = self.peek()
         negative = self.accept("-")
         parenthesised = self.peek().kind == "("
+        factors = self.factors()
+        if self.accept_word("mod"):
+            dividend = self.product(factors, start)
+            factors = [Apply("mod", (), (dividend, self.divisor("mod")), span=self.since(start))]
+        if negative:
+            factors = _negated(factors)
+        if not self.accept("/"):
+            return self.product(factors, start)
+        wrapped = parenthesised and len(factors) == 1 and isinstance(factors[0], Product)
+        numerator = Product(tuple(factors), span=self.since(start)) if wrapped else self.product(factors, start)
+        return Quotient(numerator, self.divisor("division"), span=self.since(start))
+
+    def factors(self) -> list[Expression]:
+        """factor+"""
         factors = [self.factor()]
         while self.starts_factor():
             factors.append(self.factor())
-        if negative:
-            factors = _negated(factors)
-        over = self.peek().kind == "/" or self.word("mod")
-        alone = len(factors) == 1 and not (over and parenthesised and isinstance(factors[0], Product))
-        numerator = factors[0] if alone else Product(tuple(factors), span=self.since(start))
-        if not over:
-            return numerator
-        symbol = self.next().text
-        denominator = self.factor()
+        return factors
+
+    def product(self, factors: list[Expression], start: Token) -> Expression:
+        """The product of factors, the first of which began at `start`; one alone is itself."""
+        return factors[0] if len(factors) == 1 else Product(tuple(factors), span=self.since(start))
+
+    def divisor(self, of: str) -> Expression:
+        """The factor that ends a term."""
+        divisor = self.factor()
         if self.starts_factor() or self.peek().kind == "/" or self.word("mod"):
             fix = "parentheses around what is divided, or around all that divides"
-            raise fail(
-                "E104", f"what follows a {'division' if symbol == '/' else 'mod'} has two readings", self.peek().span, fix=fix
-            )
-        span = self.since(start)
-        return (
-            Quotient(numerator, denominator, span=span)
-            if symbol == "/"
-            else Apply("mod", (), (numerator, denominator), span=span)
-        )
+            raise fail("E104", f"what follows a {of} has two readings", self.peek().span, fix=fix)
+        return divisor
 
     def factor(self) -> Expression:
         """factor: atom ["^" exponent]"""
@@ -180,10 +187,8 @@ class Formulas(Cursor):
         if not self.starts_factor():
             self.expected(f"the argument of `{name.text}`")
         if name.text == "sum":
-            start, factors = self.peek(), [self.factor()]
-            while self.starts_factor():
-                factors.append(self.factor())
-            return factors[0] if len(factors) == 1 else Product(tuple(factors), span=self.since(start))
+            start = self.peek()
+            return self.product(self.factors(), start)
         argument = self.factor()
         if self.starts_factor():
             message = f"`{name.text}` without parentheses must end its product"

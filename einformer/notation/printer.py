@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from enum import IntEnum
-from typing import assert_never
+from typing import TypeGuard, assert_never
 
 from einformer.notation.primitives import COMPARISONS, PRIMITIVES
 from einformer.notation.tree import (
@@ -220,6 +220,11 @@ def is_minus(factors: tuple[Expression, ...]) -> bool:
     return minus and bool(second) and not isinstance(second[0], Number)
 
 
+def is_dividend(e: Expression) -> TypeGuard[Product]:
+    """Is e a product that `mod` divides without parentheses? A sign in front of it would negate the remainder (R11)."""
+    return isinstance(e, Product) and not (isinstance(e.factors[0], Number) and level(e.factors[0]) is Level.TERM)
+
+
 def needs_end(e: Expression) -> bool:
     """Must e end its product? Σ takes whatever factors follow it (R11)."""
     return isinstance(e, Apply) and e.name == "sum"
@@ -311,7 +316,8 @@ def _apply(e: Apply) -> str:
         case ("not", (condition,)):
             return f"not {expression(condition, Level.NOT)}"
         case ("mod", (left, right)):
-            return f"{_numerator(left)} mod {expression(right, Level.FACTOR)}"
+            over = _product(left.factors) if is_dividend(left) else expression(left, Level.FACTOR)
+            return f"{over} mod {expression(right, Level.FACTOR)}"
         case ("top", (k, *arguments)):
             return f"top_{{{expression(k, Level.SUM)},{_letters(e.indices)}}}({', '.join(map(expression, arguments))})"
         case _:

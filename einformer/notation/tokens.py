@@ -109,28 +109,28 @@ def check_characters(source: Source, start: int, text: str) -> None:
 
 def _tokens(source: Source, start: int, code: str) -> Iterator[Token]:
     """Tokens of one line; inside a subscript each letter is a token, and letters after a bare `_` are a subscript."""
-    at, depth = 0, 0
+    at, closing = 0, list[str]()  # what closes each brace that is open in a subscript
     while at < len(code):
-        match = (_LETTER.match(code, at) if depth else None) or _TOKEN.match(code, at)
+        match = (_LETTER.match(code, at) if closing else None) or _TOKEN.match(code, at)
         if match is None:
             raise stray(source, start + at, code[at])
         kind, text = match.lastgroup or "letter", match.group()
         span, at = Span(source, start + at, start + match.end()), match.end()
         if kind == "symbol" and text == "_":
-            opened = yield from _subscript(source, start, code, at)
-            at, depth = opened, depth + (code[at : at + 1] == "{")
-        elif kind == "symbol" and depth and text == "}":
-            depth -= 1
-            yield Token(CLOSE, text, span)
+            closing += [CLOSE] * (code[at : at + 1] == "{")
+            at = yield from _subscript(source, start, code, at)
+        elif kind == "symbol" and closing and text == "}":
+            yield Token(closing.pop(), text, span)
         elif kind == "number" or text[0] in DIGITS:
             yield number_token(text, span, code[at : at + 1])
         elif kind == "symbol":
+            closing += ["}"] * (text == "{" and bool(closing))
             symbol = text.translate(SYNONYMS)
             yield Token(symbol, symbol, span)
         elif kind != "space":
             yield name_token(text, span)
         elif text == "∞":
-            if depth:
+            if closing:
                 raise stray(source, span.start, text)
             yield Token("name", "inf", span)
 

@@ -8,7 +8,7 @@ from typing import assert_never
 
 from einformer.notation.latex_marks import GREEK
 from einformer.notation.primitives import primitive
-from einformer.notation.printer import Level, is_minus, level, links, needs_end, number, takes_no_power
+from einformer.notation.printer import Level, is_dividend, is_minus, level, links, needs_end, number, takes_no_power
 from einformer.notation.tree import (
     Apply,
     Expression,
@@ -144,7 +144,7 @@ def _apply(e: Apply, inline: bool) -> str:
         case ("not", _, (condition,)):
             return f"\\lnot {expression(condition, Level.NOT, inline)}"
         case ("mod", _, (left, right)):
-            over = _text(left, True) if isinstance(left, Product | Number) else flat(left, Level.FACTOR)
+            over = _product(left.factors, inline=True) if is_dividend(left) else flat(left, Level.FACTOR)
             return f"{over} \\bmod {flat(right, Level.FACTOR)}"
         case ("top", _, (k, *arguments)):
             return f"\\mathrm{{top}}_{{{flat(k, Level.SUM)},{_abut(map(_member, e.indices))}}}{_arguments(arguments, inline)}"

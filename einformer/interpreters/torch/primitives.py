@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Protocol
 
-from einformer.interpreters.torch.code import ATOM, LOOSE, POWER, PRODUCT, SUM, Code, Dims, Kind, aligned, combined, ordered
+from einformer.interpreters.torch.code import ATOM, LOOSE, POWER, SUM, Code, Dims, Kind, aligned, combined, ordered
 from einformer.notation.tree import Apply
 
 KEEPING = ("Sm", "cumsum", "top")
@@ -57,7 +57,7 @@ def infix(low: Casts, name: str, arguments: list[Code], wanted: Dims | None) -> 
     level = POWER if name in ("mod", "and", "or") else SUM
     text = f" {symbol} ".join(aligned(argument, dims, level) for argument in arguments)
     if name == "mod":
-        return Code(text, dims, combined(arguments), PRODUCT)
+        return Code(text, dims, combined(arguments), SUM)  # a minus before it would negate what `%` divides
     return Code(text, dims, "tensor" if any(a.kind == "tensor" for a in arguments) else "condition", LOOSE)
 
 
