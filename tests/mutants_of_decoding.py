@@ -84,8 +84,20 @@ MUTANTS = (
     ),
     _mutant(
         "padding is part of a running sum", CACHE,
-        "total = torch.cumsum(self.real(x, axis), axis)", "total = torch.cumsum(x, axis)",
+        "total = torch.cumsum(self.real(x, axis, row), axis)", "total = torch.cumsum(x, axis)",
         "decode.py::test_padding_does_not_matter_in_any_text[the sum so far]",
+    ),
+    _mutant(
+        "rows are looked for on the first axis", PAST,
+        'return f", {at}" * bool(at)', 'return ""',
+        "forms.py::test_rows_of_a_form_start_late[heads before rows-alike-notation]",
+        "forms.py::test_rows_of_a_form_start_late[a state of pairs before rows-alike-fast]",
+        "forms.py::test_rows_of_a_form_start_late[a running sum whose rows come last-apart-notation]",
+    ),
+    _mutant(
+        "rows of a cache are not compared with those of the inputs", GENERATE,
+        "        if theirs != rows:\n", "        if False:\n",
+        "decode.py::test_a_cache_that_does_not_fit_is_refused",
     ),
     _mutant(
         "new positions see each other", CACHE,
@@ -187,6 +199,22 @@ MUTANTS = (
         "return Cache(module.KEPT, padding, size, len(names) - 2 if len(names) > 1 else 0, module.SHARED)",
         'return self.__dict__.setdefault("one", Cache(module.KEPT, padding, size, len(names) - 2))',
         "decode.py::test_caches_do_not_share",
+    ),
+    _mutant(
+        "a tensor is kept in two ways", "cache/entries.py",
+        'if (e.layer, e.tensor) in visible and e.kind == "earlier" else e', "if False else e",
+        "forms.py::test_a_form_is_computed_whole_and_in_parts[attention before a loop that shifts-apart-fast]",
+        "forms.py::test_a_form_is_computed_whole_and_in_parts[attention before a loop that shifts-apart-notation]",
+    ),
+    _mutant(
+        "what is changed and not kept is read as it was", "torch/decode.py",
+        "self.past.forget(left.name)", "pass",
+        "forms.py::test_what_is_not_kept_is_refused[attention, also to numbers that take the place of what is kept-apart-fast]",
+    ),
+    _mutant(
+        "a loop that never turns changes what is kept", "torch/decode.py",
+        "if self.lowering.turns(loop):", "if True:",
+        "forms.py::test_a_form_is_computed_whole_and_in_parts[attention, a loop that never turns, and a shift-apart-fast]",
     ),
     _mutant(
         "what layers share is kept by each", "cache/entries.py",

@@ -30,6 +30,7 @@ from einformer.notation.tree import (
 from einformer.notation.walk import equations, loops, rebuild, subexpressions
 
 Carried = tuple[str, ...]
+_RETURNED = ""
 
 
 def specialise(spec: Spec, name: str) -> Spec:
@@ -92,6 +93,11 @@ def _letters_of(layer: Layer) -> Letters:
     return letters
 
 
+def _defined(equation: Equation) -> str:
+    """The name that an equation defines; what is returned is none of the tensors that a body can read."""
+    return _RETURNED if equation.relation == "return" else equation.left.name
+
+
 class _Body:
     """One body with new letters. `carried` says which of the caller's letters each of its tensors has in front."""
 
@@ -106,22 +112,29 @@ class _Body:
         self.instances = {w.name: w for w in layer.weights if w.kind == "instance"}
 
     def specialised(self) -> Layer:
+        self.spread()
         body = self.statements(self.old.body)
         weights = tuple(self.weight(w) for w in self.old.weights)
         formals = tuple(self.left(formal, self.carried[formal.name]) for formal in self.old.formals)
-        output = self.left(self.old.output, self.carried.get(self.old.output.name, ()))
+        output = self.left(self.old.output, self.carried.get(_RETURNED, self.carried.get(self.old.output.name, ())))
         indices = tuple(self.index(i) for i in self.old.indices)
         return replace(self.old, indices=indices, formals=formals, output=output, weights=weights, body=body)  # type: ignore[arg-type]
 
     def statements(self, body: tuple[Statement, ...]) -> tuple[Statement, ...]:
         return tuple(replace(s, body=self.statements(s.body)) if isinstance(s, Loop) else self.equation(s) for s in body)
 
+    def spread(self) -> None:
+        """A tensor has the caller's letters of all that it is made of, also by a later line or in a later turn of a loop."""
+        before: dict[str, Carried] = {}
+        while before != self.carried:
+            before = dict(self.carried)
+            for equation in equations(self.old.body):
+                name = _defined(equation)
+                self.carried[name] = tuple(dict.fromkeys((*self.carried.get(name, ()), *self.carries(equation.right))))
+
     def equation(self, equation: Equation) -> Equation:
-        carried = self.carries(equation.right)
-        if equation.relation == "<-":
-            carried = tuple(dict.fromkeys((*self.carried.get(equation.left.name, ()), *carried)))
-        self.carried[equation.left.name] = carried
-        return replace(equation, left=self.left(equation.left, carried), right=self.expression(equation.right))
+        left = self.left(equation.left, self.carried[_defined(equation)])
+        return replace(equation, left=left, right=self.expression(equation.right))
 
     def carries(self, e: Expression) -> Carried:
         """The caller's letters that the value of e has beside its own."""

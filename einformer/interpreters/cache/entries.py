@@ -44,6 +44,11 @@ class Entry:
         return f"{self.path}.{key(self.name)}".lstrip(".") + (".sum" if self.kind == "sum" else "")
 
     @property
+    def tensor(self) -> str:
+        """`z`, of which `z_2` is another version."""
+        return self.name.partition("_")[0]
+
+    @property
     def frame(self) -> str:
         """The path of the layer as it is called, without the turns of its own loops."""
         parts = self.path.split(".")
@@ -69,8 +74,15 @@ class Bytes:
 
 
 def together(entries: Iterable[Entry]) -> tuple[Entry, ...]:
-    """The entries with as many positions for all that one layer sees: where it runs over s', it runs over the same."""
+    """The entries with as many positions for all that one layer sees: where it runs over s', it runs over the same.
+
+    A tensor that is visible at some place of a layer is so wherever it is changed: the next turn of a loop reads it there.
+    """
     entries = tuple(entries)
+    visible = {(e.layer, e.tensor) for e in entries if e.kind == "visible"}
+    entries = tuple(
+        replace(e, kind="visible") if (e.layer, e.tensor) in visible and e.kind == "earlier" else e for e in entries
+    )
     seen: dict[str, list[int | None]] = {}
     for entry in entries:
         if entry.kind == "visible":

@@ -32,6 +32,7 @@ class Cache:
         self.numbers: dict[int, Tensor] = {}
         self.masks: dict[int, Tensor] = {}
         self.past = self.fresh = self.total = 0
+        self.shape: tuple[int, ...] | None = None  # of the batch, once there was an input
         self.first = self.sees_all = False
         self.asked: int | None = None  # of how many last positions the outputs are asked for; None: all
 
@@ -84,13 +85,16 @@ class Cache:
         count = x.shape[axis]
         return x if self.asked is None or self.asked >= count else x.narrow(axis, count - self.asked, self.asked)
 
-    def keep(self, path: str, new: Tensor, axis: int) -> Tensor:
-        """All positions of a tensor that are seen: of a window the last ones in their order, else those so far in one store."""
+    def keep(self, path: str, new: Tensor, axis: int, row: int = 0) -> Tensor:
+        """All positions of a tensor that are seen: of a window the last ones in their order, else those so far in one store.
+
+        `axis` is that of positions, `row` that of the rows of a batch.
+        """
         if path not in self.kept:  # a tensor that is changed and not read again
             return new
         if path in self.shared:
             return self.whole[self.shared[path]]
-        return self.given(path, self.placed_last(path, new, axis))
+        return self.given(path, self.placed_last(path, self.real(new, axis, row), axis))
 
     def given(self, path: str, whole: Tensor) -> Tensor:
         """What others that are given the same tensor get in this call, too."""
@@ -100,7 +104,7 @@ class Cache:
 
     def placed_last(self, path: str, new: Tensor, axis: int) -> Tensor:
         """The new positions behind those that are kept."""
-        back, new, self.axes[path] = self.kept[path], self.real(new, axis), axis
+        back, self.axes[path] = self.kept[path], axis
         if back is None:
             return self.stored(path, new, axis)
         old = self.rows.get(path, new.narrow(axis, 0, 0))
@@ -124,13 +128,13 @@ class Cache:
         store.narrow(axis, self.past, self.fresh).copy_(new)
         return store.narrow(axis, 0, self.total)
 
-    def earlier(self, path: str, new: Tensor, axis: int) -> Tensor:
+    def earlier(self, path: str, new: Tensor, axis: int, row: int = 0) -> Tensor:
         """The last positions that are read, zero before the start of time, and the new ones."""
         if path not in self.kept:
             return new
         if path in self.shared:
             return self.whole[self.shared[path]]
-        return self.given(path, self.before(path, new, axis))
+        return self.given(path, self.before(path, self.real(new, axis, row), axis))
 
     def before(self, path: str, new: Tensor, axis: int) -> Tensor:
         """The last positions and the new ones, of which again the last are kept."""
@@ -138,7 +142,7 @@ class Cache:
         old = self.rows.get(path)
         if old is None:
             old = new.new_zeros((*new.shape[:axis], back, *new.shape[axis + 1 :]))
-        whole = torch.cat([old, self.real(new, axis)], axis)
+        whole = torch.cat([old, new], axis)
         self.rows[path] = whole.narrow(axis, whole.shape[axis] - back, back).clone()
         return whole
 
@@ -150,27 +154,31 @@ class Cache:
         held = rows.narrow(axis, 0, min(rows.shape[axis], self.past)) if self.kept[path] is None else rows
         return [*zeros, *held.unbind(axis)][-len(zeros) :]
 
-    def summed(self, path: str, x: Tensor, axis: int) -> Tensor:
+    def summed(self, path: str, x: Tensor, axis: int, row: int = 0) -> Tensor:
         """A running sum that goes on from the last."""
-        total = torch.cumsum(self.real(x, axis), axis)
+        total = torch.cumsum(self.real(x, axis, row), axis)
         if path in self.rows:
             total = total + self.rows[path]
         self.rows[path] = total.narrow(axis, total.shape[axis] - 1, 1).clone()
         return total
 
-    def real(self, x: Tensor, axis: int) -> Tensor:
+    def real(self, x: Tensor, axis: int, row: int) -> Tensor:
         """Zero where a new position is padding."""
         if self.padding is None or self.past >= self.longest:
             return x
         slots = torch.arange(self.past, self.past + x.shape[axis], device=x.device)
-        shape = [len(x) if k == 0 else x.shape[axis] if k == axis else 1 for k in range(x.dim())]
-        return torch.where((slots >= self.padding[:, None]).view(shape), x, 0)
+        return torch.where(slots.view(-1, *[1] * (x.dim() - axis - 1)) >= self.starts(x, row), x, 0)
 
-    def real_step(self, x: Tensor, step: int) -> Tensor:
+    def real_step(self, x: Tensor, step: int, row: int = 0) -> Tensor:
         """Zero where one new position is padding."""
         if self.padding is None or self.past + step >= self.longest:
             return x
-        return torch.where((self.past + step >= self.padding).view(-1, *[1] * (x.dim() - 1)), x, 0)
+        return torch.where(self.past + step >= self.starts(x, row), x, 0)
+
+    def starts(self, x: Tensor, row: int) -> Tensor:
+        """How many positions of each row are padding, lined up with a tensor that has its rows at this axis."""
+        assert self.padding is not None
+        return self.padding.view(-1, *[1] * (x.dim() - row - 1))
 
     @property
     def bytes(self) -> int:
@@ -190,7 +198,7 @@ class StaticCache(Cache):
 
     def __init__(self, cache: Cache, size: int, device: torch.device) -> None:
         super().__init__(cache.kept, cache.padding, size, cache.batch, cache.shared)
-        self.axes, self.device = cache.axes, device
+        self.axes, self.shape, self.device = cache.axes, cache.shape, device
         self.total, self.fresh, self.newest = cache.total, 1, torch.tensor(cache.total - 1, device=device)
         for path, rows in cache.rows.items():
             self.rows[path] = self.placed(path, rows, cache.axes[path], cache.total) if path in cache.axes else rows.clone()
@@ -260,14 +268,14 @@ class StaticCache(Cache):
         found = store.index_select(axis, before % store.shape[axis]).unbind(axis)
         return [torch.where(at >= 0, rows, zero) for at, rows, zero in zip(before, found, zeros, strict=True)]
 
-    def summed(self, path: str, x: Tensor, axis: int) -> Tensor:
+    def summed(self, path: str, x: Tensor, axis: int, row: int = 0) -> Tensor:
         """A running sum that goes on from the last."""
         return self.rows[path].add_(x)
 
-    def real(self, x: Tensor, axis: int) -> Tensor:
+    def real(self, x: Tensor, axis: int, row: int) -> Tensor:
         """Padding is over."""
         return x
 
-    def real_step(self, x: Tensor, step: int) -> Tensor:
+    def real_step(self, x: Tensor, step: int, row: int = 0) -> Tensor:
         """Padding is over."""
         return x

@@ -27,7 +27,7 @@ from einformer.interpreters.torch.tail import tail
 from einformer.notation.instances import callees
 from einformer.notation.sizes import Legend
 from einformer.notation.specialise import specialise
-from einformer.notation.tree import Equation, Layer, Name, Spec, Statement, Tensor
+from einformer.notation.tree import Equation, Layer, Loop, Name, Spec, Statement, Tensor
 from einformer.notation.walk import equations, subexpressions
 from einformer.notation.weights import called, key, versions
 
@@ -185,6 +185,11 @@ class CachedClass(Class):
             if self.file.time in lying:
                 yield variable.code, lying.index(self.file.time)
 
+    def loop(self, loop: Loop, indent: str) -> None:
+        """The lines of a loop, if it turns: else what it would change is what it was."""
+        if self.lowering.turns(loop):
+            super().loop(loop, indent)
+
     def equation(self, equation: Equation, indent: str) -> None:
         """The lines of an equation, and those that keep what it defines."""
         self.past.name = key(self.names[id(equation)][0])
@@ -195,22 +200,24 @@ class CachedClass(Class):
     def solved(self, equation: Equation, letter: str) -> Iterator[str]:
         """A recurrence starts from its last steps."""
         path = self.past.text(f"{self.past.inside(self.lowering)}{self.past.name}")
-        return solved(self.lowering, equation, letter, Continues(path))
+        return solved(self.lowering, equation, letter, Continues(self.past, path))
 
     def keep(self, left: Tensor | Name, name: str, loops: int, indent: str) -> None:
         """The line that keeps a tensor, if it is read elsewhere, and gives it with its earlier positions."""
-        same = (k for k in self.file.kept if (k.layer, k.name, k.loops) == (self.layer.name, name, loops))
-        each = next((k for k in same if k.kind != "sum"), None)
-        if each is None or not isinstance(left, Tensor):
+        version = (self.layer.name, name, loops)
+        kind = next((k.kind for k in self.file.kept if (k.layer, k.name, k.loops) == version and k.kind != "sum"), None)
+        if kind is None:
+            self.past.forget(left.name)
             return
         variable = self.lowering.variables[left.name]
         lying = variable.physical or tuple("".join(label) for label in variable.labels)
         axis = lying.index(self.file.time)
         path = self.past.text(f"{self.past.inside(self.lowering)}{key(name)}")
-        if each.kind == "earlier":
+        arguments = f"{path}, {variable.code}, {axis}{self.past.row(lying)}"
+        if kind == "earlier":
             kept = f"{key(left.name)}_kept"
             self.past.earlier[left.name] = replace(variable, code=kept)
-            self.body.append(f"{indent}{kept} = cache.earlier({path}, {variable.code}, {axis})")
+            self.body.append(f"{indent}{kept} = cache.earlier({arguments})")
             return
         visible = self.past.visible
         labels = tuple((visible,) if label == (self.file.time,) else label for label in variable.labels)
@@ -218,7 +225,7 @@ class CachedClass(Class):
         letters = physical or tuple(letter for label in labels for letter in label)
         kept = f"{key(left.name)}_{''.join(map(self.file.spelling, letters))}"
         self.past.kept[left.name] = Variable(kept, labels, variable.kind, physical)
-        self.body.append(f"{indent}{kept} = cache.keep({path}, {variable.code}, {axis})")
+        self.body.append(f"{indent}{kept} = cache.keep({arguments})")
 
 
 class CachedFast(CachedClass, FastClass):

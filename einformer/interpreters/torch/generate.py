@@ -82,7 +82,7 @@ class Decodes:
 
         check_inputs(tuple(map(self._open, self.door)), inputs, self)  # type: ignore[arg-type]
         module = _continued(self)
-        self._fits(inputs, cache, module)
+        rows = self._fits(inputs, cache, module)
         if last is not None and last < 1:
             raise fail("E706", f"`last` cannot be {last}", fix="1 or more")
         cache.asked, steady = last, isinstance(cache, StaticCache)
@@ -90,6 +90,7 @@ class Decodes:
             module.train(self.training)
         result: Tensor = (self.__dict__.get("_step", module) if steady else module)(*inputs, cache)
         cache.total += steady  # a compiled step counts in tensors
+        cache.shape = rows
         layer = self._layer()
         return cache.asked_of(result, slot_letters(layer.output).index(layer.time.letter))
 
@@ -213,8 +214,8 @@ class Decodes:
             message = f"`{self.recipe.name}` does not give a number for each token that may follow"
             raise fail("E708", message, layer.span, fix="a model of tokens, `(x_bs) -> y_bsv`")
 
-    def _fits(self, inputs: Sequence[Tensor], cache: Cache, module: Any) -> None:
-        """Can these inputs follow on what the cache has seen?"""
+    def _fits(self, inputs: Sequence[Tensor], cache: Cache, module: Any) -> tuple[int, ...]:
+        """The rows of inputs that can follow on what the cache has seen."""
         letters = self._names()[:-1]
         new, bound = inputs[0].shape[len(letters) - 1], self._open(self.door[0]).axes[len(letters) - 1][2]
         if isinstance(cache, StaticCache) and (new != 1 or cache.total == cache.size):
@@ -229,15 +230,15 @@ class Decodes:
         if cache.kept is not module.KEPT:
             raise fail("E705", "this cache is another module's", fix="`module.cache()`")
         rows = tuple(inputs[0].shape[: len(letters) - 1])
-        theirs = {tuple(held.shape[: len(rows)]) for held in cache.rows.values()}
-        theirs |= {(len(cache.padding),)} if cache.padding is not None else set()
-        if wrong := theirs - {rows}:
-            raise fail("E705", f"this cache has rows {wrong.pop()}, the inputs {rows}", fix="the same rows in every call")
+        theirs = cache.shape or (rows if cache.padding is None else tuple(cache.padding.shape))
+        if theirs != rows:
+            raise fail("E705", f"this cache has rows {theirs}, the inputs {rows}", fix="the same rows in every call")
         weight = next(iter(self.parameters()), None)
         for held in (held for held in cache.rows.values() if held.is_floating_point()):
             if weight is not None and (held.dtype, held.device) != (weight.dtype, weight.device):
                 message = f"this cache holds {held.dtype} on {held.device}, the weights are {weight.dtype} on {weight.device}"
                 raise fail("E705", message, fix="`module.cache()` after `module.to(…)`")
+        return rows
 
 
 def seeded(build: Callable[[], nn.Module], seed: int) -> nn.Module:

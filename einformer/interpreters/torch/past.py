@@ -69,6 +69,11 @@ class Continued:
             letters[f"{time}'"] = unused(letters, string.ascii_lowercase, time)
         return next(old for old in letters if axis_of(old) == time != old)
 
+    def forget(self, name: str) -> None:
+        """A tensor has changed, and what it is now is not kept."""
+        self.kept.pop(name, None)
+        self.earlier.pop(name, None)
+
     def read(self, low: Lowering, e: Tensor) -> Code | None:
         """A tensor at visible positions, or at a position before."""
         defined = next((t for t in self.file.tensors(self.layer) if t.name == e.name), None)
@@ -168,7 +173,13 @@ class Continued:
         assert self.name
         path, axis = f"{self.inside(low)}{self.name}.sum", argument.dims.index(low.time)
         self.name += "ʹ"
-        return Code(f"cache.summed({self.text(path)}, {argument.text}, {axis})", argument.dims, argument.kind)
+        text = f"cache.summed({self.text(path)}, {argument.text}, {axis}{self.row(argument.dims)})"
+        return Code(text, argument.dims, argument.kind)
+
+    def row(self, letters: Sequence[str]) -> str:
+        """The axis of the rows of a batch, as the last argument of what masks their padding; the first, unless it is said."""
+        at = next((k for k, letter in enumerate(letters) if letter in self.file.rows), 0)
+        return f", {at}" * bool(at)
 
     def causal(self, heads: int) -> Sequence[str]:
         """The mask of a causal attention, where it has one; `is_causal` counts positions from the first new one."""
@@ -256,16 +267,17 @@ def name_of(file: File, tensor: Tensor) -> str:
 class Continues(Start):
     """A recurrence that starts where it ended."""
 
-    def __init__(self, path: str) -> None:
-        self.path = path
+    def __init__(self, past: Continued, path: str) -> None:
+        self.past, self.path = past, path
 
     def before(self, zeros: str, axis: int) -> str:
         """The last steps, if there were any."""
         return f"cache.steps({self.path}, {zeros}, {axis})"
 
-    def each(self, step: str) -> str:
+    def each(self, step: str, rest: Tensor) -> str:
         """One step, zero for what is padding."""
-        return f"cache.real_step({step}, step)"
+        letters = ["".join(slot_letters(Tensor("", (slot,)))) for slot in rest.slots]
+        return f"cache.real_step({step}, step{self.past.row(letters)})"
 
 
 def substituted(e: Expression, at: Mapping[str, Expression]) -> Expression:

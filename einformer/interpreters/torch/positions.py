@@ -20,17 +20,15 @@ class Kept(Protocol):
     @property
     def frame(self) -> str: ...  # noqa: D102
     @property
-    def name(self) -> str: ...  # noqa: D102
-    @property
     def layer(self) -> str: ...  # noqa: D102
-    @property
-    def axis(self) -> int: ...  # noqa: D102
     @property
     def kind(self) -> str: ...  # noqa: D102
     @property
+    def loops(self) -> int: ...  # noqa: D102
+    @property
     def back(self) -> int | None: ...  # noqa: D102
     @property
-    def loops(self) -> int: ...  # noqa: D102
+    def name(self) -> str: ...  # noqa: D102
     @property
     def source(self) -> str: ...  # noqa: D102
 

@@ -33,8 +33,8 @@ class Start:
         """The steps before the first, of which these would be zeros."""
         return zeros
 
-    def each(self, step: str) -> str:
-        """One step."""
+    def each(self, step: str, rest: Tensor) -> str:
+        """One step, which has the slots of `rest`."""
         return step
 
 
@@ -53,7 +53,7 @@ def solved(low: Lowering, equation: Equation, letter: str, start: Start) -> Iter
     yield f"for step in range({low.size(letter)}):"
     inner = replace(low, still=low.still | {letter: "step"}, steps=(left.name, steps, axis))
     code = inner.lower(equation.right, slot_letters(rest))
-    yield f"    {steps}.append({start.each(merged(low, rest, code))})"
+    yield f"    {steps}.append({start.each(merged(low, rest, code), rest)})"
     yield f"{define(low, left, 'tensor')} = torch.stack({steps}[{reach}:], {axis})"
 
 

@@ -1,0 +1,261 @@
+"""Which forms may a text that decodes have? Letters of rows in any place, reads of what a loop changes, digits in states."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import einformer
+from einformer.model import Model
+
+BATCH = 2
+SIZES = {  # all as many as there are rows, or each another number
+    "alike": {"D": 2, "A": 2, "E": 2, "C": 2, "L": 2, "K": 4, "X": 3},
+    "apart": {"D": 5, "A": 3, "E": 4, "C": 3, "L": 3, "K": 4, "X": 5},
+}
+FIXED = {"i": "2", "s": "S"}
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The lines of a model of `z_bsd` over these axes; before it scalars and layers."""
+
+    name: str
+    axes: str
+    output: str
+    before: str
+    body: str
+
+    @property
+    def text(self) -> str:
+        """The whole file."""
+        legend = "".join(f"  {letter}: {FIXED.get(letter, letter.upper())}\n" for letter in self.axes)
+        body = "".join(f"  {line}\n" for line in self.body.splitlines())
+        return f"axes\n{legend}{self.before}model Form(z_bsd) -> {self.output} causal in s:\n{body}"
+
+    def model(self, sizes: str) -> Model:
+        """With one of the `SIZES`."""
+        bound = {x.upper(): SIZES[sizes][x.upper()] for x in self.axes if x not in "bsi"}
+        return einformer.parse(self.text).bind(**bound)
+
+
+def read(table: str) -> tuple[Form, ...]:
+    """The forms of a table: each has a name, its axes, scalars and layers before a line `model`, and the lines of the model."""
+    heads = re.compile(r"^# (.*): (\w+)(?: -> (\w+))?\n", re.MULTILINE)
+    _, *parts = heads.split(table)
+    forms = []
+    for name, axes, output, lines in zip(*(parts[k::4] for k in range(4)), strict=True):
+        before, _, body = lines.rpartition("model\n")
+        forms.append(Form(name, axes, output or "y_bsd", before, body.strip()))
+    return tuple(forms)
+
+
+# Letters of rows in any place.
+PLACES = read("""
+# keys whose rows come second: bsd
+k_dbs = tanh(z_bsd)
+w_bss' = Sm_s'(z_bsd k_dbs' + where(s' <= s, 0, -inf))
+return w_bss' k_dbs'
+
+# keys whose rows come after positions: bsd
+k_sbd = tanh(z_bsd)
+w_bss' = Sm_s'(z_bsd k_s'bd + where(s' <= s, 0, -inf))
+return w_bss' k_s'bd
+
+# keys whose rows come last: bsd
+k_dsb = tanh(z_bsd)
+w_bss' = Sm_s'(z_bsd k_ds'b + where(s' <= s, 0, -inf))
+return w_bss' k_ds'b
+
+# heads before rows: bsdae
+weights Q_dea, K_dea, V_dea, O_dea
+q_abse = z_bsd Q_dea
+k_abse = z_bsd K_dea
+v_abse = z_bsd V_dea
+m_ss' = where(s' <= s, 0, -inf)
+w_abss' = Sm_s'(q_abse k_abs'e + m_ss')
+y_abse = w_abss' v_abs'e
+return y_abse O_dea
+
+# a window of heads before rows: bsdae
+weights Q_dea, K_dea, V_dea, O_dea
+q_abse = z_bsd Q_dea
+k_aebs = z_bsd K_dea
+v_seab = z_bsd V_dea
+w_abss' = Sm_s'(q_abse k_aebs' + where(s - 3 < s' <= s, 0, -inf))
+return w_abss' v_s'eab O_dea
+
+# taps of what has rows last: bsdc
+weights χ_cd
+k_sdb = tanh(z_bsd)
+return χ_cd k_{(s - c)db}
+
+# a state whose rows come second: bsda
+weights A_da
+S_abs = S_{a b (s - 1)} / 2 + z_bsd A_da
+return z_bsd + S_abs A_da
+
+# a state whose rows come last: bsda
+weights A_da
+S_sab = tanh(S_{(s - 1) a b}) + z_bsd A_da
+return z_bsd + S_sab A_da
+
+# a state of pairs before rows: bsdi
+weights α_i
+S_ibsd = S_{i b (s - 1) d} / 2 + z_bsd α_i
+return S_ibsd α_i
+
+# a running sum whose rows come last: bsda
+weights A_da
+k_asb = tanh(z_bsd A_da)
+t_asb = cumsum_s(k_asb)
+return z_bsd / (s + 1) + t_asb A_da
+
+# a position with a name, of what has rows last: bsd
+k_dsb = tanh(z_bsd)
+n_s = floor(s / 2)
+return k_{d n_s b} + z_bsd
+
+# the first position of what has rows second: bsd
+k_dbs = tanh(z_bsd)
+return k_{d b 0} + z_bsd
+
+# a state that is read again, rows second: bsd
+S_dbs = tanh(S_{d b (s - 1)}) / 2 + z_bsd
+return S_dbs + S_{d b (s - 2)}
+
+# a layer that is given keys whose rows come second: bsd
+layer Mix(q_sd, k_ds) -> q_sd:
+  w_ss' = Sm_s'(q_sd k_ds' + where(s' <= s, 0, -inf))
+  return w_ss' k_ds'
+model
+k_dbs = tanh(z_bsd)
+return Mix(z_bsd, k_dbs)
+
+# an output whose rows come last: bsd -> y_dsb
+y_dsb = z_bsd + z_{b(s - 1)d}
+""")
+
+# What is read at other positions before, in and after a loop that changes it.
+CHANGED = read("""
+# attention before a loop that shifts: bsdl
+w_bss' = Sm_s'(z_bsd z_bs'd + where(s' <= s, 0, -inf))
+h_bsd = w_bss' z_bs'd
+for l < L:
+  z_bsd <- z_{b(s - 2)d} / 2
+return z_bsd + h_bsd
+
+# attention after a loop that shifts: bsdl
+for l < L:
+  z_bsd <- z_bsd + z_{b(s - 2)d} / 2
+h_bsd = tanh(z_bsd)
+w_bss' = Sm_s'(h_bsd h_bs'd + where(s' <= s, 0, -inf))
+return w_bss' h_bs'd
+
+# attention in a loop before what shifts: bsdl
+for l < L:
+  w_bss' = Sm_s'(z_bsd z_bs'd + where(s' <= s, 0, -inf))
+  z_bsd <- w_bss' z_bs'd
+  z_bsd <- z_bsd + z_{b(s - 2)d} / 2
+return z_bsd
+
+# taps, then attention, of what is changed between: bsdc
+weights χ_c
+u_bsd = χ_c z_{b(s - c)d}
+z_bsd <- tanh(u_bsd)
+w_bss' = Sm_s'(z_bsd z_bs'd + where(s' <= s, 0, -inf))
+return w_bss' z_bs'd
+
+# shifts of what is changed to what positions say: bsdl
+weights P_d
+h_bsd = tanh(z_bsd)
+for l < L:
+  z_bsd <- z_bsd + h_{b(s - 1)d}
+  h_bsd <- h_bsd + z_{b(s - 1)d} P_d
+return h_bsd
+
+# a tensor that two loops read and change: bsdl
+h_bsd = z_bsd
+for l < L:
+  h_bsd <- h_bsd + h_{b(s - 1)d} / 2
+for l < L:
+  w_bss' = Sm_s'(h_bsd h_bs'd + where(s - 3 < s' <= s, 0, -inf))
+  h_bsd <- h_bsd + w_bss' h_bs'd
+return h_bsd
+
+# what is read before and after it is changed: bsdc
+weights χ_c
+z_bsd <- z_bsd + z_{b(s - 1)d} / 2
+v_bsd = χ_c z_{b(s - c)d}
+w_bss' = Sm_s'(z_bsd z_bs'd + where(s' <= s, 0, -inf))
+return w_bss' v_bs'd
+
+# attention, a loop that never turns, and a shift: bsdl
+w_bss' = Sm_s'(z_bsd z_bs'd + where(s - 3 < s' <= s, 0, -inf))
+h_bsd = w_bss' z_bs'd
+for l < L - L:
+  z_bsd <- z_bsd + z_{b(s - 2)d}
+return h_bsd + z_{b(s - 1)d}
+
+# a window, then taps in a loop: bsdlc
+weights χ_c
+w_bss' = Sm_s'(z_bsd z_bs'd + where(s - 3 < s' <= s, 0, -inf))
+h_bsd = w_bss' z_bs'd
+for l < L:
+  z_bsd <- z_bsd + χ_c z_{b(s - 2 c)d}
+return h_bsd + z_bsd
+
+# a shift in some turns, attention in others: bsdl
+for l < L:
+  w_bss' = Sm_s'(z_bsd z_bs'd + where(s' <= s, 0, -inf))
+  h_bsd = w_bss' z_bs'd
+  z_bsd <- z_bsd + where(l == 1, h_bsd, z_{b(s - 1)d})
+return z_bsd
+""")
+
+# What some turn alone would need, or what hangs on no input at first: whole as the reference, and not decoded.
+UNKEPT = read("""
+# attention that one turn needs: bsdl
+for l < L:
+  w_bss' = Sm_s'(z_bsd z_bs'd + where(s' <= s, 0, -inf))
+  h_bsd = w_bss' z_bs'd
+  z_bsd <- z_bsd + where(l == 1, h_bsd, sin(z_bsd))
+return z_bsd
+
+# attention, also to numbers that take the place of what is kept: bsd
+weights P_d
+w_bss' = Sm_s'(z_bsd z_bs'd + where(s' <= s, 0, -inf))
+h_bsd = w_bss' z_bs'd
+z_bsd <- 0 z_bsd + P_d sin(s + 1)
+w'_bss' = Sm_s'(h_bsd z_bs'd + where(s' <= s, 0, -inf))
+return w'_bss' z_bs'd
+
+# a shift that one turn needs: bsdl
+for l < L:
+  h_bsd = z_{b(s - 2)d} + 1
+  z_bsd <- z_bsd + where(l == 1, h_bsd, sin(z_bsd))
+return z_bsd
+
+# attention to numbers of positions, then to more: bsdl
+layer Mix(z_sd) -> z_sd:
+  weights P_d
+  c_sd = P_d sin(s + 1)
+  for l < L:
+    w_ss' = Sm_s'(z_sd c_s'd + where(s' <= s, 0, -inf))
+    c_sd <- c_sd + w_ss' z_s'd
+  return c_sd
+model
+return Mix(z_bsd)
+
+# shifts of numbers of positions, then of more: bsdl
+layer Mix(z_sd) -> z_sd:
+  weights P_d
+  c_sd = P_d sin(s + 1)
+  for l < L:
+    c_sd <- c_sd + z_sd c_{(s - 1)d}
+  return c_sd
+model
+return Mix(z_bsd)
+""")
+
+FORMS = (*PLACES, *CHANGED)

@@ -1,0 +1,87 @@
+"""Is every form of a text computed as the reference does: whole, step by step, in chunks, with rows that start late?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from einformer.errors import EinformerError
+from einformer.notation.calls import slot_letters
+from tests.forms import BATCH, FORMS, SIZES, UNKEPT, Form
+from tests.small import LENGTH, PLANS, built, error, inputs, weights
+from tests.test_decode import parts
+
+VALUES = 1e-11
+STARTS = (4, 0)
+
+every_form = pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
+every_size = pytest.mark.parametrize("sizes", SIZES)
+every_plan = pytest.mark.parametrize("plan", PLANS)
+
+
+class Case:
+    """A form with its sizes as a module, and inputs for it."""
+
+    def __init__(self, form: Form, sizes: str, plan: str) -> None:
+        self.bound = form.model(sizes)
+        self.module: Any = built(self.bound, plan)
+        self.arrays = inputs(self.bound, {"B": BATCH})
+        self.letters = slot_letters(self.bound.spec.layer.output)
+
+    def expected(self, rows: slice = slice(None), start: int = 0) -> Any:
+        """What the reference says of some rows from a position on."""
+        return self.bound.reference(*(array[rows, start:] for array in self.arrays), weights=weights(self.bound))
+
+    def decoded(self, lengths: list[int], padding: Tensor | None = None, steady: bool = False) -> Tensor:
+        """The outputs of all chunks, those after the first with a cache that keeps its shapes where it is to be `steady`."""
+        first, *rest = parts(self.arrays, lengths)
+        cache = self.module.cache(padding)
+        outputs = [self.module.decode(*first, cache=cache)]
+        cache = self.module.static(cache, LENGTH) if steady else cache
+        outputs += [self.module.decode(*chunk, cache=cache) for chunk in rest]
+        return torch.cat(outputs, self.letters.index("s"))
+
+    def row(self, outputs: Tensor, row: int, start: int) -> Tensor:
+        """One row of the outputs from its start on."""
+        axis = self.letters.index("s")
+        return outputs.narrow(self.letters.index("b"), row, 1).narrow(axis, start, LENGTH - start)
+
+
+@every_plan
+@every_size
+@every_form
+def test_a_form_is_computed_whole_and_in_parts(form: Form, sizes: str, plan: str) -> None:
+    case = Case(form, sizes, plan)
+    expected = case.expected()
+    assert error(case.module(*map(torch.from_numpy, case.arrays)), expected) < VALUES
+    assert error(case.decoded([1] * LENGTH), expected) < VALUES
+    assert error(case.decoded([4, 3, 1, 3]), expected) < VALUES
+    assert error(case.decoded([3] + [1] * (LENGTH - 3), steady=True), expected) < VALUES
+
+
+@every_plan
+@every_size
+@every_form
+def test_rows_of_a_form_start_late(form: Form, sizes: str, plan: str) -> None:
+    """Whatever stands before their start."""
+    case = Case(form, sizes, plan)
+    for array in case.arrays:
+        array[0, : STARTS[0]] = 7 if array.dtype == int else 1e30
+    late = torch.tensor(STARTS)
+    for outputs in (case.decoded([3, 1, 1, 6], late), case.decoded([4] + [1] * (LENGTH - 4), late, steady=True)):
+        for row, start in enumerate(STARTS):
+            assert error(case.row(outputs, row, start), case.expected(slice(row, row + 1), start)) < VALUES
+
+
+@every_plan
+@every_size
+@pytest.mark.parametrize("form", UNKEPT, ids=lambda form: form.name)
+def test_what_is_not_kept_is_refused(form: Form, sizes: str, plan: str) -> None:
+    """Not computed from what was kept of the tensor as it was before, or of another turn."""
+    case = Case(form, sizes, plan)
+    assert error(case.module(*map(torch.from_numpy, case.arrays)), case.expected()) < VALUES
+    with pytest.raises(EinformerError, match=r"E508 `.` is read at another position, and what it is made of there is not kept"):
+        case.module.cache()
