@@ -414,6 +414,22 @@ MUTANTS = (
         "    yield from look_alikes(spec)\n", "",
         "refused.py::test_a_slip_is_refused_by_its_rule[letters that look alike]",
     ),
+    _mutant(
+        "a softmax may be given what it cannot feel", BODY,
+        "[*self.renamings(equation), *unfelt(elaborated.right, scope)]", "[*self.renamings(equation)]",
+        "refused.py::test_a_slip_is_refused_by_its_rule[a score without its prime]",
+    ),
+    _mutant(
+        "what a mask shows is not looked at", "notation/shifts.py",
+        "        case Apply(name=\"where\", arguments=(_, *branches)) if Number(-math.inf) in branches:\n",
+        "        case Apply(name=\"where\", arguments=(_, *branches)) if not branches:\n",
+        "refused.py::test_a_slip_is_refused_by_its_rule[a score without its prime where the mask shows it]",
+    ),
+    _mutant(
+        "a maximum may not be subtracted", "notation/shifts.py",
+        " and not over & bound\n", "\n",
+        "refused.py::test_a_term_that_is_felt_or_says_what_it_lacks_may_stand[d-lines0]",
+    ),
     # -------------------------------------------------------------------------------------------------------- printing
     _mutant(
         "a negative number needs no parentheses", PRINTER,

@@ -29,3 +29,13 @@ def test_the_causality_check_knows_every_function() -> None:
 def test_zeros_pass_where_the_row_says_so(row: Primitive) -> None:
     value = primitives.FUNCTIONS[row.name](Named((), np.zeros(())))
     assert (value.array == 0) == row.zero
+
+
+@pytest.mark.parametrize("row", [row for row in PRIMITIVES.values() if row.kind != "function"], ids=lambda row: str(row.name))
+def test_shifts_are_ignored_where_the_row_says_so(row: Primitive) -> None:
+    """Of some numbers, and of the same with one added to all of them."""
+    numbers, counts = np.array([0.3, -1.2, 2.0, 0.7]), (2,) * (row.arity == (2,))
+    one, other = (
+        primitives.OPERATORS[row.name](Named(("i",), array), ("i",), *counts).array for array in (numbers, numbers + 1)
+    )
+    assert np.allclose(one, other) == row.ignores_shifts

@@ -53,6 +53,42 @@ SLIPS: dict[str, tuple[str, str, list[str], list[str]]] = {
         ["layer Q(z_dd') -> y_d:", "return sum_d' z_dd'"],
     ),
     "an operator over what is not there": ("E306", "d, f", [F, "return z_d + max_f z_d"], [F, "return z_d + max_f f"]),
+    "a score without its prime": (
+        "E313",
+        "s, e",
+        ["layer Q(q_se, k_se) -> w_ss':", "return Sm_s'(q_se k_se + where(s' <= s, 0, -inf))"],
+        ["layer Q(q_se, k_se) -> w_ss':", "return Sm_s'(q_se k_s'e + where(s' <= s, 0, -inf))"],
+    ),
+    "a score without its prime, divided with the mask": (
+        "E313",
+        "s, e: H",
+        ["layer Q(q_se, k_se, m_ss') -> w_ss':", "return Sm_s'((m_ss' - q_se k_se) / sqrt(H))"],
+        ["layer Q(q_se, k_se, m_ss') -> w_ss':", "return Sm_s'((m_ss' - q_se k_s'e) / sqrt(H))"],
+    ),
+    "a score without its prime where the mask shows it": (
+        "E313",
+        "s, e",
+        ["layer Q(q_se, k_se) -> w_ss':", "return Sm_s'(where(s' <= s, q_se k_se, -inf))"],
+        ["layer Q(q_se, k_se) -> w_ss':", "return Sm_s'(where(s' <= s, q_se k_s'e, -inf))"],
+    ),
+    "a softmax over heads of what has none": (
+        "E313",
+        "s, a",
+        ["layer Q(t_ss'a, m_ss') -> w_ss'a:", "return Sm_a(t_ss'a + m_ss')"],
+        ["layer Q(t_ss'a, m_ss') -> w_ss'a:", "return Sm_s'(t_ss'a + m_ss')"],
+    ),
+    "a mean that a variance does not feel": (
+        "E313",
+        "s, d",
+        ["layer Q(z_sd, c_s) -> y_s:", "return var_d (z_sd - c_s)"],
+        ["layer Q(z_sd, c_s) -> y_s:", "return mean_d ((z_sd - c_s)^2)"],
+    ),
+    "a bias that a choice does not feel": (
+        "E313",
+        "s, x",
+        ["layer Q(z_sx, c_s) -> y_sx:", "return where(top_{2,x}(z_sx + c_s), 1, 0)"],
+        ["layer Q(z_sx, c_x) -> y_sx:", "return where(top_{2,x}(z_sx + c_x), 1, 0)"],
+    ),
     "too few slots": ("E304", "d, f", [G, "weights W_df", "return z_d W_d + f"], [G, "weights W_df", "return z_d W_df"]),
     "a slot over another axis": (
         "E307",
@@ -157,6 +193,36 @@ def test_a_slip_is_refused_by_its_rule(name: str) -> None:
 def test_without_the_slip_it_is_accepted(name: str) -> None:
     _, axes, _, accepted = SLIPS[name]
     assert codes(axes, accepted) == set()
+
+
+@pytest.mark.parametrize(
+    ("axes", "lines"),
+    [
+        ("d", ["layer Q(z_d) -> w_d:", "return Sm_d (z_d - max_d z_d)"]),
+        ("d", ["layer Q(z_d) -> w_d:", "return Sm_d (z_d - lse_d z_d)"]),
+        ("s", ["layer Q(t_ss') -> w_ss':", "return Sm_s'(t_ss' + s' - s)"]),
+        ("s, a", ["layer Q(t_ss'a, μ_a) -> w_ss'a:", "return Sm_s'(t_ss'a + where(s' <= s, μ_a (s' - s), -inf))"]),
+        ("s", ["layer Q(m_ss') -> w_ss':", "return Sm_s'(where(s' <= s, 0, -inf))+ 0 m_ss'"]),
+        ("s, d", ["layer Q(z_sd, c_s) -> w_sd:", "return Sm_d(c_s (z_sd + 1))"]),
+        ("s, d", ["layer Q(z_sd, c_s) -> y_s:", "return max_d (z_sd + c_s) + lse_d (z_sd + c_s) + mean_d (z_sd + c_s)"]),
+        ("s, a", ["layer Q(t_ss'a, c_s') -> w_ss'a:", "return Sm_{s'a}(t_ss'a + c_s')"]),
+    ],
+)
+def test_a_term_that_is_felt_or_says_what_it_lacks_may_stand(axes: str, lines: list[str]) -> None:
+    assert codes(axes, lines) == set()
+
+
+@pytest.mark.parametrize(
+    ("lines", "fix"),
+    [
+        (["layer Q(q_bse, k_bse, m_ss') -> w_bss':", "return Sm_s'(q_bse k_bse + m_ss')"], "`k_bs'e`"),
+        (["layer Q(t_bss'e, m_ss') -> w_bss'e:", "return Sm_e(t_bss'e + m_ss')"], "`Sm_s'`"),
+        (["layer Q(t_be, β_b) -> w_be:", "return Sm_e(t_be + β_b)"], "`Sm_b`"),
+    ],
+)
+def test_what_to_write_for_a_term_that_is_not_felt(lines: list[str], fix: str) -> None:
+    (finding,) = examine(Source("Q.ein", text("b, s, e", *lines)))[1]
+    assert finding.fix == f"{fix}, or the text without it"
 
 
 def test_a_scalar_in_a_group_is_told_so() -> None:

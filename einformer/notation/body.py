@@ -13,6 +13,7 @@ from einformer.notation.instances import callees, name_instances
 from einformer.notation.names import closest, is_defined, names_in, undeclared
 from einformer.notation.primitives import NAMES
 from einformer.notation.scope import Scope
+from einformer.notation.shifts import unfelt
 from einformer.notation.sizes import Legend, index_of
 from einformer.notation.slots import Read, is_affine, leaves, reads
 from einformer.notation.tree import (
@@ -242,7 +243,7 @@ class Body:
             return equation
         scope = Scope(self.callees, loops, self.legend)
         elaborated = scope.equation(equation)
-        self.findings += scope.findings or self.renamings(equation)
+        self.findings += scope.findings or [*self.renamings(equation), *unfelt(elaborated.right, scope)]
         return elaborated
 
     def known(self, equation: Equation) -> dict[str, str]:

@@ -13,7 +13,8 @@ class Primitive:
 
     `kind` says what happens to the indices in the subscript (section 2): a *function* has none, a *reducing* operator
     consumes them, a *keeping* one leaves them. `arity` counts the arguments in parentheses (the k of `top_{k,x}` is
-    one). `zero` says that f(0) = 0, so that zeros pass (R10); `latex` is how it is printed.
+    one). `zero` says that f(0) = 0, so that zeros pass (R10); `latex` is how it is printed. An
+    operator that `ignores_shifts` gives the same when something that is constant along its indices is added.
     """
 
     name: str
@@ -21,6 +22,7 @@ class Primitive:
     arity: tuple[int, ...] = (1,)
     zero: bool = False
     latex: str = ""
+    ignores_shifts: bool = False
 
 
 _FUNCTIONS = [
@@ -49,11 +51,11 @@ _FUNCTIONS = [
 _OPERATORS = [
     Primitive("sum", "reducing", zero=True, latex=r"\sum"),
     Primitive("mean", "reducing", zero=True),
-    Primitive("var", "reducing", zero=True),
+    Primitive("var", "reducing", zero=True, ignores_shifts=True),
     Primitive("lse", "reducing"),
-    Primitive("Sm", "keeping"),
+    Primitive("Sm", "keeping", ignores_shifts=True),
     Primitive("cumsum", "keeping"),
-    Primitive("top", "keeping", (2,)),
+    Primitive("top", "keeping", (2,), ignores_shifts=True),
 ]
 # With an index they reduce, with two arguments they compare (R3).
 _BOTH = [Primitive("min", "reducing", (1,), latex=r"\min"), Primitive("max", "reducing", (1,), latex=r"\max")]
