@@ -339,7 +339,7 @@ MUTANTS = (
     ),
     _mutant(
         "a size may pass its bound", BINDING,
-        "if size > bound:", "if False:",
+        "and size > bound:", "and False:",
         "binding.py::test_a_shape_stays_within_the_bound",
     ),
     _mutant(
@@ -363,6 +363,26 @@ MUTANTS = (
         "binding.py::test_inputs_agree_on_an_open_size",
     ),
     # --------------------------------------------------------------------------------------------------- reading (R11)
+    _mutant(
+        "a size may never be whole", SIZES,
+        "if constant * digits % math.gcd(", "if False and math.gcd(",
+        "binding.py::test_a_size_is_never_whole_only_where_no_numbers_make_it_whole[0]",
+    ),
+    _mutant(
+        "what sizes have in common is forgotten", SIZES,
+        "math.gcd(digits, *(int(factor * digits) for factor in terms.values()))", "digits",
+        "binding.py::test_a_size_is_never_whole_only_where_no_numbers_make_it_whole[0]",
+    ),
+    _mutant(
+        "a size may never be positive", SIZES,
+        "sum(terms.values(), constant) < 1", "False",
+        "binding.py::test_a_size_that_cannot_come_out_whole_is_refused_where_it_is_declared[1 - D]",
+    ),
+    _mutant(
+        "a size is its default", SIZES,
+        "terms = Legend({}, self.scalars, self.values).polynomial(size)", "terms = self.polynomial(size)",
+        "binding.py::test_a_size_may_be_whole_by_what_is_bound",
+    ),
     _mutant(
         "a minus is not read", FORMULAS,
         "            factors = _negated(factors)\n", "            pass\n",

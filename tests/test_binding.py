@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
+from random import Random
 
 import numpy as np
 import pytest
 import torch
 
 import einformer
-from einformer.errors import EinformerError
-from tests.texts import Array, spec
+from einformer.errors import EinformerError, Source
+from einformer.model import examine
+from tests.texts import Array, spec, text
 
 HEADS = ("d, a, e: H = D / A, f: F = 4 D", "layer Heads(x_dae) -> y_f:", "weights W_daef", "return x_dae W_daef")
 SCALED = ("l, x", "layer Scaled(x_x) -> y_lx:", "return μ_l x_x + ν")
@@ -47,6 +50,67 @@ def test_a_size_is_a_formula(size: str, expected: int) -> None:
 def test_a_size_that_is_not_whole_is_refused() -> None:
     with pytest.raises(EinformerError, match=r"E602 the size of `e` would be 2\.4"):
         spec(*HEADS).bind(D=12, A=5).weight_shapes()
+
+
+SIZES = {
+    **dict.fromkeys(("10 / 3", "1.5", "sqrt(2)", "H = 10 / 3", "2 D + 1 / 2", "H = 2 D + 1 / 2"), "E602"),
+    **dict.fromkeys(("D / 2 + D / 3 + 1 / 7", "D^2 / 2 + 1 / 3", "K / 4 + 3 D / 8 + 1 / 16", "H / 2 + 1 / 3"), "E602"),
+    **dict.fromkeys(("0", "-2", "1 - D", "-D", "D - D", "inf", "10^30", "1 / 0", "5 mod 5"), "E604"),
+    "5 <= 3": "E603",
+    **dict.fromkeys(("NH", "NH = 2 D", "2 NH", "h", "d", "E1"), "E204"),
+    **dict.fromkeys(("D", "N"), "E202"),
+    **dict.fromkeys(("10 / 2", "H", "H = D", "H = D / 2", "0.5 D", "2.5 D + 1 / 2", "D / 2 + 1 / 2", "D^2 / 3 - D / 3"), ""),
+    **dict.fromkeys(("2 - D", "D - K", "1 / D", "D / K + 1 / 2", "floor(D / 2) + 1 / 2", "floor(10 / 3)", "N D", "5 <= K"), ""),
+}
+
+
+def declared(size: str) -> str:
+    return text(f"d, e: {size}", "layer Y(x_de) -> x_de:", "return N x_de", scalars="N = 5 / 2")
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_size_that_cannot_come_out_whole_is_refused_where_it_is_declared(size: str) -> None:
+    found = [finding.code for finding in examine(Source("<text>", declared(size)))[1]]
+    assert found == [SIZES[size]] * bool(SIZES[size])
+
+
+def test_a_size_may_be_whole_by_what_is_bound() -> None:
+    """By default F is D + 1 / 2, but H may be 3."""
+    model = spec("d, e: H = 2 D, f: F = H / 2 + 1 / 2", "layer Y(x_de) -> y_f:", "return sum_{de} x_de + f")
+    assert model.bind(D=5, H=3).size("F") == 2
+    with pytest.raises(EinformerError, match="E602"):
+        model.bind(D=5)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_size_is_never_whole_only_where_no_numbers_make_it_whole(seed: int) -> None:
+    """Every size of two letters up to 24 against the verdict on the text; 24 is a multiple of each divisor."""
+    random, refused = Random(seed), 0
+    for _ in range(60):
+        a, b, c = (random.randrange(-2, 4) for _ in range(3))
+        m, n, k = (random.choice((1, 2, 3, 4, 6, 8)) for _ in range(3))
+        size = f"{a} D / {m} + {b} K / {n} + {c} / {k}"
+        values = {Fraction(a * d, m) + Fraction(b * e, n) + Fraction(c, k) for d in range(1, 25) for e in range(1, 25)}
+        codes = {finding.code for finding in examine(Source("<text>", declared(size)))[1]}
+        never = "E602" if not any(value.denominator == 1 for value in values) else "E604" if max(values) < 1 else ""
+        assert codes == {never} - {""}, size
+        refused += bool(never)
+    assert 10 < refused < 50
+
+
+def test_an_axis_as_long_as_another_is_told_how() -> None:
+    """The suggestion stands in the reader's file, where its letter is free."""
+    for axes in ("d, e: D", "d, e: E, f: E", "e: H = 2 D, d, h: D, f: H"):
+        refused = text(axes, "layer Y(x_d) -> x_d:", "return 2 x_d")
+        shared = [finding for finding in examine(Source("<text>", refused))[1] if finding.code == "E202"]
+        for finding in reversed(shared):
+            line = finding.fix.split("`")[1]
+            old = next(row for row in axes.split(", ") if row.startswith(f"{line[0]}:"))
+            axes = axes.replace(old, line)
+        assert "E202" not in {
+            finding.code for finding in examine(Source("<text>", text(axes, "layer Y(x_d) -> x_d:", "return 2 x_d")))[1]
+        }
+        assert shared
 
 
 def test_numbers_of_numpy_are_numbers() -> None:

@@ -7,9 +7,9 @@ import math
 import numbers
 import operator
 import reprlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import SupportsFloat, SupportsIndex
+from typing import SupportsFloat, SupportsIndex, TypeVar
 
 from einformer.errors import EinformerError, fail
 from einformer.notation.calls import axis_of, slot_letters
@@ -19,6 +19,7 @@ from einformer.notation.sizes import MAXIMUM_NUMBER, MAXIMUM_SIZE, Legend, Value
 from einformer.notation.tree import Expression, Index, Layer, Name, Number, Scalar, Spec, Tensor
 from einformer.notation.walk import equations, loops, subexpressions
 
+T = TypeVar("T")
 Given = SupportsIndex | SupportsFloat | str | Sequence[float]  # numbers of NumPy too
 
 
@@ -33,7 +34,7 @@ def bind(spec: Spec, given: Mapping[str, Given], origin: str | Mapping[str, str]
     spec = replace(spec, scalars=tuple(replaced.get(s.name, s) for s in spec.scalars))
     check_references(spec)
     legend = Legend.of(spec, sizes, dict.fromkeys(given, origin) if isinstance(origin, str) else origin)
-    _whole_sizes(legend)
+    check_sizes(legend)
     _lists_fit(spec, legend)
     return spec, legend
 
@@ -41,8 +42,8 @@ def bind(spec: Spec, given: Mapping[str, Given], origin: str | Mapping[str, str]
 def known(legend: Legend) -> dict[str, Value]:
     """The sizes that are bound, and those that follow from them."""
     sizes = {name: legend.sized(name) for name in legend.letters()}
-    following = {name: legend.length(axis.letter) for name, axis in sizes.items() if axis and _is_bound(legend, axis.letter)}
-    return {**following, **legend.values}
+    following = {name: _unless_open(legend.length, axis.letter) for name, axis in sizes.items() if axis}
+    return {**{name: value for name, value in following.items() if value is not None}, **legend.values}
 
 
 def _sorted(spec: Spec, given: Mapping[str, Given]) -> tuple[dict[str, Value], dict[str, Given]]:
@@ -108,24 +109,24 @@ def _number(scalar: Scalar, given: object) -> Number:
     raise fail("E604", message, scalar.span, fix="a number, a list or a formula")
 
 
-def _is_bound(legend: Legend, letter: str) -> bool:
-    """Can the size of this axis be worked out? False while a letter that it needs is not bound."""
+def _unless_open(number: Callable[[T], Value], of: T) -> Value | None:
+    """A number that follows from what is bound; None while a letter that it needs is open."""
     try:
-        legend.length(letter)
+        return number(of)
     except EinformerError as error:
         if error.findings[0].code != "E601":
             raise
-        return False
-    return True
+        return None
 
 
-def _whole_sizes(legend: Legend) -> None:
-    """Every size that follows from what is bound is a positive whole number within its bound."""
+def check_sizes(legend: Legend) -> None:
+    """Every size is a positive whole number within its bound, or may become one when the open letters are bound."""
     for axis in legend.axes.values():
-        if not _is_bound(legend, axis.letter) or axis.bound is None:
-            continue
-        size, bound = legend.length(axis.letter), legend.number(axis.bound)
-        if size > bound:
+        size = _unless_open(legend.length, axis.letter)
+        bound = None if axis.bound is None else _unless_open(legend.number, axis.bound)
+        if size is None:
+            legend.possible(axis)
+        elif bound is not None and size > bound:
             facts = [legend.origin(e.name) for e in (axis.size, axis.bound) if isinstance(e, Name)]
             message = f"the size of `{axis.letter}` is {size}, its bound {bound}"
             raise fail("E603", message, axis.span, facts, f"at most {bound}")
@@ -147,7 +148,7 @@ def bind_sizes(spec: Spec, legend: Legend, given: Mapping[str, int]) -> Legend:
     if wrong := [name for name in given if name not in still_open]:
         raise fail("E605", f"`{wrong[0]}` is no open size", fix=" or ".join(f"`{name}`" for name in sorted(still_open)))
     bound = Legend(legend.axes, legend.scalars, {**legend.values, **sizes}, {**legend.origins, **dict.fromkeys(sizes, "given")})
-    _whole_sizes(bound)
+    check_sizes(bound)
     return bound
 
 
@@ -229,7 +230,7 @@ def bind_inputs(layer: Layer, legend: Legend, shapes: Sequence[tuple[int, ...]])
         for slot, length in zip(formal.slots, shape, strict=True):
             _fits(Legend(legend.axes, legend.scalars, values, origins), formal, slot, length, values, origins)
     bound = Legend(legend.axes, legend.scalars, values, origins)
-    _whole_sizes(bound)
+    check_sizes(bound)
     return bound
 
 
@@ -239,7 +240,7 @@ def _fits(
     """The length of one axis of an input, against the size of its letter or as that size."""
     assert isinstance(slot, Index)
     axis = legend.axes[axis_of(slot.letter)]
-    if isinstance(axis.size, Name) and not _is_bound(legend, axis.letter):
+    if isinstance(axis.size, Name) and _unless_open(legend.length, axis.letter) is None:
         values[axis.size.name], origins[axis.size.name] = length, f"the input {formal.name}"
     elif legend.length(axis.letter) != length:
         size = legend.length(axis.letter)

@@ -2,31 +2,43 @@
 
 from __future__ import annotations
 
+import string
 from collections.abc import Iterable, Iterator
 
-from einformer.errors import Finding
+from einformer.errors import EinformerError, Finding
 from einformer.notation.agreement import repeated
+from einformer.notation.binding import check_sizes
 from einformer.notation.body import formula
 from einformer.notation.calls import axis_of
 from einformer.notation.names import look_alikes, undeclared
 from einformer.notation.primitives import CONSTANTS, NAMES
+from einformer.notation.printer import show
 from einformer.notation.sizes import Legend
-from einformer.notation.tree import Apply, Expression, Index, Name, Node, Scalar, Spec, Tensor
+from einformer.notation.tree import Apply, Axis, Expression, Index, Name, Node, Scalar, Spec, Tensor
 from einformer.notation.walk import equations, loops, subexpressions
 
 
 def declarations(spec: Spec, legend: Legend) -> Iterator[Finding]:
-    """Names declared once, sizes made of declared letters, nothing that looks like something else."""
+    """Names declared once, sizes that can come out whole, nothing that looks like something else."""
+    wrong = list(_names(spec, legend))
+    try:
+        yield from wrong
+        if not wrong:
+            check_sizes(legend)
+    except EinformerError as error:
+        yield from error.findings
+
+
+def _names(spec: Spec, legend: Legend) -> Iterator[Finding]:
     yield from _twice("axis", ((axis.letter, axis) for axis in spec.axes))
-    sizes = ((axis.size.name, axis) for axis in spec.axes if isinstance(axis.size, Name))
-    yield from _twice("size or scalar", (*sizes, *((scalar.name, scalar) for scalar in spec.scalars)))
+    yield from _shared_sizes(spec, legend)
+    sizes = {axis.size.name: axis for axis in reversed(spec.axes) if isinstance(axis.size, Name)}
+    yield from _twice("size or scalar", (*sizes.items(), *((scalar.name, scalar) for scalar in spec.scalars)))
     yield from _twice("layer", ((layer.name, layer) for layer in spec.layers))
     for axis in spec.axes:
         for size in (e for e in (axis.size, axis.default, axis.bound) if e is not None):
             yield from formula(axis.letter, size, legend)
-    for name in sorted(legend.letters()):
-        if not (len(name) == 1 and name.isupper()):
-            yield from _size_name(name, spec)
+            yield from _size_names(size, legend)
     for scalar in spec.scalars:
         yield from _scalar(scalar, legend)
     yield from look_alikes(spec)
@@ -63,11 +75,25 @@ def _legend_expressions(spec: Spec) -> Iterator[Expression]:
         yield from () if isinstance(scalar.value, tuple) else (scalar.value,)
 
 
-def _size_name(name: str, spec: Spec) -> Iterator[Finding]:
+def _shared_sizes(spec: Spec, legend: Legend) -> Iterator[Finding]:
+    """A letter is the size of one axis; another axis as long has a size of its own, which it is by default."""
+    first: dict[str, Axis] = {}
+    for axis in (axis for axis in spec.axes if isinstance(axis.size, Name)):
+        name = show(axis.size)
+        if (other := first.setdefault(name, axis)) is not axis:
+            free = (letter for letter in (axis.letter.upper(), *string.ascii_uppercase) if letter not in legend.letters())
+            fix = f"`{axis.letter}: {next(free)} = {name}` for an axis as long"
+            facts = (legend.describe(other.letter),)
+            yield Finding("E202", f"`{name}` is the size of `{other.letter}` already", axis.size.span, facts, fix)
+
+
+def _size_names(size: Expression, legend: Legend) -> Iterator[Finding]:
     """A size is one upper-case letter; anything else in the axes is a slip."""
-    for e in (x for root in _legend_expressions(spec) for x in subexpressions(root)):
-        if isinstance(e, Name) and e.name == name:
-            yield Finding("E204", f"no size or scalar `{name}` is declared", e.span, (), "an upper-case letter for a size")
+    for e in subexpressions(size):
+        if isinstance(e, Name) and e.name in legend.letters() and not (len(e.name) == 1 and e.name.isupper()):
+            product = f"`{' '.join(e.name)}` for a product, or " if e.name.isalpha() and e.name.isupper() else ""
+            message = f"`{e.name}` is not a size: a size is one upper-case letter"
+            yield Finding("E204", message, e.span, (), f"{product}`{e.name[0].upper()}`")
 
 
 def _scalar(scalar: Scalar, legend: Legend) -> Iterator[Finding]:

@@ -67,7 +67,9 @@ class Formulas(Cursor):
         start = self.peek()
         negative = self.accept("-")
         parenthesised = self.peek().kind == "("
-        factors = self.factors()
+        factors = [self.factor()]
+        while self.starts_factor():
+            factors.append(self.factor())
         if self.accept_word("mod"):
             dividend = self.product(factors, start)
             factors = [Apply("mod", (), (dividend, self.divisor("mod")), span=self.since(start))]
@@ -78,13 +80,6 @@ class Formulas(Cursor):
         wrapped = parenthesised and len(factors) == 1 and isinstance(factors[0], Product)
         numerator = Product(tuple(factors), span=self.since(start)) if wrapped else self.product(factors, start)
         return Quotient(numerator, self.divisor("division"), span=self.since(start))
-
-    def factors(self) -> list[Expression]:
-        """factor+"""
-        factors = [self.factor()]
-        while self.starts_factor():
-            factors.append(self.factor())
-        return factors
 
     def product(self, factors: list[Expression], start: Token) -> Expression:
         """The product of factors, the first of which began at `start`; one alone is itself."""
@@ -187,8 +182,10 @@ class Formulas(Cursor):
         if not self.starts_factor():
             self.expected(f"the argument of `{name.text}`")
         if name.text == "sum":
-            start = self.peek()
-            return self.product(self.factors(), start)
+            start, factors = self.peek(), [self.factor()]
+            while self.starts_factor():
+                factors.append(self.factor())
+            return self.product(factors, start)
         argument = self.factor()
         if self.starts_factor():
             message = f"`{name.text}` without parentheses must end its product"

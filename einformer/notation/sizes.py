@@ -185,12 +185,31 @@ class Legend:
             raise fail("E604", message, axis.span, known, fix="a positive whole number")
         if value != int(value):
             message = f"the size of `{axis.letter}` would be {float(value):g}, which is not whole"
-            raise fail("E602", message, axis.span, known, fix="sizes that divide, or `floor(…)` or `ceil(…)`")
+            raise fail("E602", message, axis.span, known, fix=_wholly(e))
         if value < 1:
             raise fail(
                 "E604", f"the size of `{axis.letter}` would be {int(value)}", axis.span, known, fix="a positive whole number"
             )
         return int(value)
+
+    def possible(self, axis: Axis) -> None:
+        """Can the size of an axis come out a positive whole number? Raises EinformerError E602, E604 where it provably cannot.
+
+        A polynomial in whole numbers is a multiple of the divisor that its coefficients have in common, plus its constant.
+        """
+        size = axis.size if axis.default is None else axis.default
+        terms = Legend({}, self.scalars, self.values).polynomial(size)  # each size may be bound itself, whatever its default
+        letters = {letter for monomial in terms for letter, power in monomial if power > 0}
+        constant = terms.pop(_ONE, Fraction(0))
+        if not letters <= self.letters() or any(power < 0 for monomial in terms for _, power in monomial):
+            return
+        digits = math.lcm(constant.denominator, *(factor.denominator for factor in terms.values()))
+        if constant * digits % math.gcd(digits, *(int(factor * digits) for factor in terms.values())):
+            message = f"the size of `{axis.letter}` is never whole"
+            raise fail("E602", message, size.span, [self.describe(axis.letter)], _wholly(size))
+        if all(factor < 0 for factor in terms.values()) and sum(terms.values(), constant) < 1:
+            fix = "a positive whole number"
+            raise fail("E604", f"the size of `{axis.letter}` is never positive", size.span, [self.describe(axis.letter)], fix)
 
     def length(self, letter: str) -> int:
         """The size of the axis that an index runs over, as a number."""
@@ -238,6 +257,10 @@ def index_of(e: Expression) -> Index | None:
     ]
     indices = [x for x in found if isinstance(x, Index)]
     return indices[0] if len(indices) == 1 else None
+
+
+def _wholly(size: Expression) -> str:
+    return f"sizes that divide, or `floor({show(size)})` or `ceil({show(size)})`"
 
 
 def _names(e: Expression) -> Iterable[str]:
