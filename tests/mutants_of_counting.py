@@ -81,8 +81,38 @@ MUTANTS = (
     ),
     _mutant(
         "every operand has a gradient", "contraction",
-        "sum(bool(self.trained & mask) for mask in (left_mask, right_mask)),", "2,",
+        "gradients=first + second", "gradients=2",
         CONVENTIONS + "test_what_needs_no_gradient_costs_nothing",
+    ),
+    Mutant(
+        "sizes of the inputs decide the order of a product", "einformer/program/orders.py",
+        "return MANY if axis is None or legend.brought(axis.size) else", "return MANY if axis is None else",
+        ("tests/test_orders.py::test_products_of_many_factors_are_executed_as_they_are_counted",),
+    ),
+    Mutant(
+        "keys are computed for chosen features alone", "einformer/program/routing.py",
+        "if wide and _by_row(e.arguments[0], start) and choice in", "if wide and choice in",
+        ("tests/test_orders.py::test_choices_are_executed_as_they_are_counted[features]",),
+    ),
+    Mutant(
+        "a linear map takes a product whatever its best order", "einformer/interpreters/torch/patterns.py",
+        "if rows and alike and not", "if rows and not",
+        ("tests/test_orders.py::test_products_of_many_factors_are_executed_as_they_are_counted",),
+    ),
+    _mutant(
+        "the letter of a loop is an axis in each turn", "visits",
+        "return frozenset(letters) - {letter for letter, _ in self.loops}", "return frozenset(letters)",
+        "orders.py::test_products_in_a_loop_are_executed_as_they_are_counted",
+    ),
+    _mutant(
+        "experts count sparse wherever they are chosen", "rules",
+        'experts == "paired" and chosen.letter in contraction.paired', 'experts == "paired"',
+        "orders.py::test_choices_are_executed_as_they_are_counted[experts of each head]",
+    ),
+    _mutant(
+        "what lies between the steps of a product has the letter of a loop", "kept",
+        "frozenset(self.flow.scope.free(e)) - {letter for letter, _ in self.loops}", "frozenset(self.flow.scope.free(e))",
+        CONVENTIONS + "test_a_weight_with_the_letter_of_a_loop_keeps_one_turn",
     ),
     _mutant(
         "a weight has no gradient", "support",
@@ -129,7 +159,7 @@ MUTANTS = (
     ),
     _mutant(
         "selective recomputation keeps the core", "memory",
-        'if not (recompute == "selective" and two_positions(each.value.letters, derived.time))', "if True",
+        'if not (recompute == "selective" and two_positions(value.letters, derived.time))', "if True",
         KORTHIKANTI,
     ),
     _mutant(

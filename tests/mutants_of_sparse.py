@@ -9,6 +9,7 @@ def _mutant(name: str, file: str, old: str, new: str, *killers: str) -> Mutant:
     return Mutant(name, f"einformer/{file}", old, new, tuple(f"tests/test_{each}" for each in killers))
 
 
+ROUTING = "program/routing.py"
 SPARSE, CONSTANTS = (f"interpreters/torch/{name}.py" for name in ("sparse", "constants"))
 CHOICES, SUPPORT = (f"notation/{name}.py" for name in ("choices", "support"))
 _TEXT = "sparse.py::test_only_what_is_chosen_is_computed"
@@ -69,14 +70,14 @@ MUTANTS = (
     # ----------------------------------------------------------------------------------------------------- recognising it
     _mutant(
         "what others read is computed for pairs only",
-        SPARSE,
+        ROUTING,
         "apart = id(e) not in inside and not routing.paired(equation)",
         "apart = False",
         f"{_TEXT}[read elsewhere]",
     ),
     _mutant(
         "what is computed before the choice stays there",
-        SPARSE,
+        ROUTING,
         "*late, *layer.body[known + 1 :])",
         "*layer.body[known + 1 :])",
         f"{_WAY}[experts first]",
@@ -104,16 +105,16 @@ MUTANTS = (
     ),
     _mutant(
         "what one call gives is given by all",
-        SPARSE,
+        ROUTING,
         "reduce(Support.meet, ",
         "next(",
         f"{_TEXT}[given to a layer once]",
     ),
     _mutant(
         "the worst order of a product is taken",
-        "interpreters/torch/order.py",
-        "best = min(",
-        "best = max(",
+        "program/orders.py",
+        "self.plans[mask] = min(",
+        "self.plans[mask] = max(",
         "sparse.py::test_flops_of_a_family_are_those_counted[deepseek_v3]",
     ),
     # ------------------------------------------------------------------------------------------------ what is computed once

@@ -182,6 +182,29 @@ def test_activations_at_any_precision_are_those_of_the_notes() -> None:
     assert sympy.expand(block(4) - B * S * (66 * D + 9 * A * S)) == 0
 
 
+LOOPED = """axes
+  b: B
+  s: S
+  d: D
+  l: L
+
+layer Looped(z_bsd) -> z_bsd:
+  weights W_ldd', V_ldd', U_ldd'
+  for l < L:
+    z_bsd <- relu(z_bsd' W_ld'd)
+    z_bsd <- z_bsd' V_ld'd'' U_ld''d
+  return z_bsd
+"""
+
+
+def test_a_weight_with_the_letter_of_a_loop_keeps_one_turn() -> None:
+    """The input of the turn, what relu puts out, and V U, which lies between two products."""
+    looped = einformer.parse(LOOPED)
+    kept = sum(each.total for each in formulas.activations(looped.tree, "Looped", 1))
+    b, s, d, turns = sympy.symbols("B S D L")
+    assert sympy.expand(kept - turns * (2 * b * s * d + d * d)) == 0
+
+
 def test_activations_outside_of_the_blocks() -> None:
     """Korthikanti et al., section 4.3: a dropout mask, the last norm's input, the input of the output layer."""
     found = formulas.activations(einformer.load("gpt2").tree, "GPT2", 2)

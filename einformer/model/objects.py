@@ -243,7 +243,7 @@ class Model:
         """All of these numbers at these sizes: what `einformer count` prints."""
         from einformer.interpreters.count import summary
 
-        single = self.at(**sizes | {"S": 1}) if "S" in sizes else None
+        single = self.at(**sizes | {"S": 1}) if "S" in sizes and self.spec.layer.time else None
         chosen = self.chosen(convention, precision)
         cache = self._cache(chosen[1].dtype, sizes)
         return summary.summarised(self.spec.tree, self.spec.name, self.at(**sizes), single, *chosen, recompute, cache)

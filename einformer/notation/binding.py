@@ -147,7 +147,8 @@ def bind_sizes(spec: Spec, legend: Legend, given: Mapping[str, int]) -> Legend:
     still_open = open_sizes(legend)
     if wrong := [name for name in given if name not in still_open]:
         raise fail("E605", f"`{wrong[0]}` is no open size", fix=" or ".join(f"`{name}`" for name in sorted(still_open)))
-    bound = Legend(legend.axes, legend.scalars, {**legend.values, **sizes}, {**legend.origins, **dict.fromkeys(sizes, "given")})
+    values, origins = {**legend.values, **sizes}, {**legend.origins, **dict.fromkeys(sizes, "given")}
+    bound = Legend(legend.axes, legend.scalars, values, origins, legend.inputs | sizes.keys())
     check_sizes(bound)
     return bound
 

@@ -49,6 +49,7 @@ class Legend:
     scalars: dict[str, Scalar]
     values: Mapping[str, Value] = field(default_factory=dict)
     origins: Mapping[str, str] = field(default_factory=dict)
+    inputs: frozenset[str] = frozenset()  # the sizes that inputs have brought along: another call may bring others
 
     @classmethod
     def of(cls, spec: Spec, values: Mapping[str, Value] | None = None, origins: Mapping[str, str] | None = None) -> Legend:
@@ -63,6 +64,12 @@ class Legend:
     def sized(self, name: str) -> Axis | None:
         """The axis whose size is the letter `name`."""
         return next((axis for axis in self.axes.values() if isinstance(axis.size, Name) and axis.size.name == name), None)
+
+    def brought(self, e: Expression) -> bool:
+        """Do the inputs bring along what a size is made of?"""
+        derived = (self.sized(name) for name in _names(e) if name not in self.values)
+        made_of = (axis.default for axis in derived if axis is not None and axis.default is not None)
+        return not self.inputs.isdisjoint(_names(e)) or any(map(self.brought, made_of))
 
     def letters(self) -> set[str]:
         """The names of sizes: of axes, and those from which a size is derived (`A` in `J = A / G`)."""

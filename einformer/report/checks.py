@@ -54,18 +54,13 @@ def formulas_are_live(subject: Subject) -> Iterator[Check]:
 
 
 def flops_are_counted(subject: Subject) -> Iterator[Check]:
-    """Numbers and formula against torch's own counter; where experts are chosen at small sizes, since numbers choose."""
+    """Numbers and formula against torch's own counter."""
     from einformer.interpreters.torch import measure
 
-    whole, small = total(part.flops for part in subject.formulas), subject.small
-    if subject.chooses:
-        legend, parts, at = small.legend, small.parts, ", at small sizes"
-        theirs = measure.flops_computed(small.modules["fast"], small.given)
-    else:
-        legend, parts, at = subject.legend, subject.parts, ""
-        theirs = measure.flops(subject.live, reads(subject.model, subject.legend))
-    yield _equal(f"FLOPs: by the text = by torch's FlopCounterMode{at}", sum(part.flops for part in parts), theirs)
-    yield _equal(f"FLOPs: {subject.write(whole)}{at}", _number(whole, legend), theirs)
+    whole = total(part.flops for part in subject.formulas)
+    theirs = measure.flops(subject.live, reads(subject.model, subject.legend))
+    yield _equal("FLOPs: by the text = by torch's FlopCounterMode", sum(part.flops for part in subject.parts), theirs)
+    yield _equal(f"FLOPs: {subject.write(whole)}", _number(whole, subject.legend), theirs)
 
 
 def shapes_are_run(subject: Subject) -> Iterator[Check]:

@@ -53,11 +53,6 @@ class Sized:
 class Subject(Sized):
     """The model under examination, and what several questions need of it, made once."""
 
-    @property
-    def chooses(self) -> bool:
-        """Do some weights compute for some tokens only?"""
-        return any(weight.active != weight.each for part in self.parts for weight in part.weights)
-
     @functools.cached_property
     def formulas(self) -> tuple[Part[sympy.Expr], ...]:
         """The counts as formulas, derived apart from the numbers."""

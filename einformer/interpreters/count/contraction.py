@@ -1,17 +1,14 @@
-"""In which order are the tensors of a product best contracted, two at a time?"""
+"""Products of tensors under a sum, and the contractions of two tensors at a time that they take."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Set
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from einformer.notation.tree import Expression
 from einformer.program.choices import Bound, Choices, chosen
-
-Letters = frozenset[str]
-
-MOST = 8  # operands whose orders are all compared; more are taken in the order of the text
+from einformer.program.orders import Letters, Pair, pairs
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,17 +22,18 @@ class Chosen:
 
 @dataclass(frozen=True, slots=True)
 class Contraction:
-    """A product of tensors under a sum: the letters of each factor that is summed, and the letters summed.
+    """A product of tensors under a sum: the letters of each factor, the letters summed, and which factors have a gradient.
 
     Of some letters only so many numbers are `chosen`, and of two positions only those pairs count that keep to the `bounds`.
-    `trained` says which factors have a gradient.
+    Of the letters `paired` the plan `fast` computes what is chosen alone.
     """
 
     operands: tuple[Letters, ...]
     summed: Letters
+    trained: tuple[bool, ...]
     chosen: tuple[Chosen, ...] = ()
     bounds: tuple[Bound, ...] = ()
-    trained: tuple[bool, ...] = ()
+    paired: Letters = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,100 +53,36 @@ class Step:
         return self.left | self.right
 
 
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    """The best way to multiply some of the operands: its cost, and the contractions in it."""
+def steps(contraction: Contraction, size: Callable[[str], int]) -> tuple[Step, ...]:
+    """The contractions of two tensors each, in the order of `orders.pairs`.
 
-    cost: int = 0
-    steps: tuple[Step, ...] = ()
-
-
-def best_order(contraction: Contraction, size: Callable[[Step], int]) -> tuple[Step, ...]:
-    """The contractions of two tensors each, in the order with the fewest products; `size` is their number in one.
-
-    Ties go to the order of the text. A step that sums nothing, or chosen letters only (combining experts, R12), is
-    element-wise: it costs nothing and is not among them.
-
-    >>> import math
-    >>> scores = Contraction((frozenset("sn"), frozenset("rn"), frozenset("tr")), summed=frozenset("nr"))
-    >>> sizes = {"s": 1, "t": 9, "n": 2, "r": 3}
-    >>> [sorted(step.letters) for step in best_order(scores, lambda step: math.prod(map(sizes.get, step.letters)))]
-    [['n', 'r', 's'], ['r', 's', 't']]
+    A step that sums nothing, or chosen letters only (combining experts, R12), is element-wise and not among them.
     """
-    if len(contraction.operands) == 2:
-        return _only(contraction)
-    orders = _Orders(contraction, size)
-    everything = (1 << len(contraction.operands)) - 1
-    if len(contraction.operands) <= MOST:
-        return orders.best(everything).steps
-    plan = _Plan()
-    for k in range(1, len(contraction.operands)):
-        plan = orders.joined(plan, (1 << k) - 1, _Plan(), 1 << k)
-    return plan.steps
+    return tuple(filter(_contracts, _steps(contraction, pairs(contraction.operands, contraction.summed, size))))
+
+
+def _contracts(step: Step) -> bool:
+    return not step.letters - step.output <= {each.letter for each in step.chosen}
 
 
 @functools.lru_cache(maxsize=1024)
-def _only(contraction: Contraction) -> tuple[Step, ...]:
-    """The contraction of two tensors, where sizes decide nothing."""
-    return _Orders(contraction, lambda step: 0).best(0b11).steps
+def _steps(contraction: Contraction, order: tuple[Pair, ...]) -> tuple[Step, ...]:
+    """Every step of an order."""
+    left = {k: (letters, has) for k, (letters, has) in enumerate(zip(contraction.operands, contraction.trained, strict=True))}
+    found = []
+    for number, taken in enumerate(order, len(contraction.operands)):
+        (one, first), (other, second) = (left.pop(place) for place in taken)
+        outside = frozenset[str]().union(*(letters for letters, _ in left.values()))
+        step = _step(contraction, one - (contraction.summed - other - outside), other - (contraction.summed - one - outside))
+        left[number] = (one | other) - (contraction.summed - outside), first or second
+        found.append(replace(step, output=left[number][0], gradients=first + second))
+    return tuple(found)
 
 
-class _Orders:
-    """Sets of operands are bit masks: the best plan of each is found from those of its parts."""
-
-    def __init__(self, contraction: Contraction, size: Callable[[Step], int]) -> None:
-        self.operands, self.summed, self.contraction = contraction.operands, contraction.summed, contraction
-        self.trained = sum(1 << k for k, has in enumerate(contraction.trained) if has)
-        self.size = size
-        self.everything = (1 << len(self.operands)) - 1
-        self.plans: dict[int, _Plan] = {}
-
-    def best(self, mask: int) -> _Plan:
-        if mask & (mask - 1) == 0:
-            return _Plan()
-        if mask not in self.plans:
-            plans = [self.joined(self.best(part), part, self.best(mask ^ part), mask ^ part) for part in _halves(mask)]
-            self.plans[mask] = min(plans, key=lambda plan: plan.cost)
-        return self.plans[mask]
-
-    def joined(self, left: _Plan, left_mask: int, right: _Plan, right_mask: int) -> _Plan:
-        """Two parts multiplied: every letter is summed as soon as nothing outside has it."""
-        step = self.step(left_mask, right_mask)
-        contracts = not step.letters - step.output <= {each.letter for each in step.chosen}
-        steps = (*left.steps, *right.steps)
-        if not contracts:
-            return _Plan(left.cost + right.cost, steps)
-        return _Plan(left.cost + right.cost + self.size(step), (*steps, step))
-
-    def step(self, left_mask: int, right_mask: int) -> Step:
-        """What it takes to multiply two parts."""
-        left, right = self.left_over(left_mask), self.left_over(right_mask)
-        return Step(
-            left,
-            right,
-            self.left_over(left_mask | right_mask),
-            tuple(each for each in self.contraction.chosen if {each.letter, *each.along} <= left | right),
-            tuple(bound for bound in self.contraction.bounds if bound.places <= left | right),
-            sum(bool(self.trained & mask) for mask in (left_mask, right_mask)),
-        )
-
-    def left_over(self, mask: int) -> Letters:
-        """The letters of the product of some operands: those wanted in the end, or that an operand outside has."""
-        outside = self.union(self.everything ^ mask)
-        return frozenset(letter for letter in self.union(mask) if letter not in self.summed or letter in outside)
-
-    def union(self, mask: int) -> Set[str]:
-        return {letter for k, letters in enumerate(self.operands) if mask >> k & 1 for letter in letters}
-
-
-def _halves(mask: int) -> Iterator[int]:
-    """Each way to part a set in two, once, as the part with its first member; those that split off late members first."""
-    rest = other = mask & (mask - 1)
-    parts = []
-    while other:
-        parts.append((-(other & -other), other.bit_count(), mask ^ other))
-        other = (other - 1) & rest
-    yield from (part for _, _, part in sorted(parts))
+def _step(contraction: Contraction, one: Letters, other: Letters) -> Step:
+    both = one | other
+    chosen = tuple(each for each in contraction.chosen if {each.letter, *each.along} <= both)
+    return Step(one, other, both, chosen, tuple(bound for bound in contraction.bounds if bound.places <= both))
 
 
 def chosen_of(choices: Choices, letters: Letters) -> tuple[Chosen, ...]:

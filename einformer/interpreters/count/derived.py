@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from einformer.interpreters.count.contraction import Contraction, Letters, bounds_of, chosen_of
+from einformer.interpreters.count.contraction import Contraction, bounds_of, chosen_of
 from einformer.interpreters.count.held import Held, held
 from einformer.interpreters.count.turns import Turns, turns_of
 from einformer.interpreters.count.visits import Visit, Work, gathers, per_tree, work_of
@@ -14,6 +15,8 @@ from einformer.notation.calls import axis_of
 from einformer.notation.scope import factors_of
 from einformer.notation.tree import Apply, Equation, Expression, Layer, Product, Quotient, Spec, Tensor
 from einformer.program.choices import Bound
+from einformer.program.orders import Letters
+from einformer.program.routing import Routing
 from einformer.program.support import Case, Need
 
 T = TypeVar("T")
@@ -73,9 +76,10 @@ def derive(spec: Spec, name: str) -> Derived:
     work = work_of(spec, name)
     model = work.layers[name]
     visits = tuple(work.visits(work.whole(model)))
+    done = (_done(visit, work.names[visit.flow.layer.span], work.routings.get(visit.flow.layer.name)) for visit in visits)
     return Derived(
         tuple(held(work, model, visits)),
-        tuple(done for visit in visits for done in _done(visit, work.names[visit.flow.layer.span])),
+        tuple(itertools.chain.from_iterable(done)),
         next((layer.time.letter for layer in spec.layers if layer.time), ""),
         work.vocabulary,
         _logits(work, model),
@@ -88,11 +92,13 @@ def _logits(work: Work, model: Layer) -> tuple[str, ...]:
     return letters if work.vocabulary in map(axis_of, letters) else ()
 
 
-def _done(visit: Visit, name: str) -> Iterator[Done]:
+def _done(visit: Visit, name: str, routing: Routing | None) -> Iterator[Done]:
     """What an equation does, once for each of the branches on layer numbers in it."""
     contractions, softmaxes, read = _Found[Contraction](), _Found[Softmax](), _Found[Gather]()
+    paired = routing.inside(visit.equation) if routing else set[int]()
     for e, need in visit.nodes:
-        contractions.add(need.cases, _contraction(e, need, visit))
+        letters = frozenset(routing.letter if routing and id(e) in paired else ())
+        contractions.add(need.cases, _contraction(e, need, visit, letters))
         softmaxes.add(need.cases, _softmax(e, need, visit))
         read.add(need.cases, _gather(e, visit))
     for cases in dict.fromkeys((*contractions, *softmaxes, *read)) or (frozenset[Case](),):
@@ -108,19 +114,31 @@ class _Found(dict[frozenset[Case], tuple[T, ...]], Generic[T]):
             self[cases] = (*self.get(cases, ()), item)
 
 
-def _contraction(e: Expression, need: Need, visit: Visit) -> Contraction | None:
-    """The contraction that e is: a product under `sum` in which two or more factors have summed letters."""
+def _contraction(e: Expression, need: Need, visit: Visit, paired: Letters) -> Contraction | None:
+    """The contraction that e is: a product under `sum` of two tensors or more."""
     flow, known = visit.flow, visit.flow.known_at[id(visit.equation)]
     if not (isinstance(e, Apply) and e.name == "sum" and isinstance(e.arguments[0], Product | Quotient)):
         return None
     inside, summed = e.arguments[0], frozenset(index.letter for index in e.indices)
-    operands = {id(f): letters for f in factors_of(inside) if (letters := frozenset(flow.scope.free(f))) & summed}
+    operands = [(factor, letters) for factor in _multiplied(inside, summed, visit) if (letters := visit.letters(factor))]
     if len(operands) < 2:
         return None
-    letters = frozenset[str]().union(*operands.values())
+    letters = frozenset[str]().union(*(letters for _, letters in operands))
     choices = need.choices | flow.support(inside, known).zero
-    trained = tuple(flow.trained(factor, known) for factor in factors_of(inside) if id(factor) in operands)
-    return Contraction(tuple(operands.values()), summed, chosen_of(choices, letters), bounds_of(choices, letters), trained)
+    return Contraction(
+        tuple(letters for _, letters in operands),
+        summed,
+        tuple(flow.trained(factor, known) for factor, _ in operands),
+        chosen_of(choices, letters),
+        bounds_of(choices, letters),
+        paired,
+    )
+
+
+def _multiplied(e: Product | Quotient, summed: Letters, visit: Visit) -> tuple[Expression, ...]:
+    """The factors of a sum; a denominator that does not have a summed letter divides the whole."""
+    factors = factors_of(e)
+    return factors[:-1] if isinstance(e, Quotient) and not visit.letters(factors[-1]) & summed else factors
 
 
 def _softmax(e: Expression, need: Need, visit: Visit) -> Softmax | None:

@@ -20,7 +20,6 @@ from einformer.interpreters.count.conventions import DEFAULT, Convention
 from einformer.interpreters.count.derived import derive
 from einformer.interpreters.count.kept import keeps
 from einformer.interpreters.count.memory import Activation
-from einformer.interpreters.count.numbers import Numbers
 from einformer.interpreters.count.rules import EquationCount, Recompute, WeightCount
 from einformer.interpreters.count.turns import Site, Turns
 from einformer.notation.calls import axis_of
@@ -42,9 +41,8 @@ from einformer.notation.tree import (
 )
 from einformer.notation.walk import subexpressions
 from einformer.program.choices import Bound
+from einformer.program.orders import typical
 from einformer.program.support import Case
-
-MANY = 1024  # what a size that is not bound counts as, where sizes decide the order of a contraction
 
 
 def weights(spec: Spec, name: str, legend: Legend | None = None) -> tuple[WeightCount[sympy.Expr], ...]:
@@ -60,8 +58,7 @@ def flops(
 ) -> tuple[EquationCount[sympy.Expr], ...]:
     """The FLOPs of each equation of the layer or model `name`, by a convention, as formulas.
 
-    The order of a product of three tensors or more is the best at the sizes that `legend` binds; others count as 1024
-    there, and ties go to the order of the text. Raises EinformerError E607.
+    The order of a product of three tensors or more is that of `orders.pairs`. Raises EinformerError E607.
     """
     derived = derive(spec, name)
     return rules.equations(derived, Letters(legend or Legend.of(spec), derived.time, cached), convention)
@@ -123,10 +120,9 @@ class Letters:
     branches: Mapping[Tensor, Expression] = field(default_factory=dict)
     lengths: dict[str, sympy.Expr] = field(default_factory=dict)
 
-    @property
-    def deciding(self) -> _Deciding:
-        """Sizes as numbers, as far as they are bound."""
-        return _Deciding(self.legend)
+    def typical(self, letter: str) -> int:
+        """The size of an axis as it decides in which order tensors are contracted; after a cache comes one position."""
+        return typical(self.legend, letter, self.time if self.cached != 0 else "")
 
     def length(self, letter: str) -> sympy.Expr:
         """The size of the axis that an index runs over."""
@@ -295,19 +291,3 @@ _FUNCTIONS: dict[str, Callable[..., sympy.Expr]] = {
     "max": sympy.Max,
     "mod": sympy.Mod,
 }
-
-
-class _Deciding(Numbers):
-    """Numbers that decide an order of contraction, where not all of them need be bound."""
-
-    def length(self, letter: str) -> int:
-        try:
-            return super().length(letter)
-        except EinformerError:
-            return MANY
-
-    def number(self, e: Expression) -> int:
-        try:
-            return super().number(e)
-        except EinformerError:
-            return MANY

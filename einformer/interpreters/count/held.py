@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from einformer.interpreters.count.contraction import Chosen, Letters, chosen_of
+from einformer.interpreters.count.contraction import Chosen, chosen_of
 from einformer.interpreters.count.turns import Site, Turns, below, carried, in_loops, united
 from einformer.interpreters.count.visits import Visit, Work, gathers
 from einformer.notation.calls import axis_of
@@ -13,6 +13,7 @@ from einformer.notation.instances import callees
 from einformer.notation.tree import Apply, Group, Index, Layer, Product, Tensor, Weight
 from einformer.notation.walk import equations, subexpressions
 from einformer.program.choices import NO_CHOICE, slots
+from einformer.program.orders import Letters
 
 Place = tuple[str, str]  # the path of a layer, the name of a weight
 

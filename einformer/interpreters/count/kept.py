@@ -7,12 +7,12 @@ Weights are no activations. What PyTorch really saves is another convention, and
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Literal, assert_never
 
-from einformer.interpreters.count.contraction import Chosen, Contraction, Letters, best_order, chosen_of
+from einformer.interpreters.count.contraction import Chosen, Contraction, chosen_of, steps
 from einformer.interpreters.count.turns import Loops, Turns, inside, turns_of
 from einformer.interpreters.count.visits import Work, per_tree, work_of
 from einformer.notation.norms import norm
@@ -36,6 +36,7 @@ from einformer.notation.tree import (
 )
 from einformer.notation.walk import equations
 from einformer.program.choices import NO_CHOICE, Choices
+from einformer.program.orders import Letters
 from einformer.program.support import Flow, Need
 
 Keeps = Literal["input", "output", "both", "mask", "nothing"]
@@ -71,6 +72,15 @@ class Kept:
     path: str
     layer: str
     equation: Equation
+    contraction: Contraction | None = None  # the values are those between its steps
+
+    def values(self, size: Callable[[str], int]) -> Iterator[Value]:
+        """What is kept, where `size` decides the order of contractions."""
+        if self.contraction is None:
+            yield self.value
+            return
+        for step, _ in pairwise(steps(self.contraction, size)):
+            yield replace(self.value, letters=step.output)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,20 +166,24 @@ class _Body:
 
     # --------------------------------------------------------------------------------------------------- what is kept
 
-    def keep(self, value: Value, what: Literal["value", "mask"] = "value") -> None:
+    def keep(self, value: Value, what: Literal["value", "mask"] = "value", contraction: Contraction | None = None) -> None:
         """Weights and constants are not activations; a value that several operations keep is there once."""
         key = (*value.key, what)
         if value.trained and key not in self.found.kept:
             layer = self.found.work.names[self.flow.layer.span]
-            self.found.kept[key] = Kept(value, what, self.path, layer, self.now)
+            self.found.kept[key] = Kept(value, what, self.path, layer, self.now, contraction)
 
     def new(self, e: Expression, letters: Letters | None = None) -> Value:
         """What e itself computes."""
         need = self.need.get(id(e), Need())
-        letters = frozenset(self.flow.scope.free(e)) if letters is None else letters
+        letters = self.letters(e) if letters is None else letters
         turns = (*self.turns, turns_of(self.loops, need.cases))
         key = (self.path, id(self.now), id(e), letters)
         return Value(key, letters, turns, chosen_of(need.choices, letters), self.flow.trained(e, self.known))
+
+    def letters(self, e: Expression) -> Letters:
+        """Those of what e computes in one turn of the loops around."""
+        return frozenset(self.flow.scope.free(e)) - {letter for letter, _ in self.loops}
 
     # --------------------------------------------------------------------------------------------------- operations
 
@@ -221,19 +235,12 @@ class _Body:
 
     def contracted(self, e: Apply, product: Product | Quotient) -> Value:
         """Two tensors at a time, in the best order; what lies between is kept too."""
+        self.value(product)
         summed = frozenset(index.letter for index in e.indices)
-        factors = [factor for factor in factors_of(product) if frozenset(self.flow.scope.free(factor)) & summed]
-        if len(factors) < 2:
-            self.value(product)
-            return self.new(e)
-        values = [self.value(factor) for factor in factors_of(product)]
-        trained = [self.flow.trained(factor, self.known) for factor in factors_of(product)]
-        for k, value in enumerate(values):
-            if any(other for i, other in enumerate(trained) if i != k):
-                self.keep(value)
-        operands = tuple(frozenset(self.flow.scope.free(factor)) for factor in factors)
-        for step, _ in pairwise(best_order(Contraction(operands, summed), lambda step: len(step.letters))):
-            self.keep(self.new(e, step.output))
+        operands = tuple(letters for factor in factors_of(product) if (letters := self.letters(factor)))
+        if len(operands) > 2:
+            between = self.new(e, frozenset[str]().union(*operands))
+            self.keep(between, contraction=Contraction(operands, summed, (True,) * len(operands)))
         return self.new(e)
 
     def applied(self, e: Apply) -> Value:

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Generic
 
-from einformer.interpreters.count.contraction import Letters
 from einformer.interpreters.count.derived import Derived
 from einformer.interpreters.count.kept import Carried, Kept, Value
 from einformer.interpreters.count.precisions import Precision
 from einformer.interpreters.count.rules import Arithmetic, N, Recompute, WeightCount, product, total, two_positions
 from einformer.notation.calls import axis_of
+from einformer.program.orders import Letters
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +68,11 @@ def activations(
     """
     sizes = _Sizes(arithmetic, shards or {})
     found = [
-        _activation(each, sizes, element)
+        _activation(each, value, sizes, element)
         for each in kept
-        if not (recompute == "selective" and two_positions(each.value.letters, derived.time))
-        and not (recompute == "full" and any(turns.letters for turns in each.value.turns))
+        for value in each.values(arithmetic.typical)
+        if not (recompute == "selective" and two_positions(value.letters, derived.time))
+        and not (recompute == "full" and any(turns.letters for turns in value.turns))
     ]
     inputs = [_input(each, sizes, element) for each in carried] if recompute == "full" else []
     return (*inputs, *found)
@@ -125,8 +126,7 @@ class _Sizes(Generic[N]):
         return self.arithmetic.divided(whole, devices)
 
 
-def _activation(kept: Kept, sizes: _Sizes[N], element: N | int) -> Activation[N]:
-    value = kept.value
+def _activation(kept: Kept, value: Value, sizes: _Sizes[N], element: N | int) -> Activation[N]:
     chosen = {each.letter: each.count for each in value.chosen}
     counts = [sizes.arithmetic.number(chosen[letter]) for letter in sorted(value.letters & chosen.keys())]
     each = sizes.shared(value.letters - chosen.keys(), (*counts, element if kept.what == "value" else 1))

@@ -22,6 +22,7 @@ from einformer.notation.sizes import Legend, Value
 from einformer.notation.tree import Expression, Index, Spec
 from einformer.notation.walk import subexpressions
 from einformer.program.choices import Bound
+from einformer.program.orders import typical
 
 
 def weights(spec: Spec, name: str, legend: Legend) -> tuple[WeightCount[int], ...]:
@@ -126,10 +127,9 @@ class Numbers:
     at: Mapping[str, int] = field(default_factory=dict)
     lengths: dict[str, int] = field(default_factory=dict)
 
-    @property
-    def deciding(self) -> Numbers:
-        """These numbers decide themselves."""
-        return self
+    def typical(self, letter: str) -> int:
+        """The size of an axis as it decides in which order tensors are contracted; after a cache comes one position."""
+        return typical(self.legend, letter, self.time if self.cached else "")
 
     def length(self, letter: str) -> int:
         """The size of the axis that an index runs over: of the positions that are computed, or of all that are visible."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, Literal, Protocol, TypeVar, cast
 
-from einformer.interpreters.count.contraction import Contraction, Letters, Step, best_order
+from einformer.interpreters.count.contraction import Chosen, Contraction, Step, steps
 from einformer.interpreters.count.conventions import Convention
 from einformer.interpreters.count.derived import Derived, Done, Gather, Softmax
 from einformer.interpreters.count.held import Held
@@ -16,6 +16,7 @@ from einformer.notation.calls import axis_of
 from einformer.notation.tree import Expression
 from einformer.notation.weights import key
 from einformer.program.choices import Bound
+from einformer.program.orders import Letters
 
 
 class Countable(Protocol):
@@ -64,9 +65,8 @@ class Arithmetic(Protocol[N_co]):
     ) -> Iterable[tuple[tuple[N_co, ...], Arithmetic[N_co]]]:
         """The turns in which these numbers are the same, how many they are, and the arithmetic of each kind."""
 
-    @property
-    def deciding(self) -> Arithmetic[int]:
-        """The numbers that decide in which order tensors are contracted."""
+    def typical(self, letter: str) -> int:
+        """The size of an axis as it decides in which order tensors are contracted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,10 +204,15 @@ class Rules(Generic[N]):
         )
 
     def steps(self, contraction: Contraction) -> Iterator[Step]:
-        """The contractions of two tensors in the best order, those of logits only where they count."""
-        deciding = self.arithmetic.deciding
-        order = best_order(contraction, lambda step: _whole(step, deciding))
+        """The contractions of two tensors, those of logits only where they count."""
+        counted = replace(contraction, chosen=tuple(each for each in contraction.chosen if self.runs(each, contraction)))
+        order = steps(counted, self.arithmetic.typical)
         return (step for step in order if not (self.convention.logits == "none" and self.is_logits(step)))
+
+    def runs(self, chosen: Chosen, contraction: Contraction) -> bool:
+        """Do only the numbers count that are chosen?"""
+        experts = self.convention.experts
+        return experts == "chosen" or (experts == "paired" and chosen.letter in contraction.paired)
 
     def is_logits(self, step: Step) -> bool:
         """Does the step put out a number for each token of the vocabulary?"""
@@ -262,14 +267,6 @@ def _pairs(bounds: Iterable[Bound]) -> Iterator[tuple[str, str]]:
 def two_positions(letters: Letters, time: str) -> bool:
     """Is it part of the core of attention, for each pair of positions?"""
     return bool(time) and sum(axis_of(letter) == time for letter in letters) > 1
-
-
-def _whole(step: Step, arithmetic: Arithmetic[int]) -> int:
-    """The number of products in a contraction: the sizes of all its indices, of a sparse one what is chosen."""
-    chosen = {each.letter: each.count for each in step.chosen}
-    return product(
-        arithmetic.number(chosen[letter]) if letter in chosen else arithmetic.length(letter) for letter in sorted(step.letters)
-    )
 
 
 def total(terms: Iterable[N | int]) -> N:

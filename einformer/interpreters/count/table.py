@@ -35,8 +35,7 @@ class Part(Generic[N]):
     @property
     def times(self) -> N:
         """How often it is evaluated: in each turn once, and not only in those of a kind."""
-        turns: dict[Any, None] = dict.fromkeys(count.turns[0] for count in self.equations)
-        most: N = max(turns) if self.path else product(())
+        most: N = _most([count.turns[0] for count in self.equations]) if self.path else product(())
         return most
 
     @property
@@ -119,6 +118,16 @@ def parts(
         Part(path, layers[path], tuple(held.get(path, ())), tuple(done[path]), tuple(kept.get(path, ())))
         for path in sorted(done, key=lambda path: path == "")
     )
+
+
+def _most(turns: Sequence[Any]) -> Any:
+    """The largest, of which letters cannot tell: a layer may be called in a loop and outside of it."""
+    different = set(turns)
+    if len(different) == 1 or all(isinstance(number, int) for number in different):
+        return max(different)
+    import sympy
+
+    return sympy.Max(*different)
 
 
 def _by_part(counts: Iterable[C]) -> dict[str, list[C]]:

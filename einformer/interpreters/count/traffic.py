@@ -11,10 +11,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Generic
 
-from einformer.interpreters.count.contraction import Letters, Step
+from einformer.interpreters.count.contraction import Step
 from einformer.interpreters.count.conventions import Convention
 from einformer.interpreters.count.derived import Derived, Done
 from einformer.interpreters.count.rules import Arithmetic, N, Rules, product, total, two_positions, windows
+from einformer.program.orders import Letters
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,9 @@ from einformer.notation.specialise import specialise
 from einformer.notation.tree import Apply, Equation, Expression, Index, Layer, Spec, Tensor
 from einformer.notation.walk import equations, subexpressions
 from einformer.program.choices import DENSE, INNER, NO_CHOICE, Choices
+from einformer.program.orders import Letters
+from einformer.program.recurrences import recurrent
+from einformer.program.routing import Routing, routings
 from einformer.program.support import Flow, Flows, Need
 
 T = TypeVar("T")
@@ -49,6 +52,12 @@ class Visit:
     loops: Loops
     turns: tuple[Turns, ...]  # of the calls on the way
 
+    def letters(self, e: Expression) -> Letters:
+        """The letters of what is computed at once: a loop stands at one number; a recurrence computes all anew in each step."""
+        step = recurrent(self.equation)
+        letters = (*self.flow.scope.free(e), *([step] if step else []))
+        return frozenset(letters) - {letter for letter, _ in self.loops}
+
 
 @per_tree
 def work_of(spec: Spec, name: str) -> Work:
@@ -57,7 +66,7 @@ def work_of(spec: Spec, name: str) -> Work:
     layers = {layer.name: layer for layer in specialised.layers}
     numbered = (axis for layer in layers.values() for tensor, axis in gathers(layer) if _by_tensor(tensor))
     names = {layer.span: layer.name for layer in spec.layers}
-    return Work(layers, names, Flows(layers, Legend.of(specialised)), next(numbered, ""))
+    return Work(layers, names, Flows(layers, Legend.of(specialised)), routings(specialised), next(numbered, ""))
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +76,7 @@ class Work:
     layers: Mapping[str, Layer]
     names: Mapping[Span, str]
     flows: Flows
+    routings: Mapping[str, Routing]  # of the layers in which chosen experts alone compute
     vocabulary: str  # the axis that tokens number, that of a slot in which an input stands
 
     def whole(self, layer: Layer) -> Flow:

@@ -13,11 +13,10 @@ from einformer.interpreters.torch.folding import NOTED
 from einformer.interpreters.torch.heads import heads
 from einformer.interpreters.torch.lower import Lowering, drops, function_name
 from einformer.interpreters.torch.plan import Plan
-from einformer.interpreters.torch.recurrences import Start, recurrent, solved
+from einformer.interpreters.torch.recurrences import Start, solved
 from einformer.interpreters.torch.roles import Kind as RoleKind
 from einformer.interpreters.torch.roles import Role, roles, selecting, stored
 from einformer.interpreters.torch.slots import Variable, define, merged, python_name, shaped
-from einformer.interpreters.torch.sparse import Routing
 from einformer.notation.calls import axis_of, slot_letters
 from einformer.notation.sizes import Legend
 from einformer.notation.tree import (
@@ -32,6 +31,8 @@ from einformer.notation.tree import (
 )
 from einformer.notation.walk import equations
 from einformer.notation.weights import key
+from einformer.program.recurrences import recurrent
+from einformer.program.routing import Routing
 
 Some = TypeVar("Some", bound=Lowering)
 

@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from einformer.errors import Source, Span
-from einformer.interpreters.torch.patterns import letters
 from einformer.notation.instances import callees, calls
 from einformer.notation.printer import expression
 from einformer.notation.sizes import Legend
 from einformer.notation.tree import Apply, Equation, Expression, Index, Layer, Name, Product, Spec, Tensor
 from einformer.notation.walk import equations, loops, map_expressions, rebuild, subexpressions
+from einformer.program.linear import letters
 
 COSTLY = frozenset(("cos", "sin", "exp", "log", "log2", "tanh", "sqrt", "sigmoid"))
 

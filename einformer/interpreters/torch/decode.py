@@ -17,7 +17,7 @@ from einformer.interpreters.torch.constants import raised
 from einformer.interpreters.torch.fast import FastClass
 from einformer.interpreters.torch.masks import sunk
 from einformer.interpreters.torch.past import Continued, Continues
-from einformer.interpreters.torch.patterns import is_causal_mask, letters
+from einformer.interpreters.torch.patterns import is_causal_mask
 from einformer.interpreters.torch.plan import Plan
 from einformer.interpreters.torch.positions import Kept, lacks, numbered, reaching, rows_of, with_rows
 from einformer.interpreters.torch.recurrences import solved
@@ -30,6 +30,7 @@ from einformer.notation.specialise import specialise
 from einformer.notation.tree import Equation, Layer, Loop, Name, Spec, Statement, Tensor
 from einformer.notation.walk import equations, subexpressions
 from einformer.notation.weights import called, key, versions
+from einformer.program.linear import letters
 
 
 def source(spec: Spec, name: str, legend: Legend, plan: Plan, kept: Sequence[Kept]) -> str:

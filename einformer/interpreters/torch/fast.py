@@ -11,14 +11,15 @@ from einformer.interpreters.torch.classes import Class, File
 from einformer.interpreters.torch.code import LOOSE, Code, Dims, permuted
 from einformer.interpreters.torch.fuse import FastLowering
 from einformer.interpreters.torch.layout import Lying, Map, groups, layout
-from einformer.interpreters.torch.patterns import Attention, Linear, is_causal_mask, letters, reads
+from einformer.interpreters.torch.patterns import Attention, is_causal_mask, reads
 from einformer.interpreters.torch.roles import roles, stored
 from einformer.interpreters.torch.slots import define, merged
-from einformer.interpreters.torch.sparse import PAIR, Routing, ordered
 from einformer.notation.tree import Apply, Equation, Expression, Layer, Tensor
 from einformer.notation.walk import equations, subexpressions
 from einformer.notation.weights import key
 from einformer.program.canonical import reaching
+from einformer.program.linear import Linear, letters
+from einformer.program.routing import PAIR, Routing, ordered
 
 
 class FastClass(Class):

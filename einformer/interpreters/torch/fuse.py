@@ -11,22 +11,14 @@ from dataclasses import dataclass, field, replace
 from einformer.errors import EinformerError
 from einformer.interpreters.torch.code import ATOM, POWER, PRODUCT, Code, Dims, aligned, permuted, product
 from einformer.interpreters.torch.lower import Lowering
-from einformer.interpreters.torch.order import first
-from einformer.interpreters.torch.patterns import (
-    Attention,
-    Linear,
-    attention,
-    letters,
-    linear,
-)
-from einformer.interpreters.torch.sparse import PAIR, Routing, grouped
+from einformer.interpreters.torch.patterns import Attention, attention, linear
 from einformer.notation.calls import axis_of
 from einformer.notation.norms import Norm, norm
 from einformer.notation.sizes import Legend
 from einformer.notation.tree import Apply, Equation, Expression, Group, Index, Number, Product, Sum, Tensor
 from einformer.program.canonical import Reach
-
-_MANY = 4096
+from einformer.program.linear import Linear, letters
+from einformer.program.routing import PAIR, Routing, grouped
 
 
 @dataclass(slots=True)
@@ -62,22 +54,6 @@ class FastLowering(Lowering):
             self.fused.append(heads)
             return code
         return Lowering.lower(self, e, wanted)
-
-    def einsum(self, codes: list[Code], letters: set[str], wanted: Dims | None) -> Code:
-        """Two at a time, those first that leave the fewest products."""
-        while len(codes) > 2:
-            one, other = first([code.dims for code in codes], letters, self.typical)
-            rest = [code for place, code in enumerate(codes) if place not in (one, other)]
-            here = letters - {dim for code in rest for dim in code.dims}
-            codes = [Lowering.einsum(self, [codes[one], codes[other]], here, None), *rest]
-        return Lowering.einsum(self, codes, letters, wanted)
-
-    def typical(self, letter: str) -> int:
-        """A size, or what stands for one that is not bound: many positions, of which decoding computes one."""
-        try:
-            return self.legend.length(letter)
-        except EinformerError:
-            return 1 if self.past and letter == self.time else _MANY
 
     def turned(self, plain: Tensor, letter: str) -> Code:
         """A tensor read along an axis backwards; of two numbers each is the other's neighbour."""

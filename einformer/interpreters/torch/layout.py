@@ -11,18 +11,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from einformer.interpreters.torch.code import Dims
-from einformer.interpreters.torch.patterns import (
-    Linear,
-    letters,
-    linears,
-    reads,
-)
-from einformer.interpreters.torch.recurrences import recurrent
+from einformer.interpreters.torch.patterns import linears, reads
 from einformer.interpreters.torch.roles import stored
-from einformer.interpreters.torch.sparse import Routing, products
 from einformer.notation.tree import Equation, Expression, Layer, Tensor, Weight
 from einformer.notation.walk import equations
 from einformer.notation.weights import key
+from einformer.program.linear import Linear, letters
+from einformer.program.recurrences import recurrent
+from einformer.program.routing import Routing, products
 
 HELPERS = {
     "Stored": '''class Stored(nn.Module):

@@ -50,6 +50,7 @@ from einformer.notation.tree import (
 )
 from einformer.notation.walk import equations, subexpressions
 from einformer.notation.weights import key
+from einformer.program.orders import pairs, typical
 
 
 class Past(Protocol):
@@ -309,7 +310,20 @@ class Lowering:
         return Code(f"{code.at(ATOM)}.sum({axes[0] if len(axes) == 1 else '(' + ', '.join(axes) + ')'})", rest, code.kind)
 
     def einsum(self, codes: list[Code], letters: set[str], wanted: Dims | None) -> Code:
-        """`torch.einsum`, over these letters."""
+        """Two factors at a time, in the order of `orders.pairs`."""
+        order = pairs([frozenset(code.dims) for code in codes], frozenset(letters), self.typical)
+        left = dict(enumerate(codes))
+        for number, taken in enumerate(order[:-1], len(codes)):
+            two = [left.pop(place) for place in taken]
+            left[number] = self.pair(two, letters - {dim for code in left.values() for dim in code.dims}, None)
+        return self.pair([left[place] for place in order[-1]], letters, wanted)
+
+    def typical(self, letter: str) -> int:
+        """The size of an axis as it decides in which order factors are multiplied; decoding computes one position."""
+        return typical(self.legend, letter, self.time if self.past else "")
+
+    def pair(self, codes: list[Code], letters: set[str], wanted: Dims | None) -> Code:
+        """`torch.einsum` of two factors, over these letters."""
         dims = tuple(dim for dim in ordered([c.dims for c in codes], wanted) if dim not in letters)
         kind = combined(codes)
         codes = [self.cast(code, kind) for code in codes]

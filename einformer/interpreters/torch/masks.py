@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from einformer.interpreters.torch.patterns import (
-    is_causal_mask,
-    letters,
-    reads,
-)
+from einformer.interpreters.torch.patterns import is_causal_mask, reads
 from einformer.notation.sizes import Legend
 from einformer.notation.tree import Apply, Equation, Expression, Layer, Spec, Tensor
 from einformer.notation.walk import equations, map_expressions, rebuild, subexpressions
+from einformer.program.linear import letters
 
 
 def sunk(spec: Spec, legend: Legend) -> Spec:

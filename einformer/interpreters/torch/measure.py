@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
-from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 from torch.utils.flop_counter import FlopCounterMode
 
 Array = NDArray[Any]
@@ -39,16 +39,28 @@ def flops(module: nn.Module, inputs: Sequence[Read]) -> int:
         torch.empty(shape, dtype=torch.get_default_dtype() if tokens is None else torch.long, device="meta")
         for shape, tokens in inputs
     ]
-    with torch.no_grad(), FlopCounterMode(display=False) as counter:
+    with torch.no_grad(), Balanced(), FlopCounterMode(display=False) as counter:
         module(*given)
     return int(counter.get_total_flops())
 
 
-def flops_computed(module: nn.Module, inputs: Sequence[Array]) -> int:
-    """The same of what is computed on a CPU, attention by plain products: which experts compute, their numbers decide."""
-    with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
-        module(*map(torch.from_numpy, inputs))
-    return int(counter.get_total_flops())
+class Balanced(TorchFunctionMode):
+    """Runs chosen experts without numbers, by an even routing: as many rows for each expert, however many these are.
+
+    What all of them compute and keep together does not depend on how rows are spread.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows = 0
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """What a function gives; the ends of the rows of each expert are spread evenly."""
+        if function is torch.searchsorted:
+            self.rows = args[0].shape[0]
+        if function is Tensor.tolist:
+            return [self.rows * (k + 1) // len(args[0]) for k in range(len(args[0]))]
+        return function(*args, **(kwargs or {}))
 
 
 def randomised(module: nn.Module, seed: int) -> dict[str, Array]:

@@ -23,24 +23,7 @@ from einformer.notation.tree import (
 )
 from einformer.notation.walk import children, equations, subexpressions
 from einformer.program.canonical import Reach
-
-Letters = tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Linear:
-    """`sum_I (x W) + bias`: the rows of W are its outputs, its columns the letters I.
-
-    With `experts` there is a matrix for each of them, and `around` multiplies what comes out.
-    """
-
-    x: Expression
-    weight: Tensor
-    rows: Letters
-    columns: Letters
-    bias: Tensor | None = None
-    experts: Letters = ()
-    around: tuple[Expression, ...] = ()
+from einformer.program.linear import Linear, heads_first, letters
 
 
 def linear(e: Expression, layer: Layer) -> Linear | None:
@@ -54,7 +37,8 @@ def linear(e: Expression, layer: Layer) -> Linear | None:
         rest = tuple(f for f in factors if f is not weight)
         rows = heads_first(tuple(letter for letter in letters(weight) if letter not in summed))
         x = rest[0] if len(rest) == 1 else Product(rest, span=e.span)
-        if rows and not is_weight(x, layer) and not set(rows) & _mentioned(x) and summed <= _mentioned(x):
+        alike = all(summed <= _mentioned(f) or not summed & _mentioned(f) for f in rest)  # else another order may be better
+        if rows and alike and not is_weight(x, layer) and not set(rows) & _mentioned(x) and summed <= _mentioned(x):
             return Linear(x, weight, rows, heads_first(tuple(letter for letter in letters(weight) if letter in summed)))
     return None
 
@@ -65,11 +49,6 @@ def _biased(found: Linear | None, bias: Expression, layer: Layer) -> Linear | No
     return replace(found, bias=bias) if set(letters(bias)) == set(found.rows) else None
 
 
-def heads_first(some: Letters) -> Letters:
-    """The notes write features before heads, `q_bsea`; memory is faster the other way round."""
-    return some[1:] + some[:1]
-
-
 def is_weight(e: Expression, layer: Layer) -> bool:
     """Is e a trained weight read at letters only, none of which is the number of a turn?"""
     turns = {s.index.letter for s in layer.body if isinstance(s, Loop)}
@@ -78,11 +57,6 @@ def is_weight(e: Expression, layer: Layer) -> bool:
         and all(isinstance(slot, Index) and slot.letter not in turns for slot in e.slots)
         and any(w.name == e.name and w.kind == "trained" for w in layer.weights)
     )
-
-
-def letters(e: Expression) -> Letters:
-    """The letters in the slots of a tensor."""
-    return tuple(slot.letter for slot in e.slots if isinstance(slot, Index)) if isinstance(e, Tensor) else ()
 
 
 def _mentioned(e: Expression) -> set[str]:

@@ -14,18 +14,6 @@ from einformer.notation.walk import subexpressions
 from einformer.notation.weights import key
 
 
-def recurrent(equation: Equation) -> str | None:
-    """The index in whose order an equation must be solved: it reads its own left side at an earlier position."""
-    if equation.relation != "=" or not isinstance(equation.left, Tensor):
-        return None
-    for e in subexpressions(equation.right):
-        if isinstance(e, Tensor) and e.name == equation.left.name:
-            for mine, slot in zip(equation.left.slots, e.slots, strict=True):
-                if isinstance(mine, Index) and isinstance(slot, Sum):
-                    return mine.letter
-    return None
-
-
 class Start:
     """What stands before the first step: zeros."""
 

@@ -21,7 +21,6 @@ from einformer.interpreters.torch.letters import spelled, unused
 from einformer.interpreters.torch.masks import sunk
 from einformer.interpreters.torch.plan import NOTATION, Plan
 from einformer.interpreters.torch.sparse import HELPERS as SPARSE_HELPERS
-from einformer.interpreters.torch.sparse import PAIR, Routing, routings
 from einformer.notation.binding import refuse_unbound
 from einformer.notation.sizes import Legend
 from einformer.notation.specialise import specialise
@@ -33,6 +32,7 @@ from einformer.notation.tree import (
     Spec,
 )
 from einformer.notation.weights import key
+from einformer.program.routing import PAIR, Routing, routings
 
 HELPERS = {
     "top": '''def top(x: Tensor, k: int, dim: int) -> Tensor:
