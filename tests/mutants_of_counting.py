@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.mutants import Mutant
 
-FOLDERS = dict.fromkeys(("choices", "support"), "notation")
+FOLDERS = dict.fromkeys(("choices", "support"), "program")
 
 
 def _mutant(name: str, module: str, old: str, new: str, *killers: str) -> Mutant:
@@ -141,7 +141,11 @@ MUTANTS = (
         'element if kept.what == "value" else 1', "element",
         KORTHIKANTI,
     ),
-    _mutant("a softmax keeps its input", "kept", '"sigmoid", "Sm"), "output"', '"sigmoid"), "output"', KORTHIKANTI),
+    Mutant(
+        "a softmax keeps its input", "einformer/notation/primitives.py",
+        'ignores_shifts=True, keeps="output"', 'ignores_shifts=True, keeps="input"',
+        (f"tests/test_{KORTHIKANTI}",),
+    ),
     _mutant(
         "a value that several operations keep is there several times", "kept",
         "key = (*value.key, what)", "key = (*value.key, what, len(self.found.kept))",

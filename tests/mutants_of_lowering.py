@@ -9,6 +9,10 @@ def _mutant(name: str, file: str, old: str, new: str, *killers: str) -> Mutant:
     return Mutant(name, f"einformer/interpreters/torch/{file}.py", old, new, tuple(f"tests/test_{each}" for each in killers))
 
 
+def _row(name: str, old: str, new: str, *killers: str) -> Mutant:
+    return Mutant(name, "einformer/notation/primitives.py", old, new, tuple(f"tests/test_{each}" for each in killers))
+
+
 def _values(*names: str) -> tuple[str, ...]:
     return tuple(f"torch.py::test_values_are_the_references[{name}]" for name in names)
 
@@ -133,34 +137,34 @@ MUTANTS = (
         f"{_ONE}[where(d < 3, 0.3, 0.7) z_bsd]",
     ),
     # ------------------------------------------------------------------------------------------------- the primitives
-    _mutant(
-        "the mask is inverted", "primitives",
-        '"<": "<", "<=": "<=",', '"<": "<", "<=": ">",',
+    _row(
+        "the mask is inverted",
+        'torch="{} <= {}"', 'torch="{} > {}"',
         *_values("gpt2-notation"),
     ),
     _mutant(
         "min clamps from below", "primitives",
-        "'min' if name == 'max' else 'max'", "'max' if name == 'max' else 'min'",
+        "'min' if row.name == 'max' else 'max'", "'max' if row.name == 'max' else 'min'",
         *_values("gpt_oss-notation"),
     ),
-    _mutant(
-        "of two tensors always the larger", "primitives",
-        'f"torch.{name}imum({left}, {right})"', 'f"torch.maximum({left}, {right})"',
+    _row(
+        "of two tensors always the larger",
+        'torch.minimum({}, {})', 'torch.maximum({}, {})',
         f"{_ONE}[min(z_bsd, o_bsd)]",
     ),
-    _mutant(
-        "gelutanh is gelu", "primitives",
-        "'fn.gelu({}, approximate=\"tanh\")'", '"fn.gelu({})"',
+    _row(
+        "gelutanh is gelu",
+        'torch=\'fn.gelu({}, approximate="tanh")\'', 'torch="fn.gelu({})"',
         *_values("gpt2-notation", "gpt2-fast"),
     ),
-    _mutant(
-        "the variance is that of a sample", "primitives",
-        "correction=0", "correction=1",
+    _row(
+        "the variance is that of a sample",
+        'correction=0', 'correction=1',
         *_values("gpt2-notation"),
     ),
-    _mutant(
-        "softmax runs over the first of its axes", "primitives",
-        'if e.name == "Sm" and len(axes) > 1:', 'if e.name == "Sm" and len(axes) > 2:',
+    _row(
+        "softmax runs over the first of its axes",
+        'together="softmax({}, {})"', 'together=""',
         f"{_ONE}[Sm_{{sd}} z_bsd]",
     ),
     _mutant(
@@ -173,14 +177,14 @@ MUTANTS = (
         ".sort(dim=dim, descending=True, stable=True).indices", ".argsort(dim, stable=True).flip(dim)",
         "lowering.py::test_of_equal_numbers_the_first_is_top",
     ),
-    _mutant(
-        "dropout drops always", "lower",
-        "{probability}, self.training)", "{probability}, True)",
+    _row(
+        "dropout drops always",
+        '{}, self.training)', '{}, True)',
         "torch.py::test_dropout_is_in_training_only[notation]",
     ),
-    _mutant(
-        "dropout never drops", "lower",
-        "{probability}, self.training)", "{probability}, False)",
+    _row(
+        "dropout never drops",
+        '{}, self.training)', '{}, False)',
         "torch.py::test_dropout_keeps_the_mean",
     ),
     # ----------------------------------------------------------------------------------------- time, loops, recurrences

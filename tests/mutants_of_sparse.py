@@ -11,7 +11,7 @@ def _mutant(name: str, file: str, old: str, new: str, *killers: str) -> Mutant:
 
 ROUTING = "program/routing.py"
 SPARSE, CONSTANTS = (f"interpreters/torch/{name}.py" for name in ("sparse", "constants"))
-CHOICES, SUPPORT = (f"notation/{name}.py" for name in ("choices", "support"))
+CHOICES, SUPPORT = (f"program/{name}.py" for name in ("choices", "support"))
 _TEXT = "sparse.py::test_only_what_is_chosen_is_computed"
 _WAY = "sparse.py::test_however_it_is_written"
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from einformer.errors import fail
+from einformer.notation.primitives import primitive
 from einformer.notation.tree import Apply, Expression, Layer, Number, Product, Quotient, Spec, Sum, Tensor
 from einformer.notation.walk import map_expressions, rebuild
 
@@ -48,7 +49,7 @@ def _dropped(e: Expression, name: str) -> Expression:
             return _ZERO
         case Quotient() if new.numerator is _ZERO:
             return _ZERO
-        case Apply(name="sum" | "Dr" | "mean") if new.arguments[0] is _ZERO:
+        case Apply() if new.arguments[0] is _ZERO and (row := primitive(new.name, bool(new.indices))) and row.zero:
             return _ZERO
         case _:
             return new

@@ -1,4 +1,8 @@
-"""Which operators and functions does the language have? One row each; interpreters are columns of their own."""
+"""The operators and functions of the language: one row each, and every column that is data.
+
+Interpreters look here for what a primitive is in their own words: an expression of NumPy, PyTorch, Python, sympy or LaTeX, as
+text, so that none of these is imported here.
+"""
 
 from __future__ import annotations
 
@@ -6,68 +10,166 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+Keeps = Literal["input", "output", "both", "mask", "nothing"]
+
 
 @dataclass(frozen=True, slots=True)
 class Primitive:
-    """A row of the table.
+    """A row of the table. Columns that do not concern a row, or have no value for it, are left out.
 
-    `kind` says what happens to the indices in the subscript (section 2): a *function* has none, a *reducing* operator
-    consumes them, a *keeping* one leaves them. `arity` counts the arguments in parentheses (the k of `top_{k,x}` is
-    one). `zero` says that f(0) = 0, so that zeros pass (R10); `latex` is how it is printed. An
-    operator that `ignores_shifts` gives the same when something that is constant along its indices is added.
+    What it means. `kind` says what happens to the indices in the subscript: a *function* has none, a *reducing* operator
+    consumes them, a *keeping* one leaves them. `arity` counts the arguments in parentheses (the k of `top_{k,x}` is one).
+    `condition`: its values are true and false. `numpy` is its value for the arrays x, y, z, of an operator over `axis`.
+
+    What can be proved of it. `at_zero` and `at_minus_infinity` are f(0) and f(-inf); `rising` says that a larger argument
+    gives no smaller value. `neutral` is what an operator passes over; one that `looks_back` reads nothing later along its
+    index; one that `ignores_shifts` gives the same when something that is constant along its indices is added.
+
+    What it costs. `keeps` says what its backward pass needs: a derivative that its output gives (tanh' = 1 - tanh²) needs no
+    input. A `flat` one has no gradient. What is `costly` is worth computing once for all layers.
+
+    How it is written. `python` is its value for plain numbers, in the legend too; `torch` that for tensors, of an operator
+    over one axis, and `together` over several where that is not the one after the other. `continued` joins what a running
+    operator has with what it had before. `sympy` is its formula. `latex` prints it, `fence` around its argument; `reads` are
+    further commands of LaTeX for it.
     """
 
     name: str
-    kind: Literal["function", "reducing", "keeping"]
+    kind: Literal["function", "reducing", "keeping"] = "function"
     arity: tuple[int, ...] = (1,)
-    zero: bool = False
-    latex: str = ""
+    condition: bool = False
+    numpy: str = ""
+    at_zero: float | None = None
+    at_minus_infinity: float | None = None
+    rising: bool = False
+    neutral: float | None = None
+    looks_back: bool = False
     ignores_shifts: bool = False
+    keeps: Keeps = "nothing"
+    flat: bool = False
+    costly: bool = False
+    python: str = ""
+    torch: str = ""
+    together: str = ""
+    continued: str = ""
+    sympy: str = ""
+    latex: str = ""
+    fence: tuple[str, str] = ("", "")
+    reads: tuple[str, ...] = ()
+
+    @property
+    def zero(self) -> bool:
+        """Does it turn zero into zero, so that zeros pass (R10)?"""
+        return self.at_zero == 0
+
+    @property
+    def infix(self) -> bool:
+        """Does it stand between its two arguments?"""
+        return self.torch.startswith("{} ")
 
 
-_FUNCTIONS = [
-    Primitive("exp", "function", latex=r"\exp"),
-    Primitive("log", "function", latex=r"\log"),
-    Primitive("log2", "function"),
-    Primitive("sin", "function", zero=True, latex=r"\sin"),
-    Primitive("cos", "function", latex=r"\cos"),
-    Primitive("tanh", "function", zero=True, latex=r"\tanh"),
-    Primitive("sqrt", "function", zero=True, latex=r"\sqrt"),
-    Primitive("abs", "function", zero=True),
-    Primitive("floor", "function", zero=True),
-    Primitive("ceil", "function", zero=True),
-    Primitive("relu", "function", zero=True),
-    Primitive("gelu", "function", zero=True),
-    Primitive("gelutanh", "function", zero=True),
-    Primitive("silu", "function", zero=True),
-    Primitive("sigmoid", "function"),
-    Primitive("softplus", "function"),
-    Primitive("where", "function", (3,)),
-    Primitive("Dr", "function", (1, 2), zero=True),
-    Primitive("mod", "function", (2,)),
-    Primitive("not", "function"),
-    *(Primitive(name, "function", (2,)) for name in ("and", "or", "<", "<=", ">", ">=", "==", "!=")),
-]
-_OPERATORS = [
-    Primitive("sum", "reducing", zero=True, latex=r"\sum"),
-    Primitive("mean", "reducing", zero=True),
-    Primitive("var", "reducing", zero=True, ignores_shifts=True),
-    Primitive("lse", "reducing"),
-    Primitive("Sm", "keeping", ignores_shifts=True),
-    Primitive("cumsum", "keeping"),
-    Primitive("top", "keeping", (2,), ignores_shifts=True),
-]
-# With an index they reduce, with two arguments they compare (R3).
-_BOTH = [Primitive("min", "reducing", (1,), latex=r"\min"), Primitive("max", "reducing", (1,), latex=r"\max")]
-_PAIRS = [Primitive("min", "function", (2,), latex=r"\min"), Primitive("max", "function", (2,), latex=r"\max")]
+_F = Primitive
+_ROWS = [
+    _F("exp", numpy="np.exp(x)", at_zero=1, at_minus_infinity=0, rising=True, keeps="output", costly=True,
+       python="math.exp({})", torch="torch.exp({})", sympy="exp(x)", latex=r"\exp"),
+    _F("log", numpy="np.log(x)", at_zero=-math.inf, rising=True, keeps="input", costly=True,
+       python="math.log({})", torch="torch.log({})", sympy="log(x)", latex=r"\log"),
+    _F("log2", numpy="np.log2(x)", at_zero=-math.inf, rising=True, keeps="input", costly=True,
+       python="math.log2({})", torch="torch.log2({})", sympy="log(x, 2)", latex=r"\log_{2}"),
+    _F("sin", numpy="np.sin(x)", at_zero=0, keeps="input", costly=True,
+       python="math.sin({})", torch="torch.sin({})", sympy="sin(x)", latex=r"\sin"),
+    _F("cos", numpy="np.cos(x)", at_zero=1, keeps="input", costly=True,
+       python="math.cos({})", torch="torch.cos({})", sympy="cos(x)", latex=r"\cos"),
+    _F("tanh", numpy="np.tanh(x)", at_zero=0, at_minus_infinity=-1, rising=True, keeps="output", costly=True,
+       python="math.tanh({})", torch="torch.tanh({})", sympy="tanh(x)", latex=r"\tanh"),
+    _F("sqrt", numpy="np.sqrt(x)", at_zero=0, rising=True, keeps="output", costly=True,
+       python="math.sqrt({})", torch="torch.sqrt({})", sympy="sqrt(x)", latex=r"\sqrt{}"),
+    _F("abs", numpy="np.abs(x)", at_zero=0, at_minus_infinity=math.inf, keeps="input",
+       python="abs({})", torch="torch.abs({})", sympy="Abs(x)", fence=(r"\lvert", r"\rvert")),
+    _F("floor", numpy="np.floor(x)", at_zero=0, at_minus_infinity=-math.inf, rising=True, flat=True,
+       python="math.floor({})", torch="torch.floor({})", sympy="floor(x)", fence=(r"\lfloor", r"\rfloor")),
+    _F("ceil", numpy="np.ceil(x)", at_zero=0, at_minus_infinity=-math.inf, rising=True, flat=True,
+       python="math.ceil({})", torch="torch.ceil({})", sympy="ceiling(x)", fence=(r"\lceil", r"\rceil")),
+    _F("relu", numpy="np.maximum(x, 0)", at_zero=0, at_minus_infinity=0, rising=True, keeps="output",
+       python="max({}, 0)", torch="fn.relu({})", sympy="Max(x, 0)"),
+    _F("gelu", numpy="x * (1 + erf(x / math.sqrt(2))) / 2", at_zero=0, keeps="input",
+       python="{0} * (1 + math.erf({0} / math.sqrt(2))) / 2", torch="fn.gelu({})", sympy="x * (1 + erf(x / sqrt(2))) / 2"),
+    _F("gelutanh", numpy="x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))) / 2", at_zero=0, keeps="input",
+       python="{0} * (1 + math.tanh(math.sqrt(2 / math.pi) * ({0} + 0.044715 * {0} ** 3))) / 2",
+       torch='fn.gelu({}, approximate="tanh")',
+       sympy="x * (1 + tanh(sqrt(2 / pi) * (x + Rational('0.044715') * x**3))) / 2"),
+    _F("silu", numpy="x * sigmoid(x)", at_zero=0, keeps="input",
+       python="{0} * (1 + math.tanh({0} / 2)) / 2", torch="fn.silu({})", sympy="x / (1 + exp(-x))"),
+    _F("sigmoid", numpy="sigmoid(x)", at_zero=0.5, at_minus_infinity=0, rising=True, keeps="output", costly=True,
+       python="(1 + math.tanh({} / 2)) / 2", torch="torch.sigmoid({})", sympy="1 / (1 + exp(-x))"),
+    _F("softplus", numpy="np.logaddexp(x, 0)", at_zero=math.log(2), at_minus_infinity=0, rising=True, keeps="input",
+       python="max({0}, 0) + math.log1p(math.exp(-abs({0})))", torch="fn.softplus({})", sympy="log(1 + exp(x))"),
+    _F("where", arity=(3,), numpy="np.where(x, y, z)",
+       python="{1} if {0} else {2}", torch="torch.where({}, {}, {})", sympy="Piecewise((y, x), (z, True))"),
+    _F("Dr", arity=(1, 2), numpy="x", at_zero=0, at_minus_infinity=-math.inf, keeps="mask",
+       torch="fn.dropout({}, {}, self.training)"),
+    _F("mod", arity=(2,), numpy="np.mod(x, y)",
+       python="{} % {}", torch="{} % {}", sympy="Mod(x, y)", latex=r"\bmod", reads=("mod",)),
+    _F("not", condition=True, numpy="np.logical_not(x)", flat=True,
+       python="not {}", torch="~({})", sympy="Not(x)", latex=r"\lnot", reads=("neg",)),
+    _F("and", arity=(2,), condition=True, numpy="np.logical_and(x, y)", flat=True,
+       python="{} and {}", torch="{} & {}", sympy="And(x, y)", latex=r"\land", reads=("wedge",)),
+    _F("or", arity=(2,), condition=True, numpy="np.logical_or(x, y)", flat=True,
+       python="{} or {}", torch="{} | {}", sympy="Or(x, y)", latex=r"\lor", reads=("vee",)),
+    _F("<", arity=(2,), condition=True, numpy="np.less(x, y)", flat=True,
+       python="{} < {}", torch="{} < {}", sympy="Lt(x, y)", latex="<", reads=("lt",)),
+    _F("<=", arity=(2,), condition=True, numpy="np.less_equal(x, y)", flat=True,
+       python="{} <= {}", torch="{} <= {}", sympy="Le(x, y)", latex=r"\leq", reads=("le",)),
+    _F(">", arity=(2,), condition=True, numpy="np.greater(x, y)", flat=True,
+       python="{} > {}", torch="{} > {}", sympy="Gt(x, y)", latex=">", reads=("gt",)),
+    _F(">=", arity=(2,), condition=True, numpy="np.greater_equal(x, y)", flat=True,
+       python="{} >= {}", torch="{} >= {}", sympy="Ge(x, y)", latex=r"\geq", reads=("ge",)),
+    _F("==", arity=(2,), condition=True, numpy="np.equal(x, y)", flat=True,
+       python="{} == {}", torch="{} == {}", sympy="Eq(x, y)", latex="=", reads=("equiv",)),
+    _F("!=", arity=(2,), condition=True, numpy="np.not_equal(x, y)", flat=True,
+       python="{} != {}", torch="{} != {}", sympy="Ne(x, y)", latex=r"\neq", reads=("ne",)),
+    _F("sum", "reducing", numpy="np.sum(x, axis)", at_zero=0, at_minus_infinity=-math.inf, rising=True, neutral=0,
+       torch="torch.sum({}, {})", latex=r"\sum"),
+    _F("mean", "reducing", numpy="np.mean(x, axis)", at_zero=0, at_minus_infinity=-math.inf, rising=True,
+       torch="torch.mean({}, {})"),
+    _F("var", "reducing", numpy="np.var(x, axis)", at_zero=0, ignores_shifts=True, keeps="input",
+       torch="torch.var({}, {}, correction=0)"),
+    _F("lse", "reducing", numpy="log_sum_exp(x, axis)", at_minus_infinity=-math.inf, rising=True, neutral=-math.inf,
+       keeps="both", torch="torch.logsumexp({}, {})"),
+    _F("Sm", "keeping", numpy="softmax(x, axis)", at_minus_infinity=0, neutral=-math.inf, ignores_shifts=True, keeps="output",
+       torch="torch.softmax({}, {})", together="softmax({}, {})"),
+    _F("cumsum", "keeping", numpy="along(np.cumsum, x, axis)", at_zero=0, at_minus_infinity=-math.inf, rising=True, neutral=0,
+       looks_back=True, torch="torch.cumsum({}, {})", continued="{} + {}"),
+    _F("top", "keeping", (2,), condition=True, numpy="top(x, axis, y)", neutral=-math.inf, ignores_shifts=True, flat=True,
+       torch="top({}, {}, {})", together="top_together({}, {}, {})"),
+    # With an index they reduce, with two arguments they compare (R3).
+    _F("min", "reducing", numpy="np.min(x, axis)", at_zero=0, at_minus_infinity=-math.inf, rising=True, neutral=math.inf,
+       keeps="input", torch="torch.amin({}, {})", latex=r"\min"),
+    _F("max", "reducing", numpy="np.max(x, axis)", at_zero=0, at_minus_infinity=-math.inf, rising=True, neutral=-math.inf,
+       keeps="input", torch="torch.amax({}, {})", latex=r"\max"),
+    _F("min", arity=(2,), numpy="np.minimum(x, y)", rising=True, keeps="input",
+       python="min({}, {})", torch="torch.minimum({}, {})", sympy="Min(x, y)", latex=r"\min"),
+    _F("max", arity=(2,), numpy="np.maximum(x, y)", rising=True, keeps="input",
+       python="max({}, {})", torch="torch.maximum({}, {})", sympy="Max(x, y)", latex=r"\max"),
+]  # fmt: skip
 
-PRIMITIVES = {(row.name, row.kind != "function"): row for row in _FUNCTIONS + _OPERATORS + _BOTH + _PAIRS}
+PRIMITIVES = {(row.name, row.kind != "function"): row for row in _ROWS}
 NAMES = frozenset(name for name, _ in PRIMITIVES)
 COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
-CONDITIONS = frozenset(("and", "or", "not", "top", *COMPARISONS))
+CONDITIONS = frozenset(row.name for row in _ROWS if row.condition)
 CONSTANTS = {"π": math.pi}
+NUMERIC = {  # the functions of plain numbers
+    row.name: eval(f"lambda *x: {row.python.format('x[0]', *(f'x[{k}]' for k in range(1, row.arity[0])))}", {"math": math})
+    for row in _ROWS
+    if row.python
+}
 
 
 def primitive(name: str, with_indices: bool) -> Primitive | None:
     """The row of `name` used with or without a subscript; None where the table has no such row."""
     return PRIMITIVES.get((name, with_indices))
+
+
+def row_of(name: str, with_indices: bool) -> Primitive:
+    """The row of a primitive that a checked text uses."""
+    return PRIMITIVES[name, with_indices]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -11,7 +10,7 @@ from typing import assert_never
 
 from einformer.errors import EinformerError, Finding, Span, fail
 from einformer.notation.calls import axis_of
-from einformer.notation.primitives import CONSTANTS
+from einformer.notation.primitives import CONSTANTS, NUMERIC, row_of
 from einformer.notation.printer import show
 from einformer.notation.tree import (
     Apply,
@@ -148,8 +147,8 @@ class Legend:
                 return _computed(_power, e.span, self.number(e.base, at), self.number(e.exponent, at))
             case Apply(name="where", arguments=(condition, then, otherwise)):
                 return self.number(then if self.number(condition, at) else otherwise, at)
-            case Apply(name=name) if name in _NUMERIC and len(e.arguments) == _NUMERIC[name][0]:
-                return _computed(_NUMERIC[name][1], e.span, *(self.number(argument, at) for argument in e.arguments))
+            case Apply(indices=()) if e.name in NUMERIC and len(e.arguments) in row_of(e.name, False).arity:
+                return _computed(NUMERIC[e.name], e.span, *(self.number(argument, at) for argument in e.arguments))
             case Tensor() if e.name in self.scalars:
                 places = [_computed(int, slot.span, self.number(slot, at)) for slot in e.slots]
                 return self.element(self.scalars[e.name], [int(place) for place in places])
@@ -339,26 +338,3 @@ def _power(base: Value, exponent: Value) -> Value:
     if exponent == int(exponent):
         return Fraction(base) ** int(exponent) if math.isfinite(base) else float(base) ** int(exponent)
     return math.pow(base, exponent)
-
-
-_NUMERIC: dict[str, tuple[int, Callable[..., Value]]] = {
-    "floor": (1, math.floor),
-    "ceil": (1, math.ceil),
-    "sqrt": (1, math.sqrt),
-    "log": (1, math.log),
-    "log2": (1, math.log2),
-    "exp": (1, math.exp),
-    "abs": (1, abs),
-    "min": (2, min),
-    "max": (2, max),
-    "mod": (2, operator.mod),
-    "<": (2, operator.lt),
-    "<=": (2, operator.le),
-    ">": (2, operator.gt),
-    ">=": (2, operator.ge),
-    "==": (2, operator.eq),
-    "!=": (2, operator.ne),
-    "and": (2, lambda a, b: a and b),
-    "or": (2, lambda a, b: a or b),
-    "not": (1, operator.not_),
-}

@@ -16,6 +16,7 @@ from einformer.interpreters.count.contraction import Chosen, Contraction, chosen
 from einformer.interpreters.count.turns import Loops, Turns, inside, turns_of
 from einformer.interpreters.count.visits import Work, per_tree, work_of
 from einformer.notation.norms import norm
+from einformer.notation.primitives import row_of
 from einformer.notation.scope import factors_of
 from einformer.notation.tree import (
     Apply,
@@ -38,18 +39,6 @@ from einformer.notation.walk import equations
 from einformer.program.choices import NO_CHOICE, Choices
 from einformer.program.orders import Letters
 from einformer.program.support import Flow, Need
-
-Keeps = Literal["input", "output", "both", "mask", "nothing"]
-
-# What each primitive keeps. A derivative that its own output gives (tanh' = 1 - tanh²) needs no input.
-KEEPS: dict[str, Keeps] = {
-    **dict.fromkeys(("exp", "tanh", "sqrt", "relu", "sigmoid", "Sm"), "output"),
-    **dict.fromkeys(("log", "log2", "sin", "cos", "abs", "gelu", "gelutanh", "silu", "softplus", "var", "max", "min"), "input"),
-    **dict.fromkeys(("sum", "mean", "cumsum", "where", "mod", "floor", "ceil"), "nothing"),
-    **dict.fromkeys(("and", "or", "not", "<", "<=", ">", ">=", "==", "!=", "top"), "nothing"),
-    "lse": "both",
-    "Dr": "mask",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +237,7 @@ class _Body:
         own = self.new(e)
         if not own.trained:
             return own
-        match KEEPS[e.name]:
+        match row_of(e.name, bool(e.indices)).keeps:
             case "input":
                 for argument in arguments:
                     self.keep(argument)

@@ -51,9 +51,14 @@ def binary(f: Callable[[Array, Array], Array]) -> Callable[[Named, Named], Named
     return named
 
 
-def unary(f: Callable[[Array], Array]) -> Callable[[Named], Named]:
-    """f on every number."""
-    return lambda value: Named(value.dims, f(value.array))
+def lifted(f: Callable[..., Array]) -> Callable[..., Named]:
+    """f on named arrays, lined up by name."""
+
+    def named(*values: Named) -> Named:
+        dims = union(*(value.dims for value in values))
+        return Named(dims, f(*(value.over(dims) for value in values)))
+
+    return named
 
 
 def chosen(condition: Named, then: Named, otherwise: Named) -> Named:

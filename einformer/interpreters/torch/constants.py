@@ -11,13 +11,14 @@ from dataclasses import dataclass, field, replace
 
 from einformer.errors import Source, Span
 from einformer.notation.instances import callees, calls
+from einformer.notation.primitives import PRIMITIVES
 from einformer.notation.printer import expression
 from einformer.notation.sizes import Legend
 from einformer.notation.tree import Apply, Equation, Expression, Index, Layer, Name, Product, Spec, Tensor
 from einformer.notation.walk import equations, loops, map_expressions, rebuild, subexpressions
 from einformer.program.linear import letters
 
-COSTLY = frozenset(("cos", "sin", "exp", "log", "log2", "tanh", "sqrt", "sigmoid"))
+COSTLY = frozenset(row.name for row in PRIMITIVES.values() if row.costly)
 
 
 def raised(spec: Spec, legend: Legend) -> Spec:

@@ -27,10 +27,10 @@ from einformer.interpreters.torch.code import (
     product,
 )
 from einformer.interpreters.torch.letters import single
-from einformer.interpreters.torch.primitives import INFIX, chosen, extreme, function, infix, operator
+from einformer.interpreters.torch.primitives import chosen, extreme, function, infix, operator
 from einformer.interpreters.torch.slots import Variable, read, shaped
 from einformer.notation.calls import axis_of, slot_letters
-from einformer.notation.primitives import CONSTANTS
+from einformer.notation.primitives import CONSTANTS, row_of
 from einformer.notation.scope import factors_of
 from einformer.notation.sizes import Legend
 from einformer.notation.tree import (
@@ -253,14 +253,15 @@ class Lowering:
             return self.past.sum(self, arguments[0])
         if e.indices:
             return operator(self, e, arguments[-1], arguments[:-1])
-        if e.name in INFIX:
-            return infix(self, e.name, arguments, wanted)
+        row = row_of(e.name, False)
+        if row.infix:
+            return infix(self, row, arguments, wanted)
         if e.name in ("min", "max"):
-            return extreme(self, e.name, arguments, wanted)
+            return extreme(self, row, arguments, wanted)
         if e.name == "Dr":
             probability = arguments[1].text if len(arguments) > 1 else "p"
-            return replace(arguments[0], text=f"fn.dropout({arguments[0].text}, {probability}, self.training)", level=ATOM)
-        return function(self, e.name, arguments[0])
+            return replace(arguments[0], text=row.torch.format(arguments[0].text, probability), level=ATOM)
+        return function(self, row, arguments[0])
 
     def where(self, e: Apply, wanted: Dims | None) -> Code:
         """`torch.where`; on a condition of Python, its own `if`, which takes one branch (R8)."""

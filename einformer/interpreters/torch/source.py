@@ -40,7 +40,7 @@ HELPERS = {
     order = x.sort(dim=dim, descending=True, stable=True).indices
     return torch.zeros_like(x, dtype=torch.bool).scatter(dim, torch.narrow(order, dim, 0, k), True)
 ''',
-    "top_together": '''def top_together(x: Tensor, k: int, *dims: int) -> Tensor:
+    "top_together": '''def top_together(x: Tensor, k: int, dims: tuple[int, ...]) -> Tensor:
     """The same along several dims together, row-major."""
     last = tuple(range(-len(dims), 0))
     moved = x.movedim(dims, last)
@@ -118,7 +118,9 @@ class EmittedFile:
         written = [self.written(layer, layers) for layer in self.spec.layers]
         classes = [(each, [*each.lines()]) for each in written]
         bodies = ["\n".join(short for line in part for short in folded(line)) for _, part in classes]
-        helpers = [(HELPERS | FAST_HELPERS | SPARSE_HELPERS)[name].rstrip() for name in self.helpers]
+        known = HELPERS | FAST_HELPERS | SPARSE_HELPERS
+        called = {name: None for name in HELPERS if any(f" {name}(" in known[other] for other in self.helpers if other != name)}
+        helpers = [known[name].rstrip() for name in called | self.helpers]
         code = ("\n" * (BETWEEN + 1)).join([*self.first(), *helpers, *bodies])
         numbers = [line for line in (*self.sizes(), *self.scalars()) if _uses(code, line.split(" ")[0])]
         heads = ["\n".join(self.doc()), "\n".join(_imports("\n".join([*numbers, code])))]
