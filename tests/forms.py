@@ -213,6 +213,134 @@ for l < L:
 return z_bsd
 """)
 
+# The letter of a loop in the argument of a call: a number there, and no axis.
+CALLED = read("""
+# the number of a turn in a call: bsdl
+layer Scale(z_sd, τ) -> z_sd:
+  return exp(-τ) z_sd + where(τ > 1, sqrt(τ), max(τ, 2)) + max(z_sd, τ) + τ^0.5
+model
+for l < L:
+  z_bsd <- Scale(z_bsd, l + 1) + Scale(z_bsd, 2)
+return z_bsd
+
+# a scalar of each turn in a call: bsdl
+scalars
+  κ_l = 1 / (l + 2)
+layer Mix(z_sd, κ) -> z_sd:
+  weights Q_dd'
+  q_sd = z_sd' Q_d'd
+  w_ss' = Sm_s'(κ q_sd z_s'd + where(s' <= s, 0, -inf))
+  return w_ss' z_s'd
+model
+for l < L:
+  z_bsd <- Mix_l(z_bsd, κ_l)
+return z_bsd
+
+# a weight of each turn in a call of one instance: bsdl
+layer Mix(z_sd, κ) -> z_sd:
+  weights Q_dd'
+  q_sd = z_sd' Q_d'd
+  w_ss' = Sm_s'(κ q_sd z_s'd + where(s' <= s, 0, -inf))
+  return w_ss' z_s'd
+model
+weights mix: Mix, κ_l
+for l < L:
+  z_bsd <- mix(z_bsd, κ_l)
+return z_bsd + mix(z_bsd, κ_0)
+
+# a table of each turn, and the first of all, in a call: bsdl
+layer One(z_sd) -> z_sd:
+  weights W_dd'
+  return tanh(z_sd' W_d'd) + z_{(s - 1)d}
+model
+weights one: One, T_ld
+for l < L:
+  z_bsd <- one(z_bsd + T_ld + T_{0 d})
+return z_bsd
+
+# a call that runs through the letter of a loop around it: bsdl
+layer Norm_l(z_l) -> z_l:
+  return z_l / (1 + sum_l z_l^2)
+model
+weights T_ld
+for l < L:
+  z_bsd <- z_bsd + Norm(T_ld)
+return z_bsd
+
+# a call inside of a sum over the letter of a loop around it: bsdl
+layer Scale(z_s, τ) -> z_s:
+  return τ z_s
+model
+weights T_ld
+for l < L:
+  z_bsd <- z_bsd + T_ld sum_l Scale(z_bsd, T_ld)
+return z_bsd
+
+# a layer is chosen by an argument: bsdl
+layer Some(z_sd, τ) -> z_sd:
+  weights A_d, B_d
+  n = τ + 1
+  return where(n == 1, A_d z_sd, B_d z_sd) exp(n / 7)
+model
+for l < L:
+  z_bsd <- Some_l(z_bsd, l)
+return z_bsd
+
+# what is made of a tensor that changes later: bsdl
+layer Mix(z_sd) -> z_sd:
+  weights P_d
+  c_sd = P_d sin(s + 1)
+  h_sd = c_sd
+  for l < L:
+    h_sd <- h_sd + tanh(c_sd)
+    c_sd <- c_sd + z_sd
+  return h_sd
+model
+return Mix(z_bsd)
+
+# a number without an index: bsdl
+n = 2
+n <- n + L
+for l < L:
+  m = l + 1
+  n <- n + l
+  z_bsd <- z_bsd exp(-m) + sqrt(n)
+return z_bsd
+""")
+
+# Fewer numbers than `top` takes.
+CHOSEN = read("""
+# the largest of fewer positions: bsd
+u_bss' = z_bsd z_bs'd + where(s' <= s, 0, -inf)
+w_bss' = Sm_s'(where(top_{3,s'}(u_bss'), u_bss', -inf))
+return w_bss' z_bs'd
+
+# the largest of fewer experts: bsdxe
+weights R_dx, G_xde, O_xed
+p_bsx = z_bsd R_dx
+r_bsx = Sm_x(where(top_{7,x}(p_bsx), p_bsx, -inf))
+h_bsxe = silu(z_bsd G_xde)
+return r_bsx h_bsxe O_xed
+
+# the largest of fewer pairs: bsdax
+weights R_dax, V_axd
+p_bsax = z_bsd R_dax
+r_bsax = where(top_{99,ax}(p_bsax), p_bsax, 0)
+return r_bsax V_axd
+
+# more of them in each turn: bsdxel
+scalars
+  T_l = 3 l
+model
+weights R_dx, G_xde, O_xed
+for l < L:
+  p_bsx = z_bsd R_dx
+  r_bsx = where(top_{T_l + 1,x}(p_bsx), p_bsx, 0)
+  h_bsxe = silu(z_bsd G_xde)
+  z_bsd <- z_bsd + r_bsx h_bsxe O_xed
+return z_bsd
+""")
+
 # What some turn alone would need, or what hangs on no input at first: whole as the reference, and not decoded.
 UNKEPT = read("""
 # attention that one turn needs: bsdl
@@ -258,4 +386,4 @@ model
 return Mix(z_bsd)
 """)
 
-FORMS = (*PLACES, *CHANGED)
+FORMS = (*PLACES, *CHANGED, *CALLED, *CHOSEN)

@@ -217,6 +217,16 @@ MUTANTS = (
         "forms.py::test_a_form_is_computed_whole_and_in_parts[attention, a loop that never turns, and a shift-apart-fast]",
     ),
     _mutant(
+        "as many are chosen as are asked for", "torch/source.py",
+        "torch.narrow(order, dim, 0, min(k, x.shape[dim]))", "torch.narrow(order, dim, 0, k)",
+        "forms.py::test_a_form_is_computed_whole_and_in_parts[the largest of fewer positions-alike-fast]",
+    ),
+    _mutant(
+        "as many experts are routed as are asked for", "torch/sparse.py",
+        "    count = min(count, p_rx.shape[1])\n", "",
+        "forms.py::test_a_form_is_computed_whole_and_in_parts[the largest of fewer experts-alike-fast]",
+    ),
+    _mutant(
         "what layers share is kept by each", "cache/entries.py",
         'source=kept if entry.source and kept != entry.full_path else "")', 'source="")',
         "decode.py::test_any_text[keys that two layers share are kept once-fast]",

@@ -26,6 +26,31 @@ _ONE = "lowering.py::test_one_equation"
 _ATTENTION = "lowering.py::test_attention_however_it_is_written"
 
 MUTANTS = (
+    # -------------------------------------------------------------------------------- calls in loops, bare numbers
+    Mutant(
+        "the letter of a loop is an axis of what a call is given", "einformer/notation/specialise.py",
+        "zip(e.arguments, (bound | self.still for bound in binding.bound), strict=True)",
+        "zip(e.arguments, binding.bound, strict=True)",
+        ("tests/test_forms.py::test_a_call_is_computed_and_counted_once"
+         "[a table of each turn, and the first of all, in a call-notation]",),
+    ),
+    Mutant(
+        "a letter that runs inside of a loop over it stands still", "einformer/notation/specialise.py",
+        "self.still.difference(letters)", "self.still",
+        ("tests/test_forms.py::test_a_form_is_computed_whole_and_in_parts"
+         "[a call inside of a sum over the letter of a loop around it-apart-notation]",),
+    ),
+    Mutant(
+        "a tensor has the axes of its first definition alone", "einformer/notation/specialise.py",
+        "        while before != self.carried:\n", "        if before != self.carried:\n",
+        ("tests/test_forms.py::test_a_form_is_computed_whole_and_in_parts"
+         "[what is made of a tensor that changes later-apart-notation]",),
+    ),
+    _mutant(
+        "a number that a line changes is one of Python", "classes",
+        "plain = code.plain and self.is_number(equation.left)", "plain = code.plain",
+        "forms.py::test_a_form_is_computed_whole_and_in_parts[a number without an index-apart-fast]",
+    ),
     # -------------------------------------------------------------------------------------------------- definitions
     _canonical(
         "a turn begins with what was known before the loop",

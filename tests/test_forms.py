@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import sympy
 import torch
 from torch import Tensor
+from torch.utils.flop_counter import FlopCounterMode
 
+import einformer
 from einformer.errors import EinformerError
 from einformer.notation.calls import slot_letters
-from tests.forms import BATCH, FORMS, SIZES, UNKEPT, Form
+from tests.forms import BATCH, CALLED, FORMS, SIZES, UNKEPT, Form
 from tests.small import LENGTH, PLANS, built, error, inputs, weights
 from tests.test_decode import parts
 
@@ -74,6 +77,19 @@ def test_rows_of_a_form_start_late(form: Form, sizes: str, plan: str) -> None:
     for outputs in (case.decoded([3, 1, 1, 6], late), case.decoded([4] + [1] * (LENGTH - 4), late, steady=True)):
         for row, start in enumerate(STARTS):
             assert error(case.row(outputs, row, start), case.expected(slice(row, row + 1), start)) < VALUES
+
+
+@every_plan
+@pytest.mark.parametrize("form", CALLED, ids=lambda form: form.name)
+def test_a_call_is_computed_and_counted_once(form: Form, plan: str) -> None:
+    """Not for all turns of the loop around it, in which one of them is meant: in numbers, in letters, and as torch counts."""
+    bound, sizes = form.model("apart"), {"B": BATCH, "S": LENGTH}
+    counted = bound.flops(B=BATCH, S=LENGTH)
+    with FlopCounterMode(display=False) as counter:
+        built(bound, plan)(*map(torch.from_numpy, inputs(bound, sizes)))
+    formula = einformer.parse(form.text).flops()
+    assert counter.get_total_flops() == counted == formula.subs(SIZES["apart"] | sizes)
+    assert all(sympy.degree(formula, letter) <= 1 for letter in formula.free_symbols if letter.name == "L")
 
 
 @every_plan

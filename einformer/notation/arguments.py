@@ -25,12 +25,6 @@ def counted(e: Expression, says: str, letter: str, legend: Legend) -> Iterator[F
             yield Finding("E604", message, e.span, (legend.describe(letter),), f"a whole number, 0 … {MAXIMUM_TURNS:,}")
 
 
-def taken(e: Apply, legend: Legend) -> Iterator[Finding]:
-    """How many `top` takes."""
-    if e.name == "top" and len(e.arguments) == 2:
-        yield from counted(e.arguments[0], "`top` takes {}", e.indices[0].letter, legend)
-
-
 def arity(e: Apply) -> Iterator[Finding]:
     """As many arguments as the row of the primitive says, with or without an index."""
     row = primitive(e.name, bool(e.indices))

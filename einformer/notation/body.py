@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from einformer.errors import Finding, Span
 from einformer.notation.agreement import repeated, slots_agree
-from einformer.notation.arguments import arity, conditions, counted, taken
+from einformer.notation.arguments import arity, conditions, counted
 from einformer.notation.calls import axis_of
 from einformer.notation.instances import callees, name_instances
 from einformer.notation.names import closest, is_defined, names_in, undeclared
@@ -235,7 +235,7 @@ class Body:
     def right_side(self, equation: Equation, loops: frozenset[str]) -> Equation:
         """Names, then slots, then scope; the elaborated equation where all is well."""
         found = list(names_in(equation.right, self.legend, self.known(equation), self.names, self.layer.name))
-        found = found or list(self.slots(equation))
+        found = found or list(self.slots(equation, loops))
         found = found or [finding for read in reads(equation.right) for finding in self.computed(read)]
         self.mark(equation)
         self.findings += found
@@ -274,7 +274,7 @@ class Body:
 
     # ----------------------------------------------------------------------------------------------------- slots
 
-    def slots(self, equation: Equation) -> Iterator[Finding]:
+    def slots(self, equation: Equation, loops: frozenset[str]) -> Iterator[Finding]:
         """Each tensor on the right has the slots of its definition, over the same axes; primitives have what they take."""
         yield from conditions(equation.right, wanted=False)
         for e in subexpressions(equation.right):
@@ -286,9 +286,20 @@ class Body:
                 case Apply():
                     yield from repeated(e.indices, self.legend)
                     yield from () if e.name in self.callees else arity(e)
-                    yield from taken(e, self.legend)
+                    yield from self.taken(e, loops) if e.name == "top" and len(e.arguments) == 2 else ()
                 case _:
                     pass
+
+    def taken(self, e: Apply, loops: frozenset[str]) -> Iterator[Finding]:
+        """How many `top` takes: a number of the legend, in each turn of a loop another at most."""
+        for part in subexpressions(e.arguments[0]):
+            bare = isinstance(part, Name) and (known := self.defined.get(part.name)) is not None and not known.slots
+            tensor = isinstance(part, Tensor) and part.name in self.defined
+            if bare or tensor or (isinstance(part, Index) and part.letter not in loops):
+                fix = "a size, a scalar, or the letter of a loop around"
+                yield Finding("E604", "`top` takes as many everywhere, and this may differ", part.span, (), fix)
+                return
+        yield from counted(e.arguments[0], "`top` takes {}", e.indices[0].letter, self.legend)
 
     def computed(self, read: Read) -> Iterator[Finding]:
         """Each computed slot of a tensor holds a whole number, and, once sizes are bound, one inside its axis (R4)."""

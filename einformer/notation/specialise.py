@@ -7,7 +7,7 @@ stands for one set of shapes. Still a specification in the language; what is low
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from einformer.notation.calls import Binding, Letters, axis_of, slot_letters
@@ -110,6 +110,7 @@ class _Body:
         self.loops = frozenset(loop.index.letter for loop in loops(layer.body))
         self.scope = Scope(callees(layer, work.layers), self.loops)
         self.instances = {w.name: w for w in layer.weights if w.kind == "instance"}
+        self.still: frozenset[str] = frozenset()  # the letters of the loops around, which are numbers where nothing binds them
 
     def specialised(self) -> Layer:
         self.spread()
@@ -121,7 +122,13 @@ class _Body:
         return replace(self.old, indices=indices, formals=formals, output=output, weights=weights, body=body)  # type: ignore[arg-type]
 
     def statements(self, body: tuple[Statement, ...]) -> tuple[Statement, ...]:
-        return tuple(replace(s, body=self.statements(s.body)) if isinstance(s, Loop) else self.equation(s) for s in body)
+        return tuple(self.loop(s) if isinstance(s, Loop) else self.equation(s) for s in body)
+
+    def loop(self, loop: Loop) -> Loop:
+        around, self.still = self.still, self.still | {loop.index.letter}
+        body = self.statements(loop.body)
+        self.still = around
+        return replace(loop, body=body)
 
     def spread(self) -> None:
         """A tensor has the caller's letters of all that it is made of, also by a later line or in a later turn of a loop."""
@@ -166,9 +173,17 @@ class _Body:
             case Apply() if e.name in self.scope.layers:
                 return self.call(e)
             case Apply():
-                return replace(e, indices=tuple(map(self.index, e.indices)), arguments=tuple(map(self.expression, e.arguments)))
+                arguments = self.running(e.arguments, {index.letter for index in e.indices})
+                return replace(e, indices=tuple(map(self.index, e.indices)), arguments=arguments)
             case _:
                 return rebuild(e, self.expression)
+
+    def running(self, arguments: tuple[Expression, ...], letters: Iterable[str]) -> tuple[Expression, ...]:
+        """The arguments of what binds these letters: there they run, also those of loops around."""
+        around, self.still = self.still, self.still.difference(letters)
+        arguments = tuple(map(self.expression, arguments))
+        self.still = around
+        return arguments
 
     def name(self, e: Name) -> Expression:
         """The size of a renamed axis becomes the size of the caller's."""
@@ -188,14 +203,14 @@ class _Body:
         carried = tuple(
             tuple(
                 dict.fromkeys(
-                    (*self.carries(argument), *(self.letters.get(i, i) for i in self.scope.free(argument) if i not in bound))
+                    (*self.carries(argument), *(self.letters.get(i, i) for i in self.scope.free(argument) if i not in apart))
                 )
             )
-            for argument, bound in zip(e.arguments, binding.bound, strict=True)
+            for argument, apart in zip(e.arguments, (bound | self.still for bound in binding.bound), strict=True)
         )
         name = self.work.called(layer, replace(binding, letters=letters), carried)
         if e.name in self.instances:
             self.instances[e.name] = replace(self.instances[e.name], layer=name)
             name = e.name
         turns = tuple(index for index in e.indices if index.letter in self.loops)
-        return replace(e, name=name, indices=turns, arguments=tuple(map(self.expression, e.arguments)))
+        return replace(e, name=name, indices=turns, arguments=self.running(e.arguments, frozenset().union(*binding.bound)))

@@ -247,9 +247,15 @@ class Class:
         self.body.append(Comment.of(equation, indent))
 
     def assigned(self, equation: Equation, code: Code, indent: str) -> None:
-        """The variable of an equation, its axes as written."""
-        text, kind = merged(self.lowering, equation.left, code), code.kind if code.dims else "tensor"
+        """The variable of an equation, its axes as written; a number that no line changes stays one of Python."""
+        plain = code.plain and self.is_number(equation.left)
+        text = code.text if plain else merged(self.lowering, equation.left, code)
+        kind = code.kind if plain or code.dims else "tensor"
         self.body.append(f"{indent}{self.known(equation) or define(self.lowering, equation.left, kind)} = {text}")
+
+    def is_number(self, left: Tensor | Name) -> bool:
+        """Is a left side without indices, and never changed?"""
+        return isinstance(left, Name) and all(q.relation == "=" for q in equations(self.layer.body) if q.left == left)
 
     def known(self, equation: Equation) -> str:
         """The variable that an equation changes: it stays as it was defined, also for the next turn of a loop."""

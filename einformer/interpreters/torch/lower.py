@@ -23,7 +23,6 @@ from einformer.interpreters.torch.code import (
     cast,
     combined,
     ordered,
-    permuted,
     product,
 )
 from einformer.interpreters.torch.letters import single
@@ -127,7 +126,7 @@ class Lowering:
     def name(self, e: Name) -> Code:
         """A size, a scalar, a constant, or a tensor without axes."""
         if e.name in self.variables and not self.variables[e.name].labels:  # `K` is a size where `K_dea` is a weight (R1)
-            return Code(self.variables[e.name].code)
+            return Code(self.variables[e.name].code, (), self.variables[e.name].kind)
         if e.name in CONSTANTS:
             return Code("math.pi", (), "number")
         axis = self.legend.sized(e.name)
@@ -279,15 +278,15 @@ class Lowering:
 
     def filled(self, code: Code, dims: Dims, kind: Kind) -> Code:
         """A value with exactly these axes, as a branch has: what follows does not know which was taken."""
-        if set(code.dims) == set(dims):
-            return permuted(code, dims)
         if not code.plain:
             return replace(code, text=shaped(self, code, dims), dims=dims, level=ATOM)
+        if not dims and kind != "tensor":
+            return code
         dtype = {"tensor": "dtype", "number": "number"}.get(kind)
         self.needs |= dict.fromkeys(["device", *([dtype] if dtype else [])])
-        sizes = ", ".join(map(self.size, dims))
+        sizes = "".join(f"{self.size(dim)}, " for dim in dims).rstrip(" ")
         options = f"dtype={dtype}, device=device" if dtype else "device=device"
-        return Code(f"torch.full(({sizes},), {code.text}, {options})", dims, kind)
+        return Code(f"torch.full(({sizes}), {code.text}, {options})", dims, kind)
 
     def contraction(self, e: Apply, wanted: Dims | None) -> Code:
         """sum_I of a product is an einsum; numbers of Python, and a denominator without I, stay outside."""

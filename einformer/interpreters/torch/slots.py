@@ -193,9 +193,7 @@ def zeroed(code: Code, condition: Code | None) -> Code:
 def merged(low: Lowers, left: Tensor | Name, code: Code) -> str:
     """The value with an axis for each slot of the left side: groups merged row-major."""
     letters = slot_letters(left)
-    if not letters:
-        return code.text
-    whole = set(code.dims) == set(letters)
+    whole = set(code.dims) == set(letters) and not code.plain
     code = permuted(code, letters) if whole else Code(shaped(low, code, letters), letters, code.kind)
     for axis, slot in enumerate(left.slots if isinstance(left, Tensor) else ()):
         if isinstance(slot, Group):

@@ -38,7 +38,8 @@ HELPERS = {
     "top": '''def top(x: Tensor, k: int, dim: int) -> Tensor:
     """True at the k largest along a dim; of equal ones at the lower index."""
     order = x.sort(dim=dim, descending=True, stable=True).indices
-    return torch.zeros_like(x, dtype=torch.bool).scatter(dim, torch.narrow(order, dim, 0, k), True)
+    chosen = torch.narrow(order, dim, 0, min(k, x.shape[dim]))
+    return torch.zeros_like(x, dtype=torch.bool).scatter(dim, chosen, True)
 ''',
     "top_together": '''def top_together(x: Tensor, k: int, dims: tuple[int, ...]) -> Tensor:
     """The same along several dims together, row-major."""

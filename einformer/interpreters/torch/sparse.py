@@ -6,6 +6,7 @@ HELPERS = {
     "routed": '''def routed(p_rx: Tensor, count: int) -> tuple[Tensor, ...]:
     """The pairs of a row and an expert with a weight, expert after expert: their rows, their experts; where the pairs of each
     expert end; and where those of each row stand."""
+    count = min(count, p_rx.shape[1])
     expert, order = torch.topk(torch.abs(p_rx.detach()), count).indices.flatten().sort()
     ends = torch.searchsorted(expert, torch.arange(p_rx.shape[1], device=p_rx.device), right=True)
     return order // count, expert, ends, torch.argsort(order).unflatten(0, p_rx.shape[:1] + (count,))
