@@ -84,6 +84,16 @@ MUTANTS = (
         "gradients=first + second", "gradients=2",
         CONVENTIONS + "test_what_needs_no_gradient_costs_nothing",
     ),
+    _mutant(
+        "formulas have fractions that are rounded", "formulas",
+        "return sympy.Rational(str(e.value)) if math.isfinite(e.value) else ", "return ",
+        COUNT + "test_a_size_with_a_fraction_has_a_formula[3.5 D]",
+    ),
+    _mutant(
+        "an exponent may have letters", "formulas",
+        "if not exponent.is_number or not abs(exponent) <= MOST_POWER:", "if False:",
+        COUNT + "test_a_size_without_a_formula_that_one_can_read_is_refused_at_once[D^D]",
+    ),
     Mutant(
         "sizes of the inputs decide the order of a product", "einformer/program/orders.py",
         "return MANY if axis is None or legend.brought(axis.size) else", "return MANY if axis is None else",

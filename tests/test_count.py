@@ -689,6 +689,39 @@ def test_what_has_no_time_axis_has_no_next_token() -> None:
     assert (found.flops["forward"], found.next_token, found.cache) == (2 * 7 * 5 * 5, None, None)
 
 
+def widened(size: str) -> Specification:
+    """A layer of one matrix, whose width is this size."""
+    text = (
+        f"axes\n  b: B\n  s: S\n  d: D\n  f: F = {size}\n\nlayer Wide(z_bsd) -> h_bsf:\n  weights W_df\n  return z_bsd W_df\n"
+    )
+    return einformer.parse(text)
+
+
+@pytest.mark.parametrize("size", ["3.5 D", "0.5 D", "D / 2.5", "D^1.5", "D^0.5", "2 D^2.0", "exp(0) D", "(D + 1)^9 - D^9"])
+def test_a_size_with_a_fraction_has_a_formula(size: str) -> None:
+    wide = widened(size)
+    assert number(wide.parameters, wide.bind(D=100)) == wide.bind(D=100).num_parameters
+    assert printer.show(wide.parameters)
+
+
+@pytest.mark.parametrize(
+    "size",
+    [
+        "(D + 1)^1000000",
+        "((((D + 1)^9 + 1)^9 + 1)^9 + 1)^9",
+        "(D + B)^200",
+        "D^D",
+        "2^D",
+        "exp(D)",
+        "exp(exp(exp(D)))",
+        "1e300 D",
+    ],
+)
+def test_a_size_without_a_formula_that_one_can_read_is_refused_at_once(size: str) -> None:
+    with pytest.raises(EinformerError, match=r"E60[47]"):
+        widened(size).parameters  # noqa: B018
+
+
 def test_table_and_data_say_the_same() -> None:
     model = published("gpt2")
     parts = table.parts(weights(model), equations(model, B=1, S=1024))

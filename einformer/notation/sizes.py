@@ -36,7 +36,7 @@ Value = int | float | Fraction
 
 MAXIMUM_SIZE = 10**18
 MAXIMUM_NUMBER = 10**300
-MAXIMUM_TERMS = 1_000  # of a size multiplied out
+MAXIMUM_TERMS = 200  # of a size multiplied out
 _ONE: Monomial = ()
 
 

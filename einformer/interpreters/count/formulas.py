@@ -6,6 +6,7 @@ scalars stay letters. Symbols have no assumptions, so that `sympy.symbols("D L")
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import assert_never
@@ -24,7 +25,7 @@ from einformer.interpreters.count.rules import EquationCount, Recompute, WeightC
 from einformer.interpreters.count.turns import Site, Turns
 from einformer.notation.calls import axis_of
 from einformer.notation.primitives import CONSTANTS
-from einformer.notation.sizes import Legend
+from einformer.notation.sizes import MAXIMUM_NUMBER, Legend
 from einformer.notation.tree import (
     Apply,
     Expression,
@@ -43,6 +44,9 @@ from einformer.notation.walk import subexpressions
 from einformer.program.choices import Bound
 from einformer.program.orders import typical
 from einformer.program.support import Case
+
+MOST_TERMS = 30  # of a number multiplied out
+MOST_POWER = 1000
 
 
 def weights(spec: Spec, name: str, legend: Legend | None = None) -> tuple[WeightCount[sympy.Expr], ...]:
@@ -176,10 +180,17 @@ class Letters:
             yield from inner.kinds(tuple(_split(each, Case(condition, holds)) for each in turns), numbers)
 
     def number(self, e: Expression) -> sympy.Expr:
-        """A number that the text writes."""
+        """A number that the text writes. Raises EinformerError E607."""
+        number = self.written(e)
+        if _is_long(number):
+            raise fail("E607", "the formula of this number is too long", e.span, fix="bind the sizes")
+        return number
+
+    def written(self, e: Expression) -> sympy.Expr:
+        """The same, of any length."""
         match e:
             case Number():
-                return sympy.sympify(e.value)
+                return sympy.Rational(str(e.value)) if math.isfinite(e.value) else sympy.sympify(e.value)
             case Name():
                 return self.named(e.name)
             case Sum():
@@ -189,15 +200,25 @@ class Letters:
             case Quotient():
                 return self.number(e.numerator) / self.number(e.denominator)
             case Power():
-                return self.number(e.base) ** self.number(e.exponent)
+                return self.power(self.number(e.base), e.exponent)
             case Tensor() if e in self.branches:
                 return self.number(self.branches[e])
+            case Apply(name="exp"):
+                return self.power(sympy.E, e.arguments[0])
             case Apply() if e.name in _FUNCTIONS:
                 return _FUNCTIONS[e.name](*map(self.number, e.arguments))
             case Apply() | Index() | Tensor() | Group():
                 raise fail("E607", "this number has no formula in the letters of the legend", e.span, fix="bind the sizes")
             case _:
                 assert_never(e)
+
+    def power(self, base: sympy.Expr, e: Expression) -> sympy.Expr:
+        """A power whose exponent is a number, and not a large one. Raises EinformerError E607."""
+        exponent = self.number(e)
+        if not exponent.is_number or not abs(exponent) <= MOST_POWER:
+            message = f"a formula has exponents that are numbers, {MOST_POWER} at most"
+            raise fail("E607", message, e.span, fix="bind the sizes")
+        return base**exponent
 
     def named(self, name: str) -> sympy.Expr:
         """A size by its default, where that is made of other letters; else the letter itself."""
@@ -247,6 +268,20 @@ class Letters:
         raise _refused(e)
 
 
+def _is_long(e: sympy.Expr) -> bool:
+    """Has it many terms when it is multiplied out, or a number of many digits?"""
+    number = e.as_coeff_Mul()[0]
+    return _terms(e) > MOST_TERMS or (number.is_finite and max(abs(number).as_numer_denom()) > MAXIMUM_NUMBER)
+
+
+def _terms(e: sympy.Expr) -> int:
+    """How many terms it has when it is multiplied out, at most."""
+    if e.is_Add or e.is_Mul:
+        return (sum if e.is_Add else math.prod)(map(_terms, e.args))
+    several = e.is_Pow and e.exp.is_Integer and e.exp > 0
+    return math.comb(_terms(e.base) + int(e.exp) - 1, int(e.exp)) if several else 1
+
+
 def _split(turns: Turns, case: Case) -> Turns:
     """Those of the turns in which a condition on their letter holds, or does not."""
     letters = {axis_of(x.letter) for x in subexpressions(case.condition) if isinstance(x, Index)}
@@ -285,7 +320,6 @@ _FUNCTIONS: dict[str, Callable[..., sympy.Expr]] = {
     "sqrt": sympy.sqrt,
     "log": sympy.log,
     "log2": lambda x: sympy.log(x, 2),
-    "exp": sympy.exp,
     "abs": sympy.Abs,
     "min": sympy.Min,
     "max": sympy.Max,

@@ -130,6 +130,8 @@ class _Writing:
     def power(self, base: sympy.Expr, power: sympy.Expr) -> str:
         if power == sympy.Rational(1, 2):
             return self.form.root.format(self.formula(base))
+        if base == sympy.E:
+            return self.factor(sympy.Function("exp")(power))
         text = self.factor(base)
         if power == 1:
             return text
@@ -140,7 +142,7 @@ class _Writing:
         if e.is_Function or isinstance(e, sympy.Min | sympy.Max):
             name = type(e).__name__
             return self.form.call.format(self.form.functions.get(name, name), ", ".join(map(self.formula, e.args)))
-        if e.is_Symbol:
+        if e.is_Atom:
             return self.form.letter(str(e))
         return self.form.brackets.format(_joined(self.term(*term) for term in sorted(_terms(e), key=self.rank)))
 
