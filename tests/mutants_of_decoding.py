@@ -137,7 +137,7 @@ MUTANTS = (
     ),
     _mutant(
         "before the start of time stands what came first", PAST,
-        "return zeroed(code, inside) if isinstance(e.slots[place], Sum) else code", "return code",
+        "return code if isinstance(e.slots[place], Index) else zeroed(code, inside)", "return code",
         "decode.py::test_any_text[a window, and positions before it-fast]",
     ),
     # ------------------------------------------------------------------------------------------------ the last positions

@@ -289,10 +289,12 @@ def test_before_the_start_of_time_everything_is_zero() -> None:
 
 
 def test_token_zero_does_not_stand_before_the_start() -> None:
-    """Zero would select the first row of E."""
-    shifted = spec("s, v, d", "model F(x_s, E_vd) -> y_sd causal in s:", "return E_{x_{(s - 1)} d}")
+    """Zero would select the first row of E; which position is read an input says here, so the check cannot know."""
+    lines = ["layer F(x_s, n_s, E_vd) -> y_sd:", "return E_{x_{n_s} d}", "model Last(z_sd) -> z_sd causal in s:", "return z_sd"]
+    bound = spec("s, v, d", *lines)["F"].bind()
+    assert bound.reference(np.array([1, 1]), np.array([0, 1]), drawn(2, 2), weights={}).shape == (2, 2)
     with pytest.raises(EinformerError, match="E309"):
-        value(shifted, [1, 1], drawn(2, 2))
+        bound.reference(np.array([1, 1]), np.array([0, -1]), drawn(2, 2), weights={})
 
 
 def test_a_guard_keeps_a_selecting_slot_after_the_start() -> None:

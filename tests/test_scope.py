@@ -229,7 +229,7 @@ def test_a_scalar_has_no_sum() -> None:
 
 
 def test_reading_oneself_needs_an_earlier_position_or_an_arrow() -> None:
-    head = "layer Mix(z_sd) -> z_sd:"
+    head, model = "layer Mix(z_sd) -> z_sd:", ("model Last(z_sd) -> z_sd causal in s:", "return z_sd")
     for line, codes in {
         "W_sd = z_sd W_sd": ["E507"],
         "W_sd = z_sd W_{(s + 1)d}": ["E507"],
@@ -240,7 +240,7 @@ def test_reading_oneself_needs_an_earlier_position_or_an_arrow() -> None:
         "W_sd = z_sd + W_{(s - 2 D)d}": [],
         "W_sd <- z_sd W_sd": ["E204"],
     }.items():
-        found = examine(Source("<text>", text("s, d", head, line, "return z_sd W_sd")))[1]
+        found = examine(Source("<text>", text("s, d", head, line, "return z_sd W_sd", *model)))[1]
         assert [finding.code for finding in found] == codes, line
 
 

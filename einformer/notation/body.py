@@ -15,7 +15,7 @@ from einformer.notation.primitives import NAMES
 from einformer.notation.scope import Scope
 from einformer.notation.shifts import unfelt
 from einformer.notation.sizes import Legend, index_of
-from einformer.notation.slots import Read, is_affine, leaves, reads
+from einformer.notation.slots import Numbers, Read, is_affine, reads
 from einformer.notation.tree import (
     Apply,
     Axis,
@@ -35,6 +35,7 @@ from einformer.notation.tree import (
     Weight,
 )
 from einformer.notation.walk import equations, loops, subexpressions
+from einformer.notation.whole import Whole
 
 
 def formula(name: str, e: Expression, legend: Legend, indices: tuple[Index, ...] = ()) -> Iterator[Finding]:
@@ -69,9 +70,10 @@ class Body:
     ) -> None:
         self.layer, self.layers, self.legend, self.unsound = layer, layers, legend, unsound
         self.callees = callees(layer, layers)
-        # Axes of which a slot may leave the range, or whose size a call chooses: time, and what the head names.
-        times = {axis_of(each.time.letter) for each in layers.values() if each.time}
-        self.open = times | {axis_of(index.letter) for index in layer.indices}
+        self.times = frozenset(axis_of(each.time.letter) for each in layers.values() if each.time)
+        self.named = {axis_of(index.letter) for index in layer.indices}  # axes whose size a call chooses
+        self.whole = Whole(layer, layers, legend)
+        self.numbers = Numbers.of(layer, legend, self.times)
         self.findings: list[Finding] = []
         self.defined: dict[str, Definition] = {}
         self.later = {equation.left.name: equation for equation in equations(layer.body)}
@@ -236,7 +238,7 @@ class Body:
         """Names, then slots, then scope; the elaborated equation where all is well."""
         found = list(names_in(equation.right, self.legend, self.known(equation), self.names, self.layer.name))
         found = found or list(self.slots(equation, loops))
-        found = found or [finding for read in reads(equation.right) for finding in self.computed(read)]
+        found = found or list(self.computed(equation))
         self.mark(equation)
         self.findings += found
         if found or self.unsound & self.called_in(equation):
@@ -301,34 +303,49 @@ class Body:
                 return
         yield from counted(e.arguments[0], "`top` takes {}", e.indices[0].letter, self.legend)
 
-    def computed(self, read: Read) -> Iterator[Finding]:
-        """Each computed slot of a tensor holds a whole number, and, once sizes are bound, one inside its axis (R4)."""
-        known = self.defined.get(read.tensor.name)
-        slots = known.slots if known is not None and known.slots is not None else ()
-        for slot, defined in zip(read.tensor.slots, slots, strict=False):
-            if isinstance(slot, Index | Number | Tensor):
-                continue
-            if not is_affine(slot):
-                yield Finding(
-                    "E310", "this slot need not be a whole number", slot.span, (), "a name first: `n_e = …`, then `x_{s n_e}`"
-                )
-            elif self.legend.values:
-                yield from self.inside(slot, defined, read)
+    def computed(self, equation: Equation) -> Iterator[Finding]:
+        """Each computed slot holds a whole number, and one inside its axis, as far as numbers decide that (R4)."""
+        for slot in self.whole.slots(equation.right):
+            if self.whole.needs(slot) is None:
+                yield _broken(slot)
+        for read in reads(equation.right):
+            for slot, over in zip(read.tensor.slots, self.slots_of(read.tensor, equation), strict=False):
+                if not isinstance(slot, Tensor) and not is_affine(slot):
+                    yield _broken(slot)
+                elif not isinstance(slot, Index):
+                    yield from self.inside(slot, over, read)
+
+    def slots_of(self, tensor: Tensor, equation: Equation) -> tuple[Expression, ...]:
+        """The slots of the definition of a tensor, where that is sound; a recurrence reads what it defines."""
+        known, scalar = self.defined.get(tensor.name), self.legend.scalars.get(tensor.name)
+        if known is not None:
+            return known.slots or ()
+        own = equation.left.slots if tensor.name == equation.left.name and isinstance(equation.left, Tensor) else ()
+        return own or (scalar.indices if scalar is not None else ())
 
     def inside(self, slot: Expression, defined: Expression, read: Read) -> Iterator[Finding]:
-        """A computed slot, or each computed member of a group, stays inside its axis; before the start of time is zero."""
+        """A computed slot, or each computed member of a group, stays inside its axis.
+
+        Before the start of time is zero, but not in the slots of a look-up.
+        """
         members = slot.members if isinstance(slot, Group) else (slot,)
         for member in members:
             over = index_of(member) if isinstance(slot, Group) else defined
-            if not isinstance(over, Index) or axis_of(over.letter) in self.open or isinstance(member, Index):
+            letter = axis_of(over.letter) if isinstance(over, Index) else ""
+            if over is None or letter in self.named or isinstance(member, Index) or (letter in self.times and not read.selects):
                 continue
             size = self.legend.size(over)
-            if size is not None and set(size) == {()} and (at := leaves(member, int(size[()]), read.guards, self.legend)):
-                where = ", ".join(f"{letter} = {number}" for letter, number in at.items())
-                message = f"this slot of `{read.tensor.name}` leaves its axis at {where}"
-                yield Finding(
-                    "E309", message, member.span, (self.legend.describe(over.letter),), "a `where` around it, or another slot"
-                )
+            length = int(size[()]) if size is not None and set(size) == {()} else None
+            at, _ = self.numbers.strays(member, length, read.guards, early=False)
+            if at is not None:
+                yield self.leaving(member, at, letter, read)
+
+    def leaving(self, slot: Expression, at: Mapping[str, int], letter: str, read: Read) -> Finding:
+        """A slot leaves its axis where its indices are these numbers."""
+        where = ", ".join(f"{name} = {number}" for name, number in at.items())
+        message = f"this slot of `{read.tensor.name}` leaves its axis" + (f" at {where}" if where else "")
+        facts = [self.legend.describe(letter)] if letter else []
+        return Finding("E309", message, slot.span, tuple(facts), "a `where` around it, or another slot")
 
     def tensor(self, tensor: Tensor, equation: Equation) -> Iterator[Finding]:
         """A tensor has the slots of its definition; its own left side it reads at an earlier position only."""
@@ -377,6 +394,12 @@ class Body:
     def report(self, code: str, message: str, at: Node, fix: str, *facts: str) -> None:
         """Add a finding."""
         self.findings.append(Finding(code, message, at.span, facts, fix))
+
+
+def _broken(slot: Expression) -> Finding:
+    name = slot.name if isinstance(slot, Tensor) else "n"
+    fix = f"`floor(…)` where `{name}` is defined" if isinstance(slot, Tensor) else "a name first: `n_e = …`, then `x_{s n_e}`"
+    return Finding("E310", "this slot need not be a whole number", slot.span, (), fix)
 
 
 def _by_itself(e: Tensor | Name, fix: str) -> Finding:

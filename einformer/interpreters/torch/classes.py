@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from functools import cached_property
 from typing import Protocol, TypeVar
 
 from einformer.errors import Span
 from einformer.interpreters.torch.blocks import INDENT, Blocks
-from einformer.interpreters.torch.code import PRODUCT, Code, permuted, prose
+from einformer.interpreters.torch.code import PRODUCT, Code, Kind, permuted, prose
 from einformer.interpreters.torch.folding import NOTED
 from einformer.interpreters.torch.heads import heads
 from einformer.interpreters.torch.lower import Lowering, drops, function_name
@@ -20,6 +20,7 @@ from einformer.interpreters.torch.slots import Variable, define, merged, python_
 from einformer.notation.calls import axis_of, slot_letters
 from einformer.notation.sizes import Legend
 from einformer.notation.tree import (
+    Apply,
     Equation,
     Layer,
     Loop,
@@ -29,8 +30,9 @@ from einformer.notation.tree import (
     Tensor,
     Weight,
 )
-from einformer.notation.walk import equations
+from einformer.notation.walk import equations, subexpressions
 from einformer.notation.weights import key
+from einformer.notation.whole import Whole
 from einformer.program.recurrences import recurrent
 from einformer.program.routing import Routing
 
@@ -76,14 +78,19 @@ class Class:
         self.file, self.layer, self.layers = file, layer, layers
         time = next((axis_of(each.time.letter) for each in file.spec.layers if each.time), "")
         self.time = time
+        self.integers = selecting(layer, layers, file.legend)
+        self.whole = Whole(layer, layers, file.legend)
         self.lowering: Lowering = self.lower_with(Lowering)
         self.blocks = Blocks.of(self.lowering)
         self.body: list[str] = []
-        self.integers = selecting(layer)
+        self.changed = {q.left.name for q in equations(layer.body) if q.relation == "<-"}
 
     def lower_with(self, kind: type[Some]) -> Some:
         """A lowering of this layer's expressions."""
-        return kind(self.file.legend, self.layer, self.layers, self.file.spelling, self.time, helpers=self.file.helpers)
+        low = kind(self.file.legend, self.layer, self.layers, self.file.spelling, self.time, helpers=self.file.helpers)
+        if self.layer.name == self.file.name:  # the door has looked at these
+            low.tokens = frozenset(name for name, letter in self.integers.items() if letter)
+        return low
 
     # ------------------------------------------------------------------------------------------------------ class
 
@@ -174,7 +181,7 @@ class Class:
         """The inputs and the output, annotated."""
         parts = []
         for formal in self.layer.formals:
-            kind = "Int" if formal.name in self.integers else "Float"
+            kind = "Int" if formal.name in self.integers else "Num" if formal.name in self.whole.either else "Float"
             parts.append(f"{python_name(self.lowering, formal)}: {self.annotation(formal, kind)}")
         return f"{', '.join(parts)}) -> {self.annotation(self.layer.output, 'Float')}"
 
@@ -187,7 +194,7 @@ class Class:
     def forward(self) -> list[str]:
         """The lines of the forward: what it needs first, then each equation."""
         for formal in self.layer.formals:
-            define(self.lowering, formal, "tensor")
+            define(self.lowering, formal, self.kind(formal))
         for weight in stored(self.layer):
             labels = tuple((i.letter,) for i in weight.indices)
             self.lowering.variables[weight.name] = Variable(f"self.{key(weight.name)}", labels)
@@ -200,6 +207,12 @@ class Class:
             written = tuple(letter for label in output.labels for letter in label)
             self.body.append(f"return {permuted(output.lying, written).text if output.physical else output.code}")
         return [*heads(self.lowering), *self.body]
+
+    def kind(self, formal: Tensor) -> Kind:
+        """What an input is made of: of whole numbers, of numbers that are compared or rounded, or of any."""
+        if formal.slots and formal.name in self.integers.keys() - self.changed:
+            return "integer"
+        return "number" if formal.slots and formal.name in {*self.integers, *self.whole.either} else "tensor"
 
     def tied(self, weight: Weight) -> str:
         """The line that defines a weight without a parameter of its own: what it is tied to."""
@@ -232,7 +245,7 @@ class Class:
         if letter is not None:
             self.body += (indent + line for line in self.solved(equation, letter))
             return
-        code = self.lowering.lower(equation.right, slot_letters(equation.left))
+        code = self.settled(equation, self.lowering.lower(equation.right, slot_letters(equation.left)))
         if equation.relation == "return":
             self.body.append(f"{indent}return {merged(self.lowering, equation.left, code)}")
         else:
@@ -247,20 +260,31 @@ class Class:
         self.body.append(Comment.of(equation, indent))
 
     def assigned(self, equation: Equation, code: Code, indent: str) -> None:
-        """The variable of an equation, its axes as written; a number that no line changes stays one of Python."""
-        plain = code.plain and self.is_number(equation.left)
+        """The variable of an equation, its axes as written; a number without axes stays one of Python."""
+        plain = code.plain and not slot_letters(equation.left)
         text = code.text if plain else merged(self.lowering, equation.left, code)
-        kind = code.kind if plain or code.dims else "tensor"
-        self.body.append(f"{indent}{self.known(equation) or define(self.lowering, equation.left, kind)} = {text}")
+        self.body.append(f"{indent}{self.known(equation) or define(self.lowering, equation.left, code.kind)} = {text}")
 
-    def is_number(self, left: Tensor | Name) -> bool:
-        """Is a left side without indices, and never changed?"""
-        return isinstance(left, Name) and all(q.relation == "=" for q in equations(self.layer.body) if q.left == left)
+    def settled(self, equation: Equation, code: Code) -> Code:
+        """What `<-` changes is of one kind before and after, also in the next turn of a loop."""
+        if equation.left.name not in self.changed:
+            return code
+        kind: Kind = "tensor" if equation.left.name in self.dependent else "number"
+        return self.lowering.filled(code, (), kind) if code.plain else self.lowering.cast(code, kind)
+
+    @cached_property
+    def dependent(self) -> set[str]:
+        """The tensors that depend on weights or on inputs that are not whole numbers."""
+        found = {w.name for w in self.layer.weights} | {f.name for f in self.layer.formals if self.kind(f) == "tensor"}
+        found |= self.layers.keys()
+        inside = [
+            (q.left.name, {x.name for x in subexpressions(q.right) if isinstance(x, Tensor | Name | Apply)})
+            for q in equations(self.layer.body)
+        ]
+        while more := {name for name, parts in inside if parts & found} - found:
+            found |= more
+        return found
 
     def known(self, equation: Equation) -> str:
-        """The variable that an equation changes: it stays as it was defined, also for the next turn of a loop."""
-        if equation.relation != "<-":
-            return ""
-        old = self.lowering.variables[equation.left.name]
-        self.lowering.variables[equation.left.name] = replace(old, kind="tensor")
-        return old.code
+        """The variable that an equation changes."""
+        return self.lowering.variables[equation.left.name].code if equation.relation == "<-" else ""

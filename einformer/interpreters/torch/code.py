@@ -17,8 +17,8 @@ LOOSE, SUM, PRODUCT, POWER, ATOM = range(5)  # how tightly an operator binds
 class Code:
     """An expression of Python.
 
-    `kind` says what it is made of: a *tensor* depends on inputs or weights; an *integer*, a *number* or a *condition*
-    on index numbers and scalars alone. Without dims the latter three are Python's own, not tensors. `level` says how
+    `kind` says what it is made of: a *tensor* depends on inputs or weights; an *integer*, a *number* or a *condition* on
+    index numbers, tokens and scalars alone. Without dims the latter three are Python's own, not tensors. `level` says how
     tightly its text binds.
     """
 
@@ -92,7 +92,7 @@ def product(codes: Sequence[Code], wanted: Dims | None = None) -> Code:
 
 
 def cast(code: Code, kind: Kind) -> Code:
-    """Index numbers are integers, or at least float32 (R12); beside a tensor they take its dtype."""
+    """Index numbers and tokens are integers, or at least float32 (R12); beside a tensor they take its dtype."""
     if not code.dims or code.kind == kind or kind in ("integer", "condition"):
         return code
     return replace(code, text=f"{code.at(ATOM)}.to({'dtype' if kind == 'tensor' else 'number'})", kind=kind, level=ATOM)

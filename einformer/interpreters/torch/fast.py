@@ -182,7 +182,7 @@ class FastClass(Class):
     def assigned(self, equation: Equation, code: Code, indent: str) -> None:
         """As it lies, where every axis has a letter of its own; what is changed lies as before."""
         left, some = equation.left, letters(equation.left)
-        code = self.lowering.cast(code, "tensor") if code.kind != "tensor" and self.is_passed(left.name) else code
+        code = self.lowering.cast(code, "tensor") if code.kind == "number" and self.is_passed(left.name) else code
         if self.lowering.paired:
             code = permuted(code, (PAIR, *(letter for letter in some if letter in code.dims)))
             self.body.append(f"{indent}{define(self.lowering, left, code.kind, code.dims)} = {code.text}")

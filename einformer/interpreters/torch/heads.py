@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from einformer.errors import EinformerError, fail
 from einformer.interpreters.torch.lower import Lowering
-from einformer.interpreters.torch.roles import selecting, stored
+from einformer.interpreters.torch.roles import stored
 from einformer.interpreters.torch.slots import python_name, scalar_name
 from einformer.notation.calls import axis_of, slot_letters
 from einformer.notation.tree import Scalar, Tensor
 from einformer.notation.walk import subexpressions
+from einformer.notation.whole import Whole
 
 
 def heads(low: Lowering) -> list[str]:
@@ -82,9 +83,9 @@ def _size(low: Lowering, letter: str) -> str:
 
 def _floating(low: Lowering) -> str:
     """A tensor whose dtype is that of the computation."""
-    whole = selecting(low.layer)
+    whole = Whole(low.layer, low.layers, low.legend)
     for formal in low.layer.formals:
-        if formal.name not in whole:
+        if formal.name not in whole.selecting | whole.either:
             return python_name(low, formal)
     if weights := stored(low.layer):
         return low.variables[weights[0].name].code

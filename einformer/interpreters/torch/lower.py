@@ -27,11 +27,12 @@ from einformer.interpreters.torch.code import (
 )
 from einformer.interpreters.torch.letters import single
 from einformer.interpreters.torch.primitives import chosen, extreme, function, infix, operator
-from einformer.interpreters.torch.slots import Variable, read, shaped
+from einformer.interpreters.torch.slots import Guard, Variable, place, read, shaped
 from einformer.notation.calls import axis_of, slot_letters
 from einformer.notation.primitives import CONSTANTS, row_of
 from einformer.notation.scope import factors_of
 from einformer.notation.sizes import Legend
+from einformer.notation.slots import Numbers, parts
 from einformer.notation.tree import (
     Apply,
     Expression,
@@ -49,6 +50,7 @@ from einformer.notation.tree import (
 )
 from einformer.notation.walk import equations, subexpressions
 from einformer.notation.weights import key
+from einformer.notation.whole import Whole
 from einformer.program.orders import pairs, typical
 
 
@@ -89,6 +91,9 @@ class Lowering:
     needs: dict[str, None] = field(default_factory=dict)  # index numbers, sizes, `dtype`, `number`, in order of first use
     helpers: dict[str, None] = field(default_factory=dict)  # functions that the file must define
     past: Past | None = None  # what earlier calls kept, where a forward has them
+    guards: tuple[Guard, ...] = ()  # the conditions of the branches of `where` that are lowered
+    tokens: frozenset[str] = frozenset()  # inputs of whole numbers that were checked to lie inside what they select from
+    known: Numbers | None = None
 
     # ------------------------------------------------------------------------------------------------ expressions
 
@@ -122,6 +127,12 @@ class Lowering:
                 return self.apply(e, wanted)
             case _:
                 assert_never(e)
+
+    @property
+    def numbers(self) -> Numbers:
+        """What is known of the numbers of indices."""
+        self.known = self.known or Numbers.of(self.layer, self.legend, frozenset([self.time]))
+        return self.known
 
     def name(self, e: Name) -> Code:
         """A size, a scalar, a constant, or a tensor without axes."""
@@ -264,7 +275,8 @@ class Lowering:
 
     def where(self, e: Apply, wanted: Dims | None) -> Code:
         """`torch.where`; on a condition of Python, its own `if`, which takes one branch (R8)."""
-        condition, then, otherwise = (self.lower(argument, wanted) for argument in e.arguments)
+        condition = self.lower(e.arguments[0], wanted)
+        then, otherwise = (self.branch(e, k, condition, wanted) for k in (1, 2))
         dims = ordered([condition.dims, then.dims, otherwise.dims], wanted)
         if condition.plain:
             kind: Kind = combined([then, otherwise])
@@ -275,6 +287,14 @@ class Lowering:
         kind = combined([then, otherwise])
         a, b = (aligned(self.cast(code, kind), dims) for code in (then, otherwise))
         return Code(f"torch.where({aligned(condition, dims)}, {a}, {b})", dims, kind)
+
+    def branch(self, e: Apply, k: int, condition: Code, wanted: Dims | None) -> Code:
+        """What a `where` is where its condition holds, or where it does not."""
+        around = self.guards
+        self.guards += (Guard(condition, k == 1, parts(e.arguments[0], k == 1)),)
+        code = self.lower(e.arguments[k], wanted)
+        self.guards = around
+        return code
 
     def filled(self, code: Code, dims: Dims, kind: Kind) -> Code:
         """A value with exactly these axes, as a branch has: what follows does not know which was taken."""
@@ -305,6 +325,7 @@ class Lowering:
 
     def total(self, code: Code, letters: set[str]) -> Code:
         """The sum over some of the axes."""
+        code = code if set(code.dims) - letters else self.cast(code, "tensor")
         axes = [str(k) for k, dim in enumerate(code.dims) if dim in letters]
         rest = tuple(dim for dim in code.dims if dim not in letters)
         return Code(f"{code.at(ATOM)}.sum({axes[0] if len(axes) == 1 else '(' + ', '.join(axes) + ')'})", rest, code.kind)
@@ -325,7 +346,7 @@ class Lowering:
     def pair(self, codes: list[Code], letters: set[str], wanted: Dims | None) -> Code:
         """`torch.einsum` of two factors, over these letters."""
         dims = tuple(dim for dim in ordered([c.dims for c in codes], wanted) if dim not in letters)
-        kind = combined(codes)
+        kind = combined(codes) if dims else "tensor"
         codes = [self.cast(code, kind) for code in codes]
         letter = single({dim: self.spelling(dim) for code in codes for dim in code.dims})
         *inputs, output = ("".join(letter[dim] for dim in some) for some in (*(code.dims for code in codes), dims))
@@ -334,10 +355,14 @@ class Lowering:
     def call(self, e: Apply, layer: Layer) -> Code:
         """A specialised layer: each actual has exactly the axes of its formal, in its order."""
         instance = layer.weights and any(w.name == e.name for w in self.layer.weights)
-        arguments = []
+        whole, around = Whole(layer, self.layers, self.legend).selecting, self.guards
+        arguments, self.guards = list[str](), ()  # what a layer is given is computed whole, whichever branch it stands in
         for formal, argument in zip(layer.formals, e.arguments, strict=True):
             letters = slot_letters(formal)
-            arguments.append(shaped(self, self.lower(argument, letters), letters))
+            code = self.lower(argument, letters)
+            code = Code(place(code), code.dims, "integer") if formal.name in whole else self.cast(code, "tensor")
+            arguments.append(shaped(self, code, letters))
+        self.guards = around
         owner = block_name(tuple(index.letter for index in e.indices), self.layer)
         name = f"{owner}.{key(e.name)}" if instance else function_name(layer.name)
         arguments += self.past.arguments(self, e, layer) if self.past else ()

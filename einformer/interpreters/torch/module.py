@@ -25,6 +25,7 @@ from einformer.interpreters.torch.source import source
 from einformer.notation.calls import axis_of
 from einformer.notation.sizes import Legend
 from einformer.notation.tree import Index, Layer, Spec
+from einformer.notation.whole import Whole
 
 _COUNT = itertools.count(1)
 
@@ -65,7 +66,8 @@ def _load(recipe: Recipe) -> type[nn.Module]:
     emitted = _run(recipe, recipe.source(), recipe.plan.name)
     layer = next(layer for layer in recipe.spec.layers if layer.name == recipe.name)
     inner: type[nn.Module] = getattr(emitted, recipe.name)
-    attributes = {"recipe": recipe, "door": tuple(_expectations(layer, recipe.legend)), "__module__": emitted.__name__}
+    layers = {each.name: each for each in recipe.spec.layers}
+    attributes = {"recipe": recipe, "door": tuple(_expectations(layer, layers, recipe.legend)), "__module__": emitted.__name__}
     return type(recipe.name, (_Door, *recipe.methods, inner), attributes)
 
 
@@ -146,15 +148,16 @@ class Expectation:
     whole: bool
     axes: tuple[tuple[str, int | None, int | None], ...]
     selects: tuple[str, int | None] | None  # token ids lie below the size of this axis
+    either: bool = False  # whole numbers or not
 
 
-def _expectations(layer: Layer, legend: Legend) -> Iterator[Expectation]:
-    whole = selecting(layer)
+def _expectations(layer: Layer, layers: Mapping[str, Layer], legend: Legend) -> Iterator[Expectation]:
+    whole, either = selecting(layer, layers, legend), Whole(layer, layers, legend).either
     for formal in layer.formals:
         axes = tuple(_axis(slot.letter, legend) for slot in formal.slots if isinstance(slot, Index))
         written = f"{formal.name}_{''.join(letter for letter, _, _ in axes)}"
-        selects = _axis(whole[formal.name], legend)[:2] if formal.name in whole else None
-        yield Expectation(formal.name, written, formal.name in whole, axes, selects)
+        selects = _axis(whole[formal.name], legend)[:2] if whole.get(formal.name) else None
+        yield Expectation(formal.name, written, formal.name in whole, axes, selects, formal.name in either)
 
 
 def _axis(letter: str, legend: Legend) -> tuple[str, int | None, int | None]:
@@ -204,6 +207,8 @@ def _check_kind(expected: Expectation, given: Tensor, weight: Tensor | None) -> 
     if expected.whole:
         if given.dtype not in (torch.int64, torch.int32):
             raise refused("E702", f"the input `{expected.written}` has dtype {given.dtype}", fix="torch.int64")
+    elif expected.either and not given.is_complex():
+        pass
     elif not given.is_floating_point():
         raise refused(
             "E702",

@@ -17,7 +17,7 @@ from einformer.interpreters.torch.slots import Variable, read, taken, variable_o
 from einformer.notation.calls import axis_of, slot_letters
 from einformer.notation.instances import callees
 from einformer.notation.sizes import Legend
-from einformer.notation.tree import Apply, Expression, Group, Index, Layer, Name, Spec, Sum, Tensor
+from einformer.notation.tree import Apply, Expression, Index, Layer, Name, Spec, Sum, Tensor
 from einformer.notation.walk import equations, loops, rebuild, subexpressions
 from einformer.notation.weights import key
 from einformer.notation.weights import place as place_of
@@ -117,22 +117,21 @@ class Continued:
         """`k_{b n_s d}`: where that position lies among those that are seen; before the start of time it is zero (R4)."""
         number, rows = low.lower(e.slots[place]), self.file.rows
         dims = tuple(dict.fromkeys((*rows, *number.dims)))
-        whole = number if number.kind in ("integer", "tensor") else Code(f"{number.at(ATOM)}.long()", number.dims)
+        whole = number if number.kind == "integer" else Code(f"{number.at(ATOM)}.long()", number.dims)
         text = aligned(whole, dims) if number.dims else f"torch.full({(1,) * len(rows)}, {whole.text})"
         self.needs["seen"] = None
         found = Variable(f"cache.places({text}, seen)", tuple((dim,) for dim in dims), "integer")
         slots = (*e.slots[:place], Tensor("place", tuple(map(Index, dims))), *e.slots[place + 1 :])
-        known = replace(low, past=None, variables={**low.variables, e.name: variable, "place": found})
+        known = replace(low, past=None, variables={**low.variables, e.name: replace(variable, counted=True), "place": found})
         code = read(known, replace(e, slots=slots))
         inside = Code(f"{number.at(SUM)} >= 0", number.dims, "condition", LOOSE)
-        return zeroed(code, inside) if isinstance(e.slots[place], Sum) else code
+        return code if isinstance(e.slots[place], Index) else zeroed(code, inside)
 
     def before(self, low: Lowering, e: Tensor, place: int) -> Code:
         """`x_{b(s - c)}`: counted from the end of the new positions, before which the earlier ones lie."""
-        slots = (*e.slots[:place], Group((e.slots[place],)), *e.slots[place + 1 :])  # a group may hold any number of an axis
         self.among = True
-        known = replace(low, variables={**low.variables, e.name: self.earlier[e.name]})
-        code = read(known, replace(e, slots=slots))
+        known = replace(low, variables={**low.variables, e.name: replace(self.earlier[e.name], counted=True)})
+        code = read(known, e)
         self.among = False
         return code
 

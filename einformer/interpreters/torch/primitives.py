@@ -57,10 +57,8 @@ def extreme(low: Casts, row: Primitive, arguments: list[Code], wanted: Dims | No
     if len(plain) == 2:
         return Code(row.python.format(*(a.text for a in arguments)), (), kind)
     if plain:
-        other = next(a for a in arguments if not a.plain)
-        return replace(
-            other, text=f"{other.at(ATOM)}.clamp({'min' if row.name == 'max' else 'max'}={plain[0].text})", level=ATOM
-        )
+        other, end = low.cast(next(a for a in arguments if not a.plain), kind), "min" if row.name == "max" else "max"
+        return replace(other, text=f"{other.at(ATOM)}.clamp({end}={plain[0].text})", level=ATOM)
     left, right = (aligned(low.cast(a, kind), dims) for a in arguments)
     return Code(row.torch.format(left, right), dims, kind)
 
@@ -79,8 +77,8 @@ def operator(low: Casts, e: Apply, argument: Code, counts: list[Code]) -> Code:
     """A primitive over indices."""
     row, letters = row_of(e.name, True), [index.letter for index in e.indices]
     axes = [argument.dims.index(letter) for letter in letters]
-    if argument.kind == "integer":
-        argument = low.cast(argument, "number")
+    if argument.kind != "tensor":  # a tensor without axes is none of Python's numbers
+        argument = low.cast(argument, "number" if set(argument.dims) - set(letters) else "tensor")
     dims = argument.dims if row.kind == "keeping" else tuple(d for d in argument.dims if d not in letters)
     kind: Kind = "tensor" if row.condition else argument.kind
     template = row.together if len(axes) > 1 and row.together else row.torch

@@ -35,12 +35,13 @@ def solved(low: Lowering, equation: Equation, letter: str, start: Start) -> Iter
     own = [e for e in subexpressions(equation.right) if isinstance(e, Tensor) and e.name == left.name]
     reach = max(-_offset(e.slots[axis], letter) for e in own)
     steps = f"{key(left.name)}_steps"
-    sizes = ", ".join(low.size(i) for i in slot_letters(rest))
+    sizes = ", ".join(low.size(i) for i in slot_letters(rest)) or "()"
     low.needs["dtype"] = low.needs["device"] = None
     yield f"{steps} = {start.before(f'[torch.zeros({sizes}, dtype=dtype, device=device)] * {reach}', axis)}"
     yield f"for step in range({low.size(letter)}):"
     inner = replace(low, still=low.still | {letter: "step"}, steps=(left.name, steps, axis))
     code = inner.lower(equation.right, slot_letters(rest))
+    code = inner.filled(code, (), "tensor") if code.plain else code
     yield f"    {steps}.append({start.each(merged(low, rest, code), rest)})"
     yield f"{define(low, left, 'tensor')} = torch.stack({steps}[{reach}:], {axis})"
 

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from einformer.notation.calls import axis_of
+from einformer.notation.sizes import Legend
+from einformer.notation.slots import reads
 from einformer.notation.tree import (
     Apply,
     Equation,
@@ -21,7 +23,8 @@ from einformer.notation.tree import (
     Tensor,
     Weight,
 )
-from einformer.notation.walk import children, equations, subexpressions
+from einformer.notation.walk import children, equations
+from einformer.notation.whole import Whole
 
 
 class Kind(enum.Enum):
@@ -100,14 +103,15 @@ def stored(layer: Layer) -> list[Weight]:
     return [w for w in layer.weights if w.kind != "instance" and (w.default is None or w.optional)]
 
 
-def selecting(layer: Layer) -> dict[str, str]:
-    """Inputs of whole numbers, those that stand in a slot, with the letter of the axis that they select from."""
-    found: dict[str, str] = {}
-    weights = {weight.name: weight.indices for weight in layer.weights}
-    formals = {formal.name: formal.slots for formal in layer.formals}
-    for e in (x for equation in equations(layer.body) for x in subexpressions(equation.right) if isinstance(x, Tensor)):
-        for place, slot in enumerate(e.slots):
-            if isinstance(slot, Tensor) and slot.name in formals:
-                over = (weights.get(e.name) or formals.get(e.name) or e.slots)[place]
-                found[slot.name] = over.letter if isinstance(over, Index) else ""
-    return found
+def selecting(layer: Layer, layers: Mapping[str, Layer], legend: Legend) -> dict[str, str]:
+    """Inputs of whole numbers, those that come to stand in a slot; each with the letter of the axis of which it selects.
+
+    There is no letter where it is not read as it is, where a condition guards it, or where it selects of several axes.
+    """
+    found: dict[str, set[str]] = {name: set() for name in Whole(layer, layers, legend).selecting}
+    axes = {weight.name: weight.indices for weight in layer.weights} | {formal.name: formal.slots for formal in layer.formals}
+    for read in (read for q in equations(layer.body) for read in reads(q.right) if not read.guards):
+        for slot, over in zip(read.tensor.slots, axes.get(read.tensor.name, ()), strict=False):
+            if isinstance(slot, Tensor) and slot.name in found and isinstance(over, Index):
+                found[slot.name].add(axis_of(over.letter))
+    return {name: letters.pop() if len(letters) == 1 else "" for name, letters in found.items()}

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from einformer.interpreters.torch.code import ATOM, LOOSE, SUM, Code, Dims, Kind, aligned, ordered, permuted
+from einformer.errors import EinformerError
+from einformer.interpreters.torch.code import ATOM, LOOSE, POWER, PRODUCT, SUM, Code, Dims, Kind, aligned, ordered, permuted
 from einformer.notation.calls import axis_of, slot_letters
 from einformer.notation.sizes import Legend
-from einformer.notation.tree import Expression, Group, Index, Name, Number, Sum, Tensor
+from einformer.notation.slots import Guards, Numbers
+from einformer.notation.tree import Expression, Group, Index, Name, Number, Tensor
 from einformer.notation.walk import subexpressions
 from einformer.notation.weights import key
 
@@ -25,11 +27,21 @@ class Variable:
     labels: tuple[Label, ...]
     kind: Kind = "tensor"
     physical: Dims = ()  # the letters in the order in which they lie, where that is another
+    counted: bool = False  # its positions are numbered as they lie, not as in the text
 
     @property
     def lying(self) -> Code:
         """The variable with its letters as they lie; only where each axis has one letter."""
         return Code(self.code, self.physical or tuple(letter for label in self.labels for letter in label), self.kind)
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """What holds in a branch of a `where`: its condition as code, true there or not, and the conditions that follow from it."""
+
+    code: Code
+    holds: bool
+    parts: Guards
 
 
 class Lowers(Protocol):
@@ -41,6 +53,14 @@ class Lowers(Protocol):
     steps: tuple[str, str, int]
     variables: dict[str, Variable]
     needs: dict[str, None]
+    helpers: dict[str, None]
+    guards: tuple[Guard, ...]
+    tokens: frozenset[str]
+
+    @property
+    def numbers(self) -> Numbers:
+        """What is known of the numbers of indices."""
+        ...
 
     def spelling(self, letter: str, /) -> str:
         """The letter of Python for an index."""
@@ -90,7 +110,7 @@ def read(low: Lowers, e: Tensor, wanted: Dims | None = None) -> Code:
             new = dict(zip((label[0] for label in variable.labels), (_letters(slot)[0] for slot in e.slots), strict=True))
             return Code(variable.code, tuple(new[letter] for letter in variable.physical), variable.kind)
         written = permuted(variable.lying, tuple(label[0] for label in variable.labels))
-        variable = Variable(written.text, variable.labels, variable.kind)
+        variable = replace(variable, code=written.text, physical=())
     moved = [k for k, slot in enumerate(e.slots) if not _is_plain(slot)]
     if not moved:
         return _renamed(low, e, variable)
@@ -145,40 +165,80 @@ def taken(low: Lowers, e: Tensor, variable: Variable, axis: int, number: Code) -
     after = tuple(letter for slot in e.slots[axis + 1 :] for letter in _letters(slot))
     if split:
         return _gathered(low, e, variable)
-    if _embeds(e, variable, axis):
-        return Code(f"fn.embedding({number.text}, {variable.code})", number.dims + after)
-    text, outside = _inside(low, number, e.slots[axis], variable.labels[axis])
+    text, zero = _place(low, e, axis, variable, number)
+    if _embeds(e, variable, axis) and zero is None:
+        return Code(f"fn.embedding({text}, {variable.code})", number.dims + after)
     code = Code(f"{variable.code}[{':, ' * axis}{text}]", (*dims, *number.dims, *after), variable.kind)
-    return zeroed(code, outside)
+    return zeroed(code, zero)
 
 
 def _embeds(e: Tensor, variable: Variable, axis: int) -> bool:
     """Is this the reading of a table at tokens?"""
-    return isinstance(e.slots[axis], Tensor) and axis == 0 and len(variable.labels) == 2
+    return isinstance(e.slots[axis], Tensor) and axis == 0 and len(variable.labels) == 2 and variable.kind == "tensor"
 
 
 def _gathered(low: Lowers, e: Tensor, variable: Variable) -> Code:
     """Every axis read at its numbers, lined up against all the letters together."""
     numbers = [low.lower(slot) for slot in e.slots]
     dims = ordered([number.dims for number in numbers], tuple(dict.fromkeys(d for n in numbers for d in n.dims)))
-    texts, outside = [], None
-    for slot, number, label in zip(e.slots, numbers, variable.labels, strict=True):
-        text, condition = _inside(low, number, slot, label)
+    texts, zero = [], None
+    for axis, number in enumerate(numbers):
+        text, before = _place(low, e, axis, variable, number)
         texts.append(aligned(Code(text, number.dims, "integer"), dims))
-        outside = condition or outside
-    return zeroed(Code(f"{variable.code}[{', '.join(texts)}]", dims, variable.kind), outside)
+        zero = before or zero
+    return zeroed(Code(f"{variable.code}[{', '.join(texts)}]", dims, variable.kind), zero)
 
 
-def _inside(low: Lowers, number: Code, slot: Expression, label: Label) -> tuple[str, Code | None]:
-    """The number as an index of Python; with it, where arithmetic may leave the axis, the condition that it has not."""
-    text = number.text if number.kind in ("integer", "tensor") else f"{number.at(ATOM)}.long()"
-    if not isinstance(slot, Sum):
+def _place(low: Lowers, e: Tensor, axis: int, variable: Variable, number: Code) -> tuple[str, Code | None]:
+    """The number of a slot as an index of Python; with it, where it may lie before the start of time, that it does not (R4).
+
+    In a branch of `where` a number may lie outside where the branch is not taken; what is not proved to lie inside is checked.
+    """
+    slot, label, text = e.slots[axis], variable.labels[axis], place(number)
+    if _is_plain(slot) or variable.counted or (isinstance(slot, Tensor) and slot.name in low.tokens):
         return text, None
     size = low.size(label[0]) if len(label) == 1 else str(math.prod(low.legend.length(letter) for letter in label))
-    if axis_of(label[0]) == low.time:
-        condition = Code(f"{number.at(SUM)} >= 0", number.dims, "condition", LOOSE)
-        return text if number.plain else f"({text}).clamp(min=0)", condition
-    return f"min(max({text}, 0), {size} - 1)" if number.plain else f"({text}).clamp(0, {size} - 1)", None
+    early = len(label) == 1 and axis_of(label[0]) == low.time
+    guarded = any(not guard.code.plain for guard in low.guards)
+    if early:
+        begun = Code(f"{number.at(SUM)} >= 0", number.dims, "condition", LOOSE)
+        ends = f"0, {size} - 1" if guarded else "min=0"
+        return text if number.plain else f"({text}).clamp({ends})", begun
+    if number.plain:
+        return f"min(max({text}, 0), {size} - 1)" if guarded else text, None
+    guards = tuple(part for guard in low.guards for part in guard.parts)
+    _, proved = low.numbers.strays(slot, _length(low, label), guards, early)
+    if not proved:
+        low.helpers["inside"] = None
+        return f"inside({', '.join([text, size, *_read(low, number)])})", None
+    return f"({text}).clamp(0, {size} - 1)" if guarded else text, None
+
+
+def place(number: Code) -> str:
+    """A whole number as an index of Python."""
+    if number.kind == "integer":
+        return number.text
+    return f"int({number.text})" if number.plain else f"{number.at(ATOM)}.long()"
+
+
+def _length(low: Lowers, label: Label) -> int | None:
+    """The size of an axis, if it is bound."""
+    try:
+        return math.prod(low.legend.length(letter) for letter in label)
+    except EinformerError:
+        return None
+
+
+def _read(low: Lowers, number: Code) -> Iterator[str]:
+    """Where the numbers of a slot are read at all: where the conditions around them hold for some of the other indices."""
+    around = [guard for guard in low.guards if not guard.code.plain]
+    codes = [guard.code if guard.holds else Code(f"~{guard.code.at(ATOM)}", guard.code.dims) for guard in around]
+    dims = ordered([number.dims, *(code.dims for code in codes)], number.dims)
+    if codes:
+        together = Code(" & ".join(aligned(code, dims, POWER) for code in codes), dims, level=PRODUCT)
+        for _ in range(len(dims) - len(number.dims)):
+            together = Code(f"{together.at(ATOM)}.any(-1)", together.dims[:-1])
+        yield together.text
 
 
 def zeroed(code: Code, condition: Code | None) -> Code:
@@ -204,8 +264,7 @@ def merged(low: Lowers, left: Tensor | Name, code: Code) -> str:
 def shaped(low: Lowers, code: Code, letters: Dims) -> str:
     """A value with exactly these axes, repeated along those it does not depend on."""
     if code.plain:
-        return low.filled(code, letters, "tensor").text
-    code = low.cast(code, "tensor") if code.kind != "tensor" else code
+        return low.filled(code, letters, code.kind if letters else "tensor").text
     if set(code.dims) == set(letters):
         return permuted(code, letters).text
     sizes = ", ".join(low.size(letter) for letter in letters)

@@ -35,6 +35,13 @@ from einformer.notation.weights import key
 from einformer.program.routing import PAIR, Routing, routings
 
 HELPERS = {
+    "inside": '''def inside(n: Tensor, size: int, read: Tensor | None = None) -> Tensor:
+    """The numbers of a slot, each of which lies inside its axis wherever it is read."""
+    outside = (n < 0) | (n >= size)
+    wrong = outside if read is None else outside & read
+    torch._assert_async(~wrong.any(), f"a slot leaves its axis, which has {size} numbers")
+    return n.clamp(0, size - 1)
+''',
     "top": '''def top(x: Tensor, k: int, dim: int) -> Tensor:
     """True at the k largest along a dim; of equal ones at the lower index."""
     order = x.sort(dim=dim, descending=True, stable=True).indices
@@ -184,7 +191,7 @@ def _imports(code: str) -> Iterator[str]:
     yield from (
         line for line, name in (("import torch", "torch"), ("import torch.nn.functional as fn", "fn")) if _uses(code, name)
     )
-    yield f"from jaxtyping import {', '.join(name for name in ('Float', 'Int') if _uses(code, name))}"
+    yield f"from jaxtyping import {', '.join(name for name in ('Float', 'Int', 'Num') if _uses(code, name))}"
     yield "from torch import Tensor, nn"
 
 
