@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import einformer
 from einformer.model import Model
@@ -308,6 +308,74 @@ for l < L:
 return z_bsd
 """)
 
+# Which layer a turn calls: choices in choices, by what the text says alone, of an instance that is called twice.
+LAYERS = """layer P(z_sd) -> z_sd:
+  weights A_d
+  return A_d z_sd
+layer Q(z_sd) -> z_sd:
+  weights A_d
+  return A_d z_{(s - 1)d}
+layer R(z_sd) -> z_sd:
+  weights A_d
+  return tanh(A_d z_sd)
+"""
+KINDS = tuple(
+    replace(form, before=form.before + LAYERS)
+    for form in read("""
+# a choice in the other branch: bsdl
+for l < L:
+  z_bsd <- where(l == 0, P_l(z_bsd), where(l == 1, Q_l(z_bsd), R_l(z_bsd)))
+return z_bsd
+
+# a choice in the first branch: bsdl
+for l < L:
+  z_bsd <- where(l > 0, where(l mod 2 == 0 or l == 5, Q_l(z_bsd), R_l(z_bsd)), P_l(z_bsd)) + Q_l(z_bsd)
+return z_bsd
+
+# a choice in a sum in a choice: bsdl
+for l < L:
+  z_bsd <- z_bsd + where(l > 0, where(l == 1, Q_l(z_bsd), R_l(z_bsd)) + P_l(z_bsd), 0)
+return z_bsd
+
+# a choice by a scalar: bsdl
+scalars
+  κ = 1
+model
+for l < L:
+  z_bsd <- where(κ < 2, P_l(z_bsd), Q_l(z_bsd))
+return z_bsd + where(κ < 2, 0, R(z_bsd))
+
+# a choice of instances that all turns share: bsdl
+weights p: P, q: Q, r: R
+for l < L:
+  z_bsd <- where(l == 0, p(z_bsd), where(l < 9, q(z_bsd), r(z_bsd)))
+return z_bsd
+
+# an instance in two branches: bsdl
+weights p: P
+for l < L:
+  z_bsd <- where(l == 0, p_l(z_bsd), where(l == 2, p_l(tanh(z_bsd)), R_l(z_bsd)))
+return z_bsd
+
+# a choice of what calls are given: bsdl
+for l < L:
+  z_bsd <- z_bsd + where(l == 0, P_l(z_bsd), 0) + where(l == 1, R_l(Q_l(z_bsd)), 0)
+return z_bsd
+
+# a choice by two loops: bsdla
+weights p: P, q: Q
+for l < L:
+  for a < A:
+    z_bsd <- where(l == 0 and a == 1, p_l(z_bsd), where(a == 0, q_a(z_bsd), R_la(z_bsd)))
+return z_bsd
+
+# a choice by numbers that are data: bsdl
+for l < L:
+  z_bsd <- where(l == 0 and z_bsd > 0, Q_l(z_bsd), R_l(z_bsd))
+return z_bsd
+""")
+)
+
 # Fewer numbers than `top` takes.
 CHOSEN = read("""
 # the largest of fewer positions: bsd
@@ -386,4 +454,4 @@ model
 return Mix(z_bsd)
 """)
 
-FORMS = (*PLACES, *CHANGED, *CALLED, *CHOSEN)
+FORMS = (*PLACES, *CHANGED, *CALLED, *KINDS, *CHOSEN)

@@ -217,6 +217,27 @@ MUTANTS = (
         "forms.py::test_a_form_is_computed_whole_and_in_parts[attention, a loop that never turns, and a shift-apart-fast]",
     ),
     _mutant(
+        "what a turn does not need is as short as it is", CACHE,
+        "return self.unread(new, axis, self.fresh + max(back or 0 for back in self.kept.values()))", "return new",
+        "forms.py::test_a_form_is_computed_whole_and_in_parts[a choice by numbers that are data-alike-fast]",
+    ),
+    _mutant(
+        "an instance is made where a branch is that holds it", "torch/blocks.py",
+        "        if more or any(", "        if any(",
+        "forms.py::test_a_module_has_the_weights_of_the_layers_that_turns_call[an instance in two branches-apart-fast]",
+    ),
+    _mutant(
+        "a choice in a choice is not asked for", "torch/blocks.py",
+        "yield from _around(child, name, [*choices, *chosen])", "yield from _around(child, name, chosen or choices)",
+        "forms.py::test_a_module_has_the_weights_of_the_layers_that_turns_call[a choice in a sum in a choice-apart-fast]",
+    ),
+    _mutant(
+        "a branch in a branch loses its parentheses", "torch/lower.py",
+        "            return permuted(code, dims)\n        if not code.plain:",
+        "            return replace(permuted(code, dims), level=ATOM)\n        if not code.plain:",
+        "forms.py::test_a_form_is_computed_whole_and_in_parts[a choice in the first branch-apart-notation]",
+    ),
+    _mutant(
         "as many are chosen as are asked for", "torch/source.py",
         "torch.narrow(order, dim, 0, min(k, x.shape[dim]))", "torch.narrow(order, dim, 0, k)",
         "forms.py::test_a_form_is_computed_whole_and_in_parts[the largest of fewer positions-alike-fast]",

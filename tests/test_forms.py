@@ -13,7 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 import einformer
 from einformer.errors import EinformerError
 from einformer.notation.calls import slot_letters
-from tests.forms import BATCH, CALLED, FORMS, SIZES, UNKEPT, Form
+from tests.forms import BATCH, CALLED, FORMS, KINDS, SIZES, UNKEPT, Form
 from tests.small import LENGTH, PLANS, built, error, inputs, weights
 from tests.test_decode import parts
 
@@ -90,6 +90,16 @@ def test_a_call_is_computed_and_counted_once(form: Form, plan: str) -> None:
     formula = einformer.parse(form.text).flops()
     assert counter.get_total_flops() == counted == formula.subs(SIZES["apart"] | sizes)
     assert all(sympy.degree(formula, letter) <= 1 for letter in formula.free_symbols if letter.name == "L")
+
+
+@every_plan
+@every_size
+@pytest.mark.parametrize("form", KINDS, ids=lambda form: form.name)
+def test_a_module_has_the_weights_of_the_layers_that_turns_call(form: Form, sizes: str, plan: str) -> None:
+    bound = form.model(sizes)
+    module = bound.build(plan=plan)
+    assert {path: tuple(x.shape) for path, x in module.state_dict().items()} == bound.weight_shapes()
+    assert sum(x.numel() for x in module.parameters()) == bound.num_parameters
 
 
 @every_plan

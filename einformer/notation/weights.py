@@ -67,10 +67,19 @@ def called(spec: Spec, name: str, legend: Legend) -> frozenset[str]:
     while todo:
         layer = walk.layers[todo.pop()]
         known = callees(layer, walk.layers)
-        new = {known[e.name].name for e in walk.applied(layer.body, {}) if e.name in known} - found
+        new = {known[e.name].name for e, _ in walk.applied(layer.body, {}) if e.name in known} - found
         found |= new
         todo += sorted(new)
     return frozenset(found)
+
+
+def turns_of(layer: Layer, legend: Legend) -> dict[str, set[tuple[int, ...]]]:
+    """In which turns of the loops whose letters it carries each instance of a layer is called at all (R8)."""
+    found = {w.name: set[tuple[int, ...]]() for w in layer.weights if w.kind == "instance"}
+    for e, turns in _Walk({}, legend).applied(layer.body, {}):
+        if e.name in found:
+            found[e.name].add(tuple(turns[i.letter] for i in e.indices if i.letter in turns))
+    return found
 
 
 class _Walk:
@@ -100,7 +109,7 @@ class _Walk:
                 inner = turns | {statement.index.letter: turn}
                 yield from self.statements(statement.body, layer, scope, path, sizes, inner)
 
-    def applied(self, body: tuple[Statement, ...], turns: dict[str, int]) -> Iterator[Apply]:
+    def applied(self, body: tuple[Statement, ...], turns: dict[str, int]) -> Iterator[tuple[Apply, dict[str, int]]]:
         for statement in body:
             if isinstance(statement, Loop):
                 for turn in range(int(self.legend.number(statement.count))):
@@ -108,9 +117,9 @@ class _Walk:
             else:
                 yield from self.existing(statement.right, turns)
 
-    def existing(self, e: Expression, turns: dict[str, int]) -> Iterator[Apply]:
+    def existing(self, e: Expression, turns: dict[str, int]) -> Iterator[tuple[Apply, dict[str, int]]]:
         if isinstance(e, Apply):
-            yield e
+            yield e, turns
         for child in self.taken(e, turns):
             yield from self.existing(child, turns)
 

@@ -5,16 +5,19 @@ The path of a weight names the number of the turn, not the loop: `blocks.0.MLP.W
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from einformer.errors import EinformerError
 from einformer.interpreters.torch.code import Dims
 from einformer.interpreters.torch.lower import Lowering, block_name
 from einformer.notation.tree import Apply, Expression, Index, Loop, Statement
-from einformer.notation.walk import equations, subexpressions
-from einformer.notation.weights import key
+from einformer.notation.walk import children, equations, subexpressions
+from einformer.notation.weights import key, turns_of
 
 Loops = tuple[Loop, ...]
+Choices = Sequence[tuple[Expression, bool]]  # conditions, and whether they hold
 INDENT = "    "
 
 
@@ -25,18 +28,20 @@ class Blocks:
     low: Lowering
     held: dict[str, Loops]  # an instance: the loops in each turn of which it is another set of weights
     layers: dict[str, str]  # an instance: its layer
+    exist: dict[str, set[tuple[int, ...]]]  # an instance: the turns of those loops in which it is called
 
     @classmethod
     def of(cls, low: Lowering) -> Blocks:
         """Where an instance is called in several loops over one letter, the longest says how many sets there are."""
-        layers = {w.name: w.layer for w in low.layer.weights if w.kind == "instance" and low.layers[w.layer].weights}
+        exist = turns_of(low.layer, low.legend)
+        layers = {w.name: w.layer for w in low.layer.weights if exist.get(w.name) and low.layers[w.layer].weights}
         held: dict[str, Loops] = {}
         for call, around in _calls(low.layer.body):
             if call.name in layers:
                 carried = tuple(loop for loop in around if loop.index in call.indices)
                 known = held.get(call.name, carried)
                 held[call.name] = tuple(max(pair, key=low.turns) for pair in zip(known, carried, strict=True))
-        return cls(low, held, layers)
+        return cls(low, held, layers, exist)
 
     @property
     def depth(self) -> int:
@@ -59,7 +64,8 @@ class Blocks:
         """The lines that make the instances of a turn, or those outside of loops; some exist in some turns only."""
         for name, loops in self.held.items():
             if len(loops) == len(turns):
-                condition = " and ".join(self.conditions(name, turns))
+                conditions = self.conditions(name, turns)
+                condition = " and ".join(f"({each})" if len(conditions) > 1 else each for each in conditions)
                 line = f"self.{key(name)} = {self.layers[name]}()"
                 yield from [f"if {condition}:", INDENT + line] if condition else [line]
         if self.depth > len(turns):
@@ -75,9 +81,15 @@ class Blocks:
         return any(condition for name, turns in names.items() for condition in self.conditions(name, turns))
 
     def conditions(self, name: str, turns: Dims) -> list[str]:
-        """When a turn has an instance."""
+        """When a turn has an instance: as the text says it, or the numbers of the turns."""
         loops = self.held[name]
-        return [*self.reached(loops, turns), *self.taken(name, loops, turns)]
+        if len(self.exist[name]) == math.prod(self.low.turns(self.longest(depth)) for depth in range(len(loops))):
+            return []
+        still = {loop.index.letter: turn for loop, turn in zip(loops, turns, strict=True)}
+        first, *more = self.choices(name)
+        if more or any(_letters(condition) - still.keys() for condition, _ in first):
+            return [f"({', '.join(turns)},) in {sorted(self.exist[name])}"]
+        return [*self.reached(loops, turns), *(self.choice(*each, still) for each in first if _letters(each[0]))]
 
     def reached(self, loops: Loops, turns: Dims) -> Iterator[str]:
         """The turns that a shorter loop has."""
@@ -85,16 +97,23 @@ class Blocks:
             if self.low.turns(loop) < self.low.turns(self.longest(depth)):
                 yield f"{turn} < {self.low.lower(loop.count).text}"
 
-    def taken(self, name: str, loops: Loops, turns: Dims) -> Iterator[str]:
-        """The turns in which a branch of `where` on the layer's number has an instance (R8)."""
-        still = {loop.index.letter: turn for loop, turn in zip(loops, turns, strict=True)}
-        for e, _ in _calls(self.low.layer.body):
-            letters = {x.letter for x in subexpressions(e.arguments[0]) if isinstance(x, Index)} if e.name == "where" else set()
-            branches = [_called(branch) for branch in e.arguments[1:]] if letters and letters <= set(still) else []
-            if any(name in called for called in branches):
-                condition = replace(self.low, still=still, variables={}, needs={}).lower(e.arguments[0]).text
-                yield condition if name in branches[0] else f"not ({condition})"
-                return
+    def choices(self, name: str) -> list[Choices]:
+        """For each call of an instance the `where` around it whose conditions are numbers of layers (R8)."""
+        around = [choices for q in equations(self.low.layer.body) for choices in _around(q.right, name)]
+        return [[each for each in choices if self.is_number(each[0])] for choices in around]
+
+    def is_number(self, condition: Expression) -> bool:
+        """Is a condition known in each turn?"""
+        try:
+            self.low.legend.number(condition, dict.fromkeys(_letters(condition), 0))
+        except EinformerError:
+            return False
+        return True
+
+    def choice(self, condition: Expression, taken: bool, still: dict[str, str]) -> str:
+        """The condition of one `where`, or that it does not hold."""
+        text = replace(self.low, still=still, variables={}, needs={}).lower(condition).text
+        return text if taken else f"not ({text})"
 
     def name(self, depth: int) -> str:
         """The class that holds the weights of one turn."""
@@ -139,5 +158,14 @@ def _calls(body: tuple[Statement, ...], around: Loops = ()) -> Iterator[tuple[Ap
             yield from ((e, around) for e in subexpressions(statement.right) if isinstance(e, Apply))
 
 
-def _called(e: Expression) -> set[str]:
-    return {x.name for x in subexpressions(e) if isinstance(x, Apply)}
+def _around(e: Expression, name: str, choices: Choices = ()) -> Iterator[Choices]:
+    """For each call of an instance in e the conditions around it, and whether it stands where they hold."""
+    if isinstance(e, Apply) and e.name == name:
+        yield choices
+    for place, child in enumerate(children(e)):
+        chosen = [(e.arguments[0], place == 1)] if isinstance(e, Apply) and e.name == "where" and place > 0 else []
+        yield from _around(child, name, [*choices, *chosen])
+
+
+def _letters(e: Expression) -> set[str]:
+    return {x.letter for x in subexpressions(e) if isinstance(x, Index)}

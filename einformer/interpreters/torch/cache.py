@@ -90,11 +90,15 @@ class Cache:
 
         `axis` is that of positions, `row` that of the rows of a batch.
         """
-        if path not in self.kept:  # a tensor that is changed and not read again
-            return new
+        if path not in self.kept:
+            return self.unread(new, axis, self.visible(path))
         if path in self.shared:
             return self.whole[self.shared[path]]
         return self.given(path, self.placed_last(path, self.real(new, axis, row), axis))
+
+    def unread(self, new: Tensor, axis: int, count: int) -> Tensor:
+        """So many positions of a tensor that is read at its own alone, or by what nobody needs in this turn of a loop."""
+        return new.narrow(axis, 0, 1).expand(*new.shape[:axis], count, *new.shape[axis + 1 :])
 
     def given(self, path: str, whole: Tensor) -> Tensor:
         """What others that are given the same tensor get in this call, too."""
@@ -131,7 +135,7 @@ class Cache:
     def earlier(self, path: str, new: Tensor, axis: int, row: int = 0) -> Tensor:
         """The last positions that are read, zero before the start of time, and the new ones."""
         if path not in self.kept:
-            return new
+            return self.unread(new, axis, self.fresh + max(back or 0 for back in self.kept.values()))
         if path in self.shared:
             return self.whole[self.shared[path]]
         return self.given(path, self.before(path, self.real(new, axis, row), axis))

@@ -23,6 +23,7 @@ from einformer.interpreters.torch.code import (
     cast,
     combined,
     ordered,
+    permuted,
     product,
 )
 from einformer.interpreters.torch.letters import single
@@ -298,6 +299,8 @@ class Lowering:
 
     def filled(self, code: Code, dims: Dims, kind: Kind) -> Code:
         """A value with exactly these axes, as a branch has: what follows does not know which was taken."""
+        if not code.plain and set(code.dims) == set(dims):
+            return permuted(code, dims)
         if not code.plain:
             return replace(code, text=shaped(self, code, dims), dims=dims, level=ATOM)
         if not dims and kind != "tensor":
