@@ -18,10 +18,12 @@ def _values(*names: str) -> tuple[str, ...]:
 
 
 def _canonical(name: str, old: str, new: str, *killers: str) -> Mutant:
-    return Mutant(name, "einformer/program/canonical.py", old, new, tuple(f"{_CHANGED}[{each}]" for each in killers))
+    return Mutant(name, "einformer/program/canonical.py", old, new, tuple(f"tests/test_{each}" for each in killers))
 
 
-_CHANGED = "tests/test_canonical.py::test_what_is_changed_is_another_value"
+_CHANGED = "canonical.py::test_what_is_changed_is_another_value"
+_SPELLED = "canonical.py::test_a_causal_attention_is_one_kernel"
+_BIASED = "canonical.py::test_a_biased_attention_is_one_kernel[in the mask]"
 _ONE = "lowering.py::test_one_equation"
 _ATTENTION = "lowering.py::test_attention_however_it_is_written"
 
@@ -55,23 +57,35 @@ MUTANTS = (
     _canonical(
         "a turn begins with what was known before the loop",
         "follow(statement.body, known | {name: Definition() for name in changed}, ", "follow(statement.body, known, ",
-        "the mask in each turn-fast",
+        f"{_CHANGED}[the mask in each turn-fast]",
     ),
     _canonical(
         "after a loop is what was known before it",
         "known = known | {name: Definition() for name in changed}", "pass",
-        "the mask in each turn-fast",
+        f"{_CHANGED}[the mask in each turn-fast]",
     ),
     _canonical(
         "a value moves past a change of what it reads",
         "return right if definition.holds(right, self.known) else e", "return right",
-        "the query after the scores-fast", "the keys after the scores-fast", "the mask after the scores-fast",
+        f"{_CHANGED}[the query after the scores-fast]", f"{_CHANGED}[the keys after the scores-fast]",
     ),
     _mutant(
         "a constant is what its name was first", "constants",
         "defined[equation.left.name] == 1", "equation.left.name not in known",
-        "canonical.py::test_what_is_changed_is_another_value[a function of positions that a layer changes-fast]",
+        f"{_CHANGED}[a function of positions that a layer changes-fast]",
     ),
+    # ------------------------------------------------------------------------------------------------------- values
+    _canonical(
+        "below is at most",
+        "Fraction(ceil(constant) - 1 if strict else floor(constant))",
+        "Fraction(ceil(constant) if strict else floor(constant))", f"{_SPELLED}[below the next]",
+    ),
+    _canonical(
+        "of two bounds the wider counts", "closest[kind, terms] = min(", "closest[kind, terms] = max(",
+        f"{_SPELLED}[and what is always true]",
+    ),
+    _canonical("a mask is causal whatever it is where it is open", "return not self.value(zero) and ", "return ", _BIASED),
+    _mutant("scores have no scale of their own", "fuse", 'return "1"', 'return ""', "canonical.py::test_sums_of_scores"),
     # -------------------------------------------------------------------------------------------------- expressions
     _mutant(
         "einsum puts out another order", "lower",
@@ -260,14 +274,14 @@ MUTANTS = (
         'if self.past else ["is_causal=True"]', 'if self.past else ["is_causal=False"]',
         f"{_ATTENTION}[causal]",
     ),
-    _mutant(
-        "every window is causal only", "patterns",
-        'legend.number(Name(name)) == float("inf")', "legend.number(Name(name)) > 0",
+    _canonical(
+        "every window is causal only",
+        "if any(term.number > 0 and self.infinite(term) for term in value):", "if len(value) > 2:",
         *_values("mistral-fast"),
     ),
-    _mutant(
-        "any comparison of s' is a causal mask", "patterns",
-        "return query == time and key == f\"{time}'\"", "return True",
+    _canonical(
+        "any comparison of s' is a causal mask",
+        "and self.facts(condition, holds) == earlier", "",
         "lowering.py::test_a_mask_that_looks_ahead_is_not_causal",
     ),
     _mutant(
@@ -277,17 +291,17 @@ MUTANTS = (
     ),
     _mutant(
         "a factor of the scores is forgotten", "patterns",
-        "rest = tuple(f for f in (*around, *inside)", "rest = tuple(f for f in ()",
+        "(lambda factor: not factor.letters), number=around.number)", "(lambda factor: not factor.letters))",
         f"{_ATTENTION}[a factor]",
     ),
     _mutant(
         "any root is the function's own scale", "fuse",
-        "e.arguments[0] == axis.size", "True",
+        "identity(root) == identity((scale,))", "alone",
         f"{_ATTENTION}[the root of another size]",
     ),
     _mutant(
         "heads in groups stand first", "fuse",
-        "(*batch, *heads, *groups, *position, found.feature), len", "(*batch, *groups, *heads, *position, found.feature), len",
+        "(*batch, *heads, *groups, position), len(", "(*batch, *groups, *heads, position), len(",
         *_values("llama-fast"),
     ),
     _mutant(

@@ -7,8 +7,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from einformer.notation import norms
 from einformer.notation.calls import axis_of
+from einformer.notation.sizes import Legend
 from einformer.notation.tree import (
     Apply,
     Equation,
@@ -25,6 +25,7 @@ from einformer.notation.tree import (
     Tensor,
 )
 from einformer.notation.walk import equations, rebuild, subexpressions
+from einformer.program.norms import norms
 from einformer.testing.rewrites import Around
 
 MIRRORED = {"<=": ">=", "<": ">", ">=": "<=", ">": "<"}
@@ -119,7 +120,7 @@ def calls(e: Expression, name: str) -> bool:
 def is_norm(e: Expression, around: Around) -> bool:
     """Is this the call of a layer whose formula is a norm, whatever its name?"""
     layer = around.callee(e.name) if isinstance(e, Apply) else None
-    return layer is not None and norms.norm(last(layer).right) is not None
+    return layer is not None and id(last(layer).right) in norms(layer, Legend.of(around.spec))[0]
 
 
 def last(layer: Layer) -> Equation:

@@ -15,7 +15,6 @@ from typing import Literal, assert_never
 from einformer.interpreters.count.contraction import Chosen, Contraction, chosen_of, steps
 from einformer.interpreters.count.turns import Loops, Turns, inside, turns_of
 from einformer.interpreters.count.visits import Work, per_tree, work_of
-from einformer.notation.norms import norm
 from einformer.notation.primitives import row_of
 from einformer.notation.scope import factors_of
 from einformer.notation.tree import (
@@ -37,6 +36,7 @@ from einformer.notation.tree import (
 )
 from einformer.notation.walk import equations
 from einformer.program.choices import NO_CHOICE, Choices
+from einformer.program.norms import Norm, norms
 from einformer.program.orders import Letters
 from einformer.program.support import Flow, Need
 
@@ -101,6 +101,7 @@ class _Found:
     work: Work
     kept: dict[tuple[object, ...], Kept] = field(default_factory=dict)
     carried: list[Carried] = field(default_factory=list)
+    norms: dict[str, tuple[dict[int, Norm], set[str]]] = field(default_factory=dict)  # by layer
 
 
 class _Body:
@@ -114,6 +115,9 @@ class _Body:
         self.weights = {weight.name for weight in flow.layer.weights}
         self.needs = flow.needs(output)
         self.loops: Loops = ()
+        if flow.layer.name not in found.norms:
+            found.norms[flow.layer.name] = norms(flow.layer, flow.flows.legend)
+        self.norms, self.within = found.norms[flow.layer.name]
 
     def run(self) -> Value:
         """The value of the output."""
@@ -148,6 +152,8 @@ class _Body:
         return Value(key, value.letters, (*self.turns, turns_of(self.loops, frozenset())), value.chosen, trained=True)
 
     def equation(self, equation: Equation) -> None:
+        if equation.left.name in self.within:
+            return
         self.now = equation
         self.known = self.flow.known_at[id(equation)]
         self.need = {id(e): need for e, need in self.flow.expressions(equation, self.needs[id(equation)])}
@@ -178,7 +184,7 @@ class _Body:
 
     def value(self, e: Expression) -> Value:
         """What e computes; what its operations keep is kept on the way."""
-        if found := norm(e):
+        if found := self.norms.get(id(e)):
             self.keep(self.value(found.x))
             return self.new(e)
         match e:

@@ -17,7 +17,6 @@ from einformer.interpreters.torch.constants import raised
 from einformer.interpreters.torch.fast import FastClass
 from einformer.interpreters.torch.masks import sunk
 from einformer.interpreters.torch.past import Continued, Continues
-from einformer.interpreters.torch.patterns import is_causal_mask
 from einformer.interpreters.torch.plan import Plan
 from einformer.interpreters.torch.positions import Kept, lacks, numbered, reaching, rows_of, with_rows
 from einformer.interpreters.torch.recurrences import solved
@@ -30,7 +29,6 @@ from einformer.notation.specialise import specialise
 from einformer.notation.tree import Equation, Layer, Loop, Name, Spec, Statement, Tensor
 from einformer.notation.walk import equations, subexpressions
 from einformer.notation.weights import called, key, versions
-from einformer.program.linear import letters
 
 
 def source(spec: Spec, name: str, legend: Legend, plan: Plan, kept: Sequence[Kept]) -> str:
@@ -231,11 +229,6 @@ class CachedClass(Class):
 
 class CachedFast(CachedClass, FastClass):
     """The same in the plan `fast`."""
-
-    def is_causal(self, equation: Equation) -> bool:
-        """Does an equation define the causal mask, one for each row?"""
-        some = [letter for letter in letters(equation.left) if letter not in self.file.rows]
-        return len(some) == 2 and is_causal_mask(equation.right, some[0], self.file.legend)
 
     def computed(self, body: tuple[Statement, ...]) -> bool:
         """Is a map among them part of a product of several that stands before?"""

@@ -11,7 +11,7 @@ from einformer.interpreters.torch.classes import Class, File
 from einformer.interpreters.torch.code import LOOSE, Code, Dims, permuted
 from einformer.interpreters.torch.fuse import FastLowering
 from einformer.interpreters.torch.layout import Lying, Map, groups, layout
-from einformer.interpreters.torch.patterns import Attention, is_causal_mask, reads
+from einformer.interpreters.torch.patterns import reads
 from einformer.interpreters.torch.roles import roles, stored
 from einformer.interpreters.torch.slots import define, merged
 from einformer.notation.tree import Apply, Equation, Expression, Layer, Tensor
@@ -34,7 +34,6 @@ class FastClass(Class):
         self.lowering: FastLowering = self.lower_with(FastLowering)
         self.lowering.laid = {part.weight.name for lying in self.lying for part in lying.parts}
         self.lowering.routing = self.routing
-        self.lowering.causal = self.is_causal
         self.reaching = reaching(layer)
         self.inlined: set[str] = set()
         self.orders: dict[str, tuple[int, ...]] = {}
@@ -42,20 +41,14 @@ class FastClass(Class):
         if self.lying:
             file.helpers["Stored"] = None
 
-    def is_causal(self, equation: Equation) -> bool:
-        """Does an equation define the causal mask?"""
-        some = letters(equation.left)
-        return len(some) == 2 and is_causal_mask(equation.right, some[0], self.file.legend)
-
     def forward(self) -> list[str]:
         """Written twice: the first time tells which tensors exist only in attention, and how those that it reads should lie."""
         plain, helpers = self.lowering, dict(self.file.helpers)
-        fused, dropped = list[Attention](), list[str]()
-        self.lowering = replace(plain, variables={}, needs={}, hoisted={}, fused=fused, dropped=dropped, orders=self.orders)
+        taken, dropped = set[str](), list[str]()
+        self.lowering = replace(plain, variables={}, needs={}, hoisted={}, taken=taken, dropped=dropped, orders=self.orders)
         super().forward()
         defined = Counter(q.left.name for q in equations(self.layer.body))
-        self.inlined = {heads.weights for heads in fused if heads.weights}
-        self.inlined |= self.unread()
+        self.inlined = taken | self.unread()
         self.inlined |= {name for name in dropped if defined[name] == 1 and dropped.count(name) == reads(name, self.layer)}
         self.lowering, self.body = plain, []
         self.file.helpers.clear()

@@ -5,20 +5,45 @@ Everything that is not recognised is lowered as in the plan `notation`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 
 from einformer.errors import EinformerError
-from einformer.interpreters.torch.code import ATOM, POWER, PRODUCT, Code, Dims, aligned, permuted, product
+from einformer.interpreters.torch.code import ATOM, PRODUCT, Code, Dims, aligned, permuted, product
 from einformer.interpreters.torch.lower import Lowering
-from einformer.interpreters.torch.patterns import Attention, attention, linear
+from einformer.interpreters.torch.patterns import Attention, Scores, attention, linear
 from einformer.notation.calls import axis_of
-from einformer.notation.norms import Norm, norm
 from einformer.notation.sizes import Legend
-from einformer.notation.tree import Apply, Equation, Expression, Group, Index, Number, Product, Sum, Tensor
-from einformer.program.canonical import Reach
+from einformer.notation.tree import Expression, Group, Index, Number, Power, Product, Sum, Tensor
+from einformer.program.canonical import ONE, Factor, Reach, Term, Values, identity, spelled
 from einformer.program.linear import Linear, letters
+from einformer.program.norms import Norm, norm
+from einformer.program.orders import MANY, pairs
 from einformer.program.routing import PAIR, Routing, grouped
+
+
+@dataclass(slots=True)
+class Side:
+    """A factor of an attention: its code, how it is written, and the letters of its features."""
+
+    code: Code
+    written: Expression | None = None
+    last: Dims = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """The query and the key of scores, and their scale."""
+
+    query: Side
+    key: Side
+    scale: Term
+
+    @property
+    def letters(self) -> Dims:
+        """Those of the scores."""
+        return tuple(dim for dim in (*self.key.code.dims, *self.query.code.dims) if dim not in self.key.last)
 
 
 @dataclass(slots=True)
@@ -28,8 +53,7 @@ class FastLowering(Lowering):
     laid: set[str] = field(default_factory=set)  # weights that lie as a matrix, inputs by outputs
     hoisted: dict[int, Code] = field(default_factory=dict)  # linear maps, by node, that a product of several has computed
     reach: Reach = field(default_factory=Reach)  # the definitions that reach the equation that is lowered
-    causal: Callable[[Equation], bool] = lambda equation: False  # does an equation define the causal mask?
-    fused: list[Attention] = field(default_factory=list)
+    taken: set[str] = field(default_factory=set)  # names whose right sides stand in a norm or an attention
     dropped: list[str] = field(default_factory=list)  # masks that an attention knows by itself
     orders: dict[str, tuple[int, ...]] = field(default_factory=dict)  # of the axes that attention wants of a tensor
     routing: Routing | None = None
@@ -46,14 +70,20 @@ class FastLowering(Lowering):
             return self.over_pairs(self.routing.sums[id(e)])
         if isinstance(e, Tensor) and (turned := _turned(e, self.legend)) is not None:
             return self.turned(*turned)
-        if (found := norm(e)) is not None and (code := self.norm(found)) is not None:
+        if (found := norm(e, replace(self.values, opens=True))) is not None and (code := self.norm(found)) is not None:
+            self.taken |= found.names
             return code
         if (map_ := linear(e, self.layer)) is not None:
             return self.linear(map_)
-        if (heads := attention(e, self.reach)) is not None and (code := self.attention(heads)) is not None:
-            self.fused.append(heads)
+        if (heads := attention(e, self.values)) is not None and (code := self.attention(heads)) is not None:
+            self.taken |= heads.names
             return code
         return Lowering.lower(self, e, wanted)
+
+    @property
+    def values(self) -> Values:
+        """The values of expressions in the equation that is lowered."""
+        return Values(self.reach, self.legend)
 
     def turned(self, plain: Tensor, letter: str) -> Code:
         """A tensor read along an axis backwards; of two numbers each is the other's neighbour."""
@@ -176,52 +206,131 @@ class FastLowering(Lowering):
 
     def attention(self, found: Attention) -> Code | None:
         """scaled_dot_product_attention on (batch, heads, positions, features), where the letters allow it."""
-        query, key_, value = (self.lower(e) for e in (found.query, found.key, found.value))
-        shared = tuple(dim for dim in key_.dims if dim not in (found.over, found.feature))
-        own = [dim for dim in query.dims if dim not in (*shared, found.feature)]
-        position = [dim for dim in own if axis_of(dim) == axis_of(found.over)]
-        put = [dim for dim in value.dims if dim not in (*shared, found.over)]
-        if (
-            len(position) != 1
-            or len(put) != 1
-            or not shared
-            or not {*shared, found.over} <= set(value.dims)
-            or (put[0] in query.dims and put[0] != found.feature)
-        ):
+        sides = [self.sides(scores, found.over) for scores in found.scores]
+        products = [pair for pair in sides if pair is not None]
+        letters = dict.fromkeys(dim for pair in products for dim in pair.letters if dim != found.over)
+        shared = tuple(dim for dim in letters if any(dim in pair.key.code.dims for pair in products))
+        own = [dim for dim in letters if dim not in shared]
+        if not own or not shared:
             return None
-        if not set(shared) <= set(query.dims):
+        position = self.position(own, found.over)
+        groups, batch, heads = tuple(dim for dim in own if dim != position), shared[:1], shared[1:]
+        value, around = self.value(found, (*letters, found.over))
+        put = [dim for dim in value.code.dims if dim not in (*shared, found.over)]
+        rest = [scores.written for scores, pair in zip(found.scores, sides, strict=True) if pair is None]
+        options = self.options(found, (*found.masks, *rest), batch, position, heads, groups)
+        if options is None or len(put) != 1 or not {*shared, found.over} <= set(value.code.dims) or put[0] in own:
             return None
-        groups = tuple(dim for dim in own if dim not in position)
-        batch, heads = shared[:1], shared[1:]
+        scale = self.scale(products)
+        q = self.side_by_side([pair.query for pair in products], (*batch, *heads, *groups, position), len(heads + groups))
+        k = self.side_by_side([pair.key for pair in products], (*batch, *heads, found.over), len(heads))
+        v = self.side_by_side([replace(value, last=tuple(put))], (*batch, *heads, found.over), len(heads))
         if groups and not heads:
-            return None
-        options = self.options(found, batch, position[0], heads, groups)
-        if options is None:
-            return None
-        q = self.side_by_side(found.query, query, (*batch, *heads, *groups, *position, found.feature), len(heads + groups))
-        k = self.side_by_side(found.key, key_, (*batch, *heads, found.over, found.feature), len(heads))
-        v = self.side_by_side(found.value, value, (*batch, *heads, found.over, *put), len(heads))
+            k, v = f"{k}[:, None]", f"{v}[:, None]"
+        options += ([f"scale={scale}"] if scale else []) + (["enable_gqa=True"] if groups else [])
         code = Code(f"fn.scaled_dot_product_attention({', '.join([q, k, v, *options])})")
         if len(heads + groups) > 1:
             sizes = ", ".join(self.size(letter) for letter in heads + groups)
             code = Code(f"{code.text}.unflatten(1, ({sizes}))")
-        return replace(code, dims=(*batch, *heads, *groups, *position, *put))
+        code = replace(code, dims=(*batch, *heads, *groups, position, *put))
+        plain, tensors = [each for each in around if not each.dims], [each for each in around if each.dims]
+        summed = {dim for each in (code, *tensors) for dim in each.dims if dim in found.summed}
+        if summed:
+            code = self.einsum([code, *tensors], summed, None) if tensors else self.total(code, summed)
+        return product([code, *plain, *([] if summed else tensors)])
 
-    def side_by_side(self, e: Expression, code: Code, dims: Dims, heads: int) -> str:
-        """Heads, whatever their letters, as one axis after the batch."""
-        if isinstance(e, Tensor) and sorted(letters(e)) == sorted(dims):
-            self.orders[e.name] = tuple(letters(e).index(letter) for letter in dims)
-        code = permuted(code, dims)
-        return code.text if heads < 2 else f"{code.at(ATOM)}.flatten(1, {heads})"
+    def sides(self, scores: Scores, over: str) -> Pair | None:
+        """The query and the key of scores, once what lies between them is multiplied to the one for which that is less work."""
+        sides = [self.side(factor, power) for factor, power in scores.factors.powers.items()]
+        while len(sides) > 2:
+            order = pairs([frozenset(side.code.dims) for side in sides], scores.summed, self.typical)
+            sides = self.joined(sides, order[0], scores.summed)
+        keys = [side for side in sides if over in side.code.dims]
+        if len(sides) != 2 or len(keys) != 1:
+            return None
+        key_, query = keys[0], next(side for side in sides if side is not keys[0])
+        last = tuple(dim for dim in key_.code.dims if dim in scores.summed and dim in query.code.dims)
+        plain = {dim for side in sides for dim in side.code.dims if dim in scores.summed} == set(last)
+        own = set(query.code.dims) - set(key_.code.dims)
+        if not plain or not last or not any(self.runs(dim, over) for dim in own):
+            return None
+        return Pair(replace(query, last=last), replace(key_, last=last), scores.scale)
 
-    def options(self, found: Attention, batch: Dims, position: str, heads: Dims, groups: Dims) -> list[str] | None:
-        """Mask, dropout, scale, grouped heads; None where the mask does not line up."""
+    def runs(self, letter: str, over: str) -> bool:
+        """Can a letter be the position of queries: is it over the axis of the keys, or over one whose length is open?"""
+        return axis_of(letter) in (axis_of(over), self.time) or self.typical(letter) == MANY
+
+    def position(self, own: Sequence[str], over: str) -> str:
+        """Of the letters that the queries have alone the one for positions; the others are heads that share keys."""
+        return max(
+            own, key=lambda letter: (axis_of(letter) == axis_of(over), axis_of(letter) == self.time, self.typical(letter))
+        )
+
+    def side(self, factor: Factor, power: Fraction = ONE) -> Side:
+        """A factor and its code."""
+        e = spelled(Term(ONE, {factor: power}))
+        return Side(self.cast(self.lower(e), "tensor"), e)
+
+    def joined(self, sides: list[Side], pair: tuple[int, int], summed: Collection[str]) -> list[Side]:
+        """Two of them as one product, over letters that no other has."""
+        some, rest = [sides[place].code for place in pair], [side for place, side in enumerate(sides) if place not in pair]
+        here = {dim for dim in summed if not any(dim in side.code.dims for side in rest)}
+        both = here & set(some[0].dims) & set(some[1].dims)
+        return [*rest, Side(self.pair(some, both, None) if both else product(some))]
+
+    def value(self, found: Attention, weights: Dims) -> tuple[Side, list[Code]]:
+        """What is summed by the weights, and what the result is multiplied by."""
+        sides = [self.side(factor, power) for factor, power in found.factors.powers.items()]
+        letters = {*found.summed, found.over}
+        while True:
+            holders = [place for place, side in enumerate(sides) if found.over in side.code.dims]
+            pair = (holders[0], holders[1]) if len(holders) > 1 else self.before(sides, weights, letters)
+            if pair is None:
+                break
+            sides = self.joined(sides, pair, letters - {found.over} - set(weights))
+        around = [side.code for side in sides if found.over not in side.code.dims]
+        number = [] if found.factors.number == 1 else [self.lower(spelled(Term(found.factors.number)))]
+        return next(side for side in sides if found.over in side.code.dims), [*number, *around]
+
+    def before(self, sides: list[Side], weights: Dims, letters: set[str]) -> tuple[int, int] | None:
+        """Which two are multiplied before the weights are applied, if that is less work."""
+        if len(sides) < 2:
+            return None
+        operands = [frozenset(dims) for dims in (weights, *(side.code.dims for side in sides))]
+        one, other = pairs(operands, frozenset(letters), self.typical)[0]
+        return (one - 1, other - 1) if one else None
+
+    def side_by_side(self, sides: list[Side], dims: Dims, heads: int) -> str:
+        """Heads, whatever their letters, as one axis after the batch; features of several one after the other."""
+        texts = []
+        for side in sides:
+            order = (*dims, *side.last)
+            if isinstance(side.written, Tensor) and sorted(letters(side.written)) == sorted(order):
+                self.orders[side.written.name] = tuple(letters(side.written).index(letter) for letter in order)
+            code = self.spread(side.code, order)
+            if len(side.last) > 1:
+                code = Code(f"{code.at(ATOM)}.flatten({len(dims)})")
+            texts.append(code.text if heads < 2 else f"{code.at(ATOM)}.flatten(1, {heads})")
+        return texts[0] if len(texts) == 1 else f"torch.cat(({', '.join(texts)}), -1)"
+
+    def spread(self, code: Code, dims: Dims) -> Code:
+        """The same for each number of the letters that a code lacks."""
+        if set(code.dims) == set(dims):
+            return permuted(code, dims)
+        sizes = ", ".join("-1" if dim in code.dims else self.size(dim) for dim in dims)
+        return Code(f"{aligned(code, dims, ATOM)}.expand({sizes})", dims)
+
+    def options(
+        self, found: Attention, masks: Sequence[Expression], batch: Dims, position: str, heads: Dims, groups: Dims
+    ) -> list[str] | None:
+        """Mask and dropout; None where the mask does not line up."""
         options: list[str] = []
-        if isinstance(found.mask, Tensor) and self.is_causal(found.mask):
-            self.dropped.append(found.mask.name)
+        causal = [mask for mask in masks if self.is_causal(mask, position, found.over)]
+        if masks and len(causal) == len(masks):
+            self.dropped += [mask.name for mask in masks if isinstance(mask, Tensor)]
             options += self.past.causal(1 if heads or groups else 0) if self.past else ["is_causal=True"]
-        elif found.mask is not None:
-            mask = self.cast(self.lower(found.mask), "tensor")
+        elif masks:
+            mask = self.cast(self.lower(masks[0] if len(masks) == 1 else Sum(tuple(masks))), "tensor")
             together = (*heads, *groups)
             if not set(mask.dims) <= {*batch, position, found.over, *together} or (
                 set(mask.dims) & set(together) and len(together) > 1
@@ -232,25 +341,24 @@ class FastLowering(Lowering):
             options.append(f"attn_mask={text}{'[None]' * bool(lacks)}")  # of three axes the kernels of a CPU know nothing
         if found.dropout is not None:
             options.append(f"dropout_p={self.lower(found.dropout).at(PRODUCT)} if self.training else 0.0")
-        scale = self.scale(found)
-        return options + ([f"scale={scale}"] if scale else []) + (["enable_gqa=True"] if groups else [])
+        return options
 
-    def is_causal(self, mask: Tensor) -> bool:
-        """Is a mask causal as it is where it is added?"""
-        definition = self.reach.definition(mask)
-        return definition is not None and definition.equation is not None and self.causal(definition.equation)
+    def is_causal(self, mask: Expression, position: str, over: str) -> bool:
+        """Is a mask zero up to the position of the query, and -inf after it?"""
+        same = axis_of(position) == axis_of(over) and position == axis_of(position)
+        right, reach = self.reach.defined(mask)
+        return same and Values(reach, self.legend, opens=True).is_causal(right, position, over)
 
-    def scale(self, found: Attention) -> str:
+    def scale(self, products: list[Pair]) -> str:
         """What the scores are multiplied by; nothing where that is what the function does by itself."""
-        if not found.scale and found.divisor is not None and self.is_root_of_size(found.divisor, found.feature):
-            return ""
-        factors = product([self.lower(factor) for factor in found.scale]) if found.scale else Code("1", (), "integer")
-        return factors.text if found.divisor is None else f"{factors.at(PRODUCT)} / {self.lower(found.divisor).at(POWER)}"
-
-    def is_root_of_size(self, e: Expression, letter: str) -> bool:
-        """Is e the square root of the size of an axis?"""
-        axis = self.legend.axis(letter)
-        return axis is not None and isinstance(e, Apply) and e.name == "sqrt" and e.arguments[0] == axis.size
+        scale, axis = products[0].scale, self.legend.axis(products[0].key.last[0])
+        if any((pair.scale.number, pair.scale.product) != (scale.number, scale.product) for pair in products):
+            for pair in products:
+                pair.query.code = product([self.lower(spelled(pair.scale)), pair.query.code])
+            return "1"
+        alone = len(products) == 1 and len(products[0].key.last) == 1 and axis is not None
+        root = self.values.value(Power(axis.size, Number(-0.5))) if alone and axis is not None else ()
+        return "" if identity(root) == identity((scale,)) else self.lower(spelled(scale)).text
 
 
 def _turned(e: Tensor, legend: Legend) -> tuple[Tensor, str] | None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from einformer.interpreters.torch.patterns import is_causal_mask, reads
+from einformer.interpreters.torch.patterns import reads
 from einformer.notation.sizes import Legend
 from einformer.notation.tree import Apply, Equation, Expression, Layer, Spec, Tensor
 from einformer.notation.walk import equations, map_expressions, rebuild, subexpressions
+from einformer.program.canonical import Reach, Values
 from einformer.program.linear import letters
 
 
@@ -48,7 +49,8 @@ def _is_mask(actual: Expression, caller: Layer, legend: Legend) -> bool:
     equation = _mask_equation(actual.name, caller) if isinstance(actual, Tensor) else None
     if equation is None or equation.left != actual or len(letters(actual)) != 2:
         return False
-    return is_causal_mask(equation.right, letters(actual)[0], legend)
+    query, over = letters(actual)
+    return over == f"{query}'" and Values(Reach(), legend).is_causal(equation.right, query, over)
 
 
 def _moved(layers: dict[str, Layer], name: str, formal: Tensor, actual: tuple[Expression, Layer]) -> dict[str, Layer]:

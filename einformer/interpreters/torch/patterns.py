@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-from einformer.notation.scope import factors_of
-from einformer.notation.sizes import Legend
 from einformer.notation.tree import (
     Apply,
     Equation,
@@ -22,7 +20,7 @@ from einformer.notation.tree import (
     Tensor,
 )
 from einformer.notation.walk import children, equations, subexpressions
-from einformer.program.canonical import Reach
+from einformer.program.canonical import MINUS, ONE, Term, Values, spelled
 from einformer.program.linear import Linear, heads_first, letters
 
 
@@ -64,131 +62,129 @@ def _mentioned(e: Expression) -> set[str]:
 
 
 @dataclass(frozen=True, slots=True)
+class Scores:
+    """`c sum_e (q k)`: what does not depend on positions, the factors, and the letters that are summed."""
+
+    scale: Term
+    factors: Term
+    summed: frozenset[str]
+    written: Expression
+
+
+@dataclass(frozen=True, slots=True)
 class Attention:
-    """`sum_s' Dr(Sm_s'(q k c + m)) v`: what scaled_dot_product_attention computes."""
+    """`sum_s' Dr(Sm_s'(q k c + m)) v`: what scaled_dot_product_attention computes; several products of scores are added."""
 
-    query: Expression
-    key: Expression
-    value: Expression
-    scale: tuple[Expression, ...]  # factors, and a divisor last
-    divisor: Expression | None
-    mask: Expression | None
+    scores: tuple[Scores, ...]
+    masks: tuple[Expression, ...]
+    factors: Term  # the value, and what the result is multiplied by
     dropout: Expression | None  # a probability; a name `p` where `Dr(e)` gives none
-    feature: str
     over: str
-    weights: str = ""  # the tensor of an equation that is put in
+    summed: frozenset[str]  # over the result and what it is multiplied by
+    names: frozenset[str]  # of the equations that are put in
 
 
-def attention(e: Expression, reach: Reach) -> Attention | None:
-    """The attention that e is, with the weights of an equation before it that nothing else reads put in."""
-    if not (isinstance(e, Apply) and e.name == "sum" and len(e.indices) == 1 and isinstance(e.arguments[0], Product)):
+def attention(e: Expression, values: Values) -> Attention | None:
+    """The attention that e is, with the equations before it that nothing else reads put in."""
+    if not (isinstance(e, Apply) and e.name == "sum" and isinstance(e.arguments[0], Product | Quotient)):
         return None
-    over, factors = e.indices[0].letter, e.arguments[0].factors
-    if len(factors) != 2:
-        return None
-    for probabilities, value in (factors, factors[::-1]):
-        inner, dropout = _undropped(probabilities)
-        softmax = reach.opened(inner)
-        if isinstance(softmax, Apply) and softmax.name == "Sm" and [i.letter for i in softmax.indices] == [over]:
-            found = _scores(softmax.arguments[0], value, dropout, over)
-            put_in = inner.name if isinstance(inner, Tensor) else ""
-            return replace(found, weights=put_in) if found else None
+    opening, summed = _Opening(values), {index.letter for index in e.indices}
+    product = opening.product(e.arguments[0], "Sm") if opening.has(e, "Sm") else Term()
+    for weights in product.powers:
+        softmax, dropout = opening.undropped(weights.written)
+        if isinstance(softmax, Apply) and softmax.name == "Sm" and len(softmax.indices) == 1 and product.powers[weights] == 1:
+            over, rest = softmax.indices[0].letter, product.times(Term(ONE, {weights: ONE}), -ONE)
+            parts = [opening.scores(term, over) or term for term in opening.terms(softmax.arguments[0])]
+            scores = tuple(part for part in parts if isinstance(part, Scores))
+            masks = tuple(part for part in parts if not isinstance(part, Scores))
+            if scores and over in summed and any(over in factor.letters for factor in rest.powers):
+                return Attention(scores, masks, rest, dropout, over, frozenset(summed - {over}), frozenset(opening.names))
     return None
 
 
-def _undropped(e: Expression) -> tuple[Expression, Expression | None]:
-    if isinstance(e, Apply) and e.name == "Dr":
-        return e.arguments[0], e.arguments[1] if len(e.arguments) > 1 else Name("p")
-    return e, None
+@dataclass(slots=True)
+class _Opening:
+    """What names that are read once stand for, where an attention looks for it; and which were needed."""
+
+    values: Values
+    names: set[str] = field(default_factory=set)
+
+    def opened(self, e: Expression, operator: str) -> Expression:
+        """The right side of a name in whose place it can stand, if that operator is in it."""
+        right = self.values.reach.opened(e)
+        if not isinstance(e, Tensor) or right is e or not self.has(right, operator):
+            return e
+        self.names.add(e.name)
+        return self.opened(right, operator)
+
+    def has(self, e: Expression, operator: str) -> bool:
+        """Does an operator stand in an expression, or in what its names stand for?"""
+        rights = (right for x in subexpressions(e) if (right := self.values.reach.opened(x)) is not x)
+        own = any(isinstance(x, Apply) and x.name == operator for x in subexpressions(e))
+        return own or any(self.has(right, operator) for right in rights)
+
+    def product(self, e: Expression, operator: str) -> Term:
+        """The factors of an expression, those of names that have the operator too."""
+        value = self.values.value(e)
+        if len(value) != 1:
+            return Term(ONE, {self.values.sealed(e, value): ONE})
+        product = Term(value[0].number)
+        for factor, power in value[0].powers.items():
+            right = self.opened(factor.written, operator) if power == 1 else factor.written
+            product = product.times(
+                Term(ONE, {factor: power}) if right is factor.written else self.product(right, operator),
+            )
+        return product
+
+    def undropped(self, e: Expression) -> tuple[Expression, Expression | None]:
+        """What dropout drops of, and its probability."""
+        if isinstance(e, Apply) and e.name == "Dr":
+            return self.opened(e.arguments[0], "Sm"), e.arguments[1] if len(e.arguments) > 1 else Name("p")
+        return e, None
+
+    def terms(self, e: Expression) -> list[Expression]:
+        """What is added, with the sums and the masks around products multiplied out."""
+        e = self.opened(e, "sum")
+        match e:
+            case Sum():
+                return [term for each in e.terms for term in self.terms(each)]
+            case Apply("where", (), (condition, then, otherwise)) if MINUS in (then, otherwise) and self.has(e, "sum"):
+                terms = self.terms(otherwise if then == MINUS else then)
+                rest = _added([term for term in terms if not self.has(term, "sum")])
+                masked = replace(e, arguments=(condition, *((MINUS, rest) if then == MINUS else (rest, MINUS))))
+                return [*(term for term in terms if self.has(term, "sum")), masked]
+            case Product() | Quotient() if self.has(e, "sum"):
+                product = self.product(e, "sum")
+                for factor, power in product.powers.items():
+                    if power == 1 and isinstance(factor.written, Sum) and self.has(factor.written, "sum"):
+                        rest = spelled(product.times(Term(ONE, {factor: ONE}), -ONE))
+                        return [x for term in factor.written.terms for x in self.terms(Product((rest, term)))]
+                return [e]
+            case _:
+                return [e]
+
+    def scores(self, e: Expression, over: str) -> Scores | None:
+        """The scores that a term is: one sum of a product, with or without factors around it."""
+        product = self.product(e, "sum") if self.has(e, "sum") else Term()
+        sums = [factor for factor, power in product.powers.items() if factor.meaning[0] == "sum" and power == 1]
+        total = sums[0].written if len(sums) == 1 else e
+        inside = self.values.value(total.arguments[0]) if sums and isinstance(total, Apply) and total.name == "sum" else ()
+        if len(inside) != 1 or not isinstance(total, Apply):
+            return None
+        around = product.times(Term(ONE, {sums[0]: ONE}), -ONE)
+        scale = replace(around.part(lambda factor: not factor.letters), number=around.number)
+        factors = inside[0].times(around.times(scale, -ONE))
+        return Scores(scale, factors, frozenset(index.letter for index in total.indices), e)
+
+
+def _added(terms: list[Expression]) -> Expression:
+    return terms[0] if len(terms) == 1 else Sum(tuple(terms)) if terms else Number(0)
 
 
 def reads(name: str, layer: Layer) -> int:
     """How often the equations and the ties of a layer read a tensor."""
     read = [q.right for q in equations(layer.body)] + [w.default for w in layer.weights if w.default is not None]
     return sum(isinstance(x, Tensor | Name) and x.name == name for e in read for x in subexpressions(e))
-
-
-def _scores(e: Expression, value: Expression, dropout: Expression | None, over: str) -> Attention | None:
-    """The product of the scores and the mask that is added to it."""
-    parts = _masked(e)
-    scaled = _scaled(parts[0]) if parts is not None else None
-    if parts is None or scaled is None or any(_mentioned(f) for f in (*scaled.around, *scaled.divisors)):
-        return None
-    (left, right), mask = scaled.vectors, parts[1]
-    query, key = (left, right) if over in letters(right) else (right, left)
-    if over in letters(query) or over not in letters(key) or not (mask is None or isinstance(mask, Tensor)):
-        return None
-    divisor = scaled.divisors[0] if scaled.divisors else None
-    return Attention(query, key, value, scaled.around, divisor, mask, dropout, scaled.feature, over)
-
-
-def _masked(e: Expression) -> tuple[Expression, Expression | None] | None:
-    """Scores, and what is added to them."""
-    if not isinstance(e, Sum):
-        return e, None
-    if len(e.terms) != 2:
-        return None
-    first, second = e.terms
-    return (first, second) if isinstance(first, Apply | Quotient | Product) else (second, first)
-
-
-@dataclass(frozen=True, slots=True)
-class _Scaled:
-    """`c sum_e (q k) / d`, the factors and divisors inside and outside the sum together."""
-
-    vectors: tuple[Tensor, Tensor]
-    feature: str
-    around: tuple[Expression, ...]
-    divisors: tuple[Expression, ...]
-
-
-def _scaled(e: Expression) -> _Scaled | None:
-    around, divisors = _factors(e)
-    sums = [f for f in around if isinstance(f, Apply) and f.name == "sum" and len(f.indices) == 1]
-    if len(sums) != 1:
-        return None
-    inside, inner = _factors(sums[0].arguments[0])
-    vectors = [f for f in inside if isinstance(f, Tensor) and all(isinstance(slot, Index) for slot in f.slots)]
-    if len(vectors) != 2 or len(divisors + inner) > 1:
-        return None
-    rest = tuple(f for f in (*around, *inside) if f is not sums[0] and f not in vectors)
-    return _Scaled((vectors[0], vectors[1]), sums[0].indices[0].letter, rest, divisors + inner)
-
-
-def _factors(e: Expression) -> tuple[tuple[Expression, ...], tuple[Expression, ...]]:
-    """What is multiplied, and what divides."""
-    if isinstance(e, Quotient):
-        *top, bottom = factors_of(e)
-        return tuple(top), (bottom,)
-    return (e.factors if isinstance(e, Product) else (e,)), ()
-
-
-def is_causal_mask(e: Expression, time: str, legend: Legend) -> bool:
-    """Is e `where(s' <= s, 0, -inf)`, perhaps with a window that never ends?"""
-    match e:
-        case Apply("where", (), (condition, Number(0), Number(value))) if value == -float("inf"):
-            return _is_causal(condition, time, legend)
-        case _:
-            return False
-
-
-def _is_causal(condition: Expression, time: str, legend: Legend) -> bool:
-    match condition:
-        case Apply("<=", (), (Index(key), Index(query))) | Apply(">=", (), (Index(query), Index(key))):
-            return query == time and key == f"{time}'"
-        case Apply("and", (), (left, right)):
-            return any(_is_causal(a, time, legend) and _is_always(b, legend) for a, b in ((left, right), (right, left)))
-        case _:
-            return False
-
-
-def _is_always(condition: Expression, legend: Legend) -> bool:
-    """`s - W < s'` with W = inf."""
-    match condition:
-        case Apply("<" | "<=", (), (Sum((Index(), Product((Number(-1), Name(name))))), Index())):
-            return name in legend.scalars and legend.number(Name(name)) == float("inf")
-        case _:
-            return False
 
 
 def linears(equation: Equation, layer: Layer, apart: Container[int] = ()) -> Iterator[tuple[Expression, Linear]]:
