@@ -47,6 +47,11 @@ def test_a_weight_may_have_the_name_of_a_size_or_a_scalar() -> None:
     assert model.reference(z, weights=found) == pytest.approx(expected)
 
 
+def test_a_size_may_be_read_before_a_tensor_of_its_name_is_defined() -> None:
+    """`D` is the size, whatever `D_sd` is and wherever it is defined."""
+    assert codes("model Same(z_sd) -> z_sd causal in s:\n  y_sd = z_sd / D\n  D_sd = 2 y_sd / D\n  return D_sd / D\n") == []
+
+
 IN_A_LAYER = """
 layer Twice(z_d) -> z_d:
   N_d = N z_d

@@ -1,20 +1,25 @@
 """Which texts are right? Random ones, written forwards: each equation reads what is there, and defines one tensor more.
 
 `written(random)` writes a whole file: a few layers, then the operator that is tested, a causal model in two of three. One
-writer serves Hypothesis (`texts()`) and tables over fixed seeds.
+writer serves Hypothesis (`texts()`) and tables over fixed seeds. What few people write, it writes where it is told to: the
+names of `tests/rare.py`.
 """
 
 from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
+from typing import TypeVar
 
 from hypothesis import strategies as st
 
+from tests import rare
+
 Letters = tuple[str, ...]
+Template = TypeVar("Template")
 
 THERE = "s'"
 LOOPS = "lm"
@@ -39,6 +44,9 @@ SCALARS = {
     "λ": "λ_a = 2^(-(a + 1) / A)",
     "η": "η_i = [1, -0.5]",
     "ρ": "ρ_l = where(l mod 2 == 0, 0.5, inf)",
+    "υ": "υ_a = 2 a + 1",
+    "ν": "ν_l = where(l mod 2 == 0, 2, inf)",
+    "t": "t = 0.5",
 }
 FUNCTIONS = (
     "tanh({0})", "tanh {0}", "gelu({0})", "gelutanh({0})", "silu({0})", "relu({0})", "sigmoid({0})", "softplus({0})",
@@ -83,6 +91,7 @@ class Text:
     causal: bool
     tokens: bool
     base: Letters
+    forms: frozenset[str] = frozenset()  # those that it has
 
     def sizes(self, *numbers: int) -> dict[str, int]:
         """A value for every size; the numbers are used in turn, beginning with `B` and `S`."""
@@ -100,9 +109,9 @@ def texts(causal: bool | None = None) -> st.SearchStrategy[Text]:
     return st.randoms(use_true_random=False).map(lambda random: written(random, causal))
 
 
-def written(random: Random, causal: bool | None = None) -> Text:
-    """A random well-formed text."""
-    return _File(random, causal).written()
+def written(random: Random, causal: bool | None = None, allowed: Collection[str] = ()) -> Text:
+    """A random well-formed text, with some of the forms that are allowed."""
+    return _File(random, causal, allowed).written()
 
 
 @dataclass
@@ -137,8 +146,9 @@ PRELUDE = (
 class _File:
     """The legend as far as it is in use, and the layers so far."""
 
-    def __init__(self, random: Random, causal: bool | None) -> None:
-        self.random = random
+    def __init__(self, random: Random, causal: bool | None, allowed: Collection[str]) -> None:
+        self.random, self.allowed = random, allowed
+        self.forms: set[str] = set()  # those that came up
         self.causal = self.chance(67) if causal is None else causal
         self.heads = random.choice(HEADS)
         self.bounded = self.chance(33)
@@ -146,9 +156,28 @@ class _File:
         self.scalars: set[str] = set()
         self.layers: list[str] = []
         self.signatures = list(PRELUDE)
+        self.tokens = False  # is there an `x_bs`? In layers there is none
+        self.has_t = self.does("a scalar that is called like an index")
+        self.timeless = not self.causal and self.does("a text without time")
 
     def chance(self, percent: int) -> bool:
         return self.random.randrange(100) < percent
+
+    def does(self, form: str) -> bool:
+        """Is the form written here?"""
+        if form not in self.allowed or not self.chance(rare.ORDERS[form]):
+            return False
+        self.forms.add(form)
+        return True
+
+    def form(self, table: Mapping[str, Template]) -> Template | None:
+        """One of a table, if any of them is allowed."""
+        names = [name for name in table if name in self.allowed]
+        if not names:
+            return None
+        name = self.random.choice(names)
+        self.forms.add(name)
+        return table[name]
 
     def some(self, items: Sequence[str], least: int, most: int) -> Letters:
         """Between `least` and `most` of the items, in random order."""
@@ -157,11 +186,11 @@ class _File:
     def written(self) -> Text:
         for number in range(self.random.randrange(3)):
             self.layer(f"{self.random.choice(['Mix', 'Part', 'Unit'])}{number + 1}")
-        tokens = self.chance(40)
+        tokens = not self.timeless and self.chance(40)
         self.main(tokens)
         legend = self.legend()
         title = "# drawn.ein: a text that nobody wrote\n" if self.chance(50) else ""
-        return Text(title + "\n".join([legend, *self.layers]), self.causal, tokens, _base(legend))
+        return Text(title + "\n".join([legend, *self.layers]), self.causal, tokens, _base(legend), frozenset(self.forms))
 
     # ------------------------------------------------------------------------------------------------ the legend
 
@@ -208,7 +237,7 @@ class _File:
 
     def layer(self, name: str) -> None:
         """A layer on few letters, over time in one of two, with a subscript in one of two."""
-        time = ("s",) * self.chance(50)
+        time = ("s",) * (not self.timeless and self.chance(50))
         formal = (*time, *self.some(FEATURES, 1, 2))
         body = _Body(self, [Value("z", formal)])
         mask = bool(time) and self.chance(50)
@@ -227,15 +256,23 @@ class _File:
 
     def main(self, tokens: bool) -> None:
         """The operator to be tested."""
-        given = Value("x", ("b", "s")) if tokens else Value("z", ("b", "s", *self.some(FEATURES, 1, 2)))
-        body = _Body(self, [given])
+        rows = () if self.timeless else ("b", "s")
+        self.tokens = tokens
+        inputs = [Value("x", rows) if tokens else Value("z", (*rows, *self.some(FEATURES, 1, 2)))]
+        body = _Body(self, list(inputs))
         if tokens:
             body.embed()
+        if self.does("one of several inputs"):
+            inputs.append(Value("c", (*rows[: self.random.randrange(3)], *self.some(FEATURES, 1, 2))))
+            body.values.append(inputs[-1])
+            body.taken.add("c")
+            self.random.shuffle(inputs)
         body.write(self.random.randint(2, 6))
-        output = ("b", "s", *self.some(FEATURES, 1, 2)) if self.causal else self.some(("b", "s", *FEATURES), 0, 3)
+        output = (*rows, *self.some(FEATURES, 1, 2)) if self.causal else self.some((*rows, *FEATURES), 0, 3)
         named = body.finish(output)
         kind = "model" if self.causal else self.random.choice(["model", "layer"])
-        head = f"{kind} Main({self.spell(given.name, given.letters)}) -> {self.spell(named, output)}"
+        formals = ", ".join(self.spell(value.name, value.letters) for value in inputs)
+        head = f"{kind} Main({formals}) -> {self.spell(named, output)}"
         self.layers.append(body.text(f"{head} causal in s:" if self.causal else f"{head}:"))
 
 
@@ -256,7 +293,7 @@ class _Body:
         self.lines: list[str] = []
         self.weights: list[str] = []
         self.matrices: list[Value] = []
-        self.taken = {value.name for value in values} | {"m", "z"}
+        self.taken = {value.name for value in values} | {"m", "z"} | ({"t"} if file.has_t else set())
         self.turns: Letters = ()  # the letters of the loops around
 
     def text(self, head: str) -> str:
@@ -265,7 +302,8 @@ class _Body:
     def write(self, count: int) -> None:
         """That many constructs, each reading what is there."""
         for _ in range(count):
-            self.random.choice(CONSTRUCTS)(self)
+            kinds = self.random.choice((RARE, CONSTRUCTS, (_Body.attend,))) if self.file.allowed else CONSTRUCTS
+            self.random.choice(kinds)(self)
 
     def finish(self, output: Letters) -> str:
         """The last equation, which reads all that nothing has read; the name of the output."""
@@ -280,9 +318,12 @@ class _Body:
     def collected(self, values: Sequence[Value], output: Letters) -> str:
         """Everything that values say, over the letters of `output`: a sum of products with weights."""
         terms: list[str] = []
-        for value in values or [self.random.choice(self.values)]:
+        values = values or [self.random.choice(self.values)]
+        if self.file.causal and not any(set("bs") & set(output) <= set(value.letters) for value in values):
+            values = [self.random.choice([value for value in self.values if {"b", "s"} <= set(value.letters)]), *values]
+        for value in values:
             lost = [letter for letter in value.letters if letter not in output]
-            missing = [letter for letter in output if letter not in value.letters]
+            missing = [letter for letter in output if letter not in value.letters and not (self.file.causal and letter in "bs")]
             letters = lost + missing * (not terms or self.file.chance(50))
             terms.append(self.read(value) + (f" {self.read(self.weight(letters))}" if letters else ""))
         return self.random.choice([" + ", " - "]).join(terms)
@@ -291,6 +332,8 @@ class _Body:
 
     def fresh(self, names: Sequence[str]) -> str:
         """A name that the body does not have yet."""
+        if len(names) > 3 and self.file.does("a name that Python or torch has"):
+            names = rare.NAMES
         names = self.random.sample(list(names), len(names))
         name = next(n for n in (n + "'" * primes for primes in itertools.count() for n in names) if n not in self.taken)
         self.taken.add(name)
@@ -318,12 +361,19 @@ class _Body:
 
     def define(self, letters: Iterable[str], right: str, slots: Mapping[str, str] | None = None) -> Value:
         """A new tensor; on its left side some of the letters may be other slots."""
-        value = Value(self.fresh(TENSORS), tuple(letters))
+        value = Value(self.fresh(TENSORS), self.ordered(letters, "axes of a tensor in any order"))
         left = self.read(value, slots)
         value.read = False
         self.line(f"{left} = {right}")
         self.values.append(value)
         return value
+
+    def ordered(self, letters: Iterable[str], form: str) -> Letters:
+        """The letters as they are, or in any order."""
+        letters = list(letters)
+        if self.file.does(form):
+            self.random.shuffle(letters)
+        return tuple(letters)
 
     def line(self, text: str) -> None:
         self.lines.append("  " + "  " * len(self.turns) + text + self.file.note() + self.file.remark())
@@ -333,6 +383,7 @@ class _Body:
         letters = tuple(letters)
         if self.file.chance(20):
             letters = (*(turn for turn in self.turns if turn not in letters), *letters)
+        letters = self.ordered(letters, "axes of a weight in any order")
         value = Value(self.fresh(WEIGHTS if letters else "αβκμτχ"), letters)
         text = self.file.spell(value.name, value.letters)
         same = [other for other in self.matrices if sorted(other.letters) == sorted(value.letters)]
@@ -536,13 +587,20 @@ class _Body:
             return ""
         if here == "s" and self.masks and self.file.chance(50):
             return f" + {self.random.choice(self.masks)}"
+        if "a" in heads and self.file.does("a mask by heads"):
+            return f" + where({here} - {self.file.spell(self.file.scalar('υ'), 'a')} < {there} <= {here}, 0, -inf)"
+        if self.turns and self.file.does("a mask by layers"):
+            return f" + where({here} - {self.file.spell(self.file.scalar('ν'), self.turns[-1])} < {there} <= {here}, 0, -inf)"
         if "a" in heads and self.file.chance(50):
             return f" + where({there} <= {here}, {self.file.spell(self.file.scalar('λ'), 'a')} ({there} - {here}), -inf)"
-        formula = self.formula(self.random.choice(MASKS), here, there)
+        template = self.file.form(rare.MASKS) if self.file.allowed and self.file.chance(60) else None
+        formula = self.formula(template or self.random.choice(MASKS), here, there)
         if self.file.chance(40):
             return f" + {formula}"
         name = self.file.spell(self.fresh("mnw"), (here, there))
         self.line(f"{name} = {formula}")
+        if self.file.does("a mask changed by <-") and (change := self.file.form(rare.CHANGES)):
+            self.line(f"{name} <- {change.format(here, there, name)}")
         self.masks += [name] * (here == "s" and not self.turns)
         return f" + {name}"
 
@@ -557,16 +615,39 @@ class _Body:
         query = self.define((*base, key, *heads), f"{self.read(value)} {self.read(self.weight((lost, key, *heads)))}")
         keys = self.define((*base, key, *shared), f"{self.read(value)} {self.read(self.weight((lost, key, *shared)))}")
         values = self.define((*base, out, *shared), f"{self.read(value)} {self.read(self.weight((lost, out, *shared)))}")
+        self.change(query, "queries changed by <-")
+        self.change(keys, "keys changed by <-")
         product = f"{self.read(query)} {self.read(keys, {here: there})} / sqrt({self.file.number(key)})"
         scores = self.random.choice(["{0}", "{0}", "2 tanh(({0}) / 2)"]).format(product)
         scores += self.mask(here, there, heads) if mask is None else mask
+        scores += self.distance(here, there)
         weigh = self.random.choice([self.weighed, self.weighed_at_once, self.weighed_with_sink, self.weighed_by_hand])
         right = weigh((*base, there, *heads), scores, there, self.read(values, {here: there}))
+        self.change(query, "queries changed after the scores")
         self.define((*base, out, *heads), right)
+
+    def change(self, value: Value, form: str) -> None:
+        """`q_bse <- 3 q_bse`"""
+        if self.file.does(form):
+            text = self.read(value)
+            self.line(f"{text} <- {self.random.choice(['3 {0}', '{0} / 2 + tanh({0})']).format(text)}")
+
+    def distance(self, here: str, there: str) -> str:
+        """`r_{n_ss'}`: a bias for each distance, those that are far alike."""
+        if here != "s" or not self.file.causal or not self.file.does("a bias looked up by distance"):
+            return ""
+        place, weight = self.file.spell(self.fresh("nw"), (here, there)), self.weight(("u",))
+        self.line(f"{place} = min(max({here} - {there}, 0), U - 1)")
+        return f" + {self.read(weight, {'u': place})}"
 
     def weighed(self, letters: Letters, scores: str, over: str, values: str) -> str:
         """`w_bss'a = Sm_s'(…)`, then `Dr(w_bss'a) v_bs'ea`"""
+        if over == THERE and self.file.does("keys chosen by top"):
+            logits = self.passing(letters, scores)
+            scores = f"where(top_{{2,{over}}}({logits}), {logits}, -inf)"
         weights = self.passing(letters, f"Sm_{over}({scores})")
+        if self.file.does("weights of attention changed by <-"):
+            self.line(f"{weights} <- 2 {weights} / 3")
         return f"{self.formula('Dr({0})', weights) if self.file.chance(30) else weights} {values}"
 
     def weighed_at_once(self, letters: Letters, scores: str, over: str, values: str) -> str:
@@ -642,13 +723,22 @@ class _Body:
         if not letters and self.file.chance(20) and (primable := [f for f in formal if f in FEATURES]):
             primed = {primable[0]: primable[0] + "'"}
         argument = self.random.choice(["{0}", "{0}", "tanh({0})", "{0} / 2"]).format(self.read(value, primed))
+        if self.turns and self.file.does("an argument with the letter of a loop"):
+            if self.file.chance(50):
+                argument = f"({argument}) / ({self.turns[-1]} + 1)"
+            else:
+                argument += f" + {self.read(self.weight((self.turns[-1], *formal[-1:])), primed)}"
         if signature.mask:
             mask = self.random.choice(self.masks) if self.masks else self.formula(self.random.choice(MASKS), "s", THERE)
             argument += f", {mask}"
         subscript = list(letters.values())
         right = f"{self.callee(signature, subscript)}({argument})"
         if self.turns and self.file.chance(30):
-            right = f"where({self.turns[-1]} < 1, {right}, {self.callee(signature, subscript)}({argument}))"
+            others = [f"{self.callee(signature, subscript)}({argument})"]
+            if self.file.does("layers chosen in a choice"):
+                others.append(f"{self.callee(signature, subscript)}({argument})")
+                others = [f"where({self.turns[-1]} == 1, {others[0]}, {others[1]})"]
+            right = f"where({self.turns[-1]} < 1, {right}, {others[0]})"
         self.define((*carried, *output), right, primed)
 
     def renamed(self, signature: Signature) -> dict[str, str]:
@@ -674,7 +764,8 @@ class _Body:
         if len(self.turns) == len(LOOPS):
             return
         letter = LOOPS[len(self.turns)]
-        value, around, masks = self.random.choice(self.values), list(self.values), list(self.masks)
+        ours = [value for value in self.values if "s" in value.letters] if self.file.causal else []
+        value, around, masks = self.random.choice(ours or self.values), list(self.values), list(self.masks)
         self.file.axes.add(letter)
         self.lines.append("  " + "  " * len(self.turns) + f"for {letter} < {letter.upper()}:")
         self.turns += (letter,)
@@ -686,7 +777,85 @@ class _Body:
         self.line(f"{text} <- {text} / 2 + tanh({added})")
         self.turns, self.values, self.masks, value.read = self.turns[:-1], around, masks, False
 
+    # ------------------------------------------------------------------------------------------- what few people write
 
+    def place(self) -> None:
+        """Another place on the same axis, by arithmetic in the slot or by a number that has a name."""
+        if value := self.pick(lambda value: bool(set(value.letters) & set(FEATURES))):
+            letter = self.random.choice([letter for letter in value.letters if letter in FEATURES])
+            size = self.file.number(letter)
+            if self.file.chance(50) and (slot := self.file.form(rare.PLACES)):
+                text, condition = (part.format(letter, n=size) for part in slot)
+                right = self.read(value, {letter: text})
+                right = f"where({condition}, {right}, 0)" if condition else right
+                letters = value.letters if letter in text else tuple(other for other in value.letters if other != letter)
+                self.define(letters, right)
+            elif number := self.file.form(rare.NUMBERS):
+                self.define(value.letters, self.read(value, {letter: self.named(number, (letter,), n=size)}))
+
+    def earlier(self) -> None:
+        """An earlier position, by arithmetic in the slot or by a number that has a name."""
+        if value := self.pick(lambda value: "s" in value.letters and self.file.causal):
+            if self.file.chance(50):
+                slot = (self.file.form(rare.BEFORE) or "s").format("s")
+            else:
+                slot = self.named(self.file.form(rare.TIMES) or "{0}", ("s",))
+            self.define(value.letters, f"{self.read(value)} + {self.read(value, {'s': slot})} / 2")
+
+    def named(self, template: str, letters: Letters, **sizes: str) -> str:
+        """A line that defines a number, and how that is read."""
+        name = self.file.spell(self.fresh("nw"), letters)
+        self.line(f"{name} = {template.format(*letters, **sizes)}")
+        return name
+
+    def select(self) -> None:
+        """A row of a table, by what is computed of tokens."""
+        if self.file.tokens and self.values and not self.turns and (selected := self.file.form(rare.TOKENS)):
+            letters = self.file.some(FEATURES, 1, 2)
+            around, number = selected
+            slot = number.format() if around else self.named(number, ("b", "s"), n="V")
+            row = self.read(self.weight(("v", *letters)), {"v": slot})
+            self.define(("b", "s", *letters), around.format(row) if around else row)
+
+    def scale(self) -> None:
+        """Times a function of numbers."""
+        if value := self.pick(lambda value: bool(value.letters)):
+            size = self.file.number(self.random.choice([f for f in FEATURES if f in value.letters] or ["d"]))
+            self.file.axes |= {"d"} if size == "D" else set()
+            factor = (self.file.form(rare.SCALES) or "2").format(n=size)
+            if self.file.has_t:
+                factor += f" {self.file.scalar('t')}"
+            self.define(value.letters, f"{self.read(value)} {factor}")
+
+    def multiply(self) -> None:
+        """Three factors and more."""
+        if value := self.pick(lambda value: bool(self.free(value))):
+            lost = self.random.choice(self.free(value))
+            kept = [letter for letter in value.letters if letter != lost]
+            new = self.new(value.letters, 0, 1)
+            template = self.file.form(rare.FACTORS) or "{0} {1}"
+            weights = [self.read(self.weight((lost, *(new if k == 0 else ())))) for k in range(template.count("{") - 1)]
+            self.define((*kept, *new), template.format(self.read(value), *weights))
+
+    def remember(self) -> None:
+        """A state, whatever stands in its recurrence."""
+        if value := self.pick(lambda value: "s" in value.letters and self.file.causal):
+            template = self.file.form(rare.STATES) or "{1} / 2 + {0}"
+            name = self.fresh("SZ")
+            state = Value(name, self.ordered(value.letters, "axes of a tensor in any order"))
+            pasts = (self.read(state, {"s": f"(s - {back})"}) for back in (1, 2))
+            self.line(f"{self.read(state)} = {template.format(self.read(value), *pasts)}")
+            state.read = False
+            self.values.append(state)
+
+    def spare(self) -> None:
+        """The largest of fewer, and branches that are nothing where they are not taken."""
+        if value := self.pick(lambda value: bool(self.free(value))):
+            template = self.file.form(rare.SPARSE | rare.LAZY) or "{0}"
+            self.define(value.letters, template.format(self.read(value), self.random.choice(self.free(value))))
+
+
+RARE = (_Body.place, _Body.earlier, _Body.select, _Body.scale, _Body.multiply, _Body.remember, _Body.spare)
 CONSTRUCTS = (
     _Body.project, _Body.mix, _Body.function, _Body.function, _Body.function, _Body.pair, _Body.norm, _Body.keep,
     _Body.reduce, _Body.thin, _Body.choose, _Body.route, _Body.bias, _Body.neighbour, _Body.rotate, _Body.merge,

@@ -63,7 +63,7 @@ def names_in(
                     )
             case Tensor() | Name():
                 indexed = isinstance(x, Tensor)
-                if known.get(x.name):
+                if known.get(x.name) and not (x.name in legend.letters() and not indexed):
                     yield Finding(
                         "E205", f"`{x.name}` is used before its definition", x.span, (known[x.name],), "its definition first"
                     )

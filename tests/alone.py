@@ -1,0 +1,79 @@
+"""The shortest text of each form: what stands in the tables of `tests/rare.py`, with as little as possible around it."""
+
+from __future__ import annotations
+
+import re
+
+from tests import rare
+from tests.texts import text
+
+SHORT = {  # lines that many texts have
+    "MODEL": "model Main(z_bsd) -> y_bsd causal in s:",
+    "TOKENS": "model Main(x_bs) -> y_bsd causal in s:",
+    "MASK": "m_ss' = where(s' <= s, 0, -inf)",
+    "SCORES": "w_bss' = Sm_s'(z_bsd z_bs'd + m_ss')",
+    "ASKED": "w_bss' = Sm_s'(q_bsd z_bs'd + m_ss')",
+    "READ": "return w_bss' z_bs'd",
+    "PART": "layer Part(z_d) -> z_d: | weights R_de | h_e = z_d R_de | return tanh(h_e) R_de",
+}
+LINES = {
+    "axes of a tensor in any order": "MODEL | MASK | k_dbs = z_bsd | w_bss' = Sm_s'(z_bsd k_dbs' + m_ss') | READ",
+    "axes of a weight in any order": "TOKENS | weights E_dv | h_bsd = E_{d x_bs} | return h_bsd + h_{b(s - 1)d}",
+    "a name that Python or torch has": "MODEL | weights type_d, to_d | in_bsd = z_bsd type_d | return tanh(in_bsd to_d)",
+    "one of several inputs": "model Main(c_bed, z_bsd) -> y_bsd causal in s: | w_bse = Sm_e(z_bsd c_bed) | return w_bse c_bed",
+    "a text without time": "model Main(z_d) -> y_e: | weights W_de | return z_d W_de",
+    "a mask changed by <-": "MODEL | MASK | m_ss' <- m_ss' - (s - s') / 3 | SCORES | READ",
+    "queries changed by <-": "MODEL | MASK | q_bsd = tanh(z_bsd) | q_bsd <- 3 q_bsd | ASKED | READ",
+    "keys changed by <-": "MODEL | MASK | k_bsd = z_bsd | k_bsd <- 3 k_bsd | w_bss' = Sm_s'(z_bsd k_bs'd + m_ss') | READ",
+    "queries changed after the scores": "MODEL | MASK | q_bsd = z_bsd / 2 | ASKED | q_bsd <- 3 q_bsd | READ + q_bsd",
+    "weights of attention changed by <-": "MODEL | MASK | SCORES | w_bss' <- w_bss' / 2 | READ",
+    "a mask by heads": "MODEL | weights Q_ade, O_aed | q_bsae = z_bsd Q_ade | m_ss'a = where(s - υ_a < s' <= s, 0, -inf) | "
+    "w_bss'a = Sm_s'(q_bsae q_bs'ae + m_ss'a) | y_bsae = w_bss'a q_bs'ae | return y_bsae O_aed",
+    "a mask by layers": "MODEL | for l < 3: |   m_ss' = where(s - ν_l < s' <= s, 0, -inf) |   SCORES | "
+    "  z_bsd <- w_bss' z_bs'd | return z_bsd",
+    "keys chosen by top": "MODEL | t_bss' = z_bsd z_bs'd + where(s' <= s, 0, -inf) | "
+    "w_bss' = Sm_s'(where(top_{2,s'}(t_bss'), t_bss', -inf)) | READ",
+    "a bias looked up by distance": "MODEL | weights R_e | n_ss' = min(max(s - s', 0), E - 1) | "
+    "m_ss' = where(s' <= s, R_{n_ss'}, -inf) | SCORES | READ",
+    "an argument with the letter of a loop": "PART | MODEL | weights T_ld | for l < 3: | "
+    "  z_bsd <- z_bsd + Part_l((z_bsd + T_ld) / (l + 1)) | return z_bsd",
+    "layers chosen in a choice": "PART | MODEL | weights one, two, three: Part | for l < 3: | "
+    "  z_bsd <- where(l < 1, one_l(z_bsd), where(l == 1, two_l(z_bsd), three_l(z_bsd))) | return z_bsd",
+    "a scalar that is called like an index": "MODEL | m_ss' = where(s' <= s, t (s' - s), -inf) | SCORES | READ",
+}
+AROUND = (
+    (rare.MASKS, "MODEL | m_ss' = FORM | SCORES | READ", ("s", "s'")),
+    (rare.CHANGES, "MODEL | MASK | m_ss' <- FORM | SCORES | READ", ("s", "s'", "m_ss'")),
+    (rare.TIMES, "MODEL | n_s = FORM | return z_bsd + z_{b n_s d}", ("s",)),
+    (rare.BEFORE, "MODEL | return z_bsd + z_{b FORM d}", ("s",)),
+    (rare.NUMBERS, "MODEL | n_d = FORM | return z_{bs n_d}", ("d",)),
+    (rare.SCALES, "MODEL | return z_bsd FORM", ()),
+    (rare.FACTORS, "MODEL | weights P_d, Q_d, R_d | y_bs = FORM | return y_bs P_d Q_d R_d", ("z_bsd", "P_d", "Q_d", "R_d")),
+    (rare.STATES, "MODEL | S_bsd = FORM | return S_bsd", ("z_bsd", "S_{b(s - 1)d}", "S_{b(s - 2)d}")),
+    (rare.SPARSE | rare.LAZY, "MODEL | return z_bsd + FORM", ("z_bsd", "d")),
+)
+LEGEND = ("b: B", "s: S", "d: D", "a: A", "e: E", "v: V", "l: 3")
+SCALARS = {"W": "W = 3", "p": "p = 0.1", "t": "t = 0.5", "υ": "υ_a = 2 a + 1", "ν": "ν_l = where(l mod 2 == 0, 2, inf)"}
+
+
+def alone(form: str) -> str:
+    """The whole text of a form."""
+    body = re.sub(r"\b[A-Z]{4,}\b", lambda short: SHORT[short[0]], LINES.get(form) or _around(form))
+    letters = set("".join(re.findall(r"_\{.*?\}|_[a-z']+|for l", body)))
+    axes = [axis for axis in LEGEND if axis[0] in letters]
+    scalars = [line for name, line in SCALARS.items() if re.search(rf"(?<![A-Za-z_']){name}(?![A-Za-z'(])", body)]
+    return text(", ".join(axes), *body.split(" | "), scalars="; ".join(scalars))
+
+
+def _around(form: str) -> str:
+    """The lines of a template."""
+    if form in rare.PLACES:
+        slot, condition = (part.format("d", n="D") for part in rare.PLACES[form])
+        read = f"z_{{bs {slot}}}"
+        return f"MODEL | return z_bsd + {f'where({condition}, {read}, 0)' if condition else read}"
+    if form in rare.TOKENS:
+        around, number = rare.TOKENS[form]
+        row = "return " + around.format(f"E_{{{number.format()} d}}") if around else ""
+        return "TOKENS | weights E_vd | " + (row or f"n_bs = {number.format(n='V')} | return E_{{n_bs d}}")
+    table, lines, parts = next(row for row in AROUND if form in row[0])
+    return lines.replace("FORM", table[form].format(*parts, n="D"))

@@ -1,0 +1,207 @@
+"""Do all interpreters compute what the reference computes, on every text that is accepted? On random ones, in every form.
+
+The reference, both plans, their gradients, decoding in steps and in chunks, rows of unequal length: one value, in float64.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+import einformer
+from einformer.errors import EinformerError
+from einformer.model import Model
+from tests.alone import alone
+from tests.holes import HOLES, UNCOUNTED
+from tests.oracles.flops import counted
+from tests.oracles.interpreters import TOLERANCE, before, changed, chunks, decoded, disagreements, out
+from tests.rare import FORMS
+from tests.small import PLANS, built, decided, error, inputs, weights
+from tests.well_formed import Text, written
+
+Array = NDArray[Any]
+
+BLOCKS, BLOCK = 3, 10  # of texts that are tried each time
+MANY = 100  # blocks, where there is time
+SIZES = (2, 3, 5, 7, 4)
+ALLOWED = FORMS - HOLES.keys()
+REFUSED_AT_MOST = 8  # of a hundred
+
+blocks = pytest.mark.parametrize(
+    "block", [*range(BLOCKS), *(pytest.param(block, marks=pytest.mark.slow) for block in range(BLOCKS, MANY))]
+)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A text at some sizes, with numbers for its inputs; the random numbers go on from where the text ended."""
+
+    text: Text
+    model: Model
+    arrays: list[Array]
+    random: Random
+
+    def reference(self, arrays: list[Array] | None = None) -> Array:
+        with np.errstate(all="ignore"):
+            return self.model.reference(*(arrays or self.arrays), weights=weights(self.model))
+
+
+def case(seed: int, causal: bool | None = None, longest: int | None = None) -> Case | EinformerError:
+    """Sizes that all differ, or of which some are alike; or why the text is refused."""
+    random = Random(seed)
+    text = written(random, causal, ALLOWED)
+    numbers = random.sample(SIZES, 5) if random.random() < 0.6 else random.choices(SIZES, k=5)
+    sizes = text.sizes(*numbers) | ({"V": 53} if text.tokens else {})
+    if longest:
+        sizes["S"] = random.randint(2, longest)
+        sizes |= {"K": sizes["S"]} if "K" in sizes else {}
+    try:
+        bound = einformer.parse(text.text).bind(**{name: n for name, n in sizes.items() if not (text.causal and name in "BS")})
+    except EinformerError as refused:
+        return refused
+    return Case(text, bound, inputs(bound, sizes, seed), random)
+
+
+def cases(block: int, causal: bool | None = None, longest: int | None = None) -> Iterator[tuple[Case, Array]]:
+    """Those of a block that are accepted, have values, and hang on no tie; and the values."""
+    for seed in range(BLOCK * block, BLOCK * (block + 1)):
+        drawn = case(seed, causal, longest)
+        if isinstance(drawn, Case):
+            expected = np.array(np.nan)
+            with unless(drawn, "E309"):  # a slot that leaves its axis, which only the numbers tell
+                expected = drawn.reference()
+            if np.isfinite(expected).all() and decided(drawn.model, drawn.arrays, expected):
+                yield drawn, expected
+
+
+@contextlib.contextmanager
+def unless(drawn: Case, code: str) -> Iterator[None]:
+    """Goes on where just that is refused."""
+    try:
+        yield
+    except EinformerError as refused:
+        if refused.findings[0].code != code:
+            raise AssertionError(drawn.text.text) from refused
+
+
+# -------------------------------------------------------------------------------------------------------------- values
+
+
+@blocks
+def test_all_interpreters_agree(block: int) -> None:
+    for drawn, expected in cases(block):
+        found = dict(disagreements(drawn.model, drawn.arrays, expected, drawn.random))
+        assert not found, f"{drawn.text.text}\n{found}"
+
+
+def marked(form: str, holes: Mapping[str, str]) -> Any:
+    return pytest.param(form, marks=pytest.mark.xfail(reason=holes[form], strict=True)) if form in holes else form
+
+
+DISTINCT = {"B": 3, "S": 11, "D": 5, "A": 2, "E": 4, "V": 7}
+
+
+def bound_alone(form: str, sizes: dict[str, int]) -> tuple[Model, list[Array], Array]:
+    """The shortest text of a form, its inputs and its value."""
+    text = alone(form)
+    bound = einformer.parse(text).bind(**{name: n for name, n in sizes.items() if name in "DAEV" and f": {name}\n" in text})
+    arrays = inputs(bound, sizes)
+    return bound, arrays, bound.reference(*arrays, weights=weights(bound))
+
+
+@pytest.mark.parametrize("form", [marked(form, HOLES) for form in sorted(FORMS)])
+def test_each_form_alone(form: str) -> None:
+    """At sizes that all differ; and of one row, one position, one feature."""
+    for sizes in (DISTINCT, dict.fromkeys(DISTINCT, 1)):
+        assert not dict(disagreements(*bound_alone(form, sizes), Random(0)))
+
+
+# ----------------------------------------------------------------------------------------------------------- causality
+
+LONGEST = 64
+
+
+@blocks
+def test_nothing_before_a_changed_input_moves(block: int) -> None:
+    """In the reference, both plans, and chunks of any length; and what comes later is as if it never came."""
+    for drawn, expected in cases(block, causal=True, longest=LONGEST):
+        row, time = out(drawn.model)
+        whole = expected.shape[time]
+        at = drawn.random.randrange(1, whole)
+        others = inputs(drawn.model, {"B": expected.shape[row], "S": whole}, at)
+        moved = dict(moved_by(drawn, changed(drawn.model, drawn.arrays, others, at), whole))
+        moved["reference, of what came before"] = drawn.reference(before(drawn.model, drawn.arrays, at))
+        found = {
+            name: error(np.take(array, range(at), time), np.take(expected, range(at), time)) for name, array in moved.items()
+        }
+        assert all(departure < TOLERANCE for departure in found.values()), f"{drawn.text.text}\n{at} of {whole}: {found}"
+
+
+def moved_by(drawn: Case, arrays: list[Array], whole: int) -> Iterator[tuple[str, Array]]:
+    """What each interpreter makes of other inputs."""
+    yield "reference", drawn.reference(arrays)
+    for plan in PLANS:
+        module: Any = built(drawn.model, plan)
+        yield plan, module(*map(torch.as_tensor, arrays)).detach().numpy()
+        with unless(drawn, "E508"):  # no cache can be derived
+            yield f"{plan} decodes", decoded(drawn.model, module, chunks(drawn.random, whole, 16), *arrays).detach().numpy()
+
+
+# --------------------------------------------------------------------------------------------------------------- FLOPs
+
+
+@blocks
+def test_flops_are_those_that_torch_counts(block: int) -> None:
+    """But where `top` chooses: what is chosen is counted, and all of it computed."""
+    for drawn, expected in cases(block):
+        if not UNCOUNTED.keys() & drawn.text.forms and "top_" not in drawn.text.text:
+            miscounted = dict(miscounts(drawn.model, drawn.arrays, expected))
+            assert not miscounted, f"{drawn.text.text}\n{miscounted}"
+
+
+@pytest.mark.parametrize("form", [marked(form, UNCOUNTED) for form in sorted(ALLOWED)])
+def test_flops_of_each_form_alone_are_those_that_torch_counts(form: str) -> None:
+    assert not dict(miscounts(*bound_alone(form, DISTINCT)))
+
+
+def miscounts(bound: Model, arrays: list[Array], expected: Array) -> Iterator[tuple[str, tuple[int, int]]]:
+    """The plans of whose FLOPs torch counts others: ours, and theirs."""
+    rows, times = out(bound) if bound.spec.layer.time else (0, 0)
+    ours = bound.flops(**({"B": expected.shape[rows], "S": expected.shape[times]} if bound.spec.layer.time else {}))
+    meta = [torch.as_tensor(array, device="meta") for array in arrays]
+    for plan in PLANS:
+        module = bound.build("meta", dtype=torch.float64, plan=plan).eval()
+        theirs = counted(partial(module, *meta)).total()
+        if ours != theirs:
+            yield plan, (ours, theirs)
+
+
+# ------------------------------------------------------------------------------------------------------------ coverage
+
+
+def test_few_texts_are_refused() -> None:
+    """What the writer takes for well formed, the checker does too; but for what it cannot prove."""
+    codes = Counter(drawn.findings[0].code for seed in range(100) if isinstance(drawn := case(seed), EinformerError))
+    assert codes.keys() <= {"E501", "E502"}
+    assert codes.total() <= REFUSED_AT_MOST
+
+
+def test_every_form_comes_up() -> None:
+    assert not sorted(ALLOWED - seen().keys())
+
+
+@functools.cache
+def seen() -> Counter[str]:
+    """How often each form stands in the texts that are tried."""
+    return Counter(form for seed in range(BLOCK * MANY) for form in written(Random(seed), None, ALLOWED).forms)
