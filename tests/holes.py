@@ -13,8 +13,6 @@ _TOKENS = "tokens that are read through arithmetic are taken for features"
 HOLES = {
     "a name that Python or torch has": _NAMES,
     "a scalar that is called like an index": _NAMES,
-    "an argument with the letter of a loop": "the letter of a loop in an argument is carried as an axis",
-    "keys chosen by top": "top of more than there are",
     "layers chosen in a choice": "a choice in a choice has all branches in each layer",
     "lazy: nothing is kept": "a softmax over nothing is not a number",
     "lazy: some are kept": "a softmax over nothing is not a number",
@@ -23,12 +21,6 @@ HOLES = {
     "named: further before": _PAST,
     "named: the chunk before": _PAST,
     "number: dropped": _RUNS,
-    "number: gelu": _RUNS,
-    "number: gelutanh": _RUNS,
-    "number: relu": _RUNS,
-    "number: sigmoid": _RUNS,
-    "number: silu": _RUNS,
-    "number: softplus": _RUNS,
     "one of several inputs": "the order of the inputs decides what a row is",
     "slot: a multiple": "a slot outside its axis is read where the branch is not taken",
     "slot: digit under a condition": "the reference refuses a digit outside its axis in a branch that is not taken",
@@ -40,8 +32,6 @@ HOLES = {
     "tokens: no further than": _TOKENS,
     "tokens: of the position": _TOKENS,
     "tokens: shifted in a line": _TOKENS,
-    "top: all but": "top of more than there are",
-    "top: more than there are": "top of more than there are",
 }
 _ORDER = "the order of products of three factors is chosen twice"
 

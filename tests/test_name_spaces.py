@@ -48,8 +48,9 @@ def test_a_weight_may_have_the_name_of_a_size_or_a_scalar() -> None:
 
 
 def test_a_size_may_be_read_before_a_tensor_of_its_name_is_defined() -> None:
-    """`D` is the size, whatever `D_sd` is and wherever it is defined."""
-    assert codes("model Same(z_sd) -> z_sd causal in s:\n  y_sd = z_sd / D\n  D_sd = 2 y_sd / D\n  return D_sd / D\n") == []
+    """`H` is the size, whatever `H_se` is and wherever it is defined."""
+    body = "  weights W_de\n  y_se = z_sd W_de / H\n  H_se = N y_se / H\n  return H_se / H\n"
+    assert codes(f"model Same(z_sd) -> y_se causal in s:\n{body}") == []
 
 
 IN_A_LAYER = """
