@@ -33,7 +33,3 @@ HOLES = {
     "tokens: of the position": _TOKENS,
     "tokens: shifted in a line": _TOKENS,
 }
-_ORDER = "the order of products of three factors is chosen twice"
-
-UNCOUNTED = {  # forms in which torch counts other FLOPs
-}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from random import Random
@@ -23,7 +23,7 @@ import einformer
 from einformer.errors import EinformerError
 from einformer.model import Model
 from tests.alone import alone
-from tests.holes import HOLES, UNCOUNTED
+from tests.holes import HOLES
 from tests.oracles.flops import counted
 from tests.oracles.interpreters import TOLERANCE, before, changed, chunks, decoded, disagreements, out
 from tests.rare import FORMS
@@ -105,8 +105,8 @@ def test_all_interpreters_agree(block: int) -> None:
         assert not found, f"{drawn.text.text}\n{found}"
 
 
-def marked(form: str, holes: Mapping[str, str]) -> Any:
-    return pytest.param(form, marks=pytest.mark.xfail(reason=holes[form], strict=True)) if form in holes else form
+def marked(form: str) -> Any:
+    return pytest.param(form, marks=pytest.mark.xfail(reason=HOLES[form], strict=True)) if form in HOLES else form
 
 
 DISTINCT = {"B": 3, "S": 11, "D": 5, "A": 2, "E": 4, "V": 7}
@@ -120,7 +120,7 @@ def bound_alone(form: str, sizes: dict[str, int]) -> tuple[Model, list[Array], A
     return bound, arrays, bound.reference(*arrays, weights=weights(bound))
 
 
-@pytest.mark.parametrize("form", [marked(form, HOLES) for form in sorted(FORMS)])
+@pytest.mark.parametrize("form", [marked(form) for form in sorted(FORMS)])
 def test_each_form_alone(form: str) -> None:
     """At sizes that all differ; and of one row, one position, one feature."""
     for sizes in (DISTINCT, dict.fromkeys(DISTINCT, 1)):
@@ -163,24 +163,22 @@ def moved_by(drawn: Case, arrays: list[Array], whole: int) -> Iterator[tuple[str
 
 @blocks
 def test_flops_are_those_that_torch_counts(block: int) -> None:
-    """But where `top` chooses: what is chosen is counted, and all of it computed."""
     for drawn, expected in cases(block):
-        if not UNCOUNTED.keys() & drawn.text.forms and "top_" not in drawn.text.text:
-            miscounted = dict(miscounts(drawn.model, drawn.arrays, expected))
-            assert not miscounted, f"{drawn.text.text}\n{miscounted}"
+        miscounted = dict(miscounts(drawn.model, drawn.arrays, expected))
+        assert not miscounted, f"{drawn.text.text}\n{miscounted}"
 
 
-@pytest.mark.parametrize("form", [marked(form, UNCOUNTED) for form in sorted(ALLOWED)])
+@pytest.mark.parametrize("form", sorted(ALLOWED))
 def test_flops_of_each_form_alone_are_those_that_torch_counts(form: str) -> None:
     assert not dict(miscounts(*bound_alone(form, DISTINCT)))
 
 
 def miscounts(bound: Model, arrays: list[Array], expected: Array) -> Iterator[tuple[str, tuple[int, int]]]:
     """The plans of whose FLOPs torch counts others: ours, and theirs."""
-    rows, times = out(bound) if bound.spec.layer.time else (0, 0)
-    ours = bound.flops(**({"B": expected.shape[rows], "S": expected.shape[times]} if bound.spec.layer.time else {}))
+    sizes = dict(zip("BS", (expected.shape[axis] for axis in out(bound)), strict=True)) if bound.spec.layer.time else {}
     meta = [torch.as_tensor(array, device="meta") for array in arrays]
-    for plan in PLANS:
+    for plan, convention in (("notation", "notation"), ("fast", "torch")):
+        ours = bound.flops(convention=convention, **sizes)
         module = bound.build("meta", dtype=torch.float64, plan=plan).eval()
         theirs = counted(partial(module, *meta)).total()
         if ours != theirs:
