@@ -92,6 +92,12 @@ class Finding:
     facts: tuple[str, ...] = ()
     fix: str = ""
 
+    def __post_init__(self) -> None:
+        """What a text holds never steers what shows it: a terminal, a log of GitHub."""
+        object.__setattr__(self, "message", printable(self.message))
+        object.__setattr__(self, "facts", tuple(map(printable, self.facts)))
+        object.__setattr__(self, "fix", "\n".join(map(printable, self.fix.split("\n"))))  # of which some have several lines
+
     @property
     def rule(self) -> Rule:
         """The row of the catalogue that this finding breaks."""
@@ -132,6 +138,11 @@ class EinformerError(Exception):
         return type(self), (self.findings,)
 
 
+def printable(text: str) -> str:
+    r"""The text with `\x1b` or `\u202e` for what moves a cursor, turns the direction of writing, or ends a line."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
 def fail(code: str, message: str, span: Span = NOWHERE, facts: Iterable[str] = (), fix: str = "") -> EinformerError:
     """An error of a single finding: `raise fail("E601", …)`."""
     return EinformerError([Finding(code, message, span, tuple(facts), fix)])
@@ -162,7 +173,7 @@ def _excerpt(span: Span, width: int = 120) -> list[str]:
     gutter, cells = " " * len(str(span.line)), _cells(marked)
     indent = _cells(before) - (marked != "" and not cells)  # a combining mark stands over the letter before it
     return [
-        f"  {span.source.name}:{span.line}:{span.column}",
+        f"  {printable(span.source.name)}:{span.line}:{span.column}",
         f"  {span.line} | {shown}",
         f"  {gutter} | {' ' * indent}{'^' * max(1, cells)}",
     ]

@@ -384,6 +384,27 @@ MUTANTS = (
         "binding.py::test_a_size_may_be_whole_by_what_is_bound",
     ),
     _mutant(
+        "forms of other notations are unknown", "notation/meant.py",
+        "if finding.code not in _REPLACED or", "if True or",
+        "meant.py::test_each_row_is_typed",
+    ),
+    _mutant(
+        "what is never used hides a leak", "notation/check.py",
+        "    if not findings and any(layer.time for layer in spec.layers):",
+        "    if not (findings or idle) and any(layer.time for layer in spec.layers):",
+        "errors.py::test_a_mask_that_the_scores_lack_is_told_beside_the_leak",
+    ),
+    _mutant(
+        "what the prelude lacks is told in the prelude", "notation/check.py",
+        "[_at_call(finding, layer, spec) for finding in body.findings]", "body.findings",
+        "errors.py::test_what_a_layer_of_the_prelude_lacks_is_told_at_the_call",
+    ),
+    _mutant(
+        "a message steers a terminal", "errors.py",
+        "return text if text.isprintable() else", "return text if True else",
+        "errors.py::test_no_finding_can_steer_what_shows_it",
+    ),
+    _mutant(
         "a minus is not read", FORMULAS,
         "            factors = _negated(factors)\n", "            pass\n",
         "reference.py::test_signs_and_quotients",

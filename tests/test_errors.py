@@ -211,6 +211,15 @@ def test_no_message_can_steer_a_terminal() -> None:
     assert message.replace("\n", "").isprintable()
 
 
+@pytest.mark.parametrize("letter", ["\x1b[2J", "\u202e", "\u2028", "\r", "\x9b", "\u200b"])
+def test_no_finding_can_steer_what_shows_it(letter: str) -> None:
+    """Wherever it comes from: a formula, a key of a config, the name of a file."""
+    finding = Finding("E605", f"there is no key `{letter}`", Span(Source(f"{letter}.ein", "z"), 0, 1), (letter,), f"`{letter}`")
+    assert str(finding).replace("\n", "").isprintable()
+    assert all(text.isprintable() for text in (finding.message, *finding.facts, finding.fix))
+    assert fail("E605", "\n::error::forged").findings[0].message == r"\n::error::forged"
+
+
 def test_parts_of_a_message() -> None:
     finding = Finding("E301", "`d` occurs once", Span(Source("a.ein", "axes\n  d: D"), 7, 8), ("d: D", "e: H"), "`e`")
     rule = catalogue()["E301"].rule
@@ -299,7 +308,7 @@ SLIPS = [
     ("q_bsea k_bs'ea", "q_bsea q_bs'ea", "E203"),
     ("q_bsea k_bs'ea", "q_bsea k_bs'ae", "E307"),
     ("where(s' <= s, 0, -inf)", "where(s <= s', 0, -inf)", "E501"),
-    (" + m_ss')", ")", "E203"),
+    (" + m_ss')", ")", "E501"),
     ("Sm_s'(", "Sm_s(", "E503"),
     ("Sm_s'(", "Sm_d(", "E306"),
     ("Sm_s'(", "Sm(", "E405"),
@@ -322,6 +331,58 @@ SLIPS = [
 def test_one_slip_is_one_message(old: str, new: str, code: str) -> None:
     assert GPT2.count(old) == 1
     assert [finding.code for finding in examined(GPT2.replace(old, new))] == [code]
+
+
+def test_a_mask_that_the_scores_lack_is_told_beside_the_leak() -> None:
+    """To delete its line would hide what is wrong."""
+    (finding,) = examined(GPT2.replace(" + m_ss')", ")"))
+    assert finding.code == "E501"
+    assert any("`m` is never used" in fact for fact in finding.facts)
+
+
+def test_what_a_layer_of_the_prelude_lacks_is_told_at_the_call() -> None:
+    text = "axes\n  d: D\nlayer Same(z_d) -> z_d:\n  return RMSNorm(z_d) + GatedMLP(z_d)"
+    found = examined(text)
+    assert [(finding.code, finding.span.line, finding.span.text) for finding in found] == [
+        ("E204", 4, "RMSNorm(z_d)"),
+        ("E201", 4, "GatedMLP(z_d)"),
+    ]
+    assert "`ε = …` among the scalars" in found[0].fix
+    assert any(fact.startswith("`RMSNorm` needs it (") for fact in found[0].facts)
+
+
+def test_letters_that_look_alike_are_shown_where_they_stand() -> None:
+    (finding,) = examined(
+        "# о\n" + LAYER.replace("d: D", "d: D  # ο") + "z_d @ о\n  # о\nlayer Two(o_d) -> z_d:\n  return о_d o_d"
+    )
+    assert (finding.code, pointed(str(finding)), finding.span.line) == ("E004", "о", 8)
+
+
+def test_a_size_of_documents_is_no_tensor() -> None:
+    (finding,) = examined(LAYER + "z_d / sqrt(d_model)")
+    assert (finding.code, finding.fix) == ("E204", "a size: `D`")
+
+
+def test_a_name_of_one_letter_is_never_a_word_of_the_language() -> None:
+    (finding,) = examined(LAYER + "z_d O_d")
+    assert finding.fix == "`weights O_d`, or its definition on a line before"
+
+
+def test_a_position_that_is_not_before_is_named() -> None:
+    frame = "axes\n  s: S\n  d: D\nmodel M(z_sd) -> y_sd causal in s:\n  h_sd = h_{{{0}d}} / 2 + z_sd\n  return h_sd"
+    said = {"(s + 1)": "at `s + 1`", "(s - d)": "at `s - d`", "s": "at the same position"}
+    for slot, where in said.items():
+        (finding,) = examined(frame.format(slot))
+        assert finding.code == "E507"
+        assert where in finding.message
+
+
+def test_a_character_that_is_named_is_in_the_text() -> None:
+    """Subscripts without braces are tokens with braces."""
+    for line in ("E_x_bd", "top_1(z_d)", "h_b(yx)d", "z_d) (", "z_d / _d", "z_{d", "sum_dz (z_d", "where_(z_d)", "Sm_d_d(z_d)"):
+        for finding in examined(LAYER + line):
+            quoted = re.findall(r"`([^`]+)` where", finding.message)
+            assert all(text in line for text in quoted), finding.message
 
 
 def test_the_page_of_errors_is_up_to_date() -> None:

@@ -38,7 +38,9 @@ def _slot_agrees(tensor: Tensor, slot: Expression, defined: Expression, legend: 
                 message = (
                     f"this slot of `{tensor.name}` runs over `{axis_of(defined.letter)}`, not over `{axis_of(slot.letter)}`"
                 )
-                yield Finding("E307", message, slot.span, facts, f"`{defined.letter}`, or a prime of it")
+                enclosed = slot.span.source.text[slot.span.start - 1 : slot.span.start] == "("
+                number = f"; under a `where`, `({slot.letter} + 0)` for the number of `{slot.letter}`" * enclosed
+                yield Finding("E307", message, slot.span, facts, f"`{defined.letter}`, or a prime of it{number}")
         case ((Index() | Group()), (Index() | Group())):
             if legend.size(slot) != legend.size(defined):
                 here, there = f"`{_spelled((slot,))}`", f"`{_spelled((defined,))}`"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 from einformer.errors import Finding, Span
 from einformer.notation.agreement import repeated, slots_agree
@@ -12,6 +13,7 @@ from einformer.notation.calls import axis_of
 from einformer.notation.instances import callees, name_instances
 from einformer.notation.names import closest, is_defined, names_in, undeclared
 from einformer.notation.primitives import NAMES
+from einformer.notation.printer import show
 from einformer.notation.scope import Scope
 from einformer.notation.shifts import unfelt
 from einformer.notation.sizes import Legend, index_of
@@ -75,12 +77,16 @@ class Body:
         self.whole = Whole(layer, layers, legend)
         self.numbers = Numbers.of(layer, legend, self.times)
         self.findings: list[Finding] = []
+        self.unused: list[Finding] = []
         self.defined: dict[str, Definition] = {}
         self.later = {equation.left.name: equation for equation in equations(layer.body)}
         self.called: set[str] = set()
 
     def checked(self, weighted: frozenset[str]) -> Layer:
-        """The elaborated layer; `findings` holds what is wrong with it. `weighted` are the layers that have weights."""
+        """The elaborated layer; `findings` holds what is wrong with it, `unused` what it does not need.
+
+        `weighted` are the layers that have weights.
+        """
         self.heads()
         self.weights()
         body = self.statements(self.layer.body, frozenset())
@@ -173,12 +179,12 @@ class Body:
         for name, definition in self.defined.items():
             if not definition.used and name != self.layer.output.name:
                 code = "E206" if definition.what == "weight" else "E203"
-                self.findings.append(
-                    Finding(code, f"the {definition.what} `{name}` is never used", definition.span, (), "nothing: delete it")
-                )
+                message = f"the {definition.what} `{name}` is never used"
+                self.unused.append(Finding(code, message, definition.span, (), "nothing: delete it"))
         for weight in self.layer.weights:
             if weight.kind == "instance" and weight.name not in self.called and weight.layer in self.layers:
-                self.report("E206", f"the instance `{weight.name}` is never called", weight, "nothing: delete it")
+                message = f"the instance `{weight.name}` is never called"
+                self.unused.append(Finding("E206", message, weight.span, (), "nothing: delete it"))
 
     # ------------------------------------------------------------------------------------------------ statements
 
@@ -201,7 +207,7 @@ class Body:
         inner = {name: self.defined.pop(name) for name in list(self.defined) if name not in before}
         unused = [(name, definition) for name, definition in inner.items() if not (definition.used or self.findings)]
         for name, definition in unused:
-            self.findings.append(Finding("E203", f"`{name}` is never used", definition.span, (), "nothing: delete the line"))
+            self.unused.append(Finding("E203", f"`{name}` is never used", definition.span, (), "nothing: delete the line"))
         return replace(loop, body=body)
 
     def equation(self, equation: Equation, loops: frozenset[str]) -> Equation:
@@ -236,7 +242,8 @@ class Body:
 
     def right_side(self, equation: Equation, loops: frozenset[str]) -> Equation:
         """Names, then slots, then scope; the elaborated equation where all is well."""
-        found = list(names_in(equation.right, self.legend, self.known(equation), self.names, self.layer.name))
+        meant = partial(self.names, equation.left.name)
+        found = list(names_in(equation.right, self.legend, self.known(equation), meant, self.layer.name))
         found = found or list(self.slots(equation, loops))
         found = found or list(self.computed(equation))
         self.mark(equation)
@@ -256,9 +263,9 @@ class Body:
         known |= dict.fromkeys(self.defined.keys() & names, "")
         return known | ({equation.left.name: ""} if equation.relation == "=" else {})
 
-    def names(self) -> set[str]:
-        """Whatever has a name here."""
-        return {*self.defined, *self.later, *self.layers}
+    def names(self, new: str) -> set[str]:
+        """Whatever has a name here, but for the one that is defined."""
+        return {*self.defined, *self.later, *self.layers} - {new}
 
     def called_in(self, equation: Equation) -> set[str]:
         """The layers that an equation calls."""
@@ -359,7 +366,7 @@ class Body:
         elif tensor.name == equation.left.name and isinstance(equation.left, Tensor):
             yield from slots_agree(tensor, equation.left.slots, equation.left.span, self.legend)
             if not any(map(_earlier, tensor.slots, equation.left.slots)):
-                yield _by_itself(tensor, f"`<-` to change `{tensor.name}`, or an earlier position such as `(s - 1)`")
+                yield from _not_before(tensor, equation.left.slots)
 
     def bare(self, e: Name, equation: Equation) -> Iterator[Finding]:
         """A name without a subscript is a size, a scalar, or a tensor that has no slots (R11)."""
@@ -404,6 +411,22 @@ def _broken(slot: Expression) -> Finding:
 
 def _by_itself(e: Tensor | Name, fix: str) -> Finding:
     return Finding("E507", f"`{e.name}` is defined by itself at the same position", e.span, (), fix)
+
+
+def _not_before(tensor: Tensor, own: tuple[Expression, ...]) -> Iterator[Finding]:
+    """A tensor that is read where it is defined, or at a position that is not one before that."""
+    computed = [
+        slot for slot, index in zip(tensor.slots, own, strict=False) if isinstance(index, Index) and index in _terms(slot)
+    ]
+    message = f"`{tensor.name}` is defined by itself at the same position"
+    if computed:
+        message = f"`{tensor.name}` is defined by itself at `{show(computed[0])}`, which need not be an earlier position"
+    fix = f"`<-` to change `{tensor.name}`, or an earlier position such as `(s - 1)`"
+    yield Finding("E507", message, (computed or [tensor])[0].span, (), fix)
+
+
+def _terms(slot: Expression) -> tuple[Expression, ...]:
+    return slot.terms if isinstance(slot, Sum) else ()
 
 
 def _earlier(slot: Expression, own: Expression) -> bool:

@@ -13,10 +13,11 @@ from einformer.errors import EinformerError, Finding, Span
 from einformer.notation.body import Body
 from einformer.notation.declarations import declarations, unused
 from einformer.notation.instances import calls, with_weights
+from einformer.notation.meant import suggested
 from einformer.notation.parser import MAXIMUM_FINDINGS, resolve_layer
 from einformer.notation.recursion import check_references
 from einformer.notation.sizes import Legend, Value
-from einformer.notation.tree import Spec
+from einformer.notation.tree import Layer, Spec
 
 _EMPTY = Spec("", (), (), ())
 _OF_A_DECLARATION = ("E201", "E204", "E304", "E307", "E308")
@@ -38,7 +39,7 @@ def check(
     findings = list(declarations(spec, legend))
     layers = {layer.name: layer for layer in reversed(spec.layers)}
     weighted = with_weights(layers)
-    checked, unsound = [], set[str]()
+    checked, idle, unsound = [], list[Finding](), set[str]()
     for layer in spec.layers:
         body = Body(layer, layers, legend, frozenset(unsound))
         try:
@@ -46,17 +47,30 @@ def check(
         except EinformerError as error:  # a size that cannot be multiplied out
             checked.append(layer)
             body.findings += error.findings
-        findings += body.findings
+        findings += [_at_call(finding, layer, spec) for finding in body.findings]
+        idle += body.unused
         unsound |= {layer.name} if body.findings else set()
     elaborated = replace(spec, layers=tuple(checked))
-    if values is None:  # a value that is given may leave what its default was made of unused
-        findings = findings or list(unused(spec))
     if not findings and any(layer.time for layer in spec.layers):
         from einformer.notation.causality import check_causality  # numpy is loaded only where a model has a time axis
 
-        findings += check_causality(elaborated, legend)
+        unread = [f"{finding.message} ({finding.span})" for finding in idle]  # a mask, perhaps, that the scores lack
+        findings = [replace(finding, facts=(*finding.facts, *unread)) for finding in check_causality(elaborated, legend)]
+    if not findings:  # a value that is given may leave what its default was made of unused
+        findings = idle or (list(unused(spec)) if values is None else [])
+    if any(finding.code == "E004" for finding in findings):
+        findings = [finding for finding in findings if finding.code != "E204"]  # of two letters that are one to the reader
     findings.sort(key=lambda finding: (finding.span.source is not spec.span.source, finding.span.start))
-    return elaborated, tuple(_first_places(findings)[:MAXIMUM_FINDINGS])
+    return elaborated, tuple(_first_places(map(suggested, findings))[:MAXIMUM_FINDINGS])
+
+
+def _at_call(finding: Finding, layer: Layer, spec: Spec) -> Finding:
+    """What a layer of the prelude lacks is told at its first call, since its text is not the reader's."""
+    for other in (other for other in spec.layers if layer.span.source is not spec.span.source is other.span.source):
+        names = {layer.name, *(weight.name for weight in other.weights if weight.layer == layer.name)}
+        if call := next((call for call in calls(other) if call.name in names), None):
+            return replace(finding, span=call.span, facts=(*finding.facts, f"`{layer.name}` needs it ({finding.span})"))
+    return finding
 
 
 def _first_places(findings: Iterable[Finding]) -> list[Finding]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NoReturn
 
 from einformer.errors import Source, Span, fail
-from einformer.notation.tokens import MAXIMUM_DEPTH, MAXIMUM_HEIGHT, Line, Token
+from einformer.notation.tokens import CLOSE, MAXIMUM_DEPTH, MAXIMUM_HEIGHT, Line, Token
 from einformer.notation.tree import Expression
 from einformer.notation.walk import height
 
@@ -66,9 +66,12 @@ class Cursor:
         return self.next()
 
     def expected(self, what: str) -> NoReturn:
-        """Refuse the next token."""
-        token = self.peek()
-        found = token.text if token.kind == "end" else f"`{token.text}`"
+        """Refuse the next token, by what the text has at its place: tokens of LaTeX and of a subscript may look otherwise."""
+        token, there = self.peek(), self.peek().span.text
+        if token.kind == CLOSE and there != "}":
+            found = "the end of the subscript"
+        else:
+            found = token.text if token.kind == "end" else f"`{token.text if token.text in there else there}`"
         raise fail("E101", f"{found} where {what} is expected", token.span, fix=what)
 
     def end(self) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from functools import reduce
+from typing import NoReturn
 
 from einformer.errors import Source, fail
 from einformer.notation.cursor import WORDS, Cursor, joined
+from einformer.notation.names import closest
 from einformer.notation.primitives import COMPARISONS, NAMES, PRIMITIVES
 from einformer.notation.tokens import CLOSE, OPEN, Line, Token
 from einformer.notation.tree import Apply, Expression, Group, Index, Name, Number, Power, Product, Quotient, Sum, Tensor
@@ -120,7 +122,10 @@ class Formulas(Cursor):
                 atom: Expression = self.number()
             case "(" | "{":
                 self.next()
+                before = self.line.tokens[self.at - 2 : self.at - 1]
                 atom = self.expression()
+                if before and before[0].kind == "name" and before[0].text not in (*WORDS, "return") and self.peek().kind == ",":
+                    self.uncallable(before[0])
                 self.expect(")" if token.kind == "(" else "}")
             case "name" if token.text not in WORDS:
                 atom = self.call() if token.text in self.callables else self.named()
@@ -128,6 +133,12 @@ class Formulas(Cursor):
                 self.expected("a number, a name or a bracket")
         self.depth -= 1
         return atom
+
+    def uncallable(self, name: Token) -> NoReturn:
+        """Refuse a name that is given several arguments and is not a function."""
+        close = closest(name.text, self.callables)
+        fix = f"`{close}`?" if close else "a function or a layer of the file"
+        raise fail("E204", f"no function or layer `{name.text}` is defined", name.span, fix=fix)
 
     def named(self) -> Expression:
         """NAME [subscript], and `inf`"""

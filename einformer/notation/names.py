@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import difflib
+import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from einformer.errors import Finding, Span
 from einformer.notation.calls import axis_of
+from einformer.notation.cursor import WORDS
 from einformer.notation.primitives import CONSTANTS, NAMES
+from einformer.notation.printer import show
 from einformer.notation.sizes import Legend
 from einformer.notation.tree import Apply, Expression, Index, Name, Spec, Tensor
 from einformer.notation.walk import subexpressions
@@ -25,8 +28,8 @@ def _skeleton(name: str) -> str:
 
 def look_alikes(spec: Spec) -> Iterator[Finding]:
     """Two letters of a file that look alike are one letter to the reader (R11)."""
-    text, seen = spec.span.source.text, dict[str, str]()
-    code = "\n".join(line.partition("#")[0] for line in text.split("\n"))
+    seen = dict[str, str]()
+    code = re.sub(r"[#@][^\n]*", lambda remark: " " * len(remark[0]), spec.span.source.text)
     if code.isascii():
         return
     for at, letter in enumerate(code):
@@ -45,10 +48,15 @@ def names_in(
 ) -> Iterator[Finding]:
     """Every name in e is defined, every index declared. `known` maps tensors to "" or to why they cannot stand here.
 
-    `names` are all that a name which is not defined could have meant.
+    `names` are all that a name which is not defined could have meant. The letters below such a name mean nothing yet.
     """
+    below = {
+        id(slot) for x in subexpressions(e) if isinstance(x, Tensor) and not is_defined(x, legend, known) for slot in x.slots
+    }
     for x in subexpressions(e):
         match x:
+            case Index() if id(x) in below:
+                pass
             case Index() if legend.axis(x.letter) is None:
                 yield undeclared(x, legend)
             case Apply():
@@ -62,13 +70,12 @@ def names_in(
                         "`p = 0.1` among the scalars, or `Dr(…, q)`",
                     )
             case Tensor() | Name():
-                indexed = isinstance(x, Tensor)
-                if known.get(x.name) and not (x.name in legend.letters() and not indexed):
+                if known.get(x.name) and (isinstance(x, Tensor) or x.name not in legend.letters()):
                     yield Finding(
                         "E205", f"`{x.name}` is used before its definition", x.span, (known[x.name],), "its definition first"
                     )
                 elif not is_defined(x, legend, known):
-                    yield _undefined(x.name, x.span, legend, {*known, *names()}, layer if indexed else "")
+                    yield _undefined(x, legend, names(), layer)
             case _:
                 pass
 
@@ -81,13 +88,32 @@ def is_defined(x: Tensor | Name, legend: Legend, known: Mapping[str, str]) -> bo
     return x.name in known or x.name in CONSTANTS or x.name in legend.letters() or (scalar is not None and not scalar.indices)
 
 
-def _undefined(name: str, span: Span, legend: Legend, known: Iterable[str], layer: str) -> Finding:
-    """A tensor that a layer does not know, or a bare name that the file does not."""
-    scalars = [s.name for s in legend.scalars.values() if bool(s.indices) == bool(layer)]
-    sizes = [] if layer else sorted(legend.letters())
-    close = closest(name, [*known, *scalars, *sizes, *NAMES])
-    message = f"`{layer}` has no tensor `{name}`" if layer else f"no size, scalar or index `{name}` is defined"
-    return Finding("E204", message, span, (), f"`{close}`?" if close else "its definition, or a weight")
+def _undefined(x: Tensor | Name, legend: Legend, names: set[str], layer: str) -> Finding:
+    return _undefined_tensor(x, legend, names, layer) if isinstance(x, Tensor) else _undefined_name(x, legend, names)
+
+
+def _undefined_tensor(x: Tensor, legend: Legend, names: set[str], layer: str) -> Finding:
+    """A tensor that a layer does not know. A size of documents, `d_k`, is read as one too."""
+    message = f"`{layer}` has no tensor `{x.name}`"
+    if x.name in legend.axes:
+        fix = f"a size: {' '.join(f'`{letter}`' for letter in sorted(legend.letters()))}"
+        return Finding("E204", f"{message}, and `{x.name}` alone is an index", x.span, (legend.describe(x.name),), fix)
+    close = _meant(x.name, {*names, *(s.name for s in legend.scalars.values() if s.indices)})
+    plain = all(isinstance(slot, Index) for slot in x.slots)
+    fix = f"`weights {show(x)}`, or its definition on a line before" if plain else "its definition, or a weight"
+    return Finding("E204", message, x.span, (), f"`{close}`?" if close else fix)
+
+
+def _undefined_name(x: Name, legend: Legend, names: set[str]) -> Finding:
+    """A bare name that the file does not know."""
+    close = _meant(x.name, {*names, *legend.letters(), *(s.name for s in legend.scalars.values() if not s.indices)})
+    fix = f"`{x.name} = …` among the scalars, or its definition on a line before"
+    return Finding("E204", f"no size, scalar or index `{x.name}` is defined", x.span, (), f"`{close}`?" if close else fix)
+
+
+def _meant(name: str, known: Iterable[str]) -> str:
+    """The closest of the known names, and for a name of several letters of those that the language calls."""
+    return closest(name, {*known, *(NAMES - {*WORDS} if len(name.rstrip("'")) > 1 else ())})
 
 
 def closest(name: str, known: Iterable[str]) -> str:

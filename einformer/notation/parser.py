@@ -14,6 +14,7 @@ from einformer.errors import EinformerError, Finding, Source, Span, fail
 from einformer.notation import tokens
 from einformer.notation.blocks import blocks, declared_callables, headed, remarks
 from einformer.notation.formulas import Formulas
+from einformer.notation.meant import suggested
 from einformer.notation.primitives import NAMES
 from einformer.notation.tokens import MAXIMUM_DEPTH, OPEN, Line, Token
 from einformer.notation.tree import (
@@ -47,7 +48,8 @@ def parse(source: Source, layers: frozenset[str] = frozenset()) -> tuple[Spec, t
     lines, findings = _read_lines(source)
     parser = _Parser(source, lines, findings, layers)
     spec = parser.spec()
-    return spec, tuple(sorted(parser.findings, key=lambda finding: finding.span.start)[:MAXIMUM_FINDINGS])
+    findings = sorted(parser.findings, key=lambda finding: finding.span.start)[:MAXIMUM_FINDINGS]
+    return spec, tuple(map(suggested, findings))
 
 
 def parse_expression(text: str, spec: Spec, name: str = "<expression>") -> Expression:
