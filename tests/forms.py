@@ -10,8 +10,8 @@ from einformer.model import Model
 
 BATCH = 2
 SIZES = {  # all as many as there are rows, or each another number
-    "alike": {"D": 2, "A": 2, "E": 2, "C": 2, "L": 2, "K": 4, "X": 3},
-    "apart": {"D": 5, "A": 3, "E": 4, "C": 3, "L": 3, "K": 4, "X": 5},
+    "alike": {"D": 2, "A": 2, "E": 2, "C": 2, "L": 2, "K": 13, "X": 3},
+    "apart": {"D": 5, "A": 3, "E": 4, "C": 3, "L": 3, "K": 13, "X": 5},
 }
 FIXED = {"i": "2", "s": "S"}
 
@@ -29,7 +29,8 @@ class Form:
     @property
     def text(self) -> str:
         """The whole file."""
-        legend = "".join(f"  {letter}: {FIXED.get(letter, letter.upper())}\n" for letter in self.axes)
+        fixed = FIXED | ({"s": "S <= K"} if "k" in self.axes else {})
+        legend = "".join(f"  {letter}: {fixed.get(letter, letter.upper())}\n" for letter in self.axes)
         body = "".join(f"  {line}\n" for line in self.body.splitlines())
         return f"axes\n{legend}{self.before}model Form(z_bsd) -> {self.output} causal in s:\n{body}"
 
@@ -211,6 +212,173 @@ for l < L:
   h_bsd = w_bss' z_bs'd
   z_bsd <- z_bsd + where(l == 1, h_bsd, z_{b(s - 1)d})
 return z_bsd
+""")
+
+# Digits, numbers and letters in the slots of a recurrence.
+STATES = read("""
+# two states that read each other: bsid
+S_bsid = where(i == 0, S_{b(s - 1) 1 d} + z_bsd, S_{b(s - 1) 0 d} / 2)
+return S_{bs 0 d} + S_{bs 1 d}
+
+# two states that read each other, their letter first: bsid
+S_ibsd = where(i == 0, S_{1 b(s - 1) d} + z_bsd, S_{0 b(s - 1) d} / 2)
+return S_{0 bsd} + S_{1 bsd}
+
+# states that change places: bsid
+weights α_i
+S_bsid = S_{b(s - 1)(1 - i)d} / 2 + z_bsd α_i
+return S_bsid α_i
+
+# states that change places, their letter first: bsid
+weights α_i
+S_ibsd = S_{(1 - i)b(s - 1)d} / 2 + z_bsd α_i
+return S_ibsd α_i
+
+# a state of one key of several: bsid
+weights α_i
+k_bsid = tanh(z_bsd) α_i
+S_bsd = S_{b(s - 1)d} / 2 + k_{bs 0 d}
+return S_bsd
+
+# a state of one key and of another before: bsid
+weights α_i
+k_bsid = tanh(z_bsd) α_i
+S_bsd = S_{b(s - 1)d} / 2 + k_{bs 0 d} + k_{b(s - 1) 1 d}
+return S_bsd
+
+# a state of matrices and two keys: bside
+weights K_dei, V_de
+k_bsei = z_bsd K_dei
+v_bse = z_bsd V_de
+S_bsee' = S_{b(s - 1)ee'} / 2 + k_{bse 0} v_bse' + k_{b(s - 1)e 1} v_bse'
+return S_bsee' V_de v_bse'
+
+# a state of what a number selects: bsid
+weights α_i
+q_bsid = tanh(z_bsd) α_i
+n_s = s mod 2
+S_bsd = S_{b(s - 1)d} / 2 + q_{bs n_s d}
+return S_bsd
+
+# states of one and of two positions before: bsid
+weights α_i
+S_bsid = where(i == 0, tanh(S_{b(s - 2) 1 d}) + z_bsd, S_{b(s - 1) 0 d} / 2)
+return S_bsid α_i
+
+# a state whose axes are merged: bsid
+weights α_i
+S_{bs(id)} = S_{b(s - 1)(id)} / 2 + z_bsd α_i
+return S_{bs(id)} α_i
+
+# states that change places on a merged axis: bsid
+weights α_i
+S_{bs(id)} = S_{b(s - 1)((1 - i)d)} / 2 + z_bsd α_i
+return S_{bs(id)} α_i
+
+# a state by a matrix: bsd
+weights R_dd'
+S_bsd = tanh(S_{b(s - 1)d'} R_d'd) + z_bsd
+return S_bsd
+
+# a state that a number selects: bsid
+weights α_i
+n_s = s mod 2
+S_bsid = S_{b(s - 1) n_s d} / 2 + z_bsd α_i
+return S_bsid α_i
+
+# a state of the first position: bsid
+weights α_i
+k_bsid = tanh(z_bsd) α_i
+S_bsd = S_{b(s - 1)d} / 2 + k_{b 0 1 d}
+return S_bsd
+
+# states in a layer without rows: bsid
+layer Rec(z_sd) -> z_sd:
+  weights α_i, A_i
+  S_isd = where(i == 0, S_{1 (s - 1) d} A_i + z_sd, S_{0 (s - 1) d} / 2)
+  return S_isd α_i
+model
+return Rec(z_bsd)
+
+# states and what a number selects at the position before: bsid
+weights α_i
+k_bsid = tanh(z_bsd) α_i
+n_s = s mod 2
+S_bsid = S_{b(s - 1)(1 - i)d} / 2 + k_{b (s - 1) n_s d} α_i
+return S_bsid α_i
+
+# states of as many positions before as a size says: bsdc
+S_bsd = S_{b(s - C)d} / 2 + z_bsd
+q_bsd = q_{b(s - 1 - 1)d} / 3 + S_bsd
+return q_bsd
+""")
+
+# Slots beside those of positions.
+SLOTS = read("""
+# what a number selects at each position: bsid
+weights α_i
+q_bsid = z_bsd α_i
+n_s = s mod 2
+return q_{bs n_s d}
+
+# what a number selects at visible positions: bsid
+weights α_i
+q_bsid = tanh(z_bsd) α_i
+n_s = s mod 2
+w_bss' = Sm_s'(z_bsd z_bs'd + where(s' <= s, 0, -inf))
+return w_bss' q_{bs' n_s' d}
+
+# what a number selects in a window: bsid
+weights α_i
+q_bsid = tanh(z_bsd) α_i
+n_s = s mod 2
+w_bss' = Sm_s'(z_bsd z_bs'd + where(s - 3 < s' <= s, 0, -inf))
+return w_bss' q_{bs' n_s d}
+
+# a digit at visible positions: bsid
+weights α_i
+q_bsid = tanh(z_bsd) α_i
+w_bss' = Sm_s'(z_bsd z_bs'd + where(s - 3 < s' <= s, 0, -inf))
+return w_bss' q_{bs' 1 d}
+
+# a digit in a table of positions: bsidk
+weights P_kid, α_i
+return z_bsd + P_{s 1 d} + P_sid α_i
+
+# a number in a table of positions: bsidk
+weights P_kid
+n_s = s mod 2
+return z_bsd + P_{s n_s d}
+
+# a digit in a table at visible positions: bsidk
+weights P_kid
+w_bss' = Sm_s'(z_bsd z_bs'd + where(s' <= s, 0, -inf))
+return z_bsd + w_bss' P_{s' 1 d}
+
+# a position and another number with names: bsid
+weights α_i
+k_bsid = tanh(z_bsd) α_i
+n_s = floor(s / 2)
+m_s = s mod 2
+return z_bsd + k_{b n_s m_s d}
+
+# a position with a name and a digit: bsid
+weights α_i
+k_bsid = tanh(z_bsd) α_i
+n_s = floor(s / 2)
+return z_bsd + k_{b n_s 1 d} + k_{b (s - 1) 0 d}
+
+# a number at the position before: bsid
+weights α_i
+k_bsid = tanh(z_bsd) α_i
+n_s = s mod 2
+return z_bsd + k_{b (s - 1) n_s d}
+
+# a number that data decide: bsid
+weights α_i
+k_bsid = tanh(z_bsd) α_i
+n_bs = where(z_bsd z_bsd > 1, 1, 0)
+return z_bsd + k_{b s n_bs d}
 """)
 
 # The letter of a loop in the argument of a call: a number there, and no axis.
@@ -454,4 +622,4 @@ model
 return Mix(z_bsd)
 """)
 
-FORMS = (*PLACES, *CHANGED, *CALLED, *KINDS, *CHOSEN)
+FORMS = (*PLACES, *CHANGED, *STATES, *SLOTS, *CALLED, *KINDS, *CHOSEN)

@@ -216,6 +216,29 @@ MUTANTS = (
         "if self.lowering.turns(loop):", "if True:",
         "forms.py::test_a_form_is_computed_whole_and_in_parts[attention, a loop that never turns, and a shift-apart-fast]",
     ),
+    Mutant(
+        "any arithmetic in a slot is a step back", "einformer/program/recurrences.py",
+        "isinstance(slot, Sum) and mine in slot.terms:", "isinstance(slot, Sum):",
+        ("tests/test_forms.py::test_a_form_is_computed_whole_and_in_parts"
+         "[states that change places, their letter first-apart-fast]",),
+    ),
+    Mutant(
+        "in the reference a digit is a step back", "einformer/interpreters/reference/frame.py",
+        "isinstance(slot, Sum) and mine in slot.terms:", "not isinstance(slot, Index | Group):",
+        ("tests/test_forms.py::test_a_form_is_computed_whole_and_in_parts"
+         "[two states that read each other, their letter first-apart-fast]",),
+    ),
+    _mutant(
+        "what is kept is read at the numbers of positions", "torch/slots.py",
+        "low.along(slot) if own and isinstance(slot, Index) else low.lower(slot)", "low.lower(slot)",
+        "forms.py::test_a_form_is_computed_whole_and_in_parts[what a number selects at each position-apart-fast]",
+        "forms.py::test_a_form_is_computed_whole_and_in_parts[a state of one key of several-apart-notation]",
+    ),
+    _mutant(
+        "a state reads its step as its own axes are written", "torch/slots.py",
+        "    return read_of(low, rest, step, wanted)\n", "    return _renamed(low, rest, step)\n",
+        "forms.py::test_a_form_is_computed_whole_and_in_parts[two states that read each other-apart-fast]",
+    ),
     _mutant(
         "what a turn does not need is as short as it is", CACHE,
         "return self.unread(new, axis, self.fresh + max(back or 0 for back in self.kept.values()))", "return new",

@@ -48,11 +48,6 @@ MUTANTS = (
         ("tests/test_forms.py::test_a_form_is_computed_whole_and_in_parts"
          "[what is made of a tensor that changes later-apart-notation]",),
     ),
-    _mutant(
-        "a number that a line changes is one of Python", "classes",
-        "plain = code.plain and self.is_number(equation.left)", "plain = code.plain",
-        "forms.py::test_a_form_is_computed_whole_and_in_parts[a number without an index-apart-fast]",
-    ),
     # -------------------------------------------------------------------------------------------------- definitions
     _canonical(
         "a turn begins with what was known before the loop",

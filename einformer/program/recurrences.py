@@ -13,6 +13,6 @@ def recurrent(equation: Equation) -> str | None:
     for e in subexpressions(equation.right):
         if isinstance(e, Tensor) and e.name == equation.left.name:
             for mine, slot in zip(equation.left.slots, e.slots, strict=True):
-                if isinstance(mine, Index) and isinstance(slot, Sum):
+                if isinstance(mine, Index) and isinstance(slot, Sum) and mine in slot.terms:
                     return mine.letter
     return None

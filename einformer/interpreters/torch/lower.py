@@ -87,7 +87,7 @@ class Lowering:
     spelling: Callable[[str], str]  # an index, with its primes, as a letter of Python
     time: str
     still: dict[str, str] = field(default_factory=dict)  # the index of a loop or a recurrence: its number in this turn
-    steps: tuple[str, str, int] = ("", "", 0)  # the tensor of the recurrence, its list of steps, its axis in time
+    steps: tuple[str, str, int] = ("", "", 0)  # the tensor of the recurrence, its index in time, and the axis of that
     variables: dict[str, Variable] = field(default_factory=dict)
     needs: dict[str, None] = field(default_factory=dict)  # index numbers, sizes, `dtype`, `number`, in order of first use
     helpers: dict[str, None] = field(default_factory=dict)  # functions that the file must define
@@ -173,6 +173,15 @@ class Lowering:
             return Code(self.still[e.letter], (), "integer")
         self.needs[f"index {e.letter}"] = None
         return Code(self.spelling(e.letter), (e.letter,), "integer")
+
+    def along(self, e: Index) -> Code:
+        """The places of an index on an axis of positions: its numbers, unless only some positions lie there."""
+        if not self.past:
+            return self.index(e)
+        if e.letter in self.still:
+            return Code(self.still[e.letter], (), "integer")
+        self.needs["device"] = None
+        return Code(f"torch.arange({self.past.size(self, e.letter)}, device=device)", (e.letter,), "integer")
 
     def group(self, e: Group, wanted: Dims | None) -> Code:
         """Row-major: `(ae)` is the number a H + e."""

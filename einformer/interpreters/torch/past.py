@@ -13,7 +13,7 @@ from einformer.interpreters.torch.letters import unused
 from einformer.interpreters.torch.lower import Lowering
 from einformer.interpreters.torch.positions import Kept
 from einformer.interpreters.torch.recurrences import Start
-from einformer.interpreters.torch.slots import Variable, read, taken, variable_of, zeroed
+from einformer.interpreters.torch.slots import Variable, read_of, taken, variable_of, zeroed
 from einformer.notation.calls import axis_of, slot_letters
 from einformer.notation.instances import callees
 from einformer.notation.sizes import Legend
@@ -92,7 +92,7 @@ class Continued:
         if e.name not in self.kept:
             return low.lower(self.formula(e))
         if isinstance(slot, Index):
-            return read(replace(low, past=None, variables={**low.variables, e.name: self.kept[e.name]}), e)
+            return read_of(low, e, self.kept[e.name])
         return self.at(low, e, place, self.kept[e.name])
 
     def place(self, defined: Tensor) -> int | None:
@@ -122,23 +122,24 @@ class Continued:
         self.needs["seen"] = None
         found = Variable(f"cache.places({text}, seen)", tuple((dim,) for dim in dims), "integer")
         slots = (*e.slots[:place], Tensor("place", tuple(map(Index, dims))), *e.slots[place + 1 :])
-        known = replace(low, past=None, variables={**low.variables, e.name: replace(variable, counted=True), "place": found})
-        code = read(known, replace(e, slots=slots))
+        known = replace(low, variables={**low.variables, "place": found})
+        code = read_of(known, replace(e, slots=slots), replace(variable, counted=True))
         inside = Code(f"{number.at(SUM)} >= 0", number.dims, "condition", LOOSE)
         return code if isinstance(e.slots[place], Index) else zeroed(code, inside)
 
     def before(self, low: Lowering, e: Tensor, place: int) -> Code:
         """`x_{b(s - c)}`: counted from the end of the new positions, before which the earlier ones lie."""
         self.among = True
-        known = replace(low, variables={**low.variables, e.name: replace(self.earlier[e.name], counted=True)})
-        code = read(known, e)
+        code = read_of(low, e, replace(self.earlier[e.name], counted=True))
         self.among = False
         return code
 
     def table(self, low: Lowering, e: Tensor) -> Code | None:
         """`P_sd`: a weight that is read at the number of a position."""
-        at = [k for k, slot in enumerate(e.slots) if isinstance(slot, Index) and axis_of(slot.letter) == self.file.time]
-        return taken(low, e, variable_of(low, e.name), at[0], low.lower(e.slots[at[0]])) if len(at) == 1 else None
+        variable = variable_of(low, e.name)
+        slots = zip(range(len(e.slots)), e.slots, (axis_of(label[0]) for label in variable.labels), strict=False)
+        at = [k for k, slot, own in slots if isinstance(slot, Index) and axis_of(slot.letter) == self.file.time != own]
+        return taken(low, e, variable, at[0], low.lower(e.slots[at[0]])) if len(at) == 1 else None
 
     def size(self, low: Lowering, letter: str) -> str:
         """`S` new positions, `seen` visible ones."""

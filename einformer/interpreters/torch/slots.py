@@ -7,13 +7,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from einformer.errors import EinformerError
+from einformer.errors import EinformerError, fail
 from einformer.interpreters.torch.code import ATOM, LOOSE, POWER, PRODUCT, SUM, Code, Dims, Kind, aligned, ordered, permuted
 from einformer.notation.calls import axis_of, slot_letters
 from einformer.notation.sizes import Legend
 from einformer.notation.slots import Guards, Numbers
-from einformer.notation.tree import Expression, Group, Index, Name, Number, Tensor
-from einformer.notation.walk import subexpressions
+from einformer.notation.tree import Expression, Group, Index, Name, Tensor
 from einformer.notation.weights import key
 
 Label = tuple[str, ...]  # the letters on one axis of a variable: one, or those of a group
@@ -70,6 +69,10 @@ class Lowers(Protocol):
         """The code of an expression."""
         ...
 
+    def along(self, e: Index) -> Code:
+        """The places of an index on an axis of positions."""
+        ...
+
     def size(self, letter: str) -> str:
         """How many numbers an index runs through."""
         ...
@@ -101,8 +104,12 @@ def variable_of(low: Lowers, name: str) -> Variable:
 def read(low: Lowers, e: Tensor, wanted: Dims | None = None) -> Code:
     """`T_{…}`: axes renamed, split or merged where the slots are letters and groups; else read at computed numbers."""
     if e.name == low.steps[0]:
-        return _step(low, e)
-    variable = variable_of(low, e.name)
+        return _step(low, e, wanted)
+    return read_of(low, e, variable_of(low, e.name), wanted)
+
+
+def read_of(low: Lowers, e: Tensor, variable: Variable, wanted: Dims | None = None) -> Code:
+    """A variable at the slots of a tensor."""
     if not variable.labels:
         return Code(variable.code, (), variable.kind)
     if variable.physical:
@@ -138,13 +145,24 @@ def _renamed(low: Lowers, e: Tensor, variable: Variable) -> Code:
     return Code(code, dims, variable.kind)
 
 
-def _step(low: Lowers, e: Tensor) -> Code:
+def _step(low: Lowers, e: Tensor, wanted: Dims | None) -> Code:
     """What a recurrence reads of itself: an earlier step, `S_{b(s - 1)e}` the last."""
-    _, steps, axis = low.steps
-    back = next(x.value for x in subexpressions(e.slots[axis]) if isinstance(x, Number))
+    name, letter, axis = low.steps
     rest = replace(e, slots=e.slots[:axis] + e.slots[axis + 1 :])
-    labels = tuple(_letters(slot) for slot in rest.slots)
-    return _renamed(low, rest, Variable(f"{steps}[{back}]", labels))
+    steps = low.variables[name]
+    step = replace(steps, code=f"{steps.code}[{offset(low.legend, e.slots[axis], letter)}]")
+    return read_of(low, rest, step, wanted)
+
+
+def offset(legend: Legend, slot: Expression, letter: str) -> int:
+    """-1 of `(s - 1)`. Raises EinformerError E507."""
+    try:
+        step = legend.number(slot, {letter: 0})
+    except EinformerError:
+        step = 0
+    if step < 0 and step == int(step):
+        return int(step)
+    raise fail("E507", "a recurrence reads a fixed number of positions back", slot.span, fix=f"`({letter} - 1)`")
 
 
 def _bounded(low: Lowers, letter: str, label: str) -> bool:
@@ -159,6 +177,8 @@ def _bounded(low: Lowers, letter: str, label: str) -> bool:
 def taken(low: Lowers, e: Tensor, variable: Variable, axis: int, number: Code) -> Code:
     """One axis read at computed numbers, whose letters take its place."""
     before = e.slots[:axis]
+    if not all(_is_plain(slot) for slot in before + e.slots[axis + 1 :]):
+        return _gathered(low, e, variable)
     labels = variable.labels[:axis] + variable.labels[axis + 1 :]
     split = _renamed(low, replace(e, slots=before + e.slots[axis + 1 :]), Variable("", labels)).text  # opens groups or bounds
     dims = tuple(letter for slot in before for letter in _letters(slot))
@@ -179,12 +199,15 @@ def _embeds(e: Tensor, variable: Variable, axis: int) -> bool:
 
 def _gathered(low: Lowers, e: Tensor, variable: Variable) -> Code:
     """Every axis read at its numbers, lined up against all the letters together."""
-    numbers = [low.lower(slot) for slot in e.slots]
+    timed = (axis_of(label[0]) == low.time for label in variable.labels)
+    slots = zip(e.slots, timed, strict=True)
+    numbers = [low.along(slot) if own and isinstance(slot, Index) else low.lower(slot) for slot, own in slots]
     dims = ordered([number.dims for number in numbers], tuple(dict.fromkeys(d for n in numbers for d in n.dims)))
     texts, zero = [], None
     for axis, number in enumerate(numbers):
         text, before = _place(low, e, axis, variable, number)
-        texts.append(aligned(Code(text, number.dims, "integer"), dims))
+        level = number.level if text == number.text else ATOM
+        texts.append(aligned(Code(text, number.dims, "integer", level), dims))
         zero = before or zero
     return zeroed(Code(f"{variable.code}[{', '.join(texts)}]", dims, variable.kind), zero)
 
