@@ -42,9 +42,9 @@ given, the rule, and what to write instead:
 
 A text is checked as far as its errors allow, and one slip is one message. `einformer explain {code}` prints an entry of
 this page. Where an example ends with a line of Python, `text` is what stands above that line and `spec` that text parsed;
-`module` is one that transformers' GPT-2 can be loaded into, `theirs` the weights of that, `saved` that of
-`einformer.interpreters.torch.saved`, `contracts` is `einformer.contracts`, `testing` is `einformer.testing`, `lint` lints
-notes in Markdown, and `settings` reads a `pyproject.toml`.
+`module` is one that transformers' GPT-2 can be loaded into, `theirs` the weights of that, `contracts` is
+`einformer.contracts`, `testing` is `einformer.testing`, `lint` lints notes in Markdown, and `settings` reads a
+`pyproject.toml`.
 """
 
 

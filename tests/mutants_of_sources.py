@@ -113,7 +113,7 @@ MUTANTS = (
         "shelf.py::test_texts_of_documents_are_targets_of_every_command",
     ),
     _mutant(
-        "what an equation keeps is told with its note", "interpreters/torch/saved.py",
+        "what an equation keeps is told with its note", "interpreters/torch/memory.py",
         'comment.partition("@")[0].strip(" #")', 'comment.strip(" #")',
         "saved.py::test_rows_say_which_equation_keeps_what",
     ),

@@ -25,7 +25,6 @@ from einformer.huggingface.config import import_config
 from einformer.huggingface.stored import write
 from einformer.interpreters.count.bisection import BYTES, quantity
 from einformer.interpreters.count.conventions import DEFAULT
-from einformer.interpreters.torch.saved import saved
 from einformer.lint import python
 from einformer.lint.files import lint_text
 from einformer.lint.settings import Settings, read_settings
@@ -96,7 +95,7 @@ def names(text: str) -> dict[str, object]:
     known |= {"quantity": quantity, "BYTES": BYTES, "in_memory": in_memory, "library": library}
     known |= {"shares": shares, "DEFAULT": DEFAULT, "linted": linted, "contracts": einformer.contracts}
     known |= {"lint": notes, "settings": lambda table: read_settings(Source("pyproject.toml", table))}
-    return known | {"testing": einformer.testing, "saved": saved, "module": tiny(), "theirs": tiny().to_huggingface()}
+    return known | {"testing": einformer.testing, "module": tiny(), "theirs": tiny().to_huggingface()}
 
 
 def linted(text: str) -> None:

@@ -13,7 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
 import einformer
-from einformer.interpreters.torch.peak import peak
+from einformer.interpreters.torch.memory import peak
 from einformer.interpreters.torch.sparse import HELPERS
 from einformer.model import Model
 from einformer.notation.instances import calls

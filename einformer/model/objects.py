@@ -31,9 +31,8 @@ if TYPE_CHECKING:
     from einformer.interpreters.count.precisions import Precision
     from einformer.interpreters.count.rules import Phase, Recompute
     from einformer.interpreters.count.summary import Summary
-    from einformer.interpreters.torch import saved as torch_saved
+    from einformer.interpreters.torch import memory as torch_memory
     from einformer.interpreters.torch.module import Recipe
-    from einformer.interpreters.torch.peak import Peak
     from einformer.interpreters.torch.plan import Plan
     from einformer.notation.difference import Difference
 
@@ -264,24 +263,24 @@ class Model:
 
     def saved(
         self, plan: str = "fast", dtype: str = "float32", training: bool = True, **sizes: int
-    ) -> tuple[torch_saved.Kept, ...]:
+    ) -> tuple[torch_memory.Kept, ...]:
         """What PyTorch keeps for the backward pass of the emitted module, in bytes: by line, equation and operation.
 
-        As torch 2.13 does on a CPU, to the byte; more than the rules of `memory` say. Raises EinformerError E601, E603 to
-        E605, E620.
+        As torch says itself of a CPU, to the byte; more than the rules of `memory` say. Raises EinformerError E601, E603 to
+        E605.
         """
-        from einformer.interpreters.torch import saved
+        from einformer.interpreters.torch import memory
 
-        return saved.saved(self.source(plan), self.spec.name, self._shapes(sizes), dtype, training)
+        return memory.saved(self.source(plan), self.spec.name, self._shapes(sizes), dtype, training)
 
-    def peak(self, plan: str = "fast", dtype: str = "float32", **sizes: int) -> Peak:
+    def peak(self, plan: str = "fast", dtype: str = "float32", **sizes: int) -> torch_memory.Peak:
         """The bytes of a training step of the emitted module with AdamW, at the worst moment of each of its parts.
 
         Raises EinformerError as `saved` does.
         """
-        from einformer.interpreters.torch import peak
+        from einformer.interpreters.torch import memory
 
-        return peak.peak(self.source(plan), self.spec.name, self._shapes(sizes), dtype)
+        return memory.peak(self.source(plan), self.spec.name, self._shapes(sizes), dtype)
 
     def _shapes(self, sizes: dict[str, int]) -> list[tuple[int, ...]]:
         """Those of the inputs."""

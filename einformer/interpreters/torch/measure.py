@@ -59,8 +59,14 @@ class Balanced(TorchFunctionMode):
         if function is torch.searchsorted:
             self.rows = args[0].shape[0]
         if function is Tensor.tolist:
-            return [self.rows * (k + 1) // len(args[0]) for k in range(len(args[0]))]
+            return [self.end(k, len(args[0])) for k in range(len(args[0]))]
+        if function is Tensor.item:  # of a list that a tensor without numbers makes one by one
+            return self.end(args[0].storage_offset(), args[0].untyped_storage().nbytes() // args[0].itemsize)
         return function(*args, **(kwargs or {}))
+
+    def end(self, expert: int, experts: int) -> int:
+        """Where the rows of an expert end."""
+        return self.rows * (expert + 1) // experts
 
 
 def randomised(module: nn.Module, seed: int) -> dict[str, Array]:

@@ -1,0 +1,324 @@
+"""The bytes that PyTorch takes to train an emitted module, as PyTorch itself says: its file is run on tensors without numbers.
+
+`saved` asks autograd's own hooks what it keeps of a forward pass, `peak` watches every storage through a step of training.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import itertools
+import re
+import sys
+import weakref
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from types import CodeType
+from typing import Any
+
+import torch
+import torch.nn.functional as fn
+from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from einformer.errors import fail
+from einformer.interpreters.torch.measure import Balanced
+
+Shape = tuple[int, ...]
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
+_FILE = "<measured>"
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What the operations of one kind in one line keep. `what` is an activation or an input; weights are not counted."""
+
+    line: int
+    equation: str
+    operation: str
+    what: str
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Peak:
+    """Bytes: what is always there, and the most at once in each part of a step."""
+
+    parameters: int
+    gradients: int
+    states: int  # of AdamW: two averages of each gradient
+    forward: int
+    backward: int
+    update: int
+
+    @property
+    def bytes(self) -> int:
+        """The most at once."""
+        return max(self.forward, self.backward, self.update)
+
+
+def saved(source: str, name: str, shapes: Sequence[Shape], dtype: str = "float32", training: bool = True) -> tuple[Kept, ...]:
+    """What is kept when the class `name` of an emitted file is called with inputs of these shapes, in the order of the file.
+
+    Each storage counts once, whole, where it is first kept, as on a CPU. Raises EinformerError E605, E701.
+    """
+    module = _built(source, name, dtype).train(training)
+    with FakeTensorMode():
+        _fill(module)
+        inputs = _inputs(module, shapes, dtype)
+        held = _held(module, inputs)
+    kinds = {_storage(tensor): "" for tensor in (*module.parameters(), *module.buffers())}
+    kinds |= {_storage(tensor): "input" for tensor in inputs}
+    counted: Counter[tuple[int, str, str]] = Counter()
+    for each in held:
+        if what := kinds.get(each.storage._cdata, "activation"):
+            kinds[each.storage._cdata] = ""
+            counted[each.line, each.operation, what] += each.times * each.storage.nbytes()
+    equations = _equations(source)
+    return tuple(
+        Kept(line, equations[line], operation, what, size) for (line, operation, what), size in sorted(counted.items())
+    )
+
+
+def activations(rows: Iterable[Kept]) -> int:
+    """The bytes of all activations together."""
+    return sum(row.bytes for row in rows if row.what == "activation")
+
+
+def peak(source: str, name: str, shapes: Sequence[Shape], dtype: str = "float32") -> Peak:
+    """The memory of a training step of the class `name` of an emitted file: logits, their mean loss, and AdamW.
+
+    As on a CPU, one parameter updated after another. Raises EinformerError E605, E701.
+    """
+    module = _built(source, name, dtype)
+    with FakeTensorMode():
+        _fill(module)
+        if not (weights := list(module.parameters())):
+            raise fail("E605", f"`{name}` has no weights to train", fix="a model with weights")
+        optimiser = torch.optim.AdamW(weights)
+        with _Live(weights) as live:
+            loss = _loss(module, _inputs(module, shapes, dtype))
+            forward = live.restarted()
+            loss.backward()  # type: ignore[no-untyped-call]
+            del loss
+            backward = live.restarted()
+            optimiser.step()  # which makes its averages
+            live.restarted()
+            optimiser.step()
+        states = sum(tensor.nbytes for state in optimiser.state.values() for tensor in state.values())
+        gradients = sum(weight.grad.nbytes for weight in weights if weight.grad is not None)
+    return Peak(sum(weight.nbytes for weight in weights), gradients, states, forward + states, backward + states, live.most)
+
+
+def _loss(module: nn.Module, inputs: Sequence[Tensor]) -> Tensor:
+    with Balanced():
+        logits = module(*inputs).flatten(0, -2)
+    return fn.cross_entropy(logits, torch.zeros(logits.shape[:1], dtype=torch.long))
+
+
+# ------------------------------------------------------------------------------------------------------- the emitted file
+
+
+def _built(source: str, name: str, dtype: str) -> nn.Module:
+    """The class of a file, on the meta device."""
+    if dtype not in DTYPES:
+        raise fail("E605", f"there is no dtype `{dtype}` of weights", fix=" or ".join(f"`{known}`" for known in DTYPES))
+    scope: dict[str, Any] = {"__name__": _FILE}
+    exec(_compiled(source), scope)  # emitted files hold only names that the grammar admits (R13)
+    if name not in scope:
+        raise fail("E605", f"there is no class `{name}` in the file")
+    with torch.device("meta"):
+        module: nn.Module = scope[name]().to(DTYPES[dtype])
+    return module
+
+
+def _fill(module: nn.Module) -> None:
+    """Gives a module tensors that say that they are on the CPU, one for each of its own; under a `FakeTensorMode`."""
+    filled: dict[Tensor, Any] = {}
+    for part in module.modules():
+        for tensors in (part._parameters, part._buffers):
+            for name, tensor in tensors.items():
+                if tensor is not None:
+                    empty = torch.empty(tensor.shape, dtype=tensor.dtype)
+                    wanted = nn.Parameter(empty) if isinstance(tensor, nn.Parameter) else empty
+                    tensors[name] = filled.setdefault(tensor, wanted)
+
+
+@functools.lru_cache
+def _compiled(source: str) -> CodeType:
+    return compile(source, _FILE, "exec", dont_inherit=True)  # annotations are read as values
+
+
+def _inputs(module: nn.Module, shapes: Sequence[Shape], dtype: str) -> list[Tensor]:
+    """An input of each shape, of the kind that the forward says."""
+    kinds = [kind for formal, kind in module.forward.__annotations__.items() if formal != "return"]
+    if len(kinds) != len(shapes):
+        raise fail("E701", f"{len(shapes)} inputs are given, and `{type(module).__name__}` has {len(kinds)}")
+    dtypes = [torch.long if "int64" in getattr(kind, "dtypes", ()) else DTYPES[dtype] for kind in kinds]
+    return [torch.empty(shape, dtype=each) for shape, each in zip(shapes, dtypes, strict=True)]
+
+
+@functools.lru_cache
+def _equations(source: str) -> dict[int, str]:
+    """For each line of a statement the comments right above that, which are equations, or else the line."""
+    lines, equations = source.splitlines(), {}
+    for statement in _statements(ast.parse(source).body):
+        above = itertools.takewhile(_is_comment, reversed(lines[: statement.lineno - 1]))
+        equation = "; ".join(filter(None, map(_equation, reversed([*above]))))
+        for number in range(statement.lineno, (statement.end_lineno or statement.lineno) + 1):
+            equations[number] = equation or lines[number - 1].strip()
+    return equations
+
+
+def _statements(block: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
+    """Each statement before those inside it."""
+    for statement in block:
+        yield statement
+        yield from _statements(getattr(statement, "body", ()))
+        yield from _statements(getattr(statement, "orelse", ()))
+
+
+def _equation(comment: str) -> str:
+    """What a comment says without the note; nothing where it is the note."""
+    return comment.partition("@")[0].strip(" #")
+
+
+def _is_comment(line: str) -> bool:
+    return line.lstrip().startswith("# ")
+
+
+# ------------------------------------------------------------------------------------------------------ what autograd keeps
+
+
+@dataclass(slots=True)
+class _Held:
+    """A storage that autograd keeps, the line that made it do so, for how many blocks it stands, and the operation."""
+
+    storage: torch.UntypedStorage
+    line: int
+    times: int
+    operation: str = ""
+
+
+class _Blocks(nn.ModuleList):
+    """Blocks of which the second of the alike ones at the end stands for those after it."""
+
+    recorder: _Recorder
+
+    def __iter__(self) -> Iterator[nn.Module]:
+        blocks, around = [*super().__iter__()], self.recorder.times
+        passed = max(_alike(blocks) - 2, 0)
+        for number, block in enumerate(blocks[: len(blocks) - passed], passed + 1):
+            self.recorder.times = around * (1 + passed * (number == len(blocks)))
+            yield block
+        self.recorder.times = around
+
+
+def _alike(blocks: Sequence[nn.Module]) -> int:
+    """How many blocks at the end are like the last."""
+    makes = [_make(block) for block in reversed(blocks)]
+    return sum(1 for _ in itertools.takewhile(lambda make: make == makes[0], makes))
+
+
+def _make(block: nn.Module) -> object:
+    """What two modules that do the same have in common: the classes in them, and the shapes of what they hold."""
+    tensors = itertools.chain(block.named_parameters(), block.named_buffers())
+    return [type(part) for part in block.modules()], [(name, tensor.shape) for name, tensor in tensors]
+
+
+class _Recorder:
+    """Hooks that note what is kept, and afterwards which operation keeps it."""
+
+    def __init__(self) -> None:
+        self.times, self.operation, self.packed = 1, "", list[_Held]()
+
+    def pack(self, tensor: Tensor) -> _Held:
+        """Notes the line; the tensor itself would hold the step that holds it."""
+        frame = sys._getframe(1)
+        while frame.f_code.co_filename != _FILE:
+            assert frame.f_back
+            frame = frame.f_back
+        self.packed.append(_Held(tensor.untyped_storage(), frame.f_lineno, self.times))
+        return self.packed[-1]
+
+    def unpack(self, held: _Held) -> Tensor:
+        """Notes the operation."""
+        held.operation = self.operation
+        return torch.empty(0)
+
+    def ask(self, node: Any) -> None:
+        """Makes a backward step unpack what it keeps."""
+        self.operation = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", re.sub(r"Backward\d*$", "", node.name())).lower()
+        for name in _attributes(node.__class__):
+            getattr(node, name)
+
+
+@functools.cache
+def _attributes(kind: type) -> tuple[str, ...]:
+    return tuple(name for name in dir(kind) if name.startswith("_saved_") or name == "saved_tensors")
+
+
+def _held(module: nn.Module, inputs: Sequence[Tensor]) -> list[_Held]:
+    """What the backward steps that the result leads to keep, in the order of the forward pass."""
+    recorder = _Recorder()
+    for part in module.modules():
+        if isinstance(part, nn.ModuleList):
+            part.__class__ = _Blocks
+            part.__dict__["recorder"] = recorder
+    with torch.autograd.graph.saved_tensors_hooks(recorder.pack, recorder.unpack), Balanced():
+        result = module(*inputs)
+    seen, ahead = set(), [result.grad_fn]
+    while ahead:
+        node = ahead.pop()
+        if node is not None and node not in seen:
+            seen.add(node)
+            recorder.ask(node)
+            ahead += [each for each, _ in node.next_functions]
+    return [held for held in recorder.packed if held.operation]
+
+
+def _storage(tensor: Tensor) -> int:
+    return int(tensor.untyped_storage()._cdata)
+
+
+# ----------------------------------------------------------------------------------------------------------- what is there
+
+
+class _Live(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """The bytes of all storages that are there, and the most at once."""
+
+    def __init__(self, tensors: Iterable[Tensor]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.live, self.most, self.known = 0, 0, dict[int, weakref.ref[torch.UntypedStorage]]()
+        for tensor in tensors:
+            self.see(tensor)
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """What an operation gives, its storages being seen."""
+        result = function(*args, **(kwargs or {}))
+        for leaf in tree_leaves(result):
+            if isinstance(leaf, Tensor):
+                self.see(leaf)
+        return result
+
+    def see(self, tensor: Tensor) -> None:
+        """Counts a storage until it is freed."""
+        storage = tensor.untyped_storage()
+        key, size = storage._cdata, storage.nbytes()
+        if key not in self.known:
+            self.known[key] = weakref.ref(storage, lambda _: self.free(key, size))
+            self.live += size
+            self.most = max(self.most, self.live)
+
+    def free(self, key: int, size: int) -> None:
+        """It is there no more."""
+        del self.known[key]
+        self.live -= size
+
+    def restarted(self) -> int:
+        """The most so far; from now on it is asked anew."""
+        most, self.most = self.most, self.live
+        return most
