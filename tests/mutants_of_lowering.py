@@ -212,6 +212,17 @@ MUTANTS = (
         "lowering.py::test_of_equal_numbers_the_first_is_top",
     ),
     _row(
+        "a function of a number is computed as it is written",
+        'python="(1 + math.tanh({} / 2)) / 2"',
+        'python="(1 + math.tanh({})) / 2"',
+        "primitives.py::test_plain_numbers_are_those_of_the_reference[sigmoid function]",
+    ),
+    _mutant(
+        "what is divided in a function of numbers is not held together", "primitives",
+        'argument.text if "({})" in template else argument.at(ATOM)', "argument.text",
+        "primitives.py::test_every_row_in_every_interpreter[z_bsd gelu(2 c / 3 + 1)]",
+    ),
+    _row(
         "dropout drops always",
         '{}, self.training)', '{}, True)',
         "torch.py::test_dropout_is_in_training_only[notation]",

@@ -12,7 +12,7 @@ from einformer.notation.arguments import arity, conditions, counted
 from einformer.notation.calls import axis_of
 from einformer.notation.instances import callees, name_instances
 from einformer.notation.names import closest, is_defined, names_in, undeclared
-from einformer.notation.primitives import NAMES
+from einformer.notation.primitives import NAMES, NUMERIC
 from einformer.notation.printer import show
 from einformer.notation.scope import Scope
 from einformer.notation.shifts import unfelt
@@ -49,9 +49,9 @@ def formula(name: str, e: Expression, legend: Legend, indices: tuple[Index, ...]
     elaborated = body.right_side(Equation(left, "=", e, span=e.span), frozenset())
     yield from body.findings
     for x in subexpressions(elaborated.right):
-        if isinstance(x, Apply) and x.indices:
+        if isinstance(x, Apply) and (x.indices or x.name not in NUMERIC):
             fix = "numbers, sizes, scalars and functions of them"
-            yield Finding("E604", f"`{x.name}` over an index cannot stand in the legend", x.span, (), fix)
+            yield Finding("E604", f"`{x.name}`{' over an index' * bool(x.indices)} cannot stand in the legend", x.span, (), fix)
 
 
 @dataclass(slots=True)

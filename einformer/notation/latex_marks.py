@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from einformer.notation.primitives import COMPARISONS, PRIMITIVES
+
 GREEK = {
     "α": "alpha", "β": "beta", "γ": "gamma", "δ": "delta", "ε": "varepsilon", "ζ": "zeta", "η": "eta", "θ": "theta",
     "ι": "iota", "κ": "kappa", "λ": "lambda", "μ": "mu", "ν": "nu", "ξ": "xi", "π": "pi", "ρ": "rho", "σ": "sigma",
@@ -14,13 +16,15 @@ GREEK = {
     "Φ": "Phi", "Ψ": "Psi", "Ω": "Omega",
 }  # fmt: skip
 LETTERS = {command: letter for letter, command in GREEK.items()} | {"epsilon": "ε", "phi": "φ", "vartheta": "θ", "varrho": "ρ"}
-NAMED = {name: name for name in ("exp", "log", "sin", "cos", "tanh", "min", "max", "sum")} | {"infty": "inf"}
-WORDS = {"bmod": "mod", "mod": "mod", "land": "and", "wedge": "and", "lor": "or", "vee": "or", "lnot": "not", "neg": "not"}
-SIGNS = {
-    "leq": "<=", "le": "<=", "geq": ">=", "ge": ">=", "neq": "!=", "ne": "!=", "lt": "<", "gt": ">", "equiv": "==",
+_ROWS = [
+    (row, command) for row in PRIMITIVES.values() for command in (row.latex.removeprefix("\\"), *row.reads) if command.isalpha()
+]
+WORDS = {command: row.name for row, command in _ROWS if row.name in ("mod", "and", "or", "not")}
+SIGNS = {command: row.name for row, command in _ROWS if row.name in COMPARISONS} | {
     "leftarrow": "<-", "gets": "<-", "rightarrow": "->", "to": "->", "mapsto": "->", "colon": ":",
 }  # fmt: skip
-FENCES = {"lfloor": "floor", "rfloor": "floor", "lceil": "ceil", "rceil": "ceil", "lvert": "abs", "rvert": "abs"}
+NAMED = {command: row.name for row, command in _ROWS if command not in WORDS | SIGNS} | {"infty": "inf"}
+FENCES = {side.removeprefix("\\"): row.name for row in PRIMITIVES.values() for side in row.fence if side}
 TEXTS = frozenset(("text", "textrm", "textbf", "textit", "texttt", "textsf", "mbox"))  # a space in them parts words
 FONTS = TEXTS | {"mathrm", "operatorname", "mathbf", "mathit", "mathsf", "mathtt", "mathcal", "mathbb", "boldsymbol", "bm"}
 LENGTHS = frozenset(("label", "tag", "hspace", "phantom", "hphantom"))  # they set their argument apart, or nothing

@@ -24,7 +24,7 @@ from einformer.interpreters.count.memory import Activation
 from einformer.interpreters.count.rules import EquationCount, Recompute, WeightCount
 from einformer.interpreters.count.turns import Site, Turns
 from einformer.notation.calls import axis_of
-from einformer.notation.primitives import CONSTANTS
+from einformer.notation.primitives import CONSTANTS, PRIMITIVES
 from einformer.notation.sizes import MAXIMUM_NUMBER, Legend
 from einformer.notation.tree import (
     Apply,
@@ -315,13 +315,5 @@ _HOLDING: dict[str, Callable[[sympy.Expr, sympy.Expr], sympy.Expr]] = {
 }
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
 _FUNCTIONS: dict[str, Callable[..., sympy.Expr]] = {
-    "floor": sympy.floor,
-    "ceil": sympy.ceiling,
-    "sqrt": sympy.sqrt,
-    "log": sympy.log,
-    "log2": lambda x: sympy.log(x, 2),
-    "abs": sympy.Abs,
-    "min": sympy.Min,
-    "max": sympy.Max,
-    "mod": sympy.Mod,
+    row.name: eval(f"lambda x, y=None: {row.sympy}", vars(sympy).copy()) for row in PRIMITIVES.values() if row.sympy
 }

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import sympy
 
 from einformer.notation.latex_marks import GREEK
+from einformer.notation.primitives import PRIMITIVES
 from einformer.notation.tree import Name, Spec
 from einformer.notation.walk import subexpressions
 
@@ -40,15 +42,18 @@ def _latex_letter(name: str) -> str:
     return f"\\{GREEK[name]}" if name in GREEK else name
 
 
+# The rows of the table that sympy has as one function, by its name there.
+_FUNCTIONS = {row.sympy.partition("(")[0]: row for row in PRIMITIVES.values() if re.fullmatch(r"\w+\(x(, y)?\)", row.sympy)}
+
 FORMS = {
-    "text": Form(" ", "{} / {}", _raised, "sqrt({})", "({})", {"ceiling": "ceil", "Min": "min", "Max": "max", "Mod": "mod"}),
+    "text": Form(" ", "{} / {}", _raised, "sqrt({})", "({})", {name: row.name for name, row in _FUNCTIONS.items()}),
     "latex": Form(
         " ",
         r"\frac{{{}}}{{{}}}",
         lambda base, power: f"{base}^{{{power}}}",
         r"\sqrt{{{}}}",
         r"\left({}\right)",
-        {"ceiling": r"\mathrm{ceil}", "floor": r"\mathrm{floor}", "Min": r"\min", "Max": r"\max", "Mod": r"\mathrm{mod}"},
+        {name: row.latex if row.latex and not row.infix else f"\\mathrm{{{row.name}}}" for name, row in _FUNCTIONS.items()},
         r"{}\left({}\right)",
         _latex_letter,
         grouped=False,
@@ -59,7 +64,7 @@ FORMS = {
         lambda base, power: f"{base}**{power}" if power.isalnum() else f"{base} ** ({power})",
         "math.sqrt({})",
         "({})",
-        {"ceiling": "math.ceil", "floor": "math.floor", "log": "math.log", "exp": "math.exp", "Min": "min", "Max": "max"},
+        {name: row.python.partition("(")[0] for name, row in _FUNCTIONS.items() if not row.infix},
     ),
 }
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import assert_never
 
 from einformer.notation.latex_marks import GREEK
-from einformer.notation.primitives import primitive
+from einformer.notation.primitives import PRIMITIVES, primitive, row_of
 from einformer.notation.printer import Level, is_dividend, is_minus, level, links, needs_end, number, takes_no_power
 from einformer.notation.tree import (
     Apply,
@@ -23,9 +23,9 @@ from einformer.notation.tree import (
     Tensor,
 )
 
-SIGNS = {"<=": r"\leq", ">=": r"\geq", "!=": r"\neq", "==": "=", "<": "<", ">": ">"}
-_FENCES = {"floor": (r"\lfloor", r"\rfloor"), "ceil": (r"\lceil", r"\rceil"), "abs": (r"\lvert", r"\rvert")}
-_UPRIGHT = (r"\mathrm", r"\lfloor", r"\lceil", r"\lvert")
+SIGNS = {row.name: row.latex for row in PRIMITIVES.values() if row.infix}
+_FENCES = {row.name: row.fence for row in PRIMITIVES.values() if any(row.fence)}
+_UPRIGHT = (r"\mathrm", *(left for left, _ in _FENCES.values()))
 _CLOSED = re.compile(r"\)$|\\mathrm\{[^{}]*\}'*$")
 _TALL = re.compile(r"\\(frac|sum|begin)(?![a-zA-Z])")
 
@@ -138,17 +138,17 @@ def _apply(e: Apply, inline: bool) -> str:
         return first + "".join(f" {SIGNS[link.name]} {expression(link.arguments[1], Level.SUM, inline)}" for link in chain)
     match e.name, e.indices, e.arguments:
         case ("or", _, (left, right)):
-            return f"{expression(left, Level.OR, inline)} \\lor {expression(right, Level.AND, inline)}"
+            return f"{expression(left, Level.OR, inline)} {SIGNS['or']} {expression(right, Level.AND, inline)}"
         case ("and", _, (left, right)):
-            return f"{expression(left, Level.AND, inline)} \\land {expression(right, Level.NOT, inline)}"
+            return f"{expression(left, Level.AND, inline)} {SIGNS['and']} {expression(right, Level.NOT, inline)}"
         case ("not", _, (condition,)):
-            return f"\\lnot {expression(condition, Level.NOT, inline)}"
+            return f"{row_of('not', False).latex} {expression(condition, Level.NOT, inline)}"
         case ("mod", _, (left, right)):
             over = _product(left.factors, inline=True) if is_dividend(left) else flat(left, Level.FACTOR)
             return f"{over} \\bmod {flat(right, Level.FACTOR)}"
         case ("top", _, (k, *arguments)):
             return f"\\mathrm{{top}}_{{{flat(k, Level.SUM)},{_abut(map(_member, e.indices))}}}{_arguments(arguments, inline)}"
-        case ("floor" | "ceil" | "abs", (), (argument,)):
+        case (_, (), (argument,)) if e.name in _FENCES:
             return _fenced(e.name, expression(argument, inline=inline))
         case ("sqrt", (), (argument,)):
             return f"\\sqrt{{{expression(argument, inline=inline)}}}"
@@ -180,10 +180,7 @@ def _summand(e: Expression, inline: bool) -> str:
 def operator(name: str, indices: tuple[Index, ...]) -> str:
     """An operator or a layer with its subscript."""
     row = primitive(name, bool(indices))
-    text = (
-        r"\log_{2}" if name == "log2" and not indices else row.latex if row and row.latex and name != "sqrt" else symbol(name)
-    )
-    return text + _subscript(indices)
+    return (row.latex if row and row.latex else symbol(name)) + _subscript(indices)
 
 
 def enclosed(text: str) -> str:

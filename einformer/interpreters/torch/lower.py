@@ -280,7 +280,8 @@ class Lowering:
             return extreme(self, row, arguments, wanted)
         if e.name == "Dr":
             probability = arguments[1].text if len(arguments) > 1 else "p"
-            return replace(arguments[0], text=row.torch.format(arguments[0].text, probability), level=ATOM)
+            dropped = self.filled(self.cast(arguments[0], "tensor"), arguments[0].dims, "tensor")
+            return replace(dropped, text=row.torch.format(dropped.text, probability), level=ATOM)
         return function(self, row, arguments[0])
 
     def where(self, e: Apply, wanted: Dims | None) -> Code:

@@ -39,7 +39,7 @@ from einformer.notation.calls import axis_of
 from einformer.notation.primitives import COMPARISONS
 from einformer.notation.tree import Index, Name, Number
 
-_INFIX = formulas.SIGNS | {"and": r"\land", "or": r"\lor", "mod": r"\bmod"}
+_INFIX = formulas.SIGNS
 _ONES = r"\mathbf{1}"
 
 
