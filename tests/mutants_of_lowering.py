@@ -178,7 +178,7 @@ MUTANTS = (
     ),
     _mutant(
         "min clamps from below", "primitives",
-        "'min' if row.name == 'max' else 'max'", "'max' if row.name == 'max' else 'min'",
+        '"min" if row.name == "max" else "max"', '"max" if row.name == "max" else "min"',
         *_values("gpt_oss-notation"),
     ),
     _row(
