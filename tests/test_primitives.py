@@ -66,8 +66,8 @@ def test_the_causality_check_knows_every_function() -> None:
 
 def limit(row: Primitive, x: float) -> float | None:
     """The value at a number, of an operator where all are that; None where it is no number."""
-    found = float(np.ravel(value(row, x if row.kind == "function" else np.full(3, x)))[0])
-    return None if math.isnan(found) else found
+    found = np.ravel(value(row, x if row.kind == "function" else np.full(3, x)))
+    return float(found[0]) if (found == found[0]).all() else None
 
 
 @rows([row for row in (*UNARY, *OPERATORS) if row.name != "top"])
@@ -96,6 +96,16 @@ def test_what_rises_never_falls(row: Primitive) -> None:
             one, other = value(row, low), value(row, high)
         falls |= bool((other < one - 1e-12).any())
     assert falls != row.rising or row.name == "Dr"
+
+
+@rows([row for row in (*FUNCTIONS, *OPERATORS) if not row.condition and row.name not in ("where", "Dr")])
+def test_what_is_whole_stays_whole_where_the_row_says_so(row: Primitive) -> None:
+    def is_whole(numbers: Array) -> bool:
+        found = value(row, *([numbers, numbers[::-1]] if row.arity == (2,) else [numbers]))
+        return bool((found == np.floor(found)).all())
+
+    assert is_whole(np.array([3.0, 5.0, 2.0])) == bool(row.whole)
+    assert is_whole(np.array([0.5, 2.25, 1.1])) == (row.whole == "made")
 
 
 @rows([row for row in OPERATORS if row.neutral is not None])

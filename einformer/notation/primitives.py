@@ -22,8 +22,9 @@ class Primitive:
     `condition`: its values are true and false. `numpy` is its value for the arrays x, y, z, of an operator over `axis`.
 
     What can be proved of it. `at_zero` and `at_minus_infinity` are f(0) and f(-inf); `rising` says that a larger argument
-    gives no smaller value. `neutral` is what an operator passes over; one that `looks_back` reads nothing later along its
-    index; one that `ignores_shifts` gives the same when something that is constant along its indices is added.
+    gives no smaller value; `whole` that its values are whole numbers, *made* of any or *kept* of whole ones. `neutral` is what
+    an operator passes over; one that `looks_back` reads nothing later along its index; one that `ignores_shifts` gives the same
+    when something that is constant along its indices is added.
 
     What it costs. `keeps` says what its backward pass needs: a derivative that its output gives (tanh' = 1 - tanh²) needs no
     input. A `flat` one has no gradient. What is `costly` is worth computing once for all layers.
@@ -42,6 +43,7 @@ class Primitive:
     at_zero: float | None = None
     at_minus_infinity: float | None = None
     rising: bool = False
+    whole: Literal["", "made", "kept"] = ""
     neutral: float | None = None
     looks_back: bool = False
     ignores_shifts: bool = False
@@ -84,13 +86,13 @@ _ROWS = [
        python="math.tanh({})", torch="torch.tanh({})", sympy="tanh(x)", latex=r"\tanh"),
     _F("sqrt", numpy="np.sqrt(x)", at_zero=0, rising=True, keeps="output", costly=True,
        python="math.sqrt({})", torch="torch.sqrt({})", sympy="sqrt(x)", latex=r"\sqrt{}"),
-    _F("abs", numpy="np.abs(x)", at_zero=0, at_minus_infinity=math.inf, keeps="input",
+    _F("abs", numpy="np.abs(x)", whole="kept", at_zero=0, at_minus_infinity=math.inf, keeps="input",
        python="abs({})", torch="torch.abs({})", sympy="Abs(x)", fence=(r"\lvert", r"\rvert")),
-    _F("floor", numpy="np.floor(x)", at_zero=0, at_minus_infinity=-math.inf, rising=True, flat=True,
+    _F("floor", numpy="np.floor(x)", whole="made", at_zero=0, at_minus_infinity=-math.inf, rising=True, flat=True,
        python="math.floor({})", torch="torch.floor({})", sympy="floor(x)", fence=(r"\lfloor", r"\rfloor")),
-    _F("ceil", numpy="np.ceil(x)", at_zero=0, at_minus_infinity=-math.inf, rising=True, flat=True,
+    _F("ceil", numpy="np.ceil(x)", whole="made", at_zero=0, at_minus_infinity=-math.inf, rising=True, flat=True,
        python="math.ceil({})", torch="torch.ceil({})", sympy="ceiling(x)", fence=(r"\lceil", r"\rceil")),
-    _F("relu", numpy="np.maximum(x, 0)", at_zero=0, at_minus_infinity=0, rising=True, keeps="output",
+    _F("relu", numpy="np.maximum(x, 0)", whole="kept", at_zero=0, at_minus_infinity=0, rising=True, keeps="output",
        python="max({}, 0)", torch="fn.relu({})", sympy="Max(x, 0)"),
     _F("gelu", numpy="x * (1 + erf(x / math.sqrt(2))) / 2", at_zero=0, keeps="input",
        python="{0} * (1 + math.erf({0} / math.sqrt(2))) / 2", torch="fn.gelu({})", sympy="x * (1 + erf(x / sqrt(2))) / 2"),
@@ -108,7 +110,7 @@ _ROWS = [
        python="{1} if {0} else {2}", torch="torch.where({}, {}, {})"),
     _F("Dr", arity=(1, 2), numpy="x", at_zero=0, at_minus_infinity=-math.inf, keeps="mask",
        torch="fn.dropout({}, {}, self.training)"),
-    _F("mod", arity=(2,), numpy="np.mod(x, y)",
+    _F("mod", arity=(2,), numpy="np.mod(x, y)", whole="kept",
        python="{} % {}", torch="{} % {}", sympy="Mod(x, y)", latex=r"\bmod", reads=("mod",)),
     _F("not", condition=True, numpy="np.logical_not(x)", flat=True,
        python="not {}", torch="~({})", latex=r"\lnot", reads=("neg",)),
@@ -128,7 +130,7 @@ _ROWS = [
        python="{} == {}", torch="{} == {}", latex="=", reads=("equiv",)),
     _F("!=", arity=(2,), condition=True, numpy="np.not_equal(x, y)", flat=True,
        python="{} != {}", torch="{} != {}", latex=r"\neq", reads=("ne",)),
-    _F("sum", "reducing", numpy="np.sum(x, axis)", at_zero=0, at_minus_infinity=-math.inf, rising=True, neutral=0,
+    _F("sum", "reducing", numpy="np.sum(x, axis)", whole="kept", at_zero=0, at_minus_infinity=-math.inf, rising=True, neutral=0,
        torch="torch.sum({}, {})", latex=r"\sum"),
     _F("mean", "reducing", numpy="np.mean(x, axis)", at_zero=0, at_minus_infinity=-math.inf, rising=True,
        torch="torch.mean({}, {})"),
@@ -138,18 +140,21 @@ _ROWS = [
        keeps="both", torch="torch.logsumexp({}, {})"),
     _F("Sm", "keeping", numpy="softmax(x, axis)", at_minus_infinity=0, neutral=-math.inf, ignores_shifts=True, keeps="output",
        torch="torch.softmax({}, {})", together="softmax({}, {})"),
-    _F("cumsum", "keeping", numpy="along(np.cumsum, x, axis)", at_zero=0, at_minus_infinity=-math.inf, rising=True, neutral=0,
+    _F("cumsum", "keeping", numpy="along(np.cumsum, x, axis)", whole="kept", at_zero=0, at_minus_infinity=-math.inf,
+       rising=True, neutral=0,
        looks_back=True, torch="torch.cumsum({}, {})", continued="{} + {}"),
     _F("top", "keeping", (2,), condition=True, numpy="top(x, axis, y)", neutral=-math.inf, ignores_shifts=True, flat=True,
        torch="top({}, {}, {})", together="top_together({}, {}, {})"),
     # With an index they reduce, with two arguments they compare (R3).
-    _F("min", "reducing", numpy="np.min(x, axis)", at_zero=0, at_minus_infinity=-math.inf, rising=True, neutral=math.inf,
+    _F("min", "reducing", numpy="np.min(x, axis)", whole="kept", at_zero=0, at_minus_infinity=-math.inf,
+       rising=True, neutral=math.inf,
        keeps="input", torch="torch.amin({}, {})", latex=r"\min"),
-    _F("max", "reducing", numpy="np.max(x, axis)", at_zero=0, at_minus_infinity=-math.inf, rising=True, neutral=-math.inf,
+    _F("max", "reducing", numpy="np.max(x, axis)", whole="kept", at_zero=0, at_minus_infinity=-math.inf,
+       rising=True, neutral=-math.inf,
        keeps="input", torch="torch.amax({}, {})", latex=r"\max"),
-    _F("min", arity=(2,), numpy="np.minimum(x, y)", rising=True, keeps="input",
+    _F("min", arity=(2,), numpy="np.minimum(x, y)", whole="kept", rising=True, keeps="input",
        python="min({}, {})", torch="torch.minimum({}, {})", sympy="Min(x, y)", latex=r"\min"),
-    _F("max", arity=(2,), numpy="np.maximum(x, y)", rising=True, keeps="input",
+    _F("max", arity=(2,), numpy="np.maximum(x, y)", whole="kept", rising=True, keeps="input",
        python="max({}, {})", torch="torch.maximum({}, {})", sympy="Max(x, y)", latex=r"\max"),
 ]  # fmt: skip
 

@@ -7,13 +7,12 @@ from functools import cached_property
 
 from einformer.errors import EinformerError
 from einformer.notation.instances import callees
-from einformer.notation.primitives import COMPARISONS
+from einformer.notation.primitives import COMPARISONS, PRIMITIVES, primitive
 from einformer.notation.sizes import Legend
 from einformer.notation.tree import Apply, Expression, Group, Index, Layer, Name, Number, Power, Product, Quotient, Sum, Tensor
 from einformer.notation.walk import children, equations, subexpressions
 
-KEEPING = frozenset(("abs", "relu", "mod", "min", "max", "sum", "cumsum"))  # of whole numbers they make whole ones
-ROUNDING = frozenset(("floor", "ceil"))
+ROUNDING = frozenset(row.name for row in PRIMITIVES.values() if row.whole == "made")
 
 Parts = tuple[Expression, ...]
 Inputs = frozenset[str]
@@ -88,7 +87,9 @@ class Whole:
             return None if inner is None else tuple(self.given(e, inner))
         if e.name == "where":
             return e.arguments[1:]
-        return () if e.name in ROUNDING else e.arguments if e.name in KEEPING else None
+        row = primitive(e.name, bool(e.indices))
+        whole = row.whole if row else ""
+        return () if whole == "made" else e.arguments if whole == "kept" else None
 
     def callee(self, e: Apply) -> Whole:
         """The layer that is called."""
