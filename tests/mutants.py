@@ -138,6 +138,26 @@ MUTANTS = (
     ),
     # ------------------------------------------------------------------------------------------------------ slots (R4)
     _mutant(
+        "a slot before the first number of an axis is inside", "notation/slots.py",
+        "(value < 0 and not early)", "False",
+        "slots.py::test_what_leaves_its_axis_whatever_its_size_is_refused_by_the_check[a name]",
+    ),
+    _mutant(
+        "a slot beyond the last number of an axis is inside", "notation/slots.py",
+        "(size is not None and value >= size)", "False",
+        "slots.py::test_a_distance_beyond_a_table_is_refused_once_its_size_is_bound",
+    ),
+    _mutant(
+        "what a layer is given in a branch is guarded", "notation/slots.py",
+        "inside = () if isinstance(e, Apply) and e.name not in NAMES else guards", "inside = guards",
+        "slots.py::test_what_leaves_its_axis_whatever_its_size_is_refused_by_the_check[a layer in a branch]",
+    ),
+    _mutant(
+        "half a number may stand in a slot", BODY,
+        "            if self.whole.needs(slot) is None:\n", "            if False:\n",
+        "slots.py::test_a_number_that_is_not_whole_is_refused_in_a_slot",
+    ),
+    _mutant(
         "a group is read column-major", REFERENCE,
         "for member in e.members:", "for member in reversed(e.members):",
         "reference.py::test_a_group_on_the_right_splits_row_major",

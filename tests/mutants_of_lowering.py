@@ -48,6 +48,11 @@ MUTANTS = (
         ("tests/test_forms.py::test_a_form_is_computed_whole_and_in_parts"
          "[what is made of a tensor that changes later-apart-notation]",),
     ),
+    _mutant(
+        "a number that a line changes is one of Python", "classes",
+        "if equation.left.name not in self.changed:", "if True:",
+        "forms.py::test_a_form_is_computed_whole_and_in_parts[a number without an index-apart-fast]",
+    ),
     # -------------------------------------------------------------------------------------------------- definitions
     _canonical(
         "a turn begins with what was known before the loop",
@@ -237,6 +242,21 @@ MUTANTS = (
         "before the start of time nothing is zeroed", "slots",
         "    if condition is None:\n        return code\n", "    if True:\n        return code\n",
         *_values("mamba2-notation", "mamba2-fast"),
+    ),
+    _mutant(
+        "a computed position before the start is the last", "slots",
+        "    if early:\n", "    if False:\n",
+        "slots.py::test_before_the_start_of_time_is_zero_however_it_is_computed[a name-fast]",
+    ),
+    _mutant(
+        "what is not proved to lie inside is not checked", "slots",
+        "    if not proved:\n", "    if False:\n",
+        "slots.py::test_what_data_decide_is_checked_when_it_runs[notation]",
+    ),
+    _mutant(
+        "a name of the file stands for two things", "source",
+        "if bound[called] > 1 or hasattr", "if hasattr",
+        "name_spaces.py::test_a_scalar_may_have_any_name[t]",
     ),
     _mutant(
         "a recurrence is one step late", "recurrences",

@@ -475,6 +475,19 @@ def test_transformations_of_functions() -> None:
     assert torch.equal(torch.func.grad(lambda q: attend(q, *QKV[1:]).square().sum())(QKV[0]), plain)
 
 
+@pytest.mark.parametrize(
+    "name", ["block", "check", "function", "refuse", "Tensor", "isinstance", "len", "getattr", "result", "make"]
+)
+def test_a_function_may_have_any_name(name: str) -> None:
+    """Of those too that the check of a contract uses."""
+    scope: dict[str, Any] = {}
+    exec(f"def {name}(z, Q):\n    return z @ Q", scope)
+    checked = ein.contract("z_bsd, Q_de -> q_bse")(scope[name])
+    assert checked(torch.ones(2, 5, 3), torch.ones(3, 4)).shape == (2, 5, 4)
+    with pytest.raises(EinformerError, match="E720 `Q` has 2"):
+        checked(torch.ones(2, 5, 3), torch.ones(2, 4))
+
+
 def test_coroutines_are_checked_and_generators_have_no_result() -> None:
     @ein.contract("z_b -> y_b")
     async def later(z: Tensor, n: int) -> Tensor:

@@ -8,6 +8,7 @@ import torch
 
 import einformer
 from einformer import EinformerError, Model
+from einformer.notation.weights import TAKEN
 from tests import arrays
 
 HEAD = """
@@ -148,3 +149,98 @@ def test_a_loop_in_a_loop_in_a_layer_that_is_called() -> None:
             part = np.tanh(expected @ found[f"Grid.blocks.{turn}.blocks.{inner}.Part.W"])
             expected = (expected if turn < 1 else found["Grid.A"][turn, inner] * expected) + part
     assert model.reference(z, weights=found) == pytest.approx(expected + found["Grid.B"].mean())
+
+
+# --------------------------------------------------------------------------------------------- names of the emitted file
+
+AXES = "axes\n  b: B\n  s: S\n  d: D\n"
+MODEL = "model Main(z_bsd) -> y_bsd causal in s:\n"
+MIXES = """  m_ss' = where(s' <= s, {0} (s' - s) / sqrt(D), -inf)
+  w_bss' = Sm_s'(z_bsd z_bs'd + m_ss')
+  S_bsd = {0} S_{{b(s - 1)d}} + w_bss' z_bs'd
+  return S_bsd {0} + 0 floor(s / 2)
+"""
+LINEAR = "layer Linear(z_d) -> z_d:\n  weights W_d'd\n  return z_d' W_d'd\n"
+NAMES = (  # letters of indices, modules, locals, helpers, builtins and keywords of emitted files
+    *("t", "torch", "math", "fn", "nn", "Tensor", "device", "dtype", "number", "step", "seen", "row", "block", "self", "cache"),
+    *("path", "KEPT", "Cache", "inside", "range", "super", "int", "in", "lambda"),
+)
+
+
+def agrees(text: str, **sizes: int) -> None:
+    """Both plans, at once and in parts, compute what the reference computes."""
+    bound = einformer.parse(text).bind(**sizes)
+    random = np.random.default_rng(0)
+    z = random.standard_normal((2, 6, 4))
+    found = {path: random.standard_normal(shape) for path, shape in bound.weight_shapes().items()}
+    expected = bound.reference(z, weights=found)
+    for plan in ("notation", "fast"):
+        module = bound.build(dtype=torch.float64, plan=plan)
+        module.load_state_dict({path: torch.from_numpy(array) for path, array in found.items()})
+        assert module(torch.from_numpy(z)).detach().numpy() == pytest.approx(expected, abs=1e-12)
+        held = module.cache()  # type: ignore[operator]
+        parts = [module.decode(torch.from_numpy(part), cache=held) for part in (z[:, :3], z[:, 3:4], z[:, 4:])]  # type: ignore[operator]
+        assert torch.cat(parts, 1).detach().numpy() == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_scalar_may_have_any_name(name: str) -> None:
+    agrees(f"{AXES}scalars\n  {name} = 0.5\n{MODEL}{MIXES.format(name)}", D=4)
+
+
+@pytest.mark.parametrize("name", ["Top", "Torch", "Tensor", "Float", "T", "Stored", "MainBlock", "Range", "Cache", "Max"])
+def test_a_layer_may_have_any_name(name: str) -> None:
+    """With weights, a class; without, a function."""
+    lines = MIXES.replace("{0}", "0.5").replace("  S_bsd =", "  for l < L:\n    z_bsd <- {call}(z_bsd)\n  S_bsd =")
+    agrees(f"{AXES}  l: L\n{LINEAR.replace('Linear', name)}{MODEL}{lines.format(call=name + '_l')}", D=4, L=2)
+    twice = f"layer {name}(z_d) -> z_d:\n  return z_d / 2\n"
+    agrees(f"{AXES}  l: L\n{twice}{MODEL}{lines.format(call=name)}", D=4, L=2)
+
+
+def test_two_layers_are_two_functions() -> None:
+    layers = "layer Norm(z_d) -> z_d:\n  return z_d / 3\nlayer norm(z_d) -> z_d:\n  return 2 z_d\n"
+    agrees(f"{AXES}{layers}{MODEL}  return Norm(z_bsd) + norm(z_bsd)\n", D=4)
+
+
+def test_a_layer_that_is_called_in_two_ways_is_not_another_layer() -> None:
+    layers = "layer Norm(z_d) -> z_d:\n  return z_d / 3\nlayer Norm2(z_d) -> z_d:\n  return 2 z_d\n"
+    agrees(f"{AXES}{layers}{MODEL}  n_sd = s + d\n  return Norm(z_bsd) + Norm(n_sd) + Norm2(z_bsd)\n", D=4)
+
+
+@pytest.mark.parametrize("name", ["in", "type", "to", "train", "float", "cache", "generate", "layout", "training", "blocks"])
+def test_weights_and_instances_may_have_any_name(name: str) -> None:
+    agrees(f"{AXES}{LINEAR}{MODEL}  weights {name}_d'd, up: Linear\n  v_bsd = z_bsd' {name}_d'd\n  return up(v_bsd)\n", D=4)
+    agrees(
+        f"{AXES}  l: L\n{LINEAR}{MODEL}  weights {name}: Linear\n  for l < L:\n    z_bsd <- {name}_l(z_bsd)\n  return z_bsd\n",
+        D=4,
+        L=2,
+    )
+
+
+def test_a_module_has_no_attributes_that_a_weight_could_replace() -> None:
+    """Names of the notation have no underscores."""
+    bound = einformer.parse(f"{AXES}{LINEAR}{MODEL}  return Linear(z_bsd)\n").bind(D=4)
+    attributes = {name for plan in ("notation", "fast") for name in dir(bound.build(plan=plan)) if name.isalnum()}
+    assert attributes - {"Linear"} <= TAKEN
+
+
+def test_a_weight_may_be_called_as_several_together() -> None:
+    lines = "  weights Q_de, K_de, QK_d\n  q_bse = z_bsd Q_de\n  k_bse = z_bsd K_de\n  v_bsd = QK_d z_bsd\n"
+    attention = "  w_bss' = Sm_s'(q_bse k_bs'e + where(s' <= s, 0, -inf))\n  return w_bss' v_bs'd\n"
+    agrees(f"{AXES}  e: E\n{MODEL}{lines}{attention}", D=4, E=3)
+
+
+def test_a_block_is_not_a_layer_of_that_name() -> None:
+    layer = LINEAR.replace("Linear", "MainBlock")
+    agrees(f"{AXES}  l: L\n{layer}{MODEL}  for l < L:\n    z_bsd <- MainBlock_l(z_bsd)\n  return z_bsd\n", D=4, L=2)
+
+
+def test_what_looks_like_a_prime_is_none() -> None:
+    with pytest.raises(EinformerError, match="E003 the character MODIFIER LETTER PRIME"):
+        einformer.parse(f"{AXES}{MODEL}  weights z'_d, zʹ_d\n  return z_bsd z'_d zʹ_d\n")
+
+
+def test_a_model_that_cannot_have_its_name_is_refused() -> None:
+    bound = einformer.parse(f"{AXES}{MODEL.replace('Main', 'Tensor')}  return 2 z_bsd\n").bind(D=4)
+    with pytest.raises(EinformerError, match="E202 the file of PyTorch has another `Tensor`"):
+        bound.build()

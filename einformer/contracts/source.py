@@ -7,6 +7,7 @@ reads nothing but its closure, so Dynamo traces it; where something does not fit
 from __future__ import annotations
 
 import inspect
+import keyword
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -54,7 +55,9 @@ class _Writer:
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function, self.parameters, self.owner = function, parameters(function), owner(function)
-        self.taken = {parameter.name for parameter in self.parameters}
+        name = function.__name__
+        self.name = name if name.isidentifier() and not keyword.iskeyword(name) else "wrapper"
+        self.taken = {self.name, *(parameter.name for parameter in self.parameters)}
         self.lines: list[str] = []
         self.depth = 2
         self.constants: dict[str, Any] = {}
@@ -95,8 +98,7 @@ class _Writer:
     def open(self) -> None:
         """The head: the parameters of the function, with defaults that are put in their place afterwards."""
         coroutine = "async " if inspect.iscoroutinefunction(self.function) else ""
-        name = self.function.__name__ if self.function.__name__.isidentifier() else "wrapper"
-        self.lines = [f"    {coroutine}def {name}({', '.join(self.head())}):", "        __tracebackhide__ = True"]
+        self.lines = [f"    {coroutine}def {self.name}({', '.join(self.head())}):", "        __tracebackhide__ = True"]
 
     def head(self) -> Iterator[str]:
         """The parameters."""

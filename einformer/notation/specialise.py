@@ -7,6 +7,7 @@ stands for one set of shapes. Still a specification in the language; what is low
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -55,8 +56,10 @@ class _Specialised:
         """The name of the layer as this call sees it."""
         key = (layer.name, tuple(sorted(binding.letters.items())), carried)
         if key not in self.names:
-            taken = sum(other[0] == layer.name for other in self.names)
-            self.names[key] = f"{layer.name}{taken + 1}" if taken else layer.name
+            first = all(other[0] != layer.name for other in self.names)
+            numbered = (f"{layer.name}{number}" for number in itertools.count(2))
+            taken = {*self.layers, *self.names.values()}
+            self.names[key] = layer.name if first else next(name for name in numbered if name not in taken)
             self.layer(layer, dict(binding.letters), carried, self.names[key])
         return self.names[key]
 

@@ -19,6 +19,7 @@ MAXIMUM_HEIGHT = 150  # of formulas in loops, and with the layers that they call
 OPEN, CLOSE = "_{", "_}"  # of a subscript; `{` and `}` group in LaTeX
 BRACKETS = {"(": ")", "[": "]", "{": "}", OPEN: CLOSE}
 DIGITS = "0123456789"
+PRIME = "ʹ"  # what stands for a prime in names of Python
 SYNONYMS = str.maketrans(
     {"′": "'", "’": "'", "−": "-", "≤": "<=", "≥": ">=", "≠": "!=", "←": "<-", "→": "->", "·": " ", "∞": "inf"}
 )
@@ -171,7 +172,7 @@ def name_token(text: str, span: Span) -> Token:
         return Token(REST, REST, span)
     name = unicodedata.normalize("NFKC", text.translate(SYNONYMS))
     for letter in text.rstrip("'′’") + name.rstrip("'"):
-        if not (letter.isalpha() or letter in DIGITS):
+        if not (letter.isalpha() or letter in DIGITS) or letter == PRIME:
             raise stray(span.source, span.start + max(0, text.find(letter)), letter)
     return Token("name", name, span)
 

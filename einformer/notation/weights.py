@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import keyword
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -22,9 +23,18 @@ class Placed:
     shape: tuple[int, ...]
 
 
+# What a module has beside its weights: the names of Python, of `nn.Module`, and of what is built here.
+_OF_A_MODULE = (
+    "apply bfloat16 buffers children compile cpu cuda double eval float forward half ipu modules mtia parameters to train "
+    "training type xpu blocks cache decode door follow generate initialise layout parts perplexity recipe static stream "
+    "KEPT SHARED"
+)
+TAKEN = frozenset((*keyword.kwlist, *_OF_A_MODULE.split()))
+
+
 def key(name: str) -> str:
-    """A name as a part of a path, and as a name of Python: its primes become letters that look like them."""
-    return name.replace("'", "ʹ")
+    """A name as a part of a path, and as a name of Python: its primes become letters that look like them; `to` is `to_`."""
+    return name.replace("'", "ʹ") + "_" * (name in TAKEN)
 
 
 def place(call: Apply, layer: Layer) -> str:

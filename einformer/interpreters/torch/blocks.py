@@ -66,7 +66,7 @@ class Blocks:
             if len(loops) == len(turns):
                 conditions = self.conditions(name, turns)
                 condition = " and ".join(f"({each})" if len(conditions) > 1 else each for each in conditions)
-                line = f"self.{key(name)} = {self.layers[name]}()"
+                line = f"self.{key(name)} = {self.low.called('layer', self.layers[name], self.layers[name])}()"
                 yield from [f"if {condition}:", INDENT + line] if condition else [line]
         if self.depth > len(turns):
             letter = self.numbers(len(turns) + 1)[-1] if self.numbered else "_"
@@ -117,7 +117,7 @@ class Blocks:
 
     def name(self, depth: int) -> str:
         """The class that holds the weights of one turn."""
-        return self.low.layer.name + "Block" * depth
+        return self.low.called("block", f"{self.low.layer.name} {depth}", self.low.layer.name + "Block" * depth)
 
     def classes(self) -> Iterator[str]:
         """The classes that hold the weights of one turn, inner loops first."""

@@ -48,6 +48,7 @@ class File(Protocol):
     plan: Plan
     helpers: dict[str, None]
     routings: Mapping[str, Routing]
+    names: dict[tuple[str, str], str]
 
     def spelling(self, letter: str) -> str:
         """The letter of Python for an index."""
@@ -88,6 +89,7 @@ class Class:
     def lower_with(self, kind: type[Some]) -> Some:
         """A lowering of this layer's expressions."""
         low = kind(self.file.legend, self.layer, self.layers, self.file.spelling, self.time, helpers=self.file.helpers)
+        low.names = self.file.names
         if self.layer.name == self.file.name:  # the door has looked at these
             low.tokens = frozenset(name for name, letter in self.integers.items() if letter)
         return low
@@ -126,7 +128,8 @@ class Class:
     @property
     def called(self) -> str:
         """What the file calls it."""
-        return function_name(self.layer.name) if self.is_function else self.layer.name
+        name = self.layer.name
+        return self.lowering.called("layer", name, function_name(name) if self.is_function else name)
 
     def note(self) -> Iterator[str]:
         """What the layer follows, as a docstring."""

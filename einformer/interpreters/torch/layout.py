@@ -91,6 +91,7 @@ Map = tuple[Expression, Linear]  # where it stands, and what it is
 
 def groups(layer: Layer, routing: Routing | None = None) -> Iterator[list[Map]]:
     """The linear maps of an input at once: as one product where they are several."""
+    taken = {key(weight.name) for weight in layer.weights}
     open_: dict[tuple[Expression, Dims, Dims, bool], list[Map]] = {}
     for statement in layer.body:
         if isinstance(statement, Equation) and recurrent(statement) is None:
@@ -100,8 +101,19 @@ def groups(layer: Layer, routing: Routing | None = None) -> Iterator[list[Map]]:
                     open_.setdefault((found.x, found.columns, found.experts, found.bias is None), []).append((node, found))
         changed = {q.left.name for q in equations((statement,))}
         for known in [k for k in open_ if isinstance(k[0], Tensor) and k[0].name in changed]:
-            yield open_.pop(known)
-    yield from open_.values()
+            yield from _named_apart(open_.pop(known), taken)
+    for group in open_.values():
+        yield from _named_apart(group, taken)
+
+
+def _named_apart(group: list[Map], taken: set[str]) -> list[list[Map]]:
+    """A group whose parameters have names of their own, or each map alone: `QK` may be a weight beside `Q` and `K`."""
+    tensors = [[found.weight for _, found in group], [found.bias for _, found in group if found.bias is not None]]
+    names = {"".join(key(tensor.name) for tensor in some) for some in tensors if some}
+    if len(group) > 1 and (names & taken or len(names) < len([some for some in tensors if some])):
+        return [[each] for each in group]
+    taken |= names
+    return [group]
 
 
 def _maps(equation: Equation, layer: Layer, routing: Routing | None) -> Iterator[Map]:

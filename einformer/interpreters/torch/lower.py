@@ -95,6 +95,11 @@ class Lowering:
     guards: tuple[Guard, ...] = ()  # the conditions of the branches of `where` that are lowered
     tokens: frozenset[str] = frozenset()  # inputs of whole numbers that were checked to lie inside what they select from
     known: Numbers | None = None
+    names: dict[tuple[str, str], str] = field(default_factory=dict)  # of scalars, layers and blocks in the file
+
+    def called(self, kind: str, name: str, wanted: str) -> str:
+        """The name in the file of a scalar, a layer or a block."""
+        return self.names.setdefault((kind, name), wanted)
 
     # ------------------------------------------------------------------------------------------------ expressions
 
@@ -144,7 +149,7 @@ class Lowering:
         axis = self.legend.sized(e.name)
         if axis is not None:
             return Code(self.size(axis.letter), (), "integer")
-        return Code(e.name, (), "number")
+        return Code(self.called("scalar", e.name, key(e.name)), (), "number")
 
     def size(self, letter: str) -> str:
         """How many numbers an index runs through, as Python says it; a name is one of the head, or of the file."""
@@ -279,7 +284,7 @@ class Lowering:
         if e.name in ("min", "max"):
             return extreme(self, row, arguments, wanted)
         if e.name == "Dr":
-            probability = arguments[1].text if len(arguments) > 1 else "p"
+            probability = arguments[1].text if len(arguments) > 1 else self.name(Name("p")).text
             dropped = self.filled(self.cast(arguments[0], "tensor"), arguments[0].dims, "tensor")
             return replace(dropped, text=row.torch.format(dropped.text, probability), level=ATOM)
         return function(self, row, arguments[0])
@@ -377,7 +382,7 @@ class Lowering:
             arguments.append(shaped(self, code, letters))
         self.guards = around
         owner = block_name(tuple(index.letter for index in e.indices), self.layer)
-        name = f"{owner}.{key(e.name)}" if instance else function_name(layer.name)
+        name = f"{owner}.{key(e.name)}" if instance else self.called("layer", layer.name, function_name(layer.name))
         arguments += self.past.arguments(self, e, layer) if self.past else ()
         arguments += ["self.training"] if not instance and drops(layer, self.layers) else ()
         return Code(f"{name}({', '.join(arguments)})", slot_letters(layer.output))

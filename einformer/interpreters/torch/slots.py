@@ -56,6 +56,10 @@ class Lowers(Protocol):
     guards: tuple[Guard, ...]
     tokens: frozenset[str]
 
+    def called(self, kind: str, name: str, wanted: str) -> str:
+        """The name in the file of a scalar, a layer or a block."""
+        ...
+
     @property
     def numbers(self) -> Numbers:
         """What is known of the numbers of indices."""
@@ -92,7 +96,8 @@ def variable_of(low: Lowers, name: str) -> Variable:
         return low.variables[name]
     scalar = low.legend.scalars[name]
     if [i.letter for i in scalar.indices if i.letter in low.still]:
-        return Variable(f"{name}[{low.still[scalar.indices[0].letter]}]", (), "number")
+        listed = low.called("scalar", name, key(name))
+        return Variable(f"{listed}[{low.still[scalar.indices[0].letter]}]", (), "number")
     low.needs[f"scalar {name}"] = None
     return Variable(
         scalar_name(name, [i.letter for i in scalar.indices], low.spelling),
@@ -310,7 +315,7 @@ def python_name(low: Lowers, tensor: Tensor | Name) -> str:
 
 def scalar_name(name: str, letters: list[str], spelling: Callable[[str], str]) -> str:
     """`θ_h`: a scalar with indices as a variable."""
-    return f"{name}_{''.join(map(spelling, letters))}"
+    return f"{key(name)}_{''.join(map(spelling, letters))}"
 
 
 def _is_plain(slot: Expression) -> bool:

@@ -5,12 +5,16 @@ The file runs without einformer. Variables are named as in the notes, `q_bsea`; 
 
 from __future__ import annotations
 
+import ast
+import builtins
+import itertools
 import re
 import textwrap
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from einformer.errors import EinformerError, Span
+from einformer.errors import EinformerError, Span, fail
 from einformer.interpreters.torch.classes import Class, Comment
 from einformer.interpreters.torch.code import prose
 from einformer.interpreters.torch.constants import raised
@@ -97,6 +101,7 @@ class EmittedFile:
     helpers: dict[str, None] = field(default_factory=dict)
     letters: dict[str, str] = field(default_factory=dict)
     routings: Mapping[str, Routing] = field(default_factory=dict)
+    names: dict[tuple[str, str], str] = field(default_factory=dict)  # of scalars, layers and blocks in the file
 
     def text(self) -> str:
         """The whole file."""
@@ -115,8 +120,33 @@ class EmittedFile:
             end = first - 1 - BETWEEN
         return found
 
+    def called(self, kind: str, name: str, wanted: str) -> str:
+        """The name in the file of a scalar, a layer or a block: the one that is wanted, where nothing else has it."""
+        return self.names.setdefault((kind, name), wanted)
+
     def composed(self) -> tuple[str, list[tuple[Class, list[str]]]]:
-        """The whole file, and the lines of each class before they are folded."""
+        """The whole file, and the lines of each class before they are folded; each name stands for one thing."""
+        text, classes = self.once()
+        while (taken := next(self.clashes(text), None)) is not None:
+            bound = {*_bound(text), *self.names.values()}
+            self.names[taken] = next(
+                name for name in itertools.accumulate(itertools.repeat("_"), initial=self.names[taken]) if name not in bound
+            )
+            text, classes = self.once()
+        return text, classes
+
+    def clashes(self, text: str) -> Iterator[tuple[str, str]]:
+        """The scalars, layers and blocks whose names something else in the file has, or Python."""
+        bound = _bound(text)
+        for (kind, name), called in self.names.items():
+            if bound[called] > 1 or hasattr(builtins, called):
+                if (kind, name) == ("layer", self.name):
+                    layer = next(layer for layer in self.spec.layers if layer.name == name)
+                    raise fail("E202", f"the file of PyTorch has another `{name}`", layer.span, fix="another name")
+                yield kind, name
+
+    def once(self) -> tuple[str, list[tuple[Class, list[str]]]]:
+        """The file with its names as they are by now."""
         layers = {layer.name: layer for layer in self.spec.layers}
         self.letters = spelled(self.spec)
         self.routings = routings(self.spec) if self.plan.fast else {}
@@ -168,11 +198,12 @@ class EmittedFile:
         """The lines of scalars that are numbers, or lists over the turns of a loop."""
         for scalar in self.spec.scalars:
             comment = f"  # {scalar.comment}" if scalar.comment else ""
+            called = self.called("scalar", scalar.name, key(scalar.name))
             if not scalar.indices:
-                yield f"{key(scalar.name)} = {_python(float(self.legend.named(Name(scalar.name))))}{comment}"
+                yield f"{called} = {_python(float(self.legend.named(Name(scalar.name))))}{comment}"
             elif loop := self.loop_over(scalar):
                 values = [float(self.legend.element(scalar, [turn])) for turn in range(int(self.legend.number(loop.count)))]
-                yield f"{key(scalar.name)} = [{', '.join(map(_python, values))}]{comment}"
+                yield f"{called} = [{', '.join(map(_python, values))}]{comment}"
 
     def loop_over(self, scalar: Scalar) -> Loop | None:
         """The loop whose letter is the only index of a scalar."""
@@ -182,6 +213,20 @@ class EmittedFile:
     def spelling(self, letter: str) -> str:
         """The letter of Python for an index."""
         return self.letters.get(letter, letter)
+
+
+def _bound(text: str) -> Counter[str]:
+    """How often each name is bound in a file, wherever."""
+    found = Counter[str]()
+    for node in ast.walk(ast.parse(text)):
+        match node:
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name) | ast.arg(arg=name):
+                found[name] += 1
+            case ast.Name(id=name, ctx=ast.Store()):
+                found[name] += 1
+            case ast.alias():
+                found[node.asname or node.name.partition(".")[0]] += 1
+    return found
 
 
 def _imports(code: str) -> Iterator[str]:
