@@ -123,10 +123,12 @@ class Writer:
 def writer(model: Model, folder: pathlib.Path, seed: int = 0) -> Writer:
     """The weights and the tokenizer in a folder of transformers; else random weights, whose tokens are bytes.
 
-    Raises EinformerError E801 for a tokenizer without its library, else as `load_huggingface` does.
+    Raises EinformerError E708 for what is not causal, E801 for a tokenizer without its library, and as `load_huggingface`.
     """
-    from einformer.interpreters.torch.generate import seeded
+    from einformer.interpreters.torch.generate import seeded, unpredicting
 
+    if model.spec.layer.time is None:
+        raise unpredicting(model.spec.layer)
     if any(folder.glob("*.safetensors")):
         module: Any = model.build()
         module.load_huggingface(folder)

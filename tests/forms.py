@@ -466,6 +466,16 @@ layer Mix(z_sd) -> z_sd:
 model
 return Mix(z_bsd)
 
+# a layer with weights at visible positions: bsde
+layer Keys(z_sd) -> k_se:
+  weights K_de, γ_d
+  return (z_sd γ_d) K_de
+model
+weights O_ed
+k_bs'e = Keys(z_bs'd)
+w_bss' = Sm_s'(Keys(z_bsd) k_bs'e + where(s' <= s, 0, -inf))
+return w_bss' k_bs'e O_ed
+
 # a number without an index: bsdl
 n = 2
 n <- n + L

@@ -240,6 +240,18 @@ MUTANTS = (
         "forms.py::test_a_form_is_computed_whole_and_in_parts[two states that read each other-apart-fast]",
     ),
     _mutant(
+        "what was kept in another precision goes on", GENERATE,
+        'if cache.precision not in ("", self._precision()):', "if False:",
+        "decode.py::test_a_cache_that_does_not_fit_is_refused",
+    ),
+    Mutant(
+        "a layer has the sizes of its caller's positions", "einformer/notation/weights.py",
+        "return self.legend.length(axes.get(axis_of(letter), letter))",
+        "return [self.legend.length(x) for x in (*axes.values(), axes.get(axis_of(letter), letter))][-1]",
+        ("tests/test_forms.py::test_a_form_is_computed_whole_and_in_parts"
+         "[a layer with weights at visible positions-apart-fast]",),
+    ),
+    _mutant(
         "what a turn does not need is as short as it is", CACHE,
         "return self.unread(new, axis, self.fresh + max(back or 0 for back in self.kept.values()))", "return new",
         "forms.py::test_a_form_is_computed_whole_and_in_parts[a choice by numbers that are data-alike-fast]",

@@ -377,8 +377,28 @@ def test_a_cache_that_does_not_fit_is_refused() -> None:
     module.decode(tokens, cache=cache)
     with pytest.raises(EinformerError, match=r"E705 this cache has rows \(2,\), the inputs \(3,\)"):
         module.decode(torch.zeros(3, 1, dtype=torch.int64), cache=cache)
-    with pytest.raises(EinformerError, match=r"E705 this cache holds torch\.float64"):
+    with pytest.raises(
+        EinformerError, match=r"E705 this cache was filled in torch\.float64 on cpu, and the module computes in torch\.float32"
+    ):
         module.float().decode(tokens, cache=cache)
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama", "mamba2", "delta_net", "linear_attention"])
+def test_a_module_decodes_in_a_precision_that_autocast_chooses(name: str) -> None:
+    """As it computes the whole there; what was kept belongs to one precision."""
+    module: Any = built(model(name), "fast", torch.float32)
+    arrays = [torch.as_tensor(array) for array in inputs(model(name))]
+    arrays = [array.float() if array.is_floating_point() else array for array in arrays]
+    cache = module.cache()
+    with torch.autocast("cpu", torch.bfloat16):
+        whole = module(*arrays)
+        outputs = [module.decode(*chunk, cache=cache) for chunk in parts(arrays, [4, 3, 1, 3])]
+    assert error(torch.cat(outputs, 1).float(), whole.float()) < 0.1
+    chunk = parts(arrays, [1, LENGTH - 1])[0]
+    with pytest.raises(
+        EinformerError, match=r"E705 this cache was filled in torch\.float32 on cpu under autocast to torch\.bfloat16"
+    ):
+        module.decode(*chunk, cache=cache)
 
 
 def test_positions_end() -> None:

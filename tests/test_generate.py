@@ -244,6 +244,17 @@ def test_options_that_choose_nothing_are_refused(options: dict[str, Any]) -> Non
         ours().generate(prompts(1, 2), 1, **options)
 
 
+def test_text_in_a_precision_that_autocast_chooses_is_the_likeliest_there() -> None:
+    """Each token as the whole sequence, computed there, says."""
+    module: Any = built(model("gpt2"), "fast", torch.float32)
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        found = module.generate(prompts(2, 3), 6)
+        for length in range(3, 9):
+            logits = module(found[:, :length])[:, -1]
+            chosen = logits.gather(-1, found[:, length : length + 1])[:, 0]
+            assert (logits.max(-1).values - chosen).max() <= 0.02 * logits.abs().max()
+
+
 def test_a_model_that_predicts_no_tokens_does_not_generate() -> None:
     module: Any = built(model("mamba2"), "fast")
     with pytest.raises(EinformerError, match="E708 `Mamba2` does not give a number for each token"):

@@ -164,6 +164,19 @@ def test_mistakes_are_findings(folder: Path, capsys: pytest.CaptureFixture[str],
     assert code in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("target", ["loss", "unit.ein", "features.ein"])
+def test_what_gives_no_next_token_is_refused(
+    target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A layer, an operator without time, a model of features."""
+    monkeypatch.chdir(tmp_path)
+    Path("unit.ein").write_text("axes\n  d: 3\nlayer Unit(z_d) -> z_d:\n  return z_d / 2\n", encoding="utf-8")
+    model = "model Half(z_bsd) -> y_bsd causal in s:\n  return z_bsd / 2\n"
+    Path("features.ein").write_text(f"axes\n  b: B\n  s: S\n  d: 3\n{model}", encoding="utf-8")
+    assert main(["generate", target, "--tokens", "1"]) == 1
+    assert "does not give a number for each token that may follow" in capsys.readouterr().err
+
+
 def test_a_bar_shows_how_many_tokens_there_are(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -98,26 +98,26 @@ class _Walk:
     def __init__(self, layers: dict[str, Layer], legend: Legend) -> None:
         self.layers, self.legend = layers, legend
 
-    def layer(self, layer: Layer, path: str, sizes: dict[str, int]) -> Iterator[tuple[str, Placed]]:
+    def layer(self, layer: Layer, path: str, axes: dict[str, str]) -> Iterator[tuple[str, Placed]]:
         for weight in layer.weights:
             if weight.kind != "instance" and (weight.default is None or weight.optional):
-                yield f"{path}{key(weight.name)}", Placed(weight, tuple(self.length(i.letter, sizes) for i in weight.indices))
+                yield f"{path}{key(weight.name)}", Placed(weight, tuple(self.length(i.letter, axes) for i in weight.indices))
         scope = Scope(callees(layer, self.layers), frozenset(loop.index.letter for loop in loops(layer.body)))
-        yield from self.statements(layer.body, layer, scope, path, sizes, {})
+        yield from self.statements(layer.body, layer, scope, path, axes, {})
 
-    def length(self, letter: str, sizes: dict[str, int]) -> int:
-        return sizes.get(axis_of(letter)) or self.legend.length(letter)
+    def length(self, letter: str, axes: dict[str, str]) -> int:
+        return self.legend.length(axes.get(axis_of(letter), letter))
 
     def statements(
-        self, body: tuple[Statement, ...], layer: Layer, scope: Scope, path: str, sizes: dict[str, int], turns: dict[str, int]
+        self, body: tuple[Statement, ...], layer: Layer, scope: Scope, path: str, axes: dict[str, str], turns: dict[str, int]
     ) -> Iterator[tuple[str, Placed]]:
         for statement in body:
             if not isinstance(statement, Loop):
-                yield from self.calls(statement.right, layer, scope, path, sizes, turns)
+                yield from self.calls(statement.right, layer, scope, path, axes, turns)
                 continue
             for turn in range(int(self.legend.number(statement.count))):
                 inner = turns | {statement.index.letter: turn}
-                yield from self.statements(statement.body, layer, scope, path, sizes, inner)
+                yield from self.statements(statement.body, layer, scope, path, axes, inner)
 
     def applied(self, body: tuple[Statement, ...], turns: dict[str, int]) -> Iterator[tuple[Apply, dict[str, int]]]:
         for statement in body:
@@ -134,18 +134,16 @@ class _Walk:
             yield from self.existing(child, turns)
 
     def calls(
-        self, e: Expression, layer: Layer, scope: Scope, path: str, sizes: dict[str, int], turns: dict[str, int]
+        self, e: Expression, layer: Layer, scope: Scope, path: str, axes: dict[str, str], turns: dict[str, int]
     ) -> Iterator[tuple[str, Placed]]:
         if isinstance(e, Apply) and any(w.kind == "instance" and w.name == e.name for w in layer.weights):
             binding = scope.binding(e)
             assert binding is not None
             blocks = "".join(f"blocks.{turns[i.letter]}." for i in e.indices if i.letter in turns)
-            bound = {
-                axis_of(formal): self.length(actual, sizes) for formal, actual in binding.letters.items() if formal != actual
-            }
-            yield from self.layer(scope.layers[e.name], f"{path}{blocks}{key(e.name)}.", sizes | bound)
+            bound = {axis_of(formal): axes.get(axis_of(actual), actual) for formal, actual in binding.letters.items()}
+            yield from self.layer(scope.layers[e.name], f"{path}{blocks}{key(e.name)}.", axes | bound)
         for child in self.taken(e, turns):
-            yield from self.calls(child, layer, scope, path, sizes, turns)
+            yield from self.calls(child, layer, scope, path, axes, turns)
 
     def taken(self, e: Expression, turns: dict[str, int]) -> tuple[Expression, ...]:
         """The children of e that exist in this turn of the loop: of a `where` on layer numbers one branch."""

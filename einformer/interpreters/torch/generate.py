@@ -10,9 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from einformer.errors import fail
+from einformer.errors import EinformerError, fail
 from einformer.interpreters.torch.cache import Cache, StaticCache
 from einformer.notation.calls import axis_of, slot_letters
+from einformer.notation.tree import Layer
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,7 @@ class Decodes:
             module.train(self.training)
         result: Tensor = (self.__dict__.get("_step", module) if steady else module)(*inputs, cache)
         cache.total += steady  # a compiled step counts in tensors
-        cache.shape = rows
+        cache.shape, cache.precision = rows, self._precision()
         layer = self._layer()
         return cache.asked_of(result, slot_letters(layer.output).index(layer.time.letter))
 
@@ -205,14 +206,20 @@ class Decodes:
         )
         return replace(expected, axes=tuple(axes))
 
+    def _precision(self) -> str:
+        """In which dtype the module computes, and on which device."""
+        weight = next(iter(self.parameters()), torch.empty(0))
+        kind = weight.device.type
+        cast = f" under autocast to {torch.get_autocast_dtype(kind)}" if torch.is_autocast_enabled(kind) else ""
+        return f"{weight.dtype} on {weight.device}{cast}"
+
     def _predicts(self) -> None:
         """Does the module take tokens and give a number for each token that may come next?"""
         layer, (expected, *more) = self._layer(), self.door
         output = slot_letters(layer.output)
         tokens = expected.selects[0] if expected.selects else ""
         if more or len(self._names()) != 3 or len(output) != 3 or axis_of(output[-1]) != axis_of(tokens):
-            message = f"`{self.recipe.name}` does not give a number for each token that may follow"
-            raise fail("E708", message, layer.span, fix="a model of tokens, `(x_bs) -> y_bsv`")
+            raise unpredicting(layer)
 
     def _fits(self, inputs: Sequence[Tensor], cache: Cache, module: Any) -> tuple[int, ...]:
         """The rows of inputs that can follow on what the cache has seen."""
@@ -233,12 +240,16 @@ class Decodes:
         theirs = cache.shape or (rows if cache.padding is None else tuple(cache.padding.shape))
         if theirs != rows:
             raise fail("E705", f"this cache has rows {theirs}, the inputs {rows}", fix="the same rows in every call")
-        weight = next(iter(self.parameters()), None)
-        for held in (held for held in cache.rows.values() if held.is_floating_point()):
-            if weight is not None and (held.dtype, held.device) != (weight.dtype, weight.device):
-                message = f"this cache holds {held.dtype} on {held.device}, the weights are {weight.dtype} on {weight.device}"
-                raise fail("E705", message, fix="`module.cache()` after `module.to(…)`")
+        if cache.precision not in ("", self._precision()):
+            message = f"this cache was filled in {cache.precision}, and the module computes in {self._precision()}"
+            raise fail("E705", message, fix="`module.cache()` after `module.to(…)`, and one `torch.autocast` around all calls")
         return rows
+
+
+def unpredicting(layer: Layer) -> EinformerError:
+    """That a layer is no model of tokens."""
+    message = f"`{layer.name}` does not give a number for each token that may follow"
+    return fail("E708", message, layer.span, fix="a model of tokens, `model Name(x_bs) -> y_bsv causal in s:`")
 
 
 def seeded(build: Callable[[], nn.Module], seed: int) -> nn.Module:
