@@ -22,6 +22,14 @@ def _canonical(name: str, old: str, new: str, *killers: str) -> Mutant:
 
 
 _CHANGED = "canonical.py::test_what_is_changed_is_another_value"
+
+
+def _softmax(name: str, old: str, new: str, *killers: str) -> Mutant:
+    return Mutant(
+        name, "einformer/program/softmax.py", old, new, tuple(f"tests/test_softmax.py::test_a_softmax_{x}" for x in killers)
+    )
+
+
 _SPELLED = "canonical.py::test_a_causal_attention_is_one_kernel"
 _BIASED = "canonical.py::test_a_biased_attention_is_one_kernel[in the mask]"
 _ONE = "lowering.py::test_one_equation"
@@ -86,6 +94,23 @@ MUTANTS = (
     ),
     _canonical("a mask is causal whatever it is where it is open", "return not self.value(zero) and ", "return ", _BIASED),
     _mutant("scores have no scale of their own", "fuse", 'return "1"', 'return ""', "canonical.py::test_sums_of_scores"),
+    # ------------------------------------------------------------------------------------------------------ softmax
+    _softmax(
+        "a mask that holds nowhere for certain has something", "if not masks:", "if True:",
+        "over_nothing_is_zero[memories that come later-fast]", "over_nothing_is_zero[no number is large-notation]",
+    ),
+    _softmax(
+        "what a layer is given is finite", "e.name not in reach.known and e.name not in self.given) else None",
+        "e.name not in reach.known) else None", "over_nothing_is_zero[a mask that a layer is given-fast]",
+    ),
+    _softmax(
+        "a logarithm is finite", "else row.at_zero != -math.inf", "else True",
+        "over_nothing_is_zero[a logarithm of nothing-fast]",
+    ),
+    _softmax(
+        "no mask holds for certain", "*(x for condition, _, _ in masks", "*(x for condition, _, _ in []",
+        "that_has_something_is_that_of_torch[the position itself-fast]",
+    ),
     # -------------------------------------------------------------------------------------------------- expressions
     _mutant(
         "einsum puts out another order", "lower",

@@ -33,6 +33,7 @@ from einformer.notation.tree import (
 from einformer.notation.walk import equations, subexpressions
 from einformer.notation.weights import key
 from einformer.notation.whole import Whole
+from einformer.program.canonical import reaching
 from einformer.program.recurrences import recurrent
 from einformer.program.routing import Routing
 
@@ -79,6 +80,7 @@ class Class:
         self.file, self.layer, self.layers = file, layer, layers
         time = next((axis_of(each.time.letter) for each in file.spec.layers if each.time), "")
         self.time = time
+        self.reaching = reaching(layer)
         self.integers = selecting(layer, layers, file.legend)
         self.whole = Whole(layer, layers, file.legend)
         self.lowering: Lowering = self.lower_with(Lowering)
@@ -232,6 +234,7 @@ class Class:
             if isinstance(statement, Loop):
                 self.loop(statement, indent)
             else:
+                self.lowering.reach = self.reaching[id(statement)]
                 self.comment(statement, indent)
                 self.equation(statement, indent)
 

@@ -17,7 +17,6 @@ from einformer.interpreters.torch.slots import define, merged
 from einformer.notation.tree import Apply, Equation, Expression, Layer, Tensor
 from einformer.notation.walk import equations, subexpressions
 from einformer.notation.weights import key
-from einformer.program.canonical import reaching
 from einformer.program.linear import Linear, letters
 from einformer.program.routing import PAIR, Routing, ordered
 
@@ -34,7 +33,6 @@ class FastClass(Class):
         self.lowering: FastLowering = self.lower_with(FastLowering)
         self.lowering.laid = {part.weight.name for lying in self.lying for part in lying.parts}
         self.lowering.routing = self.routing
-        self.reaching = reaching(layer)
         self.inlined: set[str] = set()
         self.orders: dict[str, tuple[int, ...]] = {}
         self.parts = set[int]()  # right sides that are a part of a product of several, and no more
@@ -118,7 +116,6 @@ class FastClass(Class):
 
     def comment(self, equation: Equation, indent: str) -> None:
         """The equation as it is written; before the first that needs them the pairs of rows and experts."""
-        self.lowering.reach = self.reaching[id(equation)]
         if self.routing and equation is next(filter(self.routing.reached, equations(self.layer.body))):
             self.route(self.routing, indent)
         super().comment(equation, indent)

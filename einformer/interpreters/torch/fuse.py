@@ -16,7 +16,7 @@ from einformer.interpreters.torch.patterns import Attention, Scores, attention, 
 from einformer.notation.calls import axis_of
 from einformer.notation.sizes import Legend
 from einformer.notation.tree import Expression, Group, Index, Number, Power, Product, Sum, Tensor
-from einformer.program.canonical import ONE, Factor, Reach, Term, Values, identity, spelled
+from einformer.program.canonical import ONE, Factor, Term, Values, identity, spelled
 from einformer.program.linear import Linear, letters
 from einformer.program.norms import Norm, norm
 from einformer.program.orders import MANY, pairs
@@ -52,7 +52,6 @@ class FastLowering(Lowering):
 
     laid: set[str] = field(default_factory=set)  # weights that lie as a matrix, inputs by outputs
     hoisted: dict[int, Code] = field(default_factory=dict)  # linear maps, by node, that a product of several has computed
-    reach: Reach = field(default_factory=Reach)  # the definitions that reach the equation that is lowered
     taken: set[str] = field(default_factory=set)  # names whose right sides stand in a norm or an attention
     dropped: list[str] = field(default_factory=list)  # masks that an attention knows by itself
     orders: dict[str, tuple[int, ...]] = field(default_factory=dict)  # of the axes that attention wants of a tensor

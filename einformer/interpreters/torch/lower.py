@@ -52,7 +52,9 @@ from einformer.notation.tree import (
 from einformer.notation.walk import equations, subexpressions
 from einformer.notation.weights import key
 from einformer.notation.whole import Whole
+from einformer.program.canonical import Reach
 from einformer.program.orders import pairs, typical
+from einformer.program.softmax import weighs
 
 
 class Past(Protocol):
@@ -91,6 +93,7 @@ class Lowering:
     variables: dict[str, Variable] = field(default_factory=dict)
     needs: dict[str, None] = field(default_factory=dict)  # index numbers, sizes, `dtype`, `number`, in order of first use
     helpers: dict[str, None] = field(default_factory=dict)  # functions that the file must define
+    reach: Reach = field(default_factory=Reach)  # the definitions that reach the equation that is lowered
     past: Past | None = None  # what earlier calls kept, where a forward has them
     guards: tuple[Guard, ...] = ()  # the conditions of the branches of `where` that are lowered
     tokens: frozenset[str] = frozenset()  # inputs of whole numbers that were checked to lie inside what they select from
@@ -277,7 +280,8 @@ class Lowering:
         if self.past and e.name == "cumsum" and [index.letter for index in e.indices] == [self.time]:
             return self.past.sum(self, arguments[0])
         if e.indices:
-            return operator(self, e, arguments[-1], arguments[:-1])
+            empty = e.name == "Sm" and not weighs(e, self.layer, self.reach, self.legend, self.time)
+            return operator(self, e, arguments[-1], arguments[:-1], empty)
         row = row_of(e.name, False)
         if row.infix:
             return infix(self, row, arguments, wanted)

@@ -73,15 +73,15 @@ def chosen(low: Casts, condition: Code, then: Code, otherwise: Code, dims: Dims)
     return Code(text, dims, kind)
 
 
-def operator(low: Casts, e: Apply, argument: Code, counts: list[Code]) -> Code:
-    """A primitive over indices."""
+def operator(low: Casts, e: Apply, argument: Code, counts: list[Code], together: bool = False) -> Code:
+    """A primitive over indices; `together` in the form for several, also over one."""
     row, letters = row_of(e.name, True), [index.letter for index in e.indices]
     axes = [argument.dims.index(letter) for letter in letters]
     if argument.kind != "tensor":  # a tensor without axes is none of Python's numbers
         argument = low.cast(argument, "number" if set(argument.dims) - set(letters) else "tensor")
     dims = argument.dims if row.kind == "keeping" else tuple(d for d in argument.dims if d not in letters)
     kind: Kind = "tensor" if row.condition else argument.kind
-    template = row.together if len(axes) > 1 and row.together else row.torch
+    template = row.together if together or (len(axes) > 1 and row.together) else row.torch
     called, text = template.partition("(")[0], argument.text
     low.helpers |= {} if "." in called else {called: None}
     for places in (axes,) if row.kind == "reducing" or row.together else ([axis] for axis in axes):

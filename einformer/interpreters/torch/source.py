@@ -58,9 +58,12 @@ HELPERS = {
     moved = x.movedim(dims, last)
     return top(moved.flatten(-len(dims)), k, -1).view(moved.shape).movedim(last, dims)
 ''',
-    "softmax": '''def softmax(x: Tensor, dims: tuple[int, ...]) -> Tensor:
-    """Over several axes together."""
-    return torch.exp(x - torch.logsumexp(x, dims, keepdim=True))
+    "softmax": '''def softmax(x: Tensor, dims: int | tuple[int, ...]) -> Tensor:
+    """Over one axis or several together; zero where everything is -inf."""
+    empty = torch.amax(x, dims, keepdim=True) == -math.inf
+    x = torch.where(empty, 0, x)
+    y = torch.softmax(x, dims) if isinstance(dims, int) else torch.exp(x - torch.logsumexp(x, dims, keepdim=True))
+    return torch.where(empty, 0, y)
 ''',
 }
 
