@@ -94,6 +94,11 @@ MUTANTS = (
         "if not exponent.is_number or not abs(exponent) <= MOST_POWER:", "if False:",
         COUNT + "test_a_size_without_a_formula_that_one_can_read_is_refused_at_once[D^D]",
     ),
+    _mutant(
+        "a norm multiplies matrices", "rules",
+        'if contraction.fused and self.convention.plan == "fast":', "if False:",
+        "orders.py::test_norms_are_executed_as_they_are_counted[a line of its own]",
+    ),
     Mutant(
         "sizes of the inputs decide the order of a product", "einformer/program/orders.py",
         "return MANY if axis is None or legend.brought(axis.size) else", "return MANY if axis is None else",
@@ -116,7 +121,7 @@ MUTANTS = (
     ),
     _mutant(
         "experts count sparse wherever they are chosen", "rules",
-        'experts == "paired" and chosen.letter in contraction.paired', 'experts == "paired"',
+        'plan == "fast" and chosen.letter in contraction.paired', 'plan == "fast"',
         "orders.py::test_choices_are_executed_as_they_are_counted[experts of each head]",
     ),
     _mutant(

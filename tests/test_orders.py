@@ -201,3 +201,19 @@ def test_choices_are_executed_as_they_are_counted(name: str) -> None:
     weights, lines = CHOICES[name]
     body = ["layer P(z_bsd) -> o_bsd:", f"  weights {weights}", *(f"  {line}" for line in lines)]
     agrees(bound(body, "scalars\n  T = 2" if "{T" in lines[0] else ""))
+
+
+NORMS = {
+    "a sum of squares": ["return γ_d z_bsd / sqrt(sum_d(z_bsd z_bsd) / D + 0.001)"],
+    "a line of its own": ["n_bs = sum_d(z_bsd z_bsd)", "return γ_d z_bsd / sqrt(n_bs / D + 0.001)"],
+    "a root of its own": ["r_bs = sqrt(sum_d(z_bsd z_bsd) / D + 0.001)", "return γ_d z_bsd / r_bs"],
+    "of a product": ["return γ_d (sum_d' (z_bsd' W_d'd)) / sqrt(mean_d((sum_d' (z_bsd' W_d'd))^2) + 0.001)"],
+    "no norm": ["return γ_d z_bsd / sqrt(sum_d(z_bsd z_bsd) + 0.001)"],
+}
+
+
+@pytest.mark.parametrize("name", NORMS)
+def test_norms_are_executed_as_they_are_counted(name: str) -> None:
+    """What one kernel computes multiplies no matrices."""
+    weights = "γ_d, W_dd'" if name == "of a product" else "γ_d"
+    agrees(bound(["layer P(z_bsd) -> o_bsd:", f"  weights {weights}", *(f"  {line}" for line in NORMS[name])]))

@@ -25,7 +25,7 @@ class Contraction:
     """A product of tensors under a sum: the letters of each factor, the letters summed, and which factors have a gradient.
 
     Of some letters only so many numbers are `chosen`, and of two positions only those pairs count that keep to the `bounds`.
-    Of the letters `paired` the plan `fast` computes what is chosen alone.
+    Of the letters `paired` the plan `fast` computes what is chosen alone; what is `fused` it leaves to a norm.
     """
 
     operands: tuple[Letters, ...]
@@ -34,6 +34,7 @@ class Contraction:
     chosen: tuple[Chosen, ...] = ()
     bounds: tuple[Bound, ...] = ()
     paired: Letters = frozenset()
+    fused: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ class Convention:
     softmax: int = 0
     embedding: Literal["none", "one-hot", "read"] = "none"
     logits: Literal["all", "last", "none"] = "all"
-    experts: Literal["chosen", "paired", "all"] = "chosen"  # those that a `top` chooses, where `fast` does so, or every one
+    plan: Literal["", "fast", "notation"] = ""  # counted is what this plan executes
     per_multiply: Literal[1, 2] = 2  # FLOPs of a multiply-accumulate
 
     def __str__(self) -> str:
@@ -31,7 +31,7 @@ class Convention:
                 f"{self.name} ({self.source})",
                 "1 for each multiply-accumulate" if self.per_multiply == 1 else "2 FLOPs for each multiply-accumulate",
                 _PAIRS[self.pairs],
-                _EXPERTS[self.experts],
+                _EXPERTS[self.plan],
                 f"softmax {self.softmax} for each element" if self.softmax else "softmax 0",
                 _EMBEDDING[self.embedding],
                 _LOGITS[self.logits],
@@ -53,16 +53,16 @@ _EMBEDDING = {
 _LOGITS = {"all": "logits at every position", "last": "logits at the last position only", "none": "no logits"}
 
 _EXPERTS = {
-    "chosen": "chosen experts only",
-    "paired": "chosen experts only, where the plan `fast` computes these alone",
-    "all": "every expert",
+    "": "chosen experts only",
+    "fast": "chosen experts only, where the plan `fast` computes these alone",
+    "notation": "every expert",
 }
 
 CONVENTIONS = {
     convention.name: convention
     for convention in (
-        Convention("torch", "FlopCounterMode; also Narayanan et al. 2021, Korthikanti et al. 2022, nanoGPT", experts="paired"),
-        Convention("notation", "FlopCounterMode of the plan `notation`", experts="all"),
+        Convention("torch", "FlopCounterMode; also Narayanan et al. 2021, Korthikanti et al. 2022, nanoGPT", plan="fast"),
+        Convention("notation", "FlopCounterMode of the plan `notation`", plan="notation"),
         Convention("exact", "what must be computed: masked pairs and chosen experts", pairs="exact"),
         Convention("prefill", "the products of a prompt, of which only the last logits are read", logits="last"),
         Convention("macs", "multiply-accumulates, as fvcore and thop report them", per_multiply=1),

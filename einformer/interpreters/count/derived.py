@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -16,7 +16,6 @@ from einformer.notation.scope import factors_of
 from einformer.notation.tree import Apply, Equation, Expression, Layer, Product, Quotient, Spec, Tensor
 from einformer.program.choices import Bound
 from einformer.program.orders import Letters
-from einformer.program.routing import Routing
 from einformer.program.support import Case, Need
 
 T = TypeVar("T")
@@ -76,7 +75,7 @@ def derive(spec: Spec, name: str) -> Derived:
     work = work_of(spec, name)
     model = work.layers[name]
     visits = tuple(work.visits(work.whole(model)))
-    done = (_done(visit, work.names[visit.flow.layer.span], work.routings.get(visit.flow.layer.name)) for visit in visits)
+    done = (_done(visit, work) for visit in visits)
     return Derived(
         tuple(held(work, model, visits)),
         tuple(itertools.chain.from_iterable(done)),
@@ -92,13 +91,15 @@ def _logits(work: Work, model: Layer) -> tuple[str, ...]:
     return letters if work.vocabulary in map(axis_of, letters) else ()
 
 
-def _done(visit: Visit, name: str, routing: Routing | None) -> Iterator[Done]:
+def _done(visit: Visit, work: Work) -> Iterator[Done]:
     """What an equation does, once for each of the branches on layer numbers in it."""
     contractions, softmaxes, read = _Found[Contraction](), _Found[Softmax](), _Found[Gather]()
+    layer = visit.flow.layer
+    name, routing, fused = work.names[layer.span], work.routings.get(layer.name), work.fused(layer)
     paired = routing.inside(visit.equation) if routing else set[int]()
     for e, need in visit.nodes:
         letters = frozenset(routing.letter if routing and id(e) in paired else ())
-        contractions.add(need.cases, _contraction(e, need, visit, letters))
+        contractions.add(need.cases, _contraction(e, need, visit, letters, fused))
         softmaxes.add(need.cases, _softmax(e, need, visit))
         read.add(need.cases, _gather(e, visit))
     for cases in dict.fromkeys((*contractions, *softmaxes, *read)) or (frozenset[Case](),):
@@ -114,7 +115,7 @@ class _Found(dict[frozenset[Case], tuple[T, ...]], Generic[T]):
             self[cases] = (*self.get(cases, ()), item)
 
 
-def _contraction(e: Expression, need: Need, visit: Visit, paired: Letters) -> Contraction | None:
+def _contraction(e: Expression, need: Need, visit: Visit, paired: Letters, fused: Container[int]) -> Contraction | None:
     """The contraction that e is: a product under `sum` of two tensors or more."""
     flow, known = visit.flow, visit.flow.known_at[id(visit.equation)]
     if not (isinstance(e, Apply) and e.name == "sum" and isinstance(e.arguments[0], Product | Quotient)):
@@ -132,6 +133,7 @@ def _contraction(e: Expression, need: Need, visit: Visit, paired: Letters) -> Co
         chosen_of(choices, letters),
         bounds_of(choices, letters),
         paired,
+        id(e) in fused,
     )
 
 

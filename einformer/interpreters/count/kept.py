@@ -36,7 +36,6 @@ from einformer.notation.tree import (
 )
 from einformer.notation.walk import equations
 from einformer.program.choices import NO_CHOICE, Choices
-from einformer.program.norms import Norm, norms
 from einformer.program.orders import Letters
 from einformer.program.support import Flow, Need
 
@@ -101,7 +100,6 @@ class _Found:
     work: Work
     kept: dict[tuple[object, ...], Kept] = field(default_factory=dict)
     carried: list[Carried] = field(default_factory=list)
-    norms: dict[str, tuple[dict[int, Norm], set[str]]] = field(default_factory=dict)  # by layer
 
 
 class _Body:
@@ -115,9 +113,7 @@ class _Body:
         self.weights = {weight.name for weight in flow.layer.weights}
         self.needs = flow.needs(output)
         self.loops: Loops = ()
-        if flow.layer.name not in found.norms:
-            found.norms[flow.layer.name] = norms(flow.layer, flow.flows.legend)
-        self.norms, self.within = found.norms[flow.layer.name]
+        self.norms, self.within = found.work.norms(flow.layer)
 
     def run(self) -> Value:
         """The value of the output."""

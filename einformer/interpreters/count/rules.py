@@ -205,14 +205,16 @@ class Rules(Generic[N]):
 
     def steps(self, contraction: Contraction) -> Iterator[Step]:
         """The contractions of two tensors, those of logits only where they count."""
+        if contraction.fused and self.convention.plan == "fast":
+            return iter(())
         counted = replace(contraction, chosen=tuple(each for each in contraction.chosen if self.runs(each, contraction)))
         order = steps(counted, self.arithmetic.typical)
         return (step for step in order if not (self.convention.logits == "none" and self.is_logits(step)))
 
     def runs(self, chosen: Chosen, contraction: Contraction) -> bool:
         """Do only the numbers count that are chosen?"""
-        experts = self.convention.experts
-        return experts == "chosen" or (experts == "paired" and chosen.letter in contraction.paired)
+        plan = self.convention.plan
+        return not plan or (plan == "fast" and chosen.letter in contraction.paired)
 
     def is_logits(self, step: Step) -> bool:
         """Does the step put out a number for each token of the vocabulary?"""

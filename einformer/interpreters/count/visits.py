@@ -15,12 +15,14 @@ from einformer.notation.specialise import specialise
 from einformer.notation.tree import Apply, Equation, Expression, Index, Layer, Spec, Tensor
 from einformer.notation.walk import equations, subexpressions
 from einformer.program.choices import DENSE, INNER, NO_CHOICE, Choices
+from einformer.program.norms import Norm, norms
 from einformer.program.orders import Letters
 from einformer.program.recurrences import recurrent
 from einformer.program.routing import Routing, routings
 from einformer.program.support import Flow, Flows, Need
 
 T = TypeVar("T")
+Norms = tuple[dict[int, Norm], set[str]]
 
 MOST_TREES = 64
 
@@ -66,7 +68,7 @@ def work_of(spec: Spec, name: str) -> Work:
     layers = {layer.name: layer for layer in specialised.layers}
     numbered = (axis for layer in layers.values() for tensor, axis in gathers(layer) if _by_tensor(tensor))
     names = {layer.span: layer.name for layer in spec.layers}
-    return Work(layers, names, Flows(layers, Legend.of(specialised)), routings(specialised), next(numbered, ""))
+    return Work(layers, names, Flows(layers, Legend.of(specialised)), routings(specialised), next(numbered, ""), {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,26 @@ class Work:
     flows: Flows
     routings: Mapping[str, Routing]  # of the layers in which chosen experts alone compute
     vocabulary: str  # the axis that tokens number, that of a slot in which an input stands
+    known: dict[str, Norms]  # those of each layer that was asked for
+
+    def norms(self, layer: Layer) -> Norms:
+        """The norms of a layer by the id of what they are, and the names whose equations they take in."""
+        if layer.name not in self.known:
+            self.known[layer.name] = norms(layer, self.flows.legend)
+        return self.known[layer.name]
+
+    def fused(self, layer: Layer) -> set[int]:
+        """What a norm computes by itself, by id: all that is in it, but for what it is the norm of, once."""
+        found, within = self.norms(layer)
+        inside = {id(e) for q in equations(layer.body) if q.left.name in within for e in subexpressions(q.right)}
+        for e in (e for q in equations(layer.body) for e in subexpressions(q.right) if id(e) in found):
+            own = [*subexpressions(found[id(e)].x)]
+            for inner in subexpressions(e):
+                if inner in own:
+                    own.remove(inner)
+                else:
+                    inside.add(id(inner))
+        return inside
 
     def whole(self, layer: Layer) -> Flow:
         """The flow through a model whose inputs are constants, or through a layer as it stands inside a model."""
