@@ -102,6 +102,38 @@ def test_a_module_has_the_weights_of_the_layers_that_turns_call(form: Form, size
     assert sum(x.numel() for x in module.parameters()) == bound.num_parameters
 
 
+CROSS = """axes
+  b: B
+  s: S
+  d: D
+  t: T
+model Form({}) -> y_bsd causal in s:
+  w_bss' = Sm_s'(z_bsd z_bs'd + where(s' <= s, 0, -inf))
+  h_bsd = w_bss' z_bs'd
+  w'_bst = Sm_t(h_bsd c_btd)
+  return w'_bst c_btd
+"""
+
+
+@every_plan
+@pytest.mark.parametrize("head", ["z_bsd, c_btd", "c_btd, z_bsd"])
+def test_inputs_without_positions_stand_anywhere(head: str, plan: str) -> None:
+    """They are given anew with each chunk."""
+    try:
+        bound = einformer.parse(CROSS.format(head)).bind(D=3, T=4)
+    except EinformerError as refused:
+        if refused.findings[0].code != "E506":
+            raise
+        pytest.xfail("rows are read off the first input, whether it has positions or not")
+    module: Any = built(bound, plan)
+    arrays = [torch.as_tensor(array) for array in inputs(bound, {"B": BATCH})]
+    at = head.split(", ").index("z_bsd")
+    cache, outputs = module.cache(), []
+    for chunk in torch.split(arrays[at], [4, 3, 1, 3], 1):
+        outputs.append(module.decode(*arrays[:at], chunk, *arrays[at + 1 :], cache=cache))
+    assert error(torch.cat(outputs, 1), bound.reference(*arrays, weights={})) < VALUES
+
+
 @every_plan
 @every_size
 @pytest.mark.parametrize("form", UNKEPT, ids=lambda form: form.name)

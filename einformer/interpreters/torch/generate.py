@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from einformer.errors import EinformerError, fail
 from einformer.interpreters.torch.cache import Cache, StaticCache
+from einformer.interpreters.torch.positions import timed
 from einformer.notation.calls import axis_of, slot_letters
 from einformer.notation.tree import Layer
 
@@ -192,9 +193,9 @@ class Decodes:
         return next(layer for layer in self.recipe.spec.layers if layer.name == self.recipe.name)
 
     def _names(self) -> tuple[str, ...]:
-        """The letters of the first input, its time, and one more: `b`, `s`, and the vocabulary."""
+        """The letters of the first input with positions, its time, and one more: `b`, `s`, and the vocabulary."""
         layer = self._layer()
-        letters = slot_letters(layer.formals[0])
+        letters = slot_letters(layer.formals[timed(layer)])
         time = letters.index(layer.time.letter) if layer.time is not None and layer.time.letter in letters else 0
         return (*letters[: time + 1], "")
 
@@ -223,8 +224,8 @@ class Decodes:
 
     def _fits(self, inputs: Sequence[Tensor], cache: Cache, module: Any) -> tuple[int, ...]:
         """The rows of inputs that can follow on what the cache has seen."""
-        letters = self._names()[:-1]
-        new, bound = inputs[0].shape[len(letters) - 1], self._open(self.door[0]).axes[len(letters) - 1][2]
+        letters, first = self._names()[:-1], timed(self._layer())
+        new, bound = inputs[first].shape[len(letters) - 1], self._open(self.door[first]).axes[len(letters) - 1][2]
         if isinstance(cache, StaticCache) and (new != 1 or cache.total == cache.size):
             message = f"a static cache takes one position at a time, {cache.size} in all"
             facts = (f"the cache has seen {cache.total}", f"here are {new} more")
@@ -236,7 +237,7 @@ class Decodes:
             raise fail("E706", f"there are only {bound} positions", facts=facts, fix="a shorter sequence, or another model")
         if cache.kept is not module.KEPT:
             raise fail("E705", "this cache is another module's", fix="`module.cache()`")
-        rows = tuple(inputs[0].shape[: len(letters) - 1])
+        rows = tuple(inputs[first].shape[: len(letters) - 1])
         theirs = cache.shape or (rows if cache.padding is None else tuple(cache.padding.shape))
         if theirs != rows:
             raise fail("E705", f"this cache has rows {theirs}, the inputs {rows}", fix="the same rows in every call")

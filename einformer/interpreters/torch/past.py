@@ -11,7 +11,7 @@ from einformer.errors import fail
 from einformer.interpreters.torch.code import ATOM, LOOSE, SUM, Code, Dims, aligned
 from einformer.interpreters.torch.letters import unused
 from einformer.interpreters.torch.lower import Lowering
-from einformer.interpreters.torch.positions import Kept
+from einformer.interpreters.torch.positions import Kept, timed
 from einformer.interpreters.torch.recurrences import Start
 from einformer.interpreters.torch.slots import Variable, read_of, taken, variable_of, zeroed
 from einformer.notation.calls import axis_of, slot_letters
@@ -209,11 +209,11 @@ class Continued:
     def heads(self) -> Iterator[str]:
         """What must stand at the head of a forward."""
         file, layer = self.file, self.layer
-        given = name_of(file, layer.formals[0])
+        first = layer.formals[timed(layer)]
+        given = name_of(file, first)
         narrowed = [line for formal in layer.formals if self.own() for line in self.narrowed(formal)]
         if layer.name == file.name:
-            axis = slot_letters(layer.formals[0]).index(file.time)
-            yield f"cache.begin({given}.shape[{axis}], {given}.device)"
+            yield f"cache.begin({given}.shape[{slot_letters(first).index(file.time)}], {given}.device)"
         if "fresh" in self.needs:
             over = ((name_of(file, x), slot_letters(x).index(file.time)) for x in layer.formals if file.time in slot_letters(x))
             yield next((self.fresh(*each) for each in over), f"{self.count} = cache.fresh")

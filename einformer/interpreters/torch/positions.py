@@ -34,10 +34,15 @@ class Kept(Protocol):
 
 
 def rows_of(model: Layer) -> tuple[str, ...]:
-    """The letters of a batch, which stand before the time in the first input."""
+    """The letters of a batch, which stand before the time in the first input that has it."""
     assert model.time is not None
-    letters = slot_letters(model.formals[0])
+    letters = slot_letters(model.formals[timed(model)])
     return letters[: letters.index(model.time.letter)] if model.time.letter in letters else ()
+
+
+def timed(model: Layer) -> int:
+    """Which input is the first that has positions."""
+    return next((k for k, formal in enumerate(model.formals) if model.time in formal.slots), 0)
 
 
 def with_rows(spec: Spec, time: str, rows: tuple[str, ...]) -> Spec:
