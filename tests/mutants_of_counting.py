@@ -157,8 +157,8 @@ MUTANTS = (
         KORTHIKANTI,
     ),
     Mutant(
-        "a softmax keeps its input", "einformer/notation/primitives.py",
-        'ignores_shifts=True, keeps="output"', 'ignores_shifts=True, keeps="input"',
+        "a softmax keeps its input too", "einformer/notation/primitives.py",
+        'ignores_shifts=True, keeps="output"', 'ignores_shifts=True, keeps="both"',
         (f"tests/test_{KORTHIKANTI}",),
     ),
     _mutant(
