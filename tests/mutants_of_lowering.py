@@ -279,6 +279,11 @@ MUTANTS = (
         "slots.py::test_what_data_decide_is_checked_when_it_runs[notation]",
     ),
     _mutant(
+        "gradients feel the branch that is not taken", "lower",
+        'if code.kind != "tensor" or all(guard.code.plain for guard in self.guards):', "if True:",
+        "slots.py::test_gradients_do_not_feel_a_branch_that_is_not_taken[a root-fast]",
+    ),
+    _mutant(
         "a name of the file stands for two things", "source",
         "if bound[called] > 1 or hasattr", "if hasattr",
         "name_spaces.py::test_a_scalar_may_have_any_name[t]",

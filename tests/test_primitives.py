@@ -61,6 +61,16 @@ def test_the_causality_check_knows_every_function() -> None:
     assert known.FUNCTIONS.keys() == {row.name for row in FUNCTIONS}
 
 
+@rows(UNARY)
+def test_a_steep_function_has_a_value_or_a_slope_that_is_not_finite(row: Primitive) -> None:
+    """Seen at numbers far out, and by a small step from zero."""
+    with np.errstate(all="ignore"):
+        far = [limit(row, x) for x in (-1000.0, 0.0, 1000.0)]
+        step = limit(row, 1e-200)
+    slope = 0 if row.flat or step is None or far[1] is None else abs(step - far[1]) / 1e-200
+    assert row.steep == (not all(x is not None and math.isfinite(x) for x in far) or slope > 1e50)
+
+
 # -------------------------------------------------------------------------------------------- what can be proved of it
 
 

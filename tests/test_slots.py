@@ -199,3 +199,44 @@ NUMBERS = {
 def test_whole_numbers_are_computed_with_as_finely_as_all(case: str, plan: str) -> None:
     axes = "s, d, i: 3" if "_i" in NUMBERS[case][0] else "s, d"
     agrees(model(axes, *NUMBERS[case], D=4), plan)
+
+
+# ---------------------------------------------------------------------------------------- branches that are not taken
+
+LAZY = {
+    "a root": "where(z_bsd > 0, sqrt(z_bsd), 0)",
+    "a root of a product": "where(z_bsd > 0, sqrt(2 z_bsd) W_d, 0)",
+    "a quotient": "where(z_bsd > 0, 1 / z_bsd, 0)",
+    "a sum over a divisor": "where(z_bsd == 0, 0, z_bsd' W_d' / z_bsd)",
+    "the other branch": "where(z_bsd <= 0, 0, log(z_bsd))",
+    "branches in branches": "where(z_bsd > 0, where(z_bsd < 1, sqrt(1 - z_bsd), 2), 0)",
+    "a power": "where(z_bsd > 0, z_bsd^1.5, 0)",
+    "a negative power": "where(z_bsd == 0, 0, z_bsd^(-2))",
+    "what overflows": "where(z_bsd > 0, exp(-1000 z_bsd), 0)",
+    "a condition on positions": "where(s > 2, sqrt(abs(z_bsd)), 0)",
+}
+
+
+@pytest.mark.parametrize("plan", PLANS)
+@pytest.mark.parametrize("case", LAZY)
+def test_gradients_do_not_feel_a_branch_that_is_not_taken(case: str, plan: str) -> None:
+    """They are the differences of the reference, along a random direction."""
+    body = ["weights W_d"] if "W" in LAZY[case] else []
+    bound = model("s, d", *body, f"return {LAZY[case]}", D=5)
+    draw = np.random.default_rng(0)
+    z, lean = draw.standard_normal((1, POSITIONS, 5)), draw.standard_normal((1, POSITIONS, 5))
+    z[0, :2, :2] = 0
+    lean[0, :2, :2] = 0
+    agrees(bound, plan, [z])
+    x = torch.from_numpy(z).requires_grad_()
+    built(bound, plan)(x).sum().backward()
+    assert x.grad is not None
+    high, low = (bound.reference(z + step * lean, weights=weights(bound)).sum() for step in (1e-7, -1e-7))
+    assert float((x.grad.numpy() * lean).sum()) == pytest.approx((high - low) / 2e-7, rel=1e-4, abs=1e-4)
+
+
+def test_an_ordinary_mask_is_as_it_was() -> None:
+    lines = ("w_bss' = Sm_s'(z_bsd z_bs'd / sqrt(D) + where(s' <= s, 0, -inf))", "return w_bss' z_bs'd")
+    assert "torch.where" not in model("s, d", *lines, D=5).source(plan="fast")
+    gated = model("s, d", "return where(s > 2, tanh(z_bsd), z_bsd / 3)", D=5).source(plan="notation")
+    assert gated.count("torch.where") == 1

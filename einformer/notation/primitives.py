@@ -26,8 +26,9 @@ class Primitive:
     an operator passes over; one that `looks_back` reads nothing later along its index; one that `ignores_shifts` gives the same
     when something that is constant along its indices is added.
 
-    What it costs. `keeps` says what its backward pass needs: a derivative that its output gives (tanh' = 1 - tanh²) needs no
-    input. A `flat` one has no gradient. What is `costly` is worth computing once for all layers.
+    What it costs. `keeps` says what its backward pass needs: a derivative that its output gives (tanh' = 1 - tanh²) needs
+    no input. A `flat` one has no gradient; the value or the slope of a `steep` one is somewhere not finite. What is
+    `costly` is worth computing once for all layers.
 
     How it is written. `python` is its value for plain numbers, in the legend too; `torch` that for tensors, of an operator
     over one axis, and `together` over several where that is not the one after the other. `continued` joins what a running
@@ -49,6 +50,7 @@ class Primitive:
     ignores_shifts: bool = False
     keeps: Keeps = "nothing"
     flat: bool = False
+    steep: bool = False
     costly: bool = False
     python: str = ""
     torch: str = ""
@@ -72,11 +74,11 @@ class Primitive:
 
 _F = Primitive
 _ROWS = [
-    _F("exp", numpy="np.exp(x)", at_zero=1, at_minus_infinity=0, rising=True, keeps="output", costly=True,
+    _F("exp", numpy="np.exp(x)", steep=True, at_zero=1, at_minus_infinity=0, rising=True, keeps="output", costly=True,
        python="math.exp({})", torch="torch.exp({})", sympy="exp(x)", latex=r"\exp"),
-    _F("log", numpy="np.log(x)", at_zero=-math.inf, rising=True, keeps="input", costly=True,
+    _F("log", numpy="np.log(x)", steep=True, at_zero=-math.inf, rising=True, keeps="input", costly=True,
        python="math.log({})", torch="torch.log({})", sympy="log(x)", latex=r"\log"),
-    _F("log2", numpy="np.log2(x)", at_zero=-math.inf, rising=True, keeps="input", costly=True,
+    _F("log2", numpy="np.log2(x)", steep=True, at_zero=-math.inf, rising=True, keeps="input", costly=True,
        python="math.log2({})", torch="torch.log2({})", sympy="log(x, 2)", latex=r"\log_{2}"),
     _F("sin", numpy="np.sin(x)", at_zero=0, keeps="input", costly=True,
        python="math.sin({})", torch="torch.sin({})", sympy="sin(x)", latex=r"\sin"),
@@ -84,7 +86,7 @@ _ROWS = [
        python="math.cos({})", torch="torch.cos({})", sympy="cos(x)", latex=r"\cos"),
     _F("tanh", numpy="np.tanh(x)", at_zero=0, at_minus_infinity=-1, rising=True, keeps="output", costly=True,
        python="math.tanh({})", torch="torch.tanh({})", sympy="tanh(x)", latex=r"\tanh"),
-    _F("sqrt", numpy="np.sqrt(x)", at_zero=0, rising=True, keeps="output", costly=True,
+    _F("sqrt", numpy="np.sqrt(x)", steep=True, at_zero=0, rising=True, keeps="output", costly=True,
        python="math.sqrt({})", torch="torch.sqrt({})", sympy="sqrt(x)", latex=r"\sqrt{}"),
     _F("abs", numpy="np.abs(x)", whole="kept", at_zero=0, at_minus_infinity=math.inf, keeps="input",
        python="abs({})", torch="torch.abs({})", sympy="Abs(x)", fence=(r"\lvert", r"\rvert")),

@@ -28,12 +28,12 @@ from einformer.interpreters.torch.code import (
 )
 from einformer.interpreters.torch.letters import single
 from einformer.interpreters.torch.primitives import chosen, extreme, function, infix, operator
-from einformer.interpreters.torch.slots import Guard, Variable, place, read, shaped
+from einformer.interpreters.torch.slots import Guard, Variable, place, read, shaped, taken_at
 from einformer.notation.calls import axis_of, slot_letters
 from einformer.notation.primitives import CONSTANTS, row_of
 from einformer.notation.scope import factors_of
 from einformer.notation.sizes import Legend
-from einformer.notation.slots import Numbers, parts
+from einformer.notation.slots import MOST, Numbers, parts
 from einformer.notation.tree import (
     Apply,
     Expression,
@@ -224,6 +224,7 @@ class Lowering:
 
     def quotient(self, top: Code, bottom: Code, wanted: Dims | None) -> Code:
         """`top / bottom`."""
+        bottom = self.shielded(bottom)
         kind: Kind = "tensor" if "tensor" in (top.kind, bottom.kind) else "number"
         dims = ordered([top.dims, bottom.dims], wanted)
         text = f"{aligned(self.cast(top, kind), dims, PRODUCT)} / {aligned(self.cast(bottom, kind), dims, POWER)}"
@@ -232,10 +233,20 @@ class Lowering:
     def power(self, e: Power, wanted: Dims | None) -> Code:
         """`base ** exponent`."""
         base, exponent = self.lower(e.base, wanted), self.lower(e.exponent, wanted)
+        base = base if isinstance(e.exponent, Number) and e.exponent.value in range(MOST) else self.shielded(base)
         kind: Kind = "tensor" if "tensor" in (base.kind, exponent.kind) else "number"
         dims = ordered([base.dims, exponent.dims], wanted)
         text = f"{aligned(self.cast(base, kind), dims, ATOM)} ** {aligned(self.cast(exponent, kind), dims, ATOM)}"
         return Code(text, dims, kind, POWER)
+
+    def shielded(self, code: Code) -> Code:
+        """What a function that is not finite everywhere is of: 1 where the branch around it is not taken (R8).
+
+        Else the gradient would be NaN there, zero times one that is not finite.
+        """
+        if code.kind != "tensor" or all(guard.code.plain for guard in self.guards):
+            return code
+        return replace(code, text=f"torch.where({', '.join(taken_at(self, code))}, {code.text}, 1)", level=ATOM)
 
     def cast(self, code: Code, kind: Kind) -> Code:
         """`cast`, noting what dtype the head must provide."""
@@ -291,7 +302,7 @@ class Lowering:
             probability = arguments[1].text if len(arguments) > 1 else self.name(Name("p")).text
             dropped = self.filled(self.cast(arguments[0], "tensor"), arguments[0].dims, "tensor")
             return replace(dropped, text=row.torch.format(dropped.text, probability), level=ATOM)
-        return function(self, row, arguments[0])
+        return function(self, row, self.shielded(arguments[0]) if row.steep else arguments[0])
 
     def where(self, e: Apply, wanted: Dims | None) -> Code:
         """`torch.where`; on a condition of Python, its own `if`, which takes one branch (R8)."""
@@ -338,7 +349,7 @@ class Lowering:
         codes = [self.lower(factor) for factor in factors]
         bottom = codes.pop() if divided else None
         if bottom is not None and letters & set(bottom.dims):
-            codes.append(Code(f"{bottom.at(ATOM)}.reciprocal()", bottom.dims, bottom.kind))
+            codes.append(Code(f"{self.shielded(bottom).at(ATOM)}.reciprocal()", bottom.dims, bottom.kind))
             bottom = None
         tensors, plain = [c for c in codes if c.dims], [c for c in codes if not c.dims]
         summed = self.einsum(tensors, letters, wanted) if len(tensors) > 1 else self.total(tensors[0], letters)

@@ -238,7 +238,7 @@ def _place(low: Lowers, e: Tensor, axis: int, variable: Variable, number: Code) 
     _, proved = low.numbers.strays(slot, _length(low, label), guards, early)
     if not proved:
         low.helpers["inside"] = None
-        return f"inside({', '.join([text, size, *_read(low, number)])})", None
+        return f"inside({', '.join([text, size, *taken_at(low, number)])})", None
     return f"({text}).clamp(0, {size} - 1)" if guarded else text, None
 
 
@@ -257,7 +257,7 @@ def _length(low: Lowers, label: Label) -> int | None:
         return None
 
 
-def _read(low: Lowers, number: Code) -> Iterator[str]:
+def taken_at(low: Lowers, number: Code) -> Iterator[str]:
     """Where the numbers of a slot are read at all: where the conditions around them hold for some of the other indices."""
     around = [guard for guard in low.guards if not guard.code.plain]
     codes = [guard.code if guard.holds else Code(f"~{guard.code.at(ATOM)}", guard.code.dims) for guard in around]
