@@ -210,7 +210,8 @@ class FastLowering(Lowering):
         letters = dict.fromkeys(dim for pair in products for dim in pair.letters if dim != found.over)
         shared = tuple(dim for dim in letters if any(dim in pair.key.code.dims for pair in products))
         own = [dim for dim in letters if dim not in shared]
-        if not own or not shared:
+        copies = self.past and len(products) > 1  # a step would copy all kept keys to lay their features side by side
+        if not own or not shared or copies:
             return None
         position = self.position(own, found.over)
         groups, batch, heads = tuple(dim for dim in own if dim != position), shared[:1], shared[1:]
