@@ -61,7 +61,8 @@ def check(
     if any(finding.code == "E004" for finding in findings):
         findings = [finding for finding in findings if finding.code != "E204"]  # of two letters that are one to the reader
     findings.sort(key=lambda finding: (finding.span.source is not spec.span.source, finding.span.start))
-    return elaborated, tuple(_first_places(map(suggested, findings))[:MAXIMUM_FINDINGS])
+    first = _first_places(findings)[:MAXIMUM_FINDINGS]
+    return elaborated, tuple(_first_places(map(suggested, first)))
 
 
 def _at_call(finding: Finding, layer: Layer, spec: Spec) -> Finding:
