@@ -376,6 +376,31 @@ def test_a_position_that_is_not_before_is_named() -> None:
         assert where in finding.message
 
 
+SINGLE = [  # slips of one line that say the rest of the text is something else
+    ("axes\n", "", "E101"),
+    ("  for l < L:", "  fro l < L:", "E101"),
+    ("  e: H = D / A", "  e: e = D / A", "E204"),
+    ("  b: B  ", "  d: B  ", "E202"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "code"), SINGLE)
+def test_what_follows_from_a_slip_is_not_told(old: str, new: str, code: str) -> None:
+    """A head that is not there, a legend that is wrong: the lines below are examined when they have one."""
+    assert GPT2.count(old) == 1
+    found = {finding.code for finding in examined(GPT2.replace(old, new))}
+    assert found == {code}
+    assert len(examined(GPT2.replace(old, new))) <= 2
+
+
+def test_a_scalar_index_as_a_number_is_suggested_where_it_is_typed_as_one() -> None:
+    frame = "axes\n  b: B\n  s: S\n  d: D\n  f: F\n  g: D + F\nmodel M(z_bsd, u_bsf) -> y_bsg causal in s:\n  return "
+    typed = frame + "where(g < D, z_{bs(g)}, u_{bs(g - D)})"
+    (finding,) = examined(typed)
+    (number,) = re.findall(r"`(\(g \+ 0\))`", finding.fix)
+    assert examined(typed.replace("(g)", number)) == ()
+
+
 def test_a_character_that_is_named_is_in_the_text() -> None:
     """Subscripts without braces are tokens with braces."""
     for line in ("E_x_bd", "top_1(z_d)", "h_b(yx)d", "z_d) (", "z_d / _d", "z_{d", "sum_dz (z_d", "where_(z_d)", "Sm_d_d(z_d)"):

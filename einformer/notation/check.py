@@ -1,7 +1,8 @@
 """Is a specification well formed: every name declared and used, every index, slot and sum as the rules say?
 
 `check` returns the elaborated spec (each sum explicit, each instance named) and all findings. An equation is examined in
-steps (names, slots, scope); a step runs only where the one before it found nothing, so that one slip gives one message.
+steps (names, slots, scope); a step runs only where the one before it found nothing, and bodies are examined when the legend is
+right, so that one slip gives one message.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ def check(
     except EinformerError as error:
         return spec, error.findings
     legend = Legend.of(spec, values, origins)
-    findings = list(declarations(spec, legend))
+    if findings := list(declarations(spec, legend)):
+        return spec, _shown(findings, spec)
     layers = {layer.name: layer for layer in reversed(spec.layers)}
     weighted = with_weights(layers)
     checked, idle, unsound = [], list[Finding](), set[str]()
@@ -58,11 +60,13 @@ def check(
         findings = [replace(finding, facts=(*finding.facts, *unread)) for finding in check_causality(elaborated, legend)]
     if not findings:  # a value that is given may leave what its default was made of unused
         findings = idle or (list(unused(spec)) if values is None else [])
-    if any(finding.code == "E004" for finding in findings):
-        findings = [finding for finding in findings if finding.code != "E204"]  # of two letters that are one to the reader
+    return elaborated, _shown(findings, spec)
+
+
+def _shown(findings: list[Finding], spec: Spec) -> tuple[Finding, ...]:
+    """The findings in the order of the text, each once."""
     findings.sort(key=lambda finding: (finding.span.source is not spec.span.source, finding.span.start))
-    first = _first_places(findings)[:MAXIMUM_FINDINGS]
-    return elaborated, tuple(_first_places(map(suggested, first)))
+    return tuple(_first_places(map(suggested, _first_places(findings)[:MAXIMUM_FINDINGS])))
 
 
 def _at_call(finding: Finding, layer: Layer, spec: Spec) -> Finding:

@@ -103,6 +103,7 @@ class _Parser(Formulas):
         axes: list[Axis] = []
         scalars: list[Scalar] = []
         layers: list[Layer] = []
+        stray = False
         for head, body in blocks(lines):
             match head.tokens[0].text:
                 case "axes":
@@ -113,8 +114,9 @@ class _Parser(Formulas):
                     scalars += self.collect(headed(head, body), self.scalar)
                 case "layer" | "model":
                     layers += self.collect([head], partial(self.layer, head, body)) or self.headless(body)
-                case _:
-                    self.collect([head], lambda: self.expected("`axes`, `scalars`, `layer` or `model`"))
+                case _:  # of several lines the first: they belong to one head, which is not there
+                    self.collect([] if stray else [head], lambda: self.expected("`axes`, `scalars`, `layer` or `model`"))
+            stray = head.tokens[0].text not in _HEADS
         letters = {axis.letter for axis in axes}
         scalars = [_resolve_scalar(scalar, letters) for scalar in scalars]
         span = Span(self.source, 0, max(1, len(self.source.text)))
@@ -208,14 +210,13 @@ class _Parser(Formulas):
                 case "for":
                     statements += self.collect([head], partial(self.loop, inner, weights, output))
                 case _:
-                    statements += self.collect([head], partial(self.equation, output))
-                    for line in inner:
-                        self.report(
-                            "E105",
-                            "this line is indented under an equation",
-                            line.span,
-                            "the same indentation as the line before",
-                        )
+                    equations = self.collect([head], partial(self.equation, output))
+                    statements += equations
+                    for line in inner if equations else ():
+                        fix = "the same indentation as the line before"
+                        self.report("E105", "this line is indented under an equation", line.span, fix)
+                    if not equations:  # a loop, perhaps, whose head does not parse
+                        self.body(inner, output)
         return tuple(weights), tuple(statements)
 
     def loop(self, lines: list[Line], weights: list[Weight], output: Tensor | Name) -> Loop:

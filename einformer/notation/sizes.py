@@ -159,7 +159,9 @@ class Legend:
                 assert_never(e)
 
     def element(self, scalar: Scalar, places: list[int]) -> Value:
-        """A scalar with indices at these places."""
+        """A scalar with indices at these places. Raises EinformerError E304, E309."""
+        if len(places) != len(scalar.indices):
+            raise fail("E304", f"`{scalar.name}` has {len(scalar.indices)} slots, here are {len(places)}", scalar.span)
         if isinstance(scalar.value, tuple):
             if not 0 <= places[0] < len(scalar.value):
                 message = f"`{scalar.name}` has no number {places[0]}"

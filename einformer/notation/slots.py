@@ -177,9 +177,10 @@ class Numbers:
     def count(self, e: Expression) -> int | None:
         """A size, if it is bound."""
         try:
-            return int(self.legend.number(e))
+            value = self.legend.number(e)
         except EinformerError:
             return None
+        return int(value) if math.isfinite(value) else None
 
     def is_number(self, e: Expression) -> bool:
         """Is e made of numbers of indices and of the legend alone?"""
