@@ -380,7 +380,6 @@ SINGLE = [  # slips of one line that say the rest of the text is something else
     ("axes\n", "", "E101"),
     ("  for l < L:", "  fro l < L:", "E101"),
     ("  e: H = D / A", "  e: e = D / A", "E204"),
-    ("  b: B  ", "  d: B  ", "E202"),
 ]
 
 
