@@ -31,6 +31,14 @@ LINES = {
     "w_bss'a = Sm_s'(q_bsae q_bs'ae + m_ss'a) | y_bsae = w_bss'a q_bs'ae | return y_bsae O_aed",
     "a mask by layers": "MODEL | for l < 3: |   m_ss' = where(s - ν_l < s' <= s, 0, -inf) |   SCORES | "
     "  z_bsd <- w_bss' z_bs'd | return z_bsd",
+    "a mask changed in a loop": "MODEL | MASK | for l < 3: |   SCORES |   m_ss' <- m_ss' - (s - s') / 3 | "
+    "  z_bsd <- w_bss' z_bs'd | return z_bsd",
+    "a mask changed by the layer that is given it": "layer Mix(z_sd, m_ss') -> z_sd: | "
+    "m_ss' <- where(s - 2 < s', m_ss', -inf) | w_ss' = Sm_s'(z_sd z_s'd + m_ss') | return w_ss' z_s'd | MODEL | return Mix(z_bsd, where(s' <= s, 0, -inf))",
+    "a layer that is called like a class": "layer Module(z_d) -> z_d: | return 2 z_d | "
+    "layer module(z_d) -> z_d: | return 3 z_d | MODEL | return Module(module(z_bsd)) + module(z_bsd)",
+    "as many of the largest as a layer has": "MODEL | for l < 3: |   z_bsd <- where(top_{ι_l,d} z_bsd, z_bsd, 0) | return z_bsd",
+    "digits in a state": "MODEL | S_bsid = where(i == 0, S_{b(s - 1) 1 d} + z_bsd, S_{b(s - 1) 0 d}) | return S_{bs 0 d}",
     "keys chosen by top": "MODEL | t_bss' = z_bsd z_bs'd + where(s' <= s, 0, -inf) | "
     "w_bss' = Sm_s'(where(top_{2,s'}(t_bss'), t_bss', -inf)) | READ",
     "a bias looked up by distance": "MODEL | weights R_e | n_ss' = min(max(s - s', 0), E - 1) | "
@@ -45,15 +53,22 @@ AROUND = (
     (rare.MASKS, "MODEL | m_ss' = FORM | SCORES | READ", ("s", "s'")),
     (rare.CHANGES, "MODEL | MASK | m_ss' <- FORM | SCORES | READ", ("s", "s'", "m_ss'")),
     (rare.TIMES, "MODEL | n_s = FORM | return z_bsd + z_{b n_s d}", ("s",)),
-    (rare.BEFORE, "MODEL | return z_bsd + z_{b FORM d}", ("s",)),
+    (rare.BEFORE, "model Main(z_bsd) -> z_bsd causal in s: | return z_bsd + z_{b FORM d}", ("s",)),
     (rare.NUMBERS, "MODEL | n_d = FORM | return z_{bs n_d}", ("d",)),
     (rare.SCALES, "MODEL | return z_bsd FORM", ()),
     (rare.FACTORS, "MODEL | weights P_d, Q_d, R_d | y_bs = FORM | return y_bs P_d Q_d R_d", ("z_bsd", "P_d", "Q_d", "R_d")),
     (rare.STATES, "MODEL | S_bsd = FORM | return S_bsd", ("z_bsd", "S_{b(s - 1)d}", "S_{b(s - 2)d}")),
     (rare.SPARSE | rare.LAZY, "MODEL | return z_bsd + FORM", ("z_bsd", "d")),
 )
-LEGEND = ("b: B", "s: S", "d: D", "a: A", "e: E", "v: V", "l: 3")
-SCALARS = {"W": "W = 3", "p": "p = 0.1", "t": "t = 0.5", "υ": "υ_a = 2 a + 1", "ν": "ν_l = where(l mod 2 == 0, 2, inf)"}
+LEGEND = ("b: B", "s: S", "d: D", "a: A", "e: E", "v: V", "i: 2", "l: 3")
+SCALARS = {
+    "W": "W = 3",
+    "p": "p = 0.1",
+    "t": "t = 0.5",
+    "υ": "υ_a = 2 a + 1",
+    "ι": "ι_l = l + 1",
+    "ν": "ν_l = where(l mod 2 == 0, 2, inf)",
+}
 
 
 def alone(form: str) -> str:

@@ -10,6 +10,7 @@ _NAMES = "a name of the text meets one of the emitted file"
 _PAST = "a position before the first wraps to the last one in both plans"
 
 HOLES = {
+    "a layer that is called like a class": _NAMES,
     "a name that Python or torch has": _NAMES,
     "a scalar that is called like an index": _NAMES,
     "lazy: nothing is kept": "a softmax over nothing is not a number",

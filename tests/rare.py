@@ -13,6 +13,11 @@ ORDERS = {  # how often, in percent
     "one of several inputs": 40,
     "a text without time": 25,
     "a mask changed by <-": 25,
+    "a mask changed in a loop": 50,
+    "a mask changed by the layer that is given it": 40,
+    "a layer that is called like a class": 20,
+    "as many of the largest as a layer has": 50,
+    "digits in a state": 30,
     "queries changed by <-": 15,
     "keys changed by <-": 15,
     "queries changed after the scores": 15,
@@ -29,6 +34,7 @@ NAMES = (  # of Python, of torch, of what is emitted, and of the letters in whic
     "in", "is", "type", "len", "float", "self", "torch", "nn", "F", "to", "train", "cache", "forward", "generate", "layout",
     "block", "blocks", "weight", "module", "None", "e1", "tensor", "t", "mask", "where0",
 )  # fmt: skip
+LAYERS = ("Linear", "Module", "Cache", "norm", "Norm", "Parameter", "Tensor", "Mainlike", "main")
 MASKS = {
     "not": "where(not {1} > {0}, 0, -inf)",
     "a window or the first": "where({1} <= {0} and ({1} < 2 or {0} - W < {1}), 0, -inf)",

@@ -46,6 +46,7 @@ SCALARS = {
     "ρ": "ρ_l = where(l mod 2 == 0, 0.5, inf)",
     "υ": "υ_a = 2 a + 1",
     "ν": "ν_l = where(l mod 2 == 0, 2, inf)",
+    "ι": "ι_l = l + 1",
     "t": "t = 0.5",
 }
 FUNCTIONS = (
@@ -185,7 +186,11 @@ class _File:
 
     def written(self) -> Text:
         for number in range(self.random.randrange(3)):
-            self.layer(f"{self.random.choice(['Mix', 'Part', 'Unit'])}{number + 1}")
+            name = f"{self.random.choice(['Mix', 'Part', 'Unit'])}{number + 1}"
+            if self.does("a layer that is called like a class"):
+                taken = {signature.name for signature in self.signatures}
+                name = self.random.choice([name for name in rare.LAYERS if name not in taken])
+            self.layer(name)
         tokens = not self.timeless and self.chance(40)
         self.main(tokens)
         legend = self.legend()
@@ -243,6 +248,8 @@ class _File:
         mask = bool(time) and self.chance(50)
         if mask:
             body.masks.append("m_ss'")
+            if self.does("a mask changed by the layer that is given it"):
+                body.narrow("m_ss'")
             body.attend_with(body.values[0], "s", " + m_ss'")
         body.write(self.random.randint(1, 3))
         output = (*time, *self.some(FEATURES, 1, 2)) if self.chance(50) else formal
@@ -599,10 +606,15 @@ class _Body:
             return f" + {formula}"
         name = self.file.spell(self.fresh("mnw"), (here, there))
         self.line(f"{name} = {formula}")
-        if self.file.does("a mask changed by <-") and (change := self.file.form(rare.CHANGES)):
-            self.line(f"{name} <- {change.format(here, there, name)}")
+        if self.file.does("a mask changed by <-"):
+            self.narrow(name, here, there)
         self.masks += [name] * (here == "s" and not self.turns)
         return f" + {name}"
+
+    def narrow(self, name: str, here: str = "s", there: str = THERE) -> None:
+        """`m_ss' <- m_ss' - (s - s') / 3`"""
+        if change := self.file.form(rare.CHANGES):
+            self.line(f"{name} <- {change.format(here, there, name)}")
 
     def attend_with(self, value: Value, here: str, mask: str | None = None) -> None:
         """Scores between `here` and its prime, and what they weigh."""
@@ -769,6 +781,8 @@ class _Body:
         self.file.axes.add(letter)
         self.lines.append("  " + "  " * len(self.turns) + f"for {letter} < {letter.upper()}:")
         self.turns += (letter,)
+        if self.masks and self.file.does("a mask changed in a loop"):
+            self.narrow(self.random.choice(self.masks))
         self.write(self.random.randint(1, 2))
         self.call()
         made = [inner for inner in self.values if inner not in around and not inner.read]
@@ -842,9 +856,11 @@ class _Body:
         if value := self.pick(lambda value: "s" in value.letters and self.file.causal):
             template = self.file.form(rare.STATES) or "{1} / 2 + {0}"
             name = self.fresh("SZ")
-            state = Value(name, self.ordered(value.letters, "axes of a tensor in any order"))
-            pasts = (self.read(state, {"s": f"(s - {back})"}) for back in (1, 2))
-            self.line(f"{self.read(state)} = {template.format(self.read(value), *pasts)}")
+            members = ("i",) * ("i" not in value.letters and self.file.does("digits in a state"))
+            state = Value(name, self.ordered((*value.letters, *members), "axes of a tensor in any order"))
+            pasts = [[self.read(state, {"s": f"(s - {back})", "i": member}) for back in (1, 2)] for member in "10"]
+            first, second = (template.format(self.read(value), *past) for past in pasts)
+            self.line(f"{self.read(state)} = {f'where(i == 0, {first}, {second})' if members else first}")
             state.read = False
             self.values.append(state)
 
@@ -852,6 +868,8 @@ class _Body:
         """The largest of fewer, and branches that are nothing where they are not taken."""
         if value := self.pick(lambda value: bool(self.free(value))):
             template = self.file.form(rare.SPARSE | rare.LAZY) or "{0}"
+            if self.turns and self.file.does("as many of the largest as a layer has"):
+                template = f"where(top_{{{{{self.file.spell(self.file.scalar('ι'), self.turns[-1])},{{1}}}}}}({{0}}), {{0}}, 0)"
             self.define(value.letters, template.format(self.read(value), self.random.choice(self.free(value))))
 
 

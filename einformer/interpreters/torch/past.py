@@ -103,9 +103,10 @@ class Continued:
 
     def formula(self, e: Tensor) -> Expression:
         """What is made of numbers of positions and weights alone, at another position."""
-        defined = [q for q in equations(self.layer.body) if q.left.name == e.name]
+        inputs = {formal.name for formal in self.layer.formals}
+        defined = [q for q in equations(self.layer.body) if q.left.name == e.name not in inputs]
         made = [x for q in defined for x in subexpressions(q.right)]
-        given = {formal.name for formal in self.layer.formals} | self.kept.keys() | self.earlier.keys()
+        given = inputs | self.kept.keys() | self.earlier.keys()
         known = callees(self.layer, {layer.name: layer for layer in self.file.spec.layers})
         called = any(isinstance(x, Apply) and x.name in known for x in made)
         if len(defined) != 1 or called or any(isinstance(x, Tensor) and x.name in given for x in made):
