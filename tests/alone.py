@@ -34,10 +34,12 @@ LINES = {
     "a mask changed in a loop": "MODEL | MASK | for l < 3: |   SCORES |   m_ss' <- m_ss' - (s - s') / 3 | "
     "  z_bsd <- w_bss' z_bs'd | return z_bsd",
     "a mask changed by the layer that is given it": "layer Mix(z_sd, m_ss') -> z_sd: | "
-    "m_ss' <- where(s - 2 < s', m_ss', -inf) | w_ss' = Sm_s'(z_sd z_s'd + m_ss') | return w_ss' z_s'd | MODEL | return Mix(z_bsd, where(s' <= s, 0, -inf))",
+    "m_ss' <- where(s - 2 < s', m_ss', -inf) | w_ss' = Sm_s'(z_sd z_s'd + m_ss') | return w_ss' z_s'd | "
+    "MODEL | return Mix(z_bsd, where(s' <= s, 0, -inf))",
     "a layer that is called like a class": "layer Module(z_d) -> z_d: | return 2 z_d | "
     "layer module(z_d) -> z_d: | return 3 z_d | MODEL | return Module(module(z_bsd)) + module(z_bsd)",
-    "as many of the largest as a layer has": "MODEL | for l < 3: |   z_bsd <- where(top_{ι_l,d} z_bsd, z_bsd, 0) | return z_bsd",
+    "as many of the largest as a layer has": "MODEL | for l < 3: | "
+    "  z_bsd <- where(top_{ι_l,d} z_bsd, 2, z_bsd) | return z_bsd",
     "digits in a state": "MODEL | S_bsid = where(i == 0, S_{b(s - 1) 1 d} + z_bsd, S_{b(s - 1) 0 d}) | return S_{bs 0 d}",
     "keys chosen by top": "MODEL | t_bss' = z_bsd z_bs'd + where(s' <= s, 0, -inf) | "
     "w_bss' = Sm_s'(where(top_{2,s'}(t_bss'), t_bss', -inf)) | READ",

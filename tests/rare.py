@@ -16,7 +16,7 @@ ORDERS = {  # how often, in percent
     "a mask changed in a loop": 50,
     "a mask changed by the layer that is given it": 40,
     "a layer that is called like a class": 20,
-    "as many of the largest as a layer has": 50,
+    "as many of the largest as a layer has": 100,
     "digits in a state": 30,
     "queries changed by <-": 15,
     "keys changed by <-": 15,

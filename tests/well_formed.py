@@ -309,7 +309,11 @@ class _Body:
     def write(self, count: int) -> None:
         """That many constructs, each reading what is there."""
         for _ in range(count):
-            kinds = self.random.choice((RARE, CONSTRUCTS, (_Body.attend,))) if self.file.allowed else CONSTRUCTS
+            kinds = (
+                self.random.choice((RARE, CONSTRUCTS, (_Body.attend, _Body.attend, _Body.repeat)))
+                if self.file.allowed
+                else CONSTRUCTS
+            )
             self.random.choice(kinds)(self)
 
     def finish(self, output: Letters) -> str:
@@ -474,7 +478,10 @@ class _Body:
         """All but the largest are zero."""
         if value := self.pick(lambda value: bool(self.free(value))):
             over = "".join(self.file.some(self.free(value), 1, 2))
-            self.define(value.letters, self.random.choice(SPARSE).format(self.read(value), over))
+            template = self.random.choice(SPARSE)
+            if self.turns and self.file.does("as many of the largest as a layer has"):
+                template = f"where(top_{{{{{self.file.spell(self.file.scalar('ι'), self.turns[-1])},{{1}}}}}}({{0}}), {{0}}, 0)"
+            self.define(value.letters, template.format(self.read(value), over))
 
     def choose(self) -> None:
         """`where` on the number of an index."""
@@ -868,8 +875,6 @@ class _Body:
         """The largest of fewer, and branches that are nothing where they are not taken."""
         if value := self.pick(lambda value: bool(self.free(value))):
             template = self.file.form(rare.SPARSE | rare.LAZY) or "{0}"
-            if self.turns and self.file.does("as many of the largest as a layer has"):
-                template = f"where(top_{{{{{self.file.spell(self.file.scalar('ι'), self.turns[-1])},{{1}}}}}}({{0}}), {{0}}, 0)"
             self.define(value.letters, template.format(self.read(value), self.random.choice(self.free(value))))
 
 
