@@ -480,7 +480,7 @@ class _Body:
             over = "".join(self.file.some(self.free(value), 1, 2))
             template = self.random.choice(SPARSE)
             if self.turns and self.file.does("as many of the largest as a layer has"):
-                template = f"where(top_{{{{{self.file.spell(self.file.scalar('ι'), self.turns[-1])},{{1}}}}}}({{0}}), {{0}}, 0)"
+                template = f"where(top_{{{{{self.file.spell(self.file.scalar('ι'), self.turns[0])},{{1}}}}}}({{0}}), {{0}}, 0)"
             self.define(value.letters, template.format(self.read(value), over))
 
     def choose(self) -> None:
@@ -604,7 +604,7 @@ class _Body:
         if "a" in heads and self.file.does("a mask by heads"):
             return f" + where({here} - {self.file.spell(self.file.scalar('υ'), 'a')} < {there} <= {here}, 0, -inf)"
         if self.turns and self.file.does("a mask by layers"):
-            return f" + where({here} - {self.file.spell(self.file.scalar('ν'), self.turns[-1])} < {there} <= {here}, 0, -inf)"
+            return f" + where({here} - {self.file.spell(self.file.scalar('ν'), self.turns[0])} < {there} <= {here}, 0, -inf)"
         if "a" in heads and self.file.chance(50):
             return f" + where({there} <= {here}, {self.file.spell(self.file.scalar('λ'), 'a')} ({there} - {here}), -inf)"
         template = self.file.form(rare.MASKS) if self.file.allowed and self.file.chance(60) else None
