@@ -5,7 +5,6 @@ Random texts leave them out. `test_interpreters` expects each text to fail, and 
 
 from __future__ import annotations
 
-
 HOLES = {
     "lazy: root": "the gradient of the branch that is not taken is not a number",
     "one of several inputs": "the order of the inputs decides what a row is",

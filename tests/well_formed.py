@@ -878,7 +878,17 @@ class _Body:
             self.define(value.letters, template.format(self.read(value), self.random.choice(self.free(value))))
 
 
-RARE = (_Body.place, _Body.earlier, _Body.select, _Body.scale, _Body.multiply, _Body.remember, _Body.spare)
+RARE = (
+    _Body.place,
+    _Body.place,
+    _Body.earlier,
+    _Body.earlier,
+    _Body.select,
+    _Body.scale,
+    _Body.multiply,
+    _Body.remember,
+    _Body.spare,
+)
 CONSTRUCTS = (
     _Body.project, _Body.mix, _Body.function, _Body.function, _Body.function, _Body.pair, _Body.norm, _Body.keep,
     _Body.reduce, _Body.thin, _Body.choose, _Body.route, _Body.bias, _Body.neighbour, _Body.rotate, _Body.merge,
