@@ -251,6 +251,16 @@ MUTANTS = (
         ("tests/test_forms.py::test_a_form_is_computed_whole_and_in_parts"
          "[a layer with weights at visible positions-apart-fast]",),
     ),
+    Mutant(
+        "as many are counted as are asked for", "einformer/interpreters/count/numbers.py",
+        "return min(int(self.value(count)), self.length(letter))", "return int(self.value(count))",
+        ("tests/test_forms.py::test_no_more_are_counted_than_there_are[the largest of fewer experts-apart]",),
+    ),
+    Mutant(
+        "a choice that turns make differently is one choice", "einformer/program/support.py",
+        'case "top" if len(e.indices) == 1 and not self.scope.free(e.arguments[0]):', 'case "top" if len(e.indices) == 1:',
+        ("tests/test_forms.py::test_no_more_are_counted_than_there_are[more of them in each turn-apart]",),
+    ),
     _mutant(
         "what a turn does not need is as short as it is", CACHE,
         "return self.unread(new, axis, self.fresh + max(back or 0 for back in self.kept.values()))", "return new",

@@ -13,7 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 import einformer
 from einformer.errors import EinformerError
 from einformer.notation.calls import slot_letters
-from tests.forms import BATCH, CALLED, FORMS, KINDS, SIZES, UNKEPT, Form
+from tests.forms import BATCH, CALLED, CHOSEN, FORMS, KINDS, SIZES, UNKEPT, Form
 from tests.small import LENGTH, PLANS, built, error, inputs, weights
 from tests.test_decode import parts
 
@@ -90,6 +90,19 @@ def test_a_call_is_computed_and_counted_once(form: Form, plan: str) -> None:
     formula = einformer.parse(form.text).flops()
     assert counter.get_total_flops() == counted == formula.subs(SIZES["apart"] | sizes)
     assert all(sympy.degree(formula, letter) <= 1 for letter in formula.free_symbols if letter.name == "L")
+
+
+@every_size
+@pytest.mark.parametrize("form", CHOSEN, ids=lambda form: form.name)
+def test_no_more_are_counted_than_there_are(form: Form, sizes: str) -> None:
+    """Of what is chosen: of weights that compute, of FLOPs, of bytes; also where turns of a loop choose differently."""
+    bound = form.model(sizes)
+    open_ = einformer.parse(form.text.replace("top_{", "top_{99 + ")).bind(**dict(bound.legend.values))
+    counts = bound.parameter_counts
+    assert counts == open_.parameter_counts
+    assert counts["active"] == counts["total"]
+    assert bound.flops(convention="exact", B=BATCH, S=LENGTH) == open_.flops(convention="exact", B=BATCH, S=LENGTH)
+    assert bound.memory(B=BATCH, S=LENGTH).total == open_.memory(B=BATCH, S=LENGTH).total
 
 
 @every_plan

@@ -187,7 +187,7 @@ class Flow:
         match e.name:
             case "where":
                 return _branches(e, *arguments)
-            case "top" if len(e.indices) == 1:
+            case "top" if len(e.indices) == 1 and not self.scope.free(e.arguments[0]):
                 letter, along = e.indices[0].letter, frozenset(self.scope.free(e.arguments[1]))
                 return Support(frozenset({Choice(letter, e.arguments[0], along - {letter}, (id(e),))}))
             case name if name in COMPARISONS:

@@ -179,6 +179,10 @@ class Letters:
             inner = replace(self, branches={**self.branches, scalar: branch})
             yield from inner.kinds(tuple(_split(each, Case(condition, holds)) for each in turns), numbers)
 
+    def chosen(self, letter: str, count: Expression) -> sympy.Expr:
+        """As the text writes it: in letters there are more to choose from. Raises EinformerError E607."""
+        return self.number(count)
+
     def number(self, e: Expression) -> sympy.Expr:
         """A number that the text writes. Raises EinformerError E607."""
         number = self.written(e)

@@ -128,7 +128,7 @@ class _Sizes(Generic[N]):
 
 def _activation(kept: Kept, value: Value, sizes: _Sizes[N], element: N | int) -> Activation[N]:
     chosen = {each.letter: each.count for each in value.chosen}
-    counts = [sizes.arithmetic.number(chosen[letter]) for letter in sorted(value.letters & chosen.keys())]
+    counts = [sizes.arithmetic.chosen(letter, chosen[letter]) for letter in sorted(value.letters & chosen.keys())]
     each = sizes.shared(value.letters - chosen.keys(), (*counts, element if kept.what == "value" else 1))
     return Activation(kept.path, kept.layer, kept.equation.span.text, _spelled(value), kept.what, each, _turns(value, sizes))
 

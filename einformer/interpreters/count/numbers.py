@@ -138,9 +138,9 @@ class Numbers:
             self.lengths[letter] = self.legend.length(axis) + (self.cached if axis == self.time and letter != axis else 0)
         return self.lengths[letter]
 
-    def number(self, e: Expression) -> int:
-        """A whole number that the text writes."""
-        return int(self.value(e))
+    def chosen(self, letter: str, count: Expression) -> int:
+        """As many as there are, where more are asked for."""
+        return min(int(self.value(count)), self.length(letter))
 
     def value(self, e: Expression) -> Value:
         """A number that the text writes."""

@@ -39,8 +39,8 @@ class Arithmetic(Protocol[N_co]):
     def length(self, letter: str) -> N_co:
         """The size of the axis that an index runs over."""
 
-    def number(self, e: Expression) -> N_co:
-        """A number that the text writes: how many are chosen."""
+    def chosen(self, letter: str, count: Expression) -> N_co:
+        """How many numbers of an index a `top` chooses."""
 
     def value(self, e: Expression) -> Any:
         """A number that the text writes, perhaps an infinite one: how far one looks back."""
@@ -145,7 +145,9 @@ def weights(derived: Derived, arithmetic: Arithmetic[N]) -> tuple[WeightCount[N]
 def _weight(held: Held, arithmetic: Arithmetic[N]) -> WeightCount[N]:
     letters = tuple(index.letter for index in held.weight.indices)
     chosen = {each.letter: each.count for each in held.chosen}
-    active = (arithmetic.number(chosen[letter]) if letter in chosen else arithmetic.length(letter) for letter in letters)
+    active = (
+        arithmetic.chosen(letter, chosen[letter]) if letter in chosen else arithmetic.length(letter) for letter in letters
+    )
     return WeightCount(
         held.path,
         key(held.weight.name),
@@ -229,7 +231,7 @@ class Rules(Generic[N]):
         chosen = {each.letter: each.count for each in step.chosen}
         if self.convention.logits == "last" and self.is_logits(step):
             letters -= {self.derived.time}
-        sizes = [self.arithmetic.number(chosen[letter]) for letter in sorted(letters & chosen.keys())]
+        sizes = [self.arithmetic.chosen(letter, chosen[letter]) for letter in sorted(letters & chosen.keys())]
         bounds = tuple(bound for bound in step.bounds if bound.places <= letters)
         return self.counted(letters - chosen.keys(), bounds, (*sizes, *factors))
 
