@@ -34,7 +34,7 @@ def function(low: Casts, row: Primitive, argument: Code) -> Code:
 
 def filled(template: str, argument: Code) -> str:
     """The text of a row with its argument, in parentheses where none stand around it."""
-    return template.format(argument.text if "({})" in template else argument.at(ATOM))
+    return template.format(argument.text if "({})" in template or "({}," in template else argument.at(ATOM))
 
 
 def infix(low: Casts, row: Primitive, arguments: list[Code], wanted: Dims | None) -> Code:
