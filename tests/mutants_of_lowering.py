@@ -97,7 +97,7 @@ MUTANTS = (
     # ------------------------------------------------------------------------------------------------------ softmax
     _softmax(
         "a mask that holds nowhere for certain has something", "if not masks:", "if True:",
-        "over_nothing_is_zero[memories that come later-fast]", "over_nothing_is_zero[no number is large-notation]",
+        "over_nothing_is_zero[memories that come later-fast]",
     ),
     _softmax(
         "what a layer is given is finite", "e.name not in reach.known and e.name not in self.given) else None",

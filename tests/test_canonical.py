@@ -45,12 +45,12 @@ CHANGED = {
     ),
     "the mask after the scores": (MASK, "w_bss' = Sm_s'(z_bsd z_bs'd + m_ss')", "m_ss' <- where(s' < s, 0, -inf)"),
     "the mask in each turn": (
-        MASK, "for l < L:", "  w_bss' = Sm_s'(z_bsd z_bs'd / 9 + m_ss')", "  z_bsd <- z_bsd + w_bss' z_bs'd",
+        MASK, "for l < L:", "  u_bss' = Sm_s'(z_bsd z_bs'd / 9 + m_ss')", "  z_bsd <- z_bsd + u_bss' z_bs'd",
         "  m_ss' <- m_ss' - (s - s') / 3", "w_bss' = Sm_s'(z_bsd z_bs'd / 9 + m_ss')",
     ),
     "the stream within a turn": (
-        MASK, "for l < L:", "  w_bss' = Sm_s'(z_bsd z_bs'd + m_ss')", "  z_bsd <- tanh(z_bsd)",
-        "  z_bsd <- z_bsd + w_bss' z_bs'd", "w_bss' = Sm_s'(z_bsd z_bs'd + m_ss')",
+        MASK, "for l < L:", "  u_bss' = Sm_s'(z_bsd z_bs'd + m_ss')", "  z_bsd <- tanh(z_bsd)",
+        "  z_bsd <- z_bsd + u_bss' z_bs'd", "w_bss' = Sm_s'(z_bsd z_bs'd + m_ss')",
     ),
     "what the weights are applied to, in a loop": (
         MASK, "w_bss' = Sm_s'(z_bsd z_bs'd + m_ss')", "for l < L:", "  z_bsd <- z_bsd / 2 + w_bss' z_bs'd",

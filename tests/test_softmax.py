@@ -31,7 +31,9 @@ ATTEND = ("w_bst = Sm_t(q_bsd k_btd / 3 + where(t < s, 0, -inf))", "return w_bst
 EMPTY = {
     "no number is large": layer_of("layer M(z_bsd) -> y_bsd", "return Sm_d(where(z_bsd > 1, z_bsd, -inf))"),
     "several axes": layer_of("layer M(z_bsd) -> y_bsd", "return Sm_{sd}(where(z_bsd > 2, z_bsd, -inf))"),
-    "a logarithm of nothing": layer_of("layer M(z_bsd) -> y_bsd", "return Sm_d(log(max(z_bsd, 0)))"),
+    "a logarithm of nothing": layer_of(
+        "layer M(z_bsd) -> y_bsn", "weights K_dn", "r_bsn = z_bsd K_dn - 1", "return Sm_n(log(max(r_bsn, 0)))"
+    ),
     "on a line of its own": layer_of(
         "layer M(z_bsd) -> y_bsd", "m_bsd = where(z_bsd > 1, 0, -inf)", "m_bsd <- m_bsd + 1", "return Sm_d(z_bsd + m_bsd)"
     ),
