@@ -41,6 +41,10 @@ LINES = {
     "as many of the largest as a layer has": "MODEL | for l < 3: | "
     "  z_bsd <- where(top_{ι_l,d} z_bsd, 2, z_bsd) | return z_bsd",
     "digits in a state": "MODEL | S_bsid = where(i == 0, S_{b(s - 1) 1 d} + z_bsd, S_{b(s - 1) 0 d}) | return S_{bs 0 d}",
+    "a softmax of what attention gives": "model Main(z_bsda) -> y_bs causal in s: | weights D_de, E_de, V_de, C_ae | "
+    "q_sabe = z_bsda D_de | k_sabe = z_bsda E_de | v_asbe = z_bsda V_de | "
+    "w_s'bsa = Sm_s'(q_sabe k_s'abe + where(s' <= s, 0, -inf)) | r_asbe = w_s'bsa v_as'be | n_asbe = Sm_a r_asbe | "
+    "return n_asbe C_ae",
     "keys chosen by top": "MODEL | t_bss' = z_bsd z_bs'd + where(s' <= s, 0, -inf) | "
     "w_bss' = Sm_s'(where(top_{2,s'}(t_bss'), t_bss', -inf)) | READ",
     "a bias looked up by distance": "MODEL | weights R_e | n_ss' = min(max(s - s', 0), E - 1) | "

@@ -18,6 +18,7 @@ ORDERS = {  # how often, in percent
     "a layer that is called like a class": 20,
     "as many of the largest as a layer has": 100,
     "digits in a state": 30,
+    "a softmax of what attention gives": 20,
     "queries changed by <-": 15,
     "keys changed by <-": 15,
     "queries changed after the scores": 15,
@@ -31,7 +32,7 @@ ORDERS = {  # how often, in percent
     "a scalar that is called like an index": 20,
 }
 NAMES = (  # of Python, of torch, of what is emitted, and of the letters in which a primed index is spelled there
-    "in", "is", "type", "len", "float", "self", "torch", "nn", "F", "to", "train", "cache", "forward", "generate", "layout",
+    "in", "is", "type", "len", "float", "self", "torch", "nn", "to", "train", "cache", "forward", "generate", "layout",
     "block", "blocks", "weight", "module", "None", "e1", "tensor", "t", "mask", "where0",
 )  # fmt: skip
 LAYERS = ("Linear", "Module", "Cache", "norm", "Norm", "Parameter", "Tensor", "Mainlike", "main")
