@@ -7,7 +7,6 @@ from __future__ import annotations
 
 HOLES = {
     "a softmax of what attention gives": "fast fuses the weights of one attention that another one reads",
-    "lazy: root": "the gradient of the branch that is not taken is not a number",
     "one of several inputs": "the order of the inputs decides what a row is",
     "slot: digit under a condition": "the reference refuses a digit outside its axis in a branch that is not taken",
     "slot: from nothing": "a cache takes a number less a position for a position before",

@@ -18,7 +18,6 @@ ORDERS = {  # how often, in percent
     "a layer that is called like a class": 20,
     "as many of the largest as a layer has": 100,
     "digits in a state": 30,
-    "a softmax of what attention gives": 20,
     "queries changed by <-": 15,
     "keys changed by <-": 15,
     "queries changed after the scores": 15,

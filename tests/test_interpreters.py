@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 import einformer
 from einformer.errors import EinformerError
 from einformer.model import Model
-from tests.alone import alone
+from tests.alone import LINES, alone
 from tests.holes import HOLES
 from tests.oracles.flops import counted
 from tests.oracles.interpreters import TOLERANCE, before, changed, chunks, decoded, disagreements, out
@@ -120,7 +120,7 @@ def bound_alone(form: str, sizes: dict[str, int]) -> tuple[Model, list[Array], A
     return bound, arrays, bound.reference(*arrays, weights=weights(bound))
 
 
-@pytest.mark.parametrize("form", [marked(form) for form in sorted(FORMS)])
+@pytest.mark.parametrize("form", [marked(form) for form in sorted(FORMS | LINES.keys())])
 def test_each_form_alone(form: str) -> None:
     """At sizes that all differ; and of one row, one position, one feature."""
     for sizes in (DISTINCT, dict.fromkeys(DISTINCT, 1)):
