@@ -59,7 +59,7 @@ MUTANTS = (
     _mutant(
         "a number that a line changes is one of Python", "classes",
         "if equation.left.name not in self.changed:", "if True:",
-        "forms.py::test_a_form_is_computed_whole_and_in_parts[a number without an index-apart-fast]",
+        "slots.py::test_a_table_is_read_at_computed_numbers[a number that is halved-notation]",
     ),
     # -------------------------------------------------------------------------------------------------- definitions
     _canonical(

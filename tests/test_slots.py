@@ -82,6 +82,7 @@ LOOKED_UP = {
     "a recurrence": ("weights R_nd", "n_s = where(s == 0, 0, (n_{(s - 1)} + 1) mod N)", "return z_bsd + R_{n_s d}"),
     "weights": ("weights R_nd, W_d", "r_bs = z_bsd W_d", "n_bs = floor(N sigmoid(r_bs))", "return R_{n_bs d}"),
     "a number that changes": ("weights R_nd", "n_s = s", "n_s <- n_s mod N", "return z_bsd + R_{n_s d}"),
+    "a number that is halved": ("weights R_nd", "n_s = s", "n_s <- min(floor(n_s / 2), N - 1)", "return z_bsd + R_{n_s d}"),
     "every second feature": ("return z_bsd + where(2 d < D, z_{bs(2 d)}, 0)",),
     "of a table what is before": ("weights r_n", "return z_bsd + where(s > 0 and s < N, r_{(s - 1)}, 0)"),
 }
