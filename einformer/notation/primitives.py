@@ -31,9 +31,8 @@ class Primitive:
     `costly` is worth computing once for all layers.
 
     How it is written. `python` is its value for plain numbers, in the legend too; `torch` that for tensors, of an operator
-    over one axis, and `together` over several where that is not the one after the other. `continued` joins what a running
-    operator has with what it had before. `sympy` is its formula. `latex` prints it, `fence` around its argument; `reads` are
-    further commands of LaTeX for it.
+    over one axis, and `together` over several where that is not the one after the other. `sympy` is its formula. `latex`
+    prints it, `fence` around its argument; `reads` are further commands of LaTeX for it.
     """
 
     name: str
@@ -55,7 +54,6 @@ class Primitive:
     python: str = ""
     torch: str = ""
     together: str = ""
-    continued: str = ""
     sympy: str = ""
     latex: str = ""
     fence: tuple[str, str] = ("", "")
@@ -144,7 +142,7 @@ _ROWS = [
        torch="torch.softmax({}, {})", together="softmax({}, {})"),
     _F("cumsum", "keeping", numpy="along(np.cumsum, x, axis)", whole="kept", at_zero=0, at_minus_infinity=-math.inf,
        rising=True, neutral=0,
-       looks_back=True, torch="torch.cumsum({}, {})", continued="{} + {}"),
+       looks_back=True, torch="torch.cumsum({}, {})"),
     _F("top", "keeping", (2,), condition=True, numpy="top(x, axis, y)", neutral=-math.inf, ignores_shifts=True, flat=True,
        torch="top({}, {}, {})", together="top_together({}, {}, {})"),
     # With an index they reduce, with two arguments they compare (R3).

@@ -15,7 +15,7 @@ from einformer.interpreters.count.rules import Arithmetic, N, product, total
 from einformer.interpreters.count.turns import Loops, Turns, in_loops, inside, turns_of
 from einformer.interpreters.count.visits import Work, work_of
 from einformer.notation.calls import axis_of, slot_letters
-from einformer.notation.primitives import COMPARISONS
+from einformer.notation.primitives import COMPARISONS, row_of
 from einformer.notation.tree import Apply, Equation, Expression, Index, Name, Number, Product, Spec, Sum, Tensor
 from einformer.notation.walk import subexpressions
 from einformer.program.choices import NO_CHOICE, Bound, Choices, bounds
@@ -193,7 +193,7 @@ class Body:
         match e:
             case Apply() if e.name in self.place.flow.callees:
                 self.call(e, need)
-            case Apply(name="cumsum") if self.time in {index.letter for index in e.indices}:
+            case Apply() if self.time in {i.letter for i in e.indices} and row_of(e.name, True).looks_back:
                 letters = tuple(letter for letter in self.place.flow.scope.free(e) if letter != self.time)
                 name, turns = self.line.equation.left.name, self.turns(self.line.loops, need)
                 self.keep(id(e), Lasting(self.place.path, name, letters, turns))

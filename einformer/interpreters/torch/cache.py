@@ -159,7 +159,7 @@ class Cache:
         held = rows.narrow(axis, 0, min(rows.shape[axis], self.past)) if self.kept[path] is None else rows
         return [*zeros, *held.unbind(axis)][-len(zeros) :]
 
-    def summed(self, path: str, x: Tensor, axis: int, row: int = 0) -> Tensor:
+    def cumsum(self, path: str, x: Tensor, axis: int, row: int = 0) -> Tensor:
         """A running sum that goes on from the last."""
         total = torch.cumsum(self.real(x, axis, row), axis)
         if path in self.rows:

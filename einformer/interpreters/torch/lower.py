@@ -69,7 +69,7 @@ class Past(Protocol):
     def index(self, low: Lowering, letter: str) -> Code:
         """Their numbers."""
 
-    def sum(self, low: Lowering, argument: Code) -> Code:
+    def running(self, low: Lowering, name: str, argument: Code) -> Code:
         """A running sum."""
 
     def causal(self, heads: int) -> Sequence[str]:
@@ -288,12 +288,12 @@ class Lowering:
         if e.name == "where":
             return self.where(e, wanted)
         arguments = [self.lower(argument, wanted) for argument in e.arguments]
-        if self.past and e.name == "cumsum" and [index.letter for index in e.indices] == [self.time]:
-            return self.past.sum(self, arguments[0])
+        row = row_of(e.name, bool(e.indices))
+        if self.past and row.looks_back and [index.letter for index in e.indices] == [self.time]:
+            return self.past.running(self, e.name, arguments[0])
         if e.indices:
             empty = e.name == "Sm" and not weighs(e, self.layer, self.reach, self.legend, self.time)
             return operator(self, e, arguments[-1], arguments[:-1], empty)
-        row = row_of(e.name, False)
         if row.infix:
             return infix(self, row, arguments, wanted)
         if e.name in ("min", "max"):

@@ -169,12 +169,12 @@ class Continued:
         spelling = self.file.spelling(letter)
         return f"{spelling}_{''.join(map(self.file.spelling, self.file.rows))}{spelling}"
 
-    def sum(self, low: Lowering, argument: Code) -> Code:
+    def running(self, low: Lowering, name: str, argument: Code) -> Code:
         """A running sum goes on from the last."""
         assert self.name
         path, axis = f"{self.inside(low)}{self.name}.sum", argument.dims.index(low.time)
         self.name += "ʹ"
-        text = f"cache.summed({self.text(path)}, {argument.text}, {axis}{self.row(argument.dims)})"
+        text = f"cache.{name}({self.text(path)}, {argument.text}, {axis}{self.row(argument.dims)})"
         return Code(text, argument.dims, argument.kind)
 
     def row(self, letters: Sequence[str]) -> str:
