@@ -251,6 +251,11 @@ MUTANTS = (
         ("tests/test_forms.py::test_a_form_is_computed_whole_and_in_parts"
          "[a layer with weights at visible positions-apart-fast]",),
     ),
+    _mutant(
+        "a tensor is the scale of an attention", "torch/fuse.py",
+        "if not (alike and self.lower(spelled(scale)).plain):", "if not alike:",
+        "forms.py::test_a_form_is_computed_whole_and_in_parts[a weight of each turn in a call of one instance-apart-fast]",
+    ),
     Mutant(
         "as many are counted as are asked for", "einformer/interpreters/count/numbers.py",
         "return min(int(self.value(count)), self.length(letter))", "return int(self.value(count))",

@@ -352,7 +352,8 @@ class FastLowering(Lowering):
     def scale(self, products: list[Pair]) -> str:
         """What the scores are multiplied by; nothing where that is what the function does by itself."""
         scale, axis = products[0].scale, self.legend.axis(products[0].key.last[0])
-        if any((pair.scale.number, pair.scale.product) != (scale.number, scale.product) for pair in products):
+        alike = all((pair.scale.number, pair.scale.product) == (scale.number, scale.product) for pair in products)
+        if not (alike and self.lower(spelled(scale)).plain):  # the function takes one number of Python
             for pair in products:
                 pair.query.code = product([self.lower(spelled(pair.scale)), pair.query.code])
             return "1"
