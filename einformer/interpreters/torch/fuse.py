@@ -305,7 +305,8 @@ class FastLowering(Lowering):
         texts = []
         for side in sides:
             order = (*dims, *side.last)
-            if isinstance(side.written, Tensor) and sorted(letters(side.written)) == sorted(order):
+            plain = isinstance(side.written, Tensor) and all(isinstance(slot, Index) for slot in side.written.slots)
+            if isinstance(side.written, Tensor) and plain and sorted(letters(side.written)) == sorted(order):
                 self.orders[side.written.name] = tuple(letters(side.written).index(letter) for letter in order)
             code = self.spread(side.code, order)
             if len(side.last) > 1:
