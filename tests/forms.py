@@ -139,6 +139,19 @@ y_dsb = z_bsd + z_{b(s - 1)d}
 
 # What is read at other positions before, in and after a loop that changes it.
 CHANGED = read("""
+# attention that one turn needs: bsdl
+for l < L:
+  w_bss' = Sm_s'(z_bsd z_bs'd + where(s' <= s, 0, -inf))
+  h_bsd = w_bss' z_bs'd
+  z_bsd <- z_bsd + where(l == 1, h_bsd, sin(z_bsd))
+return z_bsd
+
+# a shift that one turn needs: bsdl
+for l < L:
+  h_bsd = z_{b(s - 2)d} + 1
+  z_bsd <- z_bsd + where(l == 1, h_bsd, sin(z_bsd))
+return z_bsd
+
 # attention before a loop that shifts: bsdl
 w_bss' = Sm_s'(z_bsd z_bs'd + where(s' <= s, 0, -inf))
 h_bsd = w_bss' z_bs'd
@@ -589,13 +602,6 @@ return z_bsd
 
 # What some turn alone would need, or what hangs on no input at first: whole as the reference, and not decoded.
 UNKEPT = read("""
-# attention that one turn needs: bsdl
-for l < L:
-  w_bss' = Sm_s'(z_bsd z_bs'd + where(s' <= s, 0, -inf))
-  h_bsd = w_bss' z_bs'd
-  z_bsd <- z_bsd + where(l == 1, h_bsd, sin(z_bsd))
-return z_bsd
-
 # attention, also to numbers that take the place of what is kept: bsd
 weights P_d
 w_bss' = Sm_s'(z_bsd z_bs'd + where(s' <= s, 0, -inf))
@@ -603,12 +609,6 @@ h_bsd = w_bss' z_bs'd
 z_bsd <- 0 z_bsd + P_d sin(s + 1)
 w'_bss' = Sm_s'(h_bsd z_bs'd + where(s' <= s, 0, -inf))
 return w'_bss' z_bs'd
-
-# a shift that one turn needs: bsdl
-for l < L:
-  h_bsd = z_{b(s - 2)d} + 1
-  z_bsd <- z_bsd + where(l == 1, h_bsd, sin(z_bsd))
-return z_bsd
 
 # attention to numbers of positions, then to more: bsdl
 layer Mix(z_sd) -> z_sd:

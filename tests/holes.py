@@ -7,7 +7,5 @@ from __future__ import annotations
 
 HOLES = {
     "a softmax of what attention gives": "fast fuses the weights of one attention that another one reads",
-    "one of several inputs": "the order of the inputs decides what a row is",
     "slot: digit under a condition": "the reference refuses a digit outside its axis in a branch that is not taken",
-    "slot: from nothing": "a cache takes a number less a position for a position before",
 }

@@ -20,9 +20,10 @@ def _mutant(name: str, file: str, old: str, new: str, *killers: str) -> Mutant:
     return Mutant(name, f"einformer/{file}", old, new, tuple(f"tests/test_{killer}" for killer in killers))
 
 
-SCOPE, CALLS, CAUSALITY = "notation/scope.py", "notation/calls.py", "notation/causality.py"
+SCOPE, CALLS, CAUSALITY = "notation/scope.py", "notation/calls.py", "program/causality.py"
 BODY, SIZES, BINDING = "notation/body.py", "notation/sizes.py", "notation/binding.py"
-AGREEMENT, DECLARATIONS, KNOWN = "notation/agreement.py", "notation/declarations.py", "notation/known.py"
+AGREEMENT, DECLARATIONS, TIMES = "notation/agreement.py", "notation/declarations.py", "notation/times.py"
+POSITIONS, INEQUALITIES = "program/positions.py", "program/inequalities.py"
 FORMULAS, TOKENS, INSTANCES = "notation/formulas.py", "notation/tokens.py", "notation/instances.py"
 PRINTER, WEIGHTS, REFERENCE = "notation/printer.py", "notation/weights.py", "interpreters/reference/frame.py"
 VALUES = "interpreters/reference/primitives.py"
@@ -308,48 +309,103 @@ MUTANTS = (
     ),
     _mutant(
         "earlier is later", CAUSALITY,
-        "np.isnan(known.number) & (known.late > position)", "np.isnan(known.number) & (known.late < position)",
+        "later = Inequality(read.position - here, strict=True)", "later = Inequality(here - read.position, strict=True)",
         "causality.py::test_what_is_causal_is_accepted[only before]",
     ),
     _mutant(
         "one position later is not later", CAUSALITY,
-        "np.isnan(known.number) & (known.late > position)", "np.isnan(known.number) & (known.late > position + 1)",
+        "later = Inequality(read.position - here, strict=True)",
+        "later = Inequality(read.position - here - Linear.number(1), strict=True)",
         "causality.py::test_what_reads_the_future_is_refused[a mask one too far]",
     ),
     _mutant(
-        "minus infinity masks no score", KNOWN,
-        "return np.where(masked, -np.inf, reduce(np.add, numbers))", "return reduce(np.add, numbers)",
+        "minus infinity masks no score", POSITIONS,
+        "either(both(*(term.alive for term in terms)), *(term.high for term in terms)),", "ALWAYS,",
         "causality.py::test_what_is_causal_is_accepted[attention]",
     ),
     _mutant(
-        "softmax is masked by zero too", CAUSALITY,
-        "(argument.number == -np.inf) & (e.name == \"Sm\")", "(argument.number <= 0) & (e.name == \"Sm\")",
-        "causality.py::test_what_reads_the_future_is_refused[a constant mask turned round]",
+        "infinity is masked", POSITIONS,
+        "either(both(*(term.alive for term in terms)), *(term.high for term in terms)),",
+        "both(*(term.alive for term in terms)),",
+        "causality.py::test_what_reads_the_future_is_refused[minus infinity plus infinity]",
     ),
     _mutant(
-        "products do not intersect", KNOWN,
-        "return np.where(zero, 0.0, reduce(np.multiply, numbers))", "return reduce(np.multiply, numbers)",
+        "softmax is masked by zero too", POSITIONS,
+        "return Value(inner.reads, argument.alive, high=inner.high)",
+        "return Value(inner.reads, argument.nonzero, high=inner.high)",
+        "causality.py::test_what_reads_the_future_is_refused[zero does not mask a softmax]",
+    ),
+    _mutant(
+        "products do not intersect", POSITIONS,
+        "either(both(*(factor.nonzero for factor in factors)), wild)", "either(*(factor.nonzero for factor in factors), wild)",
         "causality.py::test_what_is_causal_is_accepted[a product with zero]",
     ),
     _mutant(
-        "sums intersect", CAUSALITY,
-        "combined(added, *map(self.value, e.terms))", "combined(multiplied, *map(self.value, e.terms))",
+        "zero times infinity is zero", POSITIONS,
+        "either(both(*(factor.nonzero for factor in factors)), wild)", "both(*(factor.nonzero for factor in factors))",
+        "causality.py::test_what_reads_the_future_is_refused[zero times minus infinity]",
+    ),
+    _mutant(
+        "sums intersect", POSITIONS,
+        "either(*(term.nonzero for term in terms)),", "both(*(term.nonzero for term in terms)),",
         "causality.py::test_what_reads_the_future_is_refused[a sum of masks]",
     ),
     _mutant(
-        "a condition tells nothing", KNOWN,
-        "np.maximum(np.maximum(a_late, b_late), c_late)", "np.maximum(a_late, b_late)",
+        "a condition tells nothing", POSITIONS,
+        "reads = self.value(condition).reads if len(branches) == 2 else ()", "reads = ()",
         "causality.py::test_what_reads_the_future_is_refused[a condition on the future]",
     ),
     _mutant(
-        "a softmax may see nothing", CAUSALITY,
-        "            self.some_key(e, argument, axes)\n", "",
+        "how many are to come is nothing", POSITIONS,
+        "inner = _at(Value((*argument.where(matter), *count), *_claims(argument)), some)",
+        "inner = _at(Value(argument.where(matter), *_claims(argument)), some)",
+        "causality.py::test_how_many_are_to_come_is_the_future_too[a sum of positions]",
+    ),
+    _mutant(
+        "a loop is followed once", POSITIONS,
+        "            if all(self.includes(before[key], after[key], unknown) for key in changed):\n", "            if True:\n",
+        "causality.py::test_a_leak_is_refused_wherever_it_is[a later turn of a loop]",
+    ),
+    _mutant(
+        "some number of an index is always the same", POSITIONS,
+        "some = {letter: Linear.index(self.analysis.fresh(letter)) for letter in sorted(held) if \"~\" in letter}", "some = {}",
+        "causality.py::test_a_leak_is_refused_wherever_it_is[two places of one mask]",
+    ),
+    _mutant(
+        "a softmax may see nothing", POSITIONS,
+        "                self.analysis.sees(argument.low, own[0], times, e)\n", "                pass\n",
         "causality.py::test_what_reads_the_future_is_refused[nothing to see]",
     ),
     _mutant(
-        "scores may be transposed", CAUSALITY,
-        "            self.never_at_s(e, e.slots[place], kept.letters[kept.places.index(place)])\n", "            pass\n",
+        "an inequality is never strict", INEQUALITIES,
+        "value > 0 or (value == 0 and not inequality.strict)", "value >= 0",
+        "causality.py::test_what_is_causal_is_accepted[attention]",
+    ),
+    _mutant(
+        "a floor has no bound below", INEQUALITIES,
+        "            yield Inequality(value - atom.arguments[0] + Linear.number(1), strict=True)\n", "",
+        "causality.py::test_what_people_write_is_accepted[chunks before]",
+    ),
+    _mutant(
+        "too many cases hold never", INEQUALITIES,
+        "else frozenset((frozenset.intersection(*cases),))", "else frozenset(list(cases)[:1])",
+        "causality.py::test_a_leak_is_refused_wherever_it_is[one of very many cases]",
+    ),
+    _mutant(
+        "scores may be transposed", TIMES,
+        "                if isinstance(x, Index) and self.is_computed(x.letter):\n", "                if False:\n",
         "causality.py::test_what_reads_the_future_is_refused[transposed]",
+    ),
+    _mutant(
+        "the number of rows is a number", TIMES,
+        "elif e.name in self.batches:", "elif False:",
+        "causality.py::test_a_row_means_what_it_means_alone",
+    ),
+    _mutant(
+        "the first letters of all inputs are rows", TIMES,
+        "return frozenset(letter for letters in formals if time in letters for letter in letters[: letters.index(time)])",
+        "return frozenset(letter for letters in formals for letter in letters if letter != time)",
+        "causality.py::test_verdicts_do_not_depend_on_the_order_of_inputs",
     ),
     # ---------------------------------------------------------------------------------------------------------- sizes
     _mutant(
@@ -410,8 +466,7 @@ MUTANTS = (
     ),
     _mutant(
         "what is never used hides a leak", "notation/check.py",
-        "    if not findings and any(layer.time for layer in spec.layers):",
-        "    if not (findings or idle) and any(layer.time for layer in spec.layers):",
+        "    if not findings:\n        unread =", "    if not (findings or idle):\n        unread =",
         "errors.py::test_a_mask_that_the_scores_lack_is_told_beside_the_leak",
     ),
     _mutant(

@@ -9,29 +9,25 @@ def _mutant(name: str, file: str, old: str, new: str, *killers: str) -> Mutant:
     return Mutant(name, f"einformer/interpreters/{file}", old, new, tuple(f"tests/test_{killer}" for killer in killers))
 
 
-BACKWARDS, CACHE, PAST, GENERATE = "cache/backwards.py", "torch/cache.py", "torch/past.py", "torch/generate.py"
+KEPT, CACHE, PAST, GENERATE = "cache/plan.py", "torch/cache.py", "torch/past.py", "torch/generate.py"
 STEPS, STATIC = "decode.py::test_step_by_step_is_all_at_once", "decode.py::test_a_static_cache_holds_the_same"
 
 MUTANTS = (
     # ------------------------------------------------------------------------------------------------ what is kept (R10)
     _mutant(
-        "a window is kept one position short", BACKWARDS,
-        "(distance > farthest)].min()) - 1", "(distance > farthest)].min()) - 2",
-        "cache.py::test_positions_are_counted_as_far_as_a_window_reaches", "cache.py::test_what_is_kept_suffices[mistral]",
+        "a window is kept one position short", KEPT,
+        "return Reach(kind, None if None in backs else max((back for back in backs if back is not None), default=0))",
+        "return Reach(kind, None if None in backs else max((back - 1 for back in backs if back is not None), default=0))",
+        "cache.py::test_positions_are_counted_as_far_as_a_window_reaches", "cache.py::test_what_is_kept_suffices[mamba2]",
     ),
     _mutant(
-        "the last tap of a convolution is not kept", BACKWARDS,
-        "int(max(-legend.number(slot,", "int(max(-1 - legend.number(slot,",
-        "cache.py::test_what_is_kept_suffices[mamba2]",
-    ),
-    _mutant(
-        "what is masked is kept all the same", BACKWARDS,
-        "            live = live.within(self.step.seen[id(e)], np.isnan)\n", "            pass\n",
+        "what is masked is kept all the same", KEPT,
+        "bounds = [bound for case in cases for bound in facts.upper(distance, case)]", "bounds = [()]",
         "cache.py::test_a_window_caps_the_bytes",
     ),
     _mutant(
-        "what is given to a layer is not kept", BACKWARDS,
-        "if demand.reach is not None and not self.passed(argument, demand.reach):", "if False:",
+        "what is given to a layer is not kept", KEPT,
+        "elif anchor in self.reach:", "elif False:",
         "cache.py::test_any_text[a layer without weights keeps what it is given]",
     ),
     _mutant(

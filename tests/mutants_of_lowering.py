@@ -249,7 +249,7 @@ MUTANTS = (
     ),
     _mutant(
         "what is divided in a function of numbers is not held together", "primitives",
-        'argument.text if "({})" in template else argument.at(ATOM)', "argument.text",
+        'argument.text if "({})" in template or "({}," in template else argument.at(ATOM)', "argument.text",
         "primitives.py::test_every_row_in_every_interpreter[z_bsd gelu(2 c / 3 + 1)]",
     ),
     _row(

@@ -34,7 +34,16 @@ CAUSAL = {
     "a condition that both branches share": ["return where(x_s > 0, x_{(s - 1)}, x_s)"],
     "positions": ["return s x_s + (s mod 2)"],
 }
+CAUSAL |= {
+    "weighed by hand": ["p_ss' = exp(where(s' <= s, x_s', -inf))", "return p_ss' x_s' / sum_s' p_ss'"],
+    "the largest two": [
+        "u_ss' = x_s x_s' + where(s' <= s, 0, -inf)",
+        "w_ss' = Sm_s'(where(top_{2,s'}(u_ss'), u_ss', -inf))",
+        "return w_ss' x_s'",
+    ],
+}
 READS_THE_FUTURE = {
+    "over what is zero later": ("E501", ["p_ss' = where(s' <= s, 1, 0)", "return sum_s' (x_s' p_ss' / p_ss')"]),
     "no mask": ("E501", ["w_ss' = Sm_s'(x_s x_s')", "return w_ss' x_s'"]),
     "a mask turned round": ("E501", ["w_ss' = Sm_s'(x_s x_s' + where(s' >= s, 0, -inf))", "return w_ss' x_s'"]),
     "a constant mask turned round": ("E501", ["w_ss' = Sm_s'(where(s' >= s, 0, -inf))", "return w_ss' x_s'"]),
@@ -161,3 +170,143 @@ def test_what_is_causal_of_one_number_is_asked_again_of_another() -> None:
     assert spec.bind(η=-1).reference([1.0, 10.0, 100.0], weights={}).tolist() == [0, 1, 11]
     with pytest.raises(EinformerError, match="E501 at position 0 this depends on position 1"):
         spec.bind(η=1)
+
+
+# -------------------------------------------------------------------------------------------------- bounds of positions
+
+HEADS = """axes
+  b: B
+  s: S
+  d: D
+  a: A
+  l: L
+{scalars}
+model Masked(z_bsd) -> y_bsda causal in s:
+  m_ss'a = where({mask}, 0 s s' a, -inf)
+  w_bss'a = Sm_s'(z_bsd z_bs'd + m_ss'a)
+  y_bsda = w_bss'a z_bs'd
+  for l < L:
+    y_bsda <- {turn}
+  return y_bsda
+"""
+
+
+def verdict(mask: str, scalars: str = "", turn: str = "y_bsda + 0 l") -> set[str]:
+    """The codes of a text whose softmax has this mask; its heads and turns are of unknown number."""
+    filled = HEADS.format(mask=mask, scalars=scalars, turn=turn)
+    _, findings = examine(Source("<text>", filled))
+    return {finding.code for finding in findings}
+
+
+WRITTEN = {
+    "the other way round": "s - s' >= 0",
+    "strictly": "s' < s + 1",
+    "not later": "not s' > s",
+    "a window": "s - 5 < s' <= s",
+    "a window of a size": "s - D < s' <= s",
+    "a window by head": "s - a <= s' <= s",
+    "a minimum": "s' <= min(s, s + a)",
+    "a maximum of the past": "s' <= max(s, s - D)",
+    "both": "s' <= s and s - s' < 5",
+    "either, both of the past": "s' < s or s' == s",
+    "chunks": "s' <= s and floor(s / D) == floor(s' / D)",
+    "chunks before": "floor(s' / D) < floor(s / D) or s' == s",
+    "a prefix": "s' <= s and (s' < 4 or s - s' < D)",
+    "sinks": "s' == 0 or s - D < s' <= s",
+    "strides": "s' <= s and (s - s') mod D == 0",
+    "distance": "abs(s - s') <= s - s'",
+    "an angle": "s' <= s and s - s' <= sqrt(D) + 1",
+}
+LEAKS = {
+    "from position 20 on": "s' <= max(s, 2 s - 20)",
+    "by steps": "s' <= max(s, s + floor(s / 20) - 1)",
+    "by squares": "s' <= max(s, s s - 400)",
+    "rarely": "s' <= s or ((s + 5) mod 40 == 0 and s' == s + 1)",
+    "by a root": "s' <= s + floor(sqrt(s) / 5)",
+    "by remainders": "s' <= s or s mod 7 == 3 and s mod 11 == 5",
+    "in one head": "s' <= s or a == 5",
+    "by a size": "s' <= s + D - 5",
+    "in a chunk": "floor(s' / 4) <= floor(s / 4)",
+    "one of two": "s' <= s or s' <= s + a - 3",
+    "one of very many cases": " and ".join(f"(s' <= s or (s mod {k} == {k - 1} and s' == s + 1))" for k in range(3, 11)),
+}
+
+
+@pytest.mark.parametrize("mask", WRITTEN.values(), ids=list(WRITTEN))
+def test_what_people_write_is_accepted(mask: str) -> None:
+    assert verdict(mask) == set()
+
+
+@pytest.mark.parametrize("mask", LEAKS.values(), ids=list(LEAKS))
+def test_a_rare_leak_is_refused(mask: str) -> None:
+    """However late, in however few heads, whatever the sizes."""
+    assert "E501" in verdict(mask)
+
+
+def test_a_table_by_layer_is_looked_at_in_each() -> None:
+    causal = "scalars\n  N_l = [0, 0, 0, 0, 0, 0]\n"
+    turn = "y_bsda + (where(s' <= s + N_l, 1, 0)) z_bs'd"
+    assert verdict("s' <= s", causal, turn.replace("y_bsda", "y_bsda + 0 a")) == set()
+    assert verdict("s' <= s", causal.replace("[0, 0, 0", "[0, 0, 2"), turn) == {"E501"}
+
+
+TURNS = "axes\n  s: S\n  i: 3\n\nmodel Q(x_s) -> y_s causal in s:\n  "
+WHEREVER = {
+    "a later turn of a loop": [
+        "m_ss' = where(s' <= s, 0, -inf)", "y_s = x_s", "for i < 3:", "  w_ss' = Sm_s'(x_s x_s' + m_ss')",
+        "  y_s <- y_s + w_ss' x_s' + 0 i", "  m_ss' <- 0 s s'", "return y_s",
+    ],
+    "two places of one mask": [
+        "c_ss' = where(s' <= s, x_s', 0)", "n_s = sum_s' c_ss'", "w_ss' = where(s' <= s + 1, c_{(s + 1)s'}, 0)",
+        "return n_s + sum_s' w_ss'",
+    ],
+    "one of very many cases": [f"w_ss' = where({LEAKS['one of very many cases']}, x_s', 0)", "return sum_s' w_ss'"],
+    "a mean of the past before the present": ["h_s = sum_s' where(s' <= s, x_s', 0)", "return h_{(s + 1)}"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("body", WHEREVER.values(), ids=list(WHEREVER))
+def test_a_leak_is_refused_wherever_it_is(body: list[str]) -> None:
+    _, findings = examine(
+        Source("<text>", "axes\n  s: S\n  i: I\n\nmodel Q(x_s) -> y_s causal in s:\n  " + "\n  ".join(body) + "\n")
+    )
+    assert "E501" in {finding.code for finding in findings}
+
+
+FOLLOWED = {
+    "a position that the input chooses": ["n_s = min(floor(s tanh(x_s)), s)", "return where(n_s >= 0, x_{n_s}, 0)"],
+    "a choice under a comparison": ["n_s = floor(x_s)", "return where(0 <= n_s <= s, x_{n_s}, 0)"],
+    "two steps": ["h_ss' = where(s' <= s, x_s', 0)", "k_s'' = x_s''", "return sum_s' (h_ss' where(s'' <= s', k_s'', 0))"],
+    "a mask that a loop narrows": [
+        "m_ss' = where(s' <= s, 0, -inf)", "y_s = x_s", "for i < 3:", "  w_ss' = Sm_s'(x_s x_s' + m_ss')",
+        "  y_s <- y_s + w_ss' x_s'", "  m_ss' <- where(s - 2 < s' <= s, m_ss', -inf)", "return y_s",
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("body", FOLLOWED.values(), ids=list(FOLLOWED))
+def test_positions_are_followed_through_numbers(body: list[str]) -> None:
+    _, findings = examine(
+        Source("<text>", "axes\n  s: S\n  i: 3\n\nmodel Q(x_s) -> y_s causal in s:\n  " + "\n  ".join(body) + "\n")
+    )
+    assert not {finding.code for finding in findings} & {"E501", "E502"}, findings
+
+
+BATCH = "axes\n  b: B\n  s: S\n  d: D\n  t: T\n\nmodel M({inputs}) -> y_bsd causal in s:\n  {line}\n"
+
+
+def test_a_row_means_what_it_means_alone() -> None:
+    _, findings = examine(Source("<text>", BATCH.format(inputs="z_bsd", line="return z_bsd / B").replace("  t: T\n", "")))
+    assert [finding.code for finding in findings] == ["E506"]
+
+
+@pytest.mark.parametrize("inputs", ["z_bsd, c_btd", "c_btd, z_bsd"])
+def test_verdicts_do_not_depend_on_the_order_of_inputs(inputs: str) -> None:
+    line = "w_bst = Sm_t(z_bsd c_btd)\n  return w_bst c_btd"
+    _, findings = examine(Source("<text>", BATCH.format(inputs=inputs, line=line)))
+    assert findings == ()
+
+
+def test_a_claim_about_no_position_is_refused() -> None:
+    _, findings = examine(Source("<text>", "axes\n  s: S\nmodel M(x_s) -> λ causal in s:\n  return mean_s' x_s'\n"))
+    assert {finding.code for finding in findings} == {"E510"}

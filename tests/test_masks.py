@@ -20,8 +20,7 @@ BLOCKS, BLOCK, MANY = (
     250,
     20,
 )  # of masks that are tried each time, their number, and of those that are tried where there is time
-REFUSED_AT_MOST = 3  # of the masks that are causal: no proof is at hand
-ACCEPTED = (12, 20, 51, 62, 80, 93, 118, 138, 207, 208, 363, 392, 396, 409, 418, 460, 470)
+REFUSED_AT_MOST = 18  # of 378 that are right: most of them by remainders, or up to a length that brute force ends at
 
 blocks = pytest.mark.parametrize(
     "block", [*range(BLOCKS), *(pytest.param(block, marks=pytest.mark.slow) for block in range(BLOCKS, MANY))]
@@ -44,13 +43,7 @@ def is_wrong(drawn: Mask) -> bool:
 def test_no_mask_that_reads_the_future_or_sees_nothing_is_accepted(block: int) -> None:
     for seed in range(BLOCK * block, BLOCK * (block + 1)):
         drawn = mask(Random(seed))
-        assert seed in ACCEPTED or not is_wrong(drawn), drawn.text
-
-
-@pytest.mark.parametrize("seed", ACCEPTED)
-@pytest.mark.xfail(strict=True, reason="positions, heads, turns and sizes are sampled")
-def test_a_mask_that_is_accepted_although_it_is_wrong(seed: int) -> None:
-    assert not is_wrong(mask(Random(seed)))
+        assert not is_wrong(drawn), drawn.text
 
 
 def test_few_masks_that_are_causal_are_refused() -> None:

@@ -17,7 +17,6 @@ from einformer.interpreters.count import formulas
 from einformer.interpreters.reference import primitives
 from einformer.interpreters.reference.named import Named
 from einformer.interpreters.torch.cache import Cache
-from einformer.notation import known
 from einformer.notation.primitives import NUMERIC, PRIMITIVES, Primitive
 from tests.texts import Array, spec
 
@@ -56,10 +55,6 @@ def test_no_column_has_a_hole(row: Primitive) -> None:
     assert row.flat or row.keeps != "nothing" or row.name in ("sum", "mean", "cumsum", "where", "mod")
     assert not row.looks_back or hasattr(Cache, row.name)  # how decoding goes on
     assert row.latex or any(row.fence) or row.name.isalpha() or row.name == "log2"
-
-
-def test_the_causality_check_knows_every_function() -> None:
-    assert known.FUNCTIONS.keys() == {row.name for row in FUNCTIONS}
 
 
 @rows(UNARY)

@@ -19,10 +19,11 @@ from einformer import Model
 from einformer.architectures.texts import prelude
 from einformer.errors import Source
 from einformer.model import examine
-from einformer.notation import check, parser, tree
+from einformer.notation import parser, tree
 from einformer.notation.calls import slot_letters
 from einformer.notation.primitives import PRIMITIVES
 from einformer.notation.tree import Apply, Axis, Equation, Layer, Loop, Name, Node, Number, Scalar, Weight
+from einformer.program import check
 from tests import arrays
 from tests.oracles import loops
 from tests.well_formed import Text, texts, written

@@ -10,8 +10,10 @@ from dataclasses import replace
 
 from einformer.architectures import models
 from einformer.errors import EinformerError, Finding, Source, fail
-from einformer.notation import check, parser
+from einformer.notation import parser
+from einformer.notation.check import with_prelude
 from einformer.notation.tree import Spec
+from einformer.program import check
 
 MAXIMUM_FILE = 10_000_000  # characters: notes are longer than the text that they hold
 _SHIPPED = pathlib.Path(__file__).parent
@@ -29,7 +31,7 @@ def understood(source: Source) -> tuple[Spec, Spec, tuple[Finding, ...]]:
         return spec, spec, findings
     if not spec.layers:
         return spec, spec, (Finding("E105", "the text has no layer", spec.span, fix="`layer Name(z_d) -> z_d:`"),)
-    written = check.with_prelude(spec, prelude())
+    written = with_prelude(spec, prelude())
     return written, *check.check(written)
 
 

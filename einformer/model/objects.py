@@ -12,11 +12,12 @@ from einformer.interpreters.cache import entries as cache
 from einformer.interpreters.count.conventions import CONVENTIONS
 from einformer.interpreters.count.precisions import PRECISIONS
 from einformer.interpreters.torch.plan import Initialisation
-from einformer.notation import absent, binding, check, parser
+from einformer.notation import absent, binding, parser
 from einformer.notation import weights as placed
 from einformer.notation.calls import slot_letters
 from einformer.notation.sizes import Legend
 from einformer.notation.tree import Layer, Spec
+from einformer.program import check
 
 if TYPE_CHECKING:
     import numpy as np

@@ -7,7 +7,7 @@ right, so that one slip gives one message.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from einformer.errors import EinformerError, Finding, Span
@@ -20,16 +20,23 @@ from einformer.notation.recursion import check_references
 from einformer.notation.sizes import Legend, Value
 from einformer.notation.tree import Layer, Spec
 
+Claims = Callable[[Spec, Legend], tuple[Finding, ...]]
+
 _EMPTY = Spec("", (), (), ())
 _OF_A_DECLARATION = ("E201", "E204", "E304", "E307", "E308")
 
 
 def check(
-    spec: Spec, prelude: Spec = _EMPTY, values: Mapping[str, Value] | None = None, origins: Mapping[str, str] | None = None
+    spec: Spec,
+    prelude: Spec = _EMPTY,
+    values: Mapping[str, Value] | None = None,
+    origins: Mapping[str, str] | None = None,
+    claims: Claims = lambda spec, legend: (),
 ) -> tuple[Spec, tuple[Finding, ...]]:
     """The elaborated spec and every finding in the order of the text; layers it calls from `prelude` become its own.
 
-    With `values`, the sizes bound, groups and axes are compared as numbers; `origins` say where each came from.
+    With `values`, the sizes bound, groups and axes are compared as numbers; `origins` say where each came from. What is
+    well formed is asked what it `claims`.
     """
     spec = with_prelude(spec, prelude)
     try:
@@ -53,11 +60,9 @@ def check(
         idle += body.unused
         unsound |= {layer.name} if body.findings else set()
     elaborated = replace(spec, layers=tuple(checked))
-    if not findings and any(layer.time for layer in spec.layers):
-        from einformer.notation.causality import check_causality  # numpy is loaded only where a model has a time axis
-
+    if not findings:
         unread = [f"{finding.message} ({finding.span})" for finding in idle]  # a mask, perhaps, that the scores lack
-        findings = [replace(finding, facts=(*finding.facts, *unread)) for finding in check_causality(elaborated, legend)]
+        findings = [replace(finding, facts=(*finding.facts, *unread)) for finding in claims(elaborated, legend)]
     if not findings:  # a value that is given may leave what its default was made of unused
         findings = idle or (list(unused(spec)) if values is None else [])
     return elaborated, _shown(findings, spec)

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from einformer.errors import Span
 from einformer.interpreters.torch import source
 from einformer.interpreters.torch.plan import FAST
-from einformer.notation import binding, check
+from einformer.notation import binding
 from einformer.notes import shelf
+from einformer.program import check
 
 _TEXTS = pathlib.Path(__file__).parent / "emitted.toml"
 

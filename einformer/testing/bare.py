@@ -14,8 +14,9 @@ from dataclasses import replace
 from einformer.architectures.texts import prelude
 from einformer.errors import EinformerError, Source, fail
 from einformer.model import Specification
-from einformer.notation import check, parser
+from einformer.notation import parser
 from einformer.notation.calls import axis_of, slot_letters
+from einformer.notation.check import with_prelude
 from einformer.notation.tree import (
     Apply,
     Axis,
@@ -30,6 +31,7 @@ from einformer.notation.tree import (
     Weight,
 )
 from einformer.notation.walk import children, equations
+from einformer.program import check
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _NAME = "Equations"
@@ -46,7 +48,7 @@ def bare(text: str, scalars: frozenset[str]) -> Specification:
     parsed, findings = parser.parse(source, frozenset(layer.name for layer in prelude().layers))
     if findings:
         raise EinformerError(findings)
-    written = check.with_prelude(_declared(parsed, scalars), prelude())
+    written = with_prelude(_declared(parsed, scalars), prelude())
     tree, findings = check.check(written)
     if findings:
         raise EinformerError(findings)

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from einformer.errors import EinformerError, Finding
 from einformer.interpreters import reference
 from einformer.model import Model, Specification, load, parse
-from einformer.notation import binding, check
+from einformer.notation import binding
 from einformer.notation import weights as placed
 from einformer.notation.body import Body
 from einformer.notation.calls import axis_of, slot_letters
@@ -20,6 +20,7 @@ from einformer.notation.instances import callees, calls, name_instances, with_we
 from einformer.notation.sizes import Legend
 from einformer.notation.tree import Apply, Equation, Expression, Index, Layer, Name, Spec, Statement, Tensor
 from einformer.notation.walk import equations, loops, subexpressions
+from einformer.program import check
 from einformer.testing.bare import bare
 
 Array = NDArray[np.float64]

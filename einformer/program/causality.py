@@ -1,0 +1,181 @@
+"""Proves that a model which says `causal in s` reads no later position, and that each softmax sees some position (R6, R10)."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from einformer.errors import Finding, Span
+from einformer.notation.calls import axis_of
+from einformer.notation.primitives import NUMERIC
+from einformer.notation.printer import show
+from einformer.notation.sizes import Legend
+from einformer.notation.specialise import specialise
+from einformer.notation.tree import Expression, Spec
+from einformer.program.inequalities import (
+    Atom,
+    Cases,
+    Conjunction,
+    Facts,
+    Inequality,
+    Linear,
+    both,
+    cases_at,
+    connected,
+    of_data,
+    plain,
+)
+from einformer.program.positions import Analysis, Read
+
+MOST_POSITIONS = 100  # of a counterexample, which is only looked for to explain a refusal
+MOST_TRIALS = 20_000
+
+
+def check_causality(spec: Spec, legend: Legend) -> tuple[Finding, ...]:
+    """Findings E501 and E502 of every model of a checked spec that says that it is causal."""
+    findings: list[Finding] = []
+    for model in spec.layers:
+        if model.time is not None:
+            layers = {layer.name: layer for layer in specialise(spec, model.name).layers}
+            time = axis_of(model.time.letter)
+            proof = Proof(layers, legend, time, Facts(legend, time))
+            proof.model(layers[model.name])
+            findings += proof.findings
+    return tuple(dict.fromkeys(findings))
+
+
+@dataclass(slots=True)
+class Proof(Analysis):
+    """An analysis that demands a proof wherever a value stands at a position. The first refusal of each kind is reported."""
+
+    findings: list[Finding] = field(default_factory=list)
+
+    def needs(self, reads: Sequence[Read], own: str, at: Expression) -> None:
+        """E501: what stands at the position `own` reads no later one."""
+        here = Linear.index(own)
+        for read in reads:
+            if read.position == here or self.reported("E501"):
+                continue
+            later = Inequality(read.position - here, strict=True)
+            for case in read.cases:
+                if not self.facts.refutes(case, later):
+                    self.report("E501", self.reason(case, own, read, later), at.span, self.mask(own))
+                    break
+
+    def sees(self, low: Cases, own: str, bound: Sequence[str], at: Expression) -> None:
+        """E502: at each position `own` an operator over the positions `bound` is given something other than -inf.
+
+        It is where, at each position, the position itself or the first one is shown to be visible. Data are left to R12.
+        """
+        if not low or self.reported("E502"):
+            return
+        places = Linear.index(own), Linear.number(0)
+        if not self.nowhere(both(*(cases_at(low, dict.fromkeys(bound, place)) for place in places))):
+            self.report("E502", self.blind(low, own, bound), at.span, f"a mask that allows at least `{bound[0]} == {own}`")
+
+    def nowhere(self, cases: Cases) -> bool:
+        """Does none of these cases hold, but for those that data decide?"""
+        return all(self.facts.refutes(case) or of_data(case) for case in cases)
+
+    def reported(self, code: str) -> bool:
+        """Is there a finding already? What depends on the future behind another slip is a consequence of it."""
+        return any(finding.code == code for finding in self.findings)
+
+    def report(self, code: str, message: str, at: Span, fix: str) -> None:
+        """Add a finding."""
+        self.findings.append(Finding(code, message, at, (self.legend.describe(self.time),), fix))
+
+    def mask(self, own: str) -> str:
+        """The mask that is right."""
+        return f"a mask inside the softmax, `where({own}' <= {own}, 0, -inf)`, or an earlier position"
+
+    # --------------------------------------------------------------------------------------------------- reasons
+
+    def reason(self, case: Conjunction, own: str, read: Read, later: Inequality) -> str:
+        """The first position at which a later one is read; or the term of which no bound is known."""
+        numbered = [self.facts.numbered(inequality) for inequality in connected(case, later)]
+        position = self.facts.numbered(Inequality(read.position)).linear
+        letters = sorted({letter for i in numbered for letter in i.linear.letters()} | position.letters() - {own})
+        for at in self.tried(own, [letter for letter in letters if letter != own]):
+            if all(holds(inequality, at) for inequality in numbered):
+                reached = evaluate(position, at)
+                which = "a position" if reached is None or reached != int(reached) else f"position {reached}"
+                return f"at position {at[own]} this depends on {which}, which is later"
+        if read.anchor is None:
+            return f"this may depend on how many positions follow `{own}`: `{spelled(read.position)}` has no bound by `{own}`"
+        return f"this may read `{show(read.at)}` after position `{own}`: `{spelled(read.position)}` has no bound by `{own}`"
+
+    def blind(self, low: Cases, own: str, bound: Sequence[str]) -> str:
+        """The first position at which every key is masked."""
+        about = Inequality(sum((Linear.index(letter) for letter in bound), start=Linear.index(own)))
+        cases = [[self.facts.numbered(i) for i in connected(case, about) - {about}] for case in low]
+        others = {letter for case in cases for inequality in case for letter in inequality.linear.letters()} - {own, *bound}
+        for at in itertools.islice(self.tried(own, sorted(others)), MOST_POSITIONS):
+            keys = ({**at, **dict.fromkeys(bound, key)} for key in range(at[own] + MOST_POSITIONS))
+            if all(any(all(holds(i, numbers) for i in case) for case in cases) for numbers in keys):
+                return f"at position {at[own]} every key is masked"
+        return f"every key may be masked: none is shown to be visible at each `{own}`"
+
+    def tried(self, own: str, letters: list[str]) -> Iterator[dict[str, int]]:
+        """Index numbers, the first positions first."""
+        ranges = (range(MOST_POSITIONS if self.is_time(letter) else self.most(letter)) for letter in letters)
+        for here, *numbers in itertools.islice(itertools.product(range(MOST_POSITIONS), *ranges), MOST_TRIALS):
+            yield {own: here, **dict(zip(letters, numbers, strict=True))}
+
+    def most(self, letter: str) -> int:
+        """How many numbers of an index are tried."""
+        length = self.facts.length(letter)
+        value = length.value if length is not None else None
+        return min(int(value), MOST_POSITIONS) if value else 4
+
+
+def holds(inequality: Inequality, numbers: Mapping[str, int]) -> bool:
+    """Does an inequality hold of these index numbers? Not where something else decides."""
+    value = evaluate(inequality.linear, numbers)
+    return value is not None and (value > 0 or (value == 0 and not inequality.strict))
+
+
+def evaluate(linear: Linear, numbers: Mapping[str, int]) -> float | None:
+    """The number at these index numbers; None where something else decides, such as data or a size that is open."""
+    total = 0.0
+    for monomial, factor in linear.terms:
+        product = float(factor)
+        for atom, power in monomial:
+            value = _value(atom, numbers)
+            if value is None or (value == 0 and power < 0):
+                return None
+            product *= value**power
+        total += product
+    return int(total) if math.isfinite(total) and total == int(total) else total
+
+
+def _value(atom: Atom, numbers: Mapping[str, int]) -> float | None:
+    if atom.kind == "index":
+        return numbers.get(atom.name)
+    if atom.kind != "function":
+        return None
+    arguments = [evaluate(argument, numbers) for argument in atom.arguments]
+    functions = {**NUMERIC, "^": pow, "/": lambda value: 1 / value}
+    try:
+        return None if None in arguments else float(functions[atom.name](*arguments))
+    except (ValueError, OverflowError, ZeroDivisionError):
+        return None
+
+
+def spelled(linear: Linear) -> str:
+    """A number for messages: `2 s' - 1`."""
+    text = ""
+    for monomial, factor in sorted(linear.terms, key=lambda term: (not term[0], term[1] < 0, repr(term[0]))):
+        powers = (f"{_named(atom)}^{power}" if power != 1 else _named(atom) for atom, power in monomial)
+        parts = [*([] if abs(factor) == 1 and monomial else [str(abs(factor))]), *powers]
+        sign = ("- " if factor < 0 else "+ ") if text else ("-" if factor < 0 else "")
+        text = f"{text} {sign}{' '.join(parts)}".strip()
+    return text or "0"
+
+
+def _named(atom: Atom) -> str:
+    if atom.kind == "data":
+        return "a computed position" if atom.name.startswith("?") else atom.name.partition("~")[0].rpartition(".")[2]
+    return f"{plain(atom.name)}({', '.join(map(spelled, atom.arguments))})" if atom.kind == "function" else plain(atom.name)

@@ -1,0 +1,530 @@
+"""Linear arithmetic over index numbers: cases of inequalities, and a proof that no numbers satisfy one.
+
+A condition on positions becomes `Cases`: a set of conjunctions (a disjunctive normal form) of inequalities between polynomials
+in indices, sizes and numbers of the legend. `Facts.refutes` shows by Fourier-Motzkin elimination that a conjunction has no
+solution. It is sound: what it refutes holds for no numbers. It is incomplete: what it does not refute may hold for none either.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Literal
+
+from einformer.errors import EinformerError
+from einformer.notation.calls import axis_of
+from einformer.notation.sizes import Legend, Value
+from einformer.notation.tree import Name
+
+MOST_CASES = 64  # more conjunctions are joined into what all of them say
+MOST_INEQUALITIES = 400  # of one elimination; beyond these nothing is refuted
+MOST_TURNS = 4096  # numbers of an index that are tried one by one
+
+
+@dataclass(frozen=True, slots=True)
+class Atom:
+    """What arithmetic does not look into.
+
+    An *index*; a *size* or scalar of the legend; a *table*, a scalar with indices; a *function* of numbers, such as `floor`; an
+    element of *data*, a tensor computed from weights or inputs.
+    """
+
+    kind: Literal["index", "size", "table", "function", "data"]
+    name: str
+    arguments: tuple[Linear, ...] = ()
+
+
+Monomial = frozenset[tuple[Atom, int]]
+Factor = int | Fraction  # a whole number is an int, which is faster
+ONE: Monomial = frozenset()
+INFINITE = Atom("size", "inf")
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """A sum of monomials in atoms, each with a factor."""
+
+    terms: frozenset[tuple[Monomial, Factor]]
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash(self.terms))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @classmethod
+    def of(cls, factors: Mapping[Monomial, Factor]) -> Linear:
+        """The sum of monomials with these factors."""
+        return cls(frozenset((monomial, _factor(factor)) for monomial, factor in factors.items() if factor))
+
+    @classmethod
+    @functools.lru_cache(maxsize=4096)
+    def number(cls, value: Value) -> Linear:
+        """A number; infinity is an atom."""
+        if math.isinf(value):
+            return cls.atom(INFINITE) * (1 if value > 0 else -1)
+        return cls.of({ONE: Fraction(value)})
+
+    @classmethod
+    @functools.lru_cache(maxsize=4096)
+    def atom(cls, atom: Atom) -> Linear:
+        """One atom."""
+        return cls.of({frozenset(((atom, 1),)): 1})
+
+    @classmethod
+    def index(cls, letter: str) -> Linear:
+        """The number of an index."""
+        return cls.atom(Atom("index", letter))
+
+    def __add__(self, other: Linear) -> Linear:
+        factors = dict(self.terms)
+        for monomial, factor in other.terms:
+            factors[monomial] = factors.get(monomial, 0) + factor
+        return Linear.of(factors)
+
+    def __sub__(self, other: Linear) -> Linear:
+        return self + other * -1
+
+    def __mul__(self, other: Linear | Factor) -> Linear:
+        if not isinstance(other, Linear):
+            return Linear.of({monomial: factor * other for monomial, factor in self.terms})
+        total: dict[Monomial, Factor] = {}
+        for (left, a), (right, b) in itertools.product(self.terms, other.terms):
+            joined = _joined(left, right)
+            total[joined] = total.get(joined, 0) + a * b
+        return Linear.of(total)
+
+    @property
+    def value(self) -> Factor | None:
+        """The number, where there is no atom."""
+        if not self.terms:
+            return 0
+        (monomial, factor), *more = self.terms
+        return factor if monomial == ONE and not more else None
+
+    def atoms(self) -> Iterator[Atom]:
+        """Every atom, those inside others too."""
+        for monomial, _ in self.terms:
+            for atom, _ in monomial:
+                yield atom
+                for argument in atom.arguments:
+                    yield from argument.atoms()
+
+    def letters(self) -> set[str]:
+        """The letters of the indices in it."""
+        return {atom.name for atom in self.atoms() if atom.kind == "index"}
+
+    def at(self, numbers: Mapping[str, Linear]) -> Linear:
+        """The same with numbers for letters."""
+        if not self.letters() & numbers.keys():
+            return self
+        return self.mapped(lambda atom: _at(atom, numbers))
+
+    def mapped(self, f: Callable[[Atom], Linear]) -> Linear:
+        """The same with a value for each atom."""
+        total: dict[Monomial, Factor] = {}
+        for monomial, factor in self.terms:
+            product = Linear.number(factor)
+            for atom, power in monomial:
+                product = product * _power(f(atom), power)
+            for own, other in product.terms:
+                total[own] = total.get(own, 0) + other
+        return Linear.of(total)
+
+
+def _factor(value: Factor) -> Factor:
+    return value.numerator if value.denominator == 1 else value
+
+
+def _at(atom: Atom, numbers: Mapping[str, Linear]) -> Linear:
+    if atom.kind == "index":
+        return numbers.get(atom.name) or Linear.atom(atom)
+    return simplified(replace(atom, arguments=tuple(argument.at(numbers) for argument in atom.arguments)))
+
+
+def simplified(atom: Atom) -> Linear:
+    """An atom, or the number that it is: a floor of a number."""
+    value = atom.arguments[0].value if atom.name == "floor" else None
+    return Linear.atom(atom) if value is None else Linear.number(math.floor(value))
+
+
+def _joined(left: Monomial, right: Monomial) -> Monomial:
+    powers = dict(left)
+    for atom, power in right:
+        powers[atom] = powers.get(atom, 0) + power
+    return frozenset((atom, power) for atom, power in powers.items() if power)
+
+
+def _power(base: Linear, power: int) -> Linear:
+    if power == 1:
+        return base
+    if power > 0:
+        return functools.reduce(Linear.__mul__, itertools.repeat(base, power))
+    value = base.value
+    if value:
+        return Linear.number(value**power)
+    if len(base.terms) == 1:
+        ((monomial, factor),) = base.terms
+        return Linear.of({frozenset((atom, own * power) for atom, own in monomial): Fraction(factor) ** power})
+    return Linear.atom(Atom("function", "/", (base,)))
+
+
+# ------------------------------------------------------------------------------------------------------------- cases
+
+
+@dataclass(frozen=True, slots=True)
+class Inequality:
+    """`linear >= 0`, or `> 0`."""
+
+    linear: Linear
+    strict: bool = False
+
+    def factor(self, monomial: Monomial) -> Factor:
+        """The factor of a monomial."""
+        for own, factor in self.linear.terms:
+            if own == monomial:
+                return factor
+        return 0
+
+    def at(self, numbers: Mapping[str, Linear]) -> Inequality:
+        """The same with numbers for letters."""
+        return Inequality(self.linear.at(numbers), self.strict)
+
+
+Conjunction = frozenset[Inequality]
+Cases = frozenset[Conjunction]
+ALWAYS: Cases = frozenset((frozenset(),))
+NEVER: Cases = frozenset()
+
+
+def either(*cases: Cases) -> Cases:
+    """Where one of these holds."""
+    return _simple(frozenset().union(*cases))
+
+
+def both(*cases: Cases) -> Cases:
+    """Where all of these hold."""
+    joined = ALWAYS
+    for some in cases:
+        if joined == ALWAYS or some == ALWAYS:
+            joined = some if joined == ALWAYS else joined
+        else:
+            joined = _simple(frozenset(left | right for left in joined for right in some))
+    return joined
+
+
+def _simple(cases: Cases) -> Cases:
+    """Without what another case includes; too many become what all of them say."""
+    if len(cases) > 1:
+        cases = frozenset(case for case in cases if not any(other < case for other in cases))
+    return cases if len(cases) <= MOST_CASES else frozenset((frozenset.intersection(*cases),))
+
+
+def cases_at(cases: Cases, numbers: Mapping[str, Linear]) -> Cases:
+    """The same with numbers for letters."""
+    return frozenset(frozenset(inequality.at(numbers) for inequality in case) for case in cases) if numbers else cases
+
+
+def letters_of(cases: Cases) -> set[str]:
+    """The letters of all indices in cases."""
+    return {letter for case in cases for inequality in case for letter in inequality.linear.letters()}
+
+
+def of_data(case: Conjunction) -> bool:
+    """Do data decide whether a case holds?"""
+    return any(atom.kind == "data" for inequality in case for atom in inequality.linear.atoms())
+
+
+def compare(name: str, left: Linear, right: Linear) -> Cases:
+    """A comparison of two numbers."""
+    difference = right - left
+    match name:
+        case "<" | "<=":
+            return frozenset((frozenset((Inequality(difference, name == "<"),)),))
+        case ">" | ">=":
+            return compare("<" if name == ">" else "<=", right, left)
+        case "==":
+            return both(compare("<=", left, right), compare("<=", right, left))
+        case _:
+            return either(compare("<", left, right), compare("<", right, left))
+
+
+OPPOSITE = {"<": ">=", ">=": "<", "<=": ">", ">": "<=", "==": "!=", "!=": "=="}
+
+
+# ------------------------------------------------------------------------------------------------------------- facts
+
+
+@dataclass(slots=True)
+class Facts:
+    """What the legend says of atoms: the numbers that are bound, the lengths of axes. Positions of `time` have no last one.
+
+    With `letters`, sizes and scalars stay letters, for bounds that are formulas.
+    """
+
+    legend: Legend
+    time: str
+    letters: bool = False
+    known: dict[Conjunction, bool] = field(default_factory=dict)
+    values: dict[Inequality, Inequality] = field(default_factory=dict)
+    sizes: frozenset[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.sizes = frozenset(self.legend.letters())
+
+    def refutes(self, case: Conjunction, about: Inequality | None = None) -> bool:
+        """Does no choice of whole index numbers satisfy the case, and an inequality that it is to be `about`?"""
+        if about is not None:
+            case = connected(case, about)
+        if case not in self.known:
+            self.known[case] = all(not self.solvable(inequalities) for inequalities in self.resolved(case))
+        return self.known[case]
+
+    def holding(self, cases: Cases) -> Cases:
+        """The cases that are not refuted."""
+        return frozenset(case for case in cases if not self.refutes(case))
+
+    def upper(self, linear: Linear, case: Conjunction) -> Iterator[tuple[Linear, ...]]:
+        """Numbers of the legend that `linear` does not exceed where the case holds, none where it has no bound.
+
+        Yields once for each number of the tables in the case, nothing where these leave the case no solution.
+        """
+        aim = Linear.atom(AIM)
+        equal = (Inequality(linear - aim), Inequality(aim - linear))
+        for inequalities in self.resolved(case.union(equal)):
+            if self.solvable(inequalities):
+                remaining = self.eliminate(inequalities, lambda monomial: monomial != _AIM and not self.named(monomial))
+                yield tuple(_bound(inequality) for inequality in remaining if inequality.factor(_AIM) < 0)
+
+    def named(self, monomial: Monomial) -> bool:
+        """Is it made of sizes, scalars and tables alone?"""
+        return all(atom.kind in ("size", "table") for atom, _ in monomial)
+
+    # ---------------------------------------------------------------------------------------------------- numbers
+
+    def resolved(self, case: Conjunction) -> Iterator[list[Inequality]]:
+        """The case and what is known of its atoms, with the numbers of the legend; once for each number of a table."""
+        seen = set()
+        for turn in self.turns(case):
+            numbered = frozenset(map(self.numbered, (inequality.at(turn) for inequality in case)))
+            if NOWHERE not in numbered and numbered not in seen:
+                seen.add(numbered)
+                yield self.closed(numbered - {EVERYWHERE})
+
+    def turns(self, case: Conjunction) -> Iterator[dict[str, Linear]]:
+        """Each choice of numbers for the letters of the lists in a case."""
+        lists = {atom for inequality in case for atom in inequality.linear.atoms() if atom.kind == "table"}
+        lengths: dict[str, int] = {}
+        for atom in lists if not self.letters else ():
+            values = self.legend.scalars[atom.name].value
+            if isinstance(values, tuple) and len(letters := atom.arguments[0].letters()) == 1:
+                lengths[letters.pop()] = len(values)
+        if math.prod(lengths.values()) > MOST_TURNS:
+            lengths = {}
+        for numbers in itertools.product(*map(range, lengths.values())):
+            yield {letter: Linear.number(number) for letter, number in zip(lengths, numbers, strict=True)}
+
+    def numbered(self, inequality: Inequality) -> Inequality:
+        """With the numbers of the legend; what compares with infinity always holds, or never."""
+        if inequality not in self.values:
+            self.values[inequality] = self.with_numbers(inequality)
+        return self.values[inequality]
+
+    def with_numbers(self, inequality: Inequality) -> Inequality:
+        """The same, computed."""
+        linear = inequality.linear if self.letters else inequality.linear.mapped(self.number)
+        infinite = {factor > 0 for monomial, factor in linear.terms if (INFINITE, 1) in monomial}
+        if not infinite:
+            return replace(inequality, linear=linear)
+        alone = all(len(monomial) == 1 for monomial, _ in linear.terms if (INFINITE, 1) in monomial)
+        return NOWHERE if infinite == {False} and alone else EVERYWHERE  # infinity less infinity says nothing
+
+    def number(self, atom: Atom) -> Linear:
+        """An atom as the number that it is bound to, if it is."""
+        try:
+            if atom.kind == "size" and atom != INFINITE:
+                return Linear.number(self.legend.number(Name(atom.name)))
+            if atom.kind == "table":
+                places = [argument.mapped(self.number).value for argument in atom.arguments]
+                if None not in places:
+                    return Linear.number(self.legend.element(self.legend.scalars[atom.name], [int(p or 0) for p in places]))
+        except (EinformerError, ValueError, OverflowError):
+            pass
+        return simplified(replace(atom, arguments=tuple(argument.mapped(self.number) for argument in atom.arguments)))
+
+    # -------------------------------------------------------------------------------------------- what is known
+
+    def closed(self, inequalities: Iterable[Inequality]) -> list[Inequality]:
+        """These and what is known of the atoms in them."""
+        closed = dict.fromkeys(map(_whole_powers, inequalities))
+        closed |= dict.fromkeys(_times_divisors(map(self.tightened, list(closed))))
+        atoms = dict.fromkeys(atom for inequality in closed for atom in inequality.linear.atoms())
+        for atom in atoms:  # an atom inside another brings its own
+            closed |= dict.fromkeys(map(_whole_powers, self.known_of(atom)))
+        for monomial in {monomial for inequality in closed for monomial, _ in inequality.linear.terms}:
+            if len(monomial) > 1 and all(self.natural(atom) and power > 0 for atom, power in monomial):
+                closed[Inequality(Linear.of({monomial: 1}))] = None
+        return [self.tightened(inequality) for inequality in closed]
+
+    def known_of(self, atom: Atom) -> Iterator[Inequality]:
+        """What is known of one atom."""
+        value = Linear.atom(atom)
+        if self.natural(atom):
+            yield Inequality(value - Linear.number(int(atom.kind == "size")))
+        if atom.kind == "index" and (length := self.length(atom.name)) is not None:
+            yield Inequality(length - value - Linear.number(1))
+        if atom.kind == "function" and atom.name == "floor":
+            yield Inequality(atom.arguments[0] - value)
+            yield Inequality(value - atom.arguments[0] + Linear.number(1), strict=True)
+        if atom.kind == "function" and atom.name in ("sqrt", "exp", "^"):
+            yield Inequality(value, strict=atom.name == "exp" or self.positive(atom.arguments[0]))
+
+    def length(self, letter: str) -> Linear | None:
+        """The size of the axis of an index; positions have none."""
+        axis = self.legend.axis(plain(letter))
+        if axis is None or axis_of(plain(letter)) == self.time:
+            return None
+        try:
+            return Linear.number(self.legend.length(plain(letter)))
+        except EinformerError:
+            return Linear.atom(Atom("size", axis.size.name)) if isinstance(axis.size, Name) else None
+
+    def natural(self, atom: Atom) -> bool:
+        """Is it 0, 1, 2, …?"""
+        if atom.name == "floor":
+            argument = atom.arguments[0].terms
+            return all(factor > 0 and all(self.natural(inner) for inner, _ in monomial) for monomial, factor in argument)
+        return atom.kind == "index" or (atom.kind == "size" and atom.name in self.sizes)
+
+    def positive(self, linear: Linear) -> bool:
+        """Is it a sum of sizes and positive numbers?"""
+        atoms = {atom for monomial, _ in linear.terms for atom, _ in monomial}
+        return all(factor > 0 for _, factor in linear.terms) and all(a.kind == "size" and self.natural(a) for a in atoms)
+
+    def whole(self, monomial: Monomial) -> bool:
+        """Is it a whole number?"""
+        return all(
+            power > 0 and (self.natural(atom) or atom.name == "floor" or atom == AIM or self.counts(atom))
+            for atom, power in monomial
+        )
+
+    def counts(self, atom: Atom) -> bool:
+        """Is it a scalar or a table of whole numbers or infinity?"""
+        scalar = self.legend.scalars.get(atom.name) if atom.kind in ("size", "table") else None
+        if scalar is None:
+            return False
+        if isinstance(scalar.value, tuple):
+            return all(map(_is_whole, (number.value for number in scalar.value)))
+        try:
+            return _is_whole(self.legend.named(Name(atom.name)))
+        except (EinformerError, ValueError, OverflowError):
+            return False
+
+    def tightened(self, inequality: Inequality) -> Inequality:
+        """With the smallest whole factors; between whole numbers `> 0` is `>= 1`, and `2 n >= 1` is `n >= 1`."""
+        terms = dict(inequality.linear.terms)
+        scale = math.lcm(*(factor.denominator for factor in terms.values()))
+        factors = [abs(int(factor * scale)) for monomial, factor in terms.items() if monomial != ONE]
+        if not factors or not all(map(self.whole, terms)):
+            return inequality
+        constant = terms.pop(ONE, 0) * scale - int(inequality.strict)
+        divisor = math.gcd(*factors)
+        whole = {monomial: factor * Fraction(scale, divisor) for monomial, factor in terms.items()}
+        return Inequality(Linear.of({**whole, ONE: math.floor(Fraction(constant) / divisor)}))
+
+    def solvable(self, inequalities: list[Inequality]) -> bool:
+        """May real numbers satisfy all of these?"""
+        return all(
+            value > 0 or (value == 0 and not inequality.strict)
+            for inequality in self.eliminate(inequalities, lambda monomial: True)
+            if (value := inequality.linear.value) is not None
+        )
+
+    def eliminate(self, inequalities: list[Inequality], which: Callable[[Monomial], bool]) -> list[Inequality]:
+        """What these say of the other monomials (Fourier-Motzkin elimination)."""
+        remaining = list(dict.fromkeys(inequalities))
+        while True:
+            monomials = {m for inequality in remaining for m, _ in inequality.linear.terms if m != ONE and which(m)}
+            if not monomials:
+                return remaining
+            signs = {m: [inequality.factor(m) for inequality in remaining] for m in monomials}
+            work = {m: sum(f > 0 for f in factors) * sum(f < 0 for f in factors) for m, factors in signs.items()}
+            monomial = min(monomials, key=lambda m: (work[m], _order(m)))
+            if work[monomial] > MOST_INEQUALITIES:
+                return []
+            above = [inequality for inequality in remaining if inequality.factor(monomial) > 0]
+            below = [inequality for inequality in remaining if inequality.factor(monomial) < 0]
+            rest = [inequality for inequality in remaining if not inequality.factor(monomial)]
+            sums = (self.tightened(_sum(a, b, monomial)) for a in above for b in below)
+            remaining = list(dict.fromkeys((*rest, *sums)))
+
+
+def _is_whole(value: Value) -> bool:
+    return value == math.inf or value == int(value)
+
+
+def plain(letter: str) -> str:
+    """The letter of the text from which a letter for some one number, `s'~3`, was made."""
+    return letter.partition("~")[0]
+
+
+EVERYWHERE, NOWHERE = Inequality(Linear.number(0)), Inequality(Linear.number(-1))
+AIM = Atom("data", "~")
+_AIM: Monomial = frozenset(((AIM, 1),))
+
+
+def connected(case: Conjunction, about: Inequality) -> Conjunction:
+    """The inequalities of a case that speak of the same indices and data as one, directly or through others; and that one."""
+    connected, rest, reached = {about}, set(case), set(_variables(about))
+    while more := {inequality for inequality in rest if not reached.isdisjoint(_variables(inequality))}:
+        connected, rest = connected | more, rest - more
+        reached = reached.union(*map(_variables, more))
+    return frozenset(connected)
+
+
+@functools.lru_cache(maxsize=4096)
+def _variables(inequality: Inequality) -> frozenset[Atom]:
+    return frozenset(atom for atom in inequality.linear.atoms() if atom.kind in ("index", "data", "table"))
+
+
+def _whole_powers(inequality: Inequality) -> Inequality:
+    """Multiplied by the sizes that divide in it."""
+    while divisors := _divisors(inequality.linear):
+        for divisor in divisors:
+            inequality = replace(inequality, linear=inequality.linear * Linear.atom(divisor))
+    return inequality
+
+
+def _times_divisors(inequalities: Iterable[Inequality]) -> Iterator[Inequality]:
+    """Inequalities between floors once more, times each size that divides in them: of `floor(s / C)` one knows C times that."""
+    floors = [i for i in inequalities if any(atom.name == "floor" for m, _ in i.linear.terms for atom, _ in m)]
+    inside = {
+        atom for i in floors for m, _ in i.linear.terms for floor, _ in m for u in floor.arguments for atom in _divisors(u)
+    }
+    for inequality, divisor in itertools.product(floors, inside):
+        if all(atom.name == "floor" for monomial, _ in inequality.linear.terms for atom, _ in monomial):
+            yield replace(inequality, linear=inequality.linear * Linear.atom(divisor))
+
+
+def _divisors(linear: Linear) -> set[Atom]:
+    return {atom for m, _ in linear.terms for atom, power in m if power < 0 and atom.kind in ("size", "index")}
+
+
+def _order(monomial: Monomial) -> list[tuple[str, int]]:
+    return sorted((atom.name, power) for atom, power in monomial)
+
+
+def _sum(left: Inequality, right: Inequality, monomial: Monomial) -> Inequality:
+    linear = left.linear * -right.factor(monomial) + right.linear * left.factor(monomial)
+    return Inequality(linear, left.strict or right.strict)
+
+
+def _bound(inequality: Inequality) -> Linear:
+    """`b` where this says `AIM <= b`."""
+    factor = inequality.factor(_AIM)
+    return inequality.linear * Fraction(-1, factor) + Linear.atom(AIM)
