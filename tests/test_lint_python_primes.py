@@ -17,9 +17,10 @@ layer Memory(x_bsd) -> y_bsae:
   k_bsae = x_bsd K_dae
   v_bsae = x_bsd V_dae
 """
+STATE = PROJECTED.replace("layer", "model").replace(":", " causal in s:", 1)  # before the start of time it is zero
 TEXTS = {
-    "a state of keys and values": PROJECTED + "  S_{bsaee'} = S_{b(s - 1)aee'} + k_bsae v_bsae'\n  return q_bsae' S_{bsae'e}\n",
-    "a state that forgets": PROJECTED
+    "a state of keys and values": STATE + "  S_{bsaee'} = S_{b(s - 1)aee'} + k_bsae v_bsae'\n  return q_bsae' S_{bsae'e}\n",
+    "a state that forgets": STATE
     + "  S_{bsaee'} = S_{b(s - 1)aee'} - k_bsae k_bsae'' S_{b(s - 1)ae''e'} + k_bsae v_bsae'\n  return q_bsae' S_{bsae'e}\n",
     "a sum of outer products": PROJECTED + "  M_{bae'e} = k_bsae' v_bsae\n  return q_bsae' M_{bae'e}\n",
     "heads with heads": PROJECTED + "  g_bsaa' = q_bsae k_bsa'e\n  return g_bsaa' v_bsa'e\n",

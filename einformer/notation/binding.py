@@ -7,7 +7,7 @@ import math
 import numbers
 import operator
 import reprlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import SupportsFloat, SupportsIndex, TypeVar
 
@@ -34,7 +34,7 @@ def bind(spec: Spec, given: Mapping[str, Given], origin: str | Mapping[str, str]
     spec = replace(spec, scalars=tuple(replaced.get(s.name, s) for s in spec.scalars))
     check_references(spec)
     legend = Legend.of(spec, sizes, dict.fromkeys(given, origin) if isinstance(origin, str) else origin)
-    check_sizes(legend)
+    check_sizes(legend, sizes)
     _lists_fit(spec, legend)
     return spec, legend
 
@@ -119,11 +119,16 @@ def _unless_open(number: Callable[[T], Value], of: T) -> Value | None:
         return None
 
 
-def check_sizes(legend: Legend) -> None:
-    """Every size is a positive whole number within its bound, or may become one when the open letters are bound."""
+def check_sizes(legend: Legend, given: Container[str] = ()) -> None:
+    """Every size is a positive whole number within its bound, or may become one when the open letters are bound.
+
+    One that is `given` has a bound that is known. Raises EinformerError E601 to E604.
+    """
     for axis in legend.axes.values():
         size = _unless_open(legend.length, axis.letter)
         bound = None if axis.bound is None else _unless_open(legend.number, axis.bound)
+        if axis.bound is not None and bound is None and isinstance(axis.size, Name) and axis.size.name in given:
+            legend.number(axis.bound)
         if size is None:
             legend.possible(axis)
         elif bound is not None and size > bound:
@@ -142,14 +147,14 @@ def _lists_fit(spec: Spec, legend: Legend) -> None:
 
 
 def bind_sizes(spec: Spec, legend: Legend, given: Mapping[str, int]) -> Legend:
-    """The legend with sizes that are still open, such as `B` and `S`. Raises EinformerError E603 to E605."""
+    """The legend with sizes that are still open, such as `B` and `S`. Raises EinformerError E601, E603 to E605."""
     sizes, _ = _sorted(spec, given)
     still_open = open_sizes(legend)
     if wrong := [name for name in given if name not in still_open]:
         raise fail("E605", f"`{wrong[0]}` is no open size", fix=" or ".join(f"`{name}`" for name in sorted(still_open)))
     values, origins = {**legend.values, **sizes}, {**legend.origins, **dict.fromkeys(sizes, "given")}
     bound = Legend(legend.axes, legend.scalars, values, origins, legend.inputs | sizes.keys())
-    check_sizes(bound)
+    check_sizes(bound, sizes)
     return bound
 
 

@@ -18,10 +18,11 @@ from typing import Literal
 from einformer.errors import EinformerError
 from einformer.notation.calls import axis_of
 from einformer.notation.sizes import Legend, Value
-from einformer.notation.tree import Name
+from einformer.notation.tree import Name, Number
 
 MOST_CASES = 64  # more conjunctions are joined into what all of them say
-MOST_INEQUALITIES = 400  # of one elimination; beyond these nothing is refuted
+MOST_INEQUALITIES = 120  # of one elimination; beyond these nothing is refuted
+MOST_WORK = 60_000  # inequalities in all eliminations for one model; after these nothing is refuted
 MOST_TURNS = 4096  # numbers of an index that are tried one by one
 
 
@@ -272,6 +273,7 @@ class Facts:
     letters: bool = False
     known: dict[Conjunction, bool] = field(default_factory=dict)
     values: dict[Inequality, Inequality] = field(default_factory=dict)
+    work: int = 0
     sizes: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -317,17 +319,20 @@ class Facts:
                 yield self.closed(numbered - {EVERYWHERE})
 
     def turns(self, case: Conjunction) -> Iterator[dict[str, Linear]]:
-        """Each choice of numbers for the letters of the lists in a case."""
-        lists = {atom for inequality in case for atom in inequality.linear.atoms() if atom.kind == "table"}
-        lengths: dict[str, int] = {}
-        for atom in lists if not self.letters else ():
+        """Each choice of numbers for the letters of the lists in a case; one number of those at which all lists are alike."""
+        atoms = {atom for inequality in case for atom in inequality.linear.atoms() if atom.kind == "table"}
+        lists: dict[str, list[tuple[Number, ...]]] = {}
+        for atom in atoms if not self.letters else ():
             values = self.legend.scalars[atom.name].value
             if isinstance(values, tuple) and len(letters := atom.arguments[0].letters()) == 1:
-                lengths[letters.pop()] = len(values)
-        if math.prod(lengths.values()) > MOST_TURNS:
-            lengths = {}
-        for numbers in itertools.product(*map(range, lengths.values())):
-            yield {letter: Linear.number(number) for letter, number in zip(lengths, numbers, strict=True)}
+                lists.setdefault(letters.pop(), []).append(values)
+        shifted = {x for atom in atoms for x in atom.arguments[0].letters() if atom.arguments[0] != Linear.index(x)}
+        shifted |= {letter for inequality in case for letter in _outside_tables(inequality.linear)}
+        numbers = {letter: _kinds(columns, letter not in shifted) for letter, columns in lists.items()}
+        if math.prod(map(len, numbers.values())) > MOST_TURNS:
+            numbers = {}
+        for chosen in itertools.product(*numbers.values()):
+            yield {letter: Linear.number(number) for letter, number in zip(numbers, chosen, strict=True)}
 
     def numbered(self, inequality: Inequality) -> Inequality:
         """With the numbers of the legend; what compares with infinity always holds, or never."""
@@ -455,13 +460,30 @@ class Facts:
             signs = {m: [inequality.factor(m) for inequality in remaining] for m in monomials}
             work = {m: sum(f > 0 for f in factors) * sum(f < 0 for f in factors) for m, factors in signs.items()}
             monomial = min(monomials, key=lambda m: (work[m], _order(m)))
-            if work[monomial] > MOST_INEQUALITIES:
+            self.work += work[monomial] + len(remaining)
+            if work[monomial] + len(remaining) > MOST_INEQUALITIES or self.work > MOST_WORK:
                 return []
             above = [inequality for inequality in remaining if inequality.factor(monomial) > 0]
             below = [inequality for inequality in remaining if inequality.factor(monomial) < 0]
             rest = [inequality for inequality in remaining if not inequality.factor(monomial)]
             sums = (self.tightened(_sum(a, b, monomial)) for a in above for b in below)
             remaining = list(dict.fromkeys((*rest, *sums)))
+
+
+def _outside_tables(linear: Linear) -> Iterator[str]:
+    """The letters of indices that stand elsewhere than in a table."""
+    for atom in (atom for monomial, _ in linear.terms for atom, _ in monomial if atom.kind != "table"):
+        if atom.kind == "index":
+            yield atom.name
+        for argument in atom.arguments:
+            yield from _outside_tables(argument)
+
+
+def _kinds(lists: list[tuple[Number, ...]], alike: bool) -> list[int]:
+    """All places in some lists; or the first of those where each has the same number."""
+    places = range(min(map(len, lists)))
+    first = {tuple(values[place].value for values in lists): place for place in reversed(places)}
+    return sorted(first.values()) if alike else list(places)
 
 
 def _is_whole(value: Value) -> bool:

@@ -300,7 +300,7 @@ class Body:
         claims = (old if old == new else ALWAYS for old, new in zip(_claims(before), _claims(after), strict=True))
         reads = after.reads
         if set(reads) - set(before.reads):
-            reads = merged(replace(read, position=unknown, cases=ALWAYS) for read in reads)
+            reads = (Read(INPUT, unknown),)
         return Value(reads, *claims)
 
     def past_turn(self, definition: Definition, letter: str) -> Definition:
@@ -313,8 +313,8 @@ class Body:
     def includes(self, before: Definition, after: Definition, unknown: Linear) -> bool:
         """Is what a turn leaves one of the values that it began with?"""
         joined, known = before.value.join(after.value), set(before.value.reads)
-        new = (read for read in after.value.reads if read not in known)
-        told = before.anchor is not None or all(Read(read.anchor, unknown) in known for read in new)
+        new = (read not in known for read in after.value.reads)
+        told = before.anchor is not None or Read(INPUT, unknown) in known or not any(new)
         return told and _claims(joined) == _claims(before.value)
 
     def equation(self, equation: Equation) -> None:
@@ -353,7 +353,8 @@ class Body:
             return Definition(letters, value, numbers)
         anchor = anchor or Anchor(name, left)
         read = Read(anchor, Linear.index(self.time), at=left)
-        return Definition(letters, replace(value, reads=(read,)), numbers, anchor)
+        claims = (_of_own_letters(claim) for claim in _claims(value))  # else they grow from line to line
+        return Definition(letters, Value((read,), *claims), numbers, anchor)
 
     def opaque(self, name: str, letters: tuple[str | None, ...]) -> Numbers:
         """Some number, the same wherever the letters are."""
@@ -836,6 +837,12 @@ def _inside(e: Expression) -> Iterator[Expression]:
 def _depends(value: Value) -> bool:
     """Does a value depend on an input, or on its own past?"""
     return any(read.anchor is not None for read in value.reads)
+
+
+def _of_own_letters(cases: Cases) -> Cases:
+    """The cases without what they say of some number of an index: a weaker claim, and a shorter one."""
+    kept = (frozenset(i for i in case if not any("~" in x for x in i.linear.letters())) for case in cases)
+    return either(frozenset(kept))
 
 
 def _claims(value: Value) -> tuple[Cases, Cases, Cases, Cases, Cases]:

@@ -135,10 +135,11 @@ def chunks(random: Random, whole: int, most: int = 4) -> list[int]:
 
 def padded(bound: Model, module: Any, arrays: Sequence[Array], lengths: Sequence[int], random: Random) -> float:
     """How far rows that start late are from the rows alone."""
-    row, time = out(bound)
+    axis, time = out(bound)
     letters = [list(slot_letters(formal)) for formal in bound.spec.layer.formals]
     rows = [each.index("b") if "b" in each else None for each in letters]
-    late = [random.randrange(sum(lengths)) for _ in range(arrays[0].shape[next(r for r in rows if r is not None)])]
+    count = next(array.shape[row] for array, row in zip(arrays, rows, strict=True) if row is not None)
+    late = [random.randrange(sum(lengths)) for _ in range(count)]
     outputs = decoded(bound, module, lengths, *arrays, padding=torch.tensor(late)).detach().numpy()
     departures = []
     for number, start in enumerate(late):
@@ -147,6 +148,6 @@ def padded(bound: Model, module: Any, arrays: Sequence[Array], lengths: Sequence
             alone[k] = alone[k] if b is None else np.take(alone[k], [number], b)
             alone[k] = alone[k] if s is None else np.take(alone[k], range(start, sum(lengths)), s)
         theirs = bound.reference(*alone, weights=weights(bound))
-        ours = np.take(np.take(outputs, [number], row), range(start, sum(lengths)), time)
+        ours = np.take(np.take(outputs, [number], axis), range(start, sum(lengths)), time)
         departures.append(error(ours, theirs))
     return max(departures)

@@ -258,22 +258,23 @@ class Lowering:
     # -------------------------------------------------------------------------------------------------- operators
 
     def apply(self, e: Apply, wanted: Dims | None) -> Code:
-        """A primitive or a call."""
-        if (layer := self.callee(e)) is not None:
-            inside = {letter for tensor in (*layer.formals, layer.output) for letter in slot_letters(tensor)}
-            return self.running(inside, lambda: self.call(e, layer))
-        return self.running({index.letter for index in e.indices}, lambda: self.primitive(e, wanted))
-
-    def running(self, letters: set[str], make: Callable[[], Code]) -> Code:
-        """The code in which these letters run, also one that stands still here: what is left of it is read where it stands."""
-        around = self.still
-        self.still = {letter: at for letter, at in around.items() if letter not in letters}
-        code = make()
+        """A primitive or a call, in which its own letters run."""
+        layer, around = self.callee(e), self.still
+        if layer is not None:
+            own = {letter for tensor in (*layer.formals, layer.output) for letter in slot_letters(tensor)}
+        else:
+            own = {index.letter for index in e.indices}
+        self.still = {letter: at for letter, at in around.items() if letter not in own}
+        code = self.call(e, layer) if layer is not None else self.primitive(e, wanted)
         self.still = around
-        for letter in (letter for letter in around if letter in code.dims):
+        return self.stopped(code)
+
+    def stopped(self, code: Code) -> Code:
+        """The code with the letters that stand still here: what is left of them is read where they stand."""
+        for letter in (letter for letter in self.still if letter in code.dims):
             axis = code.dims.index(letter)
             dims = code.dims[:axis] + code.dims[axis + 1 :]
-            code = Code(f"{code.at(ATOM)}[{':, ' * axis}{around[letter]}]", dims, code.kind)
+            code = Code(f"{code.at(ATOM)}[{':, ' * axis}{self.still[letter]}]", dims, code.kind)
         return code
 
     def callee(self, e: Apply) -> Layer | None:
@@ -307,7 +308,7 @@ class Lowering:
     def where(self, e: Apply, wanted: Dims | None) -> Code:
         """`torch.where`; on a condition of Python, its own `if`, which takes one branch (R8)."""
         condition = self.lower(e.arguments[0], wanted)
-        then, otherwise = (self.branch(e, k, condition, wanted) for k in (1, 2))
+        then, otherwise = self.branch(e, 1, condition, wanted), self.branch(e, 2, condition, wanted)
         dims = ordered([condition.dims, then.dims, otherwise.dims], wanted)
         if condition.plain:
             kind: Kind = combined([then, otherwise])
