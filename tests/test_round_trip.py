@@ -65,7 +65,7 @@ def same(one: object, other: object) -> bool:
 def test_expressions(print_: Printer) -> None:
     seen: Counter[str] = Counter()
 
-    @settings(max_examples=600, deadline=None)
+    @settings(max_examples=1200, deadline=None)
     @given(strategies.expressions())
     def comes_back(e: Expression) -> None:
         seen.update(strategies.kinds(e))

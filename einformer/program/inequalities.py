@@ -21,7 +21,7 @@ from einformer.notation.sizes import Legend, Value
 from einformer.notation.tree import Name, Number
 
 MOST_CASES = 64  # more conjunctions are joined into what all of them say
-MOST_INEQUALITIES = 120  # of one elimination; beyond these nothing is refuted
+MOST_INEQUALITIES = 400  # of one elimination; beyond these nothing is refuted
 MOST_WORK = 60_000  # inequalities in all eliminations for one model; after these nothing is refuted
 MOST_TURNS = 4096  # numbers of an index that are tried one by one
 

@@ -180,7 +180,8 @@ def _summand(e: Expression, inline: bool) -> str:
 def operator(name: str, indices: tuple[Index, ...]) -> str:
     """An operator or a layer with its subscript."""
     row = primitive(name, bool(indices))
-    return (row.latex if row and row.latex else symbol(name)) + _subscript(indices)
+    braced = row is not None and row.latex.endswith("{}")  # takes its one argument in braces, and is a name elsewhere
+    return (row.latex if row and row.latex and not braced else symbol(name)) + _subscript(indices)
 
 
 def enclosed(text: str) -> str:
