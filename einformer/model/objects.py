@@ -302,7 +302,7 @@ class Model:
     @property
     def kept(self) -> tuple[cache.Entry, ...]:
         """What decoding keeps: each tensor of each layer, and how far back. Raises EinformerError E508."""
-        from einformer.interpreters.cache.plan import plan  # numpy is loaded only where it is needed
+        from einformer.interpreters.cache.plan import plan  # counting needs no plan
 
         return plan(self.spec.tree, self.spec.name, self.legend)
 

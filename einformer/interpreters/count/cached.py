@@ -1,7 +1,7 @@
-"""How many bytes does decoding keep, in letters (R10)? What is read at another position, as far back as its mask says.
+"""Counts the bytes that decoding keeps, in letters (R10): what is read at another position, as far back as its mask says.
 
-The cache plan sees at sampled positions what is kept of any text; here the bounds of masks are read, for which letters can
-stand. Where they do not say how far back one looks, a formula is refused.
+The cache plan follows loops turn by turn at bound sizes; here the bounds of masks are read, for which letters can stand. Where
+they do not say how far back one looks, a formula is refused.
 """
 
 from __future__ import annotations
