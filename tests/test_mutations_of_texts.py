@@ -34,6 +34,7 @@ gpt2 | where(s' <= s | where(s <= s | E302 +0
 gpt2 | 0, -inf) | 0, inf) | E501 +1
 gpt2 | = Sm_s'( | = Sm_s( | E503 +0
 gpt2 | q_bsea k_bs'ea | q_bsea v_bs'ea | E203 -3
+gpt2 | q_bsea k_bs'ea | q_bsea k_bsea | E313 +0
 gpt2 | + m_ss') | - m_ss') | E501 +0
 gpt2 | y_bsea  = Dr( | q_bsea  = Dr( | E202 +0
 gpt2 | v_bs'ea | v_bsea | E301 +0
@@ -56,6 +57,7 @@ gpt2 | return LayerNorm(z_bsd) | return LayerNorm(x_bsd) | E304 +0
 llama | i: 2 | i: 3 | E308 +13
 llama | h: H / 2 | h: H / 3 | E308 +12
 llama | x_{s((1 - i)h)} | x_{s((1 - h)h)} | E308 +0
+llama | x_{s((1 - i)h)} | x_{s((2 - i)h)} | E309 +0
 llama | cos(s θ_h) | cos(h θ_h) | E303 +0
 llama | v_seg = z_sd V_deg | v_sed = z_sd V_deg | E301 +0
 llama | z_sd K_deg | z_sd K_dek | E201 +0
@@ -67,6 +69,7 @@ mixtral | / sum_x p_x | / sum_f p_x | E306 +0
 linear_attention | S_{(s - 1)eua} | S_{(s + 1)eua} | E507 +0
 linear_attention | S_{(s - 1)eua} | S_{(s - 0)eua} | E507 +0
 linear_attention | z_sd V_dua | z_sd V_due | E307 +0
+deepseek_v3 | K_rna c_s'r + | K_rna c_sr + | E313 +0
 deepseek_v3 | RMSNorm_c(z_sd A_dc) | RMSNorm_d(z_sd A_dc) | E301 +0
 deepseek_v3 | GatedMLP_o( | GatedMLP_d( | E402 +0
 gemma2 | s - W_l < s' | s - W_k < s' | E201 +0
@@ -75,7 +78,6 @@ loss | lse_v y_bsv | lse_s y_bsv | E301 +0
 LEGAL = """
 gpt2 | f: F = E D | f: F = E G | a size may be made of a letter without an axis
 gpt2 | 0, -inf) | 1, -inf) | a softmax does not see a bias that all keys have
-gpt2 | q_bsea k_bs'ea | q_bsea k_bsea | scores need not depend on the key: the mask alone does
 gpt2 | / sqrt(H) | / sqrt(D) | the scale is the author's
 gpt2 | W_df + ω_f) | W_df - ω_f) | a bias has either sign
 gpt2 | causal in s | causal in b | true, though not the claim that is meant
@@ -83,8 +85,6 @@ gpt2 | E_vd, P_kd | E_vd, P_sd | a table as long as the sequence: with sizes bou
 gpt2 | for l < L | for l < K | how many layers there are is the author's
 gpt2 | z_bsd + MLP_l | z_bsd - MLP_l | a residual has either sign
 llama | j: J = A / G | j: J = A / H | sizes are the author's
-llama | x_{s((1 - i)h)} | x_{s((2 - i)h)} | whether a slot leaves its axis is found by evaluation, E309
-deepseek_v3 | K_rna c_s'r + | K_rna c_sr + | a score may read its own position
 bloom | (s' - s) | (s' + s) | a bias is the author's
 """
 
