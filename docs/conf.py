@@ -4,7 +4,7 @@ from pygments.lexer import RegexLexer, bygroups, words
 from pygments.token import Comment, Keyword, Name, Number, Operator, Punctuation, Text
 from sphinx.application import Sphinx
 
-from einformer.notation.primitives import NAMES
+from einformer.language.primitives import NAMES
 
 project = "einformer"
 author = "The einformer authors"

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from einformer import Model
-from einformer.notation import weights as placed
-from einformer.notation.calls import slot_letters
-from einformer.notation.tree import Index, Layer, Tensor
-from einformer.notation.walk import equations, subexpressions
+from einformer.language import weights as placed
+from einformer.language.calls import slot_letters
+from einformer.language.tree import Index, Layer, Tensor
+from einformer.language.walk import equations, subexpressions
 
 Array = NDArray[Any]
 

@@ -20,12 +20,12 @@ def _mutant(name: str, file: str, old: str, new: str, *killers: str) -> Mutant:
     return Mutant(name, f"einformer/{file}", old, new, tuple(f"tests/test_{killer}" for killer in killers))
 
 
-SCOPE, CALLS, CAUSALITY = "notation/scope.py", "notation/calls.py", "program/causality.py"
-BODY, SIZES, BINDING = "notation/body.py", "notation/sizes.py", "notation/binding.py"
-AGREEMENT, DECLARATIONS, TIMES = "notation/agreement.py", "notation/declarations.py", "notation/times.py"
+SCOPE, CALLS, CAUSALITY = "language/scope.py", "language/calls.py", "program/causality.py"
+BODY, SIZES, BINDING = "language/body.py", "language/sizes.py", "language/binding.py"
+AGREEMENT, DECLARATIONS, TIMES = "language/agreement.py", "language/declarations.py", "language/times.py"
 POSITIONS, INEQUALITIES = "program/positions.py", "program/inequalities.py"
-FORMULAS, TOKENS, INSTANCES = "notation/formulas.py", "notation/tokens.py", "notation/instances.py"
-PRINTER, WEIGHTS, REFERENCE = "notation/printer.py", "notation/weights.py", "interpreters/reference/frame.py"
+FORMULAS, TOKENS, INSTANCES = "language/formulas.py", "language/tokens.py", "language/instances.py"
+PRINTER, WEIGHTS, REFERENCE = "language/printer.py", "language/weights.py", "interpreters/reference/frame.py"
 VALUES = "interpreters/reference/primitives.py"
 
 MUTANTS = (
@@ -139,17 +139,17 @@ MUTANTS = (
     ),
     # ------------------------------------------------------------------------------------------------------ slots (R4)
     _mutant(
-        "a slot before the first number of an axis is inside", "notation/slots.py",
+        "a slot before the first number of an axis is inside", "language/slots.py",
         "(value < 0 and not early)", "False",
         "slots.py::test_what_leaves_its_axis_whatever_its_size_is_refused_by_the_check[a name]",
     ),
     _mutant(
-        "a slot beyond the last number of an axis is inside", "notation/slots.py",
+        "a slot beyond the last number of an axis is inside", "language/slots.py",
         "(size is not None and value >= size)", "False",
         "slots.py::test_a_distance_beyond_a_table_is_refused_once_its_size_is_bound",
     ),
     _mutant(
-        "what a layer is given in a branch is guarded", "notation/slots.py",
+        "what a layer is given in a branch is guarded", "language/slots.py",
         "inside = () if isinstance(e, Apply) and e.name not in NAMES else guards", "inside = guards",
         "slots.py::test_what_leaves_its_axis_whatever_its_size_is_refused_by_the_check[a layer in a branch]",
     ),
@@ -257,7 +257,7 @@ MUTANTS = (
         "reference.py::test_top_takes_the_lower_index_of_equals",
     ),
     _mutant(
-        "the variance is unbiased", "notation/primitives.py",
+        "the variance is unbiased", "language/primitives.py",
         "np.var(x, axis)", "np.var(x, axis, ddof=1)",
         "reference.py::test_the_variance_is_the_mean_square_deviation",
     ),
@@ -272,7 +272,7 @@ MUTANTS = (
         "reference.py::test_lse_skips_minus_infinity",
     ),
     _mutant(
-        "gelu is its approximation", "notation/primitives.py",
+        "gelu is its approximation", "language/primitives.py",
         "numpy=\"x * (1 + erf(x / math.sqrt(2))) / 2\"", "numpy=\"x / (1 + np.exp(-1.702 * x))\"",
         "reference.py::test_functions_at_zero_and_one",
     ),
@@ -298,12 +298,12 @@ MUTANTS = (
     ),
     # ----------------------------------------------------------------------------------------------- causality (R6, R10)
     _mutant(
-        "a call in a call is not followed", "notation/callers.py",
+        "a call in a call is not followed", "language/callers.py",
         "if not slip.called and axis_of(given)", "if axis_of(given)",
         "callers.py::test_the_line_that_can_be_mended_is_told_in_its_own_letters[a layer in a layer, over rows]",
     ),
     _mutant(
-        "a layer of the prelude is the place", "notation/callers.py",
+        "a layer of the prelude is the place", "language/callers.py",
         " and layer.span.source == caller.layer.span.source", "",
         "callers.py::test_a_layer_of_the_prelude_is_never_the_place",
     ),
@@ -460,17 +460,17 @@ MUTANTS = (
         "binding.py::test_a_size_may_be_whole_by_what_is_bound",
     ),
     _mutant(
-        "forms of other notations are unknown", "notation/meant.py",
+        "forms of other notations are unknown", "language/meant.py",
         "if finding.code not in _REPLACED or", "if True or",
         "meant.py::test_each_row_is_typed",
     ),
     _mutant(
-        "what is never used hides a leak", "notation/check.py",
+        "what is never used hides a leak", "language/check.py",
         "    if not findings:\n        unread =", "    if not (findings or idle):\n        unread =",
         "errors.py::test_a_mask_that_the_scores_lack_is_told_beside_the_leak",
     ),
     _mutant(
-        "what the prelude lacks is told in the prelude", "notation/check.py",
+        "what the prelude lacks is told in the prelude", "language/check.py",
         "[_at_call(finding, layer, spec) for finding in body.findings]", "body.findings",
         "errors.py::test_what_a_layer_of_the_prelude_lacks_is_told_at_the_call",
     ),
@@ -536,13 +536,13 @@ MUTANTS = (
         "refused.py::test_a_slip_is_refused_by_its_rule[a score without its prime]",
     ),
     _mutant(
-        "what a mask shows is not looked at", "notation/shifts.py",
+        "what a mask shows is not looked at", "language/shifts.py",
         "        case Apply(name=\"where\", arguments=(_, *branches)) if Number(-math.inf) in branches:\n",
         "        case Apply(name=\"where\", arguments=(_, *branches)) if not branches:\n",
         "refused.py::test_a_slip_is_refused_by_its_rule[a score without its prime where the mask shows it]",
     ),
     _mutant(
-        "a maximum may not be subtracted", "notation/shifts.py",
+        "a maximum may not be subtracted", "language/shifts.py",
         " and not over & bound\n", "\n",
         "refused.py::test_a_term_that_is_felt_or_says_what_it_lacks_may_stand[d-lines0]",
     ),

@@ -157,7 +157,7 @@ MUTANTS = (
         KORTHIKANTI,
     ),
     Mutant(
-        "a softmax keeps its input too", "einformer/notation/primitives.py",
+        "a softmax keeps its input too", "einformer/language/primitives.py",
         'ignores_shifts=True, keeps="output"', 'ignores_shifts=True, keeps="both"',
         (f"tests/test_{KORTHIKANTI}",),
     ),

@@ -241,7 +241,7 @@ MUTANTS = (
         "decode.py::test_a_cache_that_does_not_fit_is_refused",
     ),
     Mutant(
-        "a layer has the sizes of its caller's positions", "einformer/notation/weights.py",
+        "a layer has the sizes of its caller's positions", "einformer/language/weights.py",
         "return self.legend.length(axes.get(axis_of(letter), letter))",
         "return [self.legend.length(x) for x in (*axes.values(), axes.get(axis_of(letter), letter))][-1]",
         ("tests/test_forms.py::test_a_form_is_computed_whole_and_in_parts"

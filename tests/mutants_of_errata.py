@@ -122,7 +122,7 @@ MUTANTS = (
         "columns_of_a_display_are_equations",
     ),
     _of_run(
-        "a sum of squares has two readings in print too", "notation/formulas.py",
+        "a sum of squares has two readings in print too", "language/formulas.py",
         "if not self.is_sign(name) and self.accept(\"(\"):", "if self.accept(\"(\"):",
         "a_sum_sign_takes_a_power_with_it",
     ),

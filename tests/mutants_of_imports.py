@@ -10,8 +10,8 @@ def _mutant(name: str, file: str, old: str, new: str, *killers: str) -> Mutant:
 
 
 CONFIG, DOCUMENTS, WEIGHTS = "huggingface/config.py", "huggingface/documents.py", "huggingface/weights.py"
-STORED, RENAMING, DIFFERENCE = "huggingface/stored.py", "notation/renaming.py", "notation/difference.py"
-ALIGNMENT = "notation/alignment.py"
+STORED, RENAMING, DIFFERENCE = "huggingface/stored.py", "language/renaming.py", "language/difference.py"
+ALIGNMENT = "language/alignment.py"
 
 MUTANTS = (
     # ------------------------------------------------------------------------------------------------------- configs

@@ -10,7 +10,7 @@ def _mutant(name: str, file: str, old: str, new: str, *killers: str) -> Mutant:
 
 
 def _row(name: str, old: str, new: str, *killers: str) -> Mutant:
-    return Mutant(name, "einformer/notation/primitives.py", old, new, tuple(f"tests/test_{each}" for each in killers))
+    return Mutant(name, "einformer/language/primitives.py", old, new, tuple(f"tests/test_{each}" for each in killers))
 
 
 def _values(*names: str) -> tuple[str, ...]:
@@ -38,20 +38,20 @@ _ATTENTION = "lowering.py::test_attention_however_it_is_written"
 MUTANTS = (
     # -------------------------------------------------------------------------------- calls in loops, bare numbers
     Mutant(
-        "the letter of a loop is an axis of what a call is given", "einformer/notation/specialise.py",
+        "the letter of a loop is an axis of what a call is given", "einformer/language/specialise.py",
         "zip(e.arguments, (bound | self.still for bound in binding.bound), strict=True)",
         "zip(e.arguments, binding.bound, strict=True)",
         ("tests/test_forms.py::test_a_call_is_computed_and_counted_once"
          "[a table of each turn, and the first of all, in a call-notation]",),
     ),
     Mutant(
-        "a letter that runs inside of a loop over it stands still", "einformer/notation/specialise.py",
+        "a letter that runs inside of a loop over it stands still", "einformer/language/specialise.py",
         "self.still.difference(letters)", "self.still",
         ("tests/test_forms.py::test_a_form_is_computed_whole_and_in_parts"
          "[a call inside of a sum over the letter of a loop around it-apart-notation]",),
     ),
     Mutant(
-        "a tensor has the axes of its first definition alone", "einformer/notation/specialise.py",
+        "a tensor has the axes of its first definition alone", "einformer/language/specialise.py",
         "        while before != self.carried:\n", "        if before != self.carried:\n",
         ("tests/test_forms.py::test_a_form_is_computed_whole_and_in_parts"
          "[what is made of a tensor that changes later-apart-notation]",),

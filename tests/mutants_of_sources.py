@@ -68,22 +68,22 @@ MUTANTS = (
         "sources.py::test_lines_of_a_document_name_the_place_where_it_says_so",
     ),
     _mutant(
-        "the note of a scalar is dropped", "notation/parser.py",
+        "the note of a scalar is dropped", "language/parser.py",
         "beside = self.line.note, self.line.comment", 'beside = "", self.line.comment',
         "stray_notes.py::test_the_note_of_a_scalar_is_part_of_the_tree",
     ),
     _mutant(
-        "a number that is given follows the document of the formula", "notation/binding.py",
+        "a number that is given follows the document of the formula", "language/binding.py",
         ', note="")', ")",
         "stray_notes.py::test_a_value_that_is_given_follows_no_document",
     ),
     _mutant(
-        "a note beside no formula is dropped", "notation/parser.py",
+        "a note beside no formula is dropped", "language/parser.py",
         "        if self.line.note:\n", "        if self.line.note and self.loops:\n",
         "stray_notes.py::test_a_note_beside_no_formula_is_refused_at_its_place",
     ),
     _mutant(
-        "a note alone is dropped", "notation/parser.py",
+        "a note alone is dropped", "language/parser.py",
         "[*findings, *map(_stray_note, alone)]", "findings",
         "stray_notes.py::test_a_note_on_a_line_of_its_own_is_refused",
     ),
@@ -98,7 +98,7 @@ MUTANTS = (
         "emitted.py::test_what_stands_on_several_lines_of_latex_is_no_code",
     ),
     _mutant(
-        "a note of several lines leaves its comment", "notation/latex_row.py",
+        "a note of several lines leaves its comment", "language/latex_row.py",
         '(words.replace("\\n", " ") for words in reader.row())', "reader.row()",
         "emitted.py::test_what_stands_on_several_lines_of_latex_is_no_code",
     ),

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from einformer.interpreters.latex import latex
 from einformer.interpreters.latex.formulas import indexed
-from einformer.notation.tree import Axis, Equation, Expression, Index, Layer, Name, Spec, Tensor
-from einformer.notation.walk import equations, loops
+from einformer.language.tree import Axis, Equation, Expression, Index, Layer, Name, Spec, Tensor
+from einformer.language.walk import equations, loops
 
 
 def prose(spec: Spec) -> str:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from random import Random
 
-from einformer.notation.primitives import NAMES
-from einformer.notation.tree import Apply, Equation, Expression, Group, Index, Loop, Name, Spec, Statement, Tensor
-from einformer.notation.walk import children, equations, rebuild
+from einformer.language.primitives import NAMES
+from einformer.language.tree import Apply, Equation, Expression, Group, Index, Loop, Name, Spec, Statement, Tensor
+from einformer.language.walk import children, equations, rebuild
 
 KINDS = ("prime", "change", "drop", "add", "swap")
 Subscript = tuple[Expression, ...]

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 
 import einformer
 from einformer.errors import EinformerError
+from einformer.language.calls import slot_letters
 from einformer.model import Model
-from einformer.notation.calls import slot_letters
 from tests.oracles import scaling
 
 Array = NDArray[Any]

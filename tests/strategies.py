@@ -18,8 +18,8 @@ from typing import Any, Literal, TypeVar
 from hypothesis import strategies as st
 
 from einformer.errors import Span
-from einformer.notation.primitives import COMPARISONS, PRIMITIVES
-from einformer.notation.tree import (
+from einformer.language.primitives import COMPARISONS, PRIMITIVES
+from einformer.language.tree import (
     Apply,
     Axis,
     Equation,

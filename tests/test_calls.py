@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from einformer.errors import EinformerError, Source
-from einformer.notation import parser
-from einformer.notation.calls import Binding, bind_call
-from einformer.notation.tree import Apply
+from einformer.language import parser
+from einformer.language.calls import Binding, bind_call
+from einformer.language.tree import Apply
 from tests.texts import Array, spec
 
 

@@ -218,7 +218,7 @@ def test_activations_in_numbers_are_those_in_letters(name: str) -> None:
     inside = numbers.activations(model.spec.tree, model.spec.name, legend, 2)
     letters = formulas.activations(model.spec.tree, model.spec.name, 2, legend=model.legend)
     for ours, formula in zip(inside, letters, strict=True):
-        values = {symbol: legend.number(einformer.notation.tree.Name(symbol.name)) for symbol in formula.total.free_symbols}
+        values = {symbol: legend.number(einformer.language.tree.Name(symbol.name)) for symbol in formula.total.free_symbols}
         assert formula.total.subs(values) == ours.total
 
 

@@ -12,10 +12,10 @@ import pytest
 from einformer.architectures.texts import shipped, text, understood
 from einformer.errors import Source
 from einformer.interpreters.latex import latex
-from einformer.notation import parser
-from einformer.notation.printer import show
-from einformer.notation.sizes import Legend
-from einformer.notation.tree import Axis, Index, Name, Node, Scalar, Spec
+from einformer.language import parser
+from einformer.language.printer import show
+from einformer.language.sizes import Legend
+from einformer.language.tree import Axis, Index, Name, Node, Scalar, Spec
 from einformer.notes.conventions import conventions, written
 from einformer.notes.rendering import rendered
 

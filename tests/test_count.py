@@ -27,8 +27,8 @@ from einformer.interpreters.count.conventions import CONVENTIONS
 from einformer.interpreters.count.printer import letters, show
 from einformer.interpreters.count.rules import EquationCount, WeightCount
 from einformer.interpreters.torch.measure import Balanced
-from einformer.notation.sizes import Legend
-from einformer.notation.tree import Name
+from einformer.language.sizes import Legend
+from einformer.language.tree import Name
 from tests.oracles.families import FAMILIES, Family
 from tests.oracles.flops import counted
 from tests.texts import spec

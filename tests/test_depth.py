@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from einformer.errors import Source
 from einformer.interpreters.latex import latex
+from einformer.language.parser import parse as read
+from einformer.language.printer import show
+from einformer.language.tree import Spec
 from einformer.model import Model, examine, parse
-from einformer.notation.parser import parse as read
-from einformer.notation.printer import show
-from einformer.notation.tree import Spec
 
 DEEP, IN_ALL = 100, 150
 STACK = 150  # calls that stand under ours: a test's, a notebook's

@@ -15,11 +15,11 @@ import pytest
 
 import einformer
 from einformer.architectures import texts
-from einformer.notation.alignment import Change
-from einformer.notation.difference import Difference, difference
-from einformer.notation.printer import show
-from einformer.notation.tree import Apply, Axis, Equation, Expression, Index, Layer, Loop, Scalar, Spec, Statement, Weight
-from einformer.notation.walk import rebuild
+from einformer.language.alignment import Change
+from einformer.language.difference import Difference, difference
+from einformer.language.printer import show
+from einformer.language.tree import Apply, Axis, Equation, Expression, Index, Layer, Loop, Scalar, Spec, Statement, Weight
+from einformer.language.walk import rebuild
 from tests.slips import slip
 
 TEXTS = texts.shipped()
@@ -180,7 +180,7 @@ def test_one_line(one: str, other: str, changes: list[tuple[str, str]]) -> None:
 def parsed(body: str) -> Spec:
     """A text that need not be well formed."""
     from einformer.errors import Source
-    from einformer.notation import parser
+    from einformer.language import parser
 
     legend = "axes\n  s: S\n  d: D\n  a: A\n  l: L\n"
     spec, findings = parser.parse(

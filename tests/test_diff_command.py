@@ -12,8 +12,8 @@ import pytest
 
 import einformer
 from einformer.cli import main
+from einformer.language.difference import Value
 from einformer.model import Model, target
-from einformer.notation.difference import Value
 from einformer.report.comparison import compare
 from tests.test_commands import terminal, uncoloured
 

@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 from einformer.architectures.texts import prelude
+from einformer.language import names
+from einformer.language.calls import signature, slot_letters
+from einformer.language.primitives import PRIMITIVES
+from einformer.language.sizes import Legend
+from einformer.language.tree import Declaration, Expression, Tensor
 from einformer.model import examine, parse
-from einformer.notation import names
-from einformer.notation.calls import signature, slot_letters
-from einformer.notation.primitives import PRIMITIVES
-from einformer.notation.sizes import Legend
-from einformer.notation.tree import Declaration, Expression, Tensor
 from tests.examples import PAGES, ROOT, Example, answers, examples, framed, tables
 
 KINDS = {"einformer", "einformer frame", "einformer note", "pycon", "console", "sh", "text", "{toctree}"}

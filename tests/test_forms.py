@@ -12,7 +12,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import einformer
 from einformer.errors import EinformerError
-from einformer.notation.calls import slot_letters
+from einformer.language.calls import slot_letters
 from tests.forms import BATCH, CALLED, CHOSEN, FORMS, KINDS, SIZES, UNKEPT, Form
 from tests.small import LENGTH, PLANS, built, error, inputs, weights
 from tests.test_decode import parts

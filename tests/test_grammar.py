@@ -13,16 +13,16 @@ import pytest
 from hypothesis import given, settings
 from lark.lexer import PatternRE, TerminalDef
 
-import einformer.notation
+import einformer.language
 from einformer.errors import Source
 from einformer.interpreters.latex import latex
-from einformer.notation.parser import parse
-from einformer.notation.primitives import COMPARISONS, NAMES
-from einformer.notation.printer import show
-from einformer.notation.tree import Equation
+from einformer.language.parser import parse
+from einformer.language.primitives import COMPARISONS, NAMES
+from einformer.language.printer import show
+from einformer.language.tree import Equation
 from tests import strategies
 
-PACKAGE = Path(einformer.notation.__file__).parent
+PACKAGE = Path(einformer.language.__file__).parent
 TEXTS = {path.stem: path.read_text(encoding="utf-8") for path in sorted((PACKAGE.parent / "architectures").glob("*.ein"))}
 RULES = ("axis", "scalar", "head", "statement")
 FRAMES = {

@@ -23,8 +23,8 @@ from einformer.errors import EinformerError, catalogue
 from einformer.huggingface.config import Imported, import_config
 from einformer.huggingface.families import families, family
 from einformer.interpreters.torch.plan import Initialisation
-from einformer.notation import binding
-from einformer.notation.weights import weights
+from einformer.language import binding
+from einformer.language.weights import weights
 from tests.oracles.lifted import Array, build, run
 
 Config = Mapping[str, Any]

@@ -11,9 +11,9 @@ import pytest
 
 from einformer.errors import EinformerError, Finding, Source
 from einformer.interpreters.latex import latex
-from einformer.notation.parser import parse
-from einformer.notation.printer import show
-from einformer.notation.tree import Equation, Spec
+from einformer.language.parser import parse
+from einformer.language.printer import show
+from einformer.language.tree import Equation, Spec
 from tests.guard import guarded
 
 PRELUDE = frozenset(("RMSNorm", "LayerNorm", "GatedMLP"))

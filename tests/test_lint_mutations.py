@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 from einformer.architectures.texts import prelude, read
 from einformer.errors import Finding, Source
 from einformer.interpreters.latex import latex
+from einformer.language import parser, printer
+from einformer.language.tree import Spec
 from einformer.lint.files import lint_text
 from einformer.lint.settings import Settings
 from einformer.model import examine
-from einformer.notation import parser, printer
-from einformer.notation.tree import Spec
 from tests import slips, test_mutation_detection
 from tests.prose import prose
 from tests.slips import Slip

@@ -7,6 +7,8 @@ import json
 import pytest
 
 from einformer.errors import EinformerError, Finding, Source
+from einformer.language.parser import parse
+from einformer.language.sizes import Legend
 from einformer.lint.documents import Checked
 from einformer.lint.files import lint_text
 from einformer.lint.legend import Sizes, stated
@@ -16,8 +18,6 @@ from einformer.lint.notes.pieces import Document, Macro, Passage
 from einformer.lint.notes.spelling import spelled
 from einformer.lint.notes.typst import typst
 from einformer.lint.settings import Settings
-from einformer.notation.parser import parse
-from einformer.notation.sizes import Legend
 
 LEGEND = dict(zip("bsdeaijkl", "BSDEAIJKL", strict=True))
 

@@ -13,8 +13,8 @@ from einformer.architectures import models
 from einformer.cli import main
 from einformer.errors import Source
 from einformer.huggingface.families import families, family
+from einformer.language import parser
 from einformer.model import target
-from einformer.notation import parser
 from einformer.report import shipped as listing
 from tests.test_commands import terminal, uncoloured
 

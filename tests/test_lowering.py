@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import einformer
-from einformer.notation.tree import Name
+from einformer.language.tree import Name
 from tests.small import PLANS, built, error, inputs, weights
 from tests.well_formed import CONDITIONS, FUNCTIONS, PAIRS, REDUCING
 

@@ -19,10 +19,10 @@ from einformer.interpreters.latex.matrices import Style, tree
 from einformer.interpreters.latex.matrices.lines import forms
 from einformer.interpreters.latex.matrices.names import Names, names
 from einformer.interpreters.latex.matrices.style import scripted
+from einformer.language.sizes import Legend
+from einformer.language.tree import Layer
+from einformer.language.walk import equations
 from einformer.model import load, parse
-from einformer.notation.sizes import Legend
-from einformer.notation.tree import Layer
-from einformer.notation.walk import equations
 from einformer.notes.conventions import conventions, style
 from einformer.notes.rendering import attention, printed, rendered
 from einformer.notes.shelf import documents, source

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from einformer.errors import Finding, Source
+from einformer.language.meant import ROWS
 from einformer.model import examine
-from einformer.notation.meant import ROWS
 
 FRAME = """axes
   b: B

@@ -25,8 +25,8 @@ import einformer
 from einformer import EinformerError, Model
 from einformer.architectures.texts import prelude, read
 from einformer.errors import Source
-from einformer.notation import parser, printer
-from einformer.notation.tree import Spec
+from einformer.language import parser, printer
+from einformer.language.tree import Spec
 from tests import arrays, slips
 from tests.slips import Slip
 from tests.test_well_formed import SHIPPED

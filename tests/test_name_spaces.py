@@ -8,7 +8,7 @@ import torch
 
 import einformer
 from einformer import EinformerError, Model
-from einformer.notation.weights import TAKEN
+from einformer.language.weights import TAKEN
 from tests import arrays
 
 HEAD = """

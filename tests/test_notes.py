@@ -11,11 +11,11 @@ import pytest
 from einformer import EinformerError
 from einformer.architectures.texts import shipped, text, understood
 from einformer.interpreters.latex import latex
+from einformer.language import parser
+from einformer.language.printer import show
+from einformer.language.tree import Name, Spec
+from einformer.language.walk import subexpressions
 from einformer.model import load, parse
-from einformer.notation import parser
-from einformer.notation.printer import show
-from einformer.notation.tree import Name, Spec
-from einformer.notation.walk import subexpressions
 from einformer.notes.conventions import conventions, written
 from einformer.notes.rendering import rendered
 

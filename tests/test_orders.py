@@ -15,8 +15,8 @@ import torch
 
 import einformer
 from einformer.interpreters.torch.measure import Balanced
+from einformer.language.calls import slot_letters
 from einformer.model import Model
-from einformer.notation.calls import slot_letters
 from einformer.program import orders
 from einformer.program.orders import Letters, pairs
 from tests.oracles.flops import counted

@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 import einformer
 from einformer.errors import EinformerError, Source
 from einformer.interpreters.latex import latex
+from einformer.language.parser import parse_expression
+from einformer.language.printer import show
+from einformer.language.sizes import Legend
+from einformer.language.tree import Axis, Expression, Name, Spec
 from einformer.model import examine
-from einformer.notation.parser import parse_expression
-from einformer.notation.printer import show
-from einformer.notation.sizes import Legend
-from einformer.notation.tree import Axis, Expression, Name, Spec
 from tests.small import PLANS, built, error, inputs
 from tests.strategies import kinds
 

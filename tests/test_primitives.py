@@ -17,7 +17,7 @@ from einformer.interpreters.count import formulas
 from einformer.interpreters.reference import primitives
 from einformer.interpreters.reference.named import Named
 from einformer.interpreters.torch.cache import Cache
-from einformer.notation.primitives import NUMERIC, PRIMITIVES, Primitive
+from einformer.language.primitives import NUMERIC, PRIMITIVES, Primitive
 from tests.texts import Array, spec
 
 ROWS = list(PRIMITIVES.values())

@@ -19,10 +19,10 @@ from einformer.architectures.texts import understood
 from einformer.cli import main
 from einformer.errors import Source
 from einformer.interpreters import reference
+from einformer.language import binding
+from einformer.language.parser import parse_expression
+from einformer.language.tree import Spec
 from einformer.model import Model, parse
-from einformer.notation import binding
-from einformer.notation.parser import parse_expression
-from einformer.notation.tree import Spec
 from einformer.notes import emitted, shelf
 from einformer.notes.claims import claims
 from einformer.notes.errata import errata

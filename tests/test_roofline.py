@@ -19,8 +19,8 @@ from einformer.interpreters.count.numbers import Numbers
 from einformer.interpreters.count.precisions import PRECISIONS
 from einformer.interpreters.count.roofline import Bound, decode, prefill, training, weights
 from einformer.interpreters.count.traffic import Traffic, intensity, traffic
+from einformer.language.sizes import Legend
 from einformer.model import Specification, target
-from einformer.notation.sizes import Legend
 from tests.texts import spec as text
 
 B, S, D, G, J, C, p = sympy.symbols("B S D G J C p")

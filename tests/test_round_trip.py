@@ -12,10 +12,9 @@ from hypothesis import Phase, given, settings
 from einformer.architectures.texts import prelude
 from einformer.errors import Source
 from einformer.interpreters.latex import latex
-from einformer.model import examine
-from einformer.notation.parser import parse, parse_expression
-from einformer.notation.printer import show
-from einformer.notation.tree import (
+from einformer.language.parser import parse, parse_expression
+from einformer.language.printer import show
+from einformer.language.tree import (
     Apply,
     Axis,
     Declaration,
@@ -32,6 +31,7 @@ from einformer.notation.tree import (
     Sum,
     Tensor,
 )
+from einformer.model import examine
 from tests import strategies
 
 ARCHITECTURES = sorted((Path(__file__).parents[1] / "einformer" / "architectures").glob("*.ein"))

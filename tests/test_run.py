@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from einformer import model
 from einformer.cli import main
 from einformer.errors import EinformerError, Source
-from einformer.notation.printer import show
+from einformer.language.printer import show
 from einformer.notes.programs import Program, program
 from einformer.testing.execution import executed
 from einformer.testing.trial import trial

@@ -16,11 +16,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from einformer.errors import Finding, Source
+from einformer.language import parser, printer
+from einformer.language.scope import Scope
+from einformer.language.tree import Equation, Spec
+from einformer.language.walk import equations
 from einformer.model import examine
-from einformer.notation import parser, printer
-from einformer.notation.scope import Scope
-from einformer.notation.tree import Equation, Spec
-from einformer.notation.walk import equations
 from tests.texts import text
 
 LAYERS = """

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from einformer.notation.parser import parse_expression
-from einformer.notation.printer import show
-from einformer.notation.tree import Apply, Expression, Index, Number, Power, Product, Quotient, Spec, Sum, Tensor
+from einformer.language.parser import parse_expression
+from einformer.language.printer import show
+from einformer.language.tree import Apply, Expression, Index, Number, Power, Product, Quotient, Spec, Sum, Tensor
 
 X = Tensor("x", (Index("d"),))
 EMPTY = Spec("", (), (), ())

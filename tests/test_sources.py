@@ -16,10 +16,10 @@ import pytest
 
 from einformer.architectures import texts
 from einformer.cli import main
-from einformer.notation import parser
-from einformer.notation.printer import show
-from einformer.notation.tree import Equation, Expression, Layer, Scalar, Tensor
-from einformer.notation.walk import equations, rebuild
+from einformer.language import parser
+from einformer.language.printer import show
+from einformer.language.tree import Equation, Expression, Layer, Scalar, Tensor
+from einformer.language.walk import equations, rebuild
 from einformer.notes import claims, shelf
 from einformer.notes.citations import Noted, at, citations, form, noted, shipped
 from einformer.notes.conventions import conventions

@@ -19,13 +19,13 @@ from einformer.notes import references, shelf
 
 LIBRARIES = ("torch", "sympy", "numpy", "transformers", "matplotlib", "rich")
 LEFT_OUT = {
-    "--help": (*LIBRARIES, "einformer.notation", "einformer.model", "einformer.lint", "einformer.interpreters.latex"),
-    "explain E301": (*LIBRARIES, "einformer.notation", "einformer.model", "einformer.lint", "einformer.interpreters.latex"),
+    "--help": (*LIBRARIES, "einformer.language", "einformer.model", "einformer.lint", "einformer.interpreters.latex"),
+    "explain E301": (*LIBRARIES, "einformer.language", "einformer.model", "einformer.lint", "einformer.interpreters.latex"),
     "lint note.md": (
         *LIBRARIES,
         "einformer.model",
         "einformer.architectures",
-        "einformer.notation.check",
+        "einformer.language.check",
         "einformer.lint.python",
     ),
     "check gpt2": ("torch", "sympy", "einformer.lint", "einformer.interpreters.latex", "einformer.interpreters.count.rules"),

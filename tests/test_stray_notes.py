@@ -7,8 +7,8 @@ import pytest
 from einformer import parse
 from einformer.errors import EinformerError
 from einformer.interpreters.latex import latex
-from einformer.notation.parser import parse_expression
-from einformer.notation.printer import show
+from einformer.language.parser import parse_expression
+from einformer.language.printer import show
 
 TEXT = """# halves
 axes

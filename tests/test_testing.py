@@ -12,7 +12,7 @@ from torch import nn
 
 import einformer as ein
 from einformer.errors import EinformerError
-from einformer.notation.printer import show
+from einformer.language.printer import show
 from einformer.testing import Disagreement, assert_implements, sizes
 from einformer.testing.mistakes import MISTAKES
 from einformer.testing.subject import subject

@@ -18,11 +18,11 @@ import einformer
 from einformer import Model
 from einformer.architectures.texts import prelude
 from einformer.errors import Source
+from einformer.language import parser, tree
+from einformer.language.calls import slot_letters
+from einformer.language.primitives import PRIMITIVES
+from einformer.language.tree import Apply, Axis, Equation, Layer, Loop, Name, Node, Number, Scalar, Weight
 from einformer.model import examine
-from einformer.notation import parser, tree
-from einformer.notation.calls import slot_letters
-from einformer.notation.primitives import PRIMITIVES
-from einformer.notation.tree import Apply, Axis, Equation, Layer, Loop, Name, Node, Number, Scalar, Weight
 from einformer.program import check
 from tests import arrays
 from tests.oracles import loops
@@ -87,7 +87,7 @@ def test_it_checks(text: Text) -> None:
 @examples
 @given(texts())
 def test_it_prints_and_reads_back(text: Text) -> None:
-    from einformer.notation import printer
+    from einformer.language import printer
 
     spec, _ = parser.parse(Source("drawn", text.text), frozenset(layer.name for layer in prelude().layers))
     again, findings = parser.parse(Source("printed", printer.show(spec)), frozenset(("RMSNorm", "LayerNorm", "GatedMLP")))

@@ -10,9 +10,9 @@ from dataclasses import replace
 
 from einformer.architectures import models
 from einformer.errors import EinformerError, Finding, Source, fail
-from einformer.notation import parser
-from einformer.notation.check import with_prelude
-from einformer.notation.tree import Spec
+from einformer.language import parser
+from einformer.language.check import with_prelude
+from einformer.language.tree import Spec
 from einformer.program import check
 
 MAXIMUM_FILE = 10_000_000  # characters: notes are longer than the text that they hold

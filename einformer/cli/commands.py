@@ -348,7 +348,7 @@ def _indented(text: str) -> str:
 
 def _source(target: str) -> Source:
     """The text of a target; `-` is what comes through the pipe."""
-    from einformer.notation.tokens import MAXIMUM_TEXT
+    from einformer.language.tokens import MAXIMUM_TEXT
     from einformer.notes import shelf
 
     if target != "-":

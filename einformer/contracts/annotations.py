@@ -11,9 +11,9 @@ import torch
 from einformer.contracts.dtypes import EXACT, KINDS
 from einformer.contracts.reader import read
 from einformer.contracts.tree import REST, Array, Axis
-from einformer.notation.printer import show
-from einformer.notation.tree import Expression, Name
-from einformer.notation.walk import rebuild
+from einformer.language.printer import show
+from einformer.language.tree import Expression, Name
+from einformer.language.walk import rebuild
 
 _JAXTYPING = KINDS | {
     word: name.replace("bfloat", "BFloat").replace("float", "Float").replace("uint", "UInt").replace("int", "Int")

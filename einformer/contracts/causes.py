@@ -8,7 +8,7 @@ from typing import Any
 
 from einformer.contracts.scopes import Bound
 from einformer.contracts.tree import Array, Axis
-from einformer.notation.tree import Name
+from einformer.language.tree import Name
 
 Shape = tuple[Any, ...]
 _CALLED = {"a": "heads", "e": "features of a head", "s": "positions", "b": "sequences", "v": "the vocabulary", "d": "features"}

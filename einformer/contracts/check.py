@@ -20,9 +20,9 @@ from einformer.contracts.dtypes import device, dtypes
 from einformer.contracts.scopes import Bound
 from einformer.contracts.tree import REST, Anything, Array, Axis, Each, Fields, Item, Scalar, Several, Size
 from einformer.errors import EinformerError, Span, fail
-from einformer.notation.printer import show
-from einformer.notation.tree import Expression, Name, Number, Product, Quotient, Sum
-from einformer.notation.walk import subexpressions
+from einformer.language.printer import show
+from einformer.language.tree import Expression, Name, Number, Product, Quotient, Sum
+from einformer.language.walk import subexpressions
 
 MISSING = object()
 _NUMBERS: dict[str, tuple[type, ...]] = {

@@ -10,9 +10,9 @@ from torch import nn
 from einformer.contracts.reader import size_name
 from einformer.contracts.scopes import Bound
 from einformer.errors import EinformerError
+from einformer.language.printer import show
+from einformer.language.tree import Axis, Index, Layer, Name, Spec, Tensor, Weight
 from einformer.model import Model, Specification
-from einformer.notation.printer import show
-from einformer.notation.tree import Axis, Index, Layer, Name, Spec, Tensor, Weight
 
 
 def derived(

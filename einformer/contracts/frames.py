@@ -15,8 +15,8 @@ from einformer.contracts.reader import read
 from einformer.contracts.scopes import OWN, block, joined
 from einformer.contracts.tree import Array
 from einformer.errors import EinformerError
-from einformer.notation.tree import Name
-from einformer.notation.walk import subexpressions
+from einformer.language.tree import Name
+from einformer.language.walk import subexpressions
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 counts = {"functions": 0, "values": 0}

@@ -14,8 +14,8 @@ from einformer.contracts.reader import read
 from einformer.contracts.scopes import Bound, block, distinct, given_sizes, joined, place
 from einformer.contracts.signature import matched, text_of
 from einformer.contracts.tree import REST, Anything, Array, Contract, Each, Fields, Item, Scalar, Several, Size
-from einformer.notation.tree import Name
-from einformer.notation.walk import subexpressions
+from einformer.language.tree import Name
+from einformer.language.walk import subexpressions
 
 PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89, 97)
 

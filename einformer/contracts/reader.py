@@ -9,12 +9,12 @@ from dataclasses import replace
 from einformer.contracts.dtypes import WORDS
 from einformer.contracts.tree import REST, Anything, Array, Axis, Contract, Each, Fields, Item, Scalar, Several, Size, Value
 from einformer.errors import Source, Span, fail
-from einformer.notation.calls import axis_of
-from einformer.notation.formulas import Formulas
-from einformer.notation.printer import show
-from einformer.notation.tokens import OPEN, Line, Token, check_size, plain_line
-from einformer.notation.tree import Expression, Group, Index, Name, Number, Product, Quotient, Sum
-from einformer.notation.walk import rebuild
+from einformer.language.calls import axis_of
+from einformer.language.formulas import Formulas
+from einformer.language.printer import show
+from einformer.language.tokens import OPEN, Line, Token, check_size, plain_line
+from einformer.language.tree import Expression, Group, Index, Name, Number, Product, Quotient, Sum
+from einformer.language.walk import rebuild
 
 _KEY = re.compile(r"[^\W\d]\w*(?=\s*[=:])")
 

@@ -10,8 +10,8 @@ from typing import Any
 from einformer.contracts.annotations import written_as
 from einformer.contracts.tree import Contract, Item, Size
 from einformer.errors import EinformerError, fail
+from einformer.language.names import closest
 from einformer.lint.python.suffixes import among
-from einformer.notation.names import closest
 
 _OWNERS = ("self", "cls")
 _PLAIN = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)

@@ -17,8 +17,8 @@ from typing import Any
 from einformer.contracts.dtypes import device, dtypes
 from einformer.contracts.signature import owner, parameters
 from einformer.contracts.tree import REST, Anything, Array, Contract, Each, Fields, Item, Scalar, Several, Size
-from einformer.notation.tree import Expression, Name, Number, Product, Quotient, Sum
-from einformer.notation.walk import subexpressions
+from einformer.language.tree import Expression, Name, Number, Product, Quotient, Sum
+from einformer.language.walk import subexpressions
 
 _STARS: dict[Any, str] = {Parameter.VAR_POSITIONAL: "*", Parameter.VAR_KEYWORD: "**"}
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from einformer.errors import Span
-from einformer.notation.tree import Expression, Name
+from einformer.language.tree import Expression, Name
 
 REST = Name("...")  # the size of `...`, which is a tuple
 

@@ -23,8 +23,8 @@ from einformer.contracts.scopes import Bound, block, distinct, joined
 from einformer.contracts.signature import matched
 from einformer.contracts.tree import REST, Contract, Item
 from einformer.errors import EinformerError, fail
+from einformer.language.names import closest
 from einformer.model import Model, Specification
-from einformer.notation.names import closest
 
 
 def watch(

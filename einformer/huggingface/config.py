@@ -19,8 +19,8 @@ from einformer.huggingface.documents import Document, name, opened, read, rename
 from einformer.huggingface.families import DEVIATION, Family, families, family
 from einformer.huggingface.keys import Key
 from einformer.interpreters.torch.plan import Initialisation
-from einformer.notation.sizes import Legend
-from einformer.notation.tree import Name
+from einformer.language.sizes import Legend
+from einformer.language.tree import Name
 
 _OF_WEIGHTS = {"dtype", "torch_dtype", "architectures"}  # keys that speak of the weights beside a config
 _ORDERS = {"<=": operator.le, "<": operator.lt}

@@ -23,8 +23,8 @@ from einformer.huggingface.config import config_text
 from einformer.huggingface.families import Family, family
 from einformer.huggingface.stored import FLOATS, Shape, State, Stored, stored, write_folder
 from einformer.interpreters.torch.module import views
-from einformer.notation import weights as placed
-from einformer.notation.weights import Placed, key
+from einformer.language import weights as placed
+from einformer.language.weights import Placed, key
 
 
 class HuggingFaceWeights:

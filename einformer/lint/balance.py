@@ -9,14 +9,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from einformer.errors import Finding
-from einformer.notation.agreement import repeated
-from einformer.notation.calls import axis_of
-from einformer.notation.calls import slot_letters as left_letters
-from einformer.notation.primitives import primitive
-from einformer.notation.scope import Scope, factors_of
-from einformer.notation.sizes import Legend
-from einformer.notation.tree import Apply, Equation, Expression, Group, Index, Name, Product, Quotient, Sum, Tensor
-from einformer.notation.walk import children, subexpressions
+from einformer.language.agreement import repeated
+from einformer.language.calls import axis_of
+from einformer.language.calls import slot_letters as left_letters
+from einformer.language.primitives import primitive
+from einformer.language.scope import Scope, factors_of
+from einformer.language.sizes import Legend
+from einformer.language.tree import Apply, Equation, Expression, Group, Index, Name, Product, Quotient, Sum, Tensor
+from einformer.language.walk import children, subexpressions
 
 REMARKS = ("E303",)  # two readings: worth saying, and no error in a note
 

@@ -9,6 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from einformer.errors import Finding, Source
+from einformer.language.calls import axis_of
+from einformer.language.tree import Apply, Index
+from einformer.language.walk import subexpressions
 from einformer.lint.balance import axes_told, regrouped
 from einformer.lint.legend import Known, Sizes, declared, fixed, stated, two_sizes
 from einformer.lint.letters import Letters, slot_letters
@@ -19,9 +22,6 @@ from einformer.lint.reading import Equation, Side, Told, equations
 from einformer.lint.rules import check_section, located
 from einformer.lint.sections import Context, Read
 from einformer.lint.specifications import check_specification, is_specification
-from einformer.notation.calls import axis_of
-from einformer.notation.tree import Apply, Index
-from einformer.notation.walk import subexpressions
 
 _LABEL = re.compile(r"\^\s*\{?\s*\(\s*([a-z])'*\s*\)")
 _STAGGERED = re.compile(r"\{\s*\}\s*[\^_]")

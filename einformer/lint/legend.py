@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from einformer.errors import NOWHERE, EinformerError, Finding, Span
+from einformer.language.latex_marks import LETTERS
+from einformer.language.parser import parse_expression
+from einformer.language.sizes import Legend
+from einformer.language.tree import Axis, Expression, Index, Name, Spec, Tensor
 from einformer.lint.notes.pieces import Passage, Section
-from einformer.notation.latex_marks import LETTERS
-from einformer.notation.parser import parse_expression
-from einformer.notation.sizes import Legend
-from einformer.notation.tree import Axis, Expression, Index, Name, Spec, Tensor
 
 _NOTHING = Spec("", (), (), ())
 _TENSOR = r"\$\s*(?P<name>\\?[A-Za-z]+'*)\s*_\s*\{?\s*(?P<letters>[a-z'\s]+?)\s*\}?\s*%s"

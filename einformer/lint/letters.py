@@ -12,15 +12,15 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from einformer.language.calls import axis_of
+from einformer.language.latex_marks import GREEK
+from einformer.language.parser import resolve
+from einformer.language.scope import factors_of
+from einformer.language.tree import Apply, Expression, Group, Index, Name, Power, Product, Quotient, Sum, Tensor
+from einformer.language.walk import rebuild, subexpressions
 from einformer.lint.notes.decorated import base
 from einformer.lint.notes.signs import ACCENTS, BOLD, LABELS, OF_AUTHOR
 from einformer.lint.reading import Equation, is_respelled
-from einformer.notation.calls import axis_of
-from einformer.notation.latex_marks import GREEK
-from einformer.notation.parser import resolve
-from einformer.notation.scope import factors_of
-from einformer.notation.tree import Apply, Expression, Group, Index, Name, Power, Product, Quotient, Sum, Tensor
-from einformer.notation.walk import rebuild, subexpressions
 
 _BOLD = re.compile(rf".(?:{'|'.join(ACCENTS)})?(?:{'|'.join(BOLD)})")
 

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from typing import TypeGuard
 
 from einformer.errors import Finding
+from einformer.language.calls import axis_of
+from einformer.language.tree import Apply, Expression, Index, Number, Tensor
+from einformer.language.walk import subexpressions
 from einformer.lint.letters import slot_letters
 from einformer.lint.sections import Read
-from einformer.notation.calls import axis_of
-from einformer.notation.tree import Apply, Expression, Index, Number, Tensor
-from einformer.notation.walk import subexpressions
 
 _BETWEEN = r"(?:[\s$,;{}()\"]|\\[()]|\\q?quad|\\text)*"
 _CONDITION = re.compile(  # what follows `… = 0`: `$ for all $s' > s$`

@@ -10,18 +10,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from einformer.errors import EinformerError, Source, Span
+from einformer.language import latex_row
+from einformer.language.formulas import Formulas
+from einformer.language.latex_marks import CASES, Mark, marks
+from einformer.language.latex_row import Row
+from einformer.language.primitives import NAMES
+from einformer.language.tokens import Line, Token
+from einformer.language.tree import Apply, Expression, Index, Tensor
+from einformer.language.walk import subexpressions
 from einformer.lint.notes.macros import expanded
 from einformer.lint.notes.pieces import Formula, Macro, Passage, too_deep
 from einformer.lint.notes.signs import CONCLUSIONS, MATRICES, OF_AUTHOR, PARTING, RELATIONS, UNREAD
 from einformer.lint.notes.spelling import spelled
-from einformer.notation import latex_row
-from einformer.notation.formulas import Formulas
-from einformer.notation.latex_marks import CASES, Mark, marks
-from einformer.notation.latex_row import Row
-from einformer.notation.primitives import NAMES
-from einformer.notation.tokens import Line, Token
-from einformer.notation.tree import Apply, Expression, Index, Tensor
-from einformer.notation.walk import subexpressions
 
 _EQUALS = frozenset(("=", "\\leftarrow", "\\gets", "<-", "←", "=="))
 _SIGNS = frozenset(("<", ">", "<=", ">=", "!=", "->", "≤", "≥", "≠", "→", ":", *_EQUALS))

@@ -12,16 +12,16 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from einformer.errors import Finding
+from einformer.language.calls import axis_of
+from einformer.language.sizes import Polynomial
+from einformer.language.tree import Expression, Group, Index, Number, Tensor
+from einformer.language.walk import subexpressions
 from einformer.lint.balance import REMARKS, axes_told, balance
 from einformer.lint.legend import Sizes
 from einformer.lint.letters import slot_letters
 from einformer.lint.masks import masks
 from einformer.lint.notes.signs import BOLD, LETTERED
 from einformer.lint.sections import Context, Read
-from einformer.notation.calls import axis_of
-from einformer.notation.sizes import Polynomial
-from einformer.notation.tree import Expression, Group, Index, Number, Tensor
-from einformer.notation.walk import subexpressions
 
 _FONT = re.compile(rf"`([^\W\d_])(?:{'|'.join(sorted({*LETTERED, *BOLD}))})")  # the names `Amathcal` and `A` are two
 

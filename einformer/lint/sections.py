@@ -6,12 +6,12 @@ import functools
 from dataclasses import dataclass, field
 
 from einformer.errors import Finding, Span
+from einformer.language.sizes import Legend
+from einformer.language.tree import Apply, Expression, Sum, Tensor
+from einformer.language.walk import subexpressions
 from einformer.lint.balance import is_left
 from einformer.lint.legend import Sizes
 from einformer.lint.reading import Equation
-from einformer.notation.sizes import Legend
-from einformer.notation.tree import Apply, Expression, Sum, Tensor
-from einformer.notation.walk import subexpressions
 
 
 @dataclass

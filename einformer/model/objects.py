@@ -12,11 +12,11 @@ from einformer.interpreters.cache import entries as cache
 from einformer.interpreters.count.conventions import CONVENTIONS
 from einformer.interpreters.count.precisions import PRECISIONS
 from einformer.interpreters.torch.plan import Initialisation
-from einformer.notation import absent, binding, parser
-from einformer.notation import weights as placed
-from einformer.notation.calls import slot_letters
-from einformer.notation.sizes import Legend
-from einformer.notation.tree import Layer, Spec
+from einformer.language import absent, binding, parser
+from einformer.language import weights as placed
+from einformer.language.calls import slot_letters
+from einformer.language.sizes import Legend
+from einformer.language.tree import Layer, Spec
 from einformer.program import check
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from einformer.interpreters.torch import memory as torch_memory
     from einformer.interpreters.torch.module import Recipe
     from einformer.interpreters.torch.plan import Plan
-    from einformer.notation.difference import Difference
+    from einformer.language.difference import Difference
 
 _GPT2 = Initialisation("gpt2", 0.02)
 
@@ -64,7 +64,7 @@ class Specification:
         return replace(self, name=name)
 
     def __str__(self) -> str:
-        from einformer.notation import printer
+        from einformer.language import printer
 
         return printer.show(self.written)
 
@@ -137,7 +137,7 @@ class Specification:
         +   m_ss' = where(s - W < s' <= s, 0, -inf)
                           ^^^^^^^
         """
-        from einformer.notation.difference import difference
+        from einformer.language.difference import difference
 
         return difference(self.written, other.written)
 
@@ -169,7 +169,7 @@ class Model:
 
     def diff(self, other: Model) -> Difference:
         """What distinguishes this model from another: sizes, scalars, and the lines of their texts."""
-        from einformer.notation.difference import difference
+        from einformer.language.difference import difference
 
         return difference(self.spec.written, other.spec.written, (self.legend, other.legend))
 

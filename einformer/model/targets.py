@@ -9,8 +9,8 @@ from dataclasses import replace
 
 from einformer.architectures import models, texts
 from einformer.errors import EinformerError, Finding, Source
+from einformer.language.tree import Spec
 from einformer.model.objects import Model, Specification
-from einformer.notation.tree import Spec
 from einformer.notes import shelf
 
 

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from einformer.architectures import texts
-from einformer.notation import check, parser
-from einformer.notation.printer import alone
-from einformer.notation.renaming import Reading
-from einformer.notation.tree import Equation, Scalar, Spec
-from einformer.notation.walk import equations
+from einformer.language import check, parser
+from einformer.language.printer import alone
+from einformer.language.renaming import Reading
+from einformer.language.tree import Equation, Scalar, Spec
+from einformer.language.walk import equations
 from einformer.notes.references import Reference, references
 from einformer.notes.sources import Source, sources
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from einformer.errors import EinformerError
 from einformer.interpreters.count import comparison, printer
-from einformer.notation import binding
+from einformer.language import binding
 from einformer.notes import quantities
 from einformer.notes.conventions import conventions
 from einformer.notes.quantities import NOT_DERIVED, QUANTITIES, About

@@ -13,7 +13,7 @@ from einformer.errors import fail
 
 if TYPE_CHECKING:
     from einformer.interpreters.latex.matrices.style import Style
-    from einformer.notation.tree import Expression
+    from einformer.language.tree import Expression
 
 _HOW = ("same", "writes", "own", "indices", "attends", "matrices")  # what a row says besides what its letters are
 _LETTERS = re.compile(r"[^\W\d_]+(?:_\w+)?")  # d_model, Psi, D_K
@@ -103,13 +103,13 @@ def rosetta() -> Iterator[tuple[str, ...]]:
 def read(text: str, letters: Mapping[str, str]) -> Expression:
     """A printed formula in our letters. Raises EinformerError E605 for a letter of which nothing is said.
 
-    >>> from einformer.notation.printer import show
+    >>> from einformer.language.printer import show
     >>> show(read("12 l h^2", conventions()["megatron"]))
     '12 L D^2'
     """
-    from einformer.notation.parser import parse_expression
-    from einformer.notation.primitives import NAMES
-    from einformer.notation.tree import Spec
+    from einformer.language.parser import parse_expression
+    from einformer.language.primitives import NAMES
+    from einformer.language.tree import Spec
 
     def ours(match: re.Match[str]) -> str:
         name = match[0]

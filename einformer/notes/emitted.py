@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from einformer.errors import Span
 from einformer.interpreters.torch import source
 from einformer.interpreters.torch.plan import FAST
-from einformer.notation import binding
+from einformer.language import binding
 from einformer.notes import shelf
 from einformer.program import check
 

@@ -16,10 +16,10 @@ from numpy.typing import ArrayLike
 from einformer.architectures import texts
 from einformer.errors import Finding, Source, fail
 from einformer.interpreters import reference
-from einformer.notation import binding
-from einformer.notation.calls import axis_of, slot_letters
-from einformer.notation.sizes import Legend
-from einformer.notation.tree import Spec
+from einformer.language import binding
+from einformer.language.calls import axis_of, slot_letters
+from einformer.language.sizes import Legend
+from einformer.language.tree import Spec
 
 _EQUATION = re.compile(r"(\w+_([a-z']+)) (=|!=) (.+)")  # `a_nn' = a_n'n`
 _UNUSED = "E203"  # lines may define more than one equation needs

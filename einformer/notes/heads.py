@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from einformer.language.calls import axis_of
+from einformer.language.printer import show
+from einformer.language.tree import Index, Tensor
+from einformer.language.walk import subexpressions
 from einformer.lint.legend import Known, stated
 from einformer.lint.notes.pieces import Document, Passage
 from einformer.lint.reading import Equation
-from einformer.notation.calls import axis_of
-from einformer.notation.printer import show
-from einformer.notation.tree import Index, Tensor
-from einformer.notation.walk import subexpressions
 
 _DECLARED = re.compile(r"^\s*([a-z]):", re.MULTILINE)
 _SUBSCRIPT = re.compile(r"(?<=\w)_\{?([a-z'(){} ]+)")

@@ -15,6 +15,8 @@ from types import NoneType
 
 from einformer.architectures import texts
 from einformer.errors import EinformerError, Finding, Source, Span, fail
+from einformer.language.latex_marks import CASES, marks
+from einformer.language.tree import Name, Spec, Tensor
 from einformer.lint.notes.latex import latex, markdown
 from einformer.lint.notes.notebook import cells, notebook
 from einformer.lint.notes.pieces import Document, Formula, Passage, joined
@@ -22,8 +24,6 @@ from einformer.lint.notes.signs import BOLD
 from einformer.lint.notes.typst import typst
 from einformer.lint.reading import NO_INDICES, Equation, equations
 from einformer.lint.specifications import is_specification
-from einformer.notation.latex_marks import CASES, marks
-from einformer.notation.tree import Name, Spec, Tensor
 from einformer.notes import heads
 
 _BLOCK = re.compile(

@@ -15,10 +15,10 @@ from einformer.interpreters.count.memory import Activation
 from einformer.interpreters.count.precisions import PRECISIONS
 from einformer.interpreters.count.rules import EquationCount, Phase, Recompute, WeightCount
 from einformer.interpreters.count.traffic import Traffic, intensity, traffic
-from einformer.notation import absent
-from einformer.notation.sizes import Legend
-from einformer.notation.tree import Group, Index, Layer, Spec, Tensor
-from einformer.notation.walk import equations
+from einformer.language import absent
+from einformer.language.sizes import Legend
+from einformer.language.tree import Group, Index, Layer, Spec, Tensor
+from einformer.language.walk import equations
 from einformer.notes.conventions import conventions, read
 from einformer.notes.shelf import understood
 from einformer.program import check

@@ -17,9 +17,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, get_args
 
-from einformer.notation.printer import alone, show
-from einformer.notation.tree import Axis, Equation, Scalar
-from einformer.notation.walk import equations
+from einformer.language.printer import alone, show
+from einformer.language.tree import Axis, Equation, Scalar
+from einformer.language.walk import equations
 from einformer.notes import claims, equality
 from einformer.notes.emitted import Emitted, emitted, tested
 from einformer.notes.shelf import understood

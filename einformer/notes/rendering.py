@@ -13,10 +13,10 @@ from typing import Any
 from einformer.errors import fail
 from einformer.interpreters.latex import latex
 from einformer.interpreters.latex.matrices import Style, matrices
-from einformer.notation.calls import axis_of
-from einformer.notation.sizes import Legend
-from einformer.notation.tree import Axis, Index, Name, Node, Scalar, Spec, Tensor, Weight
-from einformer.notation.walk import equations
+from einformer.language.calls import axis_of
+from einformer.language.sizes import Legend
+from einformer.language.tree import Axis, Index, Name, Node, Scalar, Spec, Tensor, Weight
+from einformer.language.walk import equations
 from einformer.notes.conventions import attends, indices, own, style, written
 from einformer.notes.shelf import understood
 from einformer.program import check

@@ -7,7 +7,7 @@ import pathlib
 
 from einformer.architectures import texts
 from einformer.errors import Finding, Source
-from einformer.notation.tree import Spec
+from einformer.language.tree import Spec
 
 _TEXTS = pathlib.Path(__file__).parent / "texts"
 

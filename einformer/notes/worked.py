@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from einformer.architectures import texts
 from einformer.errors import Source
 from einformer.interpreters import reference
-from einformer.notation import binding
+from einformer.language import binding
 from einformer.notes.errata import errata
 
 # One head, and the last position alone: only its query is printed, and it sees all the others.

@@ -15,9 +15,9 @@ from fractions import Fraction
 from math import ceil, floor, gcd, lcm
 
 from einformer.errors import EinformerError
-from einformer.notation.primitives import primitive
-from einformer.notation.sizes import Legend
-from einformer.notation.tree import (
+from einformer.language.primitives import primitive
+from einformer.language.sizes import Legend
+from einformer.language.tree import (
     Apply,
     Equation,
     Expression,
@@ -33,7 +33,7 @@ from einformer.notation.tree import (
     Sum,
     Tensor,
 )
-from einformer.notation.walk import children, equations, subexpressions
+from einformer.language.walk import children, equations, subexpressions
 
 ONE, MINUS = Fraction(1), Number(-math.inf)
 

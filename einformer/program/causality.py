@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from einformer.errors import Finding, Span
-from einformer.notation.calls import axis_of
-from einformer.notation.primitives import NUMERIC
-from einformer.notation.printer import show
-from einformer.notation.sizes import Legend
-from einformer.notation.specialise import specialise
-from einformer.notation.tree import Expression, Spec
+from einformer.language.calls import axis_of
+from einformer.language.primitives import NUMERIC
+from einformer.language.printer import show
+from einformer.language.sizes import Legend
+from einformer.language.specialise import specialise
+from einformer.language.tree import Expression, Spec
 from einformer.program.inequalities import (
     Atom,
     Cases,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from einformer.errors import Finding
-from einformer.notation import check as notation
-from einformer.notation.sizes import Legend, Value
-from einformer.notation.times import check_times
-from einformer.notation.tree import Spec
+from einformer.language import check as language
+from einformer.language.sizes import Legend, Value
+from einformer.language.times import check_times
+from einformer.language.tree import Spec
 from einformer.program.causality import check_causality
 
 
@@ -19,7 +19,7 @@ def check(
 
     With `values`, the sizes bound, groups and axes are compared as numbers; `origins` say where each came from.
     """
-    return notation.check(spec, values=values, origins=origins, claims=_claims)
+    return language.check(spec, values=values, origins=origins, claims=_claims)
 
 
 def _claims(spec: Spec, legend: Legend) -> tuple[Finding, ...]:

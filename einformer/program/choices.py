@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 from functools import reduce
 
-from einformer.notation.calls import axis_of
-from einformer.notation.tree import Apply, Expression, Index, Name, Number, Product, Sum, Tensor
+from einformer.language.calls import axis_of
+from einformer.language.tree import Apply, Expression, Index, Name, Number, Product, Sum, Tensor
 
 Place = str  # a letter in an expression; of a tensor that is defined the number of a slot
 

@@ -16,9 +16,9 @@ from fractions import Fraction
 from typing import Literal
 
 from einformer.errors import EinformerError
-from einformer.notation.calls import axis_of
-from einformer.notation.sizes import Legend, Value
-from einformer.notation.tree import Name, Number
+from einformer.language.calls import axis_of
+from einformer.language.sizes import Legend, Value
+from einformer.language.tree import Name, Number
 
 MOST_CASES = 64  # more conjunctions are joined into what all of them say
 MOST_INEQUALITIES = 400  # of one elimination; beyond these nothing is refuted

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from einformer.notation.tree import Expression, Index, Tensor
+from einformer.language.tree import Expression, Index, Tensor
 
 Letters = tuple[str, ...]
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from einformer.notation.sizes import Legend
-from einformer.notation.tree import Apply, Expression, Index, Layer, Name, Number, Power, Product, Quotient, Sum, Tensor
-from einformer.notation.walk import equations, subexpressions
+from einformer.language.sizes import Legend
+from einformer.language.tree import Apply, Expression, Index, Layer, Name, Number, Power, Product, Quotient, Sum, Tensor
+from einformer.language.walk import equations, subexpressions
 from einformer.program.canonical import ONE, Factor, Term, Value, Values, reaching, spelled
 
 HALF = Fraction(1, 2)

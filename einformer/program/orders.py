@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from einformer.errors import EinformerError
-from einformer.notation.sizes import Legend
+from einformer.language.sizes import Legend
 
 Letters = frozenset[str]
 Pair = tuple[int, int]

@@ -17,12 +17,12 @@ from fractions import Fraction
 from typing import assert_never
 
 from einformer.errors import EinformerError
-from einformer.notation.calls import axis_of, slot_letters
-from einformer.notation.instances import callees
-from einformer.notation.primitives import COMPARISONS, CONDITIONS, CONSTANTS, NUMERIC, primitive, row_of
-from einformer.notation.scope import Scope
-from einformer.notation.sizes import Legend
-from einformer.notation.tree import (
+from einformer.language.calls import axis_of, slot_letters
+from einformer.language.instances import callees
+from einformer.language.primitives import COMPARISONS, CONDITIONS, CONSTANTS, NUMERIC, primitive, row_of
+from einformer.language.scope import Scope
+from einformer.language.sizes import Legend
+from einformer.language.tree import (
     Apply,
     Equation,
     Expression,
@@ -39,7 +39,7 @@ from einformer.notation.tree import (
     Sum,
     Tensor,
 )
-from einformer.notation.walk import children, equations, loops
+from einformer.language.walk import children, equations, loops
 from einformer.program.inequalities import (
     ALWAYS,
     MOST_CASES,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from einformer.notation.tree import Equation, Index, Sum, Tensor
-from einformer.notation.walk import subexpressions
+from einformer.language.tree import Equation, Index, Sum, Tensor
+from einformer.language.walk import subexpressions
 
 
 def recurrent(equation: Equation) -> str | None:

@@ -11,12 +11,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
 
-from einformer.notation.instances import calls
-from einformer.notation.primitives import CONDITIONS
-from einformer.notation.scope import Scope, factors_of
-from einformer.notation.sizes import Legend
-from einformer.notation.tree import Apply, Equation, Expression, Index, Layer, Product, Quotient, Spec, Statement, Tensor
-from einformer.notation.walk import children, equations, subexpressions
+from einformer.language.instances import calls
+from einformer.language.primitives import CONDITIONS
+from einformer.language.scope import Scope, factors_of
+from einformer.language.sizes import Legend
+from einformer.language.tree import Apply, Equation, Expression, Index, Layer, Product, Quotient, Spec, Statement, Tensor
+from einformer.language.walk import children, equations, subexpressions
 from einformer.program.choices import DENSE, Choice, Support, chosen, made_by
 from einformer.program.linear import Letters, Linear, heads_first, letters
 from einformer.program.recurrences import recurrent

@@ -11,11 +11,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from einformer.errors import EinformerError
-from einformer.notation.calls import axis_of
-from einformer.notation.primitives import primitive
-from einformer.notation.sizes import Legend
-from einformer.notation.tree import Apply, Expression, Index, Layer, Name, Number, Sum, Tensor
-from einformer.notation.walk import children, rebuild, subexpressions
+from einformer.language.calls import axis_of
+from einformer.language.primitives import primitive
+from einformer.language.sizes import Legend
+from einformer.language.tree import Apply, Expression, Index, Layer, Name, Number, Sum, Tensor
+from einformer.language.walk import children, rebuild, subexpressions
 from einformer.program.canonical import MINUS, Reach, Values
 
 Mask = tuple[Expression, bool, Reach]  # a condition, whether it must hold, and what its names stand for

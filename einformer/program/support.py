@@ -12,11 +12,11 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from einformer.notation.instances import callees
-from einformer.notation.primitives import COMPARISONS, CONDITIONS, primitive
-from einformer.notation.scope import Scope, factors_of
-from einformer.notation.sizes import Legend
-from einformer.notation.tree import (
+from einformer.language.instances import callees
+from einformer.language.primitives import COMPARISONS, CONDITIONS, primitive
+from einformer.language.scope import Scope, factors_of
+from einformer.language.sizes import Legend
+from einformer.language.tree import (
     Apply,
     Equation,
     Expression,
@@ -32,7 +32,7 @@ from einformer.notation.tree import (
     Sum,
     Tensor,
 )
-from einformer.notation.walk import children, equations, subexpressions
+from einformer.language.walk import children, equations, subexpressions
 from einformer.program.choices import (
     DENSE,
     NO_CHOICE,

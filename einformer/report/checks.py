@@ -11,8 +11,8 @@ import numpy as np
 
 from einformer.errors import EinformerError
 from einformer.interpreters.count.rules import EquationCount, total
-from einformer.notation.sizes import Legend
-from einformer.notation.tree import Index, Layer, Name, Tensor
+from einformer.language.sizes import Legend
+from einformer.language.tree import Index, Layer, Name, Tensor
 from einformer.report.contents import Shape, shapes
 from einformer.report.subject import Array, Small, Subject, reads
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from einformer.errors import EinformerError
 from einformer.interpreters.count import numbers, rules, table
+from einformer.language.difference import Difference
+from einformer.language.sizes import Legend
+from einformer.language.tree import Expression, Name, Quotient
+from einformer.language.walk import loops, subexpressions
 from einformer.model import Model
-from einformer.notation.difference import Difference
-from einformer.notation.sizes import Legend
-from einformer.notation.tree import Expression, Name, Quotient
-from einformer.notation.walk import loops, subexpressions
 
 if TYPE_CHECKING:
     import sympy

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from einformer.interpreters.count.table import Part
+from einformer.language import printer
+from einformer.language.sizes import Legend
+from einformer.language.specialise import specialise
+from einformer.language.tree import Equation, Expression, Index, Name, Tensor
+from einformer.language.walk import equations, subexpressions
 from einformer.model import Model
-from einformer.notation import printer
-from einformer.notation.sizes import Legend
-from einformer.notation.specialise import specialise
-from einformer.notation.tree import Equation, Expression, Index, Name, Tensor
-from einformer.notation.walk import equations, subexpressions
 from einformer.report.subject import Subject
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from einformer.interpreters.cache import entries as cache
 from einformer.interpreters.count.bisection import Largest, largest
 from einformer.interpreters.count.rules import Recompute
 from einformer.interpreters.count.summary import spelled
+from einformer.language.sizes import MAXIMUM_SIZE
 from einformer.model import Model
-from einformer.notation.sizes import MAXIMUM_SIZE
 
 Use = Literal["training", "generation"]
 MOST_STEPS = 64  # multiples of the heads that are tried for a width whose sizes come out whole

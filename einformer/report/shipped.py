@@ -8,11 +8,11 @@ from typing import Any
 
 from einformer.architectures import models, texts
 from einformer.huggingface.families import architectures, families
+from einformer.language import parser
+from einformer.language.calls import axis_of, slot_letters
+from einformer.language.tree import Apply, Equation, Expression, Index, Product, Spec, Sum, Tensor
+from einformer.language.walk import equations, subexpressions
 from einformer.model import target
-from einformer.notation import parser
-from einformer.notation.calls import axis_of, slot_letters
-from einformer.notation.tree import Apply, Equation, Expression, Index, Product, Spec, Sum, Tensor
-from einformer.notation.walk import equations, subexpressions
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from einformer.errors import EinformerError
 from einformer.interpreters.count import table
 from einformer.interpreters.count.table import Part
+from einformer.language.sizes import Legend
+from einformer.language.tree import Apply, Expression, Index, Name, Quotient
+from einformer.language.walk import equations, loops, subexpressions
 from einformer.model import Model
-from einformer.notation.sizes import Legend
-from einformer.notation.tree import Apply, Expression, Index, Name, Quotient
-from einformer.notation.walk import equations, loops, subexpressions
 
 if TYPE_CHECKING:
     import sympy

@@ -13,11 +13,10 @@ from dataclasses import replace
 
 from einformer.architectures.texts import prelude
 from einformer.errors import EinformerError, Source, fail
-from einformer.model import Specification
-from einformer.notation import parser
-from einformer.notation.calls import axis_of, slot_letters
-from einformer.notation.check import with_prelude
-from einformer.notation.tree import (
+from einformer.language import parser
+from einformer.language.calls import axis_of, slot_letters
+from einformer.language.check import with_prelude
+from einformer.language.tree import (
     Apply,
     Axis,
     Expression,
@@ -30,7 +29,8 @@ from einformer.notation.tree import (
     Tensor,
     Weight,
 )
-from einformer.notation.walk import children, equations
+from einformer.language.walk import children, equations
+from einformer.model import Specification
 from einformer.program import check
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"

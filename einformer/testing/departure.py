@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from einformer.notation.calls import slot_letters
-from einformer.notation.tree import Equation
-from einformer.notation.walk import equations
+from einformer.language.calls import slot_letters
+from einformer.language.tree import Equation
+from einformer.language.walk import equations
 from einformer.testing.exposed import Shown
 from einformer.testing.subject import Subject
 

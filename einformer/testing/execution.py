@@ -9,12 +9,12 @@ from typing import Any
 
 from einformer import model
 from einformer.errors import Source
+from einformer.language.calls import axis_of
+from einformer.language.printer import show
+from einformer.language.sizes import Legend
+from einformer.language.tree import Apply, Expression, Index, Name, Tensor
+from einformer.language.walk import children, subexpressions
 from einformer.lint.reading import Equation
-from einformer.notation.calls import axis_of
-from einformer.notation.printer import show
-from einformer.notation.sizes import Legend
-from einformer.notation.tree import Apply, Expression, Index, Name, Tensor
-from einformer.notation.walk import children, subexpressions
 from einformer.notes import equality
 from einformer.notes.programs import Program, program
 from einformer.report.checks import CHECKS, Check, made

@@ -11,9 +11,9 @@ import torch
 from numpy.typing import NDArray
 
 from einformer.errors import EinformerError, Span
-from einformer.notation.printer import alone
-from einformer.notation.tree import Equation, Spec, Tensor
-from einformer.notation.walk import equations, subexpressions
+from einformer.language.printer import alone
+from einformer.language.tree import Equation, Spec, Tensor
+from einformer.language.walk import equations, subexpressions
 from einformer.testing.mapping import Entry, Piece
 from einformer.testing.mistakes import MISTAKES
 from einformer.testing.subject import Subject

@@ -9,8 +9,8 @@ from typing import Any
 from torch import nn
 
 from einformer.errors import fail
-from einformer.notation.calls import axis_of
-from einformer.notation.tree import Name
+from einformer.language.calls import axis_of
+from einformer.language.tree import Name
 from einformer.testing import sizes
 from einformer.testing.code import prepared
 from einformer.testing.mapping import Given, Piece, Shape, declared, parameters, said

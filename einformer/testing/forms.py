@@ -7,9 +7,9 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from einformer.notation.calls import axis_of
-from einformer.notation.sizes import Legend
-from einformer.notation.tree import (
+from einformer.language.calls import axis_of
+from einformer.language.sizes import Legend
+from einformer.language.tree import (
     Apply,
     Equation,
     Expression,
@@ -24,7 +24,7 @@ from einformer.notation.tree import (
     Sum,
     Tensor,
 )
-from einformer.notation.walk import equations, rebuild, subexpressions
+from einformer.language.walk import equations, rebuild, subexpressions
 from einformer.program.norms import norms
 from einformer.testing.rewrites import Around
 

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from einformer.errors import fail
-from einformer.notation.tree import Tensor
-from einformer.notation.walk import equations, subexpressions
+from einformer.language.tree import Tensor
+from einformer.language.walk import equations, subexpressions
 from einformer.testing.mapping import Entry, Piece, Shape, Slots, declared
 from einformer.testing.subject import Subject
 

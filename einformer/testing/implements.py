@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from einformer.notation.binding import Given as Bound
-from einformer.notation.calls import slot_letters
-from einformer.notation.printer import show
+from einformer.language.binding import Given as Bound
+from einformer.language.calls import slot_letters
+from einformer.language.printer import show
 from einformer.testing import gradients, values
 from einformer.testing.code import Call, Code, code
 from einformer.testing.departure import Departure, departure

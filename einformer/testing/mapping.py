@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from einformer.errors import EinformerError, fail
-from einformer.notation.calls import axis_of, slot_letters
-from einformer.notation.parser import parse_expression
-from einformer.notation.tree import Expression, Group, Index, Name, Number, Tensor
+from einformer.language.calls import axis_of, slot_letters
+from einformer.language.parser import parse_expression
+from einformer.language.tree import Expression, Group, Index, Name, Number, Tensor
 from einformer.testing.subject import Subject
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from einformer.notation.calls import axis_of, slot_letters
-from einformer.notation.tree import (
+from einformer.language.calls import axis_of, slot_letters
+from einformer.language.tree import (
     Apply,
     Equation,
     Expression,
@@ -25,7 +25,7 @@ from einformer.notation.tree import (
     Sum,
     Tensor,
 )
-from einformer.notation.walk import equations, subexpressions
+from einformer.language.walk import equations, subexpressions
 from einformer.testing.forms import (
     added,
     calls,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from einformer.notation.instances import callees
-from einformer.notation.tree import Equation, Expression, Layer, Loop, Spec, Statement, Tensor
-from einformer.notation.walk import children, equations, rebuild
+from einformer.language.instances import callees
+from einformer.language.tree import Equation, Expression, Layer, Loop, Spec, Statement, Tensor
+from einformer.language.walk import children, equations, rebuild
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from einformer.errors import EinformerError, fail
-from einformer.notation.sizes import Legend, Value
-from einformer.notation.tree import Name, Number
+from einformer.language.sizes import Legend, Value
+from einformer.language.tree import Name, Number
 
 PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47)
 TURNS = 2  # of a loop

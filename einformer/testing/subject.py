@@ -11,15 +11,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from einformer.errors import EinformerError, Finding
 from einformer.interpreters import reference
+from einformer.language import binding
+from einformer.language import weights as placed
+from einformer.language.body import Body
+from einformer.language.calls import axis_of, slot_letters
+from einformer.language.instances import callees, calls, name_instances, with_weights
+from einformer.language.sizes import Legend
+from einformer.language.tree import Apply, Equation, Expression, Index, Layer, Name, Spec, Statement, Tensor
+from einformer.language.walk import equations, loops, subexpressions
 from einformer.model import Model, Specification, load, parse
-from einformer.notation import binding
-from einformer.notation import weights as placed
-from einformer.notation.body import Body
-from einformer.notation.calls import axis_of, slot_letters
-from einformer.notation.instances import callees, calls, name_instances, with_weights
-from einformer.notation.sizes import Legend
-from einformer.notation.tree import Apply, Equation, Expression, Index, Layer, Name, Spec, Statement, Tensor
-from einformer.notation.walk import equations, loops, subexpressions
 from einformer.program import check
 from einformer.testing.bare import bare
 

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from einformer.language.printer import show
+from einformer.language.sizes import Legend
+from einformer.language.tree import Layer, Tensor
+from einformer.language.walk import equations
 from einformer.model import Specification
-from einformer.notation.printer import show
-from einformer.notation.sizes import Legend
-from einformer.notation.tree import Layer, Tensor
-from einformer.notation.walk import equations
 from einformer.testing import sizes, values
 from einformer.testing.subject import subject
 

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from einformer.notation.calls import slot_letters
-from einformer.notation.tree import Name, Tensor
+from einformer.language.calls import slot_letters
+from einformer.language.tree import Name, Tensor
 from einformer.testing.subject import Subject
 
 Array = NDArray[np.float64]

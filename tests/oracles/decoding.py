@@ -16,13 +16,13 @@ from numpy.typing import ArrayLike, NDArray
 from einformer.interpreters.reference import frame as reference
 from einformer.interpreters.reference.frame import CARRIED
 from einformer.interpreters.reference.named import Named, Stored
+from einformer.language.binding import bind_inputs
+from einformer.language.calls import Binding, axis_of, slot_letters
+from einformer.language.instances import calls
+from einformer.language.tree import Apply, Equation, Expression, Index, Name, Tensor
+from einformer.language.walk import subexpressions
+from einformer.language.weights import key, versions
 from einformer.model import Model
-from einformer.notation.binding import bind_inputs
-from einformer.notation.calls import Binding, axis_of, slot_letters
-from einformer.notation.instances import calls
-from einformer.notation.tree import Apply, Equation, Expression, Index, Name, Tensor
-from einformer.notation.walk import subexpressions
-from einformer.notation.weights import key, versions
 
 Array = NDArray[Any]
 

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from einformer.errors import EinformerError
+from einformer.language.calls import slot_letters
 from einformer.model import Model
-from einformer.notation.calls import slot_letters
 from tests.small import PLANS, built, error, weights
 
 Array = NDArray[Any]

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, assert_never
 
-from einformer.notation.tree import (
+from einformer.language.tree import (
     Apply,
     Equation,
     Expression,

@@ -40,12 +40,12 @@ from einformer.interpreters.latex.matrices.tree import (
 )
 from einformer.interpreters.reference import frame as reference
 from einformer.interpreters.reference.named import Array, Stored
-from einformer.notation.calls import axis_of, slot_letters
-from einformer.notation.instances import callees
-from einformer.notation.scope import Scope
-from einformer.notation.sizes import Legend
-from einformer.notation.tree import Apply, Equation, Expression, Group, Index, Layer, Loop, Name, Spec, Statement, Tensor
-from einformer.notation.walk import equations, loops, rebuild, subexpressions
+from einformer.language.calls import axis_of, slot_letters
+from einformer.language.instances import callees
+from einformer.language.scope import Scope
+from einformer.language.sizes import Legend
+from einformer.language.tree import Apply, Equation, Expression, Group, Index, Layer, Loop, Name, Spec, Statement, Tensor
+from einformer.language.walk import equations, loops, rebuild, subexpressions
 from tests.oracles.primitives import FUNCTIONS, KEEPING, REDUCING
 
 At = dict[str, int]

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from einformer.errors import row
-from einformer.notation.sizes import Legend
-from einformer.notation.weights import key
+from einformer.language.sizes import Legend
+from einformer.language.weights import key
 
 Kind = Literal["visible", "earlier", "sum"]
 BYTES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}

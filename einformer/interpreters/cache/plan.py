@@ -11,13 +11,13 @@ from dataclasses import dataclass, field, replace
 
 from einformer.errors import fail
 from einformer.interpreters.cache.entries import Entry, Kind, together
-from einformer.notation.calls import axis_of, slot_letters
-from einformer.notation.sizes import Legend
-from einformer.notation.specialise import specialise
-from einformer.notation.times import rows_of
-from einformer.notation.tree import Index, Spec, Tensor
-from einformer.notation.walk import equations, subexpressions
-from einformer.notation.weights import place, versions
+from einformer.language.calls import axis_of, slot_letters
+from einformer.language.sizes import Legend
+from einformer.language.specialise import specialise
+from einformer.language.times import rows_of
+from einformer.language.tree import Index, Spec, Tensor
+from einformer.language.walk import equations, subexpressions
+from einformer.language.weights import place, versions
 from einformer.program.inequalities import Facts, Linear
 from einformer.program.positions import Analysis, Anchor, Body, Call, Definition, Read, Step
 

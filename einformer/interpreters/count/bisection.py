@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from einformer.errors import fail
-from einformer.notation.sizes import MAXIMUM_SIZE
+from einformer.language.sizes import MAXIMUM_SIZE
 
 _SHORT = ("k", "M", "G", "T", "P")
 BYTES = {

@@ -14,10 +14,10 @@ from einformer.errors import fail
 from einformer.interpreters.count.rules import Arithmetic, N, product, total
 from einformer.interpreters.count.turns import Loops, Turns, in_loops, inside, turns_of
 from einformer.interpreters.count.visits import Work, work_of
-from einformer.notation.calls import axis_of, slot_letters
-from einformer.notation.primitives import COMPARISONS, row_of
-from einformer.notation.tree import Apply, Equation, Expression, Index, Name, Number, Product, Spec, Sum, Tensor
-from einformer.notation.walk import subexpressions
+from einformer.language.calls import axis_of, slot_letters
+from einformer.language.primitives import COMPARISONS, row_of
+from einformer.language.tree import Apply, Equation, Expression, Index, Name, Number, Product, Spec, Sum, Tensor
+from einformer.language.walk import subexpressions
 from einformer.program.choices import NO_CHOICE, Bound, Choices, bounds
 from einformer.program.support import Flow, Need
 

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from einformer.notation.tree import Expression
+from einformer.language.tree import Expression
 from einformer.program.choices import Bound, Choices, chosen
 from einformer.program.orders import Letters, Pair, pairs
 

@@ -11,9 +11,9 @@ from einformer.interpreters.count.contraction import Contraction, bounds_of, cho
 from einformer.interpreters.count.held import Held, held
 from einformer.interpreters.count.turns import Turns, turns_of
 from einformer.interpreters.count.visits import Visit, Work, gathers, per_tree, work_of
-from einformer.notation.calls import axis_of
-from einformer.notation.scope import factors_of
-from einformer.notation.tree import Apply, Equation, Expression, Layer, Product, Quotient, Spec, Tensor
+from einformer.language.calls import axis_of
+from einformer.language.scope import factors_of
+from einformer.language.tree import Apply, Equation, Expression, Layer, Product, Quotient, Spec, Tensor
 from einformer.program.choices import Bound
 from einformer.program.orders import Letters
 from einformer.program.support import Case, Need

@@ -23,10 +23,10 @@ from einformer.interpreters.count.kept import keeps
 from einformer.interpreters.count.memory import Activation
 from einformer.interpreters.count.rules import EquationCount, Recompute, WeightCount
 from einformer.interpreters.count.turns import Site, Turns
-from einformer.notation.calls import axis_of
-from einformer.notation.primitives import CONSTANTS, PRIMITIVES
-from einformer.notation.sizes import MAXIMUM_NUMBER, Legend
-from einformer.notation.tree import (
+from einformer.language.calls import axis_of
+from einformer.language.primitives import CONSTANTS, PRIMITIVES
+from einformer.language.sizes import MAXIMUM_NUMBER, Legend
+from einformer.language.tree import (
     Apply,
     Expression,
     Group,
@@ -40,7 +40,7 @@ from einformer.notation.tree import (
     Sum,
     Tensor,
 )
-from einformer.notation.walk import subexpressions
+from einformer.language.walk import subexpressions
 from einformer.program.choices import Bound
 from einformer.program.orders import typical
 from einformer.program.support import Case

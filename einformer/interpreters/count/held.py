@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from einformer.interpreters.count.contraction import Chosen, chosen_of
 from einformer.interpreters.count.turns import Site, Turns, below, carried, in_loops, united
 from einformer.interpreters.count.visits import Visit, Work, gathers
-from einformer.notation.calls import axis_of
-from einformer.notation.instances import callees
-from einformer.notation.tree import Apply, Group, Index, Layer, Product, Tensor, Weight
-from einformer.notation.walk import equations, subexpressions
+from einformer.language.calls import axis_of
+from einformer.language.instances import callees
+from einformer.language.tree import Apply, Group, Index, Layer, Product, Tensor, Weight
+from einformer.language.walk import equations, subexpressions
 from einformer.program.choices import NO_CHOICE, slots
 from einformer.program.orders import Letters
 

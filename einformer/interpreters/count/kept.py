@@ -15,9 +15,9 @@ from typing import Literal, assert_never
 from einformer.interpreters.count.contraction import Chosen, Contraction, chosen_of, steps
 from einformer.interpreters.count.turns import Loops, Turns, inside, turns_of
 from einformer.interpreters.count.visits import Work, per_tree, work_of
-from einformer.notation.primitives import row_of
-from einformer.notation.scope import factors_of
-from einformer.notation.tree import (
+from einformer.language.primitives import row_of
+from einformer.language.scope import factors_of
+from einformer.language.tree import (
     Apply,
     Equation,
     Expression,
@@ -34,7 +34,7 @@ from einformer.notation.tree import (
     Sum,
     Tensor,
 )
-from einformer.notation.walk import equations
+from einformer.language.walk import equations
 from einformer.program.choices import NO_CHOICE, Choices
 from einformer.program.orders import Letters
 from einformer.program.support import Flow, Need

@@ -10,7 +10,7 @@ from einformer.interpreters.count.derived import Derived
 from einformer.interpreters.count.kept import Carried, Kept, Value
 from einformer.interpreters.count.precisions import Precision
 from einformer.interpreters.count.rules import Arithmetic, N, Recompute, WeightCount, product, total, two_positions
-from einformer.notation.calls import axis_of
+from einformer.language.calls import axis_of
 from einformer.program.orders import Letters
 
 

@@ -17,10 +17,10 @@ from einformer.interpreters.count.memory import Activation, Memory
 from einformer.interpreters.count.precisions import Precision
 from einformer.interpreters.count.rules import EquationCount, Recompute, WeightCount
 from einformer.interpreters.count.turns import Site, Turns
-from einformer.notation.calls import axis_of
-from einformer.notation.sizes import Legend, Value
-from einformer.notation.tree import Expression, Index, Spec
-from einformer.notation.walk import subexpressions
+from einformer.language.calls import axis_of
+from einformer.language.sizes import Legend, Value
+from einformer.language.tree import Expression, Index, Spec
+from einformer.language.walk import subexpressions
 from einformer.program.choices import Bound
 from einformer.program.orders import typical
 

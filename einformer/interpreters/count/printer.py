@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import sympy
 
-from einformer.notation.latex_marks import GREEK
-from einformer.notation.primitives import PRIMITIVES
-from einformer.notation.tree import Name, Spec
-from einformer.notation.walk import subexpressions
+from einformer.language.latex_marks import GREEK
+from einformer.language.primitives import PRIMITIVES
+from einformer.language.tree import Name, Spec
+from einformer.language.walk import subexpressions
 
 # The notes' letters by which terms are collected, in the order in which they are written; other letters stand before D.
 DEPTH, INPUTS, WIDTH = "L", ("B", "S"), "D"

@@ -18,11 +18,11 @@ from einformer.interpreters.count.derived import derive
 from einformer.interpreters.count.devices import Device
 from einformer.interpreters.count.precisions import Precision
 from einformer.interpreters.count.rules import Recompute
-from einformer.notation.calls import axis_of
-from einformer.notation.sizes import Legend
-from einformer.notation.tree import Index, Spec, Tensor, Weight
-from einformer.notation.walk import subexpressions
-from einformer.notation.weights import key
+from einformer.language.calls import axis_of
+from einformer.language.sizes import Legend
+from einformer.language.tree import Index, Spec, Tensor, Weight
+from einformer.language.walk import subexpressions
+from einformer.language.weights import key
 
 Work = Literal["prefill", "decode", "training"]
 EXACT = CONVENTIONS["exact"]

@@ -12,9 +12,9 @@ from einformer.interpreters.count.conventions import Convention
 from einformer.interpreters.count.derived import Derived, Done, Gather, Softmax
 from einformer.interpreters.count.held import Held
 from einformer.interpreters.count.turns import Turns
-from einformer.notation.calls import axis_of
-from einformer.notation.tree import Expression
-from einformer.notation.weights import key
+from einformer.language.calls import axis_of
+from einformer.language.tree import Expression
+from einformer.language.weights import key
 from einformer.program.choices import Bound
 from einformer.program.orders import Letters
 

@@ -12,8 +12,8 @@ from einformer.interpreters.count.derived import derive
 from einformer.interpreters.count.memory import Memory
 from einformer.interpreters.count.precisions import Precision
 from einformer.interpreters.count.rules import Phase, Recompute
-from einformer.notation.sizes import Legend
-from einformer.notation.tree import Spec
+from einformer.language.sizes import Legend
+from einformer.language.tree import Spec
 
 PHASES: tuple[Phase, ...] = ("forward", "backward", "training")
 

@@ -11,8 +11,8 @@ from einformer.interpreters.count import numbers
 from einformer.interpreters.count.conventions import DEFAULT, Convention
 from einformer.interpreters.count.memory import Activation
 from einformer.interpreters.count.rules import EquationCount, N, Recompute, WeightCount, product, total
-from einformer.notation.sizes import Legend
-from einformer.notation.tree import Spec
+from einformer.language.sizes import Legend
+from einformer.language.tree import Spec
 
 if TYPE_CHECKING:
     import sympy

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from einformer.notation.tree import Apply, Equation, Expression, Loop, Statement
-from einformer.notation.weights import key
+from einformer.language.tree import Apply, Equation, Expression, Loop, Statement
+from einformer.language.weights import key
 from einformer.program.support import Case
 
 Loops = tuple[tuple[str, Expression], ...]  # the letter and the count of each loop around, outside first

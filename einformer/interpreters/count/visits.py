@@ -9,11 +9,11 @@ from typing import TypeVar
 
 from einformer.errors import Span
 from einformer.interpreters.count.turns import Loops, Turns, in_loops, inside, turns_of
-from einformer.notation.calls import axis_of
-from einformer.notation.sizes import Legend
-from einformer.notation.specialise import specialise
-from einformer.notation.tree import Apply, Equation, Expression, Index, Layer, Spec, Tensor
-from einformer.notation.walk import equations, subexpressions
+from einformer.language.calls import axis_of
+from einformer.language.sizes import Legend
+from einformer.language.specialise import specialise
+from einformer.language.tree import Apply, Equation, Expression, Index, Layer, Spec, Tensor
+from einformer.language.walk import equations, subexpressions
 from einformer.program.choices import DENSE, INNER, NO_CHOICE, Choices
 from einformer.program.norms import Norm, norms
 from einformer.program.orders import Letters

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable
 from typing import assert_never
 
-from einformer.notation.latex_marks import GREEK
-from einformer.notation.primitives import PRIMITIVES, primitive, row_of
-from einformer.notation.printer import Level, is_dividend, is_minus, level, links, needs_end, number, takes_no_power
-from einformer.notation.tree import (
+from einformer.language.latex_marks import GREEK
+from einformer.language.primitives import PRIMITIVES, primitive, row_of
+from einformer.language.printer import Level, is_dividend, is_minus, level, links, needs_end, number, takes_no_power
+from einformer.language.tree import (
     Apply,
     Expression,
     Group,

@@ -1,4 +1,4 @@
-r"""How does a tree look in print? LaTeX for MathJax, KaTeX and TeX, which the reader of `notation/latex.py` reads back.
+r"""How does a tree look in print? LaTeX for MathJax, KaTeX and TeX, which the reader of `language/latex.py` reads back.
 
 A whole specification is one formula that keeps the lines of the text; an equation or an expression stands without any
 environment around it.
@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from typing import TypeGuard, assert_never
 
 from einformer.interpreters.latex.formulas import expression, flat, indexed, literal, operator, symbol
-from einformer.notation.printer import Level, rows
-from einformer.notation.tokens import is_latex
-from einformer.notation.tree import (
+from einformer.language.printer import Level, rows
+from einformer.language.tokens import is_latex
+from einformer.language.tree import (
     Apply,
     Axis,
     Declaration,

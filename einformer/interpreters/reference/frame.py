@@ -18,12 +18,12 @@ from numpy.typing import ArrayLike
 from einformer.errors import fail
 from einformer.interpreters.reference.named import Array, Named, Stored, binary, chosen, union
 from einformer.interpreters.reference.primitives import FUNCTIONS, OPERATORS
-from einformer.notation.calls import Binding, axis_of, slot_letters
-from einformer.notation.instances import callees
-from einformer.notation.primitives import CONSTANTS
-from einformer.notation.scope import Scope
-from einformer.notation.sizes import Legend
-from einformer.notation.tree import (
+from einformer.language.calls import Binding, axis_of, slot_letters
+from einformer.language.instances import callees
+from einformer.language.primitives import CONSTANTS
+from einformer.language.scope import Scope
+from einformer.language.sizes import Legend
+from einformer.language.tree import (
     Apply,
     Equation,
     Expression,
@@ -42,9 +42,9 @@ from einformer.notation.tree import (
     Tensor,
     Weight,
 )
-from einformer.notation.walk import equations, loops, subexpressions
-from einformer.notation.weights import key
-from einformer.notation.weights import weights as placed
+from einformer.language.walk import equations, loops, subexpressions
+from einformer.language.weights import key
+from einformer.language.weights import weights as placed
 
 CARRIED = "·"  # marks an index of the caller that a layer carries along and does not know
 

@@ -9,7 +9,7 @@ from functools import reduce
 import numpy as np
 
 from einformer.interpreters.reference.named import Array, Named, lifted
-from einformer.notation.primitives import PRIMITIVES, Primitive
+from einformer.language.primitives import PRIMITIVES, Primitive
 
 
 def softmax(x: Array, axes: tuple[int, ...]) -> Array:

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from einformer.errors import EinformerError
 from einformer.interpreters.torch.code import Dims
 from einformer.interpreters.torch.lower import Lowering, block_name
-from einformer.notation.tree import Apply, Expression, Index, Loop, Statement
-from einformer.notation.walk import children, equations, subexpressions
-from einformer.notation.weights import key, turns_of
+from einformer.language.tree import Apply, Expression, Index, Loop, Statement
+from einformer.language.walk import children, equations, subexpressions
+from einformer.language.weights import key, turns_of
 
 Loops = tuple[Loop, ...]
 Choices = Sequence[tuple[Expression, bool]]  # conditions, and whether they hold

@@ -17,9 +17,9 @@ from einformer.interpreters.torch.recurrences import Start, solved
 from einformer.interpreters.torch.roles import Kind as RoleKind
 from einformer.interpreters.torch.roles import Role, roles, selecting, stored
 from einformer.interpreters.torch.slots import Variable, define, merged, python_name, shaped
-from einformer.notation.calls import axis_of, slot_letters
-from einformer.notation.sizes import Legend
-from einformer.notation.tree import (
+from einformer.language.calls import axis_of, slot_letters
+from einformer.language.sizes import Legend
+from einformer.language.tree import (
     Apply,
     Equation,
     Layer,
@@ -30,9 +30,9 @@ from einformer.notation.tree import (
     Tensor,
     Weight,
 )
-from einformer.notation.walk import equations, subexpressions
-from einformer.notation.weights import key
-from einformer.notation.whole import Whole
+from einformer.language.walk import equations, subexpressions
+from einformer.language.weights import key
+from einformer.language.whole import Whole
 from einformer.program.canonical import reaching
 from einformer.program.recurrences import recurrent
 from einformer.program.routing import Routing

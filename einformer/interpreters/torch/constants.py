@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from einformer.errors import Source, Span
-from einformer.notation.instances import callees, calls
-from einformer.notation.primitives import PRIMITIVES
-from einformer.notation.printer import expression
-from einformer.notation.sizes import Legend
-from einformer.notation.tree import Apply, Equation, Expression, Index, Layer, Name, Product, Spec, Tensor
-from einformer.notation.walk import equations, loops, map_expressions, rebuild, subexpressions
+from einformer.language.instances import callees, calls
+from einformer.language.primitives import PRIMITIVES
+from einformer.language.printer import expression
+from einformer.language.sizes import Legend
+from einformer.language.tree import Apply, Equation, Expression, Index, Layer, Name, Product, Spec, Tensor
+from einformer.language.walk import equations, loops, map_expressions, rebuild, subexpressions
 from einformer.program.linear import letters
 
 COSTLY = frozenset(row.name for row in PRIMITIVES.values() if row.costly)

@@ -23,12 +23,12 @@ from einformer.interpreters.torch.recurrences import solved
 from einformer.interpreters.torch.slots import Variable
 from einformer.interpreters.torch.source import EmittedFile
 from einformer.interpreters.torch.tail import tail
-from einformer.notation.instances import callees
-from einformer.notation.sizes import Legend
-from einformer.notation.specialise import specialise
-from einformer.notation.tree import Equation, Layer, Loop, Name, Spec, Statement, Tensor
-from einformer.notation.walk import equations, subexpressions
-from einformer.notation.weights import called, key, versions
+from einformer.language.instances import callees
+from einformer.language.sizes import Legend
+from einformer.language.specialise import specialise
+from einformer.language.tree import Equation, Layer, Loop, Name, Spec, Statement, Tensor
+from einformer.language.walk import equations, subexpressions
+from einformer.language.weights import called, key, versions
 
 
 def source(spec: Spec, name: str, legend: Legend, plan: Plan, kept: Sequence[Kept]) -> str:

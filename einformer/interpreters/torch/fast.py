@@ -14,9 +14,9 @@ from einformer.interpreters.torch.layout import Lying, Map, groups, layout
 from einformer.interpreters.torch.patterns import reads
 from einformer.interpreters.torch.roles import roles, stored
 from einformer.interpreters.torch.slots import define, merged
-from einformer.notation.tree import Apply, Equation, Expression, Layer, Tensor
-from einformer.notation.walk import equations, subexpressions
-from einformer.notation.weights import key
+from einformer.language.tree import Apply, Equation, Expression, Layer, Tensor
+from einformer.language.walk import equations, subexpressions
+from einformer.language.weights import key
 from einformer.program.linear import Linear, letters
 from einformer.program.routing import PAIR, Routing, ordered
 

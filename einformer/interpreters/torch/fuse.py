@@ -13,9 +13,9 @@ from einformer.errors import EinformerError
 from einformer.interpreters.torch.code import ATOM, PRODUCT, Code, Dims, aligned, permuted, product
 from einformer.interpreters.torch.lower import Lowering
 from einformer.interpreters.torch.patterns import Attention, Scores, attention, linear
-from einformer.notation.calls import axis_of
-from einformer.notation.sizes import Legend
-from einformer.notation.tree import Expression, Group, Index, Number, Power, Product, Sum, Tensor
+from einformer.language.calls import axis_of
+from einformer.language.sizes import Legend
+from einformer.language.tree import Expression, Group, Index, Number, Power, Product, Sum, Tensor
 from einformer.program.canonical import ONE, Factor, Term, Values, identity, spelled
 from einformer.program.linear import Linear, letters
 from einformer.program.norms import Norm, norm

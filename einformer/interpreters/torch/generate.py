@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from einformer.errors import EinformerError, fail
 from einformer.interpreters.torch.cache import Cache, StaticCache
 from einformer.interpreters.torch.positions import timed
-from einformer.notation.calls import axis_of, slot_letters
-from einformer.notation.tree import Layer
+from einformer.language.calls import axis_of, slot_letters
+from einformer.language.tree import Layer
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,10 @@ from einformer.errors import EinformerError, fail
 from einformer.interpreters.torch.lower import Lowering
 from einformer.interpreters.torch.roles import stored
 from einformer.interpreters.torch.slots import python_name, scalar_name
-from einformer.notation.calls import axis_of, slot_letters
-from einformer.notation.tree import Scalar, Tensor
-from einformer.notation.walk import subexpressions
-from einformer.notation.whole import Whole
+from einformer.language.calls import axis_of, slot_letters
+from einformer.language.tree import Scalar, Tensor
+from einformer.language.walk import subexpressions
+from einformer.language.whole import Whole
 
 
 def heads(low: Lowering) -> list[str]:

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from einformer.interpreters.torch.code import Dims
 from einformer.interpreters.torch.patterns import linears, reads
 from einformer.interpreters.torch.roles import stored
-from einformer.notation.tree import Equation, Expression, Layer, Tensor, Weight
-from einformer.notation.walk import equations
-from einformer.notation.weights import key
+from einformer.language.tree import Equation, Expression, Layer, Tensor, Weight
+from einformer.language.walk import equations
+from einformer.language.weights import key
 from einformer.program.linear import Linear, letters
 from einformer.program.recurrences import recurrent
 from einformer.program.routing import Routing, products

@@ -6,9 +6,9 @@ import itertools
 import string
 from collections.abc import Mapping
 
-from einformer.notation.calls import axis_of
-from einformer.notation.tree import Apply, Expression, Index, Spec, Tensor
-from einformer.notation.walk import equations, subexpressions
+from einformer.language.calls import axis_of
+from einformer.language.tree import Apply, Expression, Index, Spec, Tensor
+from einformer.language.walk import equations, subexpressions
 
 
 def spelled(spec: Spec) -> dict[str, str]:

@@ -29,12 +29,12 @@ from einformer.interpreters.torch.code import (
 from einformer.interpreters.torch.letters import single
 from einformer.interpreters.torch.primitives import chosen, extreme, function, infix, operator
 from einformer.interpreters.torch.slots import Guard, Variable, place, read, shaped, taken_at
-from einformer.notation.calls import axis_of, slot_letters
-from einformer.notation.primitives import CONSTANTS, row_of
-from einformer.notation.scope import factors_of
-from einformer.notation.sizes import Legend
-from einformer.notation.slots import MOST, Numbers, parts
-from einformer.notation.tree import (
+from einformer.language.calls import axis_of, slot_letters
+from einformer.language.primitives import CONSTANTS, row_of
+from einformer.language.scope import factors_of
+from einformer.language.sizes import Legend
+from einformer.language.slots import MOST, Numbers, parts
+from einformer.language.tree import (
     Apply,
     Expression,
     Group,
@@ -49,9 +49,9 @@ from einformer.notation.tree import (
     Sum,
     Tensor,
 )
-from einformer.notation.walk import equations, subexpressions
-from einformer.notation.weights import key
-from einformer.notation.whole import Whole
+from einformer.language.walk import equations, subexpressions
+from einformer.language.weights import key
+from einformer.language.whole import Whole
 from einformer.program.canonical import Reach
 from einformer.program.orders import pairs, typical
 from einformer.program.softmax import weighs

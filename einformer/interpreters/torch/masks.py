@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from einformer.interpreters.torch.patterns import reads
-from einformer.notation.sizes import Legend
-from einformer.notation.tree import Apply, Equation, Expression, Layer, Spec, Tensor
-from einformer.notation.walk import equations, map_expressions, rebuild, subexpressions
+from einformer.language.sizes import Legend
+from einformer.language.tree import Apply, Equation, Expression, Layer, Spec, Tensor
+from einformer.language.walk import equations, map_expressions, rebuild, subexpressions
 from einformer.program.canonical import Reach, Values
 from einformer.program.linear import letters
 

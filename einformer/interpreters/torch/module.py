@@ -22,10 +22,10 @@ from einformer.interpreters.torch.plan import Plan
 from einformer.interpreters.torch.positions import Kept
 from einformer.interpreters.torch.roles import selecting
 from einformer.interpreters.torch.source import source
-from einformer.notation.calls import axis_of
-from einformer.notation.sizes import Legend
-from einformer.notation.tree import Index, Layer, Spec
-from einformer.notation.whole import Whole
+from einformer.language.calls import axis_of
+from einformer.language.sizes import Legend
+from einformer.language.tree import Index, Layer, Spec
+from einformer.language.whole import Whole
 
 _COUNT = itertools.count(1)
 

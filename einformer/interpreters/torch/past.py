@@ -14,13 +14,13 @@ from einformer.interpreters.torch.lower import Lowering
 from einformer.interpreters.torch.positions import Kept, timed
 from einformer.interpreters.torch.recurrences import Start
 from einformer.interpreters.torch.slots import Variable, read_of, taken, variable_of, zeroed
-from einformer.notation.calls import axis_of, slot_letters
-from einformer.notation.instances import callees
-from einformer.notation.sizes import Legend
-from einformer.notation.tree import Apply, Expression, Index, Layer, Name, Spec, Sum, Tensor
-from einformer.notation.walk import equations, loops, rebuild, subexpressions
-from einformer.notation.weights import key
-from einformer.notation.weights import place as place_of
+from einformer.language.calls import axis_of, slot_letters
+from einformer.language.instances import callees
+from einformer.language.sizes import Legend
+from einformer.language.tree import Apply, Expression, Index, Layer, Name, Spec, Sum, Tensor
+from einformer.language.walk import equations, loops, rebuild, subexpressions
+from einformer.language.weights import key
+from einformer.language.weights import place as place_of
 
 
 class File(Protocol):

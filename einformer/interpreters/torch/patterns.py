@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterator
 from dataclasses import dataclass, field, replace
 
-from einformer.notation.tree import (
+from einformer.language.tree import (
     Apply,
     Equation,
     Expression,
@@ -19,7 +19,7 @@ from einformer.notation.tree import (
     Sum,
     Tensor,
 )
-from einformer.notation.walk import children, equations, subexpressions
+from einformer.language.walk import children, equations, subexpressions
 from einformer.program.canonical import MINUS, ONE, Term, Values, spelled
 from einformer.program.linear import Linear, heads_first, letters
 

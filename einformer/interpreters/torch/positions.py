@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Protocol
 
-from einformer.notation.calls import axis_of, slot_letters
-from einformer.notation.instances import callees, calls
-from einformer.notation.tree import Apply, Expression, Index, Layer, Name, Spec, Tensor
-from einformer.notation.walk import children, equations, map_equations, map_expressions, rebuild
+from einformer.language.calls import axis_of, slot_letters
+from einformer.language.instances import callees, calls
+from einformer.language.tree import Apply, Expression, Index, Layer, Name, Spec, Tensor
+from einformer.language.walk import children, equations, map_equations, map_expressions, rebuild
 
 
 class Kept(Protocol):

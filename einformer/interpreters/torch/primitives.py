@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Protocol
 
 from einformer.interpreters.torch.code import ATOM, LOOSE, POWER, SUM, Code, Dims, Kind, aligned, combined, ordered
-from einformer.notation.primitives import Primitive, row_of
-from einformer.notation.tree import Apply
+from einformer.language.primitives import Primitive, row_of
+from einformer.language.tree import Apply
 
 
 class Casts(Protocol):

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from einformer.interpreters.torch.lower import Lowering
 from einformer.interpreters.torch.slots import Variable, define, merged, offset
-from einformer.notation.calls import slot_letters
-from einformer.notation.tree import Equation, Index, Tensor
-from einformer.notation.walk import subexpressions
-from einformer.notation.weights import key
+from einformer.language.calls import slot_letters
+from einformer.language.tree import Equation, Index, Tensor
+from einformer.language.walk import subexpressions
+from einformer.language.weights import key
 
 
 class Start:

@@ -6,10 +6,10 @@ import enum
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from einformer.notation.calls import axis_of
-from einformer.notation.sizes import Legend
-from einformer.notation.slots import reads
-from einformer.notation.tree import (
+from einformer.language.calls import axis_of
+from einformer.language.sizes import Legend
+from einformer.language.slots import reads
+from einformer.language.tree import (
     Apply,
     Equation,
     Expression,
@@ -23,8 +23,8 @@ from einformer.notation.tree import (
     Tensor,
     Weight,
 )
-from einformer.notation.walk import children, equations
-from einformer.notation.whole import Whole
+from einformer.language.walk import children, equations
+from einformer.language.whole import Whole
 
 
 class Kind(enum.Enum):

@@ -9,11 +9,11 @@ from typing import Protocol
 
 from einformer.errors import EinformerError, fail
 from einformer.interpreters.torch.code import ATOM, LOOSE, POWER, PRODUCT, SUM, Code, Dims, Kind, aligned, ordered, permuted
-from einformer.notation.calls import axis_of, slot_letters
-from einformer.notation.sizes import Legend
-from einformer.notation.slots import Guards, Numbers
-from einformer.notation.tree import Expression, Group, Index, Name, Tensor
-from einformer.notation.weights import key
+from einformer.language.calls import axis_of, slot_letters
+from einformer.language.sizes import Legend
+from einformer.language.slots import Guards, Numbers
+from einformer.language.tree import Expression, Group, Index, Name, Tensor
+from einformer.language.weights import key
 
 Label = tuple[str, ...]  # the letters on one axis of a variable: one, or those of a group
 

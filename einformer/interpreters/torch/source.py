@@ -25,17 +25,17 @@ from einformer.interpreters.torch.letters import spelled, unused
 from einformer.interpreters.torch.masks import sunk
 from einformer.interpreters.torch.plan import NOTATION, Plan
 from einformer.interpreters.torch.sparse import HELPERS as SPARSE_HELPERS
-from einformer.notation.binding import refuse_unbound
-from einformer.notation.sizes import Legend
-from einformer.notation.specialise import specialise
-from einformer.notation.tree import (
+from einformer.language.binding import refuse_unbound
+from einformer.language.sizes import Legend
+from einformer.language.specialise import specialise
+from einformer.language.tree import (
     Layer,
     Loop,
     Name,
     Scalar,
     Spec,
 )
-from einformer.notation.weights import key
+from einformer.language.weights import key
 from einformer.program.routing import PAIR, Routing, routings
 
 HELPERS = {

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from einformer.notation.calls import axis_of
-from einformer.notation.tree import Apply, Expression, Index, Layer, Statement, Tensor
-from einformer.notation.walk import children, equations
+from einformer.language.calls import axis_of
+from einformer.language.tree import Apply, Expression, Index, Layer, Statement, Tensor
+from einformer.language.walk import children, equations
 
 
 def tail(layer: Layer, time: str, counts: Callable[[Apply], bool]) -> tuple[Statement, ...]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from einformer.language.latex_marks import Mark, marks
 from einformer.lint.notes.pieces import Macro, Passage, joined
-from einformer.notation.latex_marks import Mark, marks
 
 _LONGEST, _DEEPEST = 20_000, 20  # of what the macros of a formula expand to; what is beyond stays as it is
 _PLACE = re.compile(r"#([1-9])")

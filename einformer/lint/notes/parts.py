@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from einformer.language.latex_marks import marks
 from einformer.lint.notes.macros import partner
 from einformer.lint.notes.pieces import Passage
 from einformer.lint.notes.signs import LETTERED, WORDS
-from einformer.notation.latex_marks import marks
 
 OPENING = {"(": ")", "[": "]", "|": "|", "\\|": "\\|", "\\Vert": "\\Vert", "\\vert": "\\vert", "\\langle": "\\rangle"}
 _SEPARATORS = frozenset((",", ";", "|", "\\mid", "\\vert"))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from einformer.errors import Source, Span
-from einformer.notation.tokens import MAXIMUM_DEPTH
+from einformer.language.tokens import MAXIMUM_DEPTH
 
 
 @dataclass(frozen=True, slots=True)

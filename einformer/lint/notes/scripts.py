@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from einformer.language.latex_marks import LETTERS
 from einformer.lint.notes.parts import Parts
 from einformer.lint.notes.pieces import Passage
 from einformer.lint.notes.signs import LABELS, WORDS
-from einformer.notation.latex_marks import LETTERS
 
 LETTER, COMMAND, PRIME = re.compile(r"[^\W\dA-Z_]'*"), re.compile(r"\\[A-Za-z]+"), re.compile(r"\^?\{?\s*\\prime\s*\}?")
 TRANSPOSED = re.compile(r"(?:\\(?:mathrm|text|mathsf)\b)?\{?\s*(?:T|\\top|\\intercal|\\dagger)\s*\}?")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from einformer.language.latex_marks import CASES, LETTERS, NAMED, TEXTS, Mark
 from einformer.lint.notes.decorated import decorated
 from einformer.lint.notes.macros import partner
 from einformer.lint.notes.parts import OPENING
@@ -15,7 +16,6 @@ from einformer.lint.notes.pieces import Passage, joined
 from einformer.lint.notes.scripts import PRIME, TRANSPOSED, Names, Scripts, letters
 from einformer.lint.notes.signs import ACCENTS, BOLD, DOTS, LETTERED, OF_AUTHOR, OPERATORS, PARTING, RESPELLED, WORDS
 from einformer.lint.notes.slots import ELLIPSIS, slots
-from einformer.notation.latex_marks import CASES, LETTERS, NAMED, TEXTS, Mark
 
 _SPACED = re.compile(r"[\s,]+")
 _DEFINED_AS, _STOP = re.compile(r":\s*&?\s*="), re.compile(r"\.(?=\s|\\|$|\})")

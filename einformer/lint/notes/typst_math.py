@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from einformer.language.latex_marks import LETTERS
 from einformer.lint.notes.pieces import Passage, joined
-from einformer.notation.latex_marks import LETTERS
 
 _TOKEN = re.compile(
     r"""(?P<string> "[^"]*" ) | (?P<escaped> \\[^\s] ) | (?P<row> \\(?=\s|$) ) | (?P<code> \#[A-Za-z.]+(?:\([^()]*\))? )

@@ -32,7 +32,7 @@ from einformer.interpreters.latex.matrices.tree import (
     Times,
     Transposed,
 )
-from einformer.notation.tree import Number
+from einformer.language.tree import Number
 
 ONE = Scalar(Number(1))
 

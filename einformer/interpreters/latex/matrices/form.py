@@ -25,10 +25,10 @@ from einformer.interpreters.latex.matrices.tree import (
     Shape,
     Summed,
 )
-from einformer.notation.calls import axis_of
-from einformer.notation.primitives import primitive
-from einformer.notation.scope import Scope
-from einformer.notation.tree import (
+from einformer.language.calls import axis_of
+from einformer.language.primitives import primitive
+from einformer.language.scope import Scope
+from einformer.language.tree import (
     Apply,
     Expression,
     Group,
@@ -41,7 +41,7 @@ from einformer.notation.tree import (
     Sum,
     Tensor,
 )
-from einformer.notation.walk import subexpressions
+from einformer.language.walk import subexpressions
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, combinations, permutations
 
-from einformer.notation.calls import axis_of, slot_letters
-from einformer.notation.tree import Apply, Equation, Index, Layer, Tensor
-from einformer.notation.walk import equations, loops, subexpressions
+from einformer.language.calls import axis_of, slot_letters
+from einformer.language.tree import Apply, Equation, Index, Layer, Tensor
+from einformer.language.walk import equations, loops, subexpressions
 
 MOST = 5  # labels of one layer
 Axes = frozenset[str]

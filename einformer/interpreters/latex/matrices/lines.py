@@ -13,11 +13,11 @@ from einformer.interpreters.latex.matrices.algebra import NoForm, joined, letter
 from einformer.interpreters.latex.matrices.form import Reader
 from einformer.interpreters.latex.matrices.labels import Axes
 from einformer.interpreters.latex.matrices.tree import Concat, Letter, Matrix, RowWise, Times, axis, inside
-from einformer.notation.calls import axis_of, slot_letters
-from einformer.notation.instances import callees
-from einformer.notation.scope import Scope
-from einformer.notation.tree import Equation, Group, Index, Layer, Loop, Spec, Statement, Tensor
-from einformer.notation.walk import equations, loops, map_equations, subexpressions
+from einformer.language.calls import axis_of, slot_letters
+from einformer.language.instances import callees
+from einformer.language.scope import Scope
+from einformer.language.tree import Equation, Group, Index, Layer, Loop, Spec, Statement, Tensor
+from einformer.language.walk import equations, loops, map_equations, subexpressions
 
 
 @dataclass(frozen=True, slots=True)

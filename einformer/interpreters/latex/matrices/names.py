@@ -10,11 +10,11 @@ from einformer.interpreters.latex.formulas import flat, symbol
 from einformer.interpreters.latex.matrices.lines import Line, Lines
 from einformer.interpreters.latex.matrices.style import Style, scripted
 from einformer.interpreters.latex.matrices.tree import Letter, RowWise, Times, inside
-from einformer.notation.calls import axis_of
-from einformer.notation.printer import Level, show
-from einformer.notation.sizes import Legend
-from einformer.notation.tree import Expression, Index, Layer, Name, Tensor
-from einformer.notation.walk import equations, subexpressions
+from einformer.language.calls import axis_of
+from einformer.language.printer import Level, show
+from einformer.language.sizes import Legend
+from einformer.language.tree import Expression, Index, Layer, Name, Tensor
+from einformer.language.walk import equations, subexpressions
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,10 +34,10 @@ from einformer.interpreters.latex.matrices.tree import (
     Times,
     Transposed,
 )
-from einformer.notation import printer
-from einformer.notation.calls import axis_of
-from einformer.notation.primitives import COMPARISONS
-from einformer.notation.tree import Index, Name, Number
+from einformer.language import printer
+from einformer.language.calls import axis_of
+from einformer.language.primitives import COMPARISONS
+from einformer.language.tree import Index, Name, Number
 
 _INFIX = formulas.SIGNS
 _ONES = r"\mathbf{1}"

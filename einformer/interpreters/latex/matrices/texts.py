@@ -14,10 +14,10 @@ from einformer.interpreters.latex.matrices.style import Style, scripted
 from einformer.interpreters.latex.matrices.tree import Concat, Letter, Matrix, inside
 from einformer.interpreters.latex.texts import Line as Row
 from einformer.interpreters.latex.texts import declaration, latex, said
-from einformer.notation.calls import axis_of
-from einformer.notation.printer import Level
-from einformer.notation.sizes import Legend
-from einformer.notation.tree import Equation, Layer, Loop, Spec, Statement, Tensor, Weight
+from einformer.language.calls import axis_of
+from einformer.language.printer import Level
+from einformer.language.sizes import Legend
+from einformer.language.tree import Equation, Layer, Loop, Spec, Statement, Tensor, Weight
 
 _ABOUT = (
     "in matrices: functions work on each number, operators as softmax on each row, or on a vector; vectors are {vectors}",

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import Any
 
-from einformer.notation.tree import Apply, Expression, Group, Index, Tensor
+from einformer.language.tree import Apply, Expression, Group, Index, Tensor
 
 Shape = tuple[str, str]
 NUMBER: Shape = ("", "")

@@ -1,0 +1,94 @@
+"""Has a tensor the slots of its definition, each over the same axis?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from einformer.errors import Finding, Span
+from einformer.language.calls import axis_of
+from einformer.language.names import undeclared
+from einformer.language.sizes import Legend
+from einformer.language.tree import Expression, Group, Index, Number, Tensor
+from einformer.language.walk import children, subexpressions
+
+
+def slots_agree(tensor: Tensor, slots: tuple[Expression, ...], span: Span, legend: Legend) -> Iterator[Finding]:
+    """As many slots as the definition at `span` has, each over its axis."""
+    if len(tensor.slots) != len(slots):
+        spelled = f"`{tensor.name}_{_spelled(slots)}`"
+        letters = dict.fromkeys(letter for slot in slots for letter in _slot_letters(slot))
+        facts = (f"defined as {spelled} ({span})", *map(legend.describe, letters))
+        message = f"`{tensor.name}` has {len(slots)} slots, here are {len(tensor.slots)}"
+        yield Finding("E304", message, tensor.span, facts, spelled)
+        return
+    definition = f"defined as `{tensor.name}_{_spelled(slots)}` ({span.source.name}:{span.line})"
+    for slot, defined in zip(tensor.slots, slots, strict=True):
+        found = [replace(each, facts=(definition, *each.facts)) for each in _slot_agrees(tensor, slot, defined, legend)]
+        yield from found
+        if found:  # two letters that changed places are one slip
+            return
+
+
+def _slot_agrees(tensor: Tensor, slot: Expression, defined: Expression, legend: Legend) -> Iterator[Finding]:
+    facts = tuple(legend.describe(letter) for letter in dict.fromkeys(_slot_letters(defined) + _slot_letters(slot)))
+    match slot, defined:
+        case Index(), Index():
+            if axis_of(slot.letter) != axis_of(defined.letter) and not _bounded(slot.letter, defined.letter, legend):
+                message = (
+                    f"this slot of `{tensor.name}` runs over `{axis_of(defined.letter)}`, not over `{axis_of(slot.letter)}`"
+                )
+                enclosed = slot.span.source.text[slot.span.start - 1 : slot.span.start] == "("
+                number = f"; under a `where`, `({slot.letter} + 0)` for the number of `{slot.letter}`" * enclosed
+                yield Finding("E307", message, slot.span, facts, f"`{defined.letter}`, or a prime of it{number}")
+        case ((Index() | Group()), (Index() | Group())):
+            if legend.size(slot) != legend.size(defined):
+                here, there = f"`{_spelled((slot,))}`", f"`{_spelled((defined,))}`"
+                sizes = f"{here} has {legend.spelled(slot)}, {there} has {legend.spelled(defined)}"
+                message = f"{here} does not provably have the size of {there}"
+                fix = "a group whose sizes multiply to that of the axis, or a size that says so, `e: H = D / A`"
+                yield Finding("E308", message, slot.span, (sizes, *facts), fix)
+        case Number(value=int() as value), Index():
+            size = legend.size(defined)
+            if size is not None and set(size) == {()} and not 0 <= value < size[()]:
+                message = f"slot {value} of `{tensor.name}` lies outside its axis"
+                yield Finding("E309", message, slot.span, facts, f"0 … {size[()] - 1}")
+        case _:
+            for index in (x for x in subexpressions(slot) if isinstance(x, Index)):
+                if legend.axis(index.letter) is None:
+                    yield undeclared(index, legend)
+
+
+def _bounded(letter: str, defined: str, legend: Legend) -> bool:
+    """`P_sd` reads `P_kd`, because the legend says `s: S <= K`."""
+    inner, outer = legend.axis(letter), legend.axis(defined)
+    return inner is not None and outer is not None and inner.bound is not None and inner.bound == outer.size
+
+
+def repeated(slots: Iterable[Expression], legend: Legend) -> Iterator[Finding]:
+    """The same index in two slots would read a diagonal, which nobody means."""
+    seen: set[str] = set()
+    opened = [member for slot in slots for member in (slot.members if isinstance(slot, Group) else (slot,))]
+    for index in (member for member in opened if isinstance(member, Index)):
+        if index.letter in seen:
+            message, fact = f"`{index.letter}` stands twice on one tensor", legend.describe(index.letter)
+            yield Finding("E305", message, index.span, (fact,), f"`{index.letter}'` for the second")
+        seen.add(index.letter)
+
+
+def _slot_letters(slot: Expression) -> list[str]:
+    return [axis_of(x.letter) for x in subexpressions(slot) if isinstance(x, Index)]
+
+
+def _spelled(slots: Iterable[Expression]) -> str:
+    """Slots as they are written, for messages."""
+    texts = [
+        slot.letter
+        if isinstance(slot, Index)
+        else "(" + "".join(_spelled((m,)) for m in children(slot)) + ")"
+        if isinstance(slot, Group)
+        else "…"
+        for slot in slots
+    ]
+    joined = "".join(texts)
+    return joined if all(isinstance(slot, Index) for slot in slots) or joined.startswith("(") else f"{{{joined}}}"

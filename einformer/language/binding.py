@@ -1,0 +1,262 @@
+"""What does a specification become when sizes and scalars are given (R8)? The same spec with its defaults replaced."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import numbers
+import operator
+import reprlib
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import SupportsFloat, SupportsIndex, TypeVar
+
+from einformer.errors import EinformerError, fail
+from einformer.language.calls import axis_of, slot_letters
+from einformer.language.parser import parse_expression
+from einformer.language.recursion import check_references
+from einformer.language.sizes import MAXIMUM_NUMBER, MAXIMUM_SIZE, Legend, Value, unbound
+from einformer.language.tree import Expression, Index, Layer, Name, Number, Scalar, Spec, Tensor
+from einformer.language.walk import equations, loops, subexpressions
+
+T = TypeVar("T")
+Given = SupportsIndex | SupportsFloat | str | Sequence[float]  # numbers of NumPy too
+
+
+def bind(spec: Spec, given: Mapping[str, Given], origin: str | Mapping[str, str] = "given") -> tuple[Spec, Legend]:
+    """A spec with values for sizes and scalars, and its legend; what it says must be checked again with them.
+
+    A scalar may become a number, a list over its index, or a formula as text. `origin` says for messages where all the
+    values came from, or where each did. Raises EinformerError E602 to E606.
+    """
+    sizes, scalars = _sorted(spec, given)
+    replaced = {s.name: replace(s, value=_value(s, scalars[s.name], spec), note="") for s in spec.scalars if s.name in scalars}
+    spec = replace(spec, scalars=tuple(replaced.get(s.name, s) for s in spec.scalars))
+    check_references(spec)
+    legend = Legend.of(spec, sizes, dict.fromkeys(given, origin) if isinstance(origin, str) else origin)
+    check_sizes(legend, sizes)
+    _lists_fit(spec, legend)
+    return spec, legend
+
+
+def known(legend: Legend) -> dict[str, Value]:
+    """The sizes that are bound, and those that follow from them."""
+    sizes = {name: legend.sized(name) for name in legend.letters()}
+    following = {name: _unless_open(legend.length, axis.letter) for name, axis in sizes.items() if axis}
+    return {**{name: value for name, value in following.items() if value is not None}, **legend.values}
+
+
+def _sorted(spec: Spec, given: Mapping[str, Given]) -> tuple[dict[str, Value], dict[str, Given]]:
+    """Which of the values are sizes, which are scalars."""
+    legend = Legend.of(spec)
+    letters, sizes, scalars = legend.letters(), dict[str, Value](), dict[str, Given]()
+    for name, value in given.items():
+        if name in legend.scalars:
+            scalars[name] = value
+        elif name in letters:
+            sizes[name] = _size(name, value)
+        else:
+            known = sorted(letters | set(legend.scalars))
+            close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+            fix = f"`{close[0]}`" if close else f"one of {', '.join(known)}"
+            raise fail("E605", f"no size or scalar `{name}` is declared", fix=fix)
+    return sizes, scalars
+
+
+def _size(name: str, given: Given) -> int:
+    value = _python(given)
+    if isinstance(value, int | float) and not isinstance(value, bool) and 1 <= value <= MAXIMUM_SIZE and value == int(value):
+        return int(value)
+    raise fail("E604", f"the size `{name}` cannot be {_shown(value)}", fix="a positive whole number")
+
+
+def _python(value: object) -> object:
+    """A number of another library, NumPy's for one, as Python's own; anything else as it is."""
+    if isinstance(value, numbers.Integral) and not isinstance(value, bool):
+        return operator.index(value)
+    return float(value) if isinstance(value, numbers.Real) and not isinstance(value, bool) else value
+
+
+def _shown(value: object) -> str:
+    """A value for messages, however long it is."""
+    return "a number of many digits" if isinstance(value, int) and abs(value) > MAXIMUM_SIZE else reprlib.repr(value)
+
+
+def _value(scalar: Scalar, value: Given, spec: Spec) -> Expression | tuple[Number, ...]:
+    if isinstance(value, str):
+        return parse_expression(value, spec, f"<{scalar.name}>")
+    if isinstance(value, bool):
+        raise fail("E604", f"the scalar `{scalar.name}` cannot be {value}", scalar.span, fix="a number")
+    if not isinstance(value, Sequence):
+        return _number(scalar, value)
+    items: Sequence[object] = value
+    if len(scalar.indices) != 1:
+        raise fail(
+            "E606",
+            f"`{scalar.name}` has {len(scalar.indices)} indices, so it cannot be a list",
+            scalar.span,
+            fix="a number or a formula",
+        )
+    return tuple(_number(scalar, item) for item in items)
+
+
+def _number(scalar: Scalar, given: object) -> Number:
+    value = _python(given)
+    bounded = isinstance(value, int | float) and (abs(value) <= MAXIMUM_NUMBER or abs(value) == math.inf)
+    if isinstance(value, int | float) and bounded and not isinstance(value, bool):
+        return Number(value)
+    message = f"the scalar `{scalar.name}` cannot be {_shown(value)}"
+    raise fail("E604", message, scalar.span, fix="a number, a list or a formula")
+
+
+def _unless_open(number: Callable[[T], Value], of: T) -> Value | None:
+    """A number that follows from what is bound; None while a letter that it needs is open."""
+    try:
+        return number(of)
+    except EinformerError as error:
+        if error.findings[0].code != "E601":
+            raise
+        return None
+
+
+def check_sizes(legend: Legend, given: Container[str] = ()) -> None:
+    """Every size is a positive whole number within its bound, or may become one when the open letters are bound.
+
+    One that is `given` has a bound that is known. Raises EinformerError E601 to E604.
+    """
+    for axis in legend.axes.values():
+        size = _unless_open(legend.length, axis.letter)
+        bound = None if axis.bound is None else _unless_open(legend.number, axis.bound)
+        if axis.bound is not None and bound is None and isinstance(axis.size, Name) and axis.size.name in given:
+            legend.number(axis.bound)
+        if size is None:
+            legend.possible(axis)
+        elif bound is not None and size > bound:
+            facts = [legend.origin(e.name) for e in (axis.size, axis.bound) if isinstance(e, Name)]
+            message = f"the size of `{axis.letter}` is {size}, its bound {bound}"
+            raise fail("E603", message, axis.span, facts, f"at most {bound}")
+
+
+def _lists_fit(spec: Spec, legend: Legend) -> None:
+    for scalar in spec.scalars:
+        if isinstance(scalar.value, tuple) and len(scalar.value) != legend.length(scalar.indices[0].letter):
+            length = legend.length(scalar.indices[0].letter)
+            fact = legend.describe(scalar.indices[0].letter)
+            message = f"`{scalar.name}` is a list of {len(scalar.value)}, its axis has {length}"
+            raise fail("E606", message, scalar.span, [fact], f"{length} values")
+
+
+def bind_sizes(spec: Spec, legend: Legend, given: Mapping[str, int]) -> Legend:
+    """The legend with sizes that are still open, such as `B` and `S`. Raises EinformerError E601, E603 to E605."""
+    sizes, _ = _sorted(spec, given)
+    still_open = open_sizes(legend)
+    if wrong := [name for name in given if name not in still_open]:
+        raise fail("E605", f"`{wrong[0]}` is no open size", fix=" or ".join(f"`{name}`" for name in sorted(still_open)))
+    values, origins = {**legend.values, **sizes}, {**legend.origins, **dict.fromkeys(sizes, "given")}
+    bound = Legend(legend.axes, legend.scalars, values, origins, legend.inputs | sizes.keys())
+    check_sizes(bound, sizes)
+    return bound
+
+
+def open_sizes(legend: Legend) -> set[str]:
+    """The letters of sizes that are not bound and do not follow from others."""
+    derived = {name for name in legend.letters() if (axis := legend.sized(name)) and axis.default is not None}
+    return legend.letters() - derived - legend.values.keys()
+
+
+def refuse_unbound(spec: Spec, legend: Legend) -> None:
+    """Refuse a specialised spec whose layers need sizes that are not bound. Raises EinformerError E601, for each size once."""
+    names = {x.name: x for x in _unbound([Name(s.name) for s in spec.scalars if not s.indices], legend, set())}
+    for layer in spec.layers:
+        axes = [legend.axes[axis_of(letter)] for formal in layer.formals for letter in slot_letters(formal)]
+        told = {axis.size.name for axis in axes if isinstance(axis.size, Name)}  # by the shape of an input
+        turning, body = list(loops(layer.body)), [equation.right for equation in equations(layer.body)]
+        fixed = [*(index for weight in layer.weights for index in weight.indices), *(loop.count for loop in turning)]
+        numbers = [*_unbound(fixed, legend, set()), *_unbound(body, legend, told | {loop.index.letter for loop in turning})]
+        names |= {x.name: x for x in numbers if x.name not in names}
+    if names:
+        raise EinformerError(unbound(x) for x in sorted(names.values(), key=lambda x: (x.span.start, x.name)))
+
+
+def _unbound(roots: Iterable[Expression], legend: Legend, seen: set[str]) -> Iterator[Name]:
+    """The sizes without a number on which expressions depend, through defaults and scalars; not those that are `seen`."""
+    waiting, letters = list(roots), legend.letters()
+    for root in waiting:
+        for x in subexpressions(root):
+            name = axis_of(x.letter) if isinstance(x, Index) else x.name if isinstance(x, Name | Tensor) else ""
+            if name in seen or name in legend.values:
+                continue
+            if (definition := _definition(x, legend)) is not None:
+                waiting.append(definition)
+            elif not (isinstance(x, Name) and name in letters):
+                continue
+            else:
+                yield x
+            seen.add(name)
+
+
+def _definition(x: Expression, legend: Legend) -> Expression | None:
+    """The expression that gives an index its size, a size its default, or a scalar its value."""
+    if isinstance(x, Index):
+        return legend.axes[axis_of(x.letter)].size
+    if isinstance(x, Name) and (axis := legend.sized(x.name)):
+        return axis.default
+    value = legend.scalars[x.name].value if isinstance(x, Name | Tensor) and x.name in legend.scalars else None
+    return None if isinstance(value, tuple) else value
+
+
+def size(legend: Legend, letter: str) -> int:
+    """The number that a size letter stands for. Raises EinformerError E601."""
+    axis = legend.sized(letter)
+    if axis is None and letter not in legend.values:
+        facts = [f"there are {', '.join(sorted(legend.letters()))}"]
+        raise fail("E601", f"the size `{letter}` is not bound", facts=facts, fix=f"`bind({letter}=…)`, if it is one of them")
+    return legend.length(axis.letter) if axis else int(legend.values[letter])
+
+
+def usual_sizes(legend: Legend, batch: int, length: int | None) -> dict[str, int]:
+    """Sizes for `B` and `S` as far as they are open; `S` is the longest that is allowed, or 1024."""
+    axis, still_open = legend.sized("S"), open_sizes(legend)
+    bound = None if axis is None or still_open - {"B", "S"} else axis.bound
+    longest = 1024 if bound is None else int(legend.number(bound))
+    sizes = {"B": batch, "S": min(1024, longest) if length is None else length}
+    return {letter: size for letter, size in sizes.items() if letter in still_open}
+
+
+def bind_inputs(layer: Layer, legend: Legend, shapes: Sequence[tuple[int, ...]]) -> Legend:
+    """The legend with the open sizes that the shapes of a layer's inputs give. Raises EinformerError E701, E603."""
+    values, origins = dict(legend.values), dict(legend.origins)
+    if len(shapes) != len(layer.formals):
+        raise fail("E401", f"`{layer.name}` takes {len(layer.formals)} inputs, here are {len(shapes)}", layer.span)
+    for formal, shape in zip(layer.formals, shapes, strict=True):
+        if len(shape) != len(formal.slots):
+            message = f"the input `{formal.name}` has {len(shape)} axes, not {len(formal.slots)}"
+            fix = "an array with an axis for each of its letters"
+            raise fail("E701", message, formal.span, map(legend.describe, slot_letters(formal)), fix)
+        for slot, length in zip(formal.slots, shape, strict=True):
+            _fits(Legend(legend.axes, legend.scalars, values, origins), formal, slot, length, values, origins)
+    bound = Legend(legend.axes, legend.scalars, values, origins)
+    check_sizes(bound)
+    return bound
+
+
+def _fits(
+    legend: Legend, formal: Tensor, slot: Expression, length: int, values: dict[str, Value], origins: dict[str, str]
+) -> None:
+    """The length of one axis of an input, against the size of its letter or as that size."""
+    assert isinstance(slot, Index)
+    axis = legend.axes[axis_of(slot.letter)]
+    if isinstance(axis.size, Name) and _unless_open(legend.length, axis.letter) is None:
+        values[axis.size.name], origins[axis.size.name] = length, f"the input {formal.name}"
+    elif legend.length(axis.letter) != length:
+        size = legend.length(axis.letter)
+        message = f"the input `{formal.name}` has {length} numbers along `{slot.letter}`, not {size}"
+        raise fail("E701", message, formal.span, [legend.describe(slot.letter)], f"{size} numbers along `{slot.letter}`")
+
+
+def lengths_fit(lengths: Sequence[int], shapes: Sequence[tuple[int, ...]]) -> None:
+    """A length for each row of a batch, and none longer than its row. Raises EinformerError E701."""
+    for shape in shapes:
+        if len(shape) < 2 or len(lengths) != shape[0] or not all(1 <= length <= shape[1] for length in lengths):
+            message = f"`lengths` are {_shown(list(lengths))}, and an input has the shape {shape}"
+            raise fail("E701", message, fix="for each row of a batch how many of its positions it has")

@@ -1,0 +1,456 @@
+"""What do the names of a body stand for, line after line, and is each used as it was defined?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+
+from einformer.errors import Finding, Span
+from einformer.language.agreement import repeated, slots_agree
+from einformer.language.arguments import arity, conditions, counted
+from einformer.language.calls import axis_of
+from einformer.language.instances import callees, name_instances
+from einformer.language.names import closest, is_defined, names_in, undeclared
+from einformer.language.primitives import NAMES, NUMERIC
+from einformer.language.printer import show
+from einformer.language.scope import Scope
+from einformer.language.shifts import unfelt
+from einformer.language.sizes import Legend, index_of
+from einformer.language.slots import Numbers, Read, is_affine, reads
+from einformer.language.tree import (
+    Apply,
+    Axis,
+    Equation,
+    Expression,
+    Group,
+    Index,
+    Layer,
+    Loop,
+    Name,
+    Node,
+    Number,
+    Product,
+    Statement,
+    Sum,
+    Tensor,
+    Weight,
+)
+from einformer.language.walk import equations, loops, subexpressions
+from einformer.language.whole import Whole
+
+
+def formula(name: str, e: Expression, legend: Legend, indices: tuple[Index, ...] = ()) -> Iterator[Finding]:
+    """A size, a scalar or a count is a function of numbers, without operators and sums; it may lack some of its indices."""
+    used = {x.letter for x in subexpressions(e) if isinstance(x, Index)}
+    slots = tuple(index for index in indices if index.letter in used)
+    left = Tensor(name, slots, span=e.span) if slots else Name(name, span=e.span)
+    body = Body(Layer("", (), (), left, (), ()), {}, legend)
+    elaborated = body.right_side(Equation(left, "=", e, span=e.span), frozenset())
+    yield from body.findings
+    for x in subexpressions(elaborated.right):
+        if isinstance(x, Apply) and (x.indices or x.name not in NUMERIC):
+            fix = "numbers, sizes, scalars and functions of them"
+            yield Finding("E604", f"`{x.name}`{' over an index' * bool(x.indices)} cannot stand in the legend", x.span, (), fix)
+
+
+@dataclass(slots=True)
+class Definition:
+    """What a name with a subscript stands for in a body."""
+
+    slots: tuple[Expression, ...] | None  # None after an error in the definition: nothing more is said of it
+    span: Span
+    what: str
+    used: bool = False
+
+
+class Body:
+    """The check of one layer: what its names stand for, line after line."""
+
+    def __init__(
+        self, layer: Layer, layers: Mapping[str, Layer], legend: Legend, unsound: frozenset[str] = frozenset()
+    ) -> None:
+        self.layer, self.layers, self.legend, self.unsound = layer, layers, legend, unsound
+        self.callees = callees(layer, layers)
+        self.times = frozenset(axis_of(each.time.letter) for each in layers.values() if each.time)
+        self.named = {axis_of(index.letter) for index in layer.indices}  # axes whose size a call chooses
+        self.whole = Whole(layer, layers, legend)
+        self.numbers = Numbers.of(layer, legend, self.times)
+        self.findings: list[Finding] = []
+        self.unused: list[Finding] = []
+        self.defined: dict[str, Definition] = {}
+        self.later = {equation.left.name: equation for equation in equations(layer.body)}
+        self.called: set[str] = set()
+
+    def checked(self, weighted: frozenset[str]) -> Layer:
+        """The elaborated layer; `findings` holds what is wrong with it, `unused` what it does not need.
+
+        `weighted` are the layers that have weights.
+        """
+        self.heads()
+        self.weights()
+        body = self.statements(self.layer.body, frozenset())
+        self.output()
+        self.never_used()
+        layer, missing = name_instances(replace(self.layer, body=body), weighted)
+        self.findings = self.findings or missing
+        return layer
+
+    # --------------------------------------------------------------------------------------------- declarations
+
+    def heads(self) -> None:
+        """What the head names: its inputs, and letters that are declared."""
+        for formal in self.layer.formals:
+            if formal.name in self.defined:
+                self.report("E202", f"the input `{formal.name}` is declared twice", formal, "another name")
+            self.alone(formal.name, formal.slots, formal)
+            sound = self.letters(formal.slots)
+            self.defined[formal.name] = Definition(formal.slots if sound else None, formal.span, "input")
+        self.letters(self.layer.output.slots if isinstance(self.layer.output, Tensor) else ())
+        self.letters(self.layer.indices)
+        self.letters(() if self.layer.time is None else (self.layer.time,))
+        body = {axis_of(index.letter) for index in self.body_indices()}
+        for index in self.layer.indices:
+            if axis_of(index.letter) not in body:
+                self.report("E203", f"`{self.layer.name}` names `{index.letter}` and never uses it", index, "a head without it")
+
+    def body_indices(self) -> Iterator[Index]:
+        """Every index of the body, of its weights and its inputs."""
+        yield from (index for weight in self.layer.weights for index in weight.indices)
+        yield from (slot for formal in self.layer.formals for slot in formal.slots if isinstance(slot, Index))
+        for equation in equations(self.layer.body):
+            yield from (x for x in subexpressions(equation.right) if isinstance(x, Index))
+
+    def weights(self) -> None:
+        """Each weight is declared once, over declared letters; a default is a formula like any other."""
+        for weight in self.layer.weights:
+            if weight.name in self.defined or weight.name in NAMES:
+                self.report("E202", f"the weight `{weight.name}` is declared twice", weight, "another name")
+            elif weight.kind == "instance":
+                self.instance(weight)
+            else:
+                self.alone(weight.name, weight.indices, weight)
+                sound = self.letters(weight.indices)
+                self.defined[weight.name] = Definition(weight.indices if sound else None, weight.span, "weight")
+        for weight in self.layer.weights:
+            if weight.default is not None:
+                number = weight.optional and not any(isinstance(x, Index | Tensor) for x in subexpressions(weight.default))
+                left = Tensor(weight.name, () if number else weight.indices, span=weight.span)  # `γ_d? = 1`
+                self.right_side(Equation(left, "=", weight.default, span=weight.span), frozenset())
+
+    def instance(self, weight: Weight) -> None:
+        """An instance is of a layer that there is."""
+        if weight.layer not in self.layers:
+            close = closest(weight.layer, self.layers)
+            self.report("E204", f"no layer `{weight.layer}` is defined", weight, f"`{close}`" if close else "its definition")
+
+    def alone(self, name: str, slots: Iterable[Expression], at: Node) -> None:
+        """A tensor without a subscript shares its name space with indices, sizes and scalars (R1)."""
+        if not tuple(slots) and (name in self.legend.axes or is_defined(Name(name), self.legend, {})):
+            self.report("E202", f"`{name}` is an index, a size or a scalar already", at, "another name")
+
+    def letters(self, slots: Iterable[Expression]) -> bool:
+        """Are the letters of a head, a weight or a left side declared, and each there once?"""
+        opened = [member for slot in slots for member in (slot.members if isinstance(slot, Group) else (slot,))]
+        unknown = [x for x in opened if isinstance(x, Index) and self.legend.axis(x.letter) is None]
+        found = [undeclared(index, self.legend) for index in unknown] + list(repeated(opened, self.legend))
+        self.findings += found
+        return not found
+
+    def output(self) -> None:
+        """A body ends with `return`, or defines its output by name, with the axes that the head promises."""
+        output, body = self.layer.output, self.layer.body
+        returns = [equation for equation in equations(body) if equation.relation == "return"]
+        defining = [s for s in body if isinstance(s, Equation) and s.relation != "return" and s.left.name == output.name]
+        if not (returns or defining):
+            message = f"`{self.layer.name}` neither returns nor defines its output"
+            self.report("E105", message, self.layer, "`return …` as its last line")
+        for equation in returns:
+            if equation is not body[-1]:
+                self.report("E105", "this `return` is not the last line of the layer", equation, "one `return`, at the end")
+        for equation in () if returns else defining:
+            if equation.relation == "=" and isinstance(equation.left, Tensor) and isinstance(output, Tensor):
+                self.findings += slots_agree(equation.left, output.slots, output.span, self.legend)
+
+    def never_used(self) -> None:
+        """Told of a body that is sound otherwise: what is wrong there may be what should have used it."""
+        if self.findings:
+            return
+        for name, definition in self.defined.items():
+            if not definition.used and name != self.layer.output.name:
+                code = "E206" if definition.what == "weight" else "E203"
+                message = f"the {definition.what} `{name}` is never used"
+                self.unused.append(Finding(code, message, definition.span, (), "nothing: delete it"))
+        for weight in self.layer.weights:
+            if weight.kind == "instance" and weight.name not in self.called and weight.layer in self.layers:
+                message = f"the instance `{weight.name}` is never called"
+                self.unused.append(Finding("E206", message, weight.span, (), "nothing: delete it"))
+
+    # ------------------------------------------------------------------------------------------------ statements
+
+    def statements(self, body: tuple[Statement, ...], loops: frozenset[str]) -> tuple[Statement, ...]:
+        """The statements, elaborated, in the order of the text."""
+        return tuple(self.loop(s, loops) if isinstance(s, Loop) else self.equation(s, loops) for s in body)
+
+    def loop(self, loop: Loop, loops: frozenset[str]) -> Loop:
+        """A loop with its body; what is defined in it is known in it only."""
+        if self.legend.axis(loop.index.letter) is None:
+            self.findings.append(undeclared(loop.index, self.legend))
+        self.findings += list(formula(loop.index.letter, loop.count, self.legend)) or counted(
+            loop.count, "the loop turns {} times", loop.index.letter, self.legend
+        )
+        if loop.index.letter in loops:
+            message = f"`{loop.index.letter}` counts the turns of the loop around already"
+            self.report("E202", message, loop.index, "another letter, or a prime")
+        before = set(self.defined)
+        body = self.statements(loop.body, loops | {loop.index.letter})
+        inner = {name: self.defined.pop(name) for name in list(self.defined) if name not in before}
+        unused = [(name, definition) for name, definition in inner.items() if not (definition.used or self.findings)]
+        for name, definition in unused:
+            self.unused.append(Finding("E203", f"`{name}` is never used", definition.span, (), "nothing: delete the line"))
+        return replace(loop, body=body)
+
+    def equation(self, equation: Equation, loops: frozenset[str]) -> Equation:
+        """An equation, elaborated where all is well, and what it defines."""
+        found = len(self.findings)
+        if equation.relation != "return":
+            self.letters(equation.left.slots if isinstance(equation.left, Tensor) else ())
+            self.rebinding(equation)
+        complete = len(self.findings) == found
+        elaborated = self.right_side(equation, loops) if complete else equation
+        if equation.relation == "=":
+            slots = equation.left.slots if isinstance(equation.left, Tensor) else ()
+            sound = len(self.findings) == found
+            used = equation.left.name in self.defined and self.defined[equation.left.name].used
+            self.defined[equation.left.name] = Definition(slots if sound else None, equation.left.span, "tensor", used)
+        if equation.relation == "return" and equation.left.name in self.defined:
+            self.defined[equation.left.name].used = True
+        return elaborated
+
+    def rebinding(self, equation: Equation) -> None:
+        """`=` defines a new name, `<-` changes an old one that has the same axes (R5)."""
+        name, known = equation.left.name, self.defined.get(equation.left.name)
+        self.alone(name, equation.left.slots if isinstance(equation.left, Tensor) else (), equation.left)
+        if equation.relation == "=" and known is not None:
+            fact = f"defined in line {known.span.line}"
+            self.report("E202", f"`{name}` is defined already", equation.left, "`<-` to change it, or another name", fact)
+        elif equation.relation == "<-" and known is None:
+            self.report("E204", f"`<-` changes `{name}`, which is not defined", equation.left, "`=` to define it")
+            self.defined[name] = Definition(None, equation.left.span, "tensor", used=True)
+        elif known is not None and known.slots is not None and isinstance(equation.left, Tensor):
+            self.findings += slots_agree(equation.left, known.slots, known.span, self.legend)
+
+    def right_side(self, equation: Equation, loops: frozenset[str]) -> Equation:
+        """Names, then slots, then scope; the elaborated equation where all is well."""
+        meant = partial(self.names, equation.left.name)
+        found = list(names_in(equation.right, self.legend, self.known(equation), meant, self.layer.name))
+        found = found or list(self.slots(equation, loops))
+        found = found or list(self.computed(equation))
+        self.mark(equation)
+        self.findings += found
+        if found or self.unsound & self.called_in(equation):
+            return equation
+        scope = Scope(self.callees, loops, self.legend)
+        elaborated = scope.equation(equation)
+        self.findings += scope.findings or [*self.renamings(equation), *unfelt(elaborated.right, scope)]
+        return elaborated
+
+    def known(self, equation: Equation) -> dict[str, str]:
+        """Names with a subscript that may stand on the right, and why the others may not."""
+        names = {x.name: self.later.get(x.name) for x in subexpressions(equation.right) if isinstance(x, Tensor | Name)}
+        late = {name: later for name, later in names.items() if later and later.span.start > equation.span.start}
+        known = {name: f"it is defined only in line {later.span.line}" for name, later in late.items()}
+        known |= dict.fromkeys(self.defined.keys() & names, "")
+        return known | ({equation.left.name: ""} if equation.relation == "=" else {})
+
+    def names(self, new: str) -> set[str]:
+        """Whatever has a name here, but for the one that is defined."""
+        return {*self.defined, *self.later, *self.layers} - {new}
+
+    def called_in(self, equation: Equation) -> set[str]:
+        """The layers that an equation calls."""
+        applied = [e.name for e in subexpressions(equation.right) if isinstance(e, Apply)]
+        return {self.callees[name].name for name in applied if name in self.callees}
+
+    def mark(self, equation: Equation) -> None:
+        """What an equation reads is used."""
+        for e in subexpressions(equation.right):
+            if isinstance(e, Tensor | Name) and e.name in self.defined:
+                definition = self.defined[e.name]
+                definition.used |= isinstance(e, Tensor) or not definition.slots  # `H` is a size where `H_de` is a weight
+            if isinstance(e, Apply):
+                self.called.add(e.name)
+
+    # ----------------------------------------------------------------------------------------------------- slots
+
+    def slots(self, equation: Equation, loops: frozenset[str]) -> Iterator[Finding]:
+        """Each tensor on the right has the slots of its definition, over the same axes; primitives have what they take."""
+        yield from conditions(equation.right, wanted=False)
+        for e in subexpressions(equation.right):
+            match e:
+                case Tensor():
+                    yield from self.tensor(e, equation)
+                case Name():
+                    yield from self.bare(e, equation)
+                case Apply():
+                    yield from repeated(e.indices, self.legend)
+                    yield from () if e.name in self.callees else arity(e)
+                    yield from self.taken(e, loops) if e.name == "top" and len(e.arguments) == 2 else ()
+                case _:
+                    pass
+
+    def taken(self, e: Apply, loops: frozenset[str]) -> Iterator[Finding]:
+        """How many `top` takes: a number of the legend, in each turn of a loop another at most."""
+        for part in subexpressions(e.arguments[0]):
+            bare = isinstance(part, Name) and (known := self.defined.get(part.name)) is not None and not known.slots
+            tensor = isinstance(part, Tensor) and part.name in self.defined
+            if bare or tensor or (isinstance(part, Index) and part.letter not in loops):
+                fix = "a size, a scalar, or the letter of a loop around"
+                yield Finding("E604", "`top` takes as many everywhere, and this may differ", part.span, (), fix)
+                return
+        yield from counted(e.arguments[0], "`top` takes {}", e.indices[0].letter, self.legend)
+
+    def computed(self, equation: Equation) -> Iterator[Finding]:
+        """Each computed slot holds a whole number, and one inside its axis, as far as numbers decide that (R4)."""
+        for slot in self.whole.slots(equation.right):
+            if self.whole.needs(slot) is None:
+                yield _broken(slot)
+        for read in reads(equation.right):
+            for slot, over in zip(read.tensor.slots, self.slots_of(read.tensor, equation), strict=False):
+                if not isinstance(slot, Tensor) and not is_affine(slot):
+                    yield _broken(slot)
+                elif not isinstance(slot, Index):
+                    yield from self.inside(slot, over, read)
+
+    def slots_of(self, tensor: Tensor, equation: Equation) -> tuple[Expression, ...]:
+        """The slots of the definition of a tensor, where that is sound; a recurrence reads what it defines."""
+        known, scalar = self.defined.get(tensor.name), self.legend.scalars.get(tensor.name)
+        if known is not None:
+            return known.slots or ()
+        own = equation.left.slots if tensor.name == equation.left.name and isinstance(equation.left, Tensor) else ()
+        return own or (scalar.indices if scalar is not None else ())
+
+    def inside(self, slot: Expression, defined: Expression, read: Read) -> Iterator[Finding]:
+        """A computed slot, or each computed member of a group, stays inside its axis.
+
+        Before the start of time is zero, but not in the slots of a look-up.
+        """
+        members = slot.members if isinstance(slot, Group) else (slot,)
+        for member in members:
+            over = index_of(member) if isinstance(slot, Group) else defined
+            letter = axis_of(over.letter) if isinstance(over, Index) else ""
+            if over is None or letter in self.named or isinstance(member, Index) or (letter in self.times and not read.selects):
+                continue
+            size = self.legend.size(over)
+            length = int(size[()]) if size is not None and set(size) == {()} else None
+            at, _ = self.numbers.strays(member, length, read.guards, early=False)
+            if at is not None:
+                yield self.leaving(member, at, letter, read)
+
+    def leaving(self, slot: Expression, at: Mapping[str, int], letter: str, read: Read) -> Finding:
+        """A slot leaves its axis where its indices are these numbers."""
+        where = ", ".join(f"{name} = {number}" for name, number in at.items())
+        message = f"this slot of `{read.tensor.name}` leaves its axis" + (f" at {where}" if where else "")
+        facts = [self.legend.describe(letter)] if letter else []
+        return Finding("E309", message, slot.span, tuple(facts), "a `where` around it, or another slot")
+
+    def tensor(self, tensor: Tensor, equation: Equation) -> Iterator[Finding]:
+        """A tensor has the slots of its definition; its own left side it reads at an earlier position only."""
+        scalar, known = self.legend.scalars.get(tensor.name), self.defined.get(tensor.name)
+        if twice := list(repeated(tensor.slots, self.legend)):
+            yield from twice
+        elif known is not None:
+            yield from () if known.slots is None else slots_agree(tensor, known.slots, known.span, self.legend)
+        elif scalar is not None:
+            yield from slots_agree(tensor, scalar.indices, scalar.span, self.legend)
+        elif tensor.name == equation.left.name and isinstance(equation.left, Tensor):
+            yield from slots_agree(tensor, equation.left.slots, equation.left.span, self.legend)
+            if not any(map(_earlier, tensor.slots, equation.left.slots)):
+                yield from _not_before(tensor, equation.left.slots)
+
+    def bare(self, e: Name, equation: Equation) -> Iterator[Finding]:
+        """A name without a subscript is a size, a scalar, or a tensor that has no slots (R11)."""
+        if is_defined(e, self.legend, {}):
+            return
+        known = self.defined.get(e.name)
+        left = equation.left.slots if isinstance(equation.left, Tensor) else ()
+        slots, span = (known.slots, known.span) if known else (left, equation.left.span)
+        if slots:
+            yield from slots_agree(Tensor(e.name, (), span=e.span), slots, span, self.legend)
+        elif known is None:
+            yield _by_itself(e, f"`<-` to change `{e.name}`, or another name")
+
+    def renamings(self, equation: Equation) -> Iterator[Finding]:
+        """A call may not rename a letter from whose size the layer derives another (R7)."""
+        for call in (e for e in subexpressions(equation.right) if isinstance(e, Apply) and e.name in self.callees):
+            layer = self.callees[call.name]
+            used = {axis_of(index.letter) for index in Body(layer, self.layers, self.legend).body_indices()}
+            renamed = [index for index in call.indices if index.letter not in _loop_letters(self.layer)]
+            for formal, _ in zip(layer.indices, renamed, strict=False):
+                yield from self.derived(formal, used, call)
+
+    def derived(self, formal: Index, used: set[str], call: Apply) -> Iterator[Finding]:
+        """The other axes of a body whose sizes follow from that of a letter which the call renames."""
+        axis = self.legend.axis(formal.letter)
+        for other in filter(None, map(self.legend.axis, used)):
+            if axis is not None and other is not axis and _mentions(other, axis):
+                message = f"`{call.name}` renames `{formal.letter}`, but its body derives the size of `{other.letter}` from it"
+                facts = (self.legend.describe(formal.letter), self.legend.describe(other.letter))
+                yield Finding("E404", message, call.span, facts, "a layer of its own over this axis")
+
+    def report(self, code: str, message: str, at: Node, fix: str, *facts: str) -> None:
+        """Add a finding."""
+        self.findings.append(Finding(code, message, at.span, facts, fix))
+
+
+def _broken(slot: Expression) -> Finding:
+    name = slot.name if isinstance(slot, Tensor) else "n"
+    fix = f"`floor(…)` where `{name}` is defined" if isinstance(slot, Tensor) else "a name first: `n_e = …`, then `x_{s n_e}`"
+    return Finding("E310", "this slot need not be a whole number", slot.span, (), fix)
+
+
+def _by_itself(e: Tensor | Name, fix: str) -> Finding:
+    return Finding("E507", f"`{e.name}` is defined by itself at the same position", e.span, (), fix)
+
+
+def _not_before(tensor: Tensor, own: tuple[Expression, ...]) -> Iterator[Finding]:
+    """A tensor that is read where it is defined, or at a position that is not one before that."""
+    computed = [
+        slot for slot, index in zip(tensor.slots, own, strict=False) if isinstance(index, Index) and index in _terms(slot)
+    ]
+    message = f"`{tensor.name}` is defined by itself at the same position"
+    if computed:
+        message = f"`{tensor.name}` is defined by itself at `{show(computed[0])}`, which need not be an earlier position"
+    fix = f"`<-` to change `{tensor.name}`, or an earlier position such as `(s - 1)`"
+    yield Finding("E507", message, (computed or [tensor])[0].span, (), fix)
+
+
+def _terms(slot: Expression) -> tuple[Expression, ...]:
+    return slot.terms if isinstance(slot, Sum) else ()
+
+
+def _earlier(slot: Expression, own: Expression) -> bool:
+    """Is a slot a position before that of the index `own`, whatever the numbers: `(s - 1)`, `(s - W - c)`?"""
+    if not (isinstance(slot, Sum) and isinstance(own, Index) and own in slot.terms):
+        return False
+    steps = [term for term in slot.terms if term != own]
+    return all(map(_negative, steps)) and any(not any(isinstance(x, Index) for x in subexpressions(step)) for step in steps)
+
+
+def _negative(e: Expression) -> bool:
+    """Is e below zero, or an index taken away?"""
+    first = e.factors[0] if isinstance(e, Product) else e
+    plain = not isinstance(e, Product) or all(isinstance(factor, Number | Name | Index) for factor in e.factors)
+    return plain and isinstance(first, Number) and first.value < 0
+
+
+def _loop_letters(layer: Layer) -> set[str]:
+    return {loop.index.letter for loop in loops(layer.body)}
+
+
+def _mentions(axis: Axis, other: Axis) -> bool:
+    """Is the size of an axis derived from that of another?"""
+    roots = [e for e in (axis.size, axis.default) if e is not None]
+    names = {x.name for root in roots for x in subexpressions(root) if isinstance(x, Name)}
+    own = {axis.size.name} if isinstance(axis.size, Name) else set()
+    return isinstance(other.size, Name) and other.size.name in names - own

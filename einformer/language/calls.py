@@ -1,0 +1,124 @@
+"""Which index of an actual does each index of a formal stand for, when a layer is called (R7)?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from einformer.errors import EinformerError, fail
+from einformer.language.tree import Apply, Group, Index, Layer, Name, Tensor
+
+Letters = dict[str, None]  # an ordered set
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """How a call binds. `letters` maps the layer's letters to the caller's."""
+
+    letters: Mapping[str, str]
+    bound: tuple[frozenset[str], ...]  # for each argument, the caller's letters that its formal takes
+    output: tuple[str, ...]  # the caller's letters of the output, apart from those carried along
+
+    @property
+    def kept(self) -> frozenset[str]:
+        """Letters that go in and come out."""
+        return frozenset(self.output).intersection(*[frozenset().union(*self.bound)])
+
+
+def bind_call(layer: Layer, call: Apply, actuals: Sequence[Letters], loops: frozenset[str]) -> Binding:
+    """The binding of a call whose arguments have the free indices `actuals`; `loops` are instance letters, not renamings.
+
+    A formal index takes the one that the call's subscript names, else the same letter, else the only index over its axis.
+    Raises EinformerError E401 to E406.
+    """
+    if len(call.arguments) != len(layer.formals):
+        message = f"`{call.name}` takes {len(layer.formals)} arguments, here are {len(call.arguments)}"
+        raise fail("E401", message, call.span, [defined(layer)], f"`{signature(layer)}`")
+    letters = _renamed(layer, call, loops)
+    bound = []
+    for formal, actual in zip(layer.formals, actuals, strict=True):
+        taken: set[str] = set()
+        for slot in formal.slots:
+            assert isinstance(slot, Index)
+            choice = letters.get(slot.letter) or _choice(slot.letter, actual, taken | set(letters.values()), layer, call)
+            letters[slot.letter] = choice
+            taken.add(choice)
+        if missing := taken - set(actual):
+            raise _lacking(layer, call, formal, sorted(missing)[0], actual)
+        bound.append(frozenset(taken))
+    output = tuple(letters.setdefault(letter, letter) for letter in slot_letters(layer.output))
+    _carried_apart(layer, call, actuals, bound, output)
+    return Binding(letters, tuple(bound), output)
+
+
+def slot_letters(left: Tensor | Name) -> tuple[str, ...]:
+    """The letters of a left side, groups opened."""
+    slots = left.slots if isinstance(left, Tensor) else ()
+    opened = [slot.members if isinstance(slot, Group) else (slot,) for slot in slots]
+    return tuple(member.letter for members in opened for member in members if isinstance(member, Index))
+
+
+def axis_of(letter: str) -> str:
+    """The letter of the axis that an index runs over: `s''` runs over `s`."""
+    return letter.rstrip("'")
+
+
+def signature(layer: Layer) -> str:
+    """The head of a layer as written: `RMSNorm_d(z_d) -> z_d`."""
+    formals = ", ".join(_tensor(formal) for formal in layer.formals)
+    subscript = "_" + "".join(index.letter for index in layer.indices) if layer.indices else ""
+    return f"{layer.name}{subscript}({formals}) -> {_tensor(layer.output)}"
+
+
+def _tensor(tensor: Tensor | Name) -> str:
+    letters = "".join(slot_letters(tensor))
+    return f"{tensor.name}_{letters}" if letters else tensor.name
+
+
+def _renamed(layer: Layer, call: Apply, loops: frozenset[str]) -> dict[str, str]:
+    """The letters that the call's subscript names, in the order of the head's."""
+    named = [index for index in call.indices if index.letter not in loops]
+    if len(named) > len(layer.indices):
+        message = f"the subscript of `{call.name}` names {len(named)} indices, its head has {len(layer.indices)}"
+        raise fail("E402", message, named[-1].span, [defined(layer)], f"`{signature(layer)}`")
+    return {formal.letter: actual.letter for formal, actual in zip(layer.indices, named, strict=False)}
+
+
+def _choice(letter: str, actual: Letters, taken: set[str], layer: Layer, call: Apply) -> str:
+    if letter in actual and letter not in taken:
+        return letter
+    same_axis = [other for other in actual if axis_of(other) == axis_of(letter) and other not in taken]
+    if len(same_axis) == 1:
+        return same_axis[0]
+    have = ", ".join(f"`{other}`" for other in actual) or "none"
+    how = "is over none of them" if not same_axis else f"could be {' or '.join(f'`{other}`' for other in same_axis)}"
+    fix = (
+        f"`{call.name}_…` with the index that stands for `{letter}`"
+        if letter in {i.letter for i in layer.indices}
+        else f"`{signature(layer)}`"
+    )
+    message = f"`{call.name}` works on `{letter}`; its argument has {have}, and `{letter}` {how}"
+    raise fail("E402", message, call.span, [defined(layer)], fix)
+
+
+def _carried_apart(
+    layer: Layer, call: Apply, actuals: Sequence[Letters], bound: Sequence[frozenset[str]], output: tuple[str, ...]
+) -> None:
+    """An index that is carried along is none of those that the layer takes elsewhere or gives."""
+    own = frozenset(output).union(*bound)
+    for actual, taken in zip(actuals, bound, strict=True):
+        for letter in actual:
+            if letter in own - taken:
+                message = f"`{call.name}` has an index `{letter}` of its own, and its argument carries another along"
+                raise fail("E406", message, call.span, [defined(layer)], f"another letter in the argument, `{letter}'`")
+
+
+def _lacking(layer: Layer, call: Apply, formal: Tensor, letter: str, actual: Letters) -> EinformerError:
+    have = ", ".join(f"`{other}`" for other in actual) or "none"
+    message = f"`{call.name}` works on `{letter}` here, but its argument for `{_tensor(formal)}` has {have}"
+    return fail("E402", message, call.span, [defined(layer)], f"an argument with `{letter}`: `{signature(layer)}`")
+
+
+def defined(layer: Layer) -> str:
+    """Where a layer is defined, and how."""
+    return f"defined as `{signature(layer)}` ({layer.span})"

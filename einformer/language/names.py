@@ -1,0 +1,138 @@
+"""What does a name stand for, and which was meant where it stands for nothing?"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from einformer.errors import Finding, Span
+from einformer.language.calls import axis_of
+from einformer.language.cursor import WORDS
+from einformer.language.primitives import CONSTANTS, NAMES
+from einformer.language.printer import show
+from einformer.language.sizes import Legend
+from einformer.language.tree import Apply, Expression, Index, Name, Spec, Tensor
+from einformer.language.walk import subexpressions
+
+# Letters of other scripts whose usual glyph is that of a Latin letter.
+_LATIN = dict(zip("ΑΒΕΖΗΙΚΜΝΟΡΤΥΧοАВЕКМНОРСТУХаеорсухіј", "ABEZHIKMNOPTYXoABEKMHOPCTYXaeopcyxij", strict=True))
+# Greek letters and the Latin ones that are written for them, or for which they are taken.
+_WRITTEN = str.maketrans("αβγδεζηικλμνοπρστυφχωξψθ", "abgdezniklmvoppstufxwcyt")
+
+
+def _skeleton(name: str) -> str:
+    return "".join(_LATIN.get(letter, letter) for letter in name)
+
+
+def look_alikes(spec: Spec) -> Iterator[Finding]:
+    """Two letters of a file that look alike are one letter to the reader (R11)."""
+    seen = dict[str, str]()
+    code = re.sub(r"[#@][^\n]*", lambda remark: " " * len(remark[0]), spec.span.source.text)
+    if code.isascii():
+        return
+    for at, letter in enumerate(code):
+        letter = unicodedata.normalize("NFKC", letter)
+        other = seen.setdefault(_skeleton(letter), letter)
+        if other != letter and letter in _LATIN | dict.fromkeys(_LATIN.values()):
+            pair = f"{unicodedata.name(letter)} and {unicodedata.name(other)}"
+            yield Finding(
+                "E004", f"`{letter}` and `{other}` look alike", Span(spec.span.source, at, at + 1), (pair,), "one of the two"
+            )
+            return
+
+
+def names_in(
+    e: Expression, legend: Legend, known: Mapping[str, str], names: Callable[[], set[str]], layer: str
+) -> Iterator[Finding]:
+    """Every name in e is defined, every index declared. `known` maps tensors to "" or to why they cannot stand here.
+
+    `names` are all that a name which is not defined could have meant. The letters below such a name mean nothing yet.
+    """
+    below = {
+        id(slot) for x in subexpressions(e) if isinstance(x, Tensor) and not is_defined(x, legend, known) for slot in x.slots
+    }
+    for x in subexpressions(e):
+        match x:
+            case Index() if id(x) in below:
+                pass
+            case Index() if legend.axis(x.letter) is None:
+                yield undeclared(x, legend)
+            case Apply():
+                yield from (undeclared(index, legend) for index in x.indices if legend.axis(index.letter) is None)
+                if x.name == "Dr" and len(x.arguments) == 1 and "p" not in legend.scalars:
+                    yield Finding(
+                        "E204",
+                        "`Dr` drops with the scalar `p`, which is not declared",
+                        x.span,
+                        (),
+                        "`p = 0.1` among the scalars, or `Dr(…, q)`",
+                    )
+            case Tensor() | Name():
+                if known.get(x.name) and (isinstance(x, Tensor) or x.name not in legend.letters()):
+                    yield Finding(
+                        "E205", f"`{x.name}` is used before its definition", x.span, (known[x.name],), "its definition first"
+                    )
+                elif not is_defined(x, legend, known):
+                    yield _undefined(x, legend, names(), layer)
+            case _:
+                pass
+
+
+def is_defined(x: Tensor | Name, legend: Legend, known: Mapping[str, str]) -> bool:
+    """Does a name, or a tensor, stand for something here?"""
+    scalar = legend.scalars.get(x.name)
+    if isinstance(x, Tensor):
+        return x.name in known or (scalar is not None and bool(scalar.indices))
+    return x.name in known or x.name in CONSTANTS or x.name in legend.letters() or (scalar is not None and not scalar.indices)
+
+
+def _undefined(x: Tensor | Name, legend: Legend, names: set[str], layer: str) -> Finding:
+    return _undefined_tensor(x, legend, names, layer) if isinstance(x, Tensor) else _undefined_name(x, legend, names)
+
+
+def _undefined_tensor(x: Tensor, legend: Legend, names: set[str], layer: str) -> Finding:
+    """A tensor that a layer does not know. A size of documents, `d_k`, is read as one too."""
+    message = f"`{layer}` has no tensor `{x.name}`"
+    if x.name in legend.axes:
+        fix = f"a size: {' '.join(f'`{letter}`' for letter in sorted(legend.letters()))}"
+        return Finding("E204", f"{message}, and `{x.name}` alone is an index", x.span, (legend.describe(x.name),), fix)
+    close = _meant(x.name, {*names, *(s.name for s in legend.scalars.values() if s.indices)})
+    plain = all(isinstance(slot, Index) for slot in x.slots)
+    fix = f"`weights {show(x)}`, or its definition on a line before" if plain else "its definition, or a weight"
+    return Finding("E204", message, x.span, (), f"`{close}`?" if close else fix)
+
+
+def _undefined_name(x: Name, legend: Legend, names: set[str]) -> Finding:
+    """A bare name that the file does not know."""
+    close = _meant(x.name, {*names, *legend.letters(), *(s.name for s in legend.scalars.values() if not s.indices)})
+    fix = f"`{x.name} = …` among the scalars, or its definition on a line before"
+    return Finding("E204", f"no size, scalar or index `{x.name}` is defined", x.span, (), f"`{close}`?" if close else fix)
+
+
+def _meant(name: str, known: Iterable[str]) -> str:
+    """The closest of the known names, and for a name of several letters of those that the language calls."""
+    return closest(name, {*known, *(NAMES - {*WORDS} if len(name.rstrip("'")) > 1 else ())})
+
+
+def closest(name: str, known: Iterable[str]) -> str:
+    """The name that was probably meant: the same to the eye, or few letters away."""
+    by_look = {_plain(other): other for other in sorted(known, reverse=True)}
+    found = difflib.get_close_matches(_plain(name), by_look, n=1, cutoff=0.6)
+    return by_look[found[0]] if found else ""
+
+
+def _plain(name: str) -> str:
+    return _skeleton(name).casefold().translate(_WRITTEN)
+
+
+def undeclared(index: Index, legend: Legend) -> Finding:
+    """An index over no axis, and what was meant."""
+    letter = axis_of(index.letter)
+    near = [other for other in legend.axes if _skeleton(other) == _skeleton(letter)]
+    fix = f"`{near[0]}`, which looks alike" if near else f"`{letter}: …` among the axes, or one of {' '.join(legend.axes)}"
+    if letter in legend.scalars:
+        fix = f"the letter of an axis; a scalar stands in arithmetic, `(d + {letter})`"
+        return Finding("E201", f"`{letter}` is a scalar, and here an index is needed", index.span, (), fix)
+    return Finding("E201", f"no axis `{letter}` is declared", index.span, (), fix)

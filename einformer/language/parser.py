@@ -1,0 +1,336 @@
+"""What tree does a text stand for? A recursive descent with one short method for each rule of `grammar.lark`.
+
+A statement that does not parse is reported and skipped; the next line is read afresh.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Literal, TypeVar
+
+from einformer.errors import EinformerError, Finding, Source, Span, fail
+from einformer.language import tokens
+from einformer.language.blocks import blocks, declared_callables, headed, remarks
+from einformer.language.formulas import Formulas
+from einformer.language.meant import suggested
+from einformer.language.primitives import NAMES
+from einformer.language.tokens import MAXIMUM_DEPTH, OPEN, Line, Token
+from einformer.language.tree import (
+    Axis,
+    Equation,
+    Expression,
+    Group,
+    Index,
+    Layer,
+    Loop,
+    Name,
+    Number,
+    Scalar,
+    Spec,
+    Statement,
+    Tensor,
+    Weight,
+)
+from einformer.language.walk import map_expressions, rebuild
+
+MAXIMUM_FINDINGS = 100
+_HEADS = ("axes", "scalars", "layer", "model")
+_Item = TypeVar("_Item")
+
+
+def parse(source: Source, layers: frozenset[str] = frozenset()) -> tuple[Spec, tuple[Finding, ...]]:
+    """The tree of a text, plain or LaTeX, and the findings of its syntax.
+
+    `layers` are callable names from elsewhere (the prelude). Raises EinformerError for a text that is too large.
+    """
+    lines, findings = _read_lines(source)
+    parser = _Parser(source, lines, findings, layers)
+    spec = parser.spec()
+    findings = sorted(parser.findings, key=lambda finding: finding.span.start)[:MAXIMUM_FINDINGS]
+    return spec, tuple(map(suggested, findings))
+
+
+def parse_expression(text: str, spec: Spec, name: str = "<expression>") -> Expression:
+    """One expression in the legend of `spec`, as `bind` takes it for a scalar. Raises EinformerError."""
+    source = Source(name, text)
+    lines, findings = _read_lines(source)
+    if findings or len(lines) != 1:
+        raise EinformerError(findings or [Finding("E101", "one expression is expected", Span(source, 0, len(text)))])
+    parser = _Parser(source, lines, [], frozenset(layer.name for layer in spec.layers))
+    parser.take(lines[0])
+    expression = parser.expression()
+    parser.unnoted()
+    return resolve(expression, {axis.letter for axis in spec.axes})
+
+
+def parse_scalars(source: Source, spec: Spec) -> tuple[Spec, tuple[Finding, ...]]:
+    """`spec` with the scalars that the lines of `source` replace or add, and the findings of their syntax."""
+    lines, findings = _read_lines(source)
+    parser = _Parser(source, lines, findings, frozenset())
+    given = parser.collect([line for line in lines if line.tokens], parser.scalar)
+    letters = {axis.letter for axis in spec.axes}
+    scalars = {scalar.name: scalar for scalar in spec.scalars} | {s.name: _resolve_scalar(s, letters) for s in given}
+    return replace(spec, scalars=tuple(scalars.values())), tuple(parser.findings)
+
+
+def resolve(e: Expression, letters: set[str]) -> Expression:
+    """e in which a bare name that is the letter of an axis, or primed, is an index (R11)."""
+    if isinstance(e, Name) and (e.name.endswith("'") or e.name in letters):
+        return Index(e.name, span=e.span)
+    return rebuild(e, lambda child: resolve(child, letters))
+
+
+def resolve_layer(layer: Layer, letters: set[str]) -> Layer:
+    """`resolve` in every equation of a layer."""
+    return map_expressions(layer, lambda e: resolve(e, letters))
+
+
+class _Parser(Formulas):
+    """The rules of statements. Methods are named after the rules of the grammar."""
+
+    def __init__(self, source: Source, lines: list[Line], findings: list[Finding], layers: frozenset[str]) -> None:
+        first = lines[0] if lines else Line(0, (), "", "", Span(source, 0, 1))
+        super().__init__(source, first, {*layers, *NAMES, *declared_callables(lines)})
+        self.lines, self.findings = lines, findings
+
+    # ------------------------------------------------------------------------------------------------- statements
+
+    def spec(self) -> Spec:
+        """spec: block*"""
+        (title, *about), lines, below = remarks(self.lines)
+        axes: list[Axis] = []
+        scalars: list[Scalar] = []
+        layers: list[Layer] = []
+        stray = False
+        for head, body in blocks(lines):
+            match head.tokens[0].text:
+                case "axes":
+                    self.collect([head], self.heading)
+                    axes += self.collect(headed(head, body), self.axis)
+                case "scalars":
+                    self.collect([head], self.heading)
+                    scalars += self.collect(headed(head, body), self.scalar)
+                case "layer" | "model":
+                    layers += self.collect([head], partial(self.layer, head, body)) or self.headless(body)
+                case _:  # of several lines the first: they belong to one head, which is not there
+                    self.collect([] if stray else [head], lambda: self.expected("`axes`, `scalars`, `layer` or `model`"))
+            stray = head.tokens[0].text not in _HEADS
+        letters = {axis.letter for axis in axes}
+        scalars = [_resolve_scalar(scalar, letters) for scalar in scalars]
+        span = Span(self.source, 0, max(1, len(self.source.text)))
+        resolved = tuple(resolve_layer(layer, letters) for layer in layers)
+        return Spec(title, tuple(axes), tuple(scalars), resolved, tuple(about), below, span=span)
+
+    def collect(self, lines: list[Line], rule: Callable[[], _Item]) -> list[_Item]:
+        """`rule` applied to each line; a line that breaks it becomes a finding."""
+        items = []
+        for line in lines:
+            self.take(line)
+            try:
+                items.append(rule())
+            except EinformerError as error:
+                self.findings += error.findings
+        return items
+
+    def heading(self) -> None:
+        """`axes` and `scalars` stand alone on their line."""
+        self.next()
+        self.unnoted()
+
+    def axis(self) -> Axis:
+        """axis: LETTER ":" expression ["=" expression] ["<=" sum]"""
+        letter = self.letter()
+        self.expect(":")
+        size = self.sum()
+        default = self.sum() if self.accept("=") else None
+        bound = self.sum() if self.accept("<=") else None
+        self.unnoted()
+        return Axis(letter.letter, size, default, bound, self.line.comment, above=self.line.above, span=letter.span)
+
+    def scalar(self) -> Scalar:
+        """scalar: NAME [subscript] "=" (expression | "[" number ("," number)* "]")"""
+        name = self.new_name("the name of a scalar")
+        indices = self.indices()
+        self.expect("=")
+        value = self.listing() if self.accept("[") else self.expression()
+        self.end()
+        beside = self.line.note, self.line.comment
+        return Scalar(name.text, indices, value, *beside, above=self.line.above, span=name.span)
+
+    def listing(self) -> tuple[Number, ...]:
+        items = [self.signed_number()]
+        while self.accept(","):
+            items.append(self.signed_number())
+        self.expect("]")
+        return tuple(items)
+
+    def layer(self, head: Line, body: list[Line]) -> Layer:
+        """layer: ("layer" | "model") NAME [subscript] "(" formals ")" "->" output ["causal" "in" LETTER] ":" body"""
+        kind: Literal["layer", "model"] = "model" if self.expect("name").text == "model" else "layer"
+        name = self.expect("name", f"the name of a {kind}")
+        indices = self.indices()
+        self.expect("(")
+        formals = [self.formal()]
+        while self.accept(","):
+            formals.append(self.formal())
+        self.expect(")")
+        self.expect("->")
+        output = self.left()
+        time = self.time() if kind == "model" and self.accept_word("causal") else None
+        self.expect(":")
+        self.end()
+        weights, statements = self.body(body, output)
+        parts = (name.text, indices, tuple(formals), output, weights, statements, kind, time)
+        return Layer(*parts, head.note, head.comment, above=head.above, span=name.span)
+
+    def headless(self, body: list[Line]) -> list[Layer]:
+        """The statements of a layer whose head does not parse are read all the same, for what is wrong in them."""
+        self.body(body, Name("?"))
+        return []
+
+    def time(self) -> Index:
+        self.expect_word("in")
+        return self.letter()
+
+    def formal(self) -> Tensor:
+        name = self.new_name("an input such as `z_bsd`")
+        indices = self.indices()
+        return Tensor(name.text, indices, span=self.since(name))
+
+    def body(self, lines: list[Line], output: Tensor | Name) -> tuple[tuple[Weight, ...], tuple[Statement, ...]]:
+        """The weights and statements of an indented block."""
+        weights: list[Weight] = []
+        statements: list[Statement] = []
+        for head, inner in blocks(lines):
+            match head.tokens[0].text:
+                case "weights" | "buffers":
+                    weights += (weight for row in self.collect([head], self.weights) for weight in row)
+                case "for":
+                    statements += self.collect([head], partial(self.loop, inner, weights, output))
+                case _:
+                    equations = self.collect([head], partial(self.equation, output))
+                    statements += equations
+                    for line in inner if equations else ():
+                        fix = "the same indentation as the line before"
+                        self.report("E105", "this line is indented under an equation", line.span, fix)
+                    if not equations:  # a loop, perhaps, whose head does not parse
+                        self.body(inner, output)
+        return tuple(weights), tuple(statements)
+
+    def loop(self, lines: list[Line], weights: list[Weight], output: Tensor | Name) -> Loop:
+        """loop: "for" LETTER "<" sum ":" body"""
+        start = self.expect_word("for")
+        index = self.letter()
+        self.expect("<")
+        count = self.sum()
+        self.expect(":")
+        self.unnoted()
+        span, head = self.since(start), self.line
+        if self.loops == MAXIMUM_DEPTH:
+            raise fail("E002", f"loops nest more than {MAXIMUM_DEPTH} deep", span, fix="layers for the inner ones")
+        self.loops += 1
+        inner, statements = self.body(lines, output)
+        self.loops -= 1
+        weights += inner
+        return Loop(index, count, statements, head.comment, above=head.above, span=span)
+
+    def weights(self) -> list[Weight]:
+        """weights: ("weights" | "buffers") weight ("," weight)*, and `pre, post: RMSNorm` for instances"""
+        kind: Literal["trained", "buffer"] = "buffer" if self.expect("name").text == "buffers" else "trained"
+        declared: list[Weight] = []
+        bare = 0
+        while True:
+            declared.append(self.weight(kind))
+            bare = bare + 1 if _may_be_instance(declared[-1]) else 0
+            if bare and self.accept(":"):
+                layer = self.expect("name", "the name of a layer")
+                declared[-bare:] = [replace(w, kind="instance", layer=layer.text) for w in declared[-bare:]]
+                bare = 0
+            if not self.accept(","):
+                self.unnoted()
+                declared[0] = replace(declared[0], above=self.line.above)
+                return [*declared[:-1], replace(declared[-1], comment=self.line.comment)]
+
+    def weight(self, kind: Literal["trained", "buffer"]) -> Weight:
+        """weight: NAME [subscript] ["?"] ["=" sum]"""
+        name = self.new_name("the name of a weight")
+        indices = self.indices()
+        optional = self.accept("?")
+        default = self.sum() if self.accept("=") else None
+        return Weight(name.text, indices, kind, optional, default, span=self.since(name))
+
+    def equation(self, output: Tensor | Name) -> Equation:
+        """equation: "return" expression | left ("=" | "<-") expression"""
+        start = self.peek()
+        relation: Literal["=", "<-", "return"]
+        if self.accept_word("return"):
+            left, relation = output, "return"
+        else:
+            left, relation = self.left(), "=" if self.accept("=") else "<-"
+            if relation == "<-":
+                self.expect("<-", "`=` or `<-`")
+        right = self.expression()
+        self.end()
+        return Equation(left, relation, right, self.line.note, self.line.comment, above=self.line.above, span=self.since(start))
+
+    def left(self) -> Tensor | Name:
+        """left: NAME [subscript of letters and groups]"""
+        name = self.new_name("the name that the equation defines")
+        slots = self.slots() if self.peek().kind == OPEN else ()
+        for slot in slots:
+            if not (isinstance(slot, Index) or (isinstance(slot, Group) and all(isinstance(m, Index) for m in slot.members))):
+                raise fail(
+                    "E106",
+                    "on the left stand letters and groups of letters only",
+                    slot.span,
+                    fix="one letter for each axis, `u_{bs(ae)}` to merge",
+                )
+        return Tensor(name.text, slots, span=self.since(name)) if slots else Name(name.text, span=name.span)
+
+    def unnoted(self) -> None:
+        """Nothing may follow, no note either: only formulas follow a document."""
+        self.end()
+        if self.line.note:
+            raise EinformerError([_stray_note(self.line)])
+
+    def new_name(self, what: str) -> Token:
+        """NAME, which is none of the language's own: `mean_d = …` could never be read, as `mean_d` takes an argument."""
+        name = self.expect("name", what)
+        if name.text in NAMES:
+            self.callables.discard(name.text)  # what follows means the name that was to be
+            raise fail("E202", f"`{name.text}` is a name of the language", name.span, fix="another name")
+        return name
+
+    def report(self, code: str, message: str, span: Span, fix: str) -> None:
+        self.findings.append(Finding(code, message, span, fix=fix))
+
+
+def _read_lines(source: Source) -> tuple[list[Line], list[Finding]]:
+    """The lines of a text, without those that are a note alone, which are findings."""
+    if tokens.is_latex(source.text):
+        from einformer.language import latex  # nobody waits for it who reads plain text
+
+        lines, findings = latex.read_lines(source)
+    else:
+        lines, findings = tokens.read_lines(source)
+    alone = [line for line in lines if line.note and not line.tokens]
+    return [line for line in lines if line.tokens or not line.note], [*findings, *map(_stray_note, alone)]
+
+
+def _stray_note(line: Line) -> Finding:
+    """A note beside what follows no document."""
+    source = line.span.source
+    at = source.text.index("@", line.span.start)
+    fix = "`#` for a comment, or `@` beside the equation, the scalar or the head of a layer that follows it"
+    return Finding("E107", f"the note `{line.note}` stands beside no formula", Span(source, at, at + 1), fix=fix)
+
+
+def _may_be_instance(weight: Weight) -> bool:
+    """An instance is a name alone: it has no indices, no `?` and no default."""
+    return not (weight.indices or weight.optional or weight.default)
+
+
+def _resolve_scalar(scalar: Scalar, letters: set[str]) -> Scalar:
+    return scalar if isinstance(scalar.value, tuple) else replace(scalar, value=resolve(scalar.value, letters))

@@ -1,0 +1,112 @@
+"""Does what refers to something else come to an end, and soon: layers that call, sizes and scalars made of others?
+
+Whatever follows a text (its check, its meaning) follows these references, so they are bounded first (R7, R13).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from einformer.errors import Span, fail
+from einformer.language.instances import callees, calls
+from einformer.language.tokens import MAXIMUM_HEIGHT
+from einformer.language.tree import Expression, Layer, Loop, Name, Spec, Statement, Tensor
+from einformer.language.walk import equations, height, subexpressions
+
+MAXIMUM_CALLS = 50  # of layers, or of names, of which each refers to the next
+MAXIMUM_NODES = 50_000
+
+
+@dataclass(frozen=True, slots=True)
+class Referring:
+    """What has a name: the names that it refers to and where, how many nodes it has, how many stand one in another."""
+
+    names: Sequence[tuple[str, Span]]
+    nodes: int
+    height: int
+    span: Span
+
+
+def check_references(spec: Spec) -> None:
+    """Raises EinformerError E207, E507 for what refers to itself, E002 for what nests too deep or multiplies too often."""
+    _Followed("E507", "is defined by itself", "a value that does not need itself", dict(_legend(spec))).all()
+    layers = {layer.name: layer for layer in reversed(spec.layers)}
+    calling = {name: _calling(layer, layers) for name, layer in layers.items()}
+    followed = _Followed("E207", "calls itself", "a `for`, or a layer of its own for the inner call", calling)
+    followed.all()
+    models = [layer for layer in spec.layers if layer.time is not None]
+    if models and (nodes := sum(followed.known[model.name][0] for model in models)) > MAXIMUM_NODES:
+        raise fail("E002", f"with what they call, the models have {nodes:,} parts", models[-1].span, fix="fewer models")
+
+
+@dataclass(slots=True)
+class _Followed:
+    """The references being followed; `known` has the nodes and the height behind each name."""
+
+    code: str
+    circle: str
+    fix: str
+    referring: Mapping[str, Referring]
+    known: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    def all(self) -> None:
+        for name in self.referring:
+            self.measure(name, ())
+
+    def measure(self, name: str, around: tuple[str, ...]) -> tuple[int, int]:
+        """How many nodes `name` stands for, and how high they are; `around` led to it."""
+        if name not in self.known:
+            own = self.referring[name]
+            nodes, high = own.nodes, 0
+            for other, span in own.names:
+                self.ends(other, (*around, name), span)
+                inner = self.measure(other, (*around, name))
+                nodes, high = nodes + inner[0], max(high, inner[1])
+            self.known[name] = self.bounded(name, nodes, own.height + high)
+        return self.known[name]
+
+    def ends(self, name: str, around: tuple[str, ...], span: Span) -> None:
+        if name in around:
+            path = " → ".join([*around[around.index(name) :], name])
+            raise fail(self.code, f"`{name}` {self.circle}", span, [path] if path.count("→") > 1 else [], self.fix)
+        if len(around) > MAXIMUM_CALLS:
+            message = f"more than {MAXIMUM_CALLS} names refer each to the next"
+            raise fail("E002", message, span, fix="fewer steps")
+
+    def bounded(self, name: str, nodes: int, high: int) -> tuple[int, int]:
+        if high > MAXIMUM_HEIGHT:
+            message = f"with what it refers to, `{name}` nests {high} deep"
+            raise fail("E002", message, self.referring[name].span, fix="fewer steps")
+        if nodes > MAXIMUM_NODES:
+            message = f"with what it refers to, `{name}` has {nodes:,} parts"
+            raise fail("E002", message, self.referring[name].span, fix="a smaller text, or a `for`")
+        return nodes, high
+
+
+def _calling(layer: Layer, layers: Mapping[str, Layer]) -> Referring:
+    """A layer refers to those that it calls."""
+    formulas = [equation.right for equation in equations(layer.body)]
+    callable_here = callees(layer, layers)
+    names = [(callable_here[call.name].name, call.span) for call in calls(layer) if call.name in callable_here]
+    return _referring(names, formulas, layer.span, _loops(layer.body))
+
+
+def _legend(spec: Spec) -> Iterator[tuple[str, Referring]]:
+    """A size refers to those of its default, a scalar to those of its formula."""
+    defaults = {a.size.name: (a.default, a.span) for a in spec.axes if isinstance(a.size, Name) and a.default is not None}
+    formulas = {s.name: (s.value, s.span) for s in spec.scalars if not isinstance(s.value, tuple)}
+    defined = {**defaults, **formulas}
+    for name, (formula, span) in defined.items():
+        used = [e for e in subexpressions(formula) if isinstance(e, Name | Tensor) and e.name in defined]
+        yield name, _referring([(e.name, e.span) for e in used], [formula], span)
+
+
+def _referring(names: Sequence[tuple[str, Span]], formulas: Sequence[Expression], span: Span, loops: int = 0) -> Referring:
+    nodes = sum(1 for formula in formulas for _ in subexpressions(formula))
+    return Referring(names, nodes, loops + max(map(height, formulas), default=0), span)
+
+
+def _loops(body: tuple[Statement, ...]) -> int:
+    """How many loops stand one in another."""
+    return max((1 + _loops(statement.body) for statement in body if isinstance(statement, Loop)), default=0)

@@ -1,0 +1,252 @@
+"""Where does each implicit sum stand (R2)? The definition of the language reference, section 2, rule by rule.
+
+`K ⊢ e`, "e is well scoped where the indices K are wanted", is `Scope.elaborate(e, K)`. It writes each sum out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from einformer.errors import EinformerError, Finding
+from einformer.language.calls import Binding, Letters, axis_of, bind_call, slot_letters
+from einformer.language.primitives import primitive
+from einformer.language.sizes import Legend
+from einformer.language.tree import Apply, Equation, Expression, Index, Layer, Product, Quotient, Tensor
+from einformer.language.walk import children, rebuild, subexpressions
+
+Wanted = frozenset[str]
+
+
+@dataclass(slots=True)
+class Scope:
+    """The callable layers by the name used in the body, the letters of the loops around, and what was found.
+
+    With a `legend`, what was found says the sizes of the indices.
+    """
+
+    layers: Mapping[str, Layer]
+    loops: Wanted = frozenset()
+    legend: Legend | None = None
+    findings: list[Finding] = field(default_factory=list)
+    _free: dict[int, tuple[Expression, Letters]] = field(default_factory=dict)
+    _told: set[str] = field(default_factory=set)
+
+    # ------------------------------------------------------------------------------------------------------- free
+
+    def free(self, e: Expression) -> Letters:
+        """The indices in e that nothing inside e consumes, in the order of the text."""
+        known = self._free.get(id(e))
+        if known is None:
+            known = self._free[id(e)] = (e, self._free_of(e))  # e is kept, so that its id stays its own
+        return known[1]
+
+    def _free_of(self, e: Expression) -> Letters:
+        match e:
+            case Index():
+                return {e.letter: None}
+            case Apply() if (binding := self.binding(e)) is not None:
+                consumed = frozenset().union(*binding.bound)
+                carried = {i: None for argument in e.arguments for i in self.free(argument) if i not in consumed}
+                return carried | dict.fromkeys(binding.output)
+            case Apply() if self.reduces(e):
+                bound = {index.letter for index in e.indices}
+                return {i: None for argument in e.arguments for i in self.free(argument) if i not in bound}
+            case _:
+                return {i: None for child in children(e) for i in self.free(child)}
+
+    def binding(self, e: Apply) -> Binding | None:
+        """How e binds, if it calls a layer."""
+        layer = self.layers.get(e.name)
+        return bind_call(layer, e, [self.free(argument) for argument in e.arguments], self.loops) if layer else None
+
+    def reduces(self, e: Apply) -> bool:
+        """Does e consume the indices of its subscript?"""
+        row = primitive(e.name, bool(e.indices))
+        return row is not None and row.kind == "reducing"
+
+    def bound(self, e: Apply) -> tuple[Wanted, ...]:
+        """For each argument of e, the indices that e binds in it."""
+        binding = self.binding(e)
+        if binding is not None:
+            return binding.bound
+        return (frozenset(index.letter for index in e.indices),) * len(e.arguments)
+
+    # -------------------------------------------------------------------------------------------------- elaborate
+
+    def equation(self, equation: Equation) -> Equation:
+        """equation: T_L = e iff L ⊢ e and L ⊆ free(e)"""
+        left = slot_letters(equation.left)
+        try:
+            free = self.free(equation.right)
+            if missing := [letter for letter in left if letter not in free]:
+                self.missing(equation, missing)
+                return equation
+            return replace(equation, right=self.elaborate(equation.right, frozenset(left) | self.loops))
+        except EinformerError as error:
+            self.findings += error.findings
+            return equation
+
+    def missing(self, equation: Equation, letters: list[str]) -> None:
+        """The first of the left side's letters that the right side lacks; what else is wrong there may follow from it."""
+        message = f"the left side has {', '.join(f'`{letter}`' for letter in letters)}, the right side never mentions that"
+        at = equation.right if equation.relation == "return" else equation.left
+        self.report("E302", message, at, f"`{letters[0]}` on the right, or a left side without it", letters[0])
+
+    def elaborate(self, e: Expression, wanted: Wanted) -> Expression:
+        """e with its implicit sums written out, where the indices `wanted` are wanted around it."""
+        match e:
+            case Product() | Quotient():
+                return self.product(e, wanted)
+            case Apply():
+                return self.application(e, wanted)
+            case Index() | Tensor():
+                self.leaf(e, wanted)
+                return e
+            case _:
+                return rebuild(e, lambda child: self.elaborate(child, wanted))
+
+    def leaf(self, e: Index | Tensor, wanted: Wanted) -> None:
+        """leaf: K ⊢ t iff free(t) ⊆ K"""
+        for letter in self.free(e):
+            if letter not in wanted:
+                place = next((x for x in subexpressions(e) if isinstance(x, Index) and x.letter == letter), e)
+                message = f"`{letter}` occurs once: nothing else in its product carries it, and the left side does not want it"
+                fix = f"`{letter}` on the left, on the factor that it is summed with, or `sum_{letter}`"
+                self.report("E301", message, place, fix, letter)
+
+    def product(self, e: Product | Quotient, wanted: Wanted, bound: Wanted = frozenset()) -> Expression:
+        """product: K ⊢ f₁ … fₙ iff K ∪ Σ ⊢ fⱼ for each j; it means sum_Σ (f₁ … fₙ)
+
+        `bound` are the indices of an operator directly around it, which have their sum as those of Σ do.
+        """
+        summed = self.summed(e, wanted | bound)
+        inside = wanted | bound | frozenset(summed)
+        self.one_reading(e, wanted - bound, inside)
+        if isinstance(e, Product):
+            result: Expression = replace(e, factors=tuple(self.elaborate(f, inside) for f in e.factors))
+        else:
+            result = replace(
+                e, numerator=self.numerator(e.numerator, inside), denominator=self.elaborate(e.denominator, inside)
+            )
+        if not summed:
+            return result
+        return Apply("sum", tuple(Index(letter, span=e.span) for letter in summed), (result,), span=e.span)
+
+    def numerator(self, e: Expression, wanted: Wanted) -> Expression:
+        """The factors of a numerator belong to the quotient's product: no sum stands on them alone."""
+        if isinstance(e, Product):
+            return replace(e, factors=tuple(self.elaborate(f, wanted) for f in e.factors))
+        return self.elaborate(e, wanted)
+
+    def summed(self, e: Product | Quotient, wanted: Wanted) -> tuple[str, ...]:
+        """Σ = {i ∉ K : i ∈ free(fⱼ) for two or more j}, in the order of the text."""
+        having = [self.free(f) for f in factors_of(e)]
+        letters = {letter: None for letters in having for letter in letters if letter not in wanted}
+        return tuple(letter for letter in letters if sum(letter in free for free in having) > 1)
+
+    def application(self, e: Apply, wanted: Wanted) -> Expression:
+        """apply, bind: I ⊆ free(e), K ∪ I ⊢ e, and I ⊆ K if the operator keeps I; calls alike"""
+        binding = self.binding(e)
+        if binding is None:
+            self.operator(e, wanted)
+        else:
+            self.kept(e, binding.output, wanted)
+        if written_out := self.summed_product(e):
+            product, bound = written_out
+            return replace(e, arguments=(self.product(product, wanted, bound),))
+        pairs = zip(e.arguments, self.bound(e), strict=True)
+        return replace(e, arguments=tuple(self.elaborate(argument, wanted | bound) for argument, bound in pairs))
+
+    def summed_product(self, e: Expression) -> tuple[Product | Quotient, Wanted] | None:
+        """The product that an operator stands directly around, as a sum that is written out does, and what it binds."""
+        if isinstance(e, Apply) and self.reduces(e) and isinstance(e.arguments[-1], Product | Quotient):
+            return e.arguments[-1], self.bound(e)[-1]
+        return None
+
+    def operator(self, e: Apply, wanted: Wanted) -> None:
+        """A primitive with indices: its argument has them, and what it keeps is wanted."""
+        free = self.free(e.arguments[-1])
+        for index in e.indices:
+            if index.letter not in free:
+                have = ", ".join(f"`{letter}`" for letter in free) or "no index"
+                self.report(
+                    "E306",
+                    f"`{e.name}` is over `{index.letter}`, but its argument has {have}",
+                    index,
+                    "an index that the argument has",
+                    index.letter,
+                )
+        if not self.reduces(e):
+            self.kept(e, tuple(index.letter for index in e.indices if index.letter in free), wanted)
+
+    def kept(self, e: Apply, letters: tuple[str, ...], wanted: Wanted) -> None:
+        """I ⊆ K if the operator keeps I."""
+        for letter in letters:
+            if letter not in wanted:
+                message = f"`{e.name}` leaves `{letter}`, which nothing around it wants"
+                self.report("E301", message, e, f"`{letter}` on the left, or a factor to sum it with", letter)
+
+    # ------------------------------------------------------------------------------------------------ one reading
+
+    def one_reading(self, e: Product | Quotient, wanted: Wanted, inside: Wanted) -> None:
+        """Refuse a product when an index that joins its factors could as well be summed inside one of them."""
+        factors = factors_of(e)
+        for factor in factors:
+            others = [f for f in factors if f is not factor]
+            if letters := [letter for letter in self.free(factor) if self.either(letter, factor, others, wanted, inside)]:
+                named = " or ".join(f"`{letter}`" for letter in letters)
+                message = f"{named} could be summed inside this factor or outside it: the text has two readings"
+                fix = "the inner product on a line of its own, or a prime on the index that it sums"
+                self.report("E303", message, factor, fix, letters[-1])
+                return
+
+    def either(self, letter: str, factor: Expression, others: list[Expression], wanted: Wanted, inside: Wanted) -> bool:
+        """Could `letter` be summed inside the factor or outside it?"""
+        if not self.pairs(letter, factor):
+            return False
+        having = [f for f in others if letter in self.free(f)]
+        complete = letter in wanted or len(having) > 1 or (len(having) == 1 and self.pairs(letter, having[0]))
+        return bool(having) and complete and self.silent(letter, factor, inside)
+
+    def pairs(self, letter: str, e: Expression) -> bool:
+        """Could `letter` be summed wholly inside e?"""
+        if not children(e) or isinstance(e, Tensor) or letter not in self.free(e):
+            return False
+        if isinstance(e, Product | Quotient):
+            having = [f for f in factors_of(e) if letter in self.free(f)]
+            return len(having) > 1 or self.pairs(letter, having[0])
+        return all(self.pairs(letter, child) for child, _ in self.carrying(letter, e))
+
+    def silent(self, letter: str, e: Expression, wanted: Wanted, bound: Wanted = frozenset()) -> bool:
+        """Does some product inside e, at which `letter` would be summed, sum nothing as it stands?"""
+        if isinstance(e, Product | Quotient):
+            summed = frozenset(self.summed(e, wanted | bound)) | bound
+            having = [f for f in factors_of(e) if letter in self.free(f)]
+            return not summed if len(having) > 1 else self.silent(letter, having[0], wanted | summed)
+        if isinstance(e, Tensor):
+            return False
+        if written_out := self.summed_product(e):
+            return self.silent(letter, written_out[0], wanted, written_out[1])
+        return any(self.silent(letter, child, wanted | bound) for child, bound in self.carrying(letter, e))
+
+    def carrying(self, letter: str, e: Expression) -> list[tuple[Expression, Wanted]]:
+        """The children of e that have `letter` free, where e does not bind it, and what e binds in each."""
+        bound = self.bound(e) if isinstance(e, Apply) else (frozenset[str](),) * len(children(e))
+        pairs = zip(children(e), bound, strict=True)
+        return [(child, bound) for child, bound in pairs if letter in self.free(child) and letter not in bound]
+
+    def report(self, code: str, message: str, at: Expression, fix: str, letter: str) -> None:
+        """A finding about an index, and nothing more about its axis: one slip leaves two indices alone, `s` and `s'`."""
+        known = axis_of(letter)
+        if known not in self._told:
+            self._told.add(known)
+            facts = (self.legend.describe(letter),) if self.legend else ()
+            self.findings.append(Finding(code, message, at.span, facts, fix))
+
+
+def factors_of(e: Product | Quotient) -> tuple[Expression, ...]:
+    """The factors of a product; a denominator is one of them."""
+    if isinstance(e, Product):
+        return e.factors
+    return (e.numerator.factors if isinstance(e.numerator, Product) else (e.numerator,)) + (e.denominator,)

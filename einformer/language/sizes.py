@@ -1,0 +1,342 @@
+"""What is the size of an axis: as a polynomial in letters that proves two sizes equal, and as a number once bound?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import assert_never
+
+from einformer.errors import EinformerError, Finding, Span, fail
+from einformer.language.calls import axis_of
+from einformer.language.primitives import CONSTANTS, NUMERIC, row_of
+from einformer.language.printer import show
+from einformer.language.tree import (
+    Apply,
+    Axis,
+    Expression,
+    Group,
+    Index,
+    Name,
+    Number,
+    Power,
+    Product,
+    Quotient,
+    Scalar,
+    Spec,
+    Sum,
+    Tensor,
+)
+from einformer.language.walk import subexpressions
+
+Monomial = tuple[tuple[str, int], ...]  # letters with their powers, in order; a power may be negative
+Polynomial = dict[Monomial, Fraction]
+Value = int | float | Fraction
+
+MAXIMUM_SIZE = 10**18
+MAXIMUM_NUMBER = 10**300
+MAXIMUM_TERMS = 200  # of a size multiplied out
+_ONE: Monomial = ()
+
+
+@dataclass(slots=True)
+class Legend:
+    """The axes and scalars of a spec by name, with the values that are bound."""
+
+    axes: dict[str, Axis]
+    scalars: dict[str, Scalar]
+    values: Mapping[str, Value] = field(default_factory=dict)
+    origins: Mapping[str, str] = field(default_factory=dict)
+    inputs: frozenset[str] = frozenset()  # the sizes that inputs have brought along: another call may bring others
+
+    @classmethod
+    def of(cls, spec: Spec, values: Mapping[str, Value] | None = None, origins: Mapping[str, str] | None = None) -> Legend:
+        """The legend of a spec; `values` by size letter or scalar name, `origins` say where each came from."""
+        axes = {axis.letter: axis for axis in spec.axes}
+        return cls(axes, {scalar.name: scalar for scalar in spec.scalars}, values or {}, origins or {})
+
+    def axis(self, letter: str) -> Axis | None:
+        """The axis that an index, primed or not, runs over."""
+        return self.axes.get(axis_of(letter))
+
+    def sized(self, name: str) -> Axis | None:
+        """The axis whose size is the letter `name`."""
+        return next((axis for axis in self.axes.values() if isinstance(axis.size, Name) and axis.size.name == name), None)
+
+    def brought(self, e: Expression) -> bool:
+        """Do the inputs bring along what a size is made of?"""
+        derived = (self.sized(name) for name in _names(e) if name not in self.values)
+        made_of = (axis.default for axis in derived if axis is not None and axis.default is not None)
+        return not self.inputs.isdisjoint(_names(e)) or any(map(self.brought, made_of))
+
+    def letters(self) -> set[str]:
+        """The names of sizes: of axes, and those from which a size is derived (`A` in `J = A / G`)."""
+        roots = [e for axis in self.axes.values() for e in (axis.size, axis.default, axis.bound) if e is not None]
+        return (
+            {x.name for root in roots for x in subexpressions(root) if isinstance(x, Name)} - set(self.scalars) - set(CONSTANTS)
+        )
+
+    # ------------------------------------------------------------------------------------------------ polynomials
+
+    def size(self, slot: Expression) -> Polynomial | None:
+        """How many numbers a slot of a left side holds: of an index its axis, of a group the product of its members."""
+        match slot:
+            case Index():
+                axis = self.axis(slot.letter)
+                return self.polynomial(axis.size) if axis else None
+            case Group():
+                sizes = [self.size(index_of(member) or member) for member in slot.members]
+                return _product([size for size in sizes if size is not None], slot.span) if None not in sizes else None
+            case _:
+                return None
+
+    def spelled(self, slot: Expression) -> str:
+        """The size of a slot for messages: `A H`, `12`."""
+        return " + ".join(map(_spelled, (self.size(slot) or {}).items())) or "unknown"
+
+    def polynomial(self, e: Expression) -> Polynomial:
+        """The normal form of a size: letters with a default are replaced by it, bound ones by their number."""
+        match e:
+            case Number():
+                return {_ONE: Fraction(e.value)} if math.isfinite(e.value) else {((str(e.value), 1),): Fraction(1)}
+            case Name() if e.name in self.values and math.isfinite(self.values[e.name]):
+                return {_ONE: Fraction(self.values[e.name])}
+            case Name():
+                axis = self.sized(e.name)
+                return self.polynomial(axis.default) if axis and axis.default else {((e.name, 1),): Fraction(1)}
+            case Sum():
+                return _sum(map(self.polynomial, e.terms))
+            case Product():
+                return _product(map(self.polynomial, e.factors), e.span)
+            case Quotient():
+                return _product([self.polynomial(e.numerator), self.inverse(e.denominator)], e.span)
+            case Power(exponent=Number(value=int() as times)) if 0 <= times < 10:
+                return _product([self.polynomial(e.base)] * times, e.span)
+            case Power() | Apply() | Index() | Tensor() | Group():
+                return {((repr(e), 1),): Fraction(1)}
+            case _:
+                assert_never(e)
+
+    def inverse(self, e: Expression) -> Polynomial:
+        """1 / e where e is a monomial; a sum stays a letter of its own."""
+        terms = self.polynomial(e)
+        if len(terms) != 1 or not next(iter(terms.values())):
+            return {((repr(e), -1),): Fraction(1)}
+        ((monomial, factor),) = terms.items()
+        return {tuple((letter, -power) for letter, power in monomial): 1 / factor}
+
+    # ---------------------------------------------------------------------------------------------------- numbers
+
+    def number(self, e: Expression, at: Mapping[str, int] | None = None) -> Value:
+        """A size, or a scalar at the index numbers `at`. Raises EinformerError E601 for what is not bound, E309, E604."""
+        match e:
+            case Number():
+                return e.value
+            case Name():
+                return self.named(e)
+            case Index() if at and e.letter in at:
+                return at[e.letter]
+            case Sum():
+                return _computed(_total, e.span, *(self.number(term, at) for term in e.terms))
+            case Product():
+                return _computed(_times, e.span, *(self.number(factor, at) for factor in e.factors))
+            case Quotient():
+                return _computed(_divide, e.span, self.number(e.numerator, at), self.number(e.denominator, at))
+            case Power():
+                return _computed(_power, e.span, self.number(e.base, at), self.number(e.exponent, at))
+            case Apply(name="where", arguments=(condition, then, otherwise)):
+                return self.number(then if self.number(condition, at) else otherwise, at)
+            case Apply(indices=()) if e.name in NUMERIC and len(e.arguments) in row_of(e.name, False).arity:
+                return _computed(NUMERIC[e.name], e.span, *(self.number(argument, at) for argument in e.arguments))
+            case Tensor() if e.name in self.scalars:
+                places = [_computed(int, slot.span, self.number(slot, at)) for slot in e.slots]
+                return self.element(self.scalars[e.name], [int(place) for place in places])
+            case Apply() | Index() | Tensor() | Group():
+                fix = "numbers, sizes, scalars and functions of them"
+                raise fail("E601", "this is no number: it has an index or an operator", e.span, fix=fix)
+            case _:
+                assert_never(e)
+
+    def element(self, scalar: Scalar, places: list[int]) -> Value:
+        """A scalar with indices at these places. Raises EinformerError E304, E309."""
+        if len(places) != len(scalar.indices):
+            raise fail("E304", f"`{scalar.name}` has {len(scalar.indices)} slots, here are {len(places)}", scalar.span)
+        if isinstance(scalar.value, tuple):
+            if not 0 <= places[0] < len(scalar.value):
+                message = f"`{scalar.name}` has no number {places[0]}"
+                raise fail("E309", message, scalar.span, fix=f"0 … {len(scalar.value) - 1}")
+            return scalar.value[places[0]].value
+        return self.number(scalar.value, {index.letter: place for index, place in zip(scalar.indices, places, strict=True)})
+
+    def named(self, e: Name) -> Value:
+        """The number of a size letter, a scalar or a constant."""
+        if e.name in self.values:
+            return self.values[e.name]
+        if e.name in CONSTANTS:
+            return CONSTANTS[e.name]
+        axis, scalar = self.sized(e.name), self.scalars.get(e.name)
+        if scalar is not None and not isinstance(scalar.value, tuple) and not scalar.indices:
+            return self.number(scalar.value)
+        if axis is None or axis.default is None:
+            raise EinformerError([unbound(e)])
+        return self.whole(axis, axis.default)
+
+    def whole(self, axis: Axis, e: Expression) -> int:
+        """The size of an axis: a positive whole number. Raises EinformerError E602, E604."""
+        value = self.number(e)
+        if isinstance(value, int) and 0 < value <= MAXIMUM_SIZE:
+            return value  # before anything is spelled out: sizes are asked for all the time
+        known = [self.origin(name) for name in _names(e)]
+        if not math.isfinite(value) or value > MAXIMUM_SIZE:
+            message = f"the size of `{axis.letter}` would be beyond {MAXIMUM_SIZE:.0e}"
+            raise fail("E604", message, axis.span, known, fix="a positive whole number")
+        if value != int(value):
+            message = f"the size of `{axis.letter}` would be {float(value):g}, which is not whole"
+            raise fail("E602", message, axis.span, known, fix=_wholly(e))
+        if value < 1:
+            raise fail(
+                "E604", f"the size of `{axis.letter}` would be {int(value)}", axis.span, known, fix="a positive whole number"
+            )
+        return int(value)
+
+    def possible(self, axis: Axis) -> None:
+        """Can the size of an axis come out a positive whole number? Raises EinformerError E602, E604 where it provably cannot.
+
+        A polynomial in whole numbers is a multiple of the divisor that its coefficients have in common, plus its constant.
+        """
+        size = axis.size if axis.default is None else axis.default
+        terms = Legend({}, self.scalars, self.values).polynomial(size)  # each size may be bound itself, whatever its default
+        letters = {letter for monomial in terms for letter, power in monomial if power > 0}
+        constant = terms.pop(_ONE, Fraction(0))
+        if not letters <= self.letters() or any(power < 0 for monomial in terms for _, power in monomial):
+            return
+        digits = math.lcm(constant.denominator, *(factor.denominator for factor in terms.values()))
+        if constant * digits % math.gcd(digits, *(int(factor * digits) for factor in terms.values())):
+            message = f"the size of `{axis.letter}` is never whole"
+            raise fail("E602", message, size.span, [self.describe(axis.letter)], _wholly(size))
+        if all(factor < 0 for factor in terms.values()) and sum(terms.values(), constant) < 1:
+            fix = "a positive whole number"
+            raise fail("E604", f"the size of `{axis.letter}` is never positive", size.span, [self.describe(axis.letter)], fix)
+
+    def length(self, letter: str) -> int:
+        """The size of the axis that an index runs over, as a number."""
+        axis = self.axis(letter)
+        if axis is None:
+            raise fail("E201", f"no axis `{axis_of(letter)}` is declared")
+        return self.whole(axis, axis.size)
+
+    def origin(self, name: str) -> str:
+        """`D = 768 (given)`, `H = D / A (gpt2.ein:8)`: what a letter is, and where it was bound."""
+        axis = self.sized(name)
+        declared = axis or self.scalars.get(name)
+        place = str(declared.span) if declared else "?"
+        if name in self.values:
+            return f"{name} = {self.values[name]} ({self.origins.get(name, place)})"
+        return f"{name} ({place})"
+
+    def describe(self, letter: str) -> str:
+        """`d: D (gpt2.ein:5), here 768 (given)`: the axis of an index for the facts of a finding."""
+        axis = self.axis(letter)
+        if axis is None:
+            return f"{letter} is not declared"
+        return f"{letter}: {show(axis).partition(': ')[2]} ({axis.span}){self.here(axis.size)}"
+
+    def here(self, size: Expression) -> str:
+        """`, here 768 (given)`: what a size is bound to, and by what."""
+        if not (isinstance(size, Name) and size.name in self.values):
+            return ""
+        return f", here {self.values[size.name]}" + (f" ({self.origins[size.name]})" if size.name in self.origins else "")
+
+
+def unbound(e: Name) -> Finding:
+    """What is wrong with a size that has no number."""
+    return Finding("E601", f"the size `{e.name}` is not bound", e.span, (), f"`bind({e.name}=…)`")
+
+
+def index_of(e: Expression) -> Index | None:
+    """The index whose axis an arithmetic member of a group, `(1 - i)`, runs over."""
+    if isinstance(e, Index):
+        return e
+    found = [
+        x
+        for term in (e.terms if isinstance(e, Sum) else (e,))
+        for x in (term.factors if isinstance(term, Product) else (term,))
+    ]
+    indices = [x for x in found if isinstance(x, Index)]
+    return indices[0] if len(indices) == 1 else None
+
+
+def _wholly(size: Expression) -> str:
+    return f"sizes that divide, or `floor({show(size)})` or `ceil({show(size)})`"
+
+
+def _names(e: Expression) -> Iterable[str]:
+    return dict.fromkeys(x.name for x in subexpressions(e) if isinstance(x, Name))
+
+
+def _sum(terms: Iterable[Polynomial]) -> Polynomial:
+    total: Polynomial = {}
+    for term in terms:
+        for monomial, factor in term.items():
+            total[monomial] = total.get(monomial, Fraction(0)) + factor
+    return {monomial: factor for monomial, factor in total.items() if factor}
+
+
+def _product(factors: Iterable[Polynomial], span: Span) -> Polynomial:
+    total: Polynomial = {_ONE: Fraction(1)}
+    for factor in factors:
+        total = _sum({_joined(m, n): a * b} for m, a in total.items() for n, b in factor.items())
+        digits = max((max(abs(f.numerator), f.denominator) for f in total.values()), default=0)
+        if len(total) > MAXIMUM_TERMS or digits > MAXIMUM_NUMBER:
+            raise fail("E604", "this size cannot be multiplied out", span, fix="a simpler size")
+    return total
+
+
+def _spelled(term: tuple[Monomial, Fraction]) -> str:
+    """A term of a polynomial: `2 D^2 / A`."""
+    powers = [(letter if letter.isalpha() else "…", power) for letter, power in term[0]]
+    above = [letter if power == 1 else f"{letter}^{power}" for letter, power in powers if power > 0]
+    below = [letter if power == -1 else f"{letter}^{-power}" for letter, power in powers if power < 0]
+    number = [] if term[1] == 1 and above else [f"({term[1]})" if above and term[1].denominator > 1 else str(term[1])]
+    return " / ".join([" ".join(number + above), *below])
+
+
+def _joined(left: Monomial, right: Monomial) -> Monomial:
+    powers = dict(left)
+    for letter, power in right:
+        powers[letter] = powers.get(letter, 0) + power
+    return tuple(sorted((letter, power) for letter, power in powers.items() if power))
+
+
+def _computed(f: Callable[..., Value], span: Span, *values: Value) -> Value:
+    """f of the values, if that is a number within bounds; a fraction of endless digits is rounded."""
+    try:
+        value = f(*values)
+        if math.isfinite(value) and not -MAXIMUM_NUMBER <= value <= MAXIMUM_NUMBER:
+            raise OverflowError
+        return float(value) if isinstance(value, Fraction) and value.denominator > MAXIMUM_NUMBER else value
+    except (ArithmeticError, ValueError) as error:
+        given = ", ".join(f"{float(value):g}" for value in values)
+        message = f"this is no number, or one beyond bounds: it is made of {given}"
+        raise fail("E604", message, span, fix="a number") from error
+
+
+def _total(*values: Value) -> Value:
+    return sum(values, start=Fraction(0))
+
+
+def _times(*values: Value) -> Value:
+    return math.prod(values, start=Fraction(1))
+
+
+def _divide(top: Value, bottom: Value) -> Value:
+    return Fraction(top) / Fraction(bottom) if math.isfinite(top) and math.isfinite(bottom) else top / bottom
+
+
+def _power(base: Value, exponent: Value) -> Value:
+    if not -1000 <= exponent <= 1000:
+        raise OverflowError
+    if exponent == int(exponent):
+        return Fraction(base) ** int(exponent) if math.isfinite(base) else float(base) ** int(exponent)
+    return math.pow(base, exponent)

@@ -1,0 +1,219 @@
+"""What does a layer look like as it is called: with the caller's letters, and every carried index written out?
+
+`RMSNorm_e(q_bsegj)` calls `RMSNorm_d(z_d)`; specialised it is a layer `RMSNorm(z_bsegj)` over `e` with weights `γ_e`. After
+this step every call gives each formal exactly the indices it names: nothing is renamed, nothing carried, and one layer
+stands for one set of shapes. Still a specification in the language; what is lowered or counted is lowered or counted from it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from einformer.language.calls import Binding, Letters, axis_of, slot_letters
+from einformer.language.instances import callees
+from einformer.language.scope import Scope
+from einformer.language.sizes import Legend
+from einformer.language.tree import (
+    Apply,
+    Equation,
+    Expression,
+    Index,
+    Layer,
+    Loop,
+    Name,
+    Spec,
+    Statement,
+    Tensor,
+    Weight,
+)
+from einformer.language.walk import equations, loops, rebuild, subexpressions
+
+Carried = tuple[str, ...]
+_RETURNED = ""
+
+
+def specialise(spec: Spec, name: str) -> Spec:
+    """The checked spec with the layer `name` last and, before it, one layer for each way in which another is called."""
+    work = _Specialised(spec, {layer.name: layer for layer in spec.layers})
+    layer = work.layers[name]
+    own = {letter: letter for formal in layer.formals for letter in slot_letters(formal)}
+    work.layer(layer, own, tuple(() for _ in layer.formals), name)
+    return replace(spec, layers=tuple(work.done.values()))
+
+
+@dataclass(slots=True)
+class _Specialised:
+    """The specialised layers by signature."""
+
+    spec: Spec
+    layers: Mapping[str, Layer]
+    names: dict[tuple[object, ...], str] = field(default_factory=dict)
+    done: dict[str, Layer] = field(default_factory=dict)
+
+    def called(self, layer: Layer, binding: Binding, carried: tuple[Carried, ...]) -> str:
+        """The name of the layer as this call sees it."""
+        key = (layer.name, tuple(sorted(binding.letters.items())), carried)
+        if key not in self.names:
+            first = all(other[0] != layer.name for other in self.names)
+            numbered = (f"{layer.name}{number}" for number in itertools.count(2))
+            taken = {*self.layers, *self.names.values()}
+            self.names[key] = layer.name if first else next(name for name in numbered if name not in taken)
+            self.layer(layer, dict(binding.letters), carried, self.names[key])
+        return self.names[key]
+
+    def layer(self, layer: Layer, letters: dict[str, str], carried: tuple[Carried, ...], name: str) -> None:
+        body = _Body(self, layer, _all_letters(layer, letters, {c for some in carried for c in some}), carried)
+        self.done[name] = replace(body.specialised(), name=name)
+
+
+def _all_letters(layer: Layer, letters: dict[str, str], carried: set[str]) -> dict[str, str]:
+    """Every letter of a body with the caller's letter for it; a letter of its own that would clash gets primes."""
+    bases = {axis_of(formal): axis_of(actual) for formal, actual in letters.items()}
+    outside = {letter for tensor in (*layer.formals, layer.output) for letter in slot_letters(tensor)}
+    found = {letter: actual for letter, actual in letters.items() if letter in outside or actual not in carried}
+    for letter in (*letters, *_letters_of(layer)):
+        if letter in found:
+            continue
+        base = bases.get(axis_of(letter), axis_of(letter))
+        new = base + letter[len(axis_of(letter)) :]
+        while new in carried or new in found.values():
+            new += "'"
+        found[letter] = new
+    return found
+
+
+def _letters_of(layer: Layer) -> Letters:
+    roots: list[Expression] = [*layer.indices, *(index for weight in layer.weights for index in weight.indices)]
+    for equation in equations(layer.body):
+        roots += [*(equation.left.slots if isinstance(equation.left, Tensor) else ()), equation.right]
+    letters: Letters = {}
+    for e in (x for root in roots for x in subexpressions(root)):
+        letters |= dict.fromkeys(
+            index.letter for index in (e.indices if isinstance(e, Apply) else (e,)) if isinstance(index, Index)
+        )
+    return letters
+
+
+def _defined(equation: Equation) -> str:
+    """The name that an equation defines; what is returned is none of the tensors that a body can read."""
+    return _RETURNED if equation.relation == "return" else equation.left.name
+
+
+class _Body:
+    """One body with new letters. `carried` says which of the caller's letters each of its tensors has in front."""
+
+    def __init__(self, work: _Specialised, layer: Layer, letters: dict[str, str], carried: tuple[Carried, ...]) -> None:
+        self.work, self.old, self.letters = work, layer, letters
+        self.legend = Legend.of(work.spec)
+        self.carried = {formal.name: some for formal, some in zip(layer.formals, carried, strict=True)}
+        lefts = [*layer.formals, *(equation.left for equation in equations(layer.body))]
+        self.bare = {left.name for left in lefts if not slot_letters(left)}  # another bare name is a size or a scalar (R1)
+        self.loops = frozenset(loop.index.letter for loop in loops(layer.body))
+        self.scope = Scope(callees(layer, work.layers), self.loops)
+        self.instances = {w.name: w for w in layer.weights if w.kind == "instance"}
+        self.still: frozenset[str] = frozenset()  # the letters of the loops around, which are numbers where nothing binds them
+
+    def specialised(self) -> Layer:
+        self.spread()
+        body = self.statements(self.old.body)
+        weights = tuple(self.weight(w) for w in self.old.weights)
+        formals = tuple(self.left(formal, self.carried[formal.name]) for formal in self.old.formals)
+        output = self.left(self.old.output, self.carried.get(_RETURNED, self.carried.get(self.old.output.name, ())))
+        indices = tuple(self.index(i) for i in self.old.indices)
+        return replace(self.old, indices=indices, formals=formals, output=output, weights=weights, body=body)  # type: ignore[arg-type]
+
+    def statements(self, body: tuple[Statement, ...]) -> tuple[Statement, ...]:
+        return tuple(self.loop(s) if isinstance(s, Loop) else self.equation(s) for s in body)
+
+    def loop(self, loop: Loop) -> Loop:
+        around, self.still = self.still, self.still | {loop.index.letter}
+        body = self.statements(loop.body)
+        self.still = around
+        return replace(loop, body=body)
+
+    def spread(self) -> None:
+        """A tensor has the caller's letters of all that it is made of, also by a later line or in a later turn of a loop."""
+        before: dict[str, Carried] = {}
+        while before != self.carried:
+            before = dict(self.carried)
+            for equation in equations(self.old.body):
+                name = _defined(equation)
+                self.carried[name] = tuple(dict.fromkeys((*self.carried.get(name, ()), *self.carries(equation.right))))
+
+    def equation(self, equation: Equation) -> Equation:
+        left = self.left(equation.left, self.carried[_defined(equation)])
+        return replace(equation, left=left, right=self.expression(equation.right))
+
+    def carries(self, e: Expression) -> Carried:
+        """The caller's letters that the value of e has beside its own."""
+        names = [x.name for x in subexpressions(e) if isinstance(x, Tensor) or (isinstance(x, Name) and x.name in self.bare)]
+        return tuple(dict.fromkeys(letter for name in names for letter in self.carried.get(name, ())))
+
+    def left(self, left: Tensor | Name, carried: Carried) -> Tensor | Name:
+        slots = tuple(map(self.expression, left.slots)) if isinstance(left, Tensor) else ()
+        slots = (*(Index(letter, span=left.span) for letter in carried), *slots)
+        return Tensor(left.name, slots, span=left.span) if slots else left
+
+    def weight(self, weight: Weight) -> Weight:
+        default = self.expression(weight.default) if weight.default is not None else None
+        layer = self.instances[weight.name].layer if weight.kind == "instance" else ""
+        return replace(weight, indices=tuple(map(self.index, weight.indices)), default=default, layer=layer)
+
+    def index(self, index: Index) -> Index:
+        return replace(index, letter=self.letters.get(index.letter, index.letter))
+
+    def expression(self, e: Expression) -> Expression:
+        match e:
+            case Index():
+                return self.index(e)
+            case Tensor():
+                slots = tuple(Index(letter, span=e.span) for letter in self.carried.get(e.name, ()))
+                return replace(e, slots=slots + tuple(map(self.expression, e.slots)))
+            case Name():
+                return self.name(e)
+            case Apply() if e.name in self.scope.layers:
+                return self.call(e)
+            case Apply():
+                arguments = self.running(e.arguments, {index.letter for index in e.indices})
+                return replace(e, indices=tuple(map(self.index, e.indices)), arguments=arguments)
+            case _:
+                return rebuild(e, self.expression)
+
+    def running(self, arguments: tuple[Expression, ...], letters: Iterable[str]) -> tuple[Expression, ...]:
+        """The arguments of what binds these letters: there they run, also those of loops around."""
+        around, self.still = self.still, self.still.difference(letters)
+        arguments = tuple(map(self.expression, arguments))
+        self.still = around
+        return arguments
+
+    def name(self, e: Name) -> Expression:
+        """The size of a renamed axis becomes the size of the caller's."""
+        carried = self.carried.get(e.name, ()) if e.name in self.bare else ()
+        if carried:
+            return Tensor(e.name, tuple(Index(letter, span=e.span) for letter in carried), span=e.span)
+        axis = self.legend.sized(e.name)
+        renamed = self.letters.get(axis.letter) if axis else None
+        actual = self.legend.axis(renamed) if renamed else None
+        return actual.size if actual is not None else e
+
+    def call(self, e: Apply) -> Expression:
+        binding = self.scope.binding(e)
+        assert binding is not None
+        layer = self.scope.layers[e.name]
+        letters = {formal: self.letters.get(actual, actual) for formal, actual in binding.letters.items()}
+        carried = tuple(
+            tuple(
+                dict.fromkeys(
+                    (*self.carries(argument), *(self.letters.get(i, i) for i in self.scope.free(argument) if i not in apart))
+                )
+            )
+            for argument, apart in zip(e.arguments, (bound | self.still for bound in binding.bound), strict=True)
+        )
+        name = self.work.called(layer, replace(binding, letters=letters), carried)
+        if e.name in self.instances:
+            self.instances[e.name] = replace(self.instances[e.name], layer=name)
+            name = e.name
+        turns = tuple(index for index in e.indices if index.letter in self.loops)
+        return replace(e, name=name, indices=turns, arguments=self.running(e.arguments, frozenset().union(*binding.bound)))
