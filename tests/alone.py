@@ -45,6 +45,9 @@ LINES = {
     "q_sabe = z_bsda D_de | k_sabe = z_bsda E_de | v_asbe = z_bsda V_de | "
     "w_s'bsa = Sm_s'(q_sabe k_s'abe + where(s' <= s, 0, -inf)) | r_asbe = w_s'bsa v_as'be | n_asbe = Sm_a r_asbe | "
     "return n_asbe C_ae",
+    "a softmax of what attention gives, with a mask on its own line": "model Main(z_bsda) -> y_bs causal in s: | MASK | "
+    "weights D_de, E_de, V_dv, C_av | q_sabe = z_bsda D_de | k_sabe = z_bsda E_de | v_asbv = z_bsda V_dv | "
+    "r_asbv = Sm_s'(q_sabe k_s'abe + m_ss') v_as'bv | n_asbv = Sm_a r_asbv | return n_asbv C_av",
     "keys chosen by top": "MODEL | t_bss' = z_bsd z_bs'd + where(s' <= s, 0, -inf) | "
     "w_bss' = Sm_s'(where(top_{2,s'}(t_bss'), t_bss', -inf)) | READ",
     "a bias looked up by distance": "MODEL | weights R_e | n_ss' = min(max(s - s', 0), E - 1) | "

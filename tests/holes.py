@@ -5,7 +5,4 @@ Random texts leave them out. `test_interpreters` expects each text to fail, and 
 
 from __future__ import annotations
 
-HOLES = {
-    "a softmax of what attention gives": "fast fuses the weights of one attention that another one reads",
-    "slot: digit under a condition": "the reference refuses a digit outside its axis in a branch that is not taken",
-}
+HOLES: dict[str, str] = {}

@@ -36,6 +36,16 @@ _ONE = "lowering.py::test_one_equation"
 _ATTENTION = "lowering.py::test_attention_however_it_is_written"
 
 MUTANTS = (
+    *(
+        _mutant(
+            f"what stands elsewhere is read again: {what}", "fast", "before != (len(low.taken), len(low.dropped))", new,
+            f"interpreters.py::test_each_form_alone[a softmax of what attention gives{form}]",
+        )
+        for what, new, form in (
+            ("its weights", "before[1] != len(low.dropped)", ""),
+            ("its mask", "before[0] != len(low.taken)", ", with a mask on its own line"),
+        )
+    ),
     # -------------------------------------------------------------------------------- calls in loops, bare numbers
     Mutant(
         "the letter of a loop is an axis of what a call is given", "einformer/language/specialise.py",

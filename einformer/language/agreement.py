@@ -9,7 +9,7 @@ from einformer.errors import Finding, Span
 from einformer.language.calls import axis_of
 from einformer.language.names import undeclared
 from einformer.language.sizes import Legend
-from einformer.language.tree import Expression, Group, Index, Number, Tensor
+from einformer.language.tree import Expression, Group, Index, Tensor
 from einformer.language.walk import children, subexpressions
 
 
@@ -48,11 +48,6 @@ def _slot_agrees(tensor: Tensor, slot: Expression, defined: Expression, legend: 
                 message = f"{here} does not provably have the size of {there}"
                 fix = "a group whose sizes multiply to that of the axis, or a size that says so, `e: H = D / A`"
                 yield Finding("E308", message, slot.span, (sizes, *facts), fix)
-        case Number(value=int() as value), Index():
-            size = legend.size(defined)
-            if size is not None and set(size) == {()} and not 0 <= value < size[()]:
-                message = f"slot {value} of `{tensor.name}` lies outside its axis"
-                yield Finding("E309", message, slot.span, facts, f"0 … {size[()] - 1}")
         case _:
             for index in (x for x in subexpressions(slot) if isinstance(x, Index)):
                 if legend.axis(index.letter) is None:

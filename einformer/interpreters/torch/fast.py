@@ -43,7 +43,9 @@ class FastClass(Class):
         """Written twice: the first time tells which tensors exist only in attention, and how those that it reads should lie."""
         plain, helpers = self.lowering, dict(self.file.helpers)
         taken, dropped = set[str](), list[str]()
-        self.lowering = replace(plain, variables={}, needs={}, hoisted={}, taken=taken, dropped=dropped, orders=self.orders)
+        self.lowering = replace(
+            plain, variables={}, needs={}, hoisted={}, taken=taken, dropped=dropped, closed=set(), orders=self.orders
+        )
         super().forward()
         defined = Counter(q.left.name for q in equations(self.layer.body))
         self.inlined = taken | self.unread()
@@ -140,9 +142,11 @@ class FastClass(Class):
             if len(group) > 1 and id(group[0][0]) in nodes:
                 self.split(group, indent)
         if id(equation.right) not in self.parts:
-            self.lowering.paired = self.routing is not None and self.routing.paired(equation)
+            low, before = self.lowering, (len(self.lowering.taken), len(self.lowering.dropped))
+            low.paired = self.routing is not None and self.routing.paired(equation)
             super().equation(equation, indent)
-            self.lowering.paired = False
+            low.paired = False
+            low.closed |= {equation.left.name} if before != (len(low.taken), len(low.dropped)) else set()
 
     def split(self, group: list[Map], indent: str) -> None:
         """Several linear maps of one input as one product, split afterwards."""

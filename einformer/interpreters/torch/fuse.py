@@ -54,6 +54,7 @@ class FastLowering(Lowering):
     hoisted: dict[int, Code] = field(default_factory=dict)  # linear maps, by node, that a product of several has computed
     taken: set[str] = field(default_factory=set)  # names whose right sides stand in a norm or an attention
     dropped: list[str] = field(default_factory=list)  # masks that an attention knows by itself
+    closed: set[str] = field(default_factory=set)  # names whose right sides read what stands elsewhere now
     orders: dict[str, tuple[int, ...]] = field(default_factory=dict)  # of the axes that attention wants of a tensor
     routing: Routing | None = None
     weight: Code = field(default_factory=lambda: Code(""))  # of the experts, for each row
@@ -81,8 +82,8 @@ class FastLowering(Lowering):
 
     @property
     def values(self) -> Values:
-        """The values of expressions in the equation that is lowered."""
-        return Values(self.reach, self.legend)
+        """The values of expressions in the equation that is lowered; what is closed stands for itself."""
+        return Values(replace(self.reach, once=self.reach.once - self.closed), self.legend)
 
     def turned(self, plain: Tensor, letter: str) -> Code:
         """A tensor read along an axis backwards; of two numbers each is the other's neighbour."""
