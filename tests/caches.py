@@ -232,7 +232,7 @@ model Text(z_bsd) -> y_bsd causal in s:
   return (w_ss' S_s'e + tanh(c_se)) O_ed
 """
         + MODEL.format(body="Both(z_bsd)"),
-        {"Both.k": 2, "Both.k\u02b9": 3, "Both.S": 3, "Both.c.sum": 1},
+        {"Both.k": 2, "Both.k_prime": 3, "Both.S": 3, "Both.c.sum": 1},
     ),
     Cached(
         "the sum so far",

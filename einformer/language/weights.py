@@ -33,8 +33,8 @@ TAKEN = frozenset((*keyword.kwlist, *_OF_A_MODULE.split()))
 
 
 def key(name: str) -> str:
-    """A name as a part of a path, and as a name of Python: its primes become letters that look like them; `to` is `to_`."""
-    return name.replace("'", "ʹ") + "_" * (name in TAKEN)
+    """A name as a part of a path, and as a name of Python: `z'` is `z_prime`, `to` is `to_`."""
+    return name.replace("'", "_prime") + "_" * (name in TAKEN)
 
 
 def place(call: Apply, layer: Layer) -> str:

@@ -295,7 +295,7 @@ class _Frame:
 
 def _key(name: str) -> str:
     """A name in a path has letters for its primes."""
-    return name.replace("'", "ʹ")
+    return name.replace("'", "_prime")
 
 
 def _axis(letter: str) -> str:

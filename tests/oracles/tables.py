@@ -68,8 +68,8 @@ GEMMA2 = f"""
 E                           model.embed_tokens.weight              v d
 *.pre.γ                     *.input_layernorm.weight               d
 *.post.γ                    *.post_attention_layernorm.weight      d
-*.preʹ.γ                    *.pre_feedforward_layernorm.weight     d
-*.postʹ.γ                   *.post_feedforward_layernorm.weight    d
+*.pre_prime.γ                    *.pre_feedforward_layernorm.weight     d
+*.post_prime.γ                   *.post_feedforward_layernorm.weight    d
 *.GeluMLP.G                 *.mlp.gate_proj.weight                 f d -> d f
 *.GeluMLP.U                 *.mlp.up_proj.weight                   f d -> d f
 *.GeluMLP.O                 *.mlp.down_proj.weight                 d f -> f d

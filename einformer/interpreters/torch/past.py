@@ -173,7 +173,7 @@ class Continued:
         """A running sum goes on from the last."""
         assert self.name
         path, axis = f"{self.inside(low)}{self.name}.sum", argument.dims.index(low.time)
-        self.name += "ʹ"
+        self.name += "_prime"
         text = f"cache.{name}({self.text(path)}, {argument.text}, {axis}{self.row(argument.dims)})"
         return Code(text, argument.dims, argument.kind)
 
