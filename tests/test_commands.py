@@ -77,7 +77,21 @@ def process(*arguments: str, stdin: bytes = b"", **environment: str) -> Answer:
 # --------------------------------------------------------------------------------------------------------- the surface
 
 
-COMMANDS = ["check", "latex", "report", "count", "fit", "plot", "source", "diff", "list", "claims", "errata", "notes"]
+COMMANDS = [
+    "check",
+    "latex",
+    "report",
+    "count",
+    "fit",
+    "plot",
+    "source",
+    "program",
+    "diff",
+    "list",
+    "claims",
+    "errata",
+    "notes",
+]
 COMMANDS += ["lint", "run", "generate", "explain"]
 
 
@@ -92,6 +106,13 @@ def test_help(run: Callable[..., Answer], command: str) -> None:
     assert out.startswith(f"usage: einformer {command} ")
     assert "--json" in out
     assert "exit code: 0 all is well, 1 there are findings, 2 the call was wrong" in out
+
+
+def test_a_program(run: Callable[..., Answer]) -> None:
+    code, out, err = run("program", "llama")
+    assert (code, err) == (OK, "")
+    assert "  g_bsf = contract d: z_bsd, G_df\n" in out
+    assert json.loads(run("program", "llama", "--json").out) == {"target": "llama", "program": out.rstrip("\n")}
 
 
 def test_version(run: Callable[..., Answer]) -> None:

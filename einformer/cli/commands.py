@@ -129,6 +129,16 @@ def _source_file(options: argparse.Namespace) -> int:
     return OK
 
 
+def _program(options: argparse.Namespace) -> int:
+    from einformer.program.listing import listing
+    from einformer.program.lowering import lower
+
+    found = einformer.model.target(options.target)
+    text = listing(lower(found.spec.tree, found.spec.name, found.legend))
+    show_json({"target": options.target, "program": text}) if options.json else print(text)
+    return OK
+
+
 def _count(options: argparse.Namespace) -> int:
     found = einformer.model.target(options.target)
     inputs = found.inputs(options.batch, options.seq)
@@ -389,6 +399,7 @@ RUN: dict[str, Callable[[argparse.Namespace], int]] = {
     "fit": _fit,
     "plot": _plot,
     "source": _source_file,
+    "program": _program,
     "diff": _diff,
     "list": _list,
     "claims": notes.show_claims,

@@ -156,6 +156,12 @@ COMMANDS = (
         ),
     ),
     Command(
+        "program",
+        "show what a model computes, operation by operation",
+        "Show each layer as its equations and the operations that they come to; everything else is made of these.",
+        (SIZED,),
+    ),
+    Command(
         "diff",
         "what distinguishes two models?",
         "Compare two targets: sizes, scalars and equations, letters that are only renamed apart; then counts.",

@@ -1,0 +1,154 @@
+"""Prints a program for a reader: each equation as it is written, and below it the operations that it comes to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import assert_never
+
+from einformer.language.printer import show
+from einformer.program import operations as op
+from einformer.program.operations import Function, Line, Program, Turns, Value, operands
+
+INDENT = "  "
+_INFIX = ("+", "*", "/", "^", "<", "<=", ">", ">=", "==", "!=", "and", "or", "mod")
+
+
+def listing(program: Program) -> str:
+    """The functions of a program, each after those that it calls."""
+    return "\n\n".join("\n".join(_Listing().function(function)) for function in program.functions.values())
+
+
+@dataclass(slots=True)
+class _Listing:
+    """The lines of one function, and the names of its values."""
+
+    names: dict[Value, str] = field(default_factory=dict)
+    count: int = 0
+
+    def function(self, function: Function) -> Iterator[str]:
+        """The head, the weights, the lines."""
+        known = [*function.inputs, *(w for w in function.weights if isinstance(w.value.operation, op.Weight))]
+        self.names |= {line.value: lying(line) for line in known}
+        inputs = ", ".join(map(lying, function.inputs))
+        yield f"{function.name}({inputs}) -> {lying(function.output)}"
+        weights = ", ".join(lying(line) for line in known[len(function.inputs) :])
+        yield from [f"{INDENT}weights {weights}"] * bool(weights)
+        yield from self.lines((*(w for w in function.weights if w not in known), *function.lines), INDENT)
+        output = list(self.below(function.output.value, INDENT))
+        yield from [*output, f"{INDENT}return {self.name(function.output.value)}"]
+
+    def lines(self, lines: Iterable[Line | Turns], indent: str) -> Iterator[str]:
+        for line in lines:
+            yield from self.turns(line, indent) if isinstance(line, Turns) else self.line(line, indent)
+
+    def line(self, line: Line, indent: str) -> Iterator[str]:
+        """An equation, its steps, and its value under its name."""
+        if line.equation is not None:
+            yield f"{indent}# {show(line.equation)}"
+        yield from self.assigned(line.value, lying(line), indent)
+
+    def assigned(self, value: Value, name: str, indent: str) -> Iterator[str]:
+        """The steps of a value, and the value under a name."""
+        if value in self.names:
+            yield f"{indent}{name} = {self.names[value]}"
+            return
+        if isinstance(value.operation, op.Recur):
+            self.names[value.operation.so_far] = f"{name} so far"
+            yield from self.below(value.operation.step, indent + INDENT)
+        else:
+            yield from self.steps(operands(value.operation), indent)
+        yield f"{indent}{name} = {self.text(value.operation)}"
+        self.names[value] = name
+
+    def turns(self, turns: Turns, indent: str) -> Iterator[str]:
+        """A loop: what it starts from, the lines of a turn, what is left."""
+        yield from self.below(turns.count, indent)
+        yield f"{indent}for {turns.letter} < {self.name(turns.count)}:"
+        self.names |= {each.within: _lettered(each.name, each.within.axes) for each in turns.carried}
+        yield from self.lines(turns.lines, indent + INDENT)
+        self.names |= {each.after: _lettered(each.name, each.after.axes) for each in turns.carried}
+
+    def below(self, value: Value, indent: str) -> Iterator[str]:
+        """A value that has no name yet, under a number; what is made of numbers alone stands where it is read."""
+        if value not in self.names and not _stands(value):
+            self.count += 1
+            yield from self.assigned(value, _lettered(str(self.count), value.axes), indent)
+
+    def steps(self, values: Sequence[Value], indent: str) -> Iterator[str]:
+        for value in values:
+            yield from self.below(value, indent)
+
+    # ------------------------------------------------------------------------------------------------- operations
+
+    def name(self, value: Value, alone: bool = True) -> str:
+        """The name of a value; of what has none, itself, in parentheses where it does not stand alone."""
+        if value in self.names:
+            return self.names[value]
+        text = self.text(value.operation)
+        return text if alone or not _is_infix(value) else f"({text})"
+
+    def text(self, operation: op.Operation) -> str:
+        match operation:
+            case op.Input(name) | op.Weight(name) | op.Table(name):
+                return name
+            case op.Constant(value):
+                return str(value)
+            case op.Iota(letter):
+                return letter
+            case op.Turn(letter):
+                return f"turn {letter}"
+            case op.Map(function, arguments) if function in _INFIX:
+                return f" {function} ".join(self.name(argument, False) for argument in arguments)
+            case op.Map(function, arguments):
+                return f"{function}({self.listed(arguments)})"
+            case op.Reduce(operator, letters, argument, counts):
+                return f"{operator} over {' '.join(letters)}: {self.listed([*counts, argument])}"
+            case op.Contract(letters, factors):
+                return f"contract {' '.join(letters)}: {self.listed(factors)}"
+            case op.View(argument, old, new):
+                return f"view {self.name(argument)}: {_labels(old)} as {_labels(new)}"
+            case op.Spread(argument):
+                return f"spread {self.name(argument)}"
+            case op.Gather(argument, labels, numbers):
+                places = [f"{_labels([label])} = {self.name(number)}" for label, number in zip(labels, numbers, strict=True)]
+                return f"gather {self.name(argument)} at {', '.join(place for place in places if not _itself(place))}"
+            case op.Call(function, instance, turns, arguments):
+                where = f" of {'_'.join(filter(None, [instance, ''.join(turns)]))}" if instance else ""
+                return f"call {function}{where}: {self.listed(arguments)}"
+            case op.Recur(letter, step):
+                return f"recur over {letter}: {self.name(step)}"
+            case _:
+                assert_never(operation)
+
+    def listed(self, values: Sequence[Value]) -> str:
+        return ", ".join(map(self.name, values))
+
+
+def lying(line: Line) -> str:
+    """`u_bs(ae)`: a name with its letters as they lie."""
+    return f"{line.name}_{_labels(line.labels)}" if line.labels else line.name
+
+
+def _labels(labels: Sequence[op.Label]) -> str:
+    return "".join(label[0] if len(label) == 1 else f"({''.join(label)})" for label in labels)
+
+
+def _lettered(name: str, axes: op.Axes) -> str:
+    return f"{name}_{''.join(axes)}" if axes else name
+
+
+def _itself(place: str) -> bool:
+    """Is an axis read along its own letter?"""
+    letter, _, number = place.partition(" = ")
+    return letter == number
+
+
+def _stands(value: Value) -> bool:
+    """Is it made of numbers alone?"""
+    pure = isinstance(value.operation, op.Constant | op.Iota | op.Turn | op.Map)
+    return pure and value.kind != "tensor" and all(map(_stands, operands(value.operation)))
+
+
+def _is_infix(value: Value) -> bool:
+    return isinstance(value.operation, op.Map) and value.operation.function in _INFIX

@@ -1,0 +1,398 @@
+"""Makes a program of a checked tree: names become values, slots become views and gathers, calls name functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import assert_never
+
+from einformer.errors import Span
+from einformer.language.calls import axis_of, slot_letters
+from einformer.language.instances import callees
+from einformer.language.primitives import CONSTANTS, row_of
+from einformer.language.scope import factors_of
+from einformer.language.sizes import Legend
+from einformer.language.specialise import specialise
+from einformer.language.tree import (
+    Apply,
+    Equation,
+    Expression,
+    Group,
+    Index,
+    Layer,
+    Loop,
+    Name,
+    Number,
+    Power,
+    Product,
+    Quotient,
+    Spec,
+    Statement,
+    Sum,
+    Tensor,
+)
+from einformer.language.walk import equations, subexpressions
+from einformer.language.whole import Whole
+from einformer.program.operations import (
+    Axes,
+    Call,
+    Carried,
+    Constant,
+    Contract,
+    Function,
+    Gather,
+    Input,
+    Iota,
+    Kind,
+    Label,
+    Line,
+    Map,
+    Program,
+    Recur,
+    Reduce,
+    Spread,
+    Table,
+    Turn,
+    Turns,
+    Value,
+    View,
+    Weight,
+)
+from einformer.program.recurrences import recurrent
+
+
+def lower(spec: Spec, name: str, legend: Legend) -> Program:
+    """The program of a layer or model of a checked spec, and of all that it calls."""
+    special = specialise(spec, name)
+    layers = {layer.name: layer for layer in special.layers}
+    time = next((axis_of(layer.time.letter) for layer in spec.layers if layer.time), "")
+    return Program({each.name: _Body(each, layers, legend, time).function() for each in special.layers}, name, time)
+
+
+@dataclass(slots=True)
+class _Body:
+    """One layer being lowered: what each name stands for at this line, which letters stand still, which branches are around."""
+
+    layer: Layer
+    layers: Mapping[str, Layer]
+    legend: Legend
+    time: str
+    names: dict[str, Line] = field(default_factory=dict)
+    weights: dict[str, Line] = field(default_factory=dict)
+    still: frozenset[str] = frozenset()
+    branches: tuple[tuple[Value, bool], ...] = ()
+    bare: frozenset[str] = frozenset()  # the names of tensors without a subscript: others are sizes and scalars
+
+    def function(self) -> Function:
+        """The layer: its inputs, its weights, its lines."""
+        whole = Whole(self.layer, self.layers, self.legend).selecting
+        lefts = [*self.layer.formals, *(q.left for q in equations(self.layer.body) if q.relation != "return")]
+        stored = [weight for weight in self.layer.weights if weight.kind != "instance"]
+        self.bare = frozenset(left.name for left in lefts if not slot_letters(left))
+        self.bare |= {weight.name for weight in stored if not weight.indices}
+        for formal in self.layer.formals:
+            value = Value(
+                Input(formal.name), slot_letters(formal), "integer" if formal.name in whole else "tensor", formal.span
+            )
+            self.names[formal.name] = Line(formal.name, value, labels_of(formal))
+        inputs = tuple(self.names.values())
+        for weight in stored:
+            if weight.default is None or weight.optional:
+                value = Value(Weight(weight.name), tuple(i.letter for i in weight.indices), "tensor", weight.span)
+                self.weights[weight.name] = Line(weight.name, value, tuple((letter,) for letter in value.axes))
+        lines = self.statements(self.layer.body)
+        left, line = self.layer.output, self.names[self.layer.output.name]
+        output = Line(left.name, viewed(line, labels_of(left), left.span), labels_of(left))
+        return Function(self.layer.name, inputs, tuple(self.weights.values()), lines, output)
+
+    # -------------------------------------------------------------------------------------------------- statements
+
+    def statements(self, body: tuple[Statement, ...]) -> tuple[Line | Turns, ...]:
+        """The lines of a body, in order."""
+        return tuple(self.loop(s) if isinstance(s, Loop) else self.equation(s) for s in body)
+
+    def equation(self, equation: Equation) -> Line:
+        """The line of an equation; its name stands for its value from here on."""
+        letter = recurrent(equation)
+        value = self.value(equation.right) if letter is None else self.recurrence(equation, letter)
+        line = self.defined(equation.left, value)
+        self.names[equation.left.name] = line = replace(line, equation=equation)
+        return line
+
+    def defined(self, left: Tensor | Name, value: Value) -> Line:
+        """A value under a left side: an axis for each of its letters."""
+        return Line(left.name, spread(value, slot_letters(left)), labels_of(left))
+
+    def loop(self, loop: Loop) -> Turns:
+        """A loop: what it changes is another value in each turn."""
+        changed = tuple(dict.fromkeys(q.left.name for q in equations(loop.body)))
+        before = {name: self.names[name] for name in changed if name in self.names}
+        count = self.value(loop.count)
+        self.names |= {name: given(line, name) for name, line in before.items()}
+        within, around = dict(self.names), self.still
+        self.still |= {loop.index.letter}
+        lines = self.statements(loop.body)
+        self.still = around
+        carried = []
+        for name in changed:
+            last = self.names[name]
+            self.names[name] = after = given(last, name)
+            old = before.get(name)
+            start = within[name].value if old else given(last, name).value
+            carried.append(Carried(name, old.value if old else None, start, last.value, after.value))
+        return Turns(loop.index.letter, count, tuple(carried), lines, loop)
+
+    def recurrence(self, equation: Equation, letter: str) -> Value:
+        """An equation that reads its own left side at earlier positions (R4)."""
+        left, around = equation.left, self.still
+        so_far = Value(Input(left.name), slot_letters(left), "tensor", left.span)
+        self.names[left.name] = Line(left.name, so_far, labels_of(left))
+        self.still |= {letter}
+        step = self.value(equation.right)
+        self.still = around
+        rest = tuple(other for other in so_far.axes if other != letter)
+        return Value(Recur(letter, spread(step, rest), so_far), so_far.axes, "tensor", equation.span)
+
+    # ------------------------------------------------------------------------------------------------- expressions
+
+    def value(self, e: Expression) -> Value:
+        """The value of an expression."""
+        match e:
+            case Number():
+                return Value(Constant(e.value), (), "number" if isinstance(e.value, float) else "integer", e.span)
+            case Name():
+                return self.name(e)
+            case Index() if e.letter in self.still:
+                return Value(Turn(e.letter), (), "integer", e.span)
+            case Index():
+                return Value(Iota(e.letter), (e.letter,), "integer", e.span)
+            case Tensor():
+                return self.read(self.named(e.name), e)
+            case Group():
+                return self.group(e)
+            case Sum():
+                return self.map("+", e.terms, e.span)
+            case Product():
+                return self.map("*", e.factors, e.span)
+            case Quotient():
+                return self.map("/", (e.numerator, e.denominator), e.span)
+            case Power():
+                return self.map("^", (e.base, e.exponent), e.span)
+            case Apply():
+                return self.applied(e)
+            case _:
+                assert_never(e)
+
+    def map(self, function: str, arguments: Iterable[Expression], span: Span) -> Value:
+        """A function of values that are lined up by letter."""
+        return mapped(function, [self.value(argument) for argument in arguments], span)
+
+    def name(self, e: Name) -> Value:
+        """A tensor without a subscript, a size, a scalar, a constant: `K` is a size where `K_dea` is a weight (R1)."""
+        if e.name in self.bare:
+            return self.named(e.name).value
+        whole = e.name not in CONSTANTS and self.legend.sized(e.name) is not None
+        return Value(Constant(e.name), (), "integer" if whole else "number", e.span)
+
+    def group(self, e: Group) -> Value:
+        """Row-major: `(ae)` is the number a H + e."""
+        total: Value | None = None
+        for member in e.members:
+            number = self.value(member)
+            if total is not None:
+                letter = next(x.letter for x in subexpressions(member) if isinstance(x, Index))
+                total = mapped("*", [total, self.size(letter)], e.span)
+            total = number if total is None else mapped("+", [total, number], e.span)
+        assert total is not None
+        return total
+
+    def size(self, letter: str) -> Value:
+        """How many numbers an index runs through, under the name of the axis."""
+        return Value(Constant(f"|{axis_of(letter)}|"), (), "integer")
+
+    def named(self, name: str) -> Line:
+        """What a name stands for: a tensor of the body, a weight, or a scalar with indices."""
+        if name not in self.names and name not in self.weights:
+            self.weights[name] = self.legendary(name)
+        return self.names[name] if name in self.names else self.weights[name]
+
+    def legendary(self, name: str) -> Line:
+        """A tied weight or a scalar with indices: its value where no letter stands still."""
+        weight = next((w for w in self.layer.weights if w.name == name), None)
+        if weight is not None:
+            assert weight.default is not None
+            return self.defined(Tensor(name, weight.indices), self.apart(weight.default))
+        scalar = self.legend.scalars[name]
+        if isinstance(scalar.value, tuple):
+            letter = scalar.indices[0].letter
+            value = Value(Table(name, letter), (letter,), "number", scalar.span)
+        else:
+            value = self.apart(scalar.value)
+        return self.defined(Tensor(name, scalar.indices), value)
+
+    def apart(self, e: Expression) -> Value:
+        """A value where no letter stands still, and no branch is around."""
+        around, self.still, self.branches = (self.still, self.branches), frozenset(), ()
+        value = self.value(e)
+        self.still, self.branches = around
+        return value
+
+    # ------------------------------------------------------------------------------------------------------- slots
+
+    def read(self, line: Line, e: Tensor, selects: bool = False) -> Value:
+        """`T_{…}`: under other letters where the slots are letters, else at the numbers that they are (R4)."""
+        if not e.slots:
+            return line.value
+        letters = [letter for slot in e.slots for letter in plain(slot)]
+        if all(map(plain, e.slots)) and self.still.isdisjoint(letters) and len(set(letters)) == len(letters):
+            return viewed(line, tuple(map(plain, e.slots)), e.span)
+        numbers = tuple(self.slot(slot) for slot in e.slots)
+        timed = tuple(not selects and axis_of(label[0]) == self.time and len(label) == 1 for label in line.labels)
+        gather = Gather(line.value, line.labels, numbers, timed, self.branches)
+        return Value(gather, union(numbers), line.value.kind, e.span)
+
+    def slot(self, slot: Expression) -> Value:
+        """The number of a slot; a tensor in a slot selects, so that it must not lie before the start of time."""
+        return self.read(self.named(slot.name), slot, True) if isinstance(slot, Tensor) else self.value(slot)
+
+    # --------------------------------------------------------------------------------------------------- operators
+
+    def applied(self, e: Apply) -> Value:
+        """A function, an operator or a call."""
+        callee = callees(self.layer, self.layers).get(e.name)
+        if callee is not None:
+            own = {letter for tensor in (*callee.formals, callee.output) for letter in slot_letters(tensor)}
+            return self.running(own, lambda: self.call(e, callee))
+        if e.name == "where":
+            return self.where(e)
+        if e.indices:
+            return self.running({index.letter for index in e.indices}, lambda: self.operator(e))
+        return self.map(e.name, self.complete(e), e.span)
+
+    def complete(self, e: Apply) -> tuple[Expression, ...]:
+        """The arguments of a function; dropout has its probability from the legend where none is said."""
+        return (*e.arguments, Name("p")) if e.name == "Dr" and len(e.arguments) == 1 else e.arguments
+
+    def running(self, letters: Iterable[str], f: Callable[[], Value]) -> Value:
+        """f, in which these letters run, also those that stand still here: what is left of these is read where they stand."""
+        around, self.still = self.still, self.still.difference(letters)
+        value = f()
+        self.still = around
+        if around.isdisjoint(value.axes):
+            return value
+        numbers = tuple(self.value(Index(letter)) for letter in value.axes)
+        labels = tuple((letter,) for letter in value.axes)
+        return Value(Gather(value, labels, numbers, (False,) * len(labels)), union(numbers), value.kind, value.span)
+
+    def where(self, e: Apply) -> Value:
+        """One of two values; in each, the condition holds or does not."""
+        condition = self.value(e.arguments[0])
+        arms = [self.branch(e.arguments[k], condition, k == 1) for k in (1, 2)]
+        axes, kind = union([condition, *arms]), combined(arms)
+        return Value(Map("where", (condition, *arms)), axes, kind, e.span)
+
+    def branch(self, e: Expression, condition: Value, holds: bool) -> Value:
+        """What is only wanted where a condition holds, or does not."""
+        around = self.branches
+        self.branches += ((condition, holds),)
+        value = self.value(e)
+        self.branches = around
+        return value
+
+    def operator(self, e: Apply) -> Value:
+        """An operator over letters: of a product, a sum is a contraction."""
+        letters = tuple(index.letter for index in e.indices)
+        *counts, argument = e.arguments
+        if e.name == "sum":
+            factors = tuple(self.factors(argument))
+            axes = tuple(letter for letter in union(factors) if letter not in letters)
+            return Value(Contract(letters, factors), axes, combined(factors) if axes else "tensor", e.span)
+        row, value, numbers = row_of(e.name, True), self.value(argument), tuple(map(self.value, counts))
+        value = spread(value, (*value.axes, *(letter for letter in letters if letter not in value.axes)))
+        axes = value.axes if row.kind == "keeping" else tuple(letter for letter in value.axes if letter not in letters)
+        kind: Kind = "tensor" if row.condition or not set(axes) - set(letters) else value.kind
+        return Value(Reduce(e.name, letters, value, numbers), axes, kind if kind != "integer" else "number", e.span)
+
+    def factors(self, e: Expression) -> Iterable[Value]:
+        """The factors of what is summed; the denominator as one over it."""
+        factors = factors_of(e) if isinstance(e, Product | Quotient) else (e,)
+        for factor in factors[:-1] if isinstance(e, Quotient) else factors:
+            yield self.value(factor)
+        if isinstance(e, Quotient):
+            yield mapped("/", [Value(Constant(1), (), "integer", e.span), self.value(e.denominator)], e.span)
+
+    def call(self, e: Apply, callee: Layer) -> Value:
+        """Another layer: each argument has exactly the axes of its formal."""
+        instance = any(weight.name == e.name for weight in self.layer.weights)
+        around, self.branches = self.branches, ()  # it is computed whole, whichever branch it stands in
+        pairs = zip(callee.formals, e.arguments, strict=True)
+        arguments = tuple(spread(self.value(argument), slot_letters(formal)) for formal, argument in pairs)
+        self.branches = around
+        turns = tuple(index.letter for index in e.indices) if instance else ()
+        call = Call(callee.name, e.name if instance else "", turns, arguments)
+        return Value(call, slot_letters(callee.output), "tensor", e.span)
+
+
+# ---------------------------------------------------------------------------------------------------------------- values
+
+
+def labels_of(left: Tensor | Name) -> tuple[Label, ...]:
+    """How a left side lies: the letters of each of its slots."""
+    return tuple(slot_letters(Tensor("", (slot,))) for slot in (left.slots if isinstance(left, Tensor) else ()))
+
+
+def plain(slot: Expression) -> Label:
+    """The letters of a slot that is an index or a group of them; of another none."""
+    members = slot.members if isinstance(slot, Group) else (slot,)
+    return tuple(m.letter for m in members if isinstance(m, Index)) if all(isinstance(m, Index) for m in members) else ()
+
+
+def given(line: Line, name: str) -> Line:
+    """Another value that lies the same way."""
+    return replace(line, value=Value(Input(name), line.value.axes, line.value.kind, line.value.span), equation=None)
+
+
+def viewed(line: Line, new: tuple[Label, ...], span: Span) -> Value:
+    """A line's value under other letters."""
+    if new == line.labels:
+        return line.value
+    axes = tuple(letter for label in new for letter in label)
+    return Value(View(line.value, line.labels, new), axes, line.value.kind, span)
+
+
+def spread(value: Value, letters: Axes) -> Value:
+    """A value with these axes, in this order where it had not all of them."""
+    if value.axes == letters or (set(value.axes) == set(letters) and letters):
+        return value
+    kind: Kind = value.kind if letters else "tensor"
+    return Value(Spread(value), letters, kind, value.span)
+
+
+def mapped(function: str, arguments: Sequence[Value], span: Span) -> Value:
+    """A function of values, by letter."""
+    kind = kind_of(function, arguments)
+    return Value(Map(function, tuple(arguments)), union(arguments), kind, span)
+
+
+def kind_of(function: str, arguments: Sequence[Value]) -> Kind:
+    """Quotients and powers are no whole numbers; a condition on tensors is a tensor."""
+    kind = combined(arguments)
+    if function in ("+", "*"):
+        return kind
+    if function in ("/", "^"):
+        return "tensor" if kind == "tensor" else "number"
+    row = row_of(function, False)
+    if row.condition:
+        return "tensor" if kind == "tensor" else "condition"
+    return kind if row.whole or kind == "tensor" else "number"
+
+
+def combined(values: Sequence[Value]) -> Kind:
+    """What an arithmetic combination is made of."""
+    kinds = {value.kind for value in values}
+    return next((kind for kind in ("tensor", "number", "integer") if kind in kinds), "condition")
+
+
+def union(values: Iterable[Value]) -> Axes:
+    """The letters of several values, each once."""
+    return tuple(dict.fromkeys(letter for value in values for letter in value.axes))

@@ -1,0 +1,242 @@
+"""What is computed? Values with named axes, each given by one of fourteen operations; one function for each layer.
+
+The tree says what people wrote, the program what it comes to. Who may call what, which letters a layer carries along, where a
+name is redefined, what a slot reads: `lowering.py` settles that, once. A value is defined once, and two values are one if they
+are one object. Sizes stay letters: a program is the same at all sizes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from einformer.errors import NOWHERE, Span
+from einformer.language.tree import Equation, Loop
+
+Axes = tuple[str, ...]  # letters of indices, with their primes; no letter twice
+Label = tuple[str, ...]  # the letters that share one axis of a stored tensor, row-major: `(ae)` has two
+Kind = Literal["tensor", "integer", "number", "condition"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Value:
+    """What an operation gives: an axis for each letter, in any order.
+
+    A `tensor` is made of inputs or weights; an `integer`, a `number` and a `condition` of index numbers, tokens, sizes and
+    scalars alone. Without axes the latter three are numbers of Python.
+    """
+
+    operation: Operation
+    axes: Axes = ()
+    kind: Kind = "tensor"
+    span: Span = field(default=NOWHERE, repr=False)
+
+    @property
+    def plain(self) -> bool:
+        """Is it a number of Python?"""
+        return not self.axes and self.kind != "tensor"
+
+
+# -------------------------------------------------------------------------------------------------- what is there before
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """What a function is given; what a turn has from the one before, or a loop leaves; what there is of a recurrence so far."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Weight:
+    """A weight that is stored under its name in this layer; ties and defaults are values like others."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A number, or the name of a size, of a scalar, of π."""
+
+    value: int | float | str
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The numbers that the legend lists for a letter: `W_l = [128, inf]`."""
+
+    name: str
+    letter: str
+
+
+@dataclass(frozen=True, slots=True)
+class Iota:
+    """An index as a number: 0, 1, … along its own axis."""
+
+    letter: str
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """The number of the turn of a loop, or of the step of a recurrence, in which this is computed."""
+
+    letter: str
+
+
+# -------------------------------------------------------------------------------------------------- what is made of values
+
+
+@dataclass(frozen=True, slots=True)
+class Map:
+    """A function of one number or more, where all are lined up by letter: `+ - * / ^`, `where`, and those of the table."""
+
+    function: str
+    arguments: tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reduce:
+    """An operator over letters, which are gone afterwards (`mean`, `lse`) or stay (`Sm`, `cumsum`, `top`): the table says."""
+
+    operator: str
+    letters: Axes
+    argument: Value
+    counts: tuple[Value, ...] = ()  # the k of `top_{k,x}`
+
+
+@dataclass(frozen=True, slots=True)
+class Contract:
+    """The sum over letters of a product."""
+
+    letters: Axes
+    factors: tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The same numbers under other letters: each label of `old` becomes that of `new`, which has as many numbers or fewer.
+
+    One letter becomes another; a group is merged, or one letter split; of a longer axis the first numbers are read.
+    """
+
+    argument: Value
+    old: tuple[Label, ...]
+    new: tuple[Label, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """The same numbers for every number of the letters that are new."""
+
+    argument: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Gather:
+    """A tensor read at numbers that are computed: one for each of its axes.
+
+    Along an axis that is `timed` there are zeros before the first number. A number is looked at only where all `conditions`
+    are as said: elsewhere nobody wants what is read.
+    """
+
+    argument: Value
+    labels: tuple[Label, ...]
+    numbers: tuple[Value, ...]
+    timed: tuple[bool, ...]
+    conditions: tuple[tuple[Value, bool], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Another function. Its weights lie under `instance`, in the turns of some loops, or it has none."""
+
+    function: str
+    instance: str
+    turns: Axes
+    arguments: tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Recur:
+    """A tensor made position by position: `step` is computed for each number of `letter`, and reads what there is, `so_far`."""
+
+    letter: str
+    step: Value
+    so_far: Value
+
+
+Operation = Input | Weight | Constant | Table | Iota | Turn | Map | Reduce | Contract | View | Spread | Gather | Call | Recur
+
+# ------------------------------------------------------------------------------------------------------------ functions
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """An equation and its value; `labels` say how it lies: a letter for each axis, or several for a group."""
+
+    name: str
+    value: Value
+    labels: tuple[Label, ...]
+    equation: Equation | None = None  # none where the legend or a weight says what it is
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """A tensor that a loop defines: each turn finds it `within` as the one before left it, its `last` value is there `after`.
+
+    The first turn finds what was there `before`, if there was something.
+    """
+
+    name: str
+    before: Value | None
+    within: Value
+    last: Value
+    after: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """A loop: its lines, once for each number of its letter."""
+
+    letter: str
+    count: Value
+    carried: tuple[Carried, ...]
+    lines: tuple[Line | Turns, ...]
+    loop: Loop = field(repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A layer as it is called: what it is given, its lines in the order of the text, and what it returns."""
+
+    name: str
+    inputs: tuple[Line, ...]
+    weights: tuple[Line, ...]
+    lines: tuple[Line | Turns, ...]
+    output: Line
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """The functions of a model, each after those that it calls."""
+
+    functions: dict[str, Function]
+    name: str
+    time: str  # the letter of positions, or ""
+
+
+def operands(operation: Operation) -> tuple[Value, ...]:
+    """The values that an operation is made of."""
+    match operation:
+        case Map(arguments=values) | Contract(factors=values) | Call(arguments=values):
+            return values
+        case Reduce(argument=argument, counts=counts):
+            return (argument, *counts)
+        case View(argument=argument) | Spread(argument=argument):
+            return (argument,)
+        case Gather():
+            return (operation.argument, *operation.numbers, *(condition for condition, _ in operation.conditions))
+        case Recur(step=step, so_far=so_far):
+            return (step, so_far)
+        case _:
+            return ()
