@@ -142,7 +142,7 @@ def writer(model: Model, folder: pathlib.Path, seed: int = 0) -> Writer:
 
 def of_bytes(model: Model) -> Model:
     """The same model with a vocabulary of bytes."""
-    if "V" not in model.legend.letters() or not isinstance(model.legend.values.get("V", _BYTES), int):
+    if "V" not in model.legend.letters or not isinstance(model.legend.values.get("V", _BYTES), int):
         return model
     return model.spec.bind_from({**_whole(model), "V": _BYTES}, "given")
 

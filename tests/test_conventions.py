@@ -86,7 +86,7 @@ def small(name: str) -> Model:
 
 
 def sizes(model: Model) -> dict[str, int]:
-    return {name: int(value) for name, value in model.legend.values.items() if name in model.legend.letters()}
+    return {name: int(value) for name, value in model.legend.values.items() if name in model.legend.letters}
 
 
 def test_each_layer_has_its_own_window() -> None:

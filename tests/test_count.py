@@ -602,7 +602,7 @@ def test_formulas_of_texts_of_families_with_numbers_are_the_numbers(name: str) -
 @pytest.mark.parametrize("name", sorted(set(TEXTS) - {family.text for family in FAMILIES.values()} - OF_TOYS.keys()))
 def test_formulas_of_our_own_texts_with_numbers_are_the_numbers(name: str) -> None:
     specification = einformer.load(name)
-    model = specification.bind(**{size: n for size, n in OWN_SIZES.items() if size in Legend.of(specification.tree).letters()})
+    model = specification.bind(**{size: n for size, n in OWN_SIZES.items() if size in Legend.of(specification.tree).letters})
     open_sizes = {size: n for size, n in {"B": 2, "S": 37}.items() if size in model.open}
     legend = model.at(**open_sizes)
     assert number(formula(specification, legend), model) == parameters(model)

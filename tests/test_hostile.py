@@ -439,7 +439,7 @@ def evaluate(text: str, chance: random.Random) -> bool:
     """Does a text have a value at random sizes? EinformerError says why it has none."""
     try:
         spec = parse(text)
-        model = spec.bind(**{letter: chance.choice((1, 2, 3, 4, 6)) for letter in sorted(Legend.of(spec.tree).letters())})
+        model = spec.bind(**{letter: chance.choice((1, 2, 3, 4, 6)) for letter in sorted(Legend.of(spec.tree).letters)})
         if max(map(model.legend.length, model.legend.axes), default=1) > 100:
             return False
         shapes = [[model.legend.length(slot.letter) for slot in formal.slots] for formal in spec.layer.formals]  # type: ignore[union-attr]

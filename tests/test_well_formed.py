@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import fields
 from random import Random
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -21,7 +21,8 @@ from einformer.errors import Source
 from einformer.language import parser, tree
 from einformer.language.calls import slot_letters
 from einformer.language.primitives import PRIMITIVES
-from einformer.language.tree import Apply, Axis, Equation, Layer, Loop, Name, Node, Number, Scalar, Weight
+from einformer.language.tree import Apply, Axis, Equation, Expression, Index, Layer, Loop, Name, Node, Number, Scalar, Weight
+from einformer.language.walk import children, rebuild, subexpressions
 from einformer.model import examine
 from einformer.program import check
 from tests import arrays
@@ -33,6 +34,7 @@ Array = NDArray[Any]
 PRIMES = (3, 5, 7, 2, 11, 13, 17, 19, 23, 29)
 SMALL = (2, 3, 2, 3)  # loops over scalars see every combination of indices
 TOLERANCE = 1e-9
+TEXT = "axes\n  d: D\nlayer F(z_d) -> z_d:\n  return z_d^2\n"
 
 NODES = {
     "Spec", "Axis", "Scalar", "Weight", "Layer", "Equation", "Loop",
@@ -72,6 +74,26 @@ def model(text: Text, *numbers: int) -> Model:
 
 def output(bound: Model, *given: Array) -> Array:
     return bound.reference(*(given or arrays.inputs(bound)), weights=arrays.weights(bound, absent=0.3))
+
+
+# ------------------------------------------------------------------------------------------------------------ the tree
+
+
+@pytest.mark.parametrize("kind", get_args(Expression), ids=lambda kind: kind.__name__)
+def test_every_expression_is_gone_through(kind: type[Any]) -> None:
+    """`children` and `rebuild` know each kind of node, by its fields; what changes nothing makes no new node."""
+    part, other, span = Name("x"), Name("y"), einformer.parse(TEXT).tree.span
+    kinds = {"str": "x", "int | float": 2, "tuple[Index, ...]": (Index("i"),), "tuple[Expression, ...]": (part, part)}
+    parts = {field.name: kinds.get(str(field.type), part) for field in fields(kind) if field.name != "span"}
+    e = kind(**parts, span=span)
+    inside = [x for x in parts.values() for x in (x if isinstance(x, tuple) else (x,)) if x is part]
+    assert children(e) == tuple(inside)
+    assert [*subexpressions(e)] == [e, *inside]
+    assert rebuild(e, lambda child: child) is e
+    changed = rebuild(e, lambda child: other)
+    assert children(changed) == (other,) * len(inside)
+    assert rebuild(changed, lambda child: part) == e
+    assert changed.span is span
 
 
 # ------------------------------------------------------------------------------------------------------------ the text

@@ -22,16 +22,14 @@ def slots_agree(tensor: Tensor, slots: tuple[Expression, ...], span: Span, legen
         message = f"`{tensor.name}` has {len(slots)} slots, here are {len(tensor.slots)}"
         yield Finding("E304", message, tensor.span, facts, spelled)
         return
-    definition = f"defined as `{tensor.name}_{_spelled(slots)}` ({span.source.name}:{span.line})"
     for slot, defined in zip(tensor.slots, slots, strict=True):
-        found = [replace(each, facts=(definition, *each.facts)) for each in _slot_agrees(tensor, slot, defined, legend)]
-        yield from found
-        if found:  # two letters that changed places are one slip
-            return
+        if slot != defined and (findings := list(_slot_agrees(tensor, slot, defined, legend))):
+            definition = f"defined as `{tensor.name}_{_spelled(slots)}` ({span.source.name}:{span.line})"
+            yield from (replace(finding, facts=(definition, *finding.facts)) for finding in findings)
+            return  # two letters that changed places are one slip
 
 
 def _slot_agrees(tensor: Tensor, slot: Expression, defined: Expression, legend: Legend) -> Iterator[Finding]:
-    facts = tuple(legend.describe(letter) for letter in dict.fromkeys(_slot_letters(defined) + _slot_letters(slot)))
     match slot, defined:
         case Index(), Index():
             if axis_of(slot.letter) != axis_of(defined.letter) and not _bounded(slot.letter, defined.letter, legend):
@@ -40,18 +38,24 @@ def _slot_agrees(tensor: Tensor, slot: Expression, defined: Expression, legend: 
                 )
                 enclosed = slot.span.source.text[slot.span.start - 1 : slot.span.start] == "("
                 number = f"; under a `where`, `({slot.letter} + 0)` for the number of `{slot.letter}`" * enclosed
-                yield Finding("E307", message, slot.span, facts, f"`{defined.letter}`, or a prime of it{number}")
+                yield Finding(
+                    "E307", message, slot.span, _facts(defined, slot, legend), f"`{defined.letter}`, or a prime of it{number}"
+                )
         case ((Index() | Group()), (Index() | Group())):
             if legend.size(slot) != legend.size(defined):
                 here, there = f"`{_spelled((slot,))}`", f"`{_spelled((defined,))}`"
                 sizes = f"{here} has {legend.spelled(slot)}, {there} has {legend.spelled(defined)}"
                 message = f"{here} does not provably have the size of {there}"
                 fix = "a group whose sizes multiply to that of the axis, or a size that says so, `e: H = D / A`"
-                yield Finding("E308", message, slot.span, (sizes, *facts), fix)
+                yield Finding("E308", message, slot.span, (sizes, *_facts(defined, slot, legend)), fix)
         case _:
             for index in (x for x in subexpressions(slot) if isinstance(x, Index)):
                 if legend.axis(index.letter) is None:
                     yield undeclared(index, legend)
+
+
+def _facts(defined: Expression, slot: Expression, legend: Legend) -> tuple[str, ...]:
+    return tuple(legend.describe(letter) for letter in dict.fromkeys(_slot_letters(defined) + _slot_letters(slot)))
 
 
 def _bounded(letter: str, defined: str, legend: Legend) -> bool:

@@ -41,7 +41,7 @@ def bind(spec: Spec, given: Mapping[str, Given], origin: str | Mapping[str, str]
 
 def known(legend: Legend) -> dict[str, Value]:
     """The sizes that are bound, and those that follow from them."""
-    sizes = {name: legend.sized(name) for name in legend.letters()}
+    sizes = {name: legend.sized(name) for name in legend.letters}
     following = {name: _unless_open(legend.length, axis.letter) for name, axis in sizes.items() if axis}
     return {**{name: value for name, value in following.items() if value is not None}, **legend.values}
 
@@ -49,7 +49,7 @@ def known(legend: Legend) -> dict[str, Value]:
 def _sorted(spec: Spec, given: Mapping[str, Given]) -> tuple[dict[str, Value], dict[str, Given]]:
     """Which of the values are sizes, which are scalars."""
     legend = Legend.of(spec)
-    letters, sizes, scalars = legend.letters(), dict[str, Value](), dict[str, Given]()
+    letters, sizes, scalars = legend.letters, dict[str, Value](), dict[str, Given]()
     for name, value in given.items():
         if name in legend.scalars:
             scalars[name] = value
@@ -160,8 +160,7 @@ def bind_sizes(spec: Spec, legend: Legend, given: Mapping[str, int]) -> Legend:
 
 def open_sizes(legend: Legend) -> set[str]:
     """The letters of sizes that are not bound and do not follow from others."""
-    derived = {name for name in legend.letters() if (axis := legend.sized(name)) and axis.default is not None}
-    return legend.letters() - derived - legend.values.keys()
+    return {x for x in legend.letters - legend.values.keys() if not (axis := legend.sized(x)) or axis.default is None}
 
 
 def refuse_unbound(spec: Spec, legend: Legend) -> None:
@@ -180,7 +179,7 @@ def refuse_unbound(spec: Spec, legend: Legend) -> None:
 
 def _unbound(roots: Iterable[Expression], legend: Legend, seen: set[str]) -> Iterator[Name]:
     """The sizes without a number on which expressions depend, through defaults and scalars; not those that are `seen`."""
-    waiting, letters = list(roots), legend.letters()
+    waiting, letters = list(roots), legend.letters
     for root in waiting:
         for x in subexpressions(root):
             name = axis_of(x.letter) if isinstance(x, Index) else x.name if isinstance(x, Name | Tensor) else ""
@@ -209,7 +208,7 @@ def size(legend: Legend, letter: str) -> int:
     """The number that a size letter stands for. Raises EinformerError E601."""
     axis = legend.sized(letter)
     if axis is None and letter not in legend.values:
-        facts = [f"there are {', '.join(sorted(legend.letters()))}"]
+        facts = [f"there are {', '.join(sorted(legend.letters))}"]
         raise fail("E601", f"the size `{letter}` is not bound", facts=facts, fix=f"`bind({letter}=…)`, if it is one of them")
     return legend.length(axis.letter) if axis else int(legend.values[letter])
 

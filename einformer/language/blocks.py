@@ -15,7 +15,7 @@ def remarks(lines: list[Line]) -> tuple[list[str], list[Line], tuple[str, ...]]:
     above: list[str] = []
     for line in lines[first:]:
         if line.tokens:
-            rest.append(replace(line, above=tuple(above)))
+            rest.append(replace(line, above=tuple(above)) if above else line)
             above = []
         else:
             above.append(line.comment)

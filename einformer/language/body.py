@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 
 from einformer.errors import Finding, Span
 from einformer.language.agreement import repeated, slots_agree
@@ -74,13 +75,21 @@ class Body:
         self.callees = callees(layer, layers)
         self.times = frozenset(axis_of(each.time.letter) for each in layers.values() if each.time)
         self.named = {axis_of(index.letter) for index in layer.indices}  # axes whose size a call chooses
-        self.whole = Whole(layer, layers, legend)
-        self.numbers = Numbers.of(layer, legend, self.times)
         self.findings: list[Finding] = []
         self.unused: list[Finding] = []
         self.defined: dict[str, Definition] = {}
         self.later = {equation.left.name: equation for equation in equations(layer.body)}
         self.called: set[str] = set()
+
+    @cached_property
+    def whole(self) -> Whole:
+        """Which of its numbers are whole."""
+        return Whole(self.layer, self.layers, self.legend)
+
+    @cached_property
+    def numbers(self) -> Numbers:
+        """What is known of its index numbers."""
+        return Numbers.of(self.layer, self.legend, self.times)
 
     def checked(self, weighted: frozenset[str]) -> Layer:
         """The elaborated layer; `findings` holds what is wrong with it, `unused` what it does not need.
@@ -109,17 +118,10 @@ class Body:
         self.letters(self.layer.output.slots if isinstance(self.layer.output, Tensor) else ())
         self.letters(self.layer.indices)
         self.letters(() if self.layer.time is None else (self.layer.time,))
-        body = {axis_of(index.letter) for index in self.body_indices()}
+        body = _axes_in(self.layer)
         for index in self.layer.indices:
             if axis_of(index.letter) not in body:
                 self.report("E203", f"`{self.layer.name}` names `{index.letter}` and never uses it", index, "a head without it")
-
-    def body_indices(self) -> Iterator[Index]:
-        """Every index of the body, of its weights and its inputs."""
-        yield from (index for weight in self.layer.weights for index in weight.indices)
-        yield from (slot for formal in self.layer.formals for slot in formal.slots if isinstance(slot, Index))
-        for equation in equations(self.layer.body):
-            yield from (x for x in subexpressions(equation.right) if isinstance(x, Index))
 
     def weights(self) -> None:
         """Each weight is declared once, over declared letters; a default is a formula like any other."""
@@ -384,10 +386,9 @@ class Body:
         """A call may not rename a letter from whose size the layer derives another (R7)."""
         for call in (e for e in subexpressions(equation.right) if isinstance(e, Apply) and e.name in self.callees):
             layer = self.callees[call.name]
-            used = {axis_of(index.letter) for index in Body(layer, self.layers, self.legend).body_indices()}
             renamed = [index for index in call.indices if index.letter not in _loop_letters(self.layer)]
             for formal, _ in zip(layer.indices, renamed, strict=False):
-                yield from self.derived(formal, used, call)
+                yield from self.derived(formal, _axes_in(layer), call)
 
     def derived(self, formal: Index, used: set[str], call: Apply) -> Iterator[Finding]:
         """The other axes of a body whose sizes follow from that of a letter which the call renames."""
@@ -442,6 +443,13 @@ def _negative(e: Expression) -> bool:
     first = e.factors[0] if isinstance(e, Product) else e
     plain = not isinstance(e, Product) or all(isinstance(factor, Number | Name | Index) for factor in e.factors)
     return plain and isinstance(first, Number) and first.value < 0
+
+
+def _axes_in(layer: Layer) -> set[str]:
+    """The axes of every index in the body of a layer, in its weights and its inputs."""
+    heads = (*(formal.slots for formal in layer.formals), *(weight.indices for weight in layer.weights))
+    bodies = (subexpressions(equation.right) for equation in equations(layer.body))
+    return {axis_of(x.letter) for x in itertools.chain(*heads, *bodies) if isinstance(x, Index)}
 
 
 def _loop_letters(layer: Layer) -> set[str]:

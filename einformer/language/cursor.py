@@ -16,25 +16,23 @@ class Cursor:
     """The tokens of one line at a time."""
 
     def __init__(self, source: Source, line: Line) -> None:
-        self.source = source
-        self.at = self.depth = self.loops = 0
-        self.line = line
+        self.source, self.loops = source, 0
+        self.take(line)
 
     def take(self, line: Line) -> None:
         """Start at the first token of a line."""
         self.line, self.at, self.depth = line, 0, 0
+        end = line.tokens[-1].span.end if line.tokens else line.span.start
+        self.tokens = (*line.tokens, Token("end", "the end of the line", Span(self.source, end, end + 1)))
 
     def peek(self) -> Token:
         """The token that comes next; behind the last one, the end of the line."""
-        if self.at < len(self.line.tokens):
-            return self.line.tokens[self.at]
-        end = self.line.tokens[-1].span.end if self.line.tokens else self.line.span.start
-        return Token("end", "the end of the line", Span(self.source, end, end + 1))
+        return self.tokens[self.at]
 
     def next(self) -> Token:
         """The next token, which is taken."""
         token = self.peek()
-        self.at += 1
+        self.at += token.kind != "end"
         return token
 
     def accept(self, kind: str) -> bool:
@@ -45,7 +43,8 @@ class Cursor:
 
     def word(self, word: str) -> bool:
         """Is the next token this word?"""
-        return self.peek().kind == "name" and self.peek().text == word
+        token = self.peek()
+        return token.text == word and token.kind == "name"
 
     def accept_word(self, word: str) -> bool:
         """Take the next token if it is this word."""
@@ -94,7 +93,7 @@ class Cursor:
 
     def measured(self, e: Expression) -> Expression:
         """R13 bounds the height of a whole formula too: `a or b or …` nests without a bracket."""
-        if not self.depth and height(e) > MAXIMUM_DEPTH:
+        if not self.depth and len(self.tokens) > MAXIMUM_DEPTH and height(e) > MAXIMUM_DEPTH:  # a level costs a token
             raise fail("E002", f"the formula nests more than {MAXIMUM_DEPTH} deep", e.span, fix="names for its parts")
         return e
 

@@ -81,7 +81,7 @@ def _shared_sizes(spec: Spec, legend: Legend) -> Iterator[Finding]:
     for axis in (axis for axis in spec.axes if isinstance(axis.size, Name)):
         name = show(axis.size)
         if (other := first.setdefault(name, axis)) is not axis:
-            free = (letter for letter in (axis.letter.upper(), *string.ascii_uppercase) if letter not in legend.letters())
+            free = (letter for letter in (axis.letter.upper(), *string.ascii_uppercase) if letter not in legend.letters)
             fix = f"`{axis.letter}: {next(free)} = {name}` for an axis as long"
             facts = (legend.describe(other.letter),)
             yield Finding("E202", f"`{name}` is the size of `{other.letter}` already", axis.size.span, facts, fix)
@@ -90,7 +90,7 @@ def _shared_sizes(spec: Spec, legend: Legend) -> Iterator[Finding]:
 def _size_names(size: Expression, legend: Legend) -> Iterator[Finding]:
     """A size is one upper-case letter; anything else in the axes is a slip."""
     for e in subexpressions(size):
-        if isinstance(e, Name) and e.name in legend.letters() and not (len(e.name) == 1 and e.name.isupper()):
+        if isinstance(e, Name) and e.name in legend.letters and not (len(e.name) == 1 and e.name.isupper()):
             product = f"`{' '.join(e.name)}` for a product, or " if e.name.isalpha() and e.name.isupper() else ""
             message = f"`{e.name}` is not a size: a size is one upper-case letter"
             yield Finding("E204", message, e.span, (), f"{product}`{e.name[0].upper()}`")

@@ -157,7 +157,7 @@ def _sizes(one: Legend, other: Legend) -> tuple[Value, ...]:
 def _known(legend: Legend) -> dict[str, str]:
     """Sizes as they are shown."""
     sizes = {name: f"{value:,}" for name, value in known(legend).items() if name not in legend.scalars}
-    return dict.fromkeys(legend.letters(), OPEN) | sizes
+    return dict.fromkeys(legend.letters, OPEN) | sizes
 
 
 def _are_numbers(one: _Text, other: _Text, name: str) -> bool:

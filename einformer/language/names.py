@@ -14,7 +14,7 @@ from einformer.language.primitives import CONSTANTS, NAMES
 from einformer.language.printer import show
 from einformer.language.sizes import Legend
 from einformer.language.tree import Apply, Expression, Index, Name, Spec, Tensor
-from einformer.language.walk import subexpressions
+from einformer.language.walk import children, subexpressions
 
 # Letters of other scripts whose usual glyph is that of a Latin letter.
 _LATIN = dict(zip("ΑΒΕΖΗΙΚΜΝΟΡΤΥΧοАВЕКМНОРСТУХаеорсухіј", "ABEZHIKMNOPTYXoABEKMHOPCTYXaeopcyxij", strict=True))
@@ -32,14 +32,13 @@ def look_alikes(spec: Spec) -> Iterator[Finding]:
     code = re.sub(r"[#@][^\n]*", lambda remark: " " * len(remark[0]), spec.span.source.text)
     if code.isascii():
         return
-    for at, letter in enumerate(code):
-        letter = unicodedata.normalize("NFKC", letter)
+    for written in dict.fromkeys(code):
+        letter = unicodedata.normalize("NFKC", written)
         other = seen.setdefault(_skeleton(letter), letter)
         if other != letter and letter in _LATIN | dict.fromkeys(_LATIN.values()):
-            pair = f"{unicodedata.name(letter)} and {unicodedata.name(other)}"
-            yield Finding(
-                "E004", f"`{letter}` and `{other}` look alike", Span(spec.span.source, at, at + 1), (pair,), "one of the two"
-            )
+            pair, at = f"{unicodedata.name(letter)} and {unicodedata.name(other)}", code.index(written)
+            place = Span(spec.span.source, at, at + 1)
+            yield Finding("E004", f"`{letter}` and `{other}` look alike", place, (pair,), "one of the two")
             return
 
 
@@ -50,9 +49,7 @@ def names_in(
 
     `names` are all that a name which is not defined could have meant. The letters below such a name mean nothing yet.
     """
-    below = {
-        id(slot) for x in subexpressions(e) if isinstance(x, Tensor) and not is_defined(x, legend, known) for slot in x.slots
-    }
+    below = set[int]()
     for x in subexpressions(e):
         match x:
             case Index() if id(x) in below:
@@ -70,11 +67,12 @@ def names_in(
                         "`p = 0.1` among the scalars, or `Dr(…, q)`",
                     )
             case Tensor() | Name():
-                if known.get(x.name) and (isinstance(x, Tensor) or x.name not in legend.letters()):
+                if known.get(x.name) and (isinstance(x, Tensor) or x.name not in legend.letters):
                     yield Finding(
                         "E205", f"`{x.name}` is used before its definition", x.span, (known[x.name],), "its definition first"
                     )
                 elif not is_defined(x, legend, known):
+                    below |= set(map(id, children(x)))
                     yield _undefined(x, legend, names(), layer)
             case _:
                 pass
@@ -85,7 +83,7 @@ def is_defined(x: Tensor | Name, legend: Legend, known: Mapping[str, str]) -> bo
     scalar = legend.scalars.get(x.name)
     if isinstance(x, Tensor):
         return x.name in known or (scalar is not None and bool(scalar.indices))
-    return x.name in known or x.name in CONSTANTS or x.name in legend.letters() or (scalar is not None and not scalar.indices)
+    return x.name in known or x.name in CONSTANTS or x.name in legend.letters or (scalar is not None and not scalar.indices)
 
 
 def _undefined(x: Tensor | Name, legend: Legend, names: set[str], layer: str) -> Finding:
@@ -96,7 +94,7 @@ def _undefined_tensor(x: Tensor, legend: Legend, names: set[str], layer: str) ->
     """A tensor that a layer does not know. A size of documents, `d_k`, is read as one too."""
     message = f"`{layer}` has no tensor `{x.name}`"
     if x.name in legend.axes:
-        fix = f"a size: {' '.join(f'`{letter}`' for letter in sorted(legend.letters()))}"
+        fix = f"a size: {' '.join(f'`{letter}`' for letter in sorted(legend.letters))}"
         return Finding("E204", f"{message}, and `{x.name}` alone is an index", x.span, (legend.describe(x.name),), fix)
     close = _meant(x.name, {*names, *(s.name for s in legend.scalars.values() if s.indices)})
     plain = all(isinstance(slot, Index) for slot in x.slots)
@@ -106,7 +104,7 @@ def _undefined_tensor(x: Tensor, legend: Legend, names: set[str], layer: str) ->
 
 def _undefined_name(x: Name, legend: Legend, names: set[str]) -> Finding:
     """A bare name that the file does not know."""
-    close = _meant(x.name, {*names, *legend.letters(), *(s.name for s in legend.scalars.values() if not s.indices)})
+    close = _meant(x.name, {*names, *legend.letters, *(s.name for s in legend.scalars.values() if not s.indices)})
     fix = f"`{x.name} = …` among the scalars, or its definition on a line before"
     return Finding("E204", f"no size, scalar or index `{x.name}` is defined", x.span, (), f"`{close}`?" if close else fix)
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from typing import assert_never
 
 from einformer.errors import EinformerError, Finding, Span, fail
@@ -40,7 +41,7 @@ MAXIMUM_TERMS = 200  # of a size multiplied out
 _ONE: Monomial = ()
 
 
-@dataclass(slots=True)
+@dataclass
 class Legend:
     """The axes and scalars of a spec by name, with the values that are bound."""
 
@@ -62,7 +63,11 @@ class Legend:
 
     def sized(self, name: str) -> Axis | None:
         """The axis whose size is the letter `name`."""
-        return next((axis for axis in self.axes.values() if isinstance(axis.size, Name) and axis.size.name == name), None)
+        return self._sized.get(name)
+
+    @cached_property
+    def _sized(self) -> dict[str, Axis]:
+        return {axis.size.name: axis for axis in reversed(self.axes.values()) if isinstance(axis.size, Name)}
 
     def brought(self, e: Expression) -> bool:
         """Do the inputs bring along what a size is made of?"""
@@ -70,12 +75,12 @@ class Legend:
         made_of = (axis.default for axis in derived if axis is not None and axis.default is not None)
         return not self.inputs.isdisjoint(_names(e)) or any(map(self.brought, made_of))
 
-    def letters(self) -> set[str]:
+    @cached_property
+    def letters(self) -> frozenset[str]:
         """The names of sizes: of axes, and those from which a size is derived (`A` in `J = A / G`)."""
         roots = [e for axis in self.axes.values() for e in (axis.size, axis.default, axis.bound) if e is not None]
-        return (
-            {x.name for root in roots for x in subexpressions(root) if isinstance(x, Name)} - set(self.scalars) - set(CONSTANTS)
-        )
+        names = {x.name for root in roots for x in subexpressions(root) if isinstance(x, Name)}
+        return frozenset(names - self.scalars.keys() - CONSTANTS.keys())
 
     # ------------------------------------------------------------------------------------------------ polynomials
 
@@ -209,7 +214,7 @@ class Legend:
         terms = Legend({}, self.scalars, self.values).polynomial(size)  # each size may be bound itself, whatever its default
         letters = {letter for monomial in terms for letter, power in monomial if power > 0}
         constant = terms.pop(_ONE, Fraction(0))
-        if not letters <= self.letters() or any(power < 0 for monomial in terms for _, power in monomial):
+        if not letters <= self.letters or any(power < 0 for monomial in terms for _, power in monomial):
             return
         digits = math.lcm(constant.denominator, *(factor.denominator for factor in terms.values()))
         if constant * digits % math.gcd(digits, *(int(factor * digits) for factor in terms.values())):

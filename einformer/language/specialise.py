@@ -162,7 +162,8 @@ class _Body:
         return replace(weight, indices=tuple(map(self.index, weight.indices)), default=default, layer=layer)
 
     def index(self, index: Index) -> Index:
-        return replace(index, letter=self.letters.get(index.letter, index.letter))
+        letter = self.letters.get(index.letter, index.letter)
+        return index if letter == index.letter else Index(letter, span=index.span)
 
     def expression(self, e: Expression) -> Expression:
         match e:

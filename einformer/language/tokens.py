@@ -168,8 +168,8 @@ def number_token(text: str, span: Span, following: str) -> Token:
 
 def name_token(text: str, span: Span) -> Token:
     """A name in NFKC (R11). It holds letters before that too: `x²` is not the name `x2`."""
-    if text == REST:
-        return Token(REST, REST, span)
+    if text.isascii():
+        return Token(REST if text == REST else "name", text, span)
     name = unicodedata.normalize("NFKC", text.translate(SYNONYMS))
     for letter in text.rstrip("'′’") + name.rstrip("'"):
         if not (letter.isalpha() or letter in DIGITS) or letter == PRIME:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import assert_never
+from operator import attrgetter, is_
+from typing import Any, assert_never
 
 from einformer.language.tree import (
     Apply,
@@ -24,49 +25,48 @@ from einformer.language.tree import (
     Tensor,
 )
 
+_CHILDREN: dict[type[Expression], Callable[[Any], tuple[Expression, ...]]] = {
+    Number: lambda e: (),
+    Name: lambda e: (),
+    Index: lambda e: (),
+    Tensor: attrgetter("slots"),
+    Group: attrgetter("members"),
+    Sum: attrgetter("terms"),
+    Product: attrgetter("factors"),
+    Quotient: attrgetter("numerator", "denominator"),
+    Power: attrgetter("base", "exponent"),
+    Apply: attrgetter("arguments"),
+}
+
 
 def children(e: Expression) -> tuple[Expression, ...]:
     """The expressions directly inside e (of an `Apply` the arguments, not its indices)."""
-    match e:
-        case Number() | Name() | Index():
-            return ()
-        case Tensor():
-            return e.slots
-        case Group():
-            return e.members
-        case Sum():
-            return e.terms
-        case Product():
-            return e.factors
-        case Quotient():
-            return (e.numerator, e.denominator)
-        case Power():
-            return (e.base, e.exponent)
-        case Apply():
-            return e.arguments
-        case _:
-            assert_never(e)
+    return _CHILDREN[type(e)](e)
 
 
 def rebuild(e: Expression, f: Callable[[Expression], Expression]) -> Expression:
-    """e with f applied to each child."""
+    """e with f applied to each child; e itself where f changes none."""
+    old = children(e)
+    new = tuple(map(f, old))
+    if all(map(is_, new, old)):
+        return e
     match e:
         case Number() | Name() | Index():
             return e
         case Tensor():
-            return replace(e, slots=tuple(map(f, e.slots)))
+            return Tensor(e.name, new, span=e.span)
         case Group():
-            return replace(e, members=tuple(map(f, e.members)))
+            return Group(new, span=e.span)
         case Sum():
-            return replace(e, terms=tuple(map(f, e.terms)))
+            return Sum(new, span=e.span)
         case Product():
-            return replace(e, factors=tuple(map(f, e.factors)))
+            return Product(new, span=e.span)
         case Quotient():
-            return replace(e, numerator=f(e.numerator), denominator=f(e.denominator))
+            return Quotient(*new, span=e.span)
         case Power():
-            return replace(e, base=f(e.base), exponent=f(e.exponent))
+            return Power(*new, span=e.span)
         case Apply():
-            return replace(e, arguments=tuple(map(f, e.arguments)))
+            return Apply(e.name, e.indices, new, span=e.span)
         case _:
             assert_never(e)
 
@@ -77,7 +77,8 @@ def subexpressions(e: Expression) -> Iterator[Expression]:
     while waiting:
         node = waiting.pop()
         yield node
-        waiting += reversed(children(node))
+        if below := _CHILDREN[type(node)](node):
+            waiting += below[::-1]
 
 
 def height(e: Expression) -> int:

@@ -30,9 +30,9 @@ def rendered(spec: Spec, convention: str) -> Spec:
     e\\colon H = h / a \\qquad \\text{head}
     """
     legend = Legend.of(spec)
-    known = written(convention) if "S" in legend.letters() else written(convention) | own(convention)
-    theirs = {ours: letter for ours, letter in known.items() if ours in legend.letters()}
-    others = legend.letters() - theirs.keys() | _numbers(spec)
+    known = written(convention) if "S" in legend.letters else written(convention) | own(convention)
+    theirs = {ours: letter for ours, letter in known.items() if ours in legend.letters}
+    others = legend.letters - theirs.keys() | _numbers(spec)
     names = theirs | _apart(sorted(others), set(theirs.values()))
     result: Spec = _renamed(spec, names, _indices(legend, convention, set(names.values())))
     return result

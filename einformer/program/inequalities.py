@@ -10,10 +10,11 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from einformer.errors import EinformerError
 from einformer.language.calls import axis_of
@@ -26,8 +27,7 @@ MOST_WORK = 60_000  # inequalities in all eliminations for one model; after thes
 MOST_TURNS = 4096  # numbers of an index that are tried one by one
 
 
-@dataclass(frozen=True, slots=True)
-class Atom:
+class Atom(NamedTuple):
     """What arithmetic does not look into.
 
     An *index*; a *size* or scalar of the legend; a *table*, a scalar with indices; a *function* of numbers, such as `floor`; an
@@ -61,7 +61,7 @@ class Linear:
     @classmethod
     def of(cls, factors: Mapping[Monomial, Factor]) -> Linear:
         """The sum of monomials with these factors."""
-        return cls(frozenset((monomial, _factor(factor)) for monomial, factor in factors.items() if factor))
+        return cls(frozenset([(monomial, _factor(factor)) for monomial, factor in factors.items() if factor]))
 
     @classmethod
     @functools.lru_cache(maxsize=4096)
@@ -89,7 +89,10 @@ class Linear:
         return Linear.of(factors)
 
     def __sub__(self, other: Linear) -> Linear:
-        return self + other * -1
+        factors = dict(self.terms)
+        for monomial, factor in other.terms:
+            factors[monomial] = factors.get(monomial, 0) - factor
+        return Linear.of(factors)
 
     def __mul__(self, other: Linear | Factor) -> Linear:
         if not isinstance(other, Linear):
@@ -116,13 +119,13 @@ class Linear:
                 for argument in atom.arguments:
                     yield from argument.atoms()
 
-    def letters(self) -> set[str]:
+    def letters(self) -> frozenset[str]:
         """The letters of the indices in it."""
-        return {atom.name for atom in self.atoms() if atom.kind == "index"}
+        return _letters(self)
 
     def at(self, numbers: Mapping[str, Linear]) -> Linear:
         """The same with numbers for letters."""
-        if not self.letters() & numbers.keys():
+        if self.letters().isdisjoint(numbers):
             return self
         return self.mapped(lambda atom: _at(atom, numbers))
 
@@ -130,31 +133,36 @@ class Linear:
         """The same with a value for each atom."""
         total: dict[Monomial, Factor] = {}
         for monomial, factor in self.terms:
-            product = Linear.number(factor)
-            for atom, power in monomial:
-                product = product * _power(f(atom), power)
-            for own, other in product.terms:
-                total[own] = total.get(own, 0) + other
+            values = [_power(f(atom), power) for atom, power in monomial] or [Linear.number(1)]
+            for own, other in functools.reduce(Linear.__mul__, values).terms:
+                total[own] = total.get(own, 0) + factor * other
         return Linear.of(total)
 
 
+@functools.lru_cache(maxsize=4096)
+def _letters(linear: Linear) -> frozenset[str]:
+    return frozenset([atom.name for atom in linear.atoms() if atom.kind == "index"])
+
+
 def _factor(value: Factor) -> Factor:
-    return value.numerator if value.denominator == 1 else value
+    return value if isinstance(value, int) or value.denominator != 1 else value.numerator
 
 
 def _at(atom: Atom, numbers: Mapping[str, Linear]) -> Linear:
     if atom.kind == "index":
         return numbers.get(atom.name) or Linear.atom(atom)
-    return simplified(replace(atom, arguments=tuple(argument.at(numbers) for argument in atom.arguments)))
+    return simplified(atom, tuple([argument.at(numbers) for argument in atom.arguments]))
 
 
-def simplified(atom: Atom) -> Linear:
-    """An atom, or the number that it is: a floor of a number."""
-    value = atom.arguments[0].value if atom.name == "floor" else None
-    return Linear.atom(atom) if value is None else Linear.number(math.floor(value))
+def simplified(atom: Atom, arguments: tuple[Linear, ...]) -> Linear:
+    """An atom with these arguments, or the number that it is: a floor of a number."""
+    value = arguments[0].value if atom.name == "floor" else None
+    return Linear.atom(atom._replace(arguments=arguments)) if value is None else Linear.number(math.floor(value))
 
 
 def _joined(left: Monomial, right: Monomial) -> Monomial:
+    if not left or not right:
+        return left or right
     powers = dict(left)
     for atom, power in right:
         powers[atom] = powers.get(atom, 0) + power
@@ -178,8 +186,7 @@ def _power(base: Linear, power: int) -> Linear:
 # ------------------------------------------------------------------------------------------------------------- cases
 
 
-@dataclass(frozen=True, slots=True)
-class Inequality:
+class Inequality(NamedTuple):
     """`linear >= 0`, or `> 0`."""
 
     linear: Linear
@@ -194,7 +201,8 @@ class Inequality:
 
     def at(self, numbers: Mapping[str, Linear]) -> Inequality:
         """The same with numbers for letters."""
-        return Inequality(self.linear.at(numbers), self.strict)
+        linear = self.linear.at(numbers)
+        return self if linear is self.linear else Inequality(linear, self.strict)
 
 
 Conjunction = frozenset[Inequality]
@@ -277,7 +285,7 @@ class Facts:
     sizes: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.sizes = frozenset(self.legend.letters())
+        self.sizes = self.legend.letters
 
     def refutes(self, case: Conjunction, about: Inequality | None = None) -> bool:
         """Does no choice of whole index numbers satisfy the case, and an inequality that it is to be `about`?"""
@@ -325,7 +333,7 @@ class Facts:
         for atom in atoms if not self.letters else ():
             values = self.legend.scalars[atom.name].value
             if isinstance(values, tuple) and len(letters := atom.arguments[0].letters()) == 1:
-                lists.setdefault(letters.pop(), []).append(values)
+                lists.setdefault(next(iter(letters)), []).append(values)
         shifted = {x for atom in atoms for x in atom.arguments[0].letters() if atom.arguments[0] != Linear.index(x)}
         shifted |= {letter for inequality in case for letter in _outside_tables(inequality.linear)}
         numbers = {letter: _kinds(columns, letter not in shifted) for letter, columns in lists.items()}
@@ -345,7 +353,7 @@ class Facts:
         linear = inequality.linear if self.letters else inequality.linear.mapped(self.number)
         infinite = {factor > 0 for monomial, factor in linear.terms if (INFINITE, 1) in monomial}
         if not infinite:
-            return replace(inequality, linear=linear)
+            return Inequality(linear, inequality.strict)
         alone = all(len(monomial) == 1 for monomial, _ in linear.terms if (INFINITE, 1) in monomial)
         return NOWHERE if infinite == {False} and alone else EVERYWHERE  # infinity less infinity says nothing
 
@@ -360,7 +368,7 @@ class Facts:
                     return Linear.number(self.legend.element(self.legend.scalars[atom.name], [int(p or 0) for p in places]))
         except (EinformerError, ValueError, OverflowError):
             pass
-        return simplified(replace(atom, arguments=tuple(argument.mapped(self.number) for argument in atom.arguments)))
+        return simplified(atom, tuple([argument.mapped(self.number) for argument in atom.arguments]))
 
     # -------------------------------------------------------------------------------------------- what is known
 
@@ -433,14 +441,14 @@ class Facts:
     def tightened(self, inequality: Inequality) -> Inequality:
         """With the smallest whole factors; between whole numbers `> 0` is `>= 1`, and `2 n >= 1` is `n >= 1`."""
         terms = dict(inequality.linear.terms)
-        scale = math.lcm(*(factor.denominator for factor in terms.values()))
-        factors = [abs(int(factor * scale)) for monomial, factor in terms.items() if monomial != ONE]
-        if not factors or not all(map(self.whole, terms)):
+        if not terms.keys() - {ONE} or not all(map(self.whole, terms)):
             return inequality
-        constant = terms.pop(ONE, 0) * scale - int(inequality.strict)
-        divisor = math.gcd(*factors)
-        whole = {monomial: factor * Fraction(scale, divisor) for monomial, factor in terms.items()}
-        return Inequality(Linear.of({**whole, ONE: math.floor(Fraction(constant) / divisor)}))
+        scale = math.lcm(*[factor.denominator for factor in terms.values()])
+        factors = {monomial: int(factor * scale) for monomial, factor in terms.items()}
+        constant = factors.pop(ONE, 0) - inequality.strict
+        divisor = math.gcd(*factors.values())
+        whole = {monomial: factor // divisor for monomial, factor in factors.items()}
+        return Inequality(Linear.of({**whole, ONE: constant // divisor}))
 
     def solvable(self, inequalities: list[Inequality]) -> bool:
         """May real numbers satisfy all of these?"""
@@ -454,12 +462,11 @@ class Facts:
         """What these say of the other monomials (Fourier-Motzkin elimination)."""
         remaining = list(dict.fromkeys(inequalities))
         while True:
-            monomials = {m for inequality in remaining for m, _ in inequality.linear.terms if m != ONE and which(m)}
-            if not monomials:
+            signs = Counter((m, factor > 0) for inequality in remaining for m, factor in inequality.linear.terms)
+            work = {m: signs[m, True] * signs[m, False] for m, _ in signs if m != ONE and which(m)}
+            if not work:
                 return remaining
-            signs = {m: [inequality.factor(m) for inequality in remaining] for m in monomials}
-            work = {m: sum(f > 0 for f in factors) * sum(f < 0 for f in factors) for m, factors in signs.items()}
-            monomial = min(monomials, key=lambda m: (work[m], _order(m)))
+            monomial = min(work, key=lambda m: (work[m], _order(m)))
             self.work += work[monomial] + len(remaining)
             if work[monomial] + len(remaining) > MOST_INEQUALITIES or self.work > MOST_WORK:
                 return []
@@ -518,7 +525,7 @@ def _whole_powers(inequality: Inequality) -> Inequality:
     """Multiplied by the sizes that divide in it."""
     while divisors := _divisors(inequality.linear):
         for divisor in divisors:
-            inequality = replace(inequality, linear=inequality.linear * Linear.atom(divisor))
+            inequality = Inequality(inequality.linear * Linear.atom(divisor), inequality.strict)
     return inequality
 
 
@@ -530,13 +537,14 @@ def _times_divisors(inequalities: Iterable[Inequality]) -> Iterator[Inequality]:
     }
     for inequality, divisor in itertools.product(floors, inside):
         if all(atom.name == "floor" for monomial, _ in inequality.linear.terms for atom, _ in monomial):
-            yield replace(inequality, linear=inequality.linear * Linear.atom(divisor))
+            yield Inequality(inequality.linear * Linear.atom(divisor), inequality.strict)
 
 
 def _divisors(linear: Linear) -> set[Atom]:
     return {atom for m, _ in linear.terms for atom, power in m if power < 0 and atom.kind in ("size", "index")}
 
 
+@functools.lru_cache(maxsize=4096)
 def _order(monomial: Monomial) -> list[tuple[str, int]]:
     return sorted((atom.name, power) for atom, power in monomial)
 

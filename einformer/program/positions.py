@@ -378,9 +378,10 @@ class Body:
 
     def value(self, e: Expression) -> Value:
         """What is known of e, in this equation the same wherever it stands."""
-        if e not in self.values:
-            self.values[e] = self.value_of(e)
-        return self.values[e]
+        value = self.values.get(e)
+        if value is None:
+            value = self.values[e] = self.value_of(e)
+        return value
 
     def value_of(self, e: Expression) -> Value:
         """The same, followed."""
@@ -863,7 +864,7 @@ def _apart(value: Value, call: int) -> Value:
     def changed(cases: Cases) -> Cases:
         if not any(atom.kind == "data" for case in cases for inequality in case for atom in inequality.linear.atoms()):
             return cases
-        return frozenset(frozenset(replace(i, linear=i.linear.mapped(named)) for i in case) for case in cases)
+        return frozenset(frozenset(i._replace(linear=i.linear.mapped(named)) for i in case) for case in cases)
 
     return value.each(changed, lambda position: position)
 
@@ -953,7 +954,7 @@ def _function(name: str, parts: tuple[Linear, ...]) -> Linear | None:
 
 
 def _floor(parts: tuple[Linear, ...]) -> Linear:
-    return simplified(Atom("function", "floor", parts))
+    return simplified(Atom("function", "floor"), parts)
 
 
 def _ceil(parts: tuple[Linear, ...]) -> Linear:

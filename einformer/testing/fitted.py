@@ -35,7 +35,7 @@ def _sizes_it_takes(f: Callable[..., Any], draft: Subject) -> list[str]:
     """The parameters of a function of sizes alone, which builds a module."""
     names = parameters(f)
     inputs = {formal.name for formal in draft.head.formals}
-    return names if names and set(names) <= draft.legend.letters() - inputs and not set(names) <= declared(draft).keys() else []
+    return names if names and set(names) <= draft.legend.letters - inputs and not set(names) <= declared(draft).keys() else []
 
 
 def _told(f: nn.Module, about: Subject, draft: Subject, weights: Mapping[str, Given]) -> dict[str, int]:
