@@ -601,7 +601,8 @@ return z_bsd
 """)
 
 # What some turn alone would need, or what hangs on no input at first: whole as the reference, and not decoded.
-UNKEPT = read("""
+# What no input decides, or a position that stands still, read from another position.
+ELSEWHERE = read("""
 # attention, also to numbers that take the place of what is kept: bsd
 weights P_d
 w_bss' = Sm_s'(z_bsd z_bs'd + where(s' <= s, 0, -inf))
@@ -630,6 +631,47 @@ layer Mix(z_sd) -> z_sd:
   return c_sd
 model
 return Mix(z_bsd)
+
+# numbers of positions that a layer makes: bsd
+layer Turn(x_sd) -> x_sd:
+  return sin((s + 1) x_sd)
+model
+weights P_d
+n_sd = P_d (s + 1)
+h_sd = Turn(n_sd)
+w_bss' = Sm_s'(z_bsd z_bs'd + where(s' <= s, 0, -inf))
+return w_bss' h_s'd
+
+# numbers of positions that a layer is given: bsd
+layer Mix(z_sd, n_s) -> z_sd:
+  w_ss' = Sm_s'(z_sd z_s'd + where(s' <= s, n_s' / (n_s + 1), -inf))
+  return w_ss' z_s'd
+model
+return Mix(z_bsd, s mod 3)
+
+# an input times zero: bsd
+weights P_d
+c_bsd = 0 z_bsd + P_d sin(s + 1)
+w_bss' = Sm_s'(z_bsd c_bs'd + where(s' <= s, 0, -inf))
+return w_bss' c_bs'd
+
+# numbers of positions of numbers of positions: bsd
+weights P_d
+c_sd = P_d sin(s + 1)
+e_sd = c_sd c_{(s - 1)d}
+w_bss' = Sm_s'(z_bsd e_s'd + where(s' <= s, 0, -inf))
+return w_bss' z_bs'd
+
+# the first position: bsd
+w_bss' = Sm_s'(z_bsd z_bs'd + where(s' <= s, 0, -inf))
+h_bsd = w_bss' z_bs'd
+return h_bsd + h_{b 0 d} + z_{b 0 d}
+
+# a position that stands still, once it is there: bsd
+return z_bsd + where(s >= 3, z_{b 3 d}, 0)
+
+# positions before the start, and the first at the first: bsd
+return z_bsd + z_{b(-1)d} + z_{b(-s)d}
 """)
 
-FORMS = (*PLACES, *CHANGED, *STATES, *SLOTS, *CALLED, *KINDS, *CHOSEN)
+FORMS = (*PLACES, *CHANGED, *STATES, *SLOTS, *CALLED, *KINDS, *CHOSEN, *ELSEWHERE)

@@ -13,6 +13,19 @@ KEPT, CACHE, PAST, GENERATE = "cache/plan.py", "torch/cache.py", "torch/past.py"
 STEPS, STATIC = "decode.py::test_step_by_step_is_all_at_once", "decode.py::test_a_static_cache_holds_the_same"
 
 MUTANTS = (
+    *(
+        Mutant(
+            f"a formula of positions: {what}", "einformer/program/positions.py", old, new,
+            (f"tests/test_forms.py::test_a_form_is_computed_whole_and_in_parts[{form}-apart-fast]",),
+        )
+        for what, old, new, form in (
+            ("of several lines", "if lines[equation.left.name] == 1 and", "if",
+             "attention to numbers of positions, then to more"),
+            ("of inputs", "and inside & own <= names", "", "an input times zero"),
+            ("what is given", "self.analysis.tells(values[k], formula=False)", "self.analysis.tells(values[k], formula=True)",
+             "numbers of positions that a layer is given"),
+        )
+    ),
     # ------------------------------------------------------------------------------------------------ what is kept (R10)
     _mutant(
         "a window is kept one position short", KEPT,

@@ -358,15 +358,6 @@ def test_logits_are_computed_where_they_are_asked_for(name: str) -> None:
 # -------------------------------------------------------------------------------------------------------------- errors
 
 
-def test_what_a_call_makes_of_numbers_is_refused_elsewhere() -> None:
-    """By what it is: not kept, and nobody can say its formula at another position."""
-    turn = "layer Turn(x_s) -> x_s:\n  return sin(x_s)\n"
-    body = "  n_s = s + 1\n  h_s = Turn(n_s)\n  w_ss' = Sm_s'(z_sd z_s'd + where(s' <= s, h_s', -inf))\n  return w_ss' z_s'd\n"
-    text = f"axes\n  s: S\n  d: D\n{turn}model Text(z_sd) -> y_sd causal in s:\n{body}"
-    with pytest.raises(EinformerError, match="E508 `h` is read at another position, and what it is made of there is not kept"):
-        einformer.parse(text).bind(D=3).cached_source()
-
-
 def test_a_cache_that_does_not_fit_is_refused() -> None:
     module: Any = built(model("gpt2"), "fast")
     other: Any = built(model("gpt2"), "fast")

@@ -13,7 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 import einformer
 from einformer.errors import EinformerError
 from einformer.language.calls import slot_letters
-from tests.forms import BATCH, CALLED, CHOSEN, FORMS, KINDS, SIZES, UNKEPT, Form
+from tests.forms import BATCH, CALLED, CHOSEN, FORMS, KINDS, SIZES, Form
 from tests.small import LENGTH, PLANS, built, error, inputs, weights
 from tests.test_decode import parts
 
@@ -145,14 +145,3 @@ def test_inputs_without_positions_stand_anywhere(head: str, plan: str) -> None:
     for chunk in torch.split(arrays[at], [4, 3, 1, 3], 1):
         outputs.append(module.decode(*arrays[:at], chunk, *arrays[at + 1 :], cache=cache))
     assert error(torch.cat(outputs, 1), bound.reference(*arrays, weights={})) < VALUES
-
-
-@every_plan
-@every_size
-@pytest.mark.parametrize("form", UNKEPT, ids=lambda form: form.name)
-def test_what_is_not_kept_is_refused(form: Form, sizes: str, plan: str) -> None:
-    """Not computed from what was kept of the tensor as it was before, or of another turn."""
-    case = Case(form, sizes, plan)
-    assert error(case.module(*map(torch.from_numpy, case.arrays)), case.expected()) < VALUES
-    with pytest.raises(EinformerError, match=r"E508 `.` is read at another position, and what it is made of there is not kept"):
-        case.module.cache()

@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -217,6 +218,10 @@ class Analysis:
             self.bodies[key] = Body(self, layer, given, numbers)
         return self.bodies[key]
 
+    def tells(self, value: Value, formula: bool) -> bool:
+        """Is a tensor over the position being computed an anchor: do inputs decide its value?"""
+        return _depends(value)
+
     # The judgements of whoever proves something; an analysis on its own proves nothing.
 
     def needs(self, reads: Sequence[Read], own: str, at: Expression) -> None:
@@ -239,6 +244,7 @@ class Body:
         self.turn: dict[str, Linear] = {}
         self.steps: list[Step] = []
         self.weights = {weight.name for weight in layer.weights if weight.kind != "instance"}
+        self.formulas = formulas(layer, self.time)
         self.env: dict[tuple[str, bool], Definition] = {}
         self.inputs: dict[str, Anchor] = {}
         self.values: dict[Expression, Value] = {}  # of the expressions of one equation
@@ -349,7 +355,7 @@ class Body:
         letters = tuple(slot.letter if isinstance(slot, Index) else None for slot in slots)
         numbers = numbers or self.opaque(f"{self.layer.name}.{name}~{len(self.steps)}", letters)
         times = [letter for letter in slot_letters(left) if self.analysis.is_time(letter)]
-        if times != [self.time] or self.time not in letters or not _depends(value):
+        if times != [self.time] or self.time not in letters or not self.analysis.tells(value, name in self.formulas):
             return Definition(letters, value, numbers)
         anchor = anchor or Anchor(name, left)
         read = Read(anchor, Linear.index(self.time), at=left)
@@ -657,7 +663,7 @@ class Body:
         given: dict[str, tuple[Value, Anchor | None]] = {}
         for k, (formal, argument) in enumerate(zip(layer.formals, e.arguments, strict=True)):
             times = [letter for letter in slot_letters(formal) if self.analysis.is_time(letter)]
-            if times == [self.time] and _depends(values[k]):
+            if times == [self.time] and self.analysis.tells(values[k], formula=False):
                 self.analysis.needs(values[k].reads, self.time, argument)
                 given[formal.name] = values[k], self.as_it_stands(argument)
                 values[k] = self.analysis.given(values[k])
@@ -822,6 +828,18 @@ class Body:
         if not pairs or len(pairs) > MOST_CASES:
             return ALWAYS if self.numeric(left) and self.numeric(right) else UNDECIDED
         return either(*(both(frozenset((a | b,)), compare(name, one, other)) for (a, one), (b, other) in pairs))
+
+
+def formulas(layer: Layer, time: str) -> set[str]:
+    """The tensors of a body that can be computed at any position: one line each, of numbers, weights and such tensors."""
+    lines = Counter(equation.left.name for equation in equations(layer.body))
+    names = {formal.name for formal in layer.formals if time not in slot_letters(formal)}
+    own = lines.keys() | {formal.name for formal in layer.formals}
+    for equation in equations(layer.body):
+        inside = {e.name for e in _inside(equation.right) if isinstance(e, Tensor | Name)}
+        if lines[equation.left.name] == 1 and inside & own <= names:
+            names.add(equation.left.name)
+    return names
 
 
 def _key(e: Expression) -> tuple[str, bool]:

@@ -19,7 +19,7 @@ from einformer.language.tree import Index, Spec, Tensor
 from einformer.language.walk import equations, subexpressions
 from einformer.language.weights import place, versions
 from einformer.program.inequalities import Facts, Linear
-from einformer.program.positions import Analysis, Anchor, Body, Call, Definition, Read, Step
+from einformer.program.positions import Analysis, Anchor, Body, Call, Definition, Read, Step, Value
 
 
 def plan(spec: Spec, name: str, legend: Legend, shared: bool = True) -> tuple[Entry, ...]:
@@ -43,7 +43,11 @@ def held(spec: Spec, name: str, legend: Legend) -> tuple[Entry, ...]:
 
 
 class _Followed(Analysis):
-    """An analysis that refuses what decoding cannot read again."""
+    """An analysis that keeps what cannot be computed again, and refuses what decoding cannot read again."""
+
+    def tells(self, value: Value, formula: bool) -> bool:
+        """What is no formula of positions is kept like what inputs decide."""
+        return super().tells(value, formula) or not formula
 
     def crossed(self, read: Tensor, definition: Definition) -> None:
         """What is over all visible positions changes from step to step, and is not kept."""

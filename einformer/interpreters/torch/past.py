@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from einformer.errors import fail
 from einformer.interpreters.torch.code import ATOM, LOOSE, SUM, Code, Dims, aligned
 from einformer.interpreters.torch.letters import unused
 from einformer.interpreters.torch.lower import Lowering
@@ -15,10 +14,9 @@ from einformer.interpreters.torch.positions import Kept, timed
 from einformer.interpreters.torch.recurrences import Start
 from einformer.interpreters.torch.slots import Variable, read_of, taken, variable_of, zeroed
 from einformer.language.calls import axis_of, slot_letters
-from einformer.language.instances import callees
 from einformer.language.sizes import Legend
 from einformer.language.tree import Apply, Expression, Index, Layer, Name, Spec, Sum, Tensor
-from einformer.language.walk import equations, loops, rebuild, subexpressions
+from einformer.language.walk import equations, loops, rebuild
 from einformer.language.weights import key
 from einformer.language.weights import place as place_of
 
@@ -103,16 +101,8 @@ class Continued:
 
     def formula(self, e: Tensor) -> Expression:
         """What is made of numbers of positions and weights alone, at another position."""
-        inputs = {formal.name for formal in self.layer.formals}
-        defined = [q for q in equations(self.layer.body) if q.left.name == e.name not in inputs]
-        made = [x for q in defined for x in subexpressions(q.right)]
-        given = inputs | self.kept.keys() | self.earlier.keys()
-        known = callees(self.layer, {layer.name: layer for layer in self.file.spec.layers})
-        called = any(isinstance(x, Apply) and x.name in known for x in made)
-        if len(defined) != 1 or called or any(isinstance(x, Tensor) and x.name in given for x in made):
-            message = f"`{e.name}` is read at another position, and what it is made of there is not kept"
-            raise fail("E508", message, e.span, fix="a line of its own for what it is at that position")
-        return substituted(defined[0].right, dict(zip(slot_letters(defined[0].left), e.slots, strict=True)))
+        (equation,) = (q for q in equations(self.layer.body) if q.left.name == e.name)
+        return substituted(equation.right, dict(zip(slot_letters(equation.left), e.slots, strict=True)))
 
     def at(self, low: Lowering, e: Tensor, place: int, variable: Variable) -> Code:
         """`k_{b n_s d}`: where that position lies among those that are seen; before the start of time it is zero (R4)."""
