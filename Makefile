@@ -1,14 +1,21 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint bench docs
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+
+.PHONY: demo test test-all mutants lint bench docs
 
 demo: .venv/installed
 	$(BIN)/einformer report docs/examples/gpt2/config.json --text docs/examples/text.txt
 
 test: lint
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m 'not slow'
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m slow --within 9
+	$(PYTEST) -m 'not slow and not mutant'
+
+test-all: test
+	$(PYTEST) -m 'slow and not mutant'
+
+mutants: .venv/installed
+	$(PYTEST) -m mutant tests/test_mutants.py
 
 lint: .venv/installed
 	$(BIN)/ruff check

@@ -1,30 +1,25 @@
-"""What do the tests share? Golden files: `golden(name, text)` compares; `--update-golden` writes them anew."""
+"""Fixtures and settings of all tests.
+
+Golden files: `golden(name, text)` compares; `--update-golden` writes them anew. Hypothesis draws the same examples in every
+run; `--hypothesis-profile=default` draws others.
+"""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
-BEGUN = time.monotonic()
 GOLDEN = Path(__file__).parent / "golden"
+
+settings.register_profile("repeatable", derandomize=True, deadline=None)
+settings.load_profile("repeatable")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write the golden files instead of comparing with them")
-    parser.addoption("--within", type=float, metavar="MINUTES", help="skip, by name, what has not begun by then")
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: "test_mutants" in item.nodeid)  # they take longest, and say least of the package
-
-
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    minutes = item.config.getoption("--within")
-    if minutes and time.monotonic() - BEGUN > 60 * minutes:
-        pytest.skip("no time is left")
 
 
 @pytest.fixture

@@ -94,8 +94,8 @@ def test_commands_answer_as_printed(page: Path, tmp_path: Path, request: pytest.
 
 
 def test_make_has_the_commands_that_are_named() -> None:
-    targets = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
-    named = re.findall(r"^make (\w+)", "".join(example.text for example in ALL if example.info == "sh"), re.MULTILINE)
+    targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    named = re.findall(r"^make ([\w-]+)", "".join(example.text for example in ALL if example.info == "sh"), re.MULTILINE)
     assert named
     assert set(named) <= set(targets)
 

@@ -1,60 +1,45 @@
-"""Would the tests notice? Each mutant of the package fails the tests it names, and the package as it is passes them."""
+"""Each mutant of the package fails the tests that it names; the package itself passes them. `make mutants` runs this file."""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests import (
-    mutants,
-    mutants_of_bounds,
-    mutants_of_claims,
-    mutants_of_contracts,
-    mutants_of_counting,
-    mutants_of_decoding,
-    mutants_of_errata,
-    mutants_of_families,
-    mutants_of_imports,
-    mutants_of_lint,
-    mutants_of_lowering,
-    mutants_of_matrices,
-    mutants_of_references,
-    mutants_of_saved,
-    mutants_of_sources,
-    mutants_of_sparse,
-    mutants_of_testing,
-)
-from tests.mutants import Mutant
+from tests.mutants import MUTANTS, Mutant
 
-OF_PARTS = (
-    mutants_of_lowering,
-    mutants_of_counting,
-    mutants_of_saved,
-    mutants_of_bounds,
-    mutants_of_claims,
-    mutants_of_references,
-    mutants_of_contracts,
-    mutants_of_decoding,
-    mutants_of_errata,
-    mutants_of_sources,
-    mutants_of_families,
-    mutants_of_imports,
-    mutants_of_testing,
-    mutants_of_lint,
-    mutants_of_sparse,
-    mutants_of_matrices,
-)
-MUTANTS = (*mutants.MUTANTS, *(mutant for part in OF_PARTS for mutant in part.MUTANTS))
 ROOT = Path(__file__).parents[1]
 FAILED = 1  # of pytest's exit codes: 2 and above say that the tests did not run
 
-# Proves what was tested: the package and the tests of the copy, not the checkout that is installed.
+# One process imports the libraries of others, which takes longer than most killers, and forks for each mutant.
+SERVER = """
+import json, os, sys
+import hypothesis, jaxtyping, pytest, sympy, torch, transformers
+
+for line in sys.stdin:
+    folder, *arguments = json.loads(line)
+    if child := os.fork():
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+        continue
+    os.chdir(folder)
+    sys.path.insert(0, folder)
+    os.environ |= {"PYTHONPATH": folder, "PYTHONDONTWRITEBYTECODE": "1", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    os.environ.pop("PYTEST_ADDOPTS", None)
+    sys.dont_write_bytecode = True
+    output = os.open("output", os.O_CREAT | os.O_TRUNC | os.O_WRONLY)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    code = pytest.main(["-x", "-q", "-p", "no:cacheprovider", *arguments])
+    sys.stdout.flush()
+    os._exit(code)
+"""
+# Proves that the package and the tests of the copy were tested, not those of the checkout that is installed.
 CONFTEST = """
 import einformer, tests
 
@@ -62,45 +47,64 @@ def pytest_terminal_summary(terminalreporter):
     terminalreporter.write_line(f"tested {einformer.__file__} by {tests.__file__}")
 """
 
-pytestmark = pytest.mark.slow
+Outcome = Callable[[Iterable[str]], tuple[int, str]]
 
 
-@pytest.fixture
-def copy(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The package, its tests, its pages and their configuration in a folder of their own."""
+    folder = tmp_path_factory.mktemp("copy")
     for name in ("einformer", "tests", "docs"):
-        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("_build"))
-    shutil.copy(ROOT / "pyproject.toml", tmp_path)
-    (tmp_path / "conftest.py").write_text(CONFTEST, encoding="utf-8")
-    return tmp_path
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("_build"))
+    shutil.copy(ROOT / "pyproject.toml", folder)
+    (folder / "conftest.py").write_text(CONFTEST, encoding="utf-8")
+    return folder
 
 
-def outcome(copy: Path, killers: Iterable[str]) -> subprocess.CompletedProcess[str]:
-    """pytest on the copy, without plugins: half of its time is theirs."""
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *killers]
-    environment = os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(copy)}
-    environment.pop("PYTEST_ADDOPTS", None)
-    done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True, encoding="utf-8")
-    assert f"tested {copy / 'einformer' / '__init__.py'} by {copy / 'tests' / '__init__.py'}" in done.stdout, done.stdout
-    return done
+@pytest.fixture(scope="module")
+def outcome(copy: Path) -> Iterator[Outcome]:
+    """Runs tests on the copy, without plugins; returns the exit code and the output."""
+    with subprocess.Popen([sys.executable, "-c", SERVER], stdin=-1, stdout=-1, text=True, encoding="utf-8") as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        questions, answers = server.stdin, server.stdout
+
+        def run(killers: Iterable[str]) -> tuple[int, str]:
+            print(json.dumps([str(copy), *killers]), file=questions, flush=True)
+            code, said = int(answers.readline()), (copy / "output").read_text(encoding="utf-8")
+            assert f"tested {copy / 'einformer' / '__init__.py'} by {copy / 'tests' / '__init__.py'}" in said, said
+            return code, said
+
+        yield run
+        questions.close()
 
 
-def test_names_are_unique() -> None:
-    names = [mutant.name for mutant in MUTANTS]
-    assert sorted(set(names)) == sorted(names)
+def test_what_mutants_change_stands_once() -> None:
+    for mutant in MUTANTS:
+        assert mutated(mutant)
 
 
-def test_the_package_itself_passes(copy: Path) -> None:
-    done = outcome(copy, dict.fromkeys(killer for mutant in MUTANTS for killer in mutant.killers))
-    assert done.returncode == 0, done.stdout
+@pytest.mark.mutant
+def test_the_package_itself_passes(outcome: Outcome) -> None:
+    code, said = outcome(dict.fromkeys(killer for mutant in MUTANTS for killer in mutant.killers))
+    assert code == 0, said
 
 
+@pytest.mark.mutant
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
-def test_a_mutant_is_noticed(copy: Path, mutant: Mutant) -> None:
-    file = copy / mutant.file
-    text = file.read_text(encoding="utf-8")
+def test_a_mutant_is_noticed(copy: Path, outcome: Outcome, mutant: Mutant) -> None:
+    file, original = copy / mutant.file, ROOT / mutant.file
+    file.write_text(mutated(mutant), encoding="utf-8")
+    os.utime(file, (1, 1))  # older than any: what was compiled of the original is not taken for it
+    try:
+        for killer in mutant.killers:
+            code, said = outcome([killer])
+            assert code == FAILED, f"{killer} did not fail:\n{said}"
+    finally:
+        shutil.copy2(original, file)
+
+
+def mutated(mutant: Mutant) -> str:
+    text = (ROOT / mutant.file).read_text(encoding="utf-8")
     assert text.count(mutant.old) == 1, f"`{mutant.old}` does not stand once in {mutant.file}"
-    file.write_text(text.replace(mutant.old, mutant.new), encoding="utf-8")
-    for killer in mutant.killers:
-        done = outcome(copy, [killer])
-        assert done.returncode == FAILED, f"{killer} did not fail:\n{done.stdout}"
+    return text.replace(mutant.old, mutant.new)
