@@ -14,8 +14,6 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from einformer.errors import EinformerError
-from einformer.interpreters.torch.annotated import annotated
-from einformer.interpreters.torch.module import Recipe
 from tests.small import PLANS, SMALL, error, inputs, model, tensors, weights
 
 _COUNT = itertools.count()
@@ -23,14 +21,13 @@ _COUNT = itertools.count()
 
 @functools.cache
 def text(name: str, plan: str) -> str:
-    recipe: Recipe = model(name).build("meta", plan=plan).recipe  # type: ignore[assignment]
-    return annotated(recipe)
+    return model(name).source(plan, check=True)
 
 
 def run(name: str, text: str) -> nn.Module:
     """The emitted module without our door, every call checked by jaxtyping and beartype."""
     namespace: dict[str, Any] = {"__name__": f"annotated_{next(_COUNT)}"}
-    exec(compile(text, "<annotated>", "exec"), namespace)
+    exec(compile(text, "<annotated>", "exec", dont_inherit=True), namespace)
     module: nn.Module = namespace[model(name).spec.name]().eval()
     module.load_state_dict(tensors(weights(model(name))))
     return module
@@ -60,11 +57,11 @@ def test_layers_inside_are_checked(plan: str) -> None:
     """An annotation that lies is found out, of an input or of a result, of a layer or of a function."""
     assert text("llama", plan).count("@jaxtyped") == text("llama", plan).count(") -> Float[Tensor")
     for true, lie in (
-        ('x_bgjse: Float[Tensor, "b 3 5', '"b 3 4'),
-        ('-> Float[Tensor, "b s 90"]', '-> Float[Tensor, "b s 91"]'),
+        ('x_bgjse: Float[Tensor, "b g j s e"', '"b g j s s"'),
+        ('-> Float[Tensor, "b s {self.config.D}"]', '"b s {self.config.V}"]'),
     ):
         assert true in text("llama", plan)
-        module = run("llama", text("llama", plan).replace(true, true[: true.index('"')] + lie[lie.index('"') :]))
+        module = run("llama", text("llama", plan).replace(true, true[: true.index('"')] + lie))
         with pytest.raises(jaxtyping.TypeCheckError):
             module(*arrays("llama"))
 
@@ -107,8 +104,7 @@ def test_two_checkers_one_answer(name: str, plan: str, data: st.DataObject) -> N
 @pytest.mark.parametrize("name", ["gpt2", "gemma2", "bloom", "deepseek_v3", "delta_net"])
 def test_the_cached_files_are_true_too(name: str, padding: Tensor | None) -> None:
     """What has positions alone is one for all rows, or one for each."""
-    built: Any = model(name).build("meta")
-    module = run(name, annotated(built.recipe, cached=True)).double()
+    module = run(name, model(name).cached_source(check=True)).double()
     module.load_state_dict(tensors(weights(model(name))))
     names = type(module).__init__.__globals__
     cache = names["Cache"](names["KEPT"], padding)  # the file's own: it runs without einformer
@@ -116,3 +112,19 @@ def test_the_cached_files_are_true_too(name: str, padding: Tensor | None) -> Non
     outputs = [module(*(x[:, a:b] for x in given), cache) for a, b in ((0, 5), (5, 11))]
     if padding is None:
         assert error(torch.cat(outputs, 1), model(name).reference(*inputs(model(name)), weights=weights(model(name)))) < 1e-12
+
+
+@pytest.mark.parametrize("plan", PLANS)
+def test_a_built_module_is_checked_where_it_is_asked_for(plan: str) -> None:
+    """And every call inside: of a layer alone too, behind the door of the module."""
+    plain, module = (model("gpt2").build(plan=plan, check=check) for check in (None, "beartype"))
+    wrong = torch.zeros(2, 3, model("gpt2").size("D") + 1)
+    with pytest.raises(jaxtyping.TypeCheckError):
+        module.get_submodule("blocks.0.LayerNorm")(wrong)
+    with pytest.raises(RuntimeError):
+        plain.get_submodule("blocks.0.LayerNorm")(wrong)
+    module.load_state_dict(tensors(weights(model("gpt2"))))
+    plain.load_state_dict(module.state_dict())
+    assert torch.equal(module(*arrays("gpt2")), plain(*arrays("gpt2")))
+    with pytest.raises(EinformerError, match="E605"):
+        model("gpt2").build(check="pyright")

@@ -178,7 +178,7 @@ def test_source_is_a_file_that_runs(run: Callable[..., tuple[int, str, str]], tm
     assert code == 0
     assert json.loads(run("source", str(tmp_path), "--plan", plan, "--json")[1])["source"] == out
     namespace: dict[str, object] = {"__name__": "emitted"}
-    exec(compile(out, "emitted", "exec"), namespace)
+    exec(compile(out, "emitted", "exec", dont_inherit=True), namespace)
     assert "GPT2" in namespace
 
 

@@ -66,7 +66,8 @@ def test_what_a_text_says_beside_its_equations_is_no_code(plan: str) -> None:
     """R13: a note, a title and a comment cannot end the docstring in which they stand."""
     tree = ast.parse(einformer.parse(QUOTED).bind(D=3).source(plan=plan))
     docs = {node.name: ast.get_docstring(node) for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef)}
-    assert docs == {"Twice": 'See """ + boom() + """ \\ ".', "half": 'See """; boom().'}
+    del docs["Config"]
+    assert docs == {"Twice": 'Twice, z_sd -> z_sd (""" + boom() + """ \\ ").', "half": 'Half, z_sd -> z_sd ("""; boom()).'}
     assert 'hidden " """ + boom()' in (ast.get_docstring(tree) or "")
     assert "boom" not in {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
 
@@ -153,8 +154,9 @@ def test_every_equation_stands_above_its_code(name: str, plan: str) -> None:
 @pytest.mark.parametrize("name", SMALL)
 def test_the_map_of_equations_is_that_of_the_comments(name: str, plan: str) -> None:
     """Each stands where its text is a comment, first in the file, and in the class or function around that line."""
-    whole, lines = model(name), model(name).source(plan).split("\n")
-    found = source.places(whole.spec.tree, whole.spec.name, whole.legend, PLANS_OF[plan])
+    whole = model(name)
+    file = (whole.spec.tree, whole.spec.name, whole.legend, PLANS_OF[plan])
+    lines, found = source.source(*file).split("\n"), source.places(*file)
     written = {span: f"# {span.source.text[span.start : span.end]}" for span in found if span.source.text}
     bare = (line.partition("  @ ")[0] for line in lines)
     comments = {line.strip() for line in bare if line.startswith("    ") and line.strip().startswith("# ")}

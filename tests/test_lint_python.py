@@ -121,7 +121,7 @@ def slips(text: str) -> Iterator[str]:
 @pytest.mark.parametrize("name", ["llama", "mixtral", "gemma2", "falcon", "gpt_neox"])
 def test_slips_in_emitted_sources_are_found(name: str) -> None:
     """All but those in what a module returns that is no function of the file: nothing is known of that."""
-    wrong = list(slips(einformer.from_huggingface(config_of(name)).source("notation")))
+    wrong = list(slips(einformer.from_huggingface(config_of(name)).source("notation", annotations=True)))
     found = sum(bool(findings(Source("emitted.py", text))) for text in random.Random(0).sample(wrong, 20))
     assert found >= 18
 

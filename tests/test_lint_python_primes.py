@@ -42,7 +42,7 @@ SIZES = {"B": 2, "S": 5, "A": 2, "D": 4, "H": 3}
 def test_emitted_sources_are_right(name: str, plan: str) -> None:
     text = "axes\n  b: B\n  s: S\n  e: H\n\n" if name == "three of one axis" else AXES
     spec = einformer.parse(text + TEXTS[name])
-    source = spec.bind(**{size: SIZES[size] for size in SIZES if f": {size}\n" in text}).source(plan)
+    source = spec.bind(**{size: SIZES[size] for size in SIZES if f": {size}\n" in text}).source(plan, annotations=True)
     reading = checked(Source("emitted.py", source))
     assert reading.findings == []
     assert reading.names > 0

@@ -49,7 +49,7 @@ def program(name: str, text: str) -> Program:
     file = f"<{name}>"
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
     module = Program(name)
-    exec(compile(text, file, "exec"), module.__dict__)
+    exec(compile(text, file, "exec", dont_inherit=True), module.__dict__)
     module.__doc__ = text
     return module
 

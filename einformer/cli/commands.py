@@ -121,7 +121,9 @@ def _latex(options: argparse.Namespace) -> int:
 
 def _source_file(options: argparse.Namespace) -> int:
     found, given = einformer.model.target(options.target), notes.given(options)
-    text = (found.spec.bind(**{**found.legend.values, **given}) if given else found).source(options.plan)
+    text = (found.spec.bind(**{**found.legend.values, **given}) if given else found).source(
+        options.plan, annotations=options.annotations, check=options.check
+    )
     if options.json:
         show_json({"target": options.target, "plan": options.plan, "source": text})
     else:

@@ -153,6 +153,8 @@ COMMANDS = (
             SIZED,
             _option("--plan", "notation: one einsum for each equation", choices=("fast", "notation"), default="fast"),
             _option("--sizes", "of letters that the target leaves open, 'L=2 D=6'", default="", metavar="SIZES"),
+            _option("--annotations", "annotate tensors with their axes, for jaxtyping", action="store_true"),
+            _option("--check", "have jaxtyping and beartype check every call", action="store_true"),
         ),
     ),
     Command(

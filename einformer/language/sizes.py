@@ -231,6 +231,14 @@ class Legend:
             raise fail("E201", f"no axis `{axis_of(letter)}` is declared")
         return self.whole(axis, axis.size)
 
+    def is_bound(self, letter: str) -> bool:
+        """Has the axis of an index a size; or do the inputs bring it along?"""
+        try:
+            self.length(letter)
+        except EinformerError:
+            return False
+        return True
+
     def origin(self, name: str) -> str:
         """`D = 768 (given)`, `H = D / A (gpt2.ein:8)`: what a letter is, and where it was bound."""
         axis = self.sized(name)

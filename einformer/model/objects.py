@@ -11,7 +11,7 @@ from einformer.errors import EinformerError, Source, fail, known, row
 from einformer.interpreters.cache import entries as cache
 from einformer.interpreters.count.conventions import CONVENTIONS
 from einformer.interpreters.count.precisions import PRECISIONS
-from einformer.interpreters.torch.plan import Initialisation
+from einformer.interpreters.torch.plan import Initialisation, Style
 from einformer.language import absent, binding, parser
 from einformer.language import weights as placed
 from einformer.language.calls import slot_letters
@@ -38,6 +38,13 @@ if TYPE_CHECKING:
     from einformer.language.difference import Difference
 
 _GPT2 = Initialisation("gpt2", 0.02)
+
+
+def _style(annotations: bool = False, check: bool = False) -> Style:
+    """How a file is written whose notes name the documents that are known here."""
+    from einformer.notes import citations
+
+    return Style(annotations, check, citations.cited, citations.listed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,32 +330,44 @@ class Model:
         """The shape of every weight and buffer by path, `blocks.0.MLP.W`; optional ones too, ties not."""
         return {path: found.shape for path, found in placed.weights(self.spec.tree, self.spec.layer, self.legend).items()}
 
-    def source(self, plan: str = "fast") -> str:
-        """The file of PyTorch that `build` compiles, by the plan `fast` or `notation`; it runs without einformer."""
+    def source(self, plan: str = "fast", annotations: bool = False, check: bool = False) -> str:
+        """The file of PyTorch that `build` compiles, by the plan `fast` or `notation`; it needs torch alone.
+
+        With `annotations` its tensors are annotated for jaxtyping, `Float[Tensor, "b s d"]`. With `check` jaxtyping and
+        beartype check every call of its classes and functions, with the sizes of its `Config`.
+        """
         from einformer.interpreters.torch import source
 
-        return source.source(self.spec.tree, self.spec.name, self.legend, self._plan(plan))
+        return source.source(self.spec.tree, self.spec.name, self.legend, self._plan(plan), _style(annotations, check))
 
-    def cached_source(self, plan: str = "fast") -> str:
+    def cached_source(self, plan: str = "fast", annotations: bool = False, check: bool = False) -> str:
         """The file of PyTorch by which a built module decodes: its forwards take a cache. Raises EinformerError E508."""
         from einformer.interpreters.cache.plan import held
         from einformer.interpreters.torch import decode
 
-        kept = held(self.spec.tree, self.spec.name, self.legend)
-        return decode.source(self.spec.tree, self.spec.name, self.legend, self._plan(plan), kept)
+        kept, style = held(self.spec.tree, self.spec.name, self.legend), _style(annotations, check)
+        return decode.source(self.spec.tree, self.spec.name, self.legend, self._plan(plan), kept, style)
 
     def build(
-        self, device: str = "cpu", dtype: torch.dtype | None = None, plan: str = "fast", initialisation: str | None = None
+        self,
+        device: str = "cpu",
+        dtype: torch.dtype | None = None,
+        plan: str = "fast",
+        initialisation: str | None = None,
+        check: str | None = None,
     ) -> nn.Module:
         """The `nn.Module`, with fresh random weights, in `eval` mode; float32 where no dtype is given.
 
         Called with tensors whose axes are in the order of their letters; wrong inputs raise EinformerError E701 to E703.
         Both plans have the same state-dict keys and shapes: those of `weight_shapes`. That of a model `from_huggingface`
-        has `load_huggingface`, `to_huggingface` and `save_huggingface`.
+        has `load_huggingface`, `to_huggingface` and `save_huggingface`. With `check="beartype"` jaxtyping and beartype check
+        every call inside too, as in `source(check=True)`.
         """
         from einformer.interpreters.torch import module
 
-        return module.build(self._recipe(plan, initialisation), device, dtype)
+        if check is not None:
+            known(("beartype",), "checker", check)
+        return module.build(self._recipe(plan, initialisation, check=check is not None), device, dtype)
 
     def _plan(self, plan: str, initialisation: str | None = None) -> Plan:
         from einformer.interpreters.torch.plan import INITIALISATIONS, PLANS
@@ -357,7 +376,7 @@ class Model:
         known(INITIALISATIONS, "initialisation", scheme)
         return replace(row(PLANS, "plan", plan), initialisation=scheme, deviation=self.initialisation.deviation)
 
-    def _recipe(self, plan: str, initialisation: str | None = None) -> Recipe:
+    def _recipe(self, plan: str, initialisation: str | None = None, check: bool = False) -> Recipe:
         from einformer.huggingface.weights import HuggingFaceWeights
         from einformer.interpreters.cache.plan import held
         from einformer.interpreters.torch.generate import Decodes
@@ -366,7 +385,8 @@ class Model:
         chosen = self._plan(plan, initialisation)
         methods = (*((HuggingFaceWeights,) if self.family else ()), *((Decodes,) if self.spec.layer.time else ()))
         keep = functools.partial(held, self.spec.tree, self.spec.name, self.legend)
-        return Recipe(self.spec.tree, self.spec.name, self.legend, chosen, self.family, self.config, methods, keep)
+        style = _style(check=check)
+        return Recipe(self.spec.tree, self.spec.name, self.legend, chosen, style, self.family, self.config, methods, keep)
 
     def reference(
         self,

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from einformer.errors import Span
 from einformer.interpreters.torch import source
-from einformer.interpreters.torch.plan import FAST
+from einformer.interpreters.torch.plan import FAST, Style
 from einformer.language import binding
-from einformer.notes import shelf
+from einformer.notes import citations, shelf
 from einformer.program import check
 
 _TEXTS = pathlib.Path(__file__).parent / "emitted.toml"
@@ -62,4 +62,4 @@ def _places(text: str, name: str) -> dict[Span, tuple[int, str]]:
     """The places of all equations in the file of a layer."""
     written, legend = binding.bind(shelf.understood(text)[0], sizes(text))
     tree, _ = check.check(written, values=binding.known(legend), origins=legend.origins)
-    return source.places(tree, name, legend, FAST)
+    return source.places(tree, name, legend, FAST, Style(cited=citations.cited, sources=citations.listed))

@@ -30,10 +30,14 @@ class Source:
         """Where it can be read; nothing where nowhere is known."""
         return f"https://arxiv.org/abs/{self.arxiv}" if self.arxiv else self.link
 
+    @property
+    def brief(self) -> str:
+        """`Ba et al. 2016`."""
+        return f"{self.author} {self.year}" if self.year else self.author
+
     def __str__(self) -> str:
         """`Ba et al. 2016, Layer Normalization, arXiv 1607.06450`."""
-        head = f"{self.author} {self.year}" if self.year else self.author
-        return ", ".join(filter(None, (head, self.title, f"arXiv {self.arxiv}" if self.arxiv else self.link)))
+        return ", ".join(filter(None, (self.brief, self.title, f"arXiv {self.arxiv}" if self.arxiv else self.link)))
 
 
 @functools.cache

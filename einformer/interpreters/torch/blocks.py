@@ -66,12 +66,14 @@ class Blocks:
             if len(loops) == len(turns):
                 conditions = self.conditions(name, turns)
                 condition = " and ".join(f"({each})" if len(conditions) > 1 else each for each in conditions)
-                line = f"self.{key(name)} = {self.low.called('layer', self.layers[name], self.layers[name])}()"
+                called, passed = self.low.called("layer", self.layers[name], self.layers[name]), self.low.passed
+                line = f"self.{key(name)} = {called}({', '.join(passed.get(self.layers[name], ()))})"
                 yield from [f"if {condition}:", INDENT + line] if condition else [line]
         if self.depth > len(turns):
             letter = self.numbers(len(turns) + 1)[-1] if self.numbered else "_"
             count = self.low.lower(self.longest(len(turns)).count).text
-            arguments = ", ".join((*turns, letter)) if self.numbered else ""
+            inside = any("config" in line for line in self.lines((*turns, letter)))
+            arguments = ", ".join([*["config"] * inside, *((*turns, letter) if self.numbered else ())])
             yield f"self.blocks = nn.ModuleList({self.name(len(turns) + 1)}({arguments}) for {letter} in range({count}))"
 
     @property
@@ -127,24 +129,26 @@ class Blocks:
             yield f"class {self.name(depth)}(nn.Module):"
             yield f'{INDENT}"""The weights of one turn of the loop over {" and of that over ".join(over)}."""'
             yield ""
+            lines = list(self.lines(turns))
+            config = ["config: Config"] * any("config" in line for line in lines)
             numbers = [f"{turn}: int" for turn in turns] if self.numbered else []
-            yield f"{INDENT}def __init__({', '.join(['self', *numbers])}) -> None:"
-            yield from (2 * INDENT + line for line in ["super().__init__()", *self.lines(turns)])
+            yield f"{INDENT}def __init__({', '.join(['self', *config, *numbers])}) -> None:"
+            yield from (2 * INDENT + line for line in ["super().__init__()", *lines])
             yield from ("", "")
 
-    def turning(self, loop: Loop) -> str:
-        """`l, block in enumerate(self.blocks)`: what a loop runs through."""
-        letter, count = loop.index.letter, self.low.lower(loop.count).text
+    def turning(self, loop: Loop, low: Lowering) -> str:
+        """`l, block in enumerate(self.blocks)`: what a loop runs through, in a forward."""
+        letter = loop.index.letter
         carried = [self.held[e.name] for e, _ in _calls(loop.body) if e.name in self.held and loop.index in e.indices]
         letters = [tuple(each.index.letter for each in loops) for loops in carried]
         paths = list(dict.fromkeys(path[: path.index(letter) + 1] for path in letters))
         if not paths:
-            return f"{letter} in range({count})"
+            return f"{letter} in range({low.lower(loop.count).text})"
         blocks = [block_name(path, self.low.layer) for path in paths]
         lists = [f"{block_name(path[:-1], self.low.layer)}.blocks" for path in paths]
         if len(paths) > 1 or self.low.turns(loop) < self.low.turns(self.longest(len(paths[0]) - 1)):
-            return f"{', '.join([letter, *blocks])} in zip(range({count}), {', '.join(lists)})"
-        named = self.low.past is not None  # paths of the cache have the number of the turn
+            return f"{', '.join([letter, *blocks])} in zip(range({low.lower(loop.count).text}), {', '.join(lists)})"
+        named = low.past is not None  # paths of the cache have the number of the turn
         read = named or any(x == loop.index for q in equations(loop.body) for x in subexpressions(q.right))
         return f"{letter}, {blocks[0]} in enumerate({lists[0]})" if read else f"{blocks[0]} in {lists[0]}"
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import re
+import textwrap
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Protocol, TypeVar
 
 from einformer.errors import Span
 from einformer.interpreters.torch.blocks import INDENT, Blocks
-from einformer.interpreters.torch.code import PRODUCT, Code, Kind, permuted, prose
-from einformer.interpreters.torch.folding import NOTED
+from einformer.interpreters.torch.code import PRODUCT, Code, Kind, permuted, prose, uses
+from einformer.interpreters.torch.folding import NOTED, WIDTH
 from einformer.interpreters.torch.heads import heads
 from einformer.interpreters.torch.lower import Lowering, drops, function_name
-from einformer.interpreters.torch.plan import Plan
+from einformer.interpreters.torch.plan import Plan, Style
 from einformer.interpreters.torch.recurrences import Start, solved
 from einformer.interpreters.torch.roles import Kind as RoleKind
 from einformer.interpreters.torch.roles import Role, roles, selecting, stored
@@ -47,9 +49,11 @@ class File(Protocol):
     name: str
     legend: Legend
     plan: Plan
+    style: Style
     helpers: dict[str, None]
     routings: Mapping[str, Routing]
     names: dict[tuple[str, str], str]
+    passed: dict[str, tuple[str, ...]]
 
     def spelling(self, letter: str) -> str:
         """The letter of Python for an index."""
@@ -84,14 +88,17 @@ class Class:
         self.integers = selecting(layer, layers, file.legend)
         self.whole = Whole(layer, layers, file.legend)
         self.lowering: Lowering = self.lower_with(Lowering)
-        self.blocks = Blocks.of(self.lowering)
+        self.blocks = Blocks.of(self.lower_with(Lowering, "config."))
+        self.making = self.blocks.low  # what is read where it is made
+        self.kept = self.lower_with(Lowering, "self.config.")  # what is read after the module is made
         self.body: list[str] = []
         self.changed = {q.left.name for q in equations(layer.body) if q.relation == "<-"}
 
-    def lower_with(self, kind: type[Some]) -> Some:
-        """A lowering of this layer's expressions."""
+    def lower_with(self, kind: type[Some], settings: str = "") -> Some:
+        """A lowering of this layer's expressions, which reads sizes from `settings`."""
         low = kind(self.file.legend, self.layer, self.layers, self.file.spelling, self.time, helpers=self.file.helpers)
-        low.names = self.file.names
+        low.names, low.passed, low.settings = self.file.names, self.file.passed, settings
+        low.config = "config" if self.is_function else low.config
         if self.layer.name == self.file.name:  # the door has looked at these
             low.tokens = frozenset(name for name, letter in self.integers.items() if letter)
         return low
@@ -100,8 +107,11 @@ class Class:
 
     def lines(self) -> Iterator[str]:
         """The lines of the class, or of the function where there are no weights."""
-        signature, forward = self.signature(), self.forward()
+        forward = self.forward()
         if self.is_function:
+            self.file.passed[self.layer.name] = ("config",) * uses("\n".join(forward), "config")
+            signature = self.signature()
+            yield from self.checked("")
             trained = ", training: bool) -> " if drops(self.layer, self.layers) else ") -> "
             yield f"def {self.called}({signature.replace(') -> ', trained, 1)}:"
             yield from self.note()
@@ -109,18 +119,26 @@ class Class:
             return
         yield from self.blocks.classes()
         yield f"class {self.called}({self.parent()}):"
-        yield from self.note()
-        yield from [""] * bool(self.layer.note)
-        yield f"{INDENT}def __init__(self) -> None:"
+        yield from [*self.note(), ""]
         starts = list(self.starts())
-        reset = ["self.reset_parameters()"] if starts else []
-        lines = ["super().__init__()", *self.weights(), *self.blocks.lines(), *reset]
-        yield from (2 * INDENT + line for line in lines)
-        if starts:
-            yield from ["", f"{INDENT}def reset_parameters(self) -> None:", *(2 * INDENT + line for line in starts)]
-        yield ""
-        yield f"{INDENT}def forward(self, {signature}:"
-        yield from (2 * INDENT + line for line in forward)
+        lines = [*self.weights(), *self.blocks.lines(), *["self.reset_parameters()"] * bool(starts)]
+        lines = [*["self.config = config"] * uses("\n".join([*starts, self.signature(), *forward]), r"self\.config"), *lines]
+        self.file.passed[self.layer.name] = ("config",) * uses("\n".join(lines), "config")
+        for name, arguments, body in (
+            ("__init__", self.constructor(), ["super().__init__()", *lines] * bool(lines)),
+            ("reset_parameters", "self) -> None", starts),
+            ("forward", f"self, {self.signature()}", forward),
+        ):
+            if body:
+                yield from self.checked(INDENT) if body is forward else ()
+                yield from [f"{INDENT}def {name}({arguments}:", *(2 * INDENT + line for line in body)]
+                yield from [""] * (body is not forward)
+
+    def constructor(self) -> str:
+        """What the class is made from; the model from the sizes of the target, if it is given none."""
+        if not self.file.passed[self.layer.name]:
+            return "self) -> None"
+        return f"self, config: Config{' = Config()' * (self.layer.name == self.file.name)}) -> None"
 
     @property
     def is_function(self) -> bool:
@@ -133,10 +151,20 @@ class Class:
         name = self.layer.name
         return self.lowering.called("layer", name, function_name(name) if self.is_function else name)
 
+    def checked(self, indent: str) -> Iterator[str]:
+        """The line by which every call is checked."""
+        if self.file.style.check:
+            yield f"{indent}@jaxtyped(typechecker=beartype)"
+
     def note(self) -> Iterator[str]:
-        """What the layer follows, as a docstring."""
-        if self.layer.note:
-            yield f'{INDENT}"""See {prose(self.layer.note)}."""'
+        """What the layer is, what it makes of what, and what it follows, as a docstring."""
+        what, where = self.file.style.cited(self.layer.note) if self.layer.note else ("", "")
+        first, *more = re.split(r"(?<=[a-z])(?=[A-Z])", self.layer.name)
+        words = what or " ".join([first, *(word if word.isupper() else word.lower() for word in more)])
+        given = ", ".join(python_name(self.lowering, formal) for formal in self.layer.formals)
+        made = python_name(self.lowering, self.layer.output)
+        text = f"{words[0].upper()}{words[1:]}, {given} -> {made}{f' ({where})' if where else ''}."
+        yield from textwrap.wrap(f'"""{prose(text)}"""', WIDTH, initial_indent=INDENT, subsequent_indent=INDENT)
 
     def parent(self) -> str:
         """The class that this one extends."""
@@ -149,7 +177,7 @@ class Class:
 
     def weight(self, weight: Weight) -> str:
         """A weight as it is written."""
-        shape = ", ".join(self.lowering.constant(i.letter) for i in weight.indices) or "()"
+        shape = ", ".join(self.making.constant(i.letter) for i in weight.indices) or "()"
         if weight.kind == "buffer":
             return f'self.register_buffer("{key(weight.name)}", torch.zeros({shape}))'
         return f"self.{key(weight.name)} = nn.Parameter(torch.empty({shape}))"
@@ -170,11 +198,11 @@ class Class:
             case RoleKind.BIAS:
                 return f"nn.init.zeros_({parameter})"
             case RoleKind.MATRIX if self.file.plan.initialisation == "fan_in":
-                inputs = " * ".join(map(self.lowering.constant, role.summed)) or 1
+                inputs = " * ".join(map(self.kept.constant, role.summed)) or 1
                 return f"nn.init.normal_({parameter}, std=1 / math.sqrt({inputs}))"
             case RoleKind.MATRIX if role.residual is not None:
                 terms, turns = role.residual
-                count = self.lowering.lower(turns)
+                count = self.kept.lower(turns)
                 sums = f"{terms} * {count.at(PRODUCT)}" if terms > 1 else count.text
                 return f"nn.init.normal_({parameter}, std={self.file.plan.deviation} / math.sqrt({sums}))"
             case RoleKind.MATRIX | RoleKind.TABLE:
@@ -188,13 +216,25 @@ class Class:
         for formal in self.layer.formals:
             kind = "Int" if formal.name in self.integers else "Num" if formal.name in self.whole.either else "Float"
             parts.append(f"{python_name(self.lowering, formal)}: {self.annotation(formal, kind)}")
+        parts += ["config: Config"] * bool(self.is_function and self.file.passed[self.layer.name])
         return f"{', '.join(parts)}) -> {self.annotation(self.layer.output, 'Float')}"
 
     def annotation(self, tensor: Tensor | Name, kind: str) -> str:
-        """`Float[Tensor, "b s d"]`; a group `(ea)` is `e*a`."""
+        """`Tensor`, or `Float[Tensor, "b s d"]`; a group `(ea)` is `e*a`."""
+        if not (self.file.style.annotations or self.file.style.check):
+            return "Tensor"
         slots = tensor.slots if isinstance(tensor, Tensor) else ()
-        axes = " ".join("*".join(map(self.file.spelling, slot_letters(Tensor("", (slot,))))) for slot in slots)
+        axes = " ".join("*".join(map(self.length, slot_letters(Tensor("", (slot,))))) for slot in slots)
         return f'{kind}[Tensor, "{axes}"]'
+
+    def length(self, letter: str) -> str:
+        """An axis in an annotation: its letter; where that is checked its size, if it has one that a method can read."""
+        axis = self.file.legend.axis(letter)
+        if not self.file.style.check or axis is None or not self.file.legend.is_bound(letter):
+            return self.file.spelling(letter)
+        if not isinstance(axis.size, Name):
+            return str(self.file.legend.length(letter))
+        return self.file.spelling(letter) if self.is_function else f"{{self.config.{axis.size.name}}}"
 
     def forward(self) -> list[str]:
         """The lines of the forward: what it needs first, then each equation."""
@@ -211,7 +251,7 @@ class Class:
             output = self.lowering.variables[self.layer.output.name]
             written = tuple(letter for label in output.labels for letter in label)
             self.body.append(f"return {permuted(output.lying, written).text if output.physical else output.code}")
-        return [*heads(self.lowering), *self.body]
+        return [*heads(self.lowering, self.body), *self.body]
 
     def kind(self, formal: Tensor) -> Kind:
         """What an input is made of: of whole numbers, of numbers that are compared or rounded, or of any."""
@@ -240,7 +280,7 @@ class Class:
 
     def loop(self, loop: Loop, indent: str) -> None:
         """The lines of a loop."""
-        self.body.append(f"{indent}for {self.blocks.turning(loop)}:")
+        self.body.append(f"{indent}for {self.blocks.turning(loop, self.lowering)}:")
         self.lowering.still[loop.index.letter] = loop.index.letter
         self.statements(loop.body, indent + INDENT)
         del self.lowering.still[loop.index.letter]

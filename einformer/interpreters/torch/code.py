@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -10,6 +11,7 @@ Dims = tuple[str, ...]
 Kind = Literal["tensor", "integer", "number", "condition"]
 
 
+_COMMENT = re.compile(r"(?:^|\s)# .*$", re.MULTILINE)
 LOOSE, SUM, PRODUCT, POWER, ATOM = range(5)  # how tightly an operator binds
 
 
@@ -40,6 +42,11 @@ class Code:
 def prose(text: str) -> str:
     """Words of a text as they may stand in a docstring: they cannot end it (R13)."""
     return text.replace("\\", "\\\\").replace('"', '\\"')
+
+
+def uses(code: str, name: str) -> bool:
+    """Does a name stand in code, comments apart?"""
+    return re.search(rf"(?<![\w.\"]){name}\b", _COMMENT.sub("", code)) is not None
 
 
 def ordered(dims: Sequence[Dims], wanted: Dims | None = None) -> Dims:

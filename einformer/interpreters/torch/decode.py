@@ -17,7 +17,7 @@ from einformer.interpreters.torch.constants import raised
 from einformer.interpreters.torch.fast import FastClass
 from einformer.interpreters.torch.masks import sunk
 from einformer.interpreters.torch.past import Continued, Continues
-from einformer.interpreters.torch.plan import Plan
+from einformer.interpreters.torch.plan import PLAIN, Plan, Style
 from einformer.interpreters.torch.positions import Kept, lacks, numbered, reaching, rows_of, with_rows
 from einformer.interpreters.torch.recurrences import solved
 from einformer.interpreters.torch.slots import Variable
@@ -31,7 +31,7 @@ from einformer.language.walk import equations, subexpressions
 from einformer.language.weights import called, key, versions
 
 
-def source(spec: Spec, name: str, legend: Legend, plan: Plan, kept: Sequence[Kept]) -> str:
+def source(spec: Spec, name: str, legend: Legend, plan: Plan, kept: Sequence[Kept], style: Style = PLAIN) -> str:
     """The file for the causal model `name`: each class as in the file without a cache, its forward with one."""
     special = raised(specialise(spec, name), legend) if plan.fast else specialise(spec, name)
     model = next(layer for layer in special.layers if layer.name == name)
@@ -43,7 +43,7 @@ def source(spec: Spec, name: str, legend: Legend, plan: Plan, kept: Sequence[Kep
     counting = reaching(layers, {name, *keeping, *(each.name for each in special.layers if numbered(each, time))}) & live
     bare = {(each.name, t.name) for each in special.layers for t in (*each.formals, each.output) if lacks(t, time, rows)}
     special = sunk(special, legend) if plan.fast else special
-    file = CachedFile(with_rows(special, time, rows), name, legend, plan, kept=kept, rows=rows, bare=frozenset(bare))
+    file = CachedFile(with_rows(special, time, rows), name, legend, plan, style, kept=kept, rows=rows, bare=frozenset(bare))
     file.live, file.keeping, file.counting = live, keeping, counting
     return file.text()
 

@@ -10,7 +10,9 @@ from einformer.interpreters.torch.blocks import INDENT
 from einformer.interpreters.torch.classes import Class, File
 from einformer.interpreters.torch.code import LOOSE, Code, Dims, permuted
 from einformer.interpreters.torch.fuse import FastLowering
+from einformer.interpreters.torch.heads import settings
 from einformer.interpreters.torch.layout import Lying, Map, groups, layout
+from einformer.interpreters.torch.lower import Lowering
 from einformer.interpreters.torch.patterns import reads
 from einformer.interpreters.torch.roles import roles, stored
 from einformer.interpreters.torch.slots import define, merged
@@ -74,14 +76,21 @@ class FastClass(Class):
 
     def weights(self) -> Iterator[str]:
         """Parameters as they lie, and the table that says what is in them."""
-        lying = self.holding()
+        self.making = replace(self.making, needs={}, settings="") if self.lying else self.making
+        lines = list(self.stored(self.holding()))
+        yield from settings(self.making, self.making.needs, "config", lines)
+        yield from lines
+
+    def stored(self, lying: Mapping[str, Lying]) -> Iterator[str]:
+        """The lines of `weights` after the sizes."""
         for weight in stored(self.layer):
             each = lying.get(weight.name)
             if each is None:
                 yield self.weight(weight)
             elif each.parts[0].weight is weight:
-                rows = _total([self.size_of(part.rows) for part in each.parts])
-                shape = ", ".join(filter(None, (self.size_of(each.experts), self.size_of(each.columns), rows)))
+                rows = _total([self.size_of(part.rows, self.making) for part in each.parts])
+                other = (self.size_of(some, self.making) for some in (each.experts, each.columns))
+                shape = ", ".join(filter(None, (*other, rows)))
                 yield f"self.{each.name} = nn.Parameter(torch.empty({shape}))"
         if self.lying:
             yield "self.layout = {"
@@ -100,16 +109,16 @@ class FastClass(Class):
         """The parameter that each weight lies in."""
         return {part.weight.name: each for each in self.lying for part in each.parts}
 
-    def size_of(self, some: Dims) -> str:
+    def size_of(self, some: Dims, low: Lowering) -> str:
         """The product of the sizes of some axes."""
-        return " * ".join(self.lowering.constant(letter) for letter in some)
+        return " * ".join(low.constant(letter) for letter in some)
 
     def entry(self, lying: Lying) -> str:
         """`"QKV": [("Q", (D, H, A), (0, 2, 1)), …]`."""
         parts = []
         for part in lying.parts:
             order = ", ".join(str(part.read.index(letter)) for letter in lying.experts + lying.columns + part.rows)
-            shape = ", ".join(self.lowering.constant(index.letter) for index in part.weight.indices)
+            shape = ", ".join(self.making.constant(index.letter) for index in part.weight.indices)
             comma = "," if len(part.read) == 1 else ""
             parts.append(f'("{key(part.weight.name)}", ({shape}{comma}), ({order}{comma}))')
         return f'"{lying.name}": [{", ".join(parts)}]'
@@ -156,7 +165,7 @@ class FastClass(Class):
         names = [self.part(node, found, rest + found.rows) for node, found in group]
         matrix = "self." + "".join(key(m.weight.name) for m in maps)
         bias = ", self." + "".join(key(m.bias.name) for m in maps if m.bias is not None) if maps[0].bias is not None else ""
-        sizes = [self.size_of(m.rows) for m in maps]
+        sizes = [self.size_of(m.rows, self.lowering) for m in maps]
         parts = f"chunk({len(sizes)}, -1)" if len(set(sizes)) == 1 else f"split(({', '.join(sizes)}), -1)"
         turned = f"{matrix}.{'mT' if maps[0].experts else 'T'}{bias}"
         self.body.append(f"{indent}{', '.join(names)} = {low.mapped(maps[0], x, turned)}.{parts}")

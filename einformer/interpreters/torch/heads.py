@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from einformer.errors import EinformerError, fail
+from collections.abc import Iterable, Iterator, Sequence
+
+from einformer.errors import fail
+from einformer.interpreters.torch.code import uses
 from einformer.interpreters.torch.lower import Lowering
 from einformer.interpreters.torch.roles import stored
 from einformer.interpreters.torch.slots import python_name, scalar_name
@@ -11,20 +14,33 @@ from einformer.language.tree import Scalar, Tensor
 from einformer.language.walk import subexpressions
 from einformer.language.whole import Whole
 
+NAMES = 5  # that are read off the config in one line
 
-def heads(low: Lowering) -> list[str]:
-    """The lines for all that a lowered body needs, and for what those need."""
+
+def heads(low: Lowering, body: Sequence[str]) -> list[str]:
+    """The lines for all that a lowered body needs, and for what those need; sizes that it reads in the end."""
     lines: dict[str, str] = {}
     while todo := [need for need in low.needs if need not in lines]:
         lines |= {need: _line(low, need) for need in todo}
-    return [lines[need] for need in sorted(lines, key=lambda need: _rank(low, need)) if lines[need]]
+    rest = [lines[need] for need in sorted(lines, key=lambda need: _rank(low, need)) if lines[need]]
+    return [*settings(low, [need for need in lines if not lines[need]], low.config, [*rest, *body]), *rest]
+
+
+def settings(low: Lowering, needs: Iterable[str], config: str, body: Sequence[str]) -> Iterator[str]:
+    """`A, H = config.A, config.H`: sizes in the order of the legend, then scalars, a few on a line."""
+    split = [need.split(" ") for need in needs]
+    sizes = [low.constant(letter) for letter in low.legend.axes if ["size", letter] in split]
+    names = [*dict.fromkeys(sizes), *(name for what, name in split if what == "config")]
+    names = [name for name in names if uses("\n".join(body), name)]
+    for some in (names[k : k + NAMES] for k in range(0, len(names), NAMES)):
+        yield f"{', '.join(some)} = {', '.join(f'{config}.{name}' for name in some)}"
 
 
 def _rank(low: Lowering, need: str) -> tuple[int, int]:
     """Sizes first, then device and dtypes, then index numbers, then scalars, each after those that it reads."""
     what, _, name = need.partition(" ")
     place = _depth(low, name) if what == "scalar" else 0
-    return ["size", "device", "dtype", "number", "index", "scalar"].index(what), place
+    return ["config", "size", "device", "dtype", "number", "index", "scalar"].index(what), place
 
 
 def _depth(low: Lowering, name: str) -> int:
@@ -39,6 +55,8 @@ def _depth(low: Lowering, name: str) -> int:
 def _line(low: Lowering, need: str) -> str:
     what, _, name = need.partition(" ")
     match what:
+        case "config":
+            return ""
         case "size":
             return _size(low, name)
         case "index":
@@ -70,15 +88,12 @@ def _scalar(low: Lowering, scalar: Scalar) -> str:
 
 
 def _size(low: Lowering, letter: str) -> str:
-    """A size that is not bound is read off an input."""
-    try:
-        low.legend.length(letter)
-        return ""
-    except EinformerError:
-        pass
+    """A size that is not bound is read off an input; a function, which has no config of its own, reads all that it can."""
     shapes = ((formal, [axis_of(i) for i in slot_letters(formal)]) for formal in low.layer.formals)
-    formal, letters = next((formal, letters) for formal, letters in shapes if axis_of(letter) in letters)
-    return f"{low.constant(letter)} = {python_name(low, formal)}.shape[{letters.index(axis_of(letter))}]"
+    formal, letters = next(((formal, letters) for formal, letters in shapes if letter in letters), (None, []))
+    if formal is None or (low.layer.weights and low.legend.is_bound(letter)):
+        return ""
+    return f"{low.constant(letter)} = {python_name(low, formal)}.shape[{letters.index(letter)}]"
 
 
 def _floating(low: Lowering) -> str:

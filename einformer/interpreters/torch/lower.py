@@ -99,6 +99,9 @@ class Lowering:
     tokens: frozenset[str] = frozenset()  # inputs of whole numbers that were checked to lie inside what they select from
     known: Numbers | None = None
     names: dict[tuple[str, str], str] = field(default_factory=dict)  # of scalars, layers and blocks in the file
+    settings: str = ""  # where sizes and scalars are read from, `config.`; in a forward its head gives them names
+    config: str = "self.config"  # what that head reads them from
+    passed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # what a layer is made of: the config, and sizes
 
     def called(self, kind: str, name: str, wanted: str) -> str:
         """The name in the file of a scalar, a layer or a block."""
@@ -152,22 +155,27 @@ class Lowering:
         axis = self.legend.sized(e.name)
         if axis is not None:
             return Code(self.size(axis.letter), (), "integer")
-        return Code(self.called("scalar", e.name, key(e.name)), (), "number")
+        return Code(self.setting(self.called("scalar", e.name, key(e.name))), (), "number")
+
+    def setting(self, name: str) -> str:
+        """A scalar, or a list of them, of the config."""
+        if not self.settings:
+            self.needs[f"config {name}"] = None
+        return self.settings + name
 
     def size(self, letter: str) -> str:
-        """How many numbers an index runs through, as Python says it; a name is one of the head, or of the file."""
-        if self.past and axis_of(letter) == self.time:
-            return self.past.size(self, letter)
-        axis = self.legend.axis(letter)
-        if axis is not None and isinstance(axis.size, Name):
-            self.needs[f"size {axis_of(letter)}"] = None
-        return self.constant(letter)
+        """How many numbers an index runs through, as Python says it."""
+        return self.past.size(self, letter) if self.past and axis_of(letter) == self.time else self.constant(letter)
 
     def constant(self, letter: str) -> str:
-        """A size as a name of the file, or a number."""
+        """A size by its name, in the config or of the head, or a number."""
         axis = self.legend.axis(letter)
         assert axis is not None
-        return axis.size.name if isinstance(axis.size, Name) else str(self.legend.length(letter))
+        if not isinstance(axis.size, Name):
+            return str(self.legend.length(letter))
+        if not self.settings:
+            self.needs[f"size {axis_of(letter)}"] = None
+        return self.settings + axis.size.name
 
     def turns(self, loop: Loop) -> int:
         """How often a loop turns."""
@@ -399,6 +407,7 @@ class Lowering:
         self.guards = around
         owner = block_name(tuple(index.letter for index in e.indices), self.layer)
         name = f"{owner}.{key(e.name)}" if instance else self.called("layer", layer.name, function_name(layer.name))
+        arguments += [self.config] if not instance and self.passed.get(layer.name) else []
         arguments += self.past.arguments(self, e, layer) if self.past else ()
         arguments += ["self.training"] if not instance and drops(layer, self.layers) else ()
         return Code(f"{name}({', '.join(arguments)})", slot_letters(layer.output))

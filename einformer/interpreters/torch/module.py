@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from einformer.errors import EinformerError, fail
 from einformer.interpreters.torch import decode
-from einformer.interpreters.torch.plan import Plan
+from einformer.interpreters.torch.plan import PLAIN, Plan, Style
 from einformer.interpreters.torch.positions import Kept
 from einformer.interpreters.torch.roles import selecting
 from einformer.interpreters.torch.source import source
@@ -38,6 +38,7 @@ class Recipe:
     name: str
     legend: Legend
     plan: Plan
+    style: Style = PLAIN
     family: str = ""  # of transformers, whose names its weights may be loaded by
     config: Mapping[str, object] = field(default_factory=dict)  # the one that the family was read from
     methods: tuple[type, ...] = ()  # classes whose methods the module has too
@@ -45,12 +46,12 @@ class Recipe:
 
     def source(self) -> str:
         """The file of PyTorch."""
-        return source(self.spec, self.name, self.legend, self.plan)
+        return source(self.spec, self.name, self.legend, self.plan, self.style)
 
     def cached_source(self) -> str:
         """The file of PyTorch whose forwards take a cache."""
         assert self.keep is not None
-        return decode.source(self.spec, self.name, self.legend, self.plan, self.keep())
+        return decode.source(self.spec, self.name, self.legend, self.plan, self.keep(), self.style)
 
 
 def build(recipe: Recipe, device: torch.device | str = "cpu", dtype: torch.dtype | None = None) -> nn.Module:
@@ -77,7 +78,7 @@ def _run(recipe: Recipe, text: str, kind: str) -> types.ModuleType:
     file = f"<{name}: {kind}>"
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
     emitted = sys.modules[name] = types.ModuleType(name)  # Dynamo imports the modules whose globals it reads
-    exec(compile(text, file, "exec"), emitted.__dict__)  # names are those that the grammar admits (R13)
+    exec(compile(text, file, "exec", dont_inherit=True), emitted.__dict__)  # names are those that the grammar admits (R13)
     return emitted
 
 

@@ -1,7 +1,8 @@
-"""How are the equations computed: which fusions, which layout, which dtype and device, how weights start?"""
+"""How are the equations computed, how do weights start, and how is the file written?"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 INITIALISATIONS = ("gpt2", "fan_in")
@@ -34,5 +35,31 @@ class Plan:
         return "fast" if self.fast else "notation"
 
 
+def unread(note: str) -> tuple[str, str]:
+    """A note whose sources are not known: nothing in words, and itself."""
+    return "", note
+
+
+def unlisted(notes: Iterable[str]) -> Iterable[str]:
+    """The sources of notes, where none are known."""
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """How the file is written, which computes the same in any style.
+
+    `annotations`: tensors are annotated for jaxtyping, `Float[Tensor, "b s d"]`; else they are a `Tensor`. `check`: jaxtyping
+    and beartype check every call of each class and function, with the sizes of the config. `cited` says what stands in a source
+    that a note names, and where that is, in words; `sources` lists the sources of notes.
+    """
+
+    annotations: bool = False
+    check: bool = False
+    cited: Callable[[str], tuple[str, str]] = unread
+    sources: Callable[[Iterable[str]], Iterable[str]] = unlisted
+
+
+PLAIN = Style()
 NOTATION, FAST = Plan(fast=False), Plan(fast=True)
 PLANS = {plan.name: plan for plan in (NOTATION, FAST)}

@@ -60,6 +60,10 @@ class Lowers(Protocol):
         """The name in the file of a scalar, a layer or a block."""
         ...
 
+    def setting(self, name: str) -> str:
+        """A scalar, or a list of them, of the config."""
+        ...
+
     @property
     def numbers(self) -> Numbers:
         """What is known of the numbers of indices."""
@@ -96,7 +100,7 @@ def variable_of(low: Lowers, name: str) -> Variable:
         return low.variables[name]
     scalar = low.legend.scalars[name]
     if [i.letter for i in scalar.indices if i.letter in low.still]:
-        listed = low.called("scalar", name, key(name))
+        listed = low.setting(low.called("scalar", name, key(name)))
         return Variable(f"{listed}[{low.still[scalar.indices[0].letter]}]", (), "number")
     low.needs[f"scalar {name}"] = None
     return Variable(

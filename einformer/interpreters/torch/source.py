@@ -16,16 +16,17 @@ from dataclasses import dataclass, field
 
 from einformer.errors import EinformerError, Span, fail
 from einformer.interpreters.torch.classes import Class, Comment
-from einformer.interpreters.torch.code import prose
+from einformer.interpreters.torch.code import prose, uses
 from einformer.interpreters.torch.constants import raised
 from einformer.interpreters.torch.fast import FastClass
 from einformer.interpreters.torch.folding import WIDTH, folded
 from einformer.interpreters.torch.layout import HELPERS as FAST_HELPERS
 from einformer.interpreters.torch.letters import spelled, unused
 from einformer.interpreters.torch.masks import sunk
-from einformer.interpreters.torch.plan import NOTATION, Plan
+from einformer.interpreters.torch.plan import NOTATION, PLAIN, Plan, Style
 from einformer.interpreters.torch.sparse import HELPERS as SPARSE_HELPERS
 from einformer.language.binding import refuse_unbound
+from einformer.language.printer import expression
 from einformer.language.sizes import Legend
 from einformer.language.specialise import specialise
 from einformer.language.tree import (
@@ -35,6 +36,7 @@ from einformer.language.tree import (
     Scalar,
     Spec,
 )
+from einformer.language.walk import equations
 from einformer.language.weights import key
 from einformer.program.routing import PAIR, Routing, routings
 
@@ -72,25 +74,20 @@ BETWEEN = 2  # blank lines from one class to the next
 _PAIRS = "nprtwyz"  # letters of which the first that is free stands for pairs
 
 
-def source(spec: Spec, name: str, legend: Legend, plan: Plan = NOTATION) -> str:
+def source(spec: Spec, name: str, legend: Legend, plan: Plan = NOTATION, style: Style = PLAIN) -> str:
     """The file for the layer or model `name` of a checked spec whose sizes are bound."""
-    return _file(spec, name, legend, plan).text()
+    return _file(spec, name, legend, plan, style).text()
 
 
-def places(spec: Spec, name: str, legend: Legend, plan: Plan = NOTATION) -> dict[Span, tuple[int, str]]:
+def places(spec: Spec, name: str, legend: Legend, plan: Plan = NOTATION, style: Style = PLAIN) -> dict[Span, tuple[int, str]]:
     """On which line of that file does each equation stand, and in which class or function? Of several the first."""
-    return _file(spec, name, legend, plan).places()
+    return _file(spec, name, legend, plan, style).places()
 
 
-def _file(spec: Spec, name: str, legend: Legend, plan: Plan) -> EmittedFile:
+def _file(spec: Spec, name: str, legend: Legend, plan: Plan, style: Style) -> EmittedFile:
     special = specialise(spec, name)
     refuse_unbound(special, legend)
-    return EmittedFile(sunk(raised(special, legend), legend) if plan.fast else special, name, legend, plan)
-
-
-def spellings(spec: Spec, name: str) -> dict[str, str]:
-    """The letter of Python for each index of the file."""
-    return spelled(specialise(spec, name))
+    return EmittedFile(sunk(raised(special, legend), legend) if plan.fast else special, name, legend, plan, style)
 
 
 @dataclass(slots=True)
@@ -101,10 +98,12 @@ class EmittedFile:
     name: str
     legend: Legend
     plan: Plan
+    style: Style
     helpers: dict[str, None] = field(default_factory=dict)
     letters: dict[str, str] = field(default_factory=dict)
     routings: Mapping[str, Routing] = field(default_factory=dict)
     names: dict[tuple[str, str], str] = field(default_factory=dict)  # of scalars, layers and blocks in the file
+    passed: dict[str, tuple[str, ...]] = field(default_factory=dict)  # what each layer is made of: the config, and sizes
 
     def text(self) -> str:
         """The whole file."""
@@ -163,10 +162,8 @@ class EmittedFile:
         called = {name: None for name in HELPERS if any(f" {name}(" in known[other] for other in self.helpers if other != name)}
         helpers = [known[name].rstrip() for name in called | self.helpers]
         code = ("\n" * (BETWEEN + 1)).join([*self.first(), *helpers, *bodies])
-        numbers = [line for line in (*self.sizes(), *self.scalars()) if _uses(code, line.split(" ")[0])]
-        heads = ["\n".join(self.doc()), "\n".join(_imports("\n".join([*numbers, code])))]
-        head = "\n\n".join([*heads, *(["\n".join(numbers)] if numbers else [])])
-        return f"{head}\n\n\n{code}\n", classes
+        code = "\n".join([*self.config(code), code])
+        return "\n".join([*self.doc(), "", *_imports(code), "", "", f"{code}\n"]), classes
 
     def written(self, layer: Layer, layers: Mapping[str, Layer]) -> Class:
         """A layer as this file has it."""
@@ -178,35 +175,55 @@ class EmittedFile:
 
     def doc(self) -> Iterator[str]:
         """What the file is, and how to read its names."""
-        yield f'"""{prose(self.spec.title or self.name)}'
+        yield f'"""{prose(re.sub(r"^[^ ]+[.]ein(: |$)", f"{self.name}: ", self.spec.title) or self.name)}'
         yield ""
-        axes = ", ".join(f"{axis.letter} {axis.comment}".strip() for axis in self.spec.axes)
-        yield from map(prose, textwrap.wrap(f"Axes: {axes}.", WIDTH))
         order = ", in the order in which they lie" if self.plan.fast else ""
         primes = "".join(f"; {new} is {old}" for old, new in self.letters.items() if old != new)
         yield from textwrap.wrap(f"A name ends in the letters of its axes{order}{primes}.", WIDTH)
+        yield ""
+        for axis in self.spec.axes:
+            yield prose(f"    {axis.letter}: {axis.comment} ({expression(axis.size)})".replace(":  ", ": "))
+        notes = [note for layer in self.spec.layers for note in (layer.note, *(q.note for q in equations(layer.body))) if note]
+        if listed := list(self.style.sources(notes)):
+            yield from ("", "Sources of layers and equations:", "", *(f"    {prose(line)}" for line in listed))
         yield '"""'
 
+    def config(self, code: str) -> Iterator[str]:
+        """The sizes and scalars that the code reads, with the numbers of the target."""
+        lines = [line for line in (*self.sizes(), *self.scalars()) if re.search(rf"\bconfig\.{line.partition(':')[0]}\b", code)]
+        if lines:
+            doc = '    """Sizes, by their letters, and scalars."""'
+            yield from (
+                "@dataclass(frozen=True)",
+                "class Config:",
+                doc,
+                "",
+                *(f"    {line}" for line in lines),
+                *[""] * BETWEEN,
+            )
+
     def sizes(self) -> Iterator[str]:
-        """The lines of bound sizes."""
+        """The fields of bound sizes."""
         for axis in self.spec.axes:
             if isinstance(axis.size, Name):
                 try:
                     size = self.legend.length(axis.letter)
                 except EinformerError:  # an axis of the inputs
                     continue
-                yield f"{axis.size.name} = {size}" + (f"  # {axis.comment}" if axis.comment else "")
+                yield f"{axis.size.name}: int = {size}" + (f"  # {axis.comment}" if axis.comment else "")
 
     def scalars(self) -> Iterator[str]:
-        """The lines of scalars that are numbers, or lists over the turns of a loop."""
+        """The fields of scalars that are numbers, or lists over the turns of a loop."""
         for scalar in self.spec.scalars:
             comment = f"  # {scalar.comment}" if scalar.comment else ""
             called = self.called("scalar", scalar.name, key(scalar.name))
             if not scalar.indices:
-                yield f"{called} = {_python(float(self.legend.named(Name(scalar.name))))}{comment}"
+                number = _python(float(self.legend.named(Name(scalar.name))))
+                yield f"{called}: {'int' if number.isdecimal() else 'float'} = {number}{comment}"
             elif loop := self.loop_over(scalar):
                 values = [float(self.legend.element(scalar, [turn])) for turn in range(int(self.legend.number(loop.count)))]
-                yield f"{called} = [{', '.join(map(_python, values))}]{comment}"
+                listed = ", ".join(map(_python, values)) + "," * (len(values) == 1)
+                yield f"{called}: tuple[float, ...] = ({listed}){comment}"
 
     def loop_over(self, scalar: Scalar) -> Loop | None:
         """The loop whose letter is the only index of a scalar."""
@@ -219,33 +236,44 @@ class EmittedFile:
 
 
 def _bound(text: str) -> Counter[str]:
-    """How often each name is bound in a file, wherever."""
-    found = Counter[str]()
-    for node in ast.walk(ast.parse(text)):
+    """How often each name is bound in a file, wherever; not where it is that of the config."""
+    found, nodes = Counter[str](), list(ast.walk(ast.parse(text)))
+    read = {id(node) for each in nodes if _reads_config(each) for node in ast.walk(each)}
+    for node in nodes:
         match node:
             case ast.FunctionDef(name=name) | ast.ClassDef(name=name) | ast.arg(arg=name):
                 found[name] += 1
-            case ast.Name(id=name, ctx=ast.Store()):
+            case ast.Name(id=name, ctx=ast.Store()) if id(node) not in read:
                 found[name] += 1
             case ast.alias():
                 found[node.asname or node.name.partition(".")[0]] += 1
     return found
 
 
+def _reads_config(node: ast.AST) -> bool:
+    """`A, H = config.A, config.H`."""
+    if not isinstance(node, ast.Assign):
+        return False
+    values = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value]
+    return all(isinstance(value, ast.Attribute) and ast.unparse(value.value).endswith("config") for value in values)
+
+
 def _imports(code: str) -> Iterator[str]:
     """Those that the code reads."""
-    if _uses(code, "math"):
-        yield from ("import math", "")
+    if standard := [
+        line
+        for line, name in (("import math", "math"), ("from dataclasses import dataclass", "@dataclass"))
+        if uses(code, name)
+    ]:
+        yield from (*standard, "")
     yield from (
-        line for line, name in (("import torch", "torch"), ("import torch.nn.functional as fn", "fn")) if _uses(code, name)
+        line for line, name in (("import torch", "torch"), ("import torch.nn.functional as fn", "fn")) if uses(code, name)
     )
-    yield f"from jaxtyping import {', '.join(name for name in ('Float', 'Int', 'Num') if _uses(code, name))}"
+    if uses(code, "@jaxtyped"):
+        yield "from beartype import beartype"
+    if kinds := [name for name in ("Float", "Int", "Num", "jaxtyped") if uses(code, name)]:
+        yield f"from jaxtyping import {', '.join(kinds)}"
     yield "from torch import Tensor, nn"
-
-
-def _uses(code: str, name: str) -> bool:
-    """Does a name stand in the code, comments apart?"""
-    return re.search(rf"^[^#\n]*(?<![\w.\"]){name}\b", code, re.MULTILINE) is not None
 
 
 def _python(value: float) -> str:
