@@ -70,9 +70,24 @@ def attention(equations: int) -> str:
 
 @pytest.mark.parametrize("write", [body, layers, attention])
 def test_twice_the_equations_cost_at_most_a_tenth_more_than_twice(write: Callable[[int], str]) -> None:
-    once, twice = (Source("long", write(count)) for count in (80, 160))
+    once, twice = (Source("long", write(count)) for count in (40, 80))
     assert not examine(twice)[1]
     assert steps(partial(examine, twice)) <= 2.2 * steps(partial(examine, once))
+
+
+def changes(count: int) -> str:
+    """Numbers of positions, of which each stands twice in the next."""
+    lines = ["  h_s <- h_s / 2 + sin(h_s)"] * count
+    scores = "  w_bss' = Sm_s'(z_bsd z_bs'd h_s' + where(s' <= s, 0, -inf))"
+    return "\n".join([AXES, "model M(z_bsd) -> z_bsd causal in s:", "  h_s = s", *lines, scores, "  return w_bss' z_bs'd"])
+
+
+def kept(text: str) -> object:
+    return einformer.parse(text).bind(D=3).kept
+
+
+def test_a_number_that_stands_twice_in_the_next_is_followed_once() -> None:
+    assert steps(partial(kept, changes(10))) <= 4 * steps(partial(kept, changes(5)))
 
 
 GPT2 = {"D": 12, "A": 3, "V": 11, "K": 5}

@@ -125,9 +125,7 @@ class Linear:
 
     def at(self, numbers: Mapping[str, Linear]) -> Linear:
         """The same with numbers for letters."""
-        if self.letters().isdisjoint(numbers):
-            return self
-        return self.mapped(lambda atom: _at(atom, numbers))
+        return _Replaced(numbers).value(self)
 
     def mapped(self, f: Callable[[Atom], Linear]) -> Linear:
         """The same with a value for each atom."""
@@ -141,17 +139,33 @@ class Linear:
 
 @functools.lru_cache(maxsize=4096)
 def _letters(linear: Linear) -> frozenset[str]:
-    return frozenset([atom.name for atom in linear.atoms() if atom.kind == "index"])
+    atoms = [atom for monomial, _ in linear.terms for atom, _ in monomial]
+    inner = (argument.letters() for atom in atoms for argument in atom.arguments)
+    return frozenset([atom.name for atom in atoms if atom.kind == "index"]).union(*inner)
+
+
+@dataclass(frozen=True, slots=True)
+class _Replaced:
+    """Puts numbers for letters, and does so once for a part that stands many times in a formula."""
+
+    numbers: Mapping[str, Linear]
+    values: dict[Linear, Linear] = field(default_factory=dict)
+
+    def value(self, linear: Linear) -> Linear:
+        if linear.letters().isdisjoint(self.numbers):
+            return linear
+        if linear not in self.values:
+            self.values[linear] = linear.mapped(self.atom)
+        return self.values[linear]
+
+    def atom(self, atom: Atom) -> Linear:
+        if atom.kind == "index":
+            return self.numbers.get(atom.name) or Linear.atom(atom)
+        return simplified(atom, tuple([self.value(argument) for argument in atom.arguments]))
 
 
 def _factor(value: Factor) -> Factor:
     return value if isinstance(value, int) or value.denominator != 1 else value.numerator
-
-
-def _at(atom: Atom, numbers: Mapping[str, Linear]) -> Linear:
-    if atom.kind == "index":
-        return numbers.get(atom.name) or Linear.atom(atom)
-    return simplified(atom, tuple([argument.at(numbers) for argument in atom.arguments]))
 
 
 def simplified(atom: Atom, arguments: tuple[Linear, ...]) -> Linear:
