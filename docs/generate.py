@@ -6,7 +6,6 @@ from pathlib import Path
 
 from einformer.architectures.texts import understood
 from einformer.errors import Rule, Source, catalogue
-from einformer.model import examine
 from einformer.notes import errata as slips
 from einformer.notes import references, shelf, worked
 from einformer.notes.citations import shipped
@@ -15,6 +14,7 @@ from einformer.notes.claims import claims as published
 from einformer.notes.rendering import printed
 from einformer.notes.sources import Source as Document
 from einformer.notes.sources import sources as documents
+from einformer.targets import examine
 
 HERE = Path(__file__).parent
 PARTS = {

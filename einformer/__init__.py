@@ -6,39 +6,30 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from einformer import testing
-    from einformer.contracts import T, bind, contract, probe, sizes, watch
+    from einformer import contracts, testing
+    from einformer.contracts import contract
     from einformer.errors import EinformerError
-    from einformer.model import Model, Specification, from_huggingface, load, parse
+    from einformer.targets import from_huggingface, load, model, parse
 
-__all__ = [
-    "EinformerError",
-    "Model",
-    "Specification",
-    "T",
-    "bind",
-    "contract",
-    "from_huggingface",
-    "load",
-    "parse",
-    "probe",
-    "sizes",
-    "testing",
-    "watch",
-]
+__all__ = ["EinformerError", "contract", "contracts", "from_huggingface", "load", "model", "parse", "testing"]
 
 _HOMES = {
-    "contracts": ("T", "bind", "contract", "probe", "sizes", "watch"),
-    "errors": ("EinformerError",),
-    "model": ("Model", "Specification", "from_huggingface", "load", "parse"),
-    "testing": (),
+    "EinformerError": "errors",
+    "contract": "contracts",
+    "from_huggingface": "targets",
+    "load": "targets",
+    "model": "targets",
+    "parse": "targets",
 }
 
 
 def __getattr__(name: str) -> object:
-    """A public name is imported when it is first asked for: contracts load torch, and a pytest plugin loads nothing."""
-    for home, names in _HOMES.items():
-        if name in (home, *names):
-            module = import_module(f"einformer.{home}")
-            return globals().setdefault(name, module if name == home else getattr(module, name))
-    raise AttributeError(f"module 'einformer' has no attribute {name!r}")
+    """Import a public name when it is first asked for: contracts load torch, and a pytest plugin loads nothing."""
+    if name not in __all__:
+        raise AttributeError(f"module 'einformer' has no attribute {name!r}")
+    module = import_module(f"einformer.{_HOMES.get(name, name)}")
+    return globals().setdefault(name, getattr(module, name) if name in _HOMES else module)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from einformer.errors import fail
-from einformer.model import Model
+from einformer.objects import Model
 
 _BYTES = 256
 
@@ -144,8 +144,4 @@ def of_bytes(model: Model) -> Model:
     """The same model with a vocabulary of bytes."""
     if "V" not in model.legend.letters or not isinstance(model.legend.values.get("V", _BYTES), int):
         return model
-    return model.spec.bind_from({**_whole(model), "V": _BYTES}, "given")
-
-
-def _whole(model: Model) -> dict[str, int]:
-    return {name: int(value) for name, value in model.legend.values.items()}
+    return model.bind(V=_BYTES)

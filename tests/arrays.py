@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from einformer import Model
 from einformer.language import weights as placed
 from einformer.language.calls import slot_letters
 from einformer.language.tree import Index, Layer, Tensor
 from einformer.language.walk import equations, subexpressions
+from einformer.objects import Model
 
 Array = NDArray[Any]
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import einformer
-from einformer.model import Model
+from einformer.objects import Model
 
 SIZES = {"D": 7, "E": 5, "C": 3, "L": 2, "V": 53}
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from einformer.errors import Finding, Source
-from einformer.model import examine
+from einformer.targets import examine
 
 ROOT = Path(__file__).parents[1]
 # errors.md and claims.md are made of data, and tested with it.

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, replace
 
 import einformer
-from einformer.model import Model
+from einformer.objects import Model
 
 BATCH = 2
 SIZES = {  # all as many as there are rows, or each another number

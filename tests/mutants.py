@@ -277,7 +277,7 @@ MUTANTS = (
         "refused.py::test_a_slip_is_refused_by_its_rule[a slot over another axis]",
     ),
     _mutant(
-        "numbers are not compared once they are bound", "model/objects.py",
+        "numbers are not compared once they are bound", "objects.py",
         "(binding.known(legend), legend.origins) if legend else (None, None)", "(None, None)",
         "binding.py::test_groups_are_compared_again_as_numbers",
     ),

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 import einformer
 from einformer.errors import EinformerError
 from einformer.language.calls import slot_letters
-from einformer.model import Model
+from einformer.objects import Model
 from tests.oracles import scaling
 
 Array = NDArray[Any]

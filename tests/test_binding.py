@@ -12,7 +12,7 @@ import torch
 
 import einformer
 from einformer.errors import EinformerError, Source
-from einformer.model import examine
+from einformer.targets import examine
 from tests.texts import Array, spec, text
 
 HEADS = ("d, a, e: H = D / A, f: F = 4 D", "layer Heads(x_dae) -> y_f:", "weights W_daef", "return x_dae W_daef")

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import einformer
-from einformer.model import Model
+from einformer.objects import Model
 from tests.small import PLANS, built, error, inputs, weights
 
 HEAD = """

@@ -16,7 +16,7 @@ from einformer.interpreters.count.cached import CacheBytes
 from einformer.interpreters.count.cached import cache_bytes as counted
 from einformer.interpreters.count.numbers import Numbers
 from einformer.language.tree import Name
-from einformer.model import Model
+from einformer.objects import Model
 from tests.caches import CACHES, Cached
 from tests.oracles.decoding import chunked, decode
 from tests.small import LENGTH, SMALL, decided, error, inputs, model, weights

@@ -12,7 +12,7 @@ from torch import Tensor
 
 import einformer
 from einformer.interpreters.count import numbers
-from einformer.model import Model
+from einformer.objects import Model
 from tests.small import PLANS, Array, built, error, inputs, weights
 
 LENGTH = 6

@@ -7,7 +7,7 @@ import pytest
 
 import einformer
 from einformer.errors import EinformerError, Source
-from einformer.model import examine
+from einformer.targets import examine
 from tests.texts import text
 
 LENGTH = 6

@@ -25,7 +25,7 @@ def qk(k: torch.Tensor) -> Any:
 
 
 def within() -> Any:
-    with ein.sizes(D=12):
+    with ein.contracts.sizes(D=12):
         return contract("z_bsd")(lambda z: None)(t(2, 5, 16))
 
 
@@ -39,7 +39,7 @@ def model() -> Any:
             return self.down(self.up(z))
 
     both = nn.Sequential(Odd(20), Odd(24))
-    return ein.watch(both, {"*": "z_bsd -> z_bsd", "*.up": "z_bsd -> h_bsf"}).model(t(2, 5, 12))
+    return ein.contracts.watch(both, {"*": "z_bsd -> z_bsd", "*.up": "z_bsd -> h_bsf"}).model(t(2, 5, 12))
 
 
 # what happened: the call, and what its message must say of it
@@ -60,7 +60,7 @@ SLIPS: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: contract("W_a, y_{b(ae)}")(lambda W, y: None)(t(3), t(2, 13)),
         "which the sizes that are known do not divide",
     ),
-    "in a block": (within, "D = 12 by ein.sizes at test_contract_messages.py:"),
+    "in a block": (within, "D = 12 by ein.contracts.sizes at test_contract_messages.py:"),
     "in a model": (model, "F = 20 by `0.up(…).shape[2]`"),
     "a list": (lambda: contract("z_bsd")(lambda z: None)([1.0]), "z is a list"),
     "a scalar": (lambda: contract("z_d, D")(lambda z, D: None)(t(3), 4), "`D` is 4, not 3"),

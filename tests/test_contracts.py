@@ -167,7 +167,7 @@ def test_a_text_that_is_none_is_refused(text: str) -> None:
 
 def test_names_are_a_contract() -> None:
     @ein.contract
-    def attend(q_bsea, k_btea, n_head=3, *, m_st=None, dropout_p: float = 0.0) -> ein.T["bsea"]:  # type: ignore  # noqa: F821, UP037
+    def attend(q_bsea, k_btea, n_head=3, *, m_st=None, dropout_p: float = 0.0) -> ein.contracts.T["bsea"]:  # type: ignore  # noqa: F821, UP037
         return q_bsea
 
     q, k = t(2, 5, 4, 3), t(2, 7, 4, 3)
@@ -217,13 +217,13 @@ def test_names_of_code_that_knows_no_suffixes() -> None:
 
 def test_annotations_are_jaxtypings() -> None:
     for ours, theirs in {"bsd": "b s d", "bs(ae)": "b s a*e", "...d": "*batch d", "b3": "b 3", "ss'": "s s"}.items():
-        assert ein.T[ours].dim_str == theirs
-    assert ein.T["bf16 bs"].dtype.__name__ == "BFloat16"
-    assert isinstance(t(2, 3), ein.T["bs"])
-    assert not isinstance(t(2, 3), ein.T["int bs"])
+        assert ein.contracts.T[ours].dim_str == theirs
+    assert ein.contracts.T["bf16 bs"].dtype.__name__ == "BFloat16"
+    assert isinstance(t(2, 3), ein.contracts.T["bs"])
+    assert not isinstance(t(2, 3), ein.contracts.T["int bs"])
 
     @jaxtyped(typechecker=beartype)
-    def same(z: ein.T["bs"], y: ein.T["bs"]) -> ein.T["bs"]:  # type: ignore  # noqa: F821, UP037
+    def same(z: ein.contracts.T["bs"], y: ein.contracts.T["bs"]) -> ein.contracts.T["bs"]:  # type: ignore  # noqa: F821, UP037
         return z
 
     with pytest.raises(TypeCheckError):
@@ -355,23 +355,23 @@ def test_an_object_keeps_its_sizes_where_it_goes() -> None:
 
 def test_objects_bind_by_hand() -> None:
     heads = Heads(12)
-    ein.bind(heads, H=4)
-    assert code(lambda: ein.bind(heads, H=5)) == "E726"
-    assert code(lambda: ein.bind(heads, e=4)) == "E726"
-    assert code(lambda: ein.bind(heads, B=-1)) == "E604"
+    ein.contracts.bind(heads, H=4)
+    assert code(lambda: ein.contracts.bind(heads, H=5)) == "E726"
+    assert code(lambda: ein.contracts.bind(heads, e=4)) == "E726"
+    assert code(lambda: ein.contracts.bind(heads, B=-1)) == "E604"
 
 
 same = contract("z_bd -> z_bd")(returns)
 
 
 def test_a_block_binds_sizes() -> None:
-    with ein.sizes(D=12):
+    with ein.contracts.sizes(D=12):
         assert same(t(2, 12)).shape == (2, 12)
-        assert "D = 12 by ein.sizes at test_contracts.py:" in said(lambda: same(t(2, 13)))
-        with ein.sizes(B=2):
+        assert "D = 12 by ein.contracts.sizes at test_contracts.py:" in said(lambda: same(t(2, 13)))
+        with ein.contracts.sizes(B=2):
             assert code(lambda: same(t(3, 12))) == "E720"
         assert code(lambda: same(t(3, 12))) == ""
-        assert code(lambda: ein.sizes(D=13).__enter__()) == "E726"
+        assert code(lambda: ein.contracts.sizes(D=13).__enter__()) == "E726"
         solved = contract("y_{b(de)}")(returns)
         assert code(lambda: solved(t(2, 24))) == ""
         assert code(lambda: solved(t(2, 25))) == "E720"
@@ -388,11 +388,11 @@ def test_a_block_holds_for_its_thread_and_its_tasks() -> None:
         look()
 
     async def tasks() -> None:
-        with ein.sizes(D=12):
+        with ein.contracts.sizes(D=12):
             started = asyncio.create_task(task())
         await started
 
-    with ein.sizes(D=12):
+    with ein.contracts.sizes(D=12):
         thread = threading.Thread(target=look)
         thread.start()
         thread.join()
@@ -428,7 +428,7 @@ def test_compiled_without_a_break(function: Any) -> None:
     with pytest.raises(Exception, match="E720") as caught:
         compiled(*SWAPPED)
     assert "has 3 along `e`, not 4" in str(caught.value)
-    with ein.sizes(A=3):  # compiled code leaves blocks to the code that is not
+    with ein.contracts.sizes(A=3):  # compiled code leaves blocks to the code that is not
         assert compiled(*QKV).shape == (2, 5, 4, 3)
 
 

@@ -12,12 +12,13 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
 import einformer
-from einformer import EinformerError, Model
+from einformer import EinformerError
 from einformer.interpreters.count import formulas, numbers, rules
 from einformer.interpreters.count.bands import pairs
 from einformer.interpreters.count.conventions import CONVENTIONS
 from einformer.interpreters.count.precisions import PRECISIONS
 from einformer.interpreters.count.rules import EquationCount, Recompute
+from einformer.objects import Model
 from tests.oracles.flops import counted
 from tests.texts import spec as texts_spec
 
@@ -26,7 +27,7 @@ GPT2 = {"D": 12, "A": 3, "L": 2, "V": 11, "K": 32}
 
 @cache
 def published(name: str) -> Model:
-    return einformer.model.target(name)
+    return einformer.model(name)
 
 
 def flops(model: Model, convention: str = "exact", cached: int = 0, **sizes: int) -> tuple[EquationCount[int], ...]:

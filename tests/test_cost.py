@@ -15,7 +15,8 @@ import pytest
 
 import einformer
 from einformer.errors import Source
-from einformer.model import examine
+from einformer.objects import Model
+from einformer.targets import examine
 
 AXES = "axes\n  b: B\n  s: S\n  d: D\n"
 
@@ -98,7 +99,7 @@ DEEPSEEK = {
 }  # fmt: skip
 
 
-def bound(name: str, **sizes: Any) -> einformer.Model:
+def bound(name: str, **sizes: Any) -> Model:
     """A shipped text, read, checked and bound."""
     return einformer.load(name).bind(**sizes)
 

@@ -19,7 +19,7 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
 import einformer
-from einformer import EinformerError, Model, Specification, architectures
+from einformer import EinformerError, architectures
 from einformer.architectures import models
 from einformer.huggingface.config import import_config
 from einformer.interpreters.count import bands, formulas, numbers, printer, table
@@ -29,6 +29,7 @@ from einformer.interpreters.count.rules import EquationCount, WeightCount
 from einformer.interpreters.torch.measure import Balanced
 from einformer.language.sizes import Legend
 from einformer.language.tree import Name
+from einformer.objects import Model, Specification
 from tests.oracles.families import FAMILIES, Family
 from tests.oracles.flops import counted
 from tests.texts import spec
@@ -750,7 +751,7 @@ def test_examples_of_the_docstrings(module: ModuleType) -> None:
 
 
 def test_emitting_and_counting_need_no_torch() -> None:
-    program = "import sys; from einformer.model import target; model = target('gpt2'); model.source(); model.source('notation')"
+    program = "import sys; import einformer; model = einformer.model('gpt2'); model.source(); model.source('notation')"
     program += "; model.summary(B=1, S=8); print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
     assert {"sympy", "torch", "transformers"}.isdisjoint(loaded)

@@ -10,9 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from einformer import EinformerError, Model
+import einformer
+from einformer import EinformerError
 from einformer.cli import main
-from einformer.model import load, target
+from einformer.language.tree import Name
+from einformer.objects import Model
+from einformer.targets import load
 
 CONFIG = Path(__file__).parents[1] / "docs" / "examples" / "gpt2" / "config.json"
 PARAMETERS = {"gpt2": 124_439_808, "gpt2-medium": 354_823_168, "gpt2-large": 774_030_080, "gpt2-xl": 1_557_611_200}
@@ -34,12 +37,28 @@ def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str
 
 @pytest.mark.parametrize("name", PARAMETERS)
 def test_a_named_size_is_a_target(name: str) -> None:
-    assert target(name).num_parameters == PARAMETERS[name]
-    assert load(name).name == "GPT2"
+    assert einformer.model(name).num_parameters == PARAMETERS[name]
+    assert einformer.model(name).spec.name == "GPT2"
+
+
+def test_a_model_takes_other_sizes_and_scalars() -> None:
+    small = einformer.model("gpt2-xl", L=2, ε=1e-6)
+    assert (small.size("L"), small.size("D"), small.family) == (2, 1600, "gpt2")
+    assert small.legend.number(Name("ε")) == 1e-6
+    assert einformer.model("llama", D=12, A=3).size("H") == 4
+    other = einformer.model(CONFIG, L=2)
+    assert (other.size("L"), other.size("D"), other.family) == (2, 768, "")  # no config of transformers says so
+
+
+@pytest.mark.parametrize("name", ["gpt2-xl", str(CONFIG), str(CONFIG.parent)])
+def test_a_specification_does_not_drop_the_sizes_of_a_model(name: str) -> None:
+    with pytest.raises(EinformerError, match="E802") as caught:
+        load(name)
+    assert f"`ein.model({name!r})`" in str(caught.value)
 
 
 def test_a_config_and_its_folder_are_targets() -> None:
-    file, folder = target(CONFIG), target(CONFIG.parent)
+    file, folder = einformer.model(CONFIG), einformer.model(CONFIG.parent)
     assert file.num_parameters == folder.num_parameters == PARAMETERS["gpt2"]
     assert file.flops(B=1, S=1024) == 291_648_307_200
 
@@ -47,7 +66,7 @@ def test_a_config_and_its_folder_are_targets() -> None:
 def test_a_text_is_a_target_with_open_sizes(tmp_path: Path) -> None:
     path = tmp_path / "twice.ein"
     path.write_text("axes\n  d: D\nlayer Twice(z_d) -> z_d:\n  return 2 z_d\n", encoding="utf-8")
-    found = target(path)
+    found = einformer.model(path)
     assert isinstance(found, Model)
     assert found.open == {"D"}
 
@@ -74,7 +93,7 @@ def test_count_json(run: Callable[..., tuple[int, str, str]]) -> None:
 
 def test_the_sizes_of_the_input_may_be_given(run: Callable[..., tuple[int, str, str]]) -> None:
     found = json.loads(run("count", "gpt2", "--batch", "4", "--seq", "128", "--json")[1])
-    assert found["flops"] == target("gpt2").flops(B=4, S=128)
+    assert found["flops"] == einformer.model("gpt2").flops(B=4, S=128)
 
 
 def test_a_sequence_may_not_be_too_long(run: Callable[..., tuple[int, str, str]]) -> None:
@@ -127,9 +146,9 @@ def test_an_option_that_is_not_there_is_a_wrong_call(run: Callable[..., tuple[in
 def test_what_is_not_there_is_said() -> None:
     for wrong in ({"convention": "nothing"}, {"recompute": "nothing"}, {"phase": "nothing"}):
         with pytest.raises(EinformerError, match="E605"):
-            target("gpt2").flops(B=1, S=1, **wrong)  # type: ignore[arg-type]
+            einformer.model("gpt2").flops(B=1, S=1, **wrong)  # type: ignore[arg-type]
     with pytest.raises(EinformerError, match="E605"):
-        target("gpt2").memory(B=1, S=1, precision="nothing")
+        einformer.model("gpt2").memory(B=1, S=1, precision="nothing")
 
 
 @pytest.mark.parametrize("arguments", [["gpt2", "--formulas"], ["llama"]])
@@ -190,7 +209,7 @@ def test_source_of_open_sizes_says_which(run: Callable[..., tuple[int, str, str]
 
 def test_open_sizes_cannot_be_counted() -> None:
     with pytest.raises(EinformerError, match="E601"):
-        _ = target("llama").num_parameters
+        _ = einformer.model("llama").num_parameters
 
 
 def test_the_formula_of_the_parameters_is_that_of_a_specification() -> None:

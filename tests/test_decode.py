@@ -19,7 +19,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import einformer
 from einformer.errors import EinformerError
-from einformer.model import Model
+from einformer.objects import Model
 from tests.caches import CACHES, NUMBERS, Cached
 from tests.small import BATCH, LENGTH, PLANS, SMALL, built, decided, error, inputs, model, weights
 from tests.toys import EACH, config_of

@@ -17,7 +17,8 @@ from einformer.interpreters.latex import latex
 from einformer.language.parser import parse as read
 from einformer.language.printer import show
 from einformer.language.tree import Spec
-from einformer.model import Model, examine, parse
+from einformer.objects import Model
+from einformer.targets import examine, parse
 
 DEEP, IN_ALL = 100, 150
 STACK = 150  # calls that stand under ours: a test's, a notebook's

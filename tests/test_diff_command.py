@@ -13,7 +13,7 @@ import pytest
 import einformer
 from einformer.cli import main
 from einformer.language.difference import Value
-from einformer.model import Model, target
+from einformer.objects import Model
 from einformer.report.comparison import compare
 from tests.test_commands import terminal, uncoloured
 
@@ -183,18 +183,18 @@ def test_stretched_positions_are_lines() -> None:
 )
 def test_caches_in_letters(name: str, formula: str) -> None:
     """Keys and values of two bytes; of DeepSeek a latent and a rotary key; of Mamba nothing that grows."""
-    counts = {count.what: count for count in compare(target(name), target("llama")).counts}
+    counts = {count.what: count for count in compare(einformer.model(name), einformer.model("llama")).counts}
     assert counts["cache of a position"].one == formula
 
 
 def test_what_cannot_be_decoded_has_no_cache() -> None:
-    counts = {count.what: count for count in compare(target("loss"), target("llama")).counts}
+    counts = {count.what: count for count in compare(einformer.model("loss"), einformer.model("llama")).counts}
     assert (counts["cache of a position"].one, counts["cache of a position"].more) == (None, None)
 
 
 def test_a_bound_model_and_a_text() -> None:
     """Sizes that one leaves open are said to be, and counts are formulas."""
-    found = compare(model("llama-2-7b"), target("llama"))
+    found = compare(model("llama-2-7b"), einformer.model("llama"))
     assert Value("D", "4,096", "open", "hidden") in found.difference.values
     assert {count.more for count in found.counts} == {"0"}
 
@@ -202,8 +202,8 @@ def test_a_bound_model_and_a_text() -> None:
 def test_the_shorter_sequence_is_that_of_both() -> None:
     """GPT-2 reads 1024 positions, and a toy eight."""
     toy = einformer.load("gpt2").bind(D=12, A=3, L=2, V=11, K=8)
-    assert compare(target("gpt2"), toy).inputs == {"B": 1, "S": 8}
-    assert compare(toy, target("gpt2")).inputs == {"B": 1, "S": 8}
+    assert compare(einformer.model("gpt2"), toy).inputs == {"B": 1, "S": 8}
+    assert compare(toy, einformer.model("gpt2")).inputs == {"B": 1, "S": 8}
 
 
 def test_what_one_cannot_say_in_letters(capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,7 +18,7 @@ from einformer.language.calls import signature, slot_letters
 from einformer.language.primitives import PRIMITIVES
 from einformer.language.sizes import Legend
 from einformer.language.tree import Declaration, Expression, Tensor
-from einformer.model import examine, parse
+from einformer.targets import examine, parse
 from tests.examples import PAGES, ROOT, Example, answers, examples, framed, tables
 
 KINDS = {"einformer", "einformer frame", "einformer note", "pycon", "console", "sh", "text", "{toctree}"}

@@ -20,7 +20,6 @@ from torch import Tensor, nn
 import einformer
 from einformer.interpreters.torch import folding, source
 from einformer.interpreters.torch.plan import PLANS as PLANS_OF
-from einformer.model import target
 from tests.small import PLANS, SMALL, built, error, inputs, model
 
 ALONE = """
@@ -89,7 +88,7 @@ def test_it_runs_without_einformer(name: str, plan: str, tmp_path: Path) -> None
 @pytest.mark.parametrize("plan", PLANS)
 def test_golden_source(plan: str, golden: Callable[[str, str], None]) -> None:
     """GPT-2 of 124 million parameters as its reader sees it."""
-    golden(f"source/gpt2.{plan}.txt", target("gpt2").source(plan=plan))
+    golden(f"source/gpt2.{plan}.txt", einformer.model("gpt2").source(plan=plan))
 
 
 @pytest.mark.parametrize("plan", PLANS)

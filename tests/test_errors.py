@@ -28,10 +28,10 @@ from einformer.interpreters.count.conventions import DEFAULT
 from einformer.lint import python
 from einformer.lint.files import lint_text
 from einformer.lint.settings import Settings, read_settings
-from einformer.model import examine
 from einformer.report.fit import in_memory
 from einformer.report.plot import library
 from einformer.report.series import shares
+from einformer.targets import examine
 
 PACKAGE = Path(einformer.__file__).parent
 DOCS = Path(__file__).parents[1] / "docs"

@@ -12,13 +12,14 @@ from typing import Any
 import pytest
 import sympy
 
-from einformer import EinformerError, Model, load
+import einformer
+from einformer import EinformerError, load
 from einformer.cli import main
 from einformer.interpreters.count import bisection, formulas, growth, roofline, traffic
 from einformer.interpreters.count.bisection import BYTES, NUMBERS, largest, quantity
 from einformer.interpreters.count.conventions import CONVENTIONS
 from einformer.interpreters.count.growth import exponent, leading
-from einformer.model import target
+from einformer.objects import Model
 from einformer.report.fit import in_memory, of_parameters
 
 A, B, D, E, F, G, L, S, V, W = sympy.symbols("A B D E F G L S V W")
@@ -99,7 +100,7 @@ def test_the_largest_asks_seldom() -> None:
 
 @pytest.fixture(scope="module")
 def xl() -> Model:
-    return target("gpt2-xl")
+    return einformer.model("gpt2-xl")
 
 
 @pytest.mark.parametrize("letter", ["B", "S"])
@@ -177,7 +178,7 @@ def test_a_letter_that_there_is_not_is_said(xl: Model) -> None:
 
 @pytest.mark.parametrize("name", ["gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl"])
 def test_the_published_width_gives_the_published_parameters(name: str) -> None:
-    model = target(name)
+    model = einformer.model(name)
     assert of_parameters(model, model.num_parameters).found.size == model.size("D")
     assert of_parameters(model, model.num_parameters - 1).found.above == (model.size("D"), model.num_parameters)
 
@@ -223,7 +224,7 @@ def test_a_step_may_be_given(step: int) -> None:
 
 def test_too_few_parameters_are_said() -> None:
     with pytest.raises(EinformerError, match=r"^E609 with D = 12 there are"):
-        of_parameters(target("gpt2"), 10**5)
+        of_parameters(einformer.model("gpt2"), 10**5)
 
 
 # -------------------------------------------------------------------------------------------------------------- growth
@@ -300,7 +301,7 @@ def test_fit_shows_the_size_and_the_next(run: Callable[..., tuple[int, str, str]
 
 def test_fit_json(run: Callable[..., tuple[int, str, str]]) -> None:
     code, out, _ = run("fit", "gpt2", "--memory", "24GB", "--seq", "256", "--dtype", "float32", "--json")
-    found, gpt2 = json.loads(out), target("gpt2")
+    found, gpt2 = json.loads(out), einformer.model("gpt2")
     assert (code, found["letter"], found["what"], found["inputs"]) == (0, "B", "training", {"S": 256})
     assert found["count"] == gpt2.memory(precision="float32", B=found["size"], S=256).total <= found["limit"] == 24 * 10**9
     assert found["above"]["count"] == gpt2.memory(precision="float32", B=found["size"] + 1, S=256).total > 24 * 10**9

@@ -20,7 +20,7 @@ from einformer.architectures.texts import read, shipped
 from einformer.errors import EinformerError, Source, catalogue
 from einformer.language.parser import MAXIMUM_FINDINGS
 from einformer.language.sizes import Legend
-from einformer.model import examine, parse
+from einformer.targets import examine, parse
 from tests.guard import guarded, needs_a_timer
 
 HEAD = "axes\n  s: S\n  d: D\nlayer Same(z_sd) -> z_sd:\n"

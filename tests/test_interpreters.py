@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 import einformer
 from einformer.errors import EinformerError
-from einformer.model import Model
+from einformer.objects import Model
 from tests.alone import LINES, alone
 from tests.holes import HOLES
 from tests.oracles.flops import counted

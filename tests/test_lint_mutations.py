@@ -22,7 +22,7 @@ from einformer.language import parser, printer
 from einformer.language.tree import Spec
 from einformer.lint.files import lint_text
 from einformer.lint.settings import Settings
-from einformer.model import examine
+from einformer.targets import examine
 from tests import slips, test_mutation_detection
 from tests.prose import prose
 from tests.slips import Slip

@@ -14,7 +14,6 @@ from einformer.cli import main
 from einformer.errors import Source
 from einformer.huggingface.families import families, family
 from einformer.language import parser
-from einformer.model import target
 from einformer.report import shipped as listing
 from tests.test_commands import terminal, uncoloured
 
@@ -101,7 +100,7 @@ def test_published_sizes() -> None:
 def test_published_sizes_are_those_of_the_configs(name: str) -> None:
     """The model of a name is that of its config.json, and has as many parameters as transformers' one."""
     row = json.loads((CONFIGS / f"{name}.json").read_text(encoding="utf-8"))
-    assert not target(name).diff(einformer.from_huggingface(row["config"]))
+    assert not einformer.model(name).diff(einformer.from_huggingface(row["config"]))
     assert next(each.parameters for each in FOUND.models if each.name == name) == row["parameters"]
 
 

@@ -12,7 +12,7 @@ from random import Random
 import pytest
 
 from einformer.errors import Source
-from einformer.model import examine
+from einformer.targets import examine
 from tests.random_masks import COMPARISONS, FRAMES, JUNCTIONS, NUMBERS, TABLES, Mask, mask
 
 BLOCKS, BLOCK, MANY = (

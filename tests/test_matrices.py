@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from einformer import EinformerError, Specification
+from einformer import EinformerError
 from einformer.architectures.texts import shipped
 from einformer.interpreters.latex.matrices import Style, tree
 from einformer.interpreters.latex.matrices.lines import forms
@@ -22,10 +22,11 @@ from einformer.interpreters.latex.matrices.style import scripted
 from einformer.language.sizes import Legend
 from einformer.language.tree import Layer
 from einformer.language.walk import equations
-from einformer.model import load, parse
 from einformer.notes.conventions import conventions, style
 from einformer.notes.rendering import attention, printed, rendered
 from einformer.notes.shelf import documents, source
+from einformer.objects import Specification
+from einformer.targets import load, parse
 from einformer.testing.subject import Subject, subject
 from tests import well_formed
 from tests.examples import ROOT

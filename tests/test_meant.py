@@ -6,7 +6,7 @@ import pytest
 
 from einformer.errors import Finding, Source
 from einformer.language.meant import ROWS
-from einformer.model import examine
+from einformer.targets import examine
 
 FRAME = """axes
   b: B

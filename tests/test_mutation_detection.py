@@ -22,11 +22,12 @@ import pytest
 from numpy.typing import NDArray
 
 import einformer
-from einformer import EinformerError, Model
+from einformer import EinformerError
 from einformer.architectures.texts import prelude, read
 from einformer.errors import Source
 from einformer.language import parser, printer
 from einformer.language.tree import Spec
+from einformer.objects import Model
 from tests import arrays, slips
 from tests.slips import Slip
 from tests.test_well_formed import SHIPPED

@@ -12,7 +12,7 @@ import pytest
 
 from einformer.architectures.texts import read
 from einformer.errors import Source
-from einformer.model import examine
+from einformer.targets import examine
 
 FOUND = """
 gpt2 | e: H = D / A | e: H = D / B | E308 +20

@@ -7,8 +7,9 @@ import pytest
 import torch
 
 import einformer
-from einformer import EinformerError, Model
+from einformer import EinformerError
 from einformer.language.weights import TAKEN
+from einformer.objects import Model
 from tests import arrays
 
 HEAD = """

@@ -15,9 +15,9 @@ from einformer.language import parser
 from einformer.language.printer import show
 from einformer.language.tree import Name, Spec
 from einformer.language.walk import subexpressions
-from einformer.model import load, parse
 from einformer.notes.conventions import conventions, written
 from einformer.notes.rendering import rendered
+from einformer.targets import load, parse
 
 # Read off the documents themselves.
 PRINTED = {

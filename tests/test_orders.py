@@ -16,7 +16,7 @@ import torch
 import einformer
 from einformer.interpreters.torch.measure import Balanced
 from einformer.language.calls import slot_letters
-from einformer.model import Model
+from einformer.objects import Model
 from einformer.program import orders
 from einformer.program.orders import Letters, pairs
 from tests.oracles.flops import counted

@@ -77,8 +77,12 @@ def test_importing_einformer_loads_no_heavy_library() -> None:
     assert {"torch", "sympy", "transformers"}.isdisjoint(loaded)
 
 
-def test_public_names() -> None:
-    models = ["EinformerError", "Model", "Specification", "from_huggingface", "load", "parse"]
-    contracts = ["T", "bind", "contract", "probe", "sizes", "watch"]
-    assert sorted(einformer.__all__) == sorted([*models, *contracts, "testing"])
-    assert all(hasattr(einformer, name) for name in einformer.__all__)
+def test_the_public_names_are_few() -> None:
+    names = ["EinformerError", "contract", "contracts", "from_huggingface", "load", "model", "parse", "testing"]
+    assert dir(einformer) == einformer.__all__ == names
+    assert all(hasattr(einformer, name) for name in names)
+
+
+def test_what_is_imported_inside_does_not_appear_among_the_public_names() -> None:
+    code = "import einformer; einformer.model('gpt2'); print(*dir(einformer), callable(einformer.model))"
+    assert output(sys.executable, "-c", code).split() == [*einformer.__all__, "True"]

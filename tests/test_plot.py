@@ -14,12 +14,13 @@ from xml.etree import ElementTree
 import matplotlib
 import pytest
 
-from einformer import Model, load
+import einformer
+from einformer import load
 from einformer.cli import main
 from einformer.interpreters.count.conventions import DEFAULT
 from einformer.interpreters.count.devices import devices
 from einformer.interpreters.count.precisions import PRECISIONS
-from einformer.model import target
+from einformer.objects import Model
 from einformer.report import plot, series
 
 HALF = PRECISIONS["bfloat16"]
@@ -28,7 +29,7 @@ GPT2_SMALL = {"D": 768, "A": 12, "L": 12, "V": 50257, "K": 1024}
 
 @pytest.fixture(scope="module")
 def gpt2() -> Model:
-    return target("gpt2")
+    return einformer.model("gpt2")
 
 
 @pytest.fixture

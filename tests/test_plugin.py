@@ -207,7 +207,7 @@ an addition, E720:
     z_bsd += 0
     y_bd = z_bsd[0]
 an annotation, E720:
-  def f(z: ein.T["bds"]) -> ein.T["bs"]:
+  def f(z: ein.contracts.T["bds"]) -> ein.contracts.T["bs"]:
     return z[..., 0]
 an inner function, E720:
   def f(z_bsd):
@@ -239,9 +239,8 @@ def test_lines_and_docstrings_stay() -> None:
 
 
 def test_an_object_that_bound_its_sizes() -> None:
-    source = (
-        "class A:\n  def f(self, z_bsd):\n    return z_bsd\ndef g(z, **sizes):\n  a = A()\n  ein.bind(a, D=13)\n  return a.f(z)"
-    )
+    source = "class A:\n  def f(self, z_bsd):\n    return z_bsd\n"
+    source += "def g(z, **sizes):\n  a = A()\n  ein.contracts.bind(a, D=13)\n  return a.f(z)"
     assert code(lambda: run(source, "g", Z)) == "E720"
 
 

@@ -26,7 +26,7 @@ from einformer.language.parser import parse_expression
 from einformer.language.printer import show
 from einformer.language.sizes import Legend
 from einformer.language.tree import Axis, Expression, Name, Spec
-from einformer.model import examine
+from einformer.targets import examine
 from tests.small import PLANS, built, error, inputs
 from tests.strategies import kinds
 

@@ -18,6 +18,7 @@ from einformer.interpreters.reference import primitives
 from einformer.interpreters.reference.named import Named
 from einformer.interpreters.torch.cache import Cache
 from einformer.language.primitives import NUMERIC, PRIMITIVES, Primitive
+from einformer.objects import Model
 from tests.texts import Array, spec
 
 ROWS = list(PRIMITIVES.values())
@@ -186,7 +187,7 @@ def texts(row: Primitive) -> Iterator[str]:
 USES = [(row, text) for row in ROWS for text in texts(row)]
 
 
-def model(*lines: str) -> einformer.Model:
+def model(*lines: str) -> Model:
     used = " ".join(lines)
     return spec("b, s, d", HEAD, *lines, scalars="c = 0.7" if re.search(r"\bc\b", used) else "").bind(D=5)
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 import einformer
 from einformer.language import binding
-from einformer.model import Model
+from einformer.objects import Model
 from einformer.program import operations as op
 from einformer.program.listing import listing
 from einformer.program.lowering import lower

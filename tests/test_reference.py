@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-import einformer
 from einformer.errors import EinformerError
+from einformer.objects import Specification
 from tests.texts import Array, spec
 
 INF = math.inf
@@ -18,7 +18,7 @@ def drawn(*shape: int) -> Array:
     return np.random.default_rng(sum(shape)).standard_normal(shape)
 
 
-def value(found: einformer.Specification, *inputs: object, weights: dict[str, Array] | None = None, **given: object) -> Array:
+def value(found: Specification, *inputs: object, weights: dict[str, Array] | None = None, **given: object) -> Array:
     """The output of a text whose axes get their sizes from the inputs."""
     bound = found.bind(**given)  # type: ignore[arg-type]
     return bound.reference(*map(np.asarray, inputs), weights=weights or {})

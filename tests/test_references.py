@@ -22,11 +22,12 @@ from einformer.interpreters import reference
 from einformer.language import binding
 from einformer.language.parser import parse_expression
 from einformer.language.tree import Spec
-from einformer.model import Model, parse
 from einformer.notes import emitted, shelf
 from einformer.notes.claims import claims
 from einformer.notes.errata import errata
 from einformer.notes.references import Reference, documents, references, rows
+from einformer.objects import Model
+from einformer.targets import parse
 from tests import arrays
 from tests.arrays import Array
 from tests.examples import ROOT

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from einformer.errors import Source
-from einformer.model import examine
+from einformer.targets import examine
 from tests.texts import text
 
 F = "layer Q(z_d) -> y_d:"

@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from einformer import Model, from_huggingface, report
+import einformer
+from einformer import from_huggingface, report
 from einformer.cli import main
 from einformer.interpreters.count import table
 from einformer.interpreters.torch import measure
-from einformer.model import target
+from einformer.objects import Model
 from einformer.report import Report, checks, contents
 from einformer.report.subject import Small, Subject, few, shrunk
 
@@ -107,7 +108,7 @@ def test_the_seed_decides_what_is_random() -> None:
 
 
 def test_small_sizes_keep_what_divides_what() -> None:
-    small = shrunk(target("gpt2-xl"))
+    small = shrunk(einformer.model("gpt2-xl"))
     sizes = [small.size(letter) for letter in "DAVKLF"]
     assert small.size("D") == small.size("A") * small.size("H")
     assert len({*sizes, small.size("H"), *few(small).values()} - {2}) == 7

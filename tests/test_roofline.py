@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import sympy
 
-from einformer import EinformerError, Model, load
+import einformer
+from einformer import EinformerError, load
 from einformer.cli import main
 from einformer.interpreters.count.conventions import CONVENTIONS, DEFAULT
 from einformer.interpreters.count.derived import derive
@@ -20,7 +21,7 @@ from einformer.interpreters.count.precisions import PRECISIONS
 from einformer.interpreters.count.roofline import Bound, decode, prefill, training, weights
 from einformer.interpreters.count.traffic import Traffic, intensity, traffic
 from einformer.language.sizes import Legend
-from einformer.model import Specification, target
+from einformer.objects import Model, Specification
 from tests.texts import spec as text
 
 B, S, D, G, J, C, p = sympy.symbols("B S D G J C p")
@@ -102,7 +103,7 @@ def test_only_chosen_experts_are_read() -> None:
 
 
 def test_under_a_mask_the_exact_convention_moves_the_pairs_it_allows() -> None:
-    gpt2 = target("gpt2")
+    gpt2 = einformer.model("gpt2")
     derived = derive(gpt2.spec.tree, gpt2.spec.name)
     full, exact = (
         next(each for each in traffic(derived, Numbers(gpt2.at(B=1, S=8), "s"), CONVENTIONS[name], 1) if "Sm_s'" in each.text)
@@ -194,7 +195,7 @@ def test_count_says_how_long_it_takes_at_least(capsys: pytest.CaptureFixture[str
 
 
 def test_a_prompt_computes_only_its_last_logits_and_half_of_the_pairs() -> None:
-    gpt2 = target("gpt2")
+    gpt2 = einformer.model("gpt2")
     found = bound(gpt2, "prefill", A100, B=1, S=1024)
     exact, head = 272_339_828_736, 79_047_426_048  # nanoGPT's parts, S (S + 1) / 2 pairs
     assert found.flops == exact - head + head // 1024
@@ -217,7 +218,7 @@ def test_only_the_experts_of_one_token_must_be_read() -> None:
 @pytest.mark.parametrize(("precision", "bytes_"), [("float32", 24), ("bfloat16", 28), ("megatron-float16", 28), ("sgd", 20)])
 def test_a_training_step_moves_what_the_optimiser_changes_twice(precision: str, bytes_: int) -> None:
     """Parameters, their copy, and moments: 4 + 8, and 2 + 4 + 8 bytes for each; gradients may stay on the chip."""
-    gpt2, device = target("gpt2"), devices()["h100-sxm"]
+    gpt2, device = einformer.model("gpt2"), devices()["h100-sxm"]
     found = training(gpt2.spec.tree, gpt2.spec.name, gpt2.at(B=2, S=64), PRECISIONS[precision], device)
     assert found.moved == bytes_ * 124_439_808
     assert found.flops == gpt2.flops(convention="exact", phase="training", B=2, S=64)

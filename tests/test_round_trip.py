@@ -31,7 +31,7 @@ from einformer.language.tree import (
     Sum,
     Tensor,
 )
-from einformer.model import examine
+from einformer.targets import examine
 from tests import strategies
 
 ARCHITECTURES = sorted((Path(__file__).parents[1] / "einformer" / "architectures").glob("*.ein"))

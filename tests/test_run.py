@@ -13,11 +13,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from einformer import model
+import einformer
 from einformer.cli import main
 from einformer.errors import EinformerError, Source
 from einformer.language.printer import show
 from einformer.notes.programs import Program, program
+from einformer.objects import Specification
 from einformer.testing.execution import executed
 from einformer.testing.trial import trial
 
@@ -32,8 +33,8 @@ def read(text: str, name: str = "note.md") -> Program:
     return found
 
 
-def specification(text: str, name: str = "note.md") -> model.Specification:
-    return model.parse(text, name)
+def specification(text: str, name: str = "note.md") -> Specification:
+    return einformer.parse(text, name)
 
 
 def line_of(text: str, part: str) -> int:
@@ -167,7 +168,7 @@ def test_a_block_goes_on_below_equations() -> None:
 def test_a_note_may_be_longer_than_a_text(note: Callable[[str], str]) -> None:
     """A text has at most 100,000 characters, the words around it do not count; what is cut off would be lost in silence."""
     long = note(f"{LEGEND}\n{'Words. ' * 30_000}\n\n$$y_{{nd}} = 2 x_{{nd}}$$\n")
-    assert model.load(long).layer.name == "Twice"
+    assert einformer.load(long).layer.name == "Twice"
     with pytest.raises(EinformerError, match="E001"):
         read(10_000_001 * " ")
 
@@ -287,10 +288,10 @@ def test_words_alone_are_no_program() -> None:
 
 def test_a_whole_text_in_latex_is_a_note() -> None:
     """As `einformer latex` prints it: displayed in Markdown, or as a file of LaTeX by itself."""
-    spec = model.load("gpt2")
-    assert model.parse(f"# GPT-2\n\n$$\n{spec.latex()}\n$$\n", "note.md").tree.layers == spec.tree.layers
-    assert model.parse(spec.latex(), "gpt2.tex").tree.layers == spec.tree.layers
-    assert model.parse(str(spec), "gpt2.txt").tree.layers == spec.tree.layers
+    spec = einformer.load("gpt2")
+    assert einformer.parse(f"# GPT-2\n\n$$\n{spec.latex()}\n$$\n", "note.md").tree.layers == spec.tree.layers
+    assert einformer.parse(spec.latex(), "gpt2.tex").tree.layers == spec.tree.layers
+    assert einformer.parse(str(spec), "gpt2.txt").tree.layers == spec.tree.layers
 
 
 # -------------------------------------------------------------------------------------------------- what a note claims

@@ -16,7 +16,7 @@ import einformer
 from einformer.errors import EinformerError
 from einformer.interpreters.torch.memory import activations, peak, saved
 from einformer.interpreters.torch.sparse import HELPERS
-from einformer.model import Model
+from einformer.objects import Model
 from tests import small
 from tests.oracles import saved as oracle
 

@@ -20,7 +20,7 @@ from einformer.language import parser, printer
 from einformer.language.scope import Scope
 from einformer.language.tree import Equation, Spec
 from einformer.language.walk import equations
-from einformer.model import examine
+from einformer.targets import examine
 from tests.texts import text
 
 LAYERS = """

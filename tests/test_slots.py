@@ -8,7 +8,7 @@ import torch
 
 import einformer
 from einformer.errors import EinformerError
-from einformer.model import Model
+from einformer.objects import Model
 from tests.small import PLANS, Array, built, error, inputs, weights
 from tests.test_decode import decoded
 from tests.texts import text

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import einformer
-from einformer.model import Model
+from einformer.objects import Model
 from tests.small import PLANS, Array, built, error, inputs, weights
 
 AXES = {"b": "B", "s": "S", "t": "T", "d": "D", "n": "N", "a": "A"}

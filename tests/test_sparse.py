@@ -16,7 +16,7 @@ import einformer
 from einformer.interpreters.torch.memory import peak
 from einformer.interpreters.torch.sparse import HELPERS
 from einformer.language.instances import calls
-from einformer.model import Model
+from einformer.objects import Model
 from einformer.report import checks
 from einformer.report.subject import Subject, shrunk
 from tests.oracles import saved as oracle

@@ -19,11 +19,11 @@ from einformer.notes import references, shelf
 
 LIBRARIES = ("torch", "sympy", "numpy", "transformers", "matplotlib", "rich")
 LEFT_OUT = {
-    "--help": (*LIBRARIES, "einformer.language", "einformer.model", "einformer.lint", "einformer.interpreters.latex"),
-    "explain E301": (*LIBRARIES, "einformer.language", "einformer.model", "einformer.lint", "einformer.interpreters.latex"),
+    "--help": (*LIBRARIES, "einformer.language", "einformer.targets", "einformer.lint", "einformer.interpreters.latex"),
+    "explain E301": (*LIBRARIES, "einformer.language", "einformer.targets", "einformer.lint", "einformer.interpreters.latex"),
     "lint note.md": (
         *LIBRARIES,
-        "einformer.model",
+        "einformer.targets",
         "einformer.architectures",
         "einformer.language.check",
         "einformer.lint.python",

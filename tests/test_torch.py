@@ -19,7 +19,7 @@ from torch import Tensor
 import einformer
 from einformer.errors import EinformerError
 from einformer.huggingface.config import import_config
-from einformer.model import Model
+from einformer.objects import Model
 from tests.small import PLANS, SMALL, Array, built, decided, error, inputs, model, tensors, weights
 from tests.toys import TOYS, config_of
 from tests.well_formed import Text, texts

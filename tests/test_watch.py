@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 import einformer as ein
 from einformer.errors import EinformerError
+from einformer.objects import Model
 
 
 def code(call: Any) -> str:
@@ -65,7 +66,7 @@ CONTRACTS = {
 def test_a_model_that_keeps_its_contracts() -> None:
     model = Stack(Block(), Block())
     hooks = [len(module._forward_hooks) for module in model.modules()]
-    with ein.watch(model, CONTRACTS) as watched:
+    with ein.contracts.watch(model, CONTRACTS) as watched:
         assert model(IDS)["last"].shape == (2, 5, 12)
         assert watched.last == {"B": 2, "S": 5, "D": 12, "F": 20}
         assert model(IDS[:, :3], mask=torch.ones(2, 3))["last"].shape == (2, 3, 12)
@@ -77,10 +78,10 @@ def test_a_model_that_keeps_its_contracts() -> None:
 def test_one_binding_for_the_whole_model() -> None:
     """Each block is right by itself; only together are they wrong."""
     model = Stack(Block(), Block(inner=24))
-    message = said(lambda: ein.watch(model, CONTRACTS))
+    message = said(lambda: ein.contracts.watch(model, CONTRACTS))
     assert "`h.1.up.weight` has 24 along `f`, not 20" in message
     assert "F = 20 by `h.0.up.weight.shape[0]`" in message
-    ein.watch(model, {"h.*": "z_bsd -> (z_bsd, ...)", "h.*.up": "z_bsd -> h_bsf"})
+    ein.contracts.watch(model, {"h.*": "z_bsd -> (z_bsd, ...)", "h.*.up": "z_bsd -> h_bsf"})
     message = said(lambda: model(IDS))
     assert "`h.1.up(…)` has 24 along `f`, not 20" in message
     assert "F = 20 by `h.0.up(…).shape[2]`" in message
@@ -94,7 +95,7 @@ class Transposes(Block):
 
 def test_a_block_that_swaps_two_axes() -> None:
     model = Stack(Block(), Transposes())
-    with ein.watch(model, CONTRACTS):
+    with ein.contracts.watch(model, CONTRACTS):
         message = said(lambda: model(IDS))
         assert "`h.1.up.input` has 5 along `b`, not 2" in message
         assert "`b` and `s`, sequences and positions, are swapped" in message
@@ -107,12 +108,12 @@ def test_a_block_that_swaps_two_axes() -> None:
 def test_sizes_that_hide_it_are_refused_in_a_probe() -> None:
     model = Stack(Block(), Transposes())
     square = torch.zeros(5, 5, dtype=torch.int64)
-    with ein.watch(model, CONTRACTS):
+    with ein.contracts.watch(model, CONTRACTS):
         assert code(lambda: model(square)) == ""
-    with ein.watch(model, CONTRACTS, probe=True):
+    with ein.contracts.watch(model, CONTRACTS, probe=True):
         assert code(lambda: model(square)) == "E728"
         assert code(lambda: model(IDS)) == "E720"
-    with ein.watch(Stack(Block()), CONTRACTS, probe=True) as watched:
+    with ein.contracts.watch(Stack(Block()), CONTRACTS, probe=True) as watched:
         assert code(lambda: watched.model(IDS)) == ""
 
 
@@ -122,7 +123,7 @@ def test_an_error_of_the_model_itself_is_passed_on() -> None:
             raise KeyError("its own")
 
     model = Stack(Fails())
-    with ein.watch(model, CONTRACTS):
+    with ein.contracts.watch(model, CONTRACTS):
         for _ in range(2):
             with pytest.raises(KeyError, match="its own"):
                 model(IDS)
@@ -133,50 +134,52 @@ def test_an_error_of_the_model_itself_is_passed_on() -> None:
 @pytest.mark.parametrize("pattern", ["h.*.attention", "encoder.*", "h.2", "h.*.up.weigth"])
 def test_a_pattern_of_nothing_is_refused(pattern: str) -> None:
     model = Stack(Block(), Block())
-    assert code(lambda: ein.watch(model, {"h.0": "z_bsd", pattern: "z_bsd"})) == "E727"
+    assert code(lambda: ein.contracts.watch(model, {"h.0": "z_bsd", pattern: "z_bsd"})) == "E727"
     assert not any(module._forward_pre_hooks for module in model.modules())
 
 
 def test_sizes_of_a_block_of_code_hold_in_a_run() -> None:
     model = Stack(Block())
-    with ein.watch(model, CONTRACTS), ein.sizes(S=5):
+    with ein.contracts.watch(model, CONTRACTS), ein.contracts.sizes(S=5):
         assert code(lambda: model(IDS)) == ""
-        assert "S = 5 by ein.sizes at test_watch.py" in said(lambda: model(IDS[:, :4]))
+        assert "S = 5 by ein.contracts.sizes at test_watch.py" in said(lambda: model(IDS[:, :4]))
 
 
 # ------------------------------------------------------------------------------------------------- by a specification
 
 
 @pytest.fixture(scope="module")
-def bound() -> ein.Model:
+def bound() -> Model:
     return ein.load("gpt2").bind(D=12, A=3, L=2, V=17, K=7)
 
 
 @pytest.mark.parametrize("plan", ["fast", "notation"])
-def test_what_is_built_of_a_specification_keeps_it(bound: ein.Model, plan: str) -> None:
+def test_what_is_built_of_a_specification_keeps_it(bound: Model, plan: str) -> None:
     module = bound.build(plan=plan)
-    with ein.watch(module, bound) as watched:
+    with ein.contracts.watch(module, bound) as watched:
         assert module(IDS).shape == (2, 5, 17)
         assert {**watched.last, "D": 12, "H": 4, "A": 3, "F": 48, "V": 17, "B": 2, "S": 5} == watched.last
-    with ein.watch(module, bound.spec) as watched:
+    with ein.contracts.watch(module, bound.spec) as watched:
         assert module(IDS).shape == (2, 5, 17)
         assert watched.sizes["H"].size == 4
 
 
-def test_what_differs_from_the_specification(bound: ein.Model) -> None:
+def test_what_differs_from_the_specification(bound: Model) -> None:
     other = ein.load("gpt2").bind(D=12, A=4, L=2, V=17, K=7).build()
-    message = said(lambda: ein.watch(other, bound))
+    message = said(lambda: ein.contracts.watch(other, bound))
     assert "has 3 along `e`, not 4" in message
     assert "e: H = D / A (gpt2.ein:" in message
     assert "are swapped" in message
 
 
-def test_modules_of_others_by_the_names_of_layers(bound: ein.Model) -> None:
+def test_modules_of_others_by_the_names_of_layers(bound: Model) -> None:
     model = Stack(Block(12, 48))
     names = {"MLP": "h.*.up", "MLP.W": "h.*.up.weight"}
-    assert "`h.0.up.weight` has 48 along `d`, not 12" in said(lambda: ein.watch(model, bound, names))  # Linear keeps W_fd
+    assert "`h.0.up.weight` has 48 along `d`, not 12" in said(
+        lambda: ein.contracts.watch(model, bound, names)
+    )  # Linear keeps W_fd
     model = Stack(nn.Sequential(nn.Linear(12, 48), nn.Linear(48, 12)))
-    with ein.watch(model, bound, {"MLP": "h.0"}):
+    with ein.contracts.watch(model, bound, {"MLP": "h.0"}):
         assert code(lambda: model.h[0](torch.zeros(2, 5, 12))) == ""
         assert code(lambda: model.h[0](torch.zeros(2, 5, 13))) == "E720"
 
@@ -202,15 +205,15 @@ def test_a_model_of_transformers_in_a_probe() -> None:
     sizes: Any = {"n_embd": 12, "n_head": 3, "n_layer": 2, "vocab_size": 17, "n_positions": 7}
     made: Any = GPT2LMHeadModel(GPT2Config(**sizes))
     model = made.eval()
-    with ein.watch(model, GPT2, probe=True) as watched:
+    with ein.contracts.watch(model, GPT2, probe=True) as watched:
         model(IDS)
         assert watched.last == {"B": 2, "S": 5, "D": 12, "V": 17, "F": 48}
-    with ein.watch(model, {pattern: text for pattern, text in GPT2.items() if pattern}) as watched:
+    with ein.contracts.watch(model, {pattern: text for pattern, text in GPT2.items() if pattern}) as watched:
         assert model.generate(IDS, max_new_tokens=2, do_sample=False, pad_token_id=0).shape == (2, 7)
         assert watched.last["S"] == 1  # with a cache, one position at a time
     model.transformer.h[1].mlp.c_proj.weight = nn.Parameter(torch.zeros(48, 13))
     model.transformer.h[1].mlp.c_proj.bias, model.transformer.h[1].mlp.c_proj.nf = nn.Parameter(torch.zeros(13)), 13
-    with ein.watch(model, GPT2):
+    with ein.contracts.watch(model, GPT2):
         message = said(lambda: model(IDS))
     assert "`transformer.h.1.mlp(…)` has 13 along `d`, not 12" in message
     assert "D = 12 by `transformer.h.0.attn.c_attn.weight.shape[0]`" in message
@@ -224,13 +227,13 @@ def swap(z_bsd: Tensor) -> Tensor:
 
 
 def test_a_probe_runs_on_sizes_that_differ() -> None:
-    assert ein.probe(lambda q, k: torch.einsum("bsea,btea->bsta", q, k), "q_bsea, k_btea -> w_bsta") == {
+    assert ein.contracts.probe(lambda q, k: torch.einsum("bsea,btea->bsta", q, k), "q_bsea, k_btea -> w_bsta") == {
         "B": 2, "S": 3, "E": 5, "A": 7, "T": 11,
     }  # fmt: skip
-    assert code(lambda: ein.probe(swap, "z_bsd -> z_bsd")) == "E720"
-    assert ein.probe(nn.Linear(12, 20), "z_...d -> h_...f", D=12, F=20) == {"D": 12, "F": 20}
-    assert code(lambda: ein.probe(nn.Linear(12, 12), "z_...d -> h_...f", D=12, F=12)) == "E728"
-    assert ein.probe(nn.Embedding(2, 5), "int x_bs -> z_bsd", D=5)["B"] == 2
+    assert code(lambda: ein.contracts.probe(swap, "z_bsd -> z_bsd")) == "E720"
+    assert ein.contracts.probe(nn.Linear(12, 20), "z_...d -> h_...f", D=12, F=20) == {"D": 12, "F": 20}
+    assert code(lambda: ein.contracts.probe(nn.Linear(12, 12), "z_...d -> h_...f", D=12, F=12)) == "E728"
+    assert ein.contracts.probe(nn.Embedding(2, 5), "int x_bs -> z_bsd", D=5)["B"] == 2
 
 
 def test_a_probe_gives_what_is_optional_and_leaves_it_out() -> None:
@@ -240,7 +243,7 @@ def test_a_probe_gives_what_is_optional_and_leaves_it_out() -> None:
         calls.append(mask is not None)
         return {"z": z if mask is None else z * mask[:, None]}
 
-    assert ein.probe(masked, "z_sd, mask = bool m_s?, float scale, S -> {z: z_sd}") == {"S": 2, "D": 3}
+    assert ein.contracts.probe(masked, "z_sd, mask = bool m_s?, float scale, S -> {z: z_sd}") == {"S": 2, "D": 3}
     assert calls == [True, False]
 
 
@@ -253,7 +256,7 @@ def test_transposed_scores_have_another_shape_where_s_and_its_prime_differ() -> 
 
     z = torch.zeros(2, 5, 3, 4)
     assert ein.contract(TRANSPOSED)(scores)(z, z).shape == (2, 5, 5, 4)  # what equal sizes hide
-    message = said(lambda: ein.probe(scores, TRANSPOSED))
+    message = said(lambda: ein.contracts.probe(scores, TRANSPOSED))
     assert "`s` and `s'` are swapped" in message
 
 
@@ -266,5 +269,5 @@ def switched_on() -> Iterator[None]:
 def test_off_watches_nothing() -> None:
     ein.contracts.off()
     model = Stack(Block())
-    ein.watch(model, {"h.*": "z_b"})
+    ein.contracts.watch(model, {"h.*": "z_b"})
     assert not any(module._forward_pre_hooks for module in model.modules())

@@ -15,7 +15,6 @@ from hypothesis import HealthCheck, given, settings
 from numpy.typing import NDArray
 
 import einformer
-from einformer import Model
 from einformer.architectures.texts import prelude
 from einformer.errors import Source
 from einformer.language import parser, tree
@@ -23,8 +22,9 @@ from einformer.language.calls import slot_letters
 from einformer.language.primitives import PRIMITIVES
 from einformer.language.tree import Apply, Axis, Equation, Expression, Index, Layer, Loop, Name, Node, Number, Scalar, Weight
 from einformer.language.walk import children, rebuild, subexpressions
-from einformer.model import examine
+from einformer.objects import Model
 from einformer.program import check
+from einformer.targets import examine
 from tests import arrays
 from tests.oracles import loops
 from tests.well_formed import Text, texts, written

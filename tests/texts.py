@@ -7,6 +7,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 import einformer
+from einformer.objects import Specification
 
 Array = NDArray[Any]
 
@@ -27,6 +28,6 @@ def text(axes: str, *lines: str, scalars: str = "") -> str:
     return "\n".join([*blocks, *(line if line.startswith(("layer ", "model ")) else f"  {line}" for line in lines)])
 
 
-def spec(axes: str, *lines: str, scalars: str = "") -> einformer.Specification:
+def spec(axes: str, *lines: str, scalars: str = "") -> Specification:
     """The checked text."""
     return einformer.parse(text(axes, *lines, scalars=scalars))

@@ -193,7 +193,7 @@ CONTRACTS = {
 def contracts(module: Program) -> None:
     """Functions are run at sizes of which no two are equal, under their contracts."""
     for name, text in CONTRACTS.items():
-        ein.probe(getattr(module, name), text)
+        ein.contracts.probe(getattr(module, name), text)
 
 
 CHECKS: Mapping[str, tuple[str, Check]] = {

@@ -20,6 +20,7 @@ from einformer.interpreters.count.devices import devices
 
 if TYPE_CHECKING:
     from einformer.interpreters.count.roofline import Bound
+    from einformer.objects import Model
     from einformer.report.shipped import Architecture
 
 OK, FINDINGS, MISUSE, INTERRUPTED = 0, 1, 2, 130
@@ -82,11 +83,13 @@ def _check(options: argparse.Namespace) -> int:
 
 
 def _verdict(target: str) -> Verdict:
+    from einformer import targets
+
     try:
         source = _source(target)
     except EinformerError as error:
         return Verdict(target, [], error.findings)
-    spec, findings = einformer.model.examine(source)
+    spec, findings = targets.examine(source)
     return Verdict(source.name, [layer.name for layer in spec.layers], findings)
 
 
@@ -107,7 +110,7 @@ def _latex(options: argparse.Namespace) -> int:
     from einformer.notes import rendering
 
     source = _source(options.target)
-    specification = einformer.model.parse(source.text, source.name)
+    specification = einformer.parse(source.text, source.name)
     names = [layer.name for layer in specification.tree.layers]
     if options.layer and options.layer not in names:
         options.misuse(f"no layer `{options.layer}` in {source.name}; there are {', '.join(names)}")
@@ -120,10 +123,8 @@ def _latex(options: argparse.Namespace) -> int:
 
 
 def _source_file(options: argparse.Namespace) -> int:
-    found, given = einformer.model.target(options.target), notes.given(options)
-    text = (found.spec.bind(**{**found.legend.values, **given}) if given else found).source(
-        options.plan, annotations=options.annotations, check=options.check
-    )
+    found = einformer.model(options.target, **notes.given(options))
+    text = found.source(options.plan, annotations=options.annotations, check=options.check)
     if options.json:
         show_json({"target": options.target, "plan": options.plan, "source": text})
     else:
@@ -135,14 +136,14 @@ def _program(options: argparse.Namespace) -> int:
     from einformer.program.listing import listing
     from einformer.program.lowering import lower
 
-    found = einformer.model.target(options.target)
+    found = einformer.model(options.target)
     text = listing(lower(found.spec.tree, found.spec.name, found.legend))
     show_json({"target": options.target, "program": text}) if options.json else print(text)
     return OK
 
 
 def _count(options: argparse.Namespace) -> int:
-    found = einformer.model.target(options.target)
+    found = einformer.model(options.target)
     inputs = found.inputs(options.batch, options.seq)
     if options.formulas or found.open - inputs.keys():
         return _count_in_letters(options, found)
@@ -163,14 +164,14 @@ def _count(options: argparse.Namespace) -> int:
     return OK
 
 
-def _bounds(options: argparse.Namespace, found: einformer.Model, inputs: Mapping[str, int]) -> tuple[Bound, ...]:
+def _bounds(options: argparse.Namespace, found: Model, inputs: Mapping[str, int]) -> tuple[Bound, ...]:
     from einformer.report import series
 
     device, length = devices()[options.device], inputs.get("S", 1)
     return series.bounds(found, options.batch, length, options.dtype, device, options.recompute)
 
 
-def _count_in_letters(options: argparse.Namespace, found: einformer.Model) -> int:
+def _count_in_letters(options: argparse.Namespace, found: Model) -> int:
     from einformer.interpreters.count import table
 
     convention, precision = found.chosen(options.convention, options.dtype)
@@ -194,7 +195,7 @@ def _fit(options: argparse.Namespace) -> int:
     from einformer.interpreters.count.bisection import BYTES, NUMBERS, quantity
     from einformer.report import fit
 
-    found = einformer.model.target(options.target)
+    found = einformer.model(options.target)
     if options.parameters:
         fitted = fit.of_parameters(found, quantity(options.parameters, NUMBERS), options.solve or "D", options.step)
     else:
@@ -224,7 +225,7 @@ def _plot(options: argparse.Namespace) -> int:
         options.misuse(f"`{path}` is none of {', '.join(plot.FORMATS)}")
     if not options.out and path.exists():
         options.misuse(f"`{path}` exists already; `--out {path}` replaces it")
-    found = einformer.model.target(options.target)
+    found = einformer.model(options.target)
     length = found.inputs(options.batch, options.seq).get("S", 1)
     convention, precision = found.chosen(options.convention, options.dtype)
     device = devices()[options.device]
@@ -245,7 +246,7 @@ def _diff(options: argparse.Namespace) -> int:
     from einformer.report import comparison
 
     targets = (options.one, options.other)
-    one, other = map(einformer.model.target, targets)
+    one, other = map(einformer.model, targets)
     found = comparison.compare(one, other, options.batch, options.seq)
     if options.json:
         show_json({"targets": list(targets)} | found.data())
@@ -278,7 +279,7 @@ def _report(options: argparse.Namespace) -> int:
     from einformer.report import terminal
 
     text = report.SENTENCE if options.text is None else _text(options.text)
-    target = einformer.model.target(options.target)
+    target = einformer.model(options.target)
     with terminal.progress(report.STEPS) as step:
         found = report.examine(target, options.batch, options.seq, text, options.seed, step)
     if options.json:
@@ -292,7 +293,7 @@ def _generate(options: argparse.Namespace) -> int:
     from einformer import text
 
     chosen = text.Options(options.tokens, options.temperature, options.top_k, options.top_p, options.seed)
-    writer = text.writer(einformer.model.target(options.target), pathlib.Path(options.target), options.seed)
+    writer = text.writer(einformer.model(options.target), pathlib.Path(options.target), options.seed)
     beginning, pieces = _text(options.text), list[str]()
     if not options.json:
         print(beginning, end="", flush=True)

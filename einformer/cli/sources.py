@@ -6,7 +6,7 @@ import argparse
 import itertools
 from collections import Counter
 
-from einformer import model
+from einformer import targets
 from einformer.cli.screen import listed, show, show_json
 from einformer.notes import citations, shelf
 from einformer.notes.citations import Citation, Noted
@@ -18,7 +18,7 @@ OK = 0
 def show_text(options: argparse.Namespace) -> int:
     """The equations of a text, the note that each stands under, and what stands there."""
     source = shelf.read(options.document)
-    found = list(citations.noted(model.parse(source.text, source.name).written, source.name.removesuffix(".ein")))
+    found = list(citations.noted(targets.parse(source.text, source.name).written, source.name.removesuffix(".ein")))
     if options.json:
         show_json([_data(each) for each in found])
         return OK

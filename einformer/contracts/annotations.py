@@ -1,4 +1,4 @@
-"""Which annotation are the letters of axes? `ein.T["bsd"]` is jaxtyping's `Shaped[Tensor, "b s d"]`, for anyone's tools."""
+"""Turns letters of axes into annotations: `T["bsd"]` is jaxtyping's `Shaped[Tensor, "b s d"]`, which other tools read."""
 
 from __future__ import annotations
 

@@ -131,7 +131,7 @@ class Checker:
         if last and self.later:
             axis = self.later[0].axis
             missing = ", ".join(f"`{name}`" for name in dict.fromkeys(self.unknown(axis.size)))
-            fix = "another tensor that has them, `ein.bind`, or `with ein.sizes(…):`"
+            fix = "another tensor that has them, `ein.contracts.bind`, or `with ein.contracts.sizes(…):`"
             raise fail("E725", f"nothing says what {missing} in `{axis.written}` is", axis.span, fix=fix)
 
     def formula(self, each: _Axis) -> None:

@@ -46,7 +46,7 @@ def contract(text: Any = "", /) -> Any:
     >>> project(torch.ones(2, 5, 12), torch.ones(12, 4, 3)).shape
     torch.Size([2, 5, 4, 3])
 
-    Without a text, suffixed names of parameters are the contract, `def attend(q_bsea, k_btea)`, and annotations `ein.T["bsd"]`.
+    Without a text, suffixed names of parameters (`def attend(q_bsea, k_btea)`) and annotations (`T["bsd"]`) are the contract.
     """
     return functools.partial(_decorated, text) if isinstance(text, str) else _decorated("", text)
 
@@ -151,7 +151,9 @@ def agreement(text: str, function: Callable[..., Any]) -> Agreement:
     code = getattr(inspect.unwrap(function), "__code__", None)
     if code is None:
         raise fail(
-            "E724", f"{function!r} is no function", fix="`ein.watch` for modules; a class has its contract on `__init__`"
+            "E724",
+            f"{function!r} is not a function",
+            fix="`ein.contracts.watch` for modules; a class has its contract on `__init__`",
         )
     name = f"{function.__qualname__} ({written_at(code.co_filename, code.co_firstlineno)})"
     read_text = read(text or text_of(function), name)

@@ -12,7 +12,7 @@ from einformer.contracts.scopes import Bound
 from einformer.errors import EinformerError
 from einformer.language.printer import show
 from einformer.language.tree import Axis, Index, Layer, Name, Spec, Tensor, Weight
-from einformer.model import Model, Specification
+from einformer.objects import Model, Specification
 
 
 def derived(

@@ -32,7 +32,7 @@ def probe(function: Callable[..., Any], text: str = "", /, **sizes: int) -> dict
     contract = read(text or text_of(function), getattr(function, "__name__", type(function).__name__))
     signature = inspect.signature(getattr(function, "forward", function))
     items = matched(contract, tuple(signature.parameters.values()))
-    known = joined(block(), given_sizes(sizes, f"ein.probe at {place()}"))
+    known = joined(block(), given_sizes(sizes, f"ein.contracts.probe at {place()}"))
     known |= _primes(contract, known)
     distinct(known)
     for whole in (True, False) if any(item.optional for _, item in items) else (True,):
@@ -55,7 +55,7 @@ def _primes(contract: Contract, known: Mapping[str, Bound]) -> dict[str, Bound]:
     free = (prime for prime in PRIMES if prime not in [bound.size for bound in known.values()])
     items = [*contract.arguments, *([contract.result] if contract.result else [])]
     names = dict.fromkeys(name for item in items for name in _names(item) if name not in known)
-    return {name: Bound((next(free),) if name == REST.name else next(free), "ein.probe, a prime") for name in names}
+    return {name: Bound((next(free),) if name == REST.name else next(free), "ein.contracts.probe, a prime") for name in names}
 
 
 def _names(item: Item) -> Iterator[str]:

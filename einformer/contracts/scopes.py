@@ -1,4 +1,4 @@
-"""Which sizes are known before a call, and who bound them? `with ein.sizes(D=768):`, and `ein.bind(self, D=768)`.
+"""Keeps the sizes that are known before a call: of a block, `with sizes(D=768):`, and of an object, `bind(self, D=768)`.
 
 A block holds for its thread, and for the asyncio tasks that start in it (a `ContextVar`).
 """
@@ -35,11 +35,11 @@ block = _BLOCK.get
 
 
 def sizes(**given: int) -> AbstractContextManager[None]:
-    """Every contract that is checked inside the block has these sizes: `with ein.sizes(D=768, A=12):`.
+    """Every contract that is checked inside the block has these sizes: `with ein.contracts.sizes(D=768, A=12):`.
 
     Raises EinformerError (E604, E726) for what is no size, or not that of a block around.
     """
-    return _opened(given_sizes(given, f"ein.sizes at {place()}"))
+    return _opened(given_sizes(given, f"ein.contracts.sizes at {place()}"))
 
 
 @contextmanager
@@ -53,7 +53,7 @@ def _opened(given: dict[str, Bound]) -> Iterator[None]:
 
 
 def bind(owner: object, /, **given: int) -> None:
-    """The contracts of this object's methods have these sizes for as long as it lives: `ein.bind(self, D=D, A=A)`.
+    """The contracts of this object's methods have these sizes for as long as it lives: `ein.contracts.bind(self, D=D, A=A)`.
 
     Raises EinformerError (E604, E726) for what is no size, or not the one the object has.
     """

@@ -77,14 +77,14 @@ def _unknown(item: Item, name: str, known: list[str]) -> EinformerError:
 
 
 def text_of(function: Callable[..., Any]) -> str:
-    """The contract that the names of parameters and the annotations `ein.T[…]` spell; raises E724 where they spell none."""
+    """The contract that the names of parameters and annotations `T[…]` spell. Raises E724 where they spell none."""
     hints = _hints(function)
     known = [p for p in parameters(function) if p.kind in _PLAIN]
     letters = among(p.name for p in known)
     items = list(_spelled(known, hints, letters))
     result = written_as("y", hints.get("return"))
     if not items and not result:
-        fix = "`def attend(q_bsea, k_btea) -> ein.T['bsea']`, or a text"
+        fix = "`def attend(q_bsea, k_btea) -> ein.contracts.T['bsea']`, or a text"
         raise fail("E724", f"no parameter of `{function.__name__}` says its axes", fix=fix)
     return ", ".join(items) + (f" -> {result}" if result else "")
 

@@ -24,7 +24,7 @@ from einformer.contracts.signature import matched
 from einformer.contracts.tree import REST, Contract, Item
 from einformer.errors import EinformerError, fail
 from einformer.language.names import closest
-from einformer.model import Model, Specification
+from einformer.objects import Model, Specification
 
 
 def watch(
@@ -34,7 +34,7 @@ def watch(
     *,
     probe: bool = False,
 ) -> Watch:
-    """Check a model while it runs: `ein.watch(model, {"transformer.h.*.attn": "z_bsd -> (z_bsd, ...)"})`, on any `nn.Module`.
+    """Check any `nn.Module` while it runs: `watch(model, {"transformer.h.*.attn": "z_bsd -> (z_bsd, ...)"})`.
 
     A pattern names modules, or parameters, which are checked at once: `{"h.*.mlp.up.weight": "W_fd"}`. `*` is one part of a
     path, `**` any number of them, and `""` the model. The layers of a specification watch the modules whose class has their

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from einformer.interpreters.count.rules import total
-from einformer.model import Model
+from einformer.objects import Model
 from einformer.report.checks import CHECKS, Check, letters, made
 from einformer.report.contents import Section, Size, sections, sizes
 from einformer.report.subject import Subject, reads

@@ -13,7 +13,7 @@ from einformer.language.difference import Difference
 from einformer.language.sizes import Legend
 from einformer.language.tree import Expression, Name, Quotient
 from einformer.language.walk import loops, subexpressions
-from einformer.model import Model
+from einformer.objects import Model
 
 if TYPE_CHECKING:
     import sympy

@@ -13,7 +13,7 @@ from einformer.language.sizes import Legend
 from einformer.language.specialise import specialise
 from einformer.language.tree import Equation, Expression, Index, Name, Tensor
 from einformer.language.walk import equations, subexpressions
-from einformer.model import Model
+from einformer.objects import Model
 from einformer.report.subject import Subject
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from einformer.errors import EinformerError, fail
@@ -14,7 +14,7 @@ from einformer.interpreters.count.bisection import Largest, largest
 from einformer.interpreters.count.rules import Recompute
 from einformer.interpreters.count.summary import spelled
 from einformer.language.sizes import MAXIMUM_SIZE
-from einformer.model import Model
+from einformer.objects import Model
 
 Use = Literal["training", "generation"]
 MOST_STEPS = 64  # multiples of the heads that are tried for a width whose sizes come out whole
@@ -88,15 +88,8 @@ def of_parameters(model: Model, wanted: int, letter: str = "D", step: int | None
     if isinstance(found, int):
         message = f"with {letter} = {step} there are {found:,} parameters, more than {wanted:,}"
         raise fail("E609", message, fix="more parameters, or a smaller size of another letter")
-    resized(model, letter, found.size)  # says so where even that is too small for the text
+    model.bind(**{letter: found.size})  # says so where even that is too small for the text
     return Fit(letter, "parameters", wanted, found, {}, f"{letter} in multiples of {step}; a tie counts once")
-
-
-def resized(model: Model, letter: str, size: int) -> Model:
-    """The model with another size. Raises EinformerError E602 to E606."""
-    values = {name: int(bound) for name, bound in model.legend.values.items()} | {letter: size}
-    origins = {**model.legend.origins, letter: "given"}
-    return replace(model.spec.bind_from(values, origins), family=model.family, initialisation=model.initialisation)
 
 
 def _largest(count: Callable[[int], int], limit: int, step: int = 1, most: int = MAXIMUM_SIZE) -> Largest | int:
@@ -121,7 +114,7 @@ def _step(model: Model, letter: str) -> int:
     heads = int(model.legend.values.get("A", 1))
     for step in itertools.chain((1,), range(heads, heads * MOST_STEPS, heads)):
         try:
-            resized(model, letter, step)
+            model.bind(**{letter: step})
         except EinformerError as error:
             if error.findings[0].code == "E602":
                 continue
@@ -132,7 +125,7 @@ def _step(model: Model, letter: str) -> int:
 def _parameters(model: Model, letter: str, size: int) -> int:
     """How many there are; none while a size is too small for the text, whose rotary pairs leave a narrow head."""
     try:
-        return resized(model, letter, size).num_parameters
+        return model.bind(**{letter: size}).num_parameters
     except EinformerError as error:
         if error.findings[0].code != "E309":
             raise
@@ -160,7 +153,7 @@ class _Taken:
     def bytes(self, letter: str) -> Callable[[int], int]:
         """The bytes by the size of a letter."""
         if letter not in self.model.open:
-            return lambda size: self.of(resized(self.model, letter, size))(self.sizes)
+            return lambda size: self.of(self.model.bind(**{letter: size}))(self.sizes)
         taken = self.of(self.model)
         return lambda size: taken({**self.sizes, letter: size})
 

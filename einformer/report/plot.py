@@ -18,7 +18,7 @@ from einformer.interpreters.count.devices import Device
 from einformer.interpreters.count.precisions import Precision
 from einformer.interpreters.count.roofline import Bound
 from einformer.interpreters.count.rules import Recompute
-from einformer.model import Model
+from einformer.objects import Model
 from einformer.report import series
 
 if TYPE_CHECKING:

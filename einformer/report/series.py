@@ -15,7 +15,7 @@ from einformer.interpreters.count.memory import Memory
 from einformer.interpreters.count.precisions import Precision
 from einformer.interpreters.count.rules import EquationCount, Recompute
 from einformer.interpreters.count.traffic import intensity, traffic
-from einformer.model import Model
+from einformer.objects import Model
 
 SHORTEST, LONGEST = 16, 2**17  # positions, where a text says no bound
 _A_DOUBLING = 4  # points

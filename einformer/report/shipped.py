@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from einformer import targets
 from einformer.architectures import models, texts
 from einformer.huggingface.families import architectures, families
 from einformer.language import parser
 from einformer.language.calls import axis_of, slot_letters
 from einformer.language.tree import Apply, Equation, Expression, Index, Product, Spec, Sum, Tensor
 from einformer.language.walk import equations, subexpressions
-from einformer.model import target
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ def shipped() -> Shipped:
         spec, _ = parser.parse(texts.text(name), frozenset(layer.name for layer in texts.prelude().layers))
         used = tuple(family for family, names in followed.items() if name in names)
         rows.append(Architecture(name, spec.title.partition(": ")[2], ", ".join(_attention(spec)), used))
-    sizes = (Size(name, row.architecture, target(name).num_parameters) for name, row in models().items())
+    sizes = (Size(name, row.architecture, targets.model(name).num_parameters) for name, row in models().items())
     return Shipped(tuple(rows), tuple(sizes))
 
 

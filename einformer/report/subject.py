@@ -17,7 +17,7 @@ from einformer.interpreters.count.table import Part
 from einformer.language.sizes import Legend
 from einformer.language.tree import Apply, Expression, Index, Name, Quotient
 from einformer.language.walk import equations, loops, subexpressions
-from einformer.model import Model
+from einformer.objects import Model
 
 if TYPE_CHECKING:
     import sympy
@@ -134,8 +134,8 @@ def shrunk(model: Model) -> Model:
 
     A model that is small already stays as it is.
 
-    >>> from einformer.model import target
-    >>> small = shrunk(target("gpt2"))
+    >>> from einformer.targets import model
+    >>> small = shrunk(model("gpt2"))
     >>> [small.size(letter) for letter in "DAHLVK"]
     [15, 3, 5, 2, 11, 7]
     """

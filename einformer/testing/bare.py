@@ -30,7 +30,7 @@ from einformer.language.tree import (
     Weight,
 )
 from einformer.language.walk import children, equations
-from einformer.model import Specification
+from einformer.objects import Specification
 from einformer.program import check
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"

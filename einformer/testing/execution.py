@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from einformer import model
+from einformer import targets
 from einformer.errors import Source
 from einformer.language.calls import axis_of
 from einformer.language.printer import show
@@ -17,6 +17,7 @@ from einformer.language.walk import children, subexpressions
 from einformer.lint.reading import Equation
 from einformer.notes import equality
 from einformer.notes.programs import Program, program
+from einformer.objects import Specification
 from einformer.report.checks import CHECKS, Check, made
 from einformer.report.subject import Subject
 from einformer.testing.trial import Trial, trial
@@ -47,7 +48,7 @@ class Execution:
 
 def executed(source: Source, given: Mapping[str, int], seed: int) -> Execution:
     """A note, or another text, run once with random numbers. Raises EinformerError as `parse` and `trial` do."""
-    spec = model.parse(source.text, source.name)
+    spec = targets.parse(source.text, source.name)
     found = trial(spec, given, seed)
     sizes = found.legend.values
     bound = spec.bind(**{name: size for name, size in sizes.items() if name not in _open(spec)})
@@ -61,7 +62,7 @@ def executed(source: Source, given: Mapping[str, int], seed: int) -> Execution:
     return Execution(found, tuple(checks), unchecked, len(note.lines), note.words, bound.source())
 
 
-def _open(spec: model.Specification) -> set[str]:
+def _open(spec: Specification) -> set[str]:
     """The sizes of its inputs that no weight has: a file of PyTorch holds for any."""
     held = {index.letter for layer in spec.tree.layers for weight in layer.weights for index in weight.indices}
     sizes = {axis.size.name for axis in spec.tree.axes if isinstance(axis.size, Name) and axis.letter not in held}

@@ -19,8 +19,9 @@ from einformer.language.instances import callees, calls, name_instances, with_we
 from einformer.language.sizes import Legend
 from einformer.language.tree import Apply, Equation, Expression, Index, Layer, Name, Spec, Statement, Tensor
 from einformer.language.walk import equations, loops, subexpressions
-from einformer.model import Model, Specification, load, parse
+from einformer.objects import Model, Specification
 from einformer.program import check
+from einformer.targets import load, parse
 from einformer.testing.bare import bare
 
 Array = NDArray[np.float64]

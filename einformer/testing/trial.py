@@ -13,7 +13,7 @@ from einformer.language.printer import show
 from einformer.language.sizes import Legend
 from einformer.language.tree import Layer, Tensor
 from einformer.language.walk import equations
-from einformer.model import Specification
+from einformer.objects import Specification
 from einformer.testing import sizes, values
 from einformer.testing.subject import subject
 
@@ -47,7 +47,7 @@ class Trial:
 def trial(spec: Specification, given: Mapping[str, int], seed: int) -> Trial:
     """A layer run once, in float64; sizes that are not given are small and different. Raises EinformerError E601 to E605.
 
-    >>> from einformer.model import parse
+    >>> from einformer.targets import parse
     >>> trial(parse("axes\\n  d: D\\nlayer Twice(x_d) -> y_d:\\n  y_d = 2 x_d"), {"D": 3}, 0).output.shape
     (3,)
     """

@@ -40,7 +40,7 @@ def asserted(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 
 
 @jaxtyped(typechecker=beartype)
-def jaxtyping(q: ein.T["bsea"], k: ein.T["btea"], v: ein.T["btea"]) -> ein.T["bsea"]:  # type: ignore  # noqa: F821, UP037
+def jaxtyping(q: ein.contracts.T["bsea"], k: ein.contracts.T["btea"], v: ein.contracts.T["btea"]) -> ein.contracts.T["bsea"]:  # type: ignore  # noqa: F821, UP037
     return q
 
 
@@ -48,7 +48,7 @@ class Bound:
     """A method of an object that knows some of its sizes."""
 
     def __init__(self) -> None:
-        ein.bind(self, E=4, A=3)
+        ein.contracts.bind(self, E=4, A=3)
 
     @ein.contract(TEXT)
     def method(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -115,7 +115,7 @@ def above(rows: dict[str, Function], calls: int) -> dict[str, tuple[float, float
 def main() -> None:
     """A row for each."""
     found = above(functions(), CALLS)
-    with ein.sizes(E=4, A=3):
+    with ein.contracts.sizes(E=4, A=3):
         inside: dict[str, Function] = {"bare": bare, "einformer, in a block that binds sizes": ein.contract(TEXT)(bare)}
         found |= above(inside, CALLS)
     found |= {f"compiled: {name}": row for name, row in above(compiled(), CALLS // 10).items()}

@@ -18,7 +18,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import einformer as ein
 from einformer.interpreters.count import formulas
-from einformer.model import Model, target
+from einformer.objects import Model, Specification
 
 MODEL = "gpt2"
 B, S = 1, 1024
@@ -29,7 +29,7 @@ def numbers(model: Model) -> tuple[int, int, int]:
     return model.num_parameters, model.flops(B=B, S=S), model.memory(B=B, S=S).total
 
 
-def letters(spec: ein.Specification) -> tuple[object, ...]:
+def letters(spec: Specification) -> tuple[object, ...]:
     """The same as formulas."""
     tree, name = spec.tree, spec.name
     kept = formulas.activations(tree, name, 2)
@@ -59,7 +59,7 @@ def cold(code: str, *arguments: str) -> None:
 
 def rows() -> Iterator[tuple[str, Callable[[], object], int]]:
     """What is timed, and how often."""
-    model, spec = target(MODEL), ein.load(MODEL)
+    model, spec = ein.model(MODEL), ein.load(MODEL)
     module, tokens = theirs()
     assert numbers(model)[:2] == counted(module, tokens)  # the same question, the same answer
     yield "parameters, FLOPs and memory of a bound model", partial(numbers, model), 201

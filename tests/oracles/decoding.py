@@ -22,7 +22,7 @@ from einformer.language.instances import calls
 from einformer.language.tree import Apply, Equation, Expression, Index, Name, Tensor
 from einformer.language.walk import subexpressions
 from einformer.language.weights import key, versions
-from einformer.model import Model
+from einformer.objects import Model
 
 Array = NDArray[Any]
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from einformer.errors import EinformerError
 from einformer.language.calls import slot_letters
-from einformer.model import Model
+from einformer.objects import Model
 from tests.small import PLANS, built, error, weights
 
 Array = NDArray[Any]

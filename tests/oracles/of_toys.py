@@ -10,7 +10,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 import einformer
-from einformer.model import Model
+from einformer.objects import Model
 from tests.oracles.lifted import Array, Regime, build
 from tests.toy_keys import VOCABULARY
 from tests.toys import TOYS, config_of, toy

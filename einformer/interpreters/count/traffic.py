@@ -64,8 +64,8 @@ def intensity(moves: Iterable[Traffic[N]]) -> Any:
     >>> from einformer.interpreters.count.conventions import DEFAULT
     >>> from einformer.interpreters.count.derived import derive
     >>> from einformer.interpreters.count.numbers import Numbers
-    >>> from einformer.model import target
-    >>> model = target("gpt2")
+    >>> import einformer
+    >>> model = einformer.model("gpt2")
     >>> derived = derive(model.spec.tree, model.spec.name)
     >>> everything = traffic(derived, Numbers(model.at(B=1, S=1024), "s"), DEFAULT, 2)
     >>> projections = [each for each in everything if "Q_dea" in each.text]

@@ -94,7 +94,7 @@ def split(suffix: str) -> list[str]:
 
 
 def annotated(node: ast.expr | None) -> Shape | None:
-    """The axes of `Float[Tensor, "b s d"]` or `ein.T["bsd"]`; names of several letters are letters too."""
+    """The axes of `Float[Tensor, "b s d"]` or `ein.contracts.T["bsd"]`; names of several letters are letters too."""
     match node:
         case ast.Subscript(slice=ast.Tuple(elts=[_, ast.Constant(value=str(text))])):
             parts = text.split()

@@ -1,4 +1,4 @@
-"""Which text, or which model, does a name mean: a shipped one, a file, a config, a text itself?"""
+"""Finds the text or the model that a name means: a shipped one, a file, a config, or a text itself."""
 
 from __future__ import annotations
 
@@ -8,24 +8,37 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from einformer.architectures import models, texts
-from einformer.errors import EinformerError, Finding, Source
+from einformer.errors import EinformerError, Finding, Source, fail
+from einformer.language.binding import Given
 from einformer.language.tree import Spec
-from einformer.model.objects import Model, Specification
 from einformer.notes import shelf
+from einformer.objects import Model, Specification
 
 
-def target(name: str | pathlib.Path) -> Model:
-    """What a command means by a name: published sizes (`gpt2-xl`), a text, its file, a note, a `config.json`, its folder.
+def model(target: str | pathlib.Path, **values: Given) -> Model:
+    """The model that a command means by its target, with these sizes and scalars.
 
-    >>> target("gpt2-xl").size("D")
+    >>> model("gpt2-xl").size("D")
     1600
+    >>> model("gpt2-xl", L=2).size("L")
+    2
 
-    The sizes of a text stay open as far as it does not give them. Raises EinformerError as `load` and `from_huggingface` do.
+    A target is a model with published sizes (`"gpt2-xl"`), a shipped architecture (`"llama"`), a document (`"s000"`), the file
+    of a text or of a note, a `config.json`, or its folder. Sizes that neither the target nor `values` give stay open.
+    Raises EinformerError as `load`, `from_huggingface` and `Specification.bind` do.
     """
-    path = pathlib.Path(name)
-    if row := models().get(str(name)):
-        return replace(load(row.architecture).bind_from(row.sizes, row.source), family=row.architecture)
-    return from_huggingface(path) if path.suffix == ".json" or os.path.isdir(path) else load(name).bind()
+    if is_config(target):
+        found = from_huggingface(target)
+    elif row := models().get(str(target)):
+        found = replace(load(row.architecture).bind_from(row.sizes, row.source), family=row.architecture)
+    else:
+        return load(target).bind(**values)
+    return found.bind(**values) if values else found
+
+
+def is_config(target: str | pathlib.Path) -> bool:
+    """A target is a `config.json` or its folder, not a text."""
+    return pathlib.Path(target).suffix == ".json" or os.path.isdir(target)
 
 
 def load(target: str | pathlib.Path) -> Specification:
@@ -34,8 +47,13 @@ def load(target: str | pathlib.Path) -> Specification:
     >>> load("gpt2").title
     'gpt2.ein: pre-norm decoder with learned positions'
 
-    Raises EinformerError: E801, E802 where there is no such target, E806, else the findings of the text.
+    Raises EinformerError: E801, E802 where there is no such text, E806, else the findings of the text.
     """
+    row = models().get(str(target))
+    if is_config(target) or (row and str(target) != row.architecture):
+        text = f", or `ein.load({row.architecture!r})` for its text" if row else ""
+        message = f"`{target}` is a model: it has sizes, which a specification leaves open"
+        raise fail("E802", message, fix=f"`ein.model({str(target)!r})`{text}")
     source = shelf.read(target)
     return parse(source.text, source.name)
 

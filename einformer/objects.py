@@ -1,4 +1,4 @@
-"""What can be asked of a text, and of one whose sizes are bound? A `Specification` and a `Model`: each method one call."""
+"""The public objects: a `Specification` is a checked text, and a `Model` is a specification whose sizes are bound."""
 
 from __future__ import annotations
 
@@ -173,6 +173,15 @@ class Model:
     family: str = ""  # of transformers, if the model came from a config of it
     config: Mapping[str, object] = field(default_factory=dict, repr=False)  # that config, as it was read
     initialisation: Initialisation = _GPT2
+
+    def bind(self, **values: binding.Given) -> Model:
+        """The model with some of its sizes and scalars replaced; one of a config leaves its family, whose config it is not.
+
+        Raises EinformerError E602 to E606, E308.
+        """
+        origins = {**self.legend.origins, **dict.fromkeys(values, "given")}
+        found = self.spec.bind_from({**self.legend.values, **values}, origins)
+        return replace(found, family="" if self.config else self.family, initialisation=self.initialisation)
 
     def diff(self, other: Model) -> Difference:
         """What distinguishes this model from another: sizes, scalars, and the lines of their texts."""
