@@ -237,6 +237,23 @@ return S_{bs 0 d} + S_{bs 1 d}
 S_ibsd = where(i == 0, S_{1 b(s - 1) d} + z_bsd, S_{0 b(s - 1) d} / 2)
 return S_{0 bsd} + S_{1 bsd}
 
+# a state over its own taps: bsdc
+weights χ_c
+S_bsd = χ_c S_{b(s - c - 1)d} / 3 + z_bsd
+return S_bsd
+
+# a state over every second of its taps, and its last: bsdc
+weights χ_cd
+S_sbd = χ_cd S_{(s - 2 c - 2)bd} / 3 + z_bsd + S_{(s - 1)bd} / 2
+w_bss' = Sm_s'(z_bsd S_s'bd + where(s' <= s, 0, -inf))
+return w_bss' S_s'bd
+
+# a state as far back as the feature and the turn say: bsdl
+for l < L:
+  S_bsd = S_{b(s - d - 1)d} / 3 + S_{b(s - l - 1)d} / 5 + z_bsd
+  z_bsd <- S_bsd / 2
+return z_bsd
+
 # states that change places: bsid
 weights α_i
 S_bsid = S_{b(s - 1)(1 - i)d} / 2 + z_bsd α_i

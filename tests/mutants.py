@@ -23,6 +23,8 @@ def _mutant(name: str, file: str, old: str, new: str, *killers: str) -> Mutant:
     return Mutant(name, f"einformer/{file}", old, new, tuple(f"tests/test_{killer}" for killer in killers))
 
 
+_PARTS = "test_a_form_is_computed_whole_and_in_parts"
+
 MUTANTS = (
     # -------------------------------------------------------------------------------------------------- sums and operators (R2)
     _mutant(
@@ -129,7 +131,7 @@ MUTANTS = (
     ),
     _mutant(
         "a recurrence may read its own position", "language/body.py",
-        "        return False\n    steps = [", "        return True\n    steps = [",
+        "            return False\n        steps = [", "            return True\n        steps = [",
         "refused.py::test_a_slip_is_refused_by_its_rule[defined by itself]",
     ),
     # ------------------------------------------------------------------------------------------- equations, weights, primitives
@@ -725,5 +727,48 @@ MUTANTS = (
         "a product is turned factor by factor", "interpreters/latex/matrices/algebra.py",
         "for factor in reversed(m.factors)", "for factor in m.factors",
         "matrices.py::test_each_line_of_a_text_is_what_its_indices_say[llama]",
+    ),
+    # ---------------------------------------------------------------------------------- fusing, recurrences, what is kept (R10)
+    _mutant(
+        "what an attention has taken in is read again", "interpreters/torch/fast.py",
+        "before != (len(low.taken), len(low.dropped))", "before[1] != len(low.dropped)",
+        "interpreters.py::test_each_form_alone[a softmax of what attention gives]",
+    ),
+    _mutant(
+        "a mask that an attention knows by itself is read again", "interpreters/torch/fast.py",
+        "before != (len(low.taken), len(low.dropped))", "before[0] != len(low.taken)",
+        "interpreters.py::test_each_form_alone[a softmax of what attention gives, with a mask on its own line]",
+    ),
+    _mutant(
+        "a formula of positions has several lines", "program/positions.py",
+        "if lines[equation.left.name] == 1 and", "if",
+        f"forms.py::{_PARTS}[attention to numbers of positions, then to more-apart-fast]",
+    ),
+    _mutant(
+        "a formula of positions is made of inputs", "program/positions.py", "and inside & own <= names", "",
+        f"forms.py::{_PARTS}[an input times zero-apart-fast]",
+    ),
+    _mutant(
+        "numbers of positions that a layer is given are not kept", "program/positions.py",
+        "self.analysis.tells(values[k], formula=False)", "self.analysis.tells(values[k], formula=True)",
+        f"forms.py::{_PARTS}[numbers of positions that a layer is given-apart-fast]",
+    ),
+    _mutant(
+        "a recurrence over its taps starts with too few zeros", "interpreters/torch/slots.py",
+        "return -int(max(values)), -int(min(values))", "return -int(max(values)), -int(max(values)) + 1",
+        f"forms.py::{_PARTS}[a state over its own taps-apart-notation]",
+    ),
+    _mutant(
+        "a recurrence is at the first number of a loop", "interpreters/torch/slots.py", "[{place(number)}]", "[-{least}]",
+        f"forms.py::{_PARTS}[a state as far back as the feature and the turn say-apart-notation]",
+    ),
+    _mutant(
+        "a recurrence has its position twice", "language/body.py", " and axis_of(own.letter) not in moving", "",
+        "scope.py::test_reading_oneself_needs_an_earlier_position_or_an_arrow",
+    ),
+    _mutant(
+        "a scalar puts a recurrence at its own position", "language/body.py",
+        "back = bool(fixed) and self.legend.number(Sum(tuple(fixed))) <= -1", "back = bool(fixed)",
+        "scope.py::test_what_a_scalar_says_is_an_earlier_position_once_it_is_bound",
     ),
 )  # fmt: skip

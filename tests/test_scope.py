@@ -15,13 +15,13 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from einformer.errors import Finding, Source
+from einformer.errors import EinformerError, Finding, Source
 from einformer.language import parser, printer
 from einformer.language.scope import Scope
 from einformer.language.tree import Equation, Spec
 from einformer.language.walk import equations
 from einformer.targets import examine
-from tests.texts import text
+from tests.texts import spec, text
 
 LAYERS = """
 layer RMSNorm_d(z_d) -> z_d:
@@ -238,10 +238,19 @@ def test_reading_oneself_needs_an_earlier_position_or_an_arrow() -> None:
         "W_sd = z_sd + W_{(s - 1)d}": [],
         "W_sd = z_sd + W_{(s - 1 - d)d}": [],
         "W_sd = z_sd + W_{(s - 2 D)d}": [],
+        "W_sd = z_sd + W_{(s - s - 1)d}": ["E507"],
         "W_sd <- z_sd W_sd": ["E204"],
     }.items():
         found = examine(Source("<text>", text("s, d", head, line, "return z_sd W_sd", *model)))[1]
         assert [finding.code for finding in found] == codes, line
+
+
+def test_what_a_scalar_says_is_an_earlier_position_once_it_is_bound() -> None:
+    lines = "model Mix(z_sd) -> z_sd causal in s:", "W_sd = z_sd + W_{(s - N)d}", "return z_sd + W_sd"
+    unbound = spec("s, d", *lines, scalars="N = 2")
+    unbound.bind(D=3, N=2).source()
+    with pytest.raises(EinformerError, match="E507"):
+        unbound.bind(D=3, N=0)
 
 
 def test_two_terms_may_differ_in_what_they_sum() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
-from einformer.errors import Finding, Span
+from einformer.errors import EinformerError, Finding, Span
 from einformer.language.agreement import repeated, slots_agree
 from einformer.language.arguments import arity, conditions, counted
 from einformer.language.calls import axis_of
@@ -367,8 +367,21 @@ class Body:
             yield from slots_agree(tensor, scalar.indices, scalar.span, self.legend)
         elif tensor.name == equation.left.name and isinstance(equation.left, Tensor):
             yield from slots_agree(tensor, equation.left.slots, equation.left.span, self.legend)
-            if not any(map(_earlier, tensor.slots, equation.left.slots)):
+            if not any(map(self.earlier, tensor.slots, equation.left.slots)):
                 yield from _not_before(tensor, equation.left.slots)
+
+    def earlier(self, slot: Expression, own: Expression) -> bool:
+        """Is a slot a position before that of the index `own`, whatever the numbers: `(s - 1)`, `(s - W - c)`?"""
+        if not (isinstance(slot, Sum) and isinstance(own, Index) and own in slot.terms):
+            return False
+        steps = [term for term in slot.terms if term != own]
+        fixed = [term for term in steps if not any(isinstance(x, Index) for x in subexpressions(term))]
+        moving = {axis_of(x.letter) for step in steps for x in subexpressions(step) if isinstance(x, Index)}
+        try:
+            back = bool(fixed) and self.legend.number(Sum(tuple(fixed))) <= -1
+        except EinformerError:  # not bound
+            back = True
+        return back and all(map(_negative, steps)) and axis_of(own.letter) not in moving
 
     def bare(self, e: Name, equation: Equation) -> Iterator[Finding]:
         """A name without a subscript is a size, a scalar, or a tensor that has no slots (R11)."""
@@ -428,14 +441,6 @@ def _not_before(tensor: Tensor, own: tuple[Expression, ...]) -> Iterator[Finding
 
 def _terms(slot: Expression) -> tuple[Expression, ...]:
     return slot.terms if isinstance(slot, Sum) else ()
-
-
-def _earlier(slot: Expression, own: Expression) -> bool:
-    """Is a slot a position before that of the index `own`, whatever the numbers: `(s - 1)`, `(s - W - c)`?"""
-    if not (isinstance(slot, Sum) and isinstance(own, Index) and own in slot.terms):
-        return False
-    steps = [term for term in slot.terms if term != own]
-    return all(map(_negative, steps)) and any(not any(isinstance(x, Index) for x in subexpressions(step)) for step in steps)
 
 
 def _negative(e: Expression) -> bool:

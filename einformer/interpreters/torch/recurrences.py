@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from einformer.interpreters.torch.lower import Lowering
-from einformer.interpreters.torch.slots import Variable, define, merged, offset
+from einformer.interpreters.torch.slots import Variable, backs, define, merged
 from einformer.language.calls import slot_letters
 from einformer.language.tree import Equation, Index, Tensor
 from einformer.language.walk import subexpressions
@@ -32,7 +32,7 @@ def solved(low: Lowering, equation: Equation, letter: str, start: Start) -> Iter
     axis = next(k for k, slot in enumerate(left.slots) if isinstance(slot, Index) and slot.letter == letter)
     rest = replace(left, slots=left.slots[:axis] + left.slots[axis + 1 :])
     own = [e for e in subexpressions(equation.right) if isinstance(e, Tensor) and e.name == left.name]
-    reach = max(-offset(low.legend, e.slots[axis], letter) for e in own)
+    reach = max(backs(low, e.slots[axis], letter)[1] for e in own)
     steps = f"{key(left.name)}_steps"
     labels = tuple(slot_letters(Tensor("", (slot,))) for slot in rest.slots)
     sizes = ", ".join(" * ".join(map(low.size, label)) for label in labels) or "()"

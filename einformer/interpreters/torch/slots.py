@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -12,7 +13,8 @@ from einformer.interpreters.torch.code import ATOM, LOOSE, POWER, PRODUCT, SUM, 
 from einformer.language.calls import axis_of, slot_letters
 from einformer.language.sizes import Legend
 from einformer.language.slots import Guards, Numbers
-from einformer.language.tree import Expression, Group, Index, Name, Tensor
+from einformer.language.tree import Expression, Group, Index, Name, Sum, Tensor
+from einformer.language.walk import subexpressions
 from einformer.language.weights import key
 
 Label = tuple[str, ...]  # the letters on one axis of a variable: one, or those of a group
@@ -155,22 +157,32 @@ def _renamed(low: Lowers, e: Tensor, variable: Variable) -> Code:
 
 
 def _step(low: Lowers, e: Tensor, wanted: Dims | None) -> Code:
-    """What a recurrence reads of itself: an earlier step, `S_{b(s - 1)e}` the last."""
+    """What a recurrence reads of itself: an earlier step, `S_{b(s - 1)e}` the last, or one for each number of some letters."""
     name, letter, axis = low.steps
     rest = replace(e, slots=e.slots[:axis] + e.slots[axis + 1 :])
-    steps = low.variables[name]
-    step = replace(steps, code=f"{steps.code}[{offset(low.legend, e.slots[axis], letter)}]")
-    return read_of(low, rest, step, wanted)
+    steps, slot = low.variables[name], e.slots[axis]
+    least, most = backs(low, slot, letter)
+    if least == most:
+        return read_of(low, rest, replace(steps, code=f"{steps.code}[-{most}]"), wanted)
+    assert isinstance(slot, Sum)
+    back = replace(slot, terms=tuple(term for term in slot.terms if term != Index(letter)))
+    if (number := low.lower(back)).plain:
+        return read_of(low, rest, replace(steps, code=f"{steps.code}[{place(number)}]"), wanted)
+    last = Variable(f"torch.stack({steps.code}[-{most}:])", ((letter,), *steps.labels), counted=True)
+    return read_of(low, replace(rest, slots=(back, *rest.slots)), last, wanted)
 
 
-def offset(legend: Legend, slot: Expression, letter: str) -> int:
-    """-1 of `(s - 1)`. Raises EinformerError E507."""
+def backs(low: Lowers, slot: Expression, letter: str) -> tuple[int, int]:
+    """How many positions back a recurrence reads at least and at most: 1 and 1 of `(s - 1)`. Raises EinformerError E507."""
+    letters = list(dict.fromkeys(x.letter for x in subexpressions(slot) if isinstance(x, Index) and x.letter != letter))
+    ranges = [low.numbers.numbers(x, None) for x in letters]
+    ends = itertools.product(*({*numbers[:1], *numbers[-1:]} for numbers, _ in ranges))
     try:
-        step = legend.number(slot, {letter: 0})
+        values = [low.legend.number(slot, dict(zip(letters, place, strict=True)) | {letter: 0}) for place in ends] or [-1]
     except EinformerError:
-        step = 0
-    if step < 0 and step == int(step):
-        return int(step)
+        values = [0]
+    if all(whole for _, whole in ranges) and max(values) < 0 and all(value == int(value) for value in values):
+        return -int(max(values)), -int(min(values))
     raise fail("E507", "a recurrence reads a fixed number of positions back", slot.span, fix=f"`({letter} - 1)`")
 
 
