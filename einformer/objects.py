@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import functools
+import html
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, cast, get_args
 
 from einformer.errors import EinformerError, Source, fail, known, row
 from einformer.interpreters.cache import entries as cache
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
     import sympy
     import torch
     from numpy.typing import ArrayLike, NDArray
-    from torch import nn
 
+    from einformer.huggingface.weights import HuggingFaceWeights
     from einformer.interpreters.count.cached import CacheBytes
     from einformer.interpreters.count.conventions import Convention
     from einformer.interpreters.count.memory import Memory
@@ -33,9 +34,17 @@ if TYPE_CHECKING:
     from einformer.interpreters.count.rules import Phase, Recompute
     from einformer.interpreters.count.summary import Summary
     from einformer.interpreters.torch import memory as torch_memory
-    from einformer.interpreters.torch.module import Recipe
+    from einformer.interpreters.torch.generate import Decodes
+    from einformer.interpreters.torch.module import Recipe, _Door
     from einformer.interpreters.torch.plan import Plan
     from einformer.language.difference import Difference
+
+    class Module(_Door, Decodes, HuggingFaceWeights):
+        """The type of a built module: `nn.Module` with the methods of a causal model and of one `from_huggingface`.
+
+        The module of a single layer has neither, that of a text with its own sizes only those of a causal model.
+        """
+
 
 _GPT2 = Initialisation("gpt2", 0.02)
 
@@ -47,9 +56,13 @@ def _style(annotations: bool = False, check: bool = False) -> Style:
     return Style(annotations, check, citations.cited, citations.listed)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Specification:
-    """A checked text, seen as the operator `name`: its model, or one of its layers (`spec["MLP"]`)."""
+    """A checked text, seen as the operator `name`: its model, or one of its layers (`spec["MLP"]`).
+
+    >>> load("gpt2")
+    <specification GPT2: pre-norm decoder with learned positions>
+    """
 
     written: Spec  # as its author wrote it, with the layers of the prelude that it calls
     tree: Spec  # elaborated: every sum explicit, every instance named
@@ -74,6 +87,23 @@ class Specification:
         from einformer.language import printer
 
         return printer.show(self.written)
+
+    def __repr__(self) -> str:
+        return f"<specification {self._head}>"
+
+    @property
+    def _head(self) -> str:
+        """The name and the title, without the name of the file."""
+        return f"{self.name}: {self.title.partition('.ein: ')[2] or self.title}".removesuffix(": ")
+
+    def _repr_latex_(self) -> str:
+        from einformer.notes.rendering import printed
+
+        layer = None if self.name == self.tree.layers[-1].name else self.name
+        return f"$$\n{printed(self.written, 'ours', None, layer)}\n$$"
+
+    def _repr_html_(self) -> str:
+        return f"<p><b>{html.escape(self._head)}</b></p>\n{html.escape(self._repr_latex_(), quote=False)}"
 
     @property
     def parameters(self) -> sympy.Expr:
@@ -164,15 +194,30 @@ class Specification:
         return Model(self._rewritten(written, legend), legend)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Model:
-    """A specification whose sizes are bound."""
+    """A specification whose sizes are bound.
+
+    >>> load("gpt2").bind(D=12, A=3, L=2, V=11, K=8)
+    <model GPT2: D=12, A=3, L=2, V=11, K=8>
+    """
 
     spec: Specification
     legend: Legend
     family: str = ""  # of transformers, if the model came from a config of it
     config: Mapping[str, object] = field(default_factory=dict, repr=False)  # that config, as it was read
     initialisation: Initialisation = _GPT2
+
+    def __repr__(self) -> str:
+        sizes = ", ".join(f"{letter}={size}" for letter, size in self.legend.values.items())
+        return f"<model {self.spec.name}: {sizes}>".replace(": >", ">")
+
+    def _repr_latex_(self) -> str:
+        return self.spec._repr_latex_()
+
+    def _repr_html_(self) -> str:
+        sizes = "".join(f"<tr><td>{letter}</td><td>{size:,}</td></tr>" for letter, size in self.legend.values.items())
+        return self.spec._repr_html_().replace("</p>", f"</p>\n<table>{sizes}</table>", 1)
 
     def bind(self, **values: binding.Given) -> Model:
         """The model with some of its sizes and scalars replaced; one of a config leaves its family, whose config it is not.
@@ -364,7 +409,7 @@ class Model:
         plan: str = "fast",
         initialisation: str | None = None,
         check: str | None = None,
-    ) -> nn.Module:
+    ) -> Module:
         """The `nn.Module`, with fresh random weights, in `eval` mode; float32 where no dtype is given.
 
         Called with tensors whose axes are in the order of their letters; wrong inputs raise EinformerError E701 to E703.
@@ -376,7 +421,8 @@ class Model:
 
         if check is not None:
             known(("beartype",), "checker", check)
-        return module.build(self._recipe(plan, initialisation, check=check is not None), device, dtype)
+        built = module.build(self._recipe(plan, initialisation, check=check is not None), device, dtype)
+        return cast("Module", built)
 
     def _plan(self, plan: str, initialisation: str | None = None) -> Plan:
         from einformer.interpreters.torch.plan import INITIALISATIONS, PLANS

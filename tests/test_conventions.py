@@ -115,7 +115,7 @@ def test_backward_is_what_torch_counts(name: str) -> None:
     model = small(name)
     module = model.build(device="meta", plan="notation")
     x = torch.zeros(2, 7, dtype=torch.long, device="meta")
-    total = counted(lambda: module(x).sum().backward(), *GRADIENTS, gradients=True).total()
+    total = counted(lambda: module(x).sum().backward(), *GRADIENTS, gradients=True).total()  # type: ignore[no-untyped-call]
     counts = flops(model, "torch", B=2, S=7)
     assert sum((count.each + count.backward) * count.times for count in counts) == total
 

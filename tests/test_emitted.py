@@ -222,7 +222,7 @@ def test_it_materialises_from_the_meta_device(name: str, plan: str) -> None:
         for x in (*module.parameters(), *module.buffers()):
             x.fill_(torch.nan)
     torch.manual_seed(0)
-    module.initialise()  # type: ignore[operator]
+    module.initialise()
     torch.manual_seed(0)
     built_here = model(name).build(plan=plan)
     assert module.state_dict().keys() == built_here.state_dict().keys()

@@ -89,5 +89,5 @@ def test_an_input_on_another_device_is_refused() -> None:
 
 def test_meta_weights_materialise_there() -> None:
     module = model("gpt2").build("meta").to_empty(device="cuda")
-    module.initialise()  # type: ignore[operator]
+    module.initialise()
     assert bool(torch.isfinite(module(*given("gpt2", torch.float32, "cuda"))).all())

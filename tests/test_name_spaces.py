@@ -179,8 +179,8 @@ def agrees(text: str, **sizes: int) -> None:
         module = bound.build(dtype=torch.float64, plan=plan)
         module.load_state_dict({path: torch.from_numpy(array) for path, array in found.items()})
         assert module(torch.from_numpy(z)).detach().numpy() == pytest.approx(expected, abs=1e-12)
-        held = module.cache()  # type: ignore[operator]
-        parts = [module.decode(torch.from_numpy(part), cache=held) for part in (z[:, :3], z[:, 3:4], z[:, 4:])]  # type: ignore[operator]
+        held = module.cache()
+        parts = [module.decode(torch.from_numpy(part), cache=held) for part in (z[:, :3], z[:, 3:4], z[:, 4:])]
         assert torch.cat(parts, 1).detach().numpy() == pytest.approx(expected, abs=1e-12)
 
 

@@ -1,5 +1,6 @@
 """Does what is shipped work where it is installed, and is its surface what the design says?"""
 
+import html
 import os
 import subprocess
 import sys
@@ -7,10 +8,13 @@ import sysconfig
 import venv
 import zipfile
 from pathlib import Path
+from typing import assert_type
 
 import pytest
+import torch
 
 import einformer
+from einformer.architectures import texts
 
 ROOT = Path(__file__).parents[1]
 SHIPPED = {".py", ".ein", ".toml", ".lark", ".typed"}
@@ -86,3 +90,32 @@ def test_the_public_names_are_few() -> None:
 def test_what_is_imported_inside_does_not_appear_among_the_public_names() -> None:
     code = "import einformer; einformer.model('gpt2'); print(*dir(einformer), callable(einformer.model))"
     assert output(sys.executable, "-c", code).split() == [*einformer.__all__, "True"]
+
+
+def test_a_built_module_has_types() -> None:
+    """`mypy` reads this test: with `nn.Module` alone a method is a "Tensor not callable"."""
+    module = einformer.load("gpt2").bind(D=12, A=3, L=1, V=11, K=8).build()
+    x_bs = torch.zeros(1, 2, dtype=torch.long)
+    assert_type(module(x_bs), torch.Tensor)
+    assert_type(module.generate(x_bs, 3), torch.Tensor)
+    assert_type(module.decode(x_bs, cache=module.cache()), torch.Tensor)
+    assert_type(module.log_prob(x_bs, x_bs), torch.Tensor)
+    assert module.generate(x_bs, 3).shape == (1, 5)
+
+
+@pytest.mark.parametrize("name", [*texts.shipped(), "gpt2-xl"])
+def test_a_specification_and_a_model_are_shown_in_one_line(name: str) -> None:
+    model = einformer.model(name)
+    for shown in (repr(model), repr(model.spec)):
+        assert len(shown) < 200
+        assert shown.isprintable()
+    assert model.spec.name in repr(model)
+
+
+def test_a_notebook_shows_equations_and_sizes() -> None:
+    model = einformer.model("gpt2")
+    assert model._repr_latex_() == model.spec._repr_latex_() == f"$$\n{model.spec.latex()}\n$$"
+    assert html.unescape(model.spec._repr_html_()).endswith(model.spec._repr_latex_())
+    assert "<td>D</td><td>768</td>" in model._repr_html_()
+    assert r"\mathrm{gelutanh}" in model.spec["MLP"]._repr_latex_()
+    assert r"\mathrm{GPT2}" not in model.spec["MLP"]._repr_latex_()

@@ -206,8 +206,8 @@ def test_every_row_in_every_interpreter(right: str) -> None:
         if output.requires_grad:
             (slope,) = torch.autograd.grad(output.sum(), given)
             assert np.allclose(slope, slopes(lambda z: found.reference(z, weights={}), x), rtol=1e-4, atol=1e-4)
-        cache: Any = module.cache()  # type: ignore[operator]
-        steps = [module.decode(torch.tensor(x[:, at : at + 1]), cache=cache) for at in range(4)]  # type: ignore[operator]
+        cache: Any = module.cache()
+        steps = [module.decode(torch.tensor(x[:, at : at + 1]), cache=cache) for at in range(4)]
         assert np.allclose(torch.cat(steps, 1).detach(), expected, rtol=1e-11, atol=1e-11)
     assert found.flops(B=2, S=4) >= 0
     assert found.summary(B=2, S=4)

@@ -295,7 +295,7 @@ def test_what_is_always_there() -> None:
     found = peak(model.source(), "GPT2", [(3, 11)])
     module = model.build()
     optimiser = torch.optim.AdamW(module.parameters())
-    module(texts((3, 11))[0]).sum().backward()
+    module(texts((3, 11))[0]).sum().backward()  # type: ignore[no-untyped-call]
     optimiser.step()
     states = [tensor.nbytes for state in optimiser.state.values() for tensor in state.values()]
     weights = [parameter.nbytes for parameter in module.parameters()]

@@ -112,7 +112,7 @@ def both(bound: Model, given: Tensor, arrays: dict[str, Array]) -> list[dict[str
         module = bound.build(dtype=torch.float64, plan=plan)
         module.load_state_dict(tensors(arrays))
         y = module(given)
-        y.square().sum().backward()
+        y.square().sum().backward()  # type: ignore[no-untyped-call]
         for parameter in module.parameters():
             assert parameter.grad is not None
             parameter.data = parameter.grad

@@ -211,7 +211,7 @@ def test_dropout_keeps_the_mean(plan: str, call: str, probability: float) -> Non
     module = einformer.parse(text if "0.6" not in call else text.replace("scalars\n  p = 0.3\n", "")).bind(D=7).build(plan=plan)
     torch.manual_seed(0)
     y = module.train()(torch.ones(50, 40, 7))
-    assert sorted(y.unique().tolist()) == pytest.approx([0, 1 / (1 - probability)])
+    assert sorted(y.unique().tolist()) == pytest.approx([0, 1 / (1 - probability)])  # type: ignore[no-untyped-call]
     assert y.mean().item() == pytest.approx(1, abs=0.05)
 
 
@@ -238,7 +238,7 @@ def test_a_layer_without_weights_knows_whether_it_is_trained(plan: str) -> None:
     x = torch.ones(50, 7)
     assert torch.equal(module(x), x)
     torch.manual_seed(0)
-    assert sorted(module.train()(x).unique().tolist()) == pytest.approx([0, 1 / 0.7**2])
+    assert sorted(module.train()(x).unique().tolist()) == pytest.approx([0, 1 / 0.7**2])  # type: ignore[no-untyped-call]
 
 
 ATTENDING = """
@@ -266,7 +266,7 @@ def test_dropout_of_attention_drops_weights(plan: str) -> None:
     module = einformer.parse(ATTENDING).bind(A=2, H=3).build(plan=plan)
     torch.manual_seed(0)
     y = module.train()(torch.ones(200, 5, 3, 2))
-    assert set(y[:, 0].unique().tolist()) == {0.0, 2.0}
+    assert set(y[:, 0].unique().tolist()) == {0.0, 2.0}  # type: ignore[no-untyped-call]
     assert y.mean().item() == pytest.approx(1, abs=0.05)
 
 

@@ -94,7 +94,7 @@ class Small(Sized):
         return measure.drawn(reads(self.model, self.legend), self.seed)
 
     @functools.cached_property
-    def modules(self) -> dict[str, nn.Module]:
+    def modules(self) -> Mapping[str, nn.Module]:
         """The emitted module of each plan, in float64."""
         from einformer.interpreters.torch import measure
 
