@@ -724,9 +724,24 @@ MUTANTS = (
         "errata.py::test_a_row_whose_forms_are_exchanged_is_not_demonstrated",
     ),
     _mutant(
-        "a product is turned factor by factor", "interpreters/latex/matrices/algebra.py",
-        "for factor in reversed(m.factors)", "for factor in m.factors",
+        "a product is turned factor by factor", "interpreters/latex/matrices/pieces.py",
+        "self.times(self.transposed(other), self.transposed(one))", "self.times(self.transposed(one), self.transposed(other))",
         "matrices.py::test_each_line_of_a_text_is_what_its_indices_say[llama]",
+    ),
+    _mutant(
+        "inner letters need not meet", "interpreters/latex/matrices/products.py",
+        "out.times(along(out, one, letter), down(out, other, letter))", "out.times(along(out, one, letter), other)",
+        "matrices.py::test_each_line_of_a_text_is_what_its_indices_say[gpt2]",
+    ),
+    _mutant(
+        "a sum in a product has no parentheses", "interpreters/latex/matrices/pieces.py",
+        "self.text if self.level >= least else formulas.enclosed(self.text)", "self.text",
+        "matrices.py::test_each_line_of_a_text_is_what_its_indices_say[gpt2]",
+    ),
+    _mutant(
+        "what a line that is taken in reads may change", "interpreters/latex/matrices/lines.py",
+        "return own.union(*(self._needs(self.taken[name]) for name in own & self.taken.keys()))", "return own",
+        "matrices.py::test_a_line_is_taken_in_where_nothing_changes[after what a line in it reads is new]",
     ),
     # ---------------------------------------------------------------------------------- fusing, recurrences, what is kept (R10)
     _mutant(

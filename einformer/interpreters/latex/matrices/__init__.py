@@ -1,6 +1,6 @@
-"""How does a text look in matrices?"""
+"""Prints a text in matrices."""
 
-from einformer.interpreters.latex.matrices.style import Style
-from einformer.interpreters.latex.matrices.texts import matrices
+from einformer.interpreters.latex.matrices.names import Style
+from einformer.interpreters.latex.matrices.page import matrices
 
 __all__ = ["Style", "matrices"]

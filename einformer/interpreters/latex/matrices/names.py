@@ -1,118 +1,179 @@
-"""What is each tensor of a layer called, as a matrix and as a vector? No two of them alike."""
+"""Names the tensors of a layer as matrices and as vectors, no two of them alike, in the style of a document."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from einformer.interpreters.latex.formulas import flat, symbol
-from einformer.interpreters.latex.matrices.lines import Line, Lines
-from einformer.interpreters.latex.matrices.style import Style, scripted
-from einformer.interpreters.latex.matrices.tree import Letter, RowWise, Times, inside
 from einformer.language.calls import axis_of
 from einformer.language.printer import Level, show
 from einformer.language.sizes import Legend
-from einformer.language.tree import Expression, Index, Layer, Name, Tensor
-from einformer.language.walk import equations, subexpressions
+from einformer.language.tree import Apply, Equation, Expression, Group, Index, Layer, Name, Product, Tensor
+from einformer.language.walk import children, equations, subexpressions
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """How a document writes matrices.
+
+    `weight` and `label` say where the name of a weight stands and where the number of a head: `_Q`, `^Q`, `^(q)` with small
+    letters, `_i`, `^(i)`. `columns` says that vectors are columns. `names` are weights by their sizes, `d d_ff` = `W_1`.
+    `weights` is the letter of the weights of attention, where these have a line of their own, `attention` the name of the
+    formula of one head, `head` the name of its value, `heads` the name of a layer that puts heads side by side.
+    """
+
+    weight: str = "_Q"
+    label: str = "_i"
+    transpose: str = r"\top"
+    softmax: str = "softmax"
+    columns: bool = False
+    weights: str = ""
+    attention: str = ""
+    head: str = ""
+    heads: str = ""
+    names: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """Of one layer: its weights, what has a name by its role or its sizes, and what keeps its small letter."""
+    """The names of one layer: its weights with their axes, names by role or by size, tensors that keep a small letter, numbers.
+
+    A tensor with the letter of a number is bold.
+    """
 
     style: Style
     legend: Legend
-    dropped: frozenset[str]
+    dropped: frozenset[str]  # labels that are not said
     weights: Mapping[str, tuple[str, ...]]
     own: Mapping[str, str]
     small: frozenset[str]
+    numbers: frozenset[str]
 
-    def letter(self, m: Letter, turned: str = "", labels: tuple[Expression, ...] | None = None) -> str:
+    def letter(self, e: Tensor, rows: str = "", cols: str = "", turned: str = "") -> str:
         """A tensor as it is read: its letter, large if it is a matrix, with the labels that are said."""
-        base, scripts = self.base(m.of.name, bool(m.rows and m.cols))
-        marks = [*scripts, *self.labels(m, labels)]
-        if cut := self.cut(m):
+        base, scripts = self.base(e.name, bool(rows and cols))
+        marks = [*scripts, *self.labels(e, rows, cols)]
+        if cut := self._cut(e, rows, cols):
             return scripted(base, marks) + cut + (f"^{{{turned}}}" if turned else "")
         if turned and any(place == "^" and text[:1] != "(" for place, text in marks):
             return f"({scripted(base, marks)})^{{{turned}}}"
         return scripted(base, marks, turned)
 
-    def labels(self, m: Letter, labels: tuple[Expression, ...] | None = None) -> list[tuple[str, str]]:
-        """The labels that are said, and where."""
-        said = [each for each in (m.labels if labels is None else labels) if not self.is_dropped(each)]
-        return [self.style.label_of(_abut(said))] if said else []
-
-    def is_dropped(self, label: Expression) -> bool:
-        """Is a label one that need not be said?"""
-        return isinstance(label, Index) and label.letter in self.dropped
+    def labels(self, e: Tensor, rows: str = "", cols: str = "") -> list[tuple[str, str]]:
+        """The labels that are said, and where: the slots that are neither rows nor columns nor looked up."""
+        labels = [slot for slot in e.slots if axis(slot) not in (rows, cols) and not isinstance(slot, Tensor)]
+        said = [each for each in labels if not (isinstance(each, Index) and each.letter in self.dropped)]
+        return [_script(self.style.label, _abut(said))] if said else []
 
     def base(self, name: str, whole: bool) -> tuple[str, list[tuple[str, str]]]:
         """The letter of a tensor, and what belongs to its name below and above."""
         if name in self.own:
             return self.own[name], []
-        letter = name.rstrip("'")
-        if len(letter) != 1 or not letter.isascii():
-            return symbol(name), []
-        if name in self.weights and letter.isupper():
-            return ("W" if whole else "w"), [self.style.name_of_weight(name)] if letter != "W" else []
-        return symbol(name.upper() if whole and name not in self.small else name), []
+        letter, below = name.rstrip("'"), name.lower() if "q" in self.style.weight else name
+        short = len(letter) == 1 and letter.isascii()
+        if short and name in self.weights and letter.isupper():
+            return ("W" if whole else "w"), [_script(self.style.weight, below)] if letter != "W" else []
+        shown = name.upper() if short and whole and name not in self.small else name
+        return (rf"\boldsymbol{{{symbol(shown)}}}" if shown in self.numbers else symbol(shown)), []
 
-    def cut(self, m: Letter) -> str:
-        """A weight of which only the first places are read, as positions of the longest sequence are."""
-        axes = self.weights.get(m.of.name, ())
-        read = [(slot.letter, axis) for slot, axis in zip(m.of.slots, axes, strict=False) if isinstance(slot, Index)]
-        parts = [":" if axis_of(letter) == axis else f"{{:}}{self.size(letter)}" for letter, axis in read]
-        first = {letter for letter, axis in read if axis_of(letter) != axis and letter in (m.rows, m.cols)}
-        return f"[{', '.join(parts)}]" if first else ""
+    def _cut(self, e: Tensor, rows: str, cols: str) -> str:
+        """The range of a weight of which only the first places are read, as positions of the longest sequence are."""
+        axes = self.weights.get(e.name, ())
+        read = [(slot.letter, own) for slot, own in zip(e.slots, axes, strict=False) if isinstance(slot, Index)]
+        parts = [":" if axis_of(letter) == own else f"{{:}}{self.size(letter)}" for letter, own in read]
+        return f"[{', '.join(parts)}]" if any(axis_of(i) != own and i in (rows, cols) for i, own in read) else ""
 
-    def size(self, letter: str) -> str:
+    def size(self, letter: str, least: Level = Level.SUM) -> str:
         """The size of an axis."""
-        return flat(self.legend.axes[axis_of(letter)].size, Level.SUM)
+        return flat(self.legend.axes[axis_of(letter)].size, least)
 
 
-def _abut(labels: list[Expression]) -> str:
+def axis(slot: Expression) -> str | None:
+    """The letter of a slot, or the letters of a group in parentheses; None if a number is computed there."""
+    match slot:
+        case Index(letter):
+            return letter
+        case Group(members) if all(isinstance(each, Index) for each in members):
+            return f"({''.join(each.letter for each in members if isinstance(each, Index))})"
+        case _:
+            return None
+
+
+def scripted(base: str, scripts: Sequence[tuple[str, str]], turned: str = "") -> str:
+    """A letter with what stands below and above it, and at last the sign that it is `turned`.
+
+    >>> scripted("W", [("_", "Q"), ("_", "a")], "T")
+    'W_{Q,a}^{T}'
+    """
+    below, above = (",".join(text for side, text in scripts if side == place and text) for place in "_^")
+    letter = base.rstrip("'")
+    if primes := (len(base) - len(letter)) * r"\prime" if below or above or turned else "":
+        base, above = letter, f"{primes} {above}"
+    above = (above + turned).strip()
+    return base + (f"_{{{below}}}" if below else "") + (f"^{{{above}}}" if above else "")
+
+
+def _script(place: str, text: str) -> tuple[str, str]:
+    return place[0], f"({text})" if "(" in place and text else text
+
+
+def _abut(labels: Sequence[Expression]) -> str:
     texts = [symbol(each.letter) if isinstance(each, Index) else flat(each, Level.SUM) for each in labels]
     plain = all(isinstance(each, Index) for each in labels)
     return ("" if plain and not any("\\" in text for text in texts) else ",").join(texts)
 
 
-def names(lines: Lines, legend: Legend, style: Style) -> Names:
-    """The names of a layer's tensors in the style of a document."""
-    layer = lines.layer
+# ---------------------------------------------------------------------------------------------- the names of a layer
+
+
+def names(layer: Layer, dropped: frozenset[str], legend: Legend, style: Style) -> Names:
+    """The names of the tensors of a layer, whose sums are written out."""
     weights = {w.name: tuple(axis_of(i.letter) for i in w.indices) for w in layer.weights if w.kind != "instance"}
-    own = _by_size(weights, legend, style) | dict(_by_role(lines, style))
-    used = {x.name for each in equations(layer.body) for x in subexpressions(each.right) if isinstance(x, Name)}
-    tensors = _tensors(layer) - weights.keys()
-    small = {name for name in tensors if name.upper() in {*own.values(), *used, "W"} or name.upper() in tensors - {name}}
-    return Names(style, legend, lines.dropped, weights, own, frozenset(small))
-
-
-def _tensors(layer: Layer) -> set[str]:
-    read = {x.name for each in equations(layer.body) for x in subexpressions(each.right) if isinstance(x, Tensor)}
-    return read | {each.left.name for each in equations(layer.body)} | {formal.name for formal in layer.formals}
+    own = _by_size(weights, legend, style) | dict(_by_role(layer, style))
+    inside = [e for each in equations(layer.body) for e in subexpressions(each.right)]
+    defined = {left.name for left in (*layer.formals, *(each.left for each in equations(layer.body)))}
+    tensors = (defined | {e.name for e in inside if isinstance(e, Tensor)}) - weights.keys()
+    numbers = frozenset(e.name for e in inside if isinstance(e, Name))
+    taken = {*own.values(), *numbers, "W"}
+    small = {name for name in tensors if name.upper() in taken or name.upper() in tensors - {name}}
+    return Names(style, legend, dropped, weights, own, frozenset(small), numbers)
 
 
 def _by_size(weights: Mapping[str, tuple[str, ...]], legend: Legend, style: Style) -> dict[str, str]:
     """Weights that a document names by what they are, `W_1` from `d` to `d_ff`: where only one has these sizes."""
     sizes = {name: " ".join(show(legend.axes[axis].size) for axis in axes) for name, axes in weights.items()}
-    found = {name: style.names[size] for name, size in sizes.items() if size in style.names}
-    return found if all(count == 1 for count in Counter(found.values()).values()) else {}
+    own = {name: style.names[size] for name, size in sizes.items() if size in style.names}
+    return own if all(count == 1 for count in Counter(own.values()).values()) else {}
 
 
-def _by_role(lines: Lines, style: Style) -> list[tuple[str, str]]:
+def _by_role(layer: Layer, style: Style) -> Iterator[tuple[str, str]]:
     """The weights of attention, and the value of a head."""
-    own = []
-    for line in lines:
-        name, returned = line.equation.left.name, line.equation.relation == "return"
-        if style.weights and not returned and isinstance(line.right, RowWise) and line.right.name == "Sm":
-            own.append((name, style.weights))
-        if style.head and not returned and is_attention(line) and isinstance(line.left, Letter) and line.left.labels:
-            own.append((name, rf"\mathrm{{{style.head}}}"))
-    return own
+    definitions = {each.left.name: each.right for each in equations(layer.body) if each.relation == "="}
+    for equation in (each for each in equations(layer.body) if each.relation != "return"):
+        if style.weights and isinstance(equation.right, Apply) and equation.right.name == "Sm":
+            yield equation.left.name, style.weights
+        if style.head and len(getattr(equation.left, "slots", ())) > 2 and is_attention(equation, definitions):
+            yield equation.left.name, rf"\mathrm{{{style.head}}}"
 
 
-def is_attention(line: Line) -> bool:
-    """Is a line the formula of attention: a softmax times values?"""
-    right = line.right
-    return isinstance(right, Times) and any(isinstance(x, RowWise) and x.name == "Sm" for x in inside(right.factors[0]))
+def is_attention(equation: Equation, definitions: Mapping[str, Expression]) -> bool:
+    """Is a line a sum over the positions of a softmax, maybe of one that `definitions` hold, times values?"""
+    right = equation.right
+    if not (isinstance(right, Apply) and right.name == "sum" and isinstance(right.arguments[0], Product)):
+        return False
+    own = {slot.letter for slot in getattr(equation.left, "slots", ()) if isinstance(slot, Index)}
+    primed = [index.letter for index in right.indices if axis_of(index.letter) in own - {index.letter}]
+    return bool(primed) and any(isinstance(e, Apply) and e.name == "Sm" for e in expanded(right, definitions))
+
+
+def expanded(e: Expression, definitions: Mapping[str, Expression]) -> Iterator[Expression]:
+    """e and everything in it, with the definitions of the tensors that it reads, each of them once."""
+    waiting, unread = [e], dict(definitions)
+    while waiting:
+        node = waiting.pop()
+        yield node
+        waiting += reversed(children(node))
+        if isinstance(node, Tensor) and node.name in unread:
+            waiting.append(unread.pop(node.name))

@@ -1,0 +1,107 @@
+r"""Prints a text in matrices: line for line as in indices, but `Y = \mathrm{softmax}(Q K^{\top} / \sqrt{d_k}) V`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from einformer.interpreters.latex.formulas import flat, operator, symbol
+from einformer.interpreters.latex.matrices.lines import Formula, Formulas, forms
+from einformer.interpreters.latex.matrices.names import Style, expanded, is_attention, scripted
+from einformer.interpreters.latex.texts import Line, declaration, latex, said
+from einformer.language.calls import axis_of
+from einformer.language.printer import Level
+from einformer.language.tree import Equation, Index, Layer, Loop, Spec, Statement, Tensor, Weight
+
+_ABOUT = (
+    "in matrices: functions work on each number, operators as softmax on each row, or on a vector; vectors are {vectors}",
+    "a bold 1 is a column of ones, E[x] are the rows of E that x names; what has no such form stays in indices",
+)
+_ROW = 4  # weights of a row
+
+
+def matrices(spec: Spec, style: Style, layer: str | None = None) -> str:
+    """The LaTeX of a checked text, as its author wrote it, or of one of its layers, in matrices."""
+    if any(each.name == style.attention for each in spec.layers):  # a layer of that name is something else
+        style = replace(style, attention="")
+    lines = forms(spec, style)
+    joining = [name for name, each in lines.items() if each.joins]
+    if style.heads and len(joining) == 1:
+        lines = forms(spec, style, {joining[0]: style.heads})
+    about = tuple(line.format(vectors="columns" if style.columns else "rows") for line in _ABOUT)
+    node = next((each for each in spec.layers if each.name == layer), replace(spec, about=(*spec.about, *about)))
+    return latex(node, lambda each: _layer(each, lines[each.name]))
+
+
+def _layer(layer: Layer, lines: Formulas) -> Iterator[Line]:
+    """The head, the weights with their sizes, and the lines of the body."""
+    time = f"\\ \\textbf{{causal in}}\\ {symbol(layer.time.letter)}" if layer.time else ""
+    yield from said(layer.above, 0)
+    yield Line(0, f"\\textbf{{{layer.kind}}}\\ {_head(lines)}{time}\\colon", layer.note, layer.comment)
+    for kind, heading in (("trained", "weights"), ("buffer", "buffers")):
+        entries = [_weight(weight, lines) for weight in layer.weights if weight.kind == kind]
+        for at in range(0, len(entries), _ROW):
+            yield Line(1, f"\\textbf{{{heading}}}\\ {', '.join(entries[at : at + _ROW])}")
+    for weight in (weight for weight in layer.weights if weight.kind == "instance"):
+        yield Line(1, f"\\textbf{{weights}}\\ {symbol(weight.name)}\\colon {symbol(weight.layer)}", comment=weight.comment)
+    yield from _statements(layer.body, lines.layer.body, lines, 1)
+
+
+def _head(lines: Formulas) -> str:
+    """The layer and what it is given."""
+    name = operator(lines.reader.out.layer(lines.layer.name), ())
+    return f"{name}({', '.join(each.text for each in lines.head)})"
+
+
+def _weight(weight: Weight, lines: Formulas) -> str:
+    r"""`W_{Q} \in \mathbb{R}^{d \times d_k}`."""
+    of = lines.reader.out.names
+    axes = [index.letter for index in weight.indices if axis_of(index.letter) not in lines.labels.chosen]
+    rows, cols = (axes[0], axes[1]) if len(axes) == 2 else ("", "".join(axes[:1]))
+    text = of.letter(Tensor(weight.name, weight.indices), rows, cols) + "?" * weight.optional
+    sizes = r" \times ".join(of.size(letter, Level.TERM) for letter in axes)
+    tie = f" = {of.letter(weight.default, rows, cols)}" if isinstance(weight.default, Tensor) else ""
+    return f"{text}{tie} \\in \\mathbb{{R}}^{{{sizes}}}" if sizes else f"{text}{tie}"
+
+
+def _statements(written: tuple[Statement, ...], body: tuple[Statement, ...], lines: Formulas, indent: int) -> Iterator[Line]:
+    """The statements as written, beside those whose sums are written out, by which lines are known."""
+    for before, statement in zip(written, body, strict=True):
+        if isinstance(before, Loop) and isinstance(statement, Loop):
+            bound = f"{symbol(before.index.letter)} < {flat(before.count, Level.SUM)}"
+            yield from said(before.above, indent)
+            yield Line(indent, f"\\textbf{{for}}\\ {bound}\\colon", comment=before.comment)
+            yield from _statements(before.body, statement.body, lines, indent + 1)
+        elif isinstance(before, Equation) and (line := lines.found.get(id(statement))):
+            yield from said(before.above, indent)
+            yield replace(_equation(before, line, lines), indent=indent)
+
+
+def _equation(written: Equation, line: Formula, lines: Formulas) -> Line:
+    """A line in matrices; where it has no form, in indices, with what it defines as a matrix and the reason."""
+    of, left, tensor = lines.reader.out.names, line.left, line.equation.left
+    if left is None or line.right is None:
+        row = replace(declaration(written), comment="; ".join(filter(None, (written.comment, f"in indices: {line.why}"))))
+        return (
+            replace(row, text=f"{left.text} = [{latex(tensor)}], \\quad {row.text}")
+            if left and left.rows and left.cols
+            else row
+        )
+    text = left.text
+    if written.relation == "return":  # what a layer returns; where it has labels, the value of one of them
+        text = scripted(_head(lines), of.labels(tensor, *left.shape) if isinstance(tensor, Tensor) else [])
+    if of.style.attention and (whole := _attended(line)):
+        text += f" = \\mathrm{{{of.style.attention}}}({', '.join(whole)})"
+    sign = r"\leftarrow" if written.relation == "<-" else "="
+    return Line(0, f"{text} {sign} {line.right.text}", written.note, written.comment)
+
+
+def _attended(line: Formula) -> dict[str, None]:
+    """The matrices that a formula of attention reads, `Q`, `K` and `V`; none of another formula."""
+    reader, definitions = line.reader, {name: equation.right for name, equation in line.reader.taken.items()}
+    if not is_attention(line.equation, definitions):
+        return {}
+    unread = {*definitions, *reader.out.names.weights}
+    tensors = (e for e in expanded(line.equation.right, definitions) if isinstance(e, Tensor) and e.name not in unread)
+    pieces = [reader.tensor(e) for e in tensors if all(isinstance(slot, Index) for slot in e.slots)]
+    return dict.fromkeys(m.text for m in pieces if m.rows and m.cols and axis_of(m.rows) != axis_of(m.cols))

@@ -1,0 +1,210 @@
+"""Prints products, sums and functions of matrices. A piece is a printed formula with the letters of its rows and columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+from einformer.interpreters.latex import formulas
+from einformer.interpreters.latex.matrices.names import Names
+from einformer.language import printer
+from einformer.language.calls import axis_of
+from einformer.language.primitives import COMPARISONS
+from einformer.language.tree import Apply, Expression, Index, Name, Number, Tensor
+
+Shape = tuple[str, str]
+
+
+class Level(IntEnum):
+    """How tightly a formula holds together, loosest first; a chain is a product of matrices."""
+
+    SUM, TERM, CHAIN, FACTOR, ATOM = range(5)
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A formula: a matrix, a row without the letter of rows, a column without the letter of columns, or a number.
+
+    `turn` makes the transposed formula where it is not this one with a sign; `under` is what a reciprocal divides by,
+    `factors` are the numbers that a product of numbers is made of.
+    """
+
+    text: str
+    rows: str = ""
+    cols: str = ""
+    level: Level = Level.ATOM
+    turn: Callable[[], Piece] | None = None
+    under: Piece | None = None
+    factors: tuple[Piece, ...] = ()
+
+    @property
+    def shape(self) -> Shape:
+        """The letters of the rows and of the columns."""
+        return self.rows, self.cols
+
+    @property
+    def letters(self) -> tuple[str, ...]:
+        """Two letters of a matrix, one of a row or a column, none of a number."""
+        return tuple(dict.fromkeys(letter for letter in self.shape if letter))
+
+    def within(self, least: Level) -> str:
+        """The text, in parentheses where a formula is wanted that holds tighter."""
+        return self.text if self.level >= least else formulas.enclosed(self.text)
+
+
+@dataclass(frozen=True, slots=True)
+class Printer:
+    """Prints the operations by the names of one layer; each one knows its shape and what it is transposed."""
+
+    names: Names
+    called: Mapping[str, str]  # layers that a document has another name for
+
+    # --------------------------------------------------------------------------------------------------------- leaves
+
+    def number(self, e: Expression) -> Piece:
+        """A number made of no tensor: `sqrt(H)`, `2 ε`."""
+        return Piece(formulas.expression(e), level=Level.__members__.get(printer.level(e).name, Level.SUM))
+
+    def tensor(self, e: Tensor, rows: str = "", cols: str = "", turned: bool = False) -> Piece:
+        """A tensor; of its slots those of `rows` and `cols` are axes, all others labels."""
+        text = self.names.letter(e, rows, cols, self.names.style.transpose * turned)
+        level = Level.FACTOR if turned else Level.ATOM
+        rows_of, cols_of = (cols, rows) if turned else (rows, cols)
+        return Piece(text, rows_of, cols_of, level, lambda: self.tensor(e, rows, cols, not turned))
+
+    def ones(self, letter: str) -> Piece:
+        """A column of ones."""
+        return Piece(r"\mathbf{1}", letter)
+
+    def lookup(self, e: Tensor, cols: str, by: Piece) -> Piece:
+        """The rows of a matrix that a vector of whole numbers names; one row, if that is a number."""
+        return Piece(f"{self.names.letter(e, cols, cols)}[{by.text}]", "".join(by.letters), cols)
+
+    # ------------------------------------------------------------------------------------------------------- products
+
+    def transposed(self, m: Piece) -> Piece:
+        """Rows for columns: `(A B)^⊤` is `B^⊤ A^⊤`."""
+        if not m.letters:
+            return m
+        if m.turn:
+            return m.turn()
+        text = raised(m.within(Level.ATOM), self.names.style.transpose)
+        return Piece(text, m.cols, m.rows, Level.FACTOR, lambda: m)
+
+    def times(self, one: Piece, other: Piece) -> Piece:
+        """A product of matrices: the columns of one are the rows of the other."""
+        text = formulas.beside([one.within(Level.CHAIN), other.within(Level.CHAIN)])
+        turn = lambda: self.times(self.transposed(other), self.transposed(one))  # noqa: E731
+        return Piece(text, one.rows, other.cols, Level.CHAIN, turn)
+
+    def scaled(self, numbers: Sequence[Piece], of: Piece | None = None) -> Piece:
+        """Numbers times a matrix, or times one another, over the numbers that divide them; a sign stands first."""
+        numbers = [inner for each in numbers for inner in each.factors or (each,)]
+        over = [each for each in numbers if not each.under and each.text != "1"]
+        under = [each.under for each in numbers if each.under]
+        if of and not over and not under:
+            return of
+        first, *others = product = [*over, of] if of else over or [Piece("1")]
+        text, level = first.text, first.level
+        if others:
+            sign, shown = ("-", others) if text == "-1" else ("", product)
+            text, level = sign + formulas.beside([each.within(Level.FACTOR) for each in shown]), Level.TERM
+        if under:
+            text, level, product = f"\\frac{{{text}}}{{{self.scaled(under).text}}}", Level.FACTOR, []
+        if not of:
+            return Piece(text, level=level, factors=tuple(product))
+        return Piece(text, *of.shape, level, lambda: self.scaled(numbers, self.transposed(of)))
+
+    def entrywise(self, factors: Sequence[Piece]) -> Piece:
+        """A product of the numbers at each place; a reciprocal divides."""
+        first, *others = factors
+        signed = ((r"\oslash", each.under) if each.under else (r"\odot", each) for each in others)
+        text = " ".join([first.within(Level.FACTOR), *(f"{sign} {of.within(Level.FACTOR)}" for sign, of in signed)])
+        return Piece(text, *first.shape, Level.TERM, lambda: self.entrywise([*map(self.transposed, factors)]))
+
+    def reciprocal(self, m: Piece) -> Piece:
+        """One over each number."""
+        text = raised(m.within(Level.ATOM), r"\circ -1")
+        return Piece(text, *m.shape, Level.FACTOR, lambda: self.reciprocal(self.transposed(m)), m)
+
+    def diagonal(self, vector: Piece) -> Piece:
+        """The square matrix with a vector on its diagonal."""
+        (letter,) = vector.letters
+        text = f"\\operatorname{{diag}}({(vector.under or vector).text})" + "^{-1}" * bool(vector.under)
+        level = Level.FACTOR if vector.under else Level.ATOM
+        return Piece(text, letter, letter, level, lambda: self.diagonal(vector))
+
+    def total(self, labels: Sequence[str], m: Piece) -> Piece:
+        """A sum over labels."""
+        text = f"\\sum_{{{''.join(map(formulas.symbol, labels))}}} {m.within(Level.TERM)}"
+        return Piece(text, *m.shape, Level.TERM, lambda: self.total(labels, self.transposed(m)))
+
+    # ------------------------------------------------------------------------------------------- sums and functions
+
+    def plus(self, terms: Sequence[Piece]) -> Piece:
+        """A sum of matrices of one shape, with its signs."""
+        first, *others = (term.within(Level.TERM) for term in terms)
+        text = first + "".join(f" - {term[1:]}" if term.startswith("-") else f" + {term}" for term in others)
+        return Piece(text, *terms[0].shape, Level.SUM, lambda: self.plus([*map(self.transposed, terms)]))
+
+    def power(self, base: Piece, exponent: Piece) -> Piece:
+        """Each number to the same power."""
+        text = raised(base.within(Level.ATOM), r"\circ " * bool(base.letters) + exponent.text)
+        return Piece(text, *base.shape, Level.FACTOR, lambda: self.power(self.transposed(base), exponent))
+
+    def function(self, name: str, arguments: Sequence[Piece]) -> Piece:
+        """A function of each number: a name before its arguments, or a sign between two."""
+        rows, cols = next((each.shape for each in arguments if each.letters), ("", ""))
+        level = Level.SUM if name in COMPARISONS or name in formulas.SIGNS else Level.ATOM
+        if name in formulas.SIGNS:
+            text = f" {formulas.SIGNS[name]} ".join(each.within(Level.FACTOR) for each in arguments)
+        elif name == "sqrt":
+            text = f"\\sqrt{{{arguments[0].text}}}"
+        else:
+            text = formulas.operator(name, ()) + _arguments(arguments)
+        return Piece(text, rows, cols, level, lambda: self.function(name, [*map(self.transposed, arguments)]))
+
+    def by_row(self, name: str, of: Piece, first: Sequence[Piece] = ()) -> Piece:
+        """An operator that keeps the columns it works on: on each row, or on a vector; the k of `top` below."""
+        spelled = f"\\mathrm{{{self.names.style.softmax}}}" if name == "Sm" else formulas.operator(name, ())
+        below = f"_{{{', '.join(each.text for each in first)}}}" if first else ""
+        turn = (lambda: self.by_row(name, self.transposed(of), first)) if len(of.letters) == 1 else None
+        return Piece(spelled + below + _arguments([of]), *of.shape, turn=turn)
+
+    def reduced(self, e: Apply, of: Piece, whole: bool) -> Piece:
+        """An operator that makes a number of each row, or of a `whole` vector; of a whole matrix with its letters below."""
+        below = e.indices if whole and len(of.letters) > 1 else ()
+        return Piece(formulas.operator(e.name, below) + _arguments([of]), "" if whole else of.rows)
+
+    def call(self, e: Apply, arguments: Sequence[Piece], shape: Shape) -> Piece:
+        """A layer applied."""
+        return Piece(formulas.operator(self.layer(e.name), e.indices) + _arguments(arguments), *shape)
+
+    def layer(self, name: str) -> str:
+        """What a layer is called."""
+        return self.called.get(name, name)
+
+    def concat(self, labels: Sequence[str], of: Expression, m: Piece, cols: str) -> Piece:
+        """The matrices of all labels side by side: `Concat(Y_1, …, Y_h)` where the heads are one label of a tensor."""
+        size = self.names.legend.axes[axis_of(labels[0])].size
+        one = len(labels) == 1 and isinstance(of, Tensor) and m.text == self.names.letter(of, *m.shape)
+        if not (one and isinstance(of, Tensor) and isinstance(size, Name | Number)):
+            below = f"_{{{''.join(map(formulas.symbol, labels))}}}"
+            return Piece(rf"\mathrm{{Concat}}{below}" + _arguments([m]), m.rows, cols)
+        first, last = (self.names.letter(_at(of, labels[0], each), *m.shape) for each in (Number(1), size))
+        return Piece(f"\\mathrm{{Concat}}({first}, \\dots, {last})", m.rows, cols)
+
+
+def _at(tensor: Tensor, label: str, place: Name | Number) -> Tensor:
+    return Tensor(tensor.name, tuple(place if each == Index(label) else each for each in tensor.slots))
+
+
+def _arguments(of: Iterable[Piece]) -> str:
+    return formulas.argued(", ".join(each.text for each in of))
+
+
+def raised(text: str, power: str) -> str:
+    """A power of what may have something above it already."""
+    scripted = not text.endswith(")") and ("^" in text or "'" in text)
+    return f"{{{text}}}^{{{power}}}" if scripted else f"{text}^{{{power}}}"
