@@ -228,7 +228,7 @@ LEAKS = {
     "by a size": "s' <= s + D - 5",
     "in a chunk": "floor(s' / 4) <= floor(s / 4)",
     "one of two": "s' <= s or s' <= s + a - 3",
-    "one of very many cases": " and ".join(f"(s' <= s or (s mod {k} == {k - 1} and s' == s + 1))" for k in range(3, 11)),
+    "one of very many cases": " and ".join(f"(s' <= s + {k} or s > {k + 5})" for k in range(1, 8)),
 }
 
 
@@ -260,6 +260,8 @@ WHEREVER = {
         "c_ss' = where(s' <= s, x_s', 0)", "n_s = sum_s' c_ss'", "w_ss' = where(s' <= s + 1, c_{(s + 1)s'}, 0)",
         "return n_s + sum_s' w_ss'",
     ],
+    "a softmax of zeros over another index": ["w_ss'i = Sm_i(where(s' <= s, i x_s', 0))", "return sum_{s'i} w_ss'i x_s'"],
+    "some number at two positions": ["a_s = max_i where(i == s, 1, 0)", "return sum_s' (a_s a_s' x_s')"],
     "one of very many cases": [f"w_ss' = where({LEAKS['one of very many cases']}, x_s', 0)", "return sum_s' w_ss'"],
     "a mean of the past before the present": ["h_s = sum_s' where(s' <= s, x_s', 0)", "return h_{(s + 1)}"],
 }  # fmt: skip
