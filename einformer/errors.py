@@ -11,7 +11,7 @@ import tomllib
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 T = TypeVar("T")
 
@@ -25,8 +25,7 @@ class Source:
     place: Callable[[int, int], Span] | None = field(default=None, repr=False, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(NamedTuple):
     """The characters `start … end` (half-open) of a source."""
 
     source: Source

@@ -175,7 +175,7 @@ def _regrouped(line: Line) -> Line:
     if not (apart and letters and kinds[end + 1] in ("=", "<-") and kinds[end + 2 : end + 4] == ["name", OPEN]):
         return line
     at = left.index(merged[0])
-    grouped = (replace(token, span=merged[0].span) for token in right[first : last + 1])
+    grouped = (token._replace(span=merged[0].span) for token in right[first : last + 1])
     left = (*left[:at], *grouped, *left[at + 1 :])
     right = (*right[:first], *group, *right[last + 1 :])
     return replace(line, tokens=(*line.tokens[:2], *left, *line.tokens[end : end + 4], *right, line.tokens[-1]))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
 from einformer.language.primitives import COMPARISONS
 from einformer.language.tokens import BRACKETS, Token
@@ -18,7 +17,7 @@ def equalities(found: list[Token]) -> Iterator[Token]:
         depth += (token.kind in BRACKETS) - (token.kind in BRACKETS.values())
         compares = token.kind == "=" and (depth or defined) and not (keyword in ("weights", "buffers") and not depth)
         defined = defined or (not depth and token.kind in ("=", "<-"))
-        yield replace(token, kind="==") if compares else token
+        yield token._replace(kind="==") if compares else token
 
 
 def without_braces(found: Iterable[Token]) -> list[Token]:

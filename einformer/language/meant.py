@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from einformer.errors import Finding
 from einformer.language.tokens import is_latex
@@ -44,7 +44,7 @@ def suggested(finding: Finding) -> Finding:
             start = match.end() - len(match.group().lstrip())
             if start <= at <= match.end():
                 meant = row.meant(match) if callable(row.meant) else match.expand(row.meant).strip()
-                return Finding(row.code, row.reason, replace(finding.span, start=start, end=match.end()), (), f"`{meant}`")
+                return Finding(row.code, row.reason, finding.span._replace(start=start, end=match.end()), (), f"`{meant}`")
     return finding
 
 

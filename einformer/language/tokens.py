@@ -9,6 +9,7 @@ import re
 import unicodedata
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from einformer.errors import EinformerError, Finding, Source, Span, fail
 
@@ -40,8 +41,7 @@ def is_latex(text: str) -> bool:
     return _LATEX.search(text) is not None
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(NamedTuple):
     """`kind` is `name`, `number`, or the symbol itself."""
 
     kind: str

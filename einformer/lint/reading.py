@@ -296,7 +296,7 @@ class _Side(Formulas):
 
     def rest(self, name: Token, indices: tuple[Index, ...]) -> Expression:
         """What an operator takes without brackets; one of the author's may take all that follows, as a sum does."""
-        return super().rest(replace(name, text="sum") if name.text.endswith(OF_AUTHOR) else name, indices)
+        return super().rest(name._replace(text="sum") if name.text.endswith(OF_AUTHOR) else name, indices)
 
 
 def _reason(error: EinformerError) -> str:

@@ -295,6 +295,7 @@ class Facts:
     letters: bool = False
     known: dict[Conjunction, bool] = field(default_factory=dict)
     values: dict[Inequality, Inequality] = field(default_factory=dict)
+    lengths: dict[str, Linear | None] = field(default_factory=dict)
     work: int = 0
     sizes: frozenset[str] = field(init=False)
 
@@ -413,11 +414,18 @@ class Facts:
 
     def length(self, letter: str) -> Linear | None:
         """The size of the axis of an index; positions have none."""
-        axis = self.legend.axis(plain(letter))
-        if axis is None or axis_of(plain(letter)) == self.time:
+        letter = plain(letter)
+        if letter not in self.lengths:
+            self.lengths[letter] = self.length_of(letter)
+        return self.lengths[letter]
+
+    def length_of(self, letter: str) -> Linear | None:
+        """The same, computed."""
+        axis = self.legend.axis(letter)
+        if axis is None or axis_of(letter) == self.time:
             return None
         try:
-            return Linear.number(self.legend.length(plain(letter)))
+            return Linear.number(self.legend.length(letter))
         except EinformerError:
             return Linear.atom(Atom("size", axis.size.name)) if isinstance(axis.size, Name) else None
 

@@ -918,7 +918,12 @@ def _combined(
     f: Callable[[tuple[Linear, ...]], Linear | None], parts: Iterable[Numbers]
 ) -> Iterator[tuple[Conjunction, Linear]]:
     """f of numbers, case by case; nothing where a part is no number."""
-    for chosen in itertools.product(*parts):
+    known: list[Numbers] = []
+    for part in parts:
+        if not part:
+            return
+        known.append(part)
+    for chosen in itertools.product(*known):
         value = f(tuple(linear for _, linear in chosen))
         if value is not None:
             yield frozenset().union(*(case for case, _ in chosen)), value
