@@ -307,7 +307,7 @@ MUTANTS = (
     ),
     _mutant(
         "a softmax may be given what it cannot feel", "language/body.py",
-        "[*self.renamings(equation), *unfelt(elaborated.right, scope)]", "[*self.renamings(equation)]",
+        "[*self.renamings(calls), *unfelt(elaborated.right, scope)]", "[*self.renamings(calls)]",
         "refused.py::test_a_slip_is_refused_by_its_rule[a score without its prime]",
     ),
     # --------------------------------------------------------------------------------------- canonical values and fused kernels

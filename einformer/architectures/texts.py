@@ -42,9 +42,10 @@ def prelude() -> Spec:
     return spec
 
 
-def shipped() -> list[str]:
+@functools.cache
+def shipped() -> tuple[str, ...]:
     """The names of the shipped architectures."""
-    return sorted(path.name[:-4] for path in _SHIPPED.iterdir() if path.name.endswith(".ein") and path.name != "prelude.ein")
+    return tuple(sorted(name[:-4] for name in os.listdir(_SHIPPED) if name.endswith(".ein") and name != "prelude.ein"))
 
 
 def text(name: str) -> Source:

@@ -43,6 +43,8 @@ from einformer.language.whole import Whole
 
 def formula(name: str, e: Expression, legend: Legend, indices: tuple[Index, ...] = ()) -> Iterator[Finding]:
     """A size, a scalar or a count is a function of numbers, without operators and sums; it may lack some of its indices."""
+    if isinstance(e, Number) or (isinstance(e, Name) and e.name in legend.letters):
+        return
     used = {x.letter for x in subexpressions(e) if isinstance(x, Index)}
     slots = tuple(index for index in indices if index.letter in used)
     left = Tensor(name, slots, span=e.span) if slots else Name(name, span=e.span)
@@ -245,21 +247,23 @@ class Body:
     def right_side(self, equation: Equation, loops: frozenset[str]) -> Equation:
         """Names, then slots, then scope; the elaborated equation where all is well."""
         meant = partial(self.names, equation.left.name)
-        found = list(names_in(equation.right, self.legend, self.known(equation), meant, self.layer.name))
-        found = found or list(self.slots(equation, loops))
+        inside = list(subexpressions(equation.right))
+        found = list(names_in(inside, self.legend, self.known(equation, inside), meant, self.layer.name))
+        found = found or list(self.slots(equation, inside, loops))
         found = found or list(self.computed(equation))
-        self.mark(equation)
+        self.mark(inside)
         self.findings += found
-        if found or self.unsound & self.called_in(equation):
+        calls = [e for e in inside if isinstance(e, Apply) and e.name in self.callees]
+        if found or any(self.callees[call.name].name in self.unsound for call in calls):
             return equation
         scope = Scope(self.callees, loops, self.legend)
         elaborated = scope.equation(equation)
-        self.findings += scope.findings or [*self.renamings(equation), *unfelt(elaborated.right, scope)]
+        self.findings += scope.findings or [*self.renamings(calls), *unfelt(elaborated.right, scope)]
         return elaborated
 
-    def known(self, equation: Equation) -> dict[str, str]:
+    def known(self, equation: Equation, inside: list[Expression]) -> dict[str, str]:
         """Names with a subscript that may stand on the right, and why the others may not."""
-        names = {x.name: self.later.get(x.name) for x in subexpressions(equation.right) if isinstance(x, Tensor | Name)}
+        names = {x.name: self.later.get(x.name) for x in inside if isinstance(x, Tensor | Name)}
         late = {name: later for name, later in names.items() if later and later.span.start > equation.span.start}
         known = {name: f"it is defined only in line {later.span.line}" for name, later in late.items()}
         known |= dict.fromkeys(self.defined.keys() & names, "")
@@ -269,14 +273,9 @@ class Body:
         """Whatever has a name here, but for the one that is defined."""
         return {*self.defined, *self.later, *self.layers} - {new}
 
-    def called_in(self, equation: Equation) -> set[str]:
-        """The layers that an equation calls."""
-        applied = [e.name for e in subexpressions(equation.right) if isinstance(e, Apply)]
-        return {self.callees[name].name for name in applied if name in self.callees}
-
-    def mark(self, equation: Equation) -> None:
+    def mark(self, inside: list[Expression]) -> None:
         """What an equation reads is used."""
-        for e in subexpressions(equation.right):
+        for e in inside:
             if isinstance(e, Tensor | Name) and e.name in self.defined:
                 definition = self.defined[e.name]
                 definition.used |= isinstance(e, Tensor) or not definition.slots  # `H` is a size where `H_de` is a weight
@@ -285,10 +284,10 @@ class Body:
 
     # ----------------------------------------------------------------------------------------------------- slots
 
-    def slots(self, equation: Equation, loops: frozenset[str]) -> Iterator[Finding]:
+    def slots(self, equation: Equation, inside: list[Expression], loops: frozenset[str]) -> Iterator[Finding]:
         """Each tensor on the right has the slots of its definition, over the same axes; primitives have what they take."""
         yield from conditions(equation.right, wanted=False)
-        for e in subexpressions(equation.right):
+        for e in inside:
             match e:
                 case Tensor():
                     yield from self.tensor(e, equation)
@@ -395,9 +394,9 @@ class Body:
         elif known is None:
             yield _by_itself(e, f"`<-` to change `{e.name}`, or another name")
 
-    def renamings(self, equation: Equation) -> Iterator[Finding]:
+    def renamings(self, calls: list[Apply]) -> Iterator[Finding]:
         """A call may not rename a letter from whose size the layer derives another (R7)."""
-        for call in (e for e in subexpressions(equation.right) if isinstance(e, Apply) and e.name in self.callees):
+        for call in calls:
             layer = self.callees[call.name]
             renamed = [index for index in call.indices if index.letter not in _loop_letters(self.layer)]
             for formal, _ in zip(layer.indices, renamed, strict=False):

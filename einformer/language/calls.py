@@ -54,8 +54,8 @@ def bind_call(layer: Layer, call: Apply, actuals: Sequence[Letters], loops: froz
 def slot_letters(left: Tensor | Name) -> tuple[str, ...]:
     """The letters of a left side, groups opened."""
     slots = left.slots if isinstance(left, Tensor) else ()
-    opened = [slot.members if isinstance(slot, Group) else (slot,) for slot in slots]
-    return tuple(member.letter for members in opened for member in members if isinstance(member, Index))
+    members = [x for slot in slots for x in (slot.members if isinstance(slot, Group) else (slot,))]
+    return tuple([x.letter for x in members if isinstance(x, Index)])
 
 
 def axis_of(letter: str) -> str:

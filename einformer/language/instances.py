@@ -77,7 +77,8 @@ class _Naming:
         return tuple(named)
 
     def equation(self, equation: Equation, loop: Index | None) -> Equation:
-        return replace(equation, right=self.expression(equation.right, loop))
+        right = self.expression(equation.right, loop)
+        return equation if right is equation.right else replace(equation, right=right)
 
     def expression(self, e: Expression, loop: Index | None) -> Expression:
         """The name of an outer call comes before those of its arguments, as in the text."""

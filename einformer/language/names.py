@@ -14,7 +14,7 @@ from einformer.language.primitives import CONSTANTS, NAMES
 from einformer.language.printer import show
 from einformer.language.sizes import Legend
 from einformer.language.tree import Apply, Expression, Index, Name, Spec, Tensor
-from einformer.language.walk import children, subexpressions
+from einformer.language.walk import children
 
 # Letters of other scripts whose usual glyph is that of a Latin letter.
 _LATIN = dict(zip("ΑΒΕΖΗΙΚΜΝΟΡΤΥΧοАВЕКМНОРСТУХаеорсухіј", "ABEZHIKMNOPTYXoABEKMHOPCTYXaeopcyxij", strict=True))
@@ -43,14 +43,15 @@ def look_alikes(spec: Spec) -> Iterator[Finding]:
 
 
 def names_in(
-    e: Expression, legend: Legend, known: Mapping[str, str], names: Callable[[], set[str]], layer: str
+    inside: Iterable[Expression], legend: Legend, known: Mapping[str, str], names: Callable[[], set[str]], layer: str
 ) -> Iterator[Finding]:
-    """Every name in e is defined, every index declared. `known` maps tensors to "" or to why they cannot stand here.
+    """Every name inside an expression is defined, every index declared.
 
-    `names` are all that a name which is not defined could have meant. The letters below such a name mean nothing yet.
+    `known` maps tensors to "" or to why they cannot stand here, `names` are all that a name which is not defined could have
+    meant. The letters below such a name mean nothing yet.
     """
     below = set[int]()
-    for x in subexpressions(e):
+    for x in inside:
         match x:
             case Index() if id(x) in below:
                 pass

@@ -36,7 +36,7 @@ _RETURNED = ""
 
 def specialise(spec: Spec, name: str) -> Spec:
     """The checked spec with the layer `name` last and, before it, one layer for each way in which another is called."""
-    work = _Specialised(spec, {layer.name: layer for layer in spec.layers})
+    work = _Specialised({layer.name: layer for layer in spec.layers}, Legend.of(spec))
     layer = work.layers[name]
     own = {letter: letter for formal in layer.formals for letter in slot_letters(formal)}
     work.layer(layer, own, tuple(() for _ in layer.formals), name)
@@ -47,8 +47,8 @@ def specialise(spec: Spec, name: str) -> Spec:
 class _Specialised:
     """The specialised layers by signature."""
 
-    spec: Spec
     layers: Mapping[str, Layer]
+    legend: Legend
     names: dict[tuple[object, ...], str] = field(default_factory=dict)
     done: dict[str, Layer] = field(default_factory=dict)
 
@@ -88,12 +88,8 @@ def _letters_of(layer: Layer) -> Letters:
     roots: list[Expression] = [*layer.indices, *(index for weight in layer.weights for index in weight.indices)]
     for equation in equations(layer.body):
         roots += [*(equation.left.slots if isinstance(equation.left, Tensor) else ()), equation.right]
-    letters: Letters = {}
-    for e in (x for root in roots for x in subexpressions(root)):
-        letters |= dict.fromkeys(
-            index.letter for index in (e.indices if isinstance(e, Apply) else (e,)) if isinstance(index, Index)
-        )
-    return letters
+    inside = [x for root in roots for e in subexpressions(root) for x in (e.indices if isinstance(e, Apply) else (e,))]
+    return dict.fromkeys([x.letter for x in inside if isinstance(x, Index)])
 
 
 def _defined(equation: Equation) -> str:
@@ -106,7 +102,6 @@ class _Body:
 
     def __init__(self, work: _Specialised, layer: Layer, letters: dict[str, str], carried: tuple[Carried, ...]) -> None:
         self.work, self.old, self.letters = work, layer, letters
-        self.legend = Legend.of(work.spec)
         self.carried = {formal.name: some for formal, some in zip(layer.formals, carried, strict=True)}
         lefts = [*layer.formals, *(equation.left for equation in equations(layer.body))]
         self.bare = {left.name for left in lefts if not slot_letters(left)}  # another bare name is a size or a scalar (R1)
@@ -136,11 +131,11 @@ class _Body:
     def spread(self) -> None:
         """A tensor has the caller's letters of all that it is made of, also by a later line or in a later turn of a loop."""
         before: dict[str, Carried] = {}
+        reads = [(_defined(equation), self.read(equation.right)) for equation in equations(self.old.body)]
         while before != self.carried:
             before = dict(self.carried)
-            for equation in equations(self.old.body):
-                name = _defined(equation)
-                self.carried[name] = tuple(dict.fromkeys((*self.carried.get(name, ()), *self.carries(equation.right))))
+            for name, names in reads:
+                self.carried[name] = self.carried_by((name, *names))
 
     def equation(self, equation: Equation) -> Equation:
         left = self.left(equation.left, self.carried[_defined(equation)])
@@ -148,8 +143,14 @@ class _Body:
 
     def carries(self, e: Expression) -> Carried:
         """The caller's letters that the value of e has beside its own."""
-        names = [x.name for x in subexpressions(e) if isinstance(x, Tensor) or (isinstance(x, Name) and x.name in self.bare)]
-        return tuple(dict.fromkeys(letter for name in names for letter in self.carried.get(name, ())))
+        return self.carried_by(self.read(e))
+
+    def read(self, e: Expression) -> list[str]:
+        """The names of the tensors in e."""
+        return [x.name for x in subexpressions(e) if isinstance(x, Tensor) or (isinstance(x, Name) and x.name in self.bare)]
+
+    def carried_by(self, names: Iterable[str]) -> Carried:
+        return tuple(dict.fromkeys([letter for name in names for letter in self.carried.get(name, ())]))
 
     def left(self, left: Tensor | Name, carried: Carried) -> Tensor | Name:
         slots = tuple(map(self.expression, left.slots)) if isinstance(left, Tensor) else ()
@@ -170,15 +171,15 @@ class _Body:
             case Index():
                 return self.index(e)
             case Tensor():
-                slots = tuple(Index(letter, span=e.span) for letter in self.carried.get(e.name, ()))
-                return replace(e, slots=slots + tuple(map(self.expression, e.slots)))
+                slots = tuple([Index(letter, span=e.span) for letter in self.carried.get(e.name, ())])
+                return Tensor(e.name, slots + tuple(map(self.expression, e.slots)), span=e.span)
             case Name():
                 return self.name(e)
             case Apply() if e.name in self.scope.layers:
                 return self.call(e)
             case Apply():
                 arguments = self.running(e.arguments, {index.letter for index in e.indices})
-                return replace(e, indices=tuple(map(self.index, e.indices)), arguments=arguments)
+                return Apply(e.name, tuple(map(self.index, e.indices)), arguments, span=e.span)
             case _:
                 return rebuild(e, self.expression)
 
@@ -194,9 +195,9 @@ class _Body:
         carried = self.carried.get(e.name, ()) if e.name in self.bare else ()
         if carried:
             return Tensor(e.name, tuple(Index(letter, span=e.span) for letter in carried), span=e.span)
-        axis = self.legend.sized(e.name)
+        axis = self.work.legend.sized(e.name)
         renamed = self.letters.get(axis.letter) if axis else None
-        actual = self.legend.axis(renamed) if renamed else None
+        actual = self.work.legend.axis(renamed) if renamed else None
         return actual.size if actual is not None else e
 
     def call(self, e: Apply) -> Expression:

@@ -12,13 +12,14 @@ from einformer.language.tree import Spec
 _TEXTS = pathlib.Path(__file__).parent / "texts"
 
 
-def documents() -> list[str]:
+@functools.cache
+def documents() -> tuple[str, ...]:
     """The documents that have a text of their own.
 
     >>> documents()
-    ['s000', 's002', 's003', 's005', 's005_flash', 's005_rope']
+    ('s000', 's002', 's003', 's005', 's005_flash', 's005_rope')
     """
-    return sorted(path.stem for path in _TEXTS.iterdir())
+    return tuple(sorted(path.stem for path in _TEXTS.iterdir()))
 
 
 def source(text: str) -> Source:

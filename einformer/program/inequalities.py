@@ -250,7 +250,9 @@ def _simple(cases: Cases) -> Cases:
 
 def cases_at(cases: Cases, numbers: Mapping[str, Linear]) -> Cases:
     """The same with numbers for letters."""
-    return frozenset(frozenset(inequality.at(numbers) for inequality in case) for case in cases) if numbers else cases
+    if not numbers or cases in (ALWAYS, NEVER):
+        return cases
+    return frozenset([frozenset([inequality.at(numbers) for inequality in case]) for case in cases])
 
 
 def letters_of(cases: Cases) -> set[str]:

@@ -40,7 +40,7 @@ from einformer.language.tree import (
     Sum,
     Tensor,
 )
-from einformer.language.walk import children, equations, loops
+from einformer.language.walk import equations, loops, subexpressions
 from einformer.program.inequalities import (
     ALWAYS,
     MOST_CASES,
@@ -89,7 +89,7 @@ class Read:
 
     def where(self, cases: Cases) -> Read:
         """The same where these cases hold too."""
-        return replace(self, cases=both(self.cases, cases))
+        return Read(self.anchor, self.position, both(self.cases, cases), self.computed, self.at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +114,8 @@ class Value:
 
     def each(self, change: Callable[[Cases], Cases], position: Callable[[Linear], Linear]) -> Value:
         """The value with all its cases and positions changed."""
-        reads = (replace(read, position=position(read.position), cases=change(read.cases)) for read in self.reads)
-        nonzero, alive, low, high, zero = map(change, (self.nonzero, self.alive, self.low, self.high, self.zero))
-        return Value(tuple(reads), nonzero, alive, low, high, zero)
+        reads = [Read(read.anchor, position(read.position), change(read.cases), read.computed, read.at) for read in self.reads]
+        return Value(tuple(reads), *map(change, _claims(self)))
 
     def where(self, cases: Cases) -> tuple[Read, ...]:
         """The reads where these cases hold; none that no case is left to."""
@@ -331,7 +330,7 @@ class Body:
         self.values = {}
         anchor = Anchor(left.name, left)
         if equation.relation == "=":
-            step.recurrent = any(isinstance(x, Tensor) and _key(x) == key for x in _inside(equation.right))
+            step.recurrent = any(isinstance(x, Tensor) and _key(x) == key for x in subexpressions(equation.right))
             itself = self.definition(left.name, left, self.analysis.given(), anchor=anchor)
             self.env[key] = itself if itself.anchor is not None else replace(itself, value=PLAIN)
             value = self.value(equation.right)
@@ -436,7 +435,7 @@ class Body:
         scalar = self.analysis.legend.scalars.get(e.name)
         if e.name in self.weights or scalar is None:
             return PLAIN
-        values = scalar.value if isinstance(scalar.value, tuple) else _inside(scalar.value)
+        values = scalar.value if isinstance(scalar.value, tuple) else subexpressions(scalar.value)
         infinite = [x.value for x in values if isinstance(x, Number) and math.isinf(x.value)]
         return replace(PLAIN, low=ALWAYS, high=ALWAYS) if infinite else PLAIN
 
@@ -450,8 +449,9 @@ class Body:
         joined = values[0]
         for value in values[1:]:
             joined = joined.join(value)
-        computed = any(isinstance(x, Tensor | Apply) for slot in moved.values() for x in _inside(slot))
-        return replace(joined, reads=tuple(replace(read, at=e, computed=read.computed or computed) for read in joined.reads))
+        computed = any(isinstance(x, Tensor | Apply) for slot in moved.values() for x in subexpressions(slot))
+        reads = [Read(read.anchor, read.position, read.cases, read.computed or computed, e) for read in joined.reads]
+        return replace(joined, reads=tuple(reads))
 
     def places(self, slots: Mapping[str, Expression]) -> Iterator[tuple[dict[str, Linear], Conjunction]]:
         """The numbers in some slots, case by case."""
@@ -555,10 +555,10 @@ class Body:
 
     def numeric(self, e: Expression) -> bool:
         """Is e made of numbers, sizes, scalars and indices alone?"""
-        return not any(isinstance(x, Tensor | Name) and _key(x) in self.env for x in _inside(e)) and not any(
+        return not any(isinstance(x, Tensor | Name) and _key(x) in self.env for x in subexpressions(e)) and not any(
             (isinstance(x, Tensor) and x.name in self.weights)
             or (isinstance(x, Apply) and (x.indices or x.name in self.callees))
-            for x in _inside(e)
+            for x in subexpressions(e)
         )
 
     # -------------------------------------------------------------------------------------------------- operators
@@ -739,16 +739,21 @@ class Body:
         """A tensor of this body at the numbers in its slots."""
         definition = self.env[_key(e)]
         slots = {letter: slot for letter, slot in zip(definition.letters, e.slots, strict=True) if letter is not None}
-        for at, case in self.places(slots):
+        for at, case in self.places({letter: slot for letter, slot in slots.items() if self.moves(letter, slot)}):
             for own, linear in definition.numbers:
                 yield frozenset(i.at(at) for i in own) | case, linear.at(at)
+
+    def moves(self, letter: str, slot: Expression) -> bool:
+        """Is a slot any other number than that of its letter?"""
+        return letter in self.turn or slot != Index(letter)
 
     def numbers_constant(self, e: Tensor) -> Iterable[tuple[Conjunction, Linear]]:
         """A scalar with indices, or an element of a weight."""
         scalar = self.analysis.legend.scalars.get(e.name)
         table = scalar is not None and e.name not in self.weights
         if scalar is not None and table and not isinstance(scalar.value, tuple) and not self.facts.letters:
-            slots = dict(zip((index.letter for index in scalar.indices), e.slots, strict=True))
+            pairs = zip((index.letter for index in scalar.indices), e.slots, strict=True)
+            slots = {letter: slot for letter, slot in pairs if self.moves(letter, slot)}
             formula = self.numbers(scalar.value)
             return [
                 (frozenset(i.at(at) for i in own) | case, linear.at(at))
@@ -766,7 +771,7 @@ class Body:
         """`(ae)` is a H + e."""
         total: Numbers = ((frozenset(), Linear.number(0)),)
         for member in e.members:
-            letters = [x.letter for x in _inside(member) if isinstance(x, Index)]
+            letters = [x.letter for x in subexpressions(member) if isinstance(x, Index)]
             length = self.facts.length(letters[0]) if len(letters) == 1 else None
             if length is None:
                 return ()
@@ -836,7 +841,7 @@ def formulas(layer: Layer, time: str) -> set[str]:
     names = {formal.name for formal in layer.formals if time not in slot_letters(formal)}
     own = lines.keys() | {formal.name for formal in layer.formals}
     for equation in equations(layer.body):
-        inside = {e.name for e in _inside(equation.right) if isinstance(e, Tensor | Name)}
+        inside = {e.name for e in subexpressions(equation.right) if isinstance(e, Tensor | Name)}
         if lines[equation.left.name] == 1 and inside & own <= names:
             names.add(equation.left.name)
     return names
@@ -845,12 +850,6 @@ def formulas(layer: Layer, time: str) -> set[str]:
 def _key(e: Expression) -> tuple[str, bool]:
     """A tensor and a bare name of one letter are two (R1)."""
     return (e.name, bool(e.slots)) if isinstance(e, Tensor) else (e.name if isinstance(e, Name | Apply) else "", False)
-
-
-def _inside(e: Expression) -> Iterator[Expression]:
-    yield e
-    for child in children(e):
-        yield from _inside(child)
 
 
 def _depends(value: Value) -> bool:
