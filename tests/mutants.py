@@ -786,4 +786,9 @@ MUTANTS = (
         "back = bool(fixed) and self.legend.number(Sum(tuple(fixed))) <= -1", "back = bool(fixed)",
         "scope.py::test_what_a_scalar_says_is_an_earlier_position_once_it_is_bound",
     ),
+    _mutant(
+        "a factor after `@` is a note", "language/body.py",
+        "if factor and (alone or (letters and all(map(legend.axis, letters)))):", "if factor and alone:",
+        "stray_notes.py::test_a_factor_is_not_dropped_as_a_note[W'_df']",
+    ),
 )  # fmt: skip

@@ -9,6 +9,7 @@ from einformer.errors import EinformerError
 from einformer.interpreters.latex import latex
 from einformer.language.parser import parse_expression
 from einformer.language.printer import show
+from einformer.language.tree import Equation
 
 TEXT = """# halves
 axes
@@ -65,3 +66,26 @@ def test_a_note_on_a_line_of_its_own_is_refused(alone: str) -> None:
 def test_a_formula_alone_has_no_note() -> None:
     with pytest.raises(EinformerError, match="E107 the note `rope 3`"):
         parse_expression("2 H @ rope 3", parse(TEXT).tree)
+
+
+MAP = "axes\n  d: D\n  f: F\nscalars\n  θ_d = d\nlayer Map(z_d) -> z_f:\n  weights W_df\n  h_f = θ_d z_d W_df\n  return h_f"
+
+
+@pytest.mark.parametrize("factor", ["W_df", "W_{df} + 1", "W'_df'", "(W_df + h_f)", "2 W_df", "-W_df.T", "θ_d", "W"])
+def test_a_factor_is_not_dropped_as_a_note(factor: str) -> None:
+    with pytest.raises(EinformerError, match="E108 after `@` stands a note"):
+        parse(f"{MAP} + z_d @ {factor}")
+
+
+@pytest.mark.parametrize(
+    "note", ["my notebook", "page 7", "W of page 7", "https://arxiv.org/abs/2104.09864", '"W_df"', "falcon_mamba"]
+)
+def test_words_are_a_note(note: str) -> None:
+    *_, line = parse(f"{MAP} @ {note}").written.layers[0].body
+    assert isinstance(line, Equation)
+    assert line.note == note
+
+
+def test_a_factor_of_a_scalar_is_not_dropped_either() -> None:
+    with pytest.raises(EinformerError, match="E108 after `@` stands a note"):
+        parse(MAP.replace("θ_d = d", "θ_d = d @ θ_d"))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
@@ -32,6 +33,7 @@ from einformer.language.tree import (
     Node,
     Number,
     Product,
+    Scalar,
     Statement,
     Sum,
     Tensor,
@@ -39,6 +41,22 @@ from einformer.language.tree import (
 )
 from einformer.language.walk import equations, loops, subexpressions
 from einformer.language.whole import Whole
+
+# What a note begins with, if that is a factor: a name, and its subscript.
+_FACTOR = re.compile(r"[\s\d.(+*-]*([^\W\d_][^\W_]*'*)(?:_(\{[^}]*\}|[\w']+))?")
+
+
+def dropped(statement: Equation | Scalar, names: Container[str], legend: Legend) -> Iterator[Finding]:
+    """A factor after `@`, which would be dropped as a note: a name with indices of the legend, or a tensor's alone."""
+    factor = _FACTOR.match(statement.note)
+    letters = re.findall(r"[^\W\d_]'*", (factor[2] or "") if factor else "")
+    alone = factor is not None and factor[1] in names and factor[0] == statement.note
+    if factor and (alone or (letters and all(map(legend.axis, letters)))):
+        span = statement.span
+        at = span.source.text.index("@", span.start)
+        message = f"after `@` stands a note, and `{factor[0].strip()}` would be dropped with it"
+        fix = f"factors side by side, `… {factor[0].strip()}`; or a note that begins with a word"
+        yield Finding("E108", message, Span(span.source, at, at + 1), fix=fix)
 
 
 def formula(name: str, e: Expression, legend: Legend, indices: tuple[Index, ...] = ()) -> Iterator[Finding]:
@@ -217,6 +235,7 @@ class Body:
     def equation(self, equation: Equation, loops: frozenset[str]) -> Equation:
         """An equation, elaborated where all is well, and what it defines."""
         found = len(self.findings)
+        self.findings += dropped(equation, self.defined, self.legend)
         if equation.relation != "return":
             self.letters(equation.left.slots if isinstance(equation.left, Tensor) else ())
             self.rebinding(equation)

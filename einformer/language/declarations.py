@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from einformer.errors import EinformerError, Finding
 from einformer.language.agreement import repeated
 from einformer.language.binding import check_sizes
-from einformer.language.body import formula
+from einformer.language.body import dropped, formula
 from einformer.language.calls import axis_of
 from einformer.language.names import look_alikes, undeclared
 from einformer.language.primitives import CONSTANTS, NAMES
@@ -100,6 +100,7 @@ def _scalar(scalar: Scalar, legend: Legend) -> Iterator[Finding]:
     """A scalar's indices are declared; it is a formula of them, or a list over its only one."""
     unknown = [undeclared(index, legend) for index in scalar.indices if legend.axis(index.letter) is None]
     yield from unknown or repeated(scalar.indices, legend)
+    yield from dropped(scalar, legend.scalars, legend)
     if not isinstance(scalar.value, tuple):
         yield from formula(scalar.name, scalar.value, legend, scalar.indices)
     elif len(scalar.indices) != 1:
