@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import functools
 import html
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, cast, get_args
+from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args
 
 from einformer.errors import EinformerError, Source, fail, known, row
 from einformer.interpreters.cache import entries as cache
@@ -17,6 +17,7 @@ from einformer.language import absent, binding, parser
 from einformer.language import weights as placed
 from einformer.language.calls import slot_letters
 from einformer.language.sizes import Legend
+from einformer.language.specialise import specialise
 from einformer.language.tree import Layer, Spec
 from einformer.program import check
 
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
         """
 
 
+F = TypeVar("F", bound=Callable[..., Any])
 _GPT2 = Initialisation("gpt2", 0.02)
 
 
@@ -194,6 +196,21 @@ class Specification:
         return Model(self._rewritten(written, legend), legend)
 
 
+def _naming_all_missing(method: F) -> F:
+    """A method that names all sizes without a number where it would name the first of them."""
+
+    @functools.wraps(method)
+    def naming(model: Model, /, *arguments: Any, **named: Any) -> Any:
+        try:
+            return method(model, *arguments, **named)
+        except EinformerError as error:
+            if error.findings[0].code == "E601":
+                model.refuse_missing()
+            raise
+
+    return cast("F", naming)
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Model:
     """A specification whose sizes are bound.
@@ -238,7 +255,12 @@ class Model:
         """The number that a size letter stands for. Raises EinformerError E601."""
         return binding.size(self.legend, letter)
 
+    def refuse_missing(self) -> None:
+        """Refuse a model whose sizes are not all bound; inputs bring their own. Raises EinformerError E601 that names them."""
+        binding.refuse_unbound(specialise(self.spec.tree, self.spec.name), self.legend)
+
     @property
+    @_naming_all_missing
     def num_parameters(self) -> int:
         """The trained parameters; a tie counts once."""
         from einformer.interpreters.count import numbers
@@ -246,12 +268,14 @@ class Model:
         return numbers.parameters(numbers.weights(self.spec.tree, self.spec.name, self.legend))
 
     @property
+    @_naming_all_missing
     def parameter_counts(self) -> dict[str, int]:
         """The trained parameters: `total`, `embedding`, `non_embedding`, and those `active` for one token (sparse layers)."""
         from einformer.interpreters.count import numbers
 
         return numbers.breakdown(numbers.weights(self.spec.tree, self.spec.name, self.legend))
 
+    @_naming_all_missing
     def flops(
         self,
         *,
@@ -276,6 +300,7 @@ class Model:
         counts = numbers.flops(self.spec.tree, self.spec.name, self.at(**sizes), chosen, cached)
         return sum(count.spent(phase, recompute) for count in counts)
 
+    @_naming_all_missing
     def memory(
         self,
         *,
@@ -298,6 +323,7 @@ class Model:
         known(get_args(rules.Recompute), "recomputation", recompute)
         return numbers.training(self.spec.tree, self.spec.name, self.at(**sizes), chosen, recompute, shards or {}, zero, ranks)
 
+    @_naming_all_missing
     def summary(
         self, *, convention: str = "torch", precision: str = "bfloat16", recompute: Recompute = "none", **sizes: int
     ) -> Summary:
@@ -349,6 +375,7 @@ class Model:
         at = self.at(**sizes)
         return [tuple(map(at.length, slot_letters(formal))) for formal in self.spec.layer.formals]
 
+    @_naming_all_missing
     def cache_bytes(self, dtype: str | torch.dtype = "float32", **sizes: int) -> cache.Bytes:
         """The bytes that decoding keeps at these sizes of the inputs: for each further token of a row, and in total.
 
@@ -380,6 +407,7 @@ class Model:
         """The legend with the open sizes of the inputs too. Raises EinformerError E603 to E605."""
         return binding.bind_sizes(self.spec.tree, self.legend, sizes)
 
+    @_naming_all_missing
     def weight_shapes(self) -> dict[str, tuple[int, ...]]:
         """The shape of every weight and buffer by path, `blocks.0.MLP.W`; optional ones too, ties not."""
         return {path: found.shape for path, found in placed.weights(self.spec.tree, self.spec.layer, self.legend).items()}

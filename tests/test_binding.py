@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 from random import Random
 
@@ -12,6 +13,7 @@ import torch
 
 import einformer
 from einformer.errors import EinformerError, Source
+from einformer.objects import Model
 from einformer.targets import examine
 from tests.texts import Array, spec, text
 
@@ -159,7 +161,7 @@ NEEDED = {  # each text, and the sizes without which it is no file of PyTorch
 
 @pytest.mark.parametrize("plan", ["notation", "fast"])
 @pytest.mark.parametrize("case", NEEDED)
-def test_every_size_that_is_missing_is_told_once(case: str, plan: str) -> None:
+def test_one_error_names_every_size_that_is_missing_once(case: str, plan: str) -> None:
     """What is emitted has no name that nothing defines; `build` runs what `source` prints."""
     lines, missing = NEEDED[case]
     model = spec(*lines, scalars="τ = K^2" if case == "a scalar" else "").bind()
@@ -169,9 +171,26 @@ def test_every_size_that_is_missing_is_told_once(case: str, plan: str) -> None:
     for emit in (model.source, model.build):
         with pytest.raises(EinformerError) as error:
             emit(plan=plan)
-        assert [(f.code, f.message) for f in error.value.findings] == [
-            ("E601", f"the size `{letter}` is not bound") for letter in missing
-        ]
+        (finding,) = error.value.findings
+        assert (finding.code, finding.fix) == ("E601", f"`bind({', '.join(f'{letter}=…' for letter in missing)})`")
+
+
+QUESTIONS: dict[str, Callable[[Model], object]] = {
+    "parameters": lambda model: model.num_parameters,
+    "kinds of parameters": lambda model: model.parameter_counts,
+    "shapes": lambda model: model.weight_shapes(),
+    "FLOPs": lambda model: model.flops(B=1, S=2),
+    "memory": lambda model: model.memory(B=1, S=2),
+    "a cache": lambda model: model.cache_bytes(B=1, S=2),
+    "PyTorch": lambda model: model.source(),
+}
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_each_question_names_all_missing_sizes(question: str) -> None:
+    with pytest.raises(EinformerError) as error:
+        QUESTIONS[question](einformer.model("llama", L=2))
+    assert [finding.fix for finding in error.value.findings] == ["`bind(D=…, G=…, A=…, F=…, V=…)`"]
 
 
 @pytest.mark.parametrize("value", [0, -1, 2.5, math.inf, math.nan, True, "6"])

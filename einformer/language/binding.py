@@ -164,7 +164,7 @@ def open_sizes(legend: Legend) -> set[str]:
 
 
 def refuse_unbound(spec: Spec, legend: Legend) -> None:
-    """Refuse a specialised spec whose layers need sizes that are not bound. Raises EinformerError E601, for each size once."""
+    """Refuse a specialised spec whose layers need sizes that are not bound. Raises EinformerError E601 that names them all."""
     names = {x.name: x for x in _unbound([Name(s.name) for s in spec.scalars if not s.indices], legend, set())}
     for layer in spec.layers:
         axes = [legend.axes[axis_of(letter)] for formal in layer.formals for letter in slot_letters(formal)]
@@ -174,7 +174,7 @@ def refuse_unbound(spec: Spec, legend: Legend) -> None:
         numbers = [*_unbound(fixed, legend, set()), *_unbound(body, legend, told | {loop.index.letter for loop in turning})]
         names |= {x.name: x for x in numbers if x.name not in names}
     if names:
-        raise EinformerError(unbound(x) for x in sorted(names.values(), key=lambda x: (x.span.start, x.name)))
+        raise unbound(*sorted(names.values(), key=lambda x: (x.span.start, x.name)))
 
 
 def _unbound(roots: Iterable[Expression], legend: Legend, seen: set[str]) -> Iterator[Name]:

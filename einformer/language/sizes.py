@@ -9,7 +9,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import assert_never
 
-from einformer.errors import EinformerError, Finding, Span, fail
+from einformer.errors import EinformerError, Span, fail
 from einformer.language.calls import axis_of
 from einformer.language.primitives import CONSTANTS, NUMERIC, row_of
 from einformer.language.printer import show
@@ -184,7 +184,7 @@ class Legend:
         if scalar is not None and not isinstance(scalar.value, tuple) and not scalar.indices:
             return self.number(scalar.value)
         if axis is None or axis.default is None:
-            raise EinformerError([unbound(e)])
+            raise unbound(e)
         return self.whole(axis, axis.default)
 
     def whole(self, axis: Axis, e: Expression) -> int:
@@ -262,9 +262,11 @@ class Legend:
         return f", here {self.values[size.name]}" + (f" ({self.origins[size.name]})" if size.name in self.origins else "")
 
 
-def unbound(e: Name) -> Finding:
-    """What is wrong with a size that has no number."""
-    return Finding("E601", f"the size `{e.name}` is not bound", e.span, (), f"`bind({e.name}=…)`")
+def unbound(*names: Name) -> EinformerError:
+    """The error that sizes have no number; it points at the first of them."""
+    listed = ", ".join(f"`{e.name}`" for e in names)
+    message = f"the sizes {listed} are not bound" if len(names) > 1 else f"the size {listed} is not bound"
+    return fail("E601", message, names[0].span, fix=f"`bind({', '.join(f'{e.name}=…' for e in names)})`")
 
 
 def index_of(e: Expression) -> Index | None:
