@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args
 
 from einformer.errors import EinformerError, Source, fail, known, row
-from einformer.interpreters.cache import entries as cache
+from einformer.interpreters.count.cached import BYTES
 from einformer.interpreters.count.conventions import CONVENTIONS
 from einformer.interpreters.count.precisions import PRECISIONS
 from einformer.interpreters.torch.plan import Initialisation, Style
@@ -19,7 +19,7 @@ from einformer.language.calls import slot_letters
 from einformer.language.sizes import Legend
 from einformer.language.specialise import specialise
 from einformer.language.tree import Layer, Spec
-from einformer.program import check
+from einformer.program import cache, check
 
 if TYPE_CHECKING:
     import numpy as np
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from einformer.interpreters.torch.module import Recipe, _Door
     from einformer.interpreters.torch.plan import Plan
     from einformer.language.difference import Difference
+    from einformer.program.cache import Entry
 
     class Module(_Door, Decodes, HuggingFaceWeights):
         """The type of a built module: `nn.Module` with the methods of a causal model and of one `from_huggingface`.
@@ -131,7 +132,7 @@ class Specification:
         """
         from einformer.interpreters.count import formulas
 
-        element = None if dtype is None else row(cache.BYTES, "dtype", str(dtype).removeprefix("torch."))
+        element = None if dtype is None else row(BYTES, "dtype", str(dtype).removeprefix("torch."))
         return formulas.cache_bytes(self.tree, self.name, element)
 
     def latex(self, convention: str = "ours", form: str | None = None) -> str:
@@ -376,7 +377,7 @@ class Model:
         return [tuple(map(at.length, slot_letters(formal))) for formal in self.spec.layer.formals]
 
     @_naming_all_missing
-    def cache_bytes(self, dtype: str | torch.dtype = "float32", **sizes: int) -> cache.Bytes:
+    def cache_bytes(self, dtype: str | torch.dtype = "float32", **sizes: int) -> CacheBytes[int]:
         """The bytes that decoding keeps at these sizes of the inputs: for each further token of a row, and in total.
 
         >>> load("gpt2").bind(D=768, A=12, L=12, V=50257, K=1024).cache_bytes(B=1, S=1024).per_token
@@ -384,15 +385,15 @@ class Model:
 
         What is kept, and how far back, is read off the equations. Raises EinformerError E508, E601, E603 to E605.
         """
-        at, time = self.at(**sizes), self.spec.layer.time
-        return cache.count(self.kept, at, at.length(time.letter) if time else 0, str(dtype).removeprefix("torch."))
+        from einformer.interpreters.count import numbers
+
+        at, kept = self.at(**sizes), self.kept
+        return numbers.cache_bytes(kept, at, self.spec.layer, str(dtype).removeprefix("torch."))
 
     @property
-    def kept(self) -> tuple[cache.Entry, ...]:
+    def kept(self) -> tuple[Entry[int], ...]:
         """What decoding keeps: each tensor of each layer, and how far back. Raises EinformerError E508."""
-        from einformer.interpreters.cache.plan import plan  # counting needs no plan
-
-        return plan(self.spec.tree, self.spec.name, self.legend)
+        return cache.kept(self.spec.tree, self.spec.name, self.legend)
 
     @property
     def open(self) -> set[str]:
@@ -424,11 +425,10 @@ class Model:
 
     def cached_source(self, plan: str = "fast", annotations: bool = False, check: bool = False) -> str:
         """The file of PyTorch by which a built module decodes: its forwards take a cache. Raises EinformerError E508."""
-        from einformer.interpreters.cache.plan import held
         from einformer.interpreters.torch import decode
 
-        kept, style = held(self.spec.tree, self.spec.name, self.legend), _style(annotations, check)
-        return decode.source(self.spec.tree, self.spec.name, self.legend, self._plan(plan), kept, style)
+        style = _style(annotations, check)
+        return decode.source(self.spec.tree, self.spec.name, self.legend, self._plan(plan), self.kept, style)
 
     def build(
         self,
@@ -461,14 +461,12 @@ class Model:
 
     def _recipe(self, plan: str, initialisation: str | None = None, check: bool = False) -> Recipe:
         from einformer.huggingface.weights import HuggingFaceWeights
-        from einformer.interpreters.cache.plan import held
         from einformer.interpreters.torch.generate import Decodes
         from einformer.interpreters.torch.module import Recipe
 
         chosen = self._plan(plan, initialisation)
         methods = (*((HuggingFaceWeights,) if self.family else ()), *((Decodes,) if self.spec.layer.time else ()))
-        keep = functools.partial(held, self.spec.tree, self.spec.name, self.legend)
-        style = _style(check=check)
+        keep, style = functools.partial(cache.kept, self.spec.tree, self.spec.name, self.legend), _style(check=check)
         return Recipe(self.spec.tree, self.spec.name, self.legend, chosen, style, self.family, self.config, methods, keep)
 
     def reference(

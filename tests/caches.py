@@ -21,11 +21,12 @@ class Cached:
     kept: Mapping[str, int | None]
 
     def model(self) -> Model:
-        """With small sizes; `W` is a window of four."""
+        """With small sizes; `W` is a window of four, `N_l` one in every second turn."""
         axes = "".join(f"  {letter}: {letter.upper()}\n" for letter in self.axes)
-        scalars = "scalars\n  W = 4\n" if "W" in self.body else ""
+        lines = [line for line in ("W = 4", "N_l = where(l mod 2 == 0, 4, inf)") if line[0] in self.body]
+        scalars = "".join(f"  {line}\n" for line in lines)
         sizes = {letter.upper(): SIZES[letter.upper()] for letter in self.axes if letter not in "bs"}
-        return einformer.parse(f"axes\n{axes}{scalars}{self.body}").bind(**sizes)
+        return einformer.parse(f"axes\n{axes}{'scalars' * bool(lines)}\n{scalars}{self.body}").bind(**sizes)
 
 
 ATTENTION = """layer Attend(z_sd) -> z_sd:
@@ -137,7 +138,7 @@ model Text(z_bsd) -> y_bsd causal in s:
   y'_bse = Mix(y_bse, k_bse, v_bse)
   return y'_bse O_ed
 """,
-        {"k": None, "v": None},
+        {"Mix.k": None, "Mix.v": None},
     ),
     Cached(
         "layers in a loop share keys and the last inputs",
@@ -155,7 +156,7 @@ model Text(z_bsd) -> y_bsd causal in s:
     z_bsd <- z_bsd + Mix_l(z_bsd, k_bse, v_bsd)
   return z_bsd
 """,
-        {"z": 1, "k": 3, "v": 3, "blocks.0.z": 1},
+        {"blocks.0.Mix.q": 1, "blocks.0.Mix.k": 3, "blocks.0.Mix.v": 3, "blocks.1.Mix.q": 1},
     ),
     Cached(
         "one block for all layers is kept for each",
@@ -194,7 +195,7 @@ model Text(z_bsd) -> y_bsd causal in s:
   y_bsd = Shift(A_d z_bsd)
   return Shift(y_bsd) + Shift(tanh(y_bsd)) z_bsd
 """,
-        {"Shift.x": 1, "y": 1, "Shift.3.x": 1},
+        {"Shift.x": 1, "Shift.2.x": 1, "Shift.3.x": 1},
     ),
     Cached(
         "what is changed is kept as it was read",
@@ -345,6 +346,43 @@ model Text(z_bsd) -> y_bsd causal in s:
   return S_bsd
 """,
         {"k": None, "S": 1},
+    ),
+    Cached(
+        "a window beside all positions",
+        "bsd",
+        """model Text(z_bsd) -> y_bsd causal in s:
+  k_bsd = tanh(z_bsd)
+  v_bsd = sin(z_bsd)
+  w_bss' = Sm_s'(z_bsd k_bs'd + where(s - W < s' <= s, 0, -inf))
+  w'_bss' = Sm_s'(z_bsd v_bs'd + where(s' <= s, 0, -inf))
+  return w_bss' k_bs'd + w'_bss' v_bs'd
+""",
+        {"k": None, "v": None},
+    ),
+    Cached(
+        "a wide window beside a narrow one",
+        "bsd",
+        """layer Attend(z_sd) -> z_sd:
+  weights K_d, V_d
+  k_sd = K_d z_sd
+  v_sd = V_d z_sd
+  w_ss' = Sm_s'(z_sd k_s'd + where(s - 2 < s' <= s, 0, -inf))
+  w'_ss' = Sm_s'(z_sd v_s'd + where(s - W < s' <= s, 0, -inf))
+  return w_ss' k_s'd + w'_ss' v_s'd
+"""
+        + MODEL.format(body="Attend(z_bsd)"),
+        {"Attend.k": 3, "Attend.v": 3},
+    ),
+    Cached(
+        "windows in turn in one layer",
+        "bsdl",
+        """model Text(z_bsd) -> y_bsd causal in s:
+  for l < L:
+    w_bss' = Sm_s'(z_bsd z_bs'd + where(s - N_l < s' <= s, 0, -inf))
+    z_bsd <- tanh(z_bsd) + w_bss' z_bs'd
+  return z_bsd
+""",
+        {"z": None, "blocks.0.z": None},
     ),
     Cached(
         "nothing is kept", "bsd", "model Text(z_bsd) -> y_bsd causal in s:\n  weights A_d\n  return A_d z_bsd sin(s + 1)\n", {}

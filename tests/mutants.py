@@ -449,9 +449,8 @@ MUTANTS = (
     ),
     # ---------------------------------------------------------------------------- what decoding keeps, and how it goes on (R10)
     _mutant(
-        "a window is kept one position short", "interpreters/cache/plan.py",
-        "return Reach(kind, None if None in backs else max((back for back in backs if back is not None), default=0))",
-        "return Reach(kind, None if None in backs else max((back - 1 for back in backs if back is not None), default=0))",
+        "a window is kept one position short", "program/cache.py",
+        "return [min((int(value) for bound", "return [min((int(value) - 1 for bound",
         "cache.py::test_positions_are_counted_as_far_as_a_window_reaches",
     ),
     _mutant(
@@ -465,8 +464,8 @@ MUTANTS = (
         "forms.py::test_a_form_is_computed_whole_and_in_parts[an input times zero-apart-fast]",
     ),
     _mutant(
-        "what is given to a layer is not kept", "interpreters/cache/plan.py",
-        "elif anchor in self.reach:", "elif False:",
+        "what is given to a layer is not kept", "program/cache.py",
+        "for name, anchor in body.inputs.items() if anchor in self.reach)", "for name, anchor in list[tuple[str, Anchor]]())",
         "cache.py::test_any_text[a layer without weights keeps what it is given]",
     ),
     _mutant(
@@ -506,7 +505,33 @@ MUTANTS = (
         "decode.py::test_step_by_step_is_all_at_once[linear_attention-fast]",
     ),
     _mutant(
-        "a tensor is kept in two ways", "interpreters/cache/entries.py",
+        "a layer sees one tensor farther than another", "program/cache.py",
+        "back=farthest(seen[e.frame]))", "back=e.back)",
+        "decode.py::test_any_text[a wide window beside a narrow one-fast]",
+    ),
+    _mutant(
+        "a formula holds at some sizes alone", "program/cache.py",
+        "if lacking.keys() - sure and None not in sure:", "if False:",
+        "cache.py::test_what_sizes_decide_has_no_formula",
+    ),
+    _mutant(
+        "a formula holds in some turns alone", "program/cache.py",
+        "around = entry.sites[:-1] if entry.loops and entry.kind == \"visible\" else entry.sites", "around = entry.sites",
+        "cache.py::test_the_formula_of_any_text[windows in turn in one layer]",
+    ),
+    _mutant(
+        "in letters a tensor that turns change is kept once", "program/positions.py",
+        "return replace(self.renewed(definition, self.loops), numbers=numbers)",
+        "return replace(self.renewed(definition, ()), numbers=numbers)",
+        "cache.py::test_the_formula_of_any_text[what is changed is kept as it was read]",
+    ),
+    _mutant(
+        "what is shared is counted for each layer", "interpreters/count/cached.py",
+        "for entry in (entry for entry in entries if not entry.source):", "for entry in entries:",
+        "decode.py::test_any_text[keys that two layers share are kept once-fast]",
+    ),
+    _mutant(
+        "a tensor is kept in two ways", "program/cache.py",
         'if (e.layer, e.tensor) in visible and e.kind == "earlier" else e', "if False else e",
         "forms.py::test_a_form_is_computed_whole_and_in_parts[attention before a loop that shifts-apart-fast]",
     ),
@@ -521,7 +546,7 @@ MUTANTS = (
         "forms.py::test_a_form_is_computed_whole_and_in_parts[what a number selects at each position-apart-fast]",
     ),
     _mutant(
-        "what layers are given is shared whatever it is", "interpreters/cache/entries.py",
+        "what layers are given is shared whatever it is", "program/cache.py",
         "first.setdefault((entry.source, entry.layer,", "first.setdefault((bool(entry.source), entry.layer,",
         "decode.py::test_any_text[layers in a loop share keys and the last inputs-fast]",
     ),

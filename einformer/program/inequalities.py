@@ -19,7 +19,7 @@ from typing import Literal, NamedTuple
 from einformer.errors import EinformerError
 from einformer.language.calls import axis_of
 from einformer.language.sizes import Legend, Value
-from einformer.language.tree import Name, Number
+from einformer.language.tree import Apply, Expression, Index, Name, Number, Power, Product, Quotient, Sum, Tensor
 
 MOST_CASES = 64  # more conjunctions are joined into what all of them say
 MOST_INEQUALITIES = 400  # of one elimination; beyond these nothing is refuted
@@ -197,6 +197,29 @@ def _power(base: Linear, power: int) -> Linear:
     return Linear.atom(Atom("function", "/", (base,)))
 
 
+def written(linear: Linear) -> Expression:
+    """A number as an expression of the language."""
+    terms = []
+    for monomial, factor in sorted(linear.terms, key=repr):
+        powers = (Power(_written(atom), Number(power)) if power != 1 else _written(atom) for atom, power in monomial)
+        product = Product((Number(factor.numerator), *powers))
+        terms.append(product if factor.denominator == 1 else Quotient(product, Number(factor.denominator)))
+    return Sum((Number(0), *terms))
+
+
+def _written(atom: Atom) -> Expression:
+    arguments = tuple(map(written, atom.arguments))
+    match atom.kind:
+        case "size":
+            return Name(atom.name)
+        case "index":
+            return Index(atom.name)
+        case "table":
+            return Tensor(atom.name, arguments)
+        case _:
+            return Apply(atom.name, (), arguments)
+
+
 # ------------------------------------------------------------------------------------------------------------- cases
 
 
@@ -282,6 +305,11 @@ def compare(name: str, left: Linear, right: Linear) -> Cases:
 OPPOSITE = {"<": ">=", ">=": "<", "<=": ">", ">": "<=", "==": "!=", "!=": "=="}
 
 
+def negated(inequality: Inequality) -> Inequality:
+    """Where it does not hold."""
+    return Inequality(inequality.linear * -1, not inequality.strict)
+
+
 # ------------------------------------------------------------------------------------------------------------- facts
 
 
@@ -316,17 +344,19 @@ class Facts:
         """The cases that are not refuted."""
         return frozenset(case for case in cases if not self.refutes(case))
 
-    def upper(self, linear: Linear, case: Conjunction) -> Iterator[tuple[Linear, ...]]:
+    def upper(self, linear: Linear, case: Conjunction) -> Iterator[tuple[list[Linear], list[Inequality]]]:
         """Numbers of the legend that `linear` does not exceed where the case holds, none where it has no bound.
 
-        Yields once for each number of the tables in the case, nothing where these leave the case no solution.
+        Yields once for each number of the tables in the case, nothing where these leave the case no solution; with what must
+        hold of sizes that are open for there to be one.
         """
         aim = Linear.atom(AIM)
         equal = (Inequality(linear - aim), Inequality(aim - linear))
         for inequalities in self.resolved(case.union(equal)):
             if self.solvable(inequalities):
                 remaining = self.eliminate(inequalities, lambda monomial: monomial != _AIM and not self.named(monomial))
-                yield tuple(_bound(inequality) for inequality in remaining if inequality.factor(_AIM) < 0)
+                bounds = [_bound(inequality) for inequality in remaining if inequality.factor(_AIM) < 0]
+                yield bounds, [inequality for inequality in remaining if not inequality.factor(_AIM)]
 
     def named(self, monomial: Monomial) -> bool:
         """Is it made of sizes, scalars and tables alone?"""
@@ -455,10 +485,10 @@ class Facts:
         scalar = self.legend.scalars.get(atom.name) if atom.kind in ("size", "table") else None
         if scalar is None:
             return False
-        if isinstance(scalar.value, tuple):
-            return all(map(_is_whole, (number.value for number in scalar.value)))
         try:
-            return _is_whole(self.legend.named(Name(atom.name)))
+            bound = atom.name in self.legend.values
+            values = (Name(atom.name),) if bound else _branches(scalar.value)
+            return all(_is_whole(self.legend.number(value)) for value in values)
         except (EinformerError, ValueError, OverflowError):
             return False
 
@@ -515,6 +545,17 @@ def _kinds(lists: list[tuple[Number, ...]], alike: bool) -> list[int]:
     places = range(min(map(len, lists)))
     first = {tuple(values[place].value for values in lists): place for place in reversed(places)}
     return sorted(first.values()) if alike else list(places)
+
+
+def _branches(value: Expression | tuple[Number, ...]) -> tuple[Expression, ...]:
+    """The numbers between which a scalar chooses."""
+    match value:
+        case tuple():
+            return value
+        case Apply("where", (), (_, then, otherwise)):
+            return (*_branches(then), *_branches(otherwise))
+        case _:
+            return (value,)
 
 
 def _is_whole(value: Value) -> bool:

@@ -60,7 +60,9 @@ from einformer.program.inequalities import (
     plain,
     simplified,
 )
+from einformer.program.turns import Case, Loops
 
+_MOST_ATOMS = 100  # of a number, before it is some number
 _MOST_TURNS = 4  # of a loop whose masks change, before nothing is claimed of them
 
 Numbers = tuple[tuple[Conjunction, Linear], ...]  # the number that a value is, case by case; () where it is none
@@ -157,10 +159,11 @@ class Definition:
 
 @dataclass(slots=True)
 class Step:
-    """An equation in one turn of the loops around it: what it defines, reads, calls, and the running sums in it."""
+    """An equation in one turn of the loops around it, or in any: what it defines, reads, calls, and the running sums in it."""
 
     equation: Equation
     path: str
+    loops: Loops
     anchor: Anchor | None = None
     reads: tuple[Read, ...] = ()
     calls: list[Call] = field(default_factory=list)
@@ -172,13 +175,14 @@ class Step:
 class Call:
     """A call in a body, and for each formal with an anchor what is given for it: its value, and the anchor that it is.
 
-    `seen` are the formals over visible positions that depend on inputs.
+    `seen` are the formals over visible positions that depend on inputs; it exists in the turns in which the `cases` hold.
     """
 
     apply: Apply
     body: Body
     given: Mapping[str, tuple[Value, Anchor | None]]
     seen: tuple[str, ...]
+    cases: frozenset[Case]
 
 
 @dataclass(slots=True)
@@ -232,6 +236,9 @@ class Analysis:
     def crossed(self, read: Tensor, definition: Definition) -> None:
         """A tensor over the positions being computed and visible ones is read at another position."""
 
+    def unclear(self, e: Expression) -> None:
+        """It is not known in which turns this holds, which no data decide."""
+
 
 class Body:
     """A body followed from its inputs to its output."""
@@ -241,7 +248,10 @@ class Body:
         self.callees = callees(layer, analysis.layers)
         self.scope = Scope(self.callees, frozenset(loop.index.letter for loop in loops(layer.body)))
         self.turn: dict[str, Linear] = {}
+        self.loops: Loops = ()
+        self.cases: frozenset[Case] = frozenset()
         self.steps: list[Step] = []
+        self.passed: dict[Anchor, Loops] = {}  # what a tensor that loops change is before any turn, and after the last
         self.weights = {weight.name for weight in layer.weights if weight.kind != "instance"}
         self.formulas = formulas(layer, self.time)
         self.env: dict[tuple[str, bool], Definition] = {}
@@ -275,6 +285,8 @@ class Body:
 
     def loop(self, loop: Loop) -> None:
         """All turns at once: what holds before each of them is what holds before the first and after any."""
+        letter, around = loop.index.letter, self.loops
+        self.turn[letter], self.loops = Linear.index(letter), (*around, (letter, loop.count))
         changed = {_key(equation.left) for equation in equations(loop.body)} & self.env.keys()
         unknown = self.somewhere()
         for turn in itertools.count(1):
@@ -282,7 +294,7 @@ class Body:
             self.env |= before
             steps = len(self.steps)
             self.statements(loop.body)
-            after = {key: self.past_turn(self.env[key], loop.index.letter) for key in changed}
+            after = {key: self.past_turn(self.env[key], letter) for key in changed}
             if all(self.includes(before[key], after[key], unknown) for key in changed):
                 break
             del self.steps[steps:]
@@ -290,15 +302,25 @@ class Body:
                 joined = before[key].value.join(after[key].value)
                 joined = self.widened(before[key].value, joined, unknown) if turn > _MOST_TURNS else joined
                 self.env[key] = replace(before[key], value=joined, anchor=before[key].anchor or after[key].anchor)
+        del self.turn[letter]
+        self.loops = around
         for key in {_key(equation.left) for equation in equations(loop.body)}:
-            self.env[key] = self.past_turn(self.env[key], loop.index.letter)
+            self.env[key] = self.renewed(self.past_turn(self.env[key], letter), around)
+
+    def renewed(self, definition: Definition, loops: Loops) -> Definition:
+        """A tensor as these loops leave it from turn to turn: an anchor of its own."""
+        if definition.anchor is None:
+            return definition
+        same = self.passed.get(definition.anchor) == loops
+        anchor = definition.anchor if same else Anchor(definition.anchor.name, definition.anchor.left)
+        self.passed[anchor] = loops
+        value = Value((Read(anchor, Linear.index(self.time)),), *_claims(definition.value))
+        return replace(definition, value=value, anchor=anchor)
 
     def any_turn(self, key: tuple[str, bool], definition: Definition) -> Definition:
         """What a tensor that a loop changes is before some turn: some number of which nothing is known."""
-        if definition.anchor is not None:
-            value = Value((Read(definition.anchor, Linear.index(self.time)),), *_claims(definition.value))
-            definition = replace(definition, value=value)
-        return replace(definition, numbers=self.opaque(f"{key[0]}~{next(self.analysis.made)}", definition.letters))
+        numbers = self.opaque(f"?{key[0]}~{next(self.analysis.made)}", definition.letters)
+        return replace(self.renewed(definition, self.loops), numbers=numbers)
 
     def widened(self, before: Value, after: Value, unknown: Linear) -> Value:
         """A value of which nothing is claimed that a turn has changed; what it reads is somewhere."""
@@ -325,7 +347,8 @@ class Body:
     def equation(self, equation: Equation) -> None:
         """What an equation defines; with `=` it may read itself at earlier positions."""
         left, key = equation.left, _key(equation.left)
-        self.step = step = Step(equation, ".".join(f"blocks.{turn.value}" for turn in self.turn.values()))
+        turns = (f"{{{letter}}}" if turn.value is None else turn.value for letter, turn in self.turn.items())
+        self.step = step = Step(equation, ".".join(f"blocks.{turn}" for turn in turns), self.loops)
         self.steps.append(step)
         self.values = {}
         anchor = Anchor(left.name, left)
@@ -509,8 +532,9 @@ class Body:
         return Value(reads, ALWAYS, ALWAYS, wild, wild)
 
     def undefined(self, e: Expression, value: Value) -> Cases:
-        """Where one divides by zero, unless data decide that."""
-        return self.facts.holding(frozenset(case for case in self.vanishes(e, value) if not of_data(case)))
+        """Where one divides by zero, unless data decide that; a formula is one of sizes by which one can divide."""
+        cases = (case for case in self.vanishes(e, value) if not of_data(case))
+        return self.facts.holding(frozenset(c for c in cases if not self.facts.letters or letters_of(frozenset((c,)))))
 
     def vanishes(self, e: Expression, value: Value) -> Cases:
         """Where e is zero, by what the text says of it."""
@@ -579,13 +603,18 @@ class Body:
     def where(self, e: Apply) -> Value:
         """A branch matters where the condition may take it; one that it never takes does not exist (R8)."""
         condition, then, otherwise = e.arguments
-        branches = []
-        for branch, holds in ((then, True), (otherwise, False)):
-            cases = self.facts.holding(self.condition(condition, holds))
-            if cases:
-                value = self.value(branch)
-                narrow = value.each(lambda own, cases=cases: both(own, cases), lambda position: position)  # type: ignore[misc]
-                branches.append(narrow)
+        holding = [(x, c, self.facts.holding(self.condition(condition, c))) for x, c in ((then, True), (otherwise, False))]
+        taken = [(branch, holds, cases) for branch, holds, cases in holding if cases]
+        turning = len(taken) == 2 and set(self.scope.free(condition)) <= self.turn.keys()
+        branches, cases_, values = [], self.cases, self.values
+        for branch, holds, cases in taken:
+            if turning and self.numeric(condition):
+                self.cases, self.values = cases_ | {Case(condition, holds)}, {}
+            elif turning and not all(map(of_data, cases)):
+                self.analysis.unclear(condition)
+            value, self.cases, self.values = self.value(branch), cases_, values
+            narrow = value.each(lambda own, cases=cases: both(own, cases), lambda position: position)  # type: ignore[misc]
+            branches.append(narrow)
         joined = branches[0] if len(branches) == 1 else branches[0].join(branches[1]) if branches else PLAIN
         reads = self.value(condition).reads if len(branches) == 2 else ()
         return replace(joined, reads=merged(joined.reads, reads))
@@ -670,7 +699,7 @@ class Body:
         body = self.analysis.body(layer, tuple(values), tuple(numbers))
         over = {formal.name: {x for x in slot_letters(formal) if self.analysis.is_time(x)} for formal in layer.formals}
         seen = (name for name, value in zip(over, values, strict=True) if value.reads and over[name] - {self.time})
-        self.step.calls.append(Call(e, body, given, tuple(seen)))
+        self.step.calls.append(Call(e, body, given, tuple(seen), self.cases))
         output = self.instance(body.output.value, {}, frozenset())
         if body.output.anchor is not None:
             output = replace(output, reads=(Read(body.output.anchor, Linear.index(self.time), at=e),))
@@ -688,8 +717,9 @@ class Body:
 
     def numbers(self, e: Expression) -> Numbers:
         """The number that e is, case by case; () where it is none that arithmetic follows."""
-        found = tuple(self.numbers_of(e))
-        return found if len(found) <= MOST_CASES else ()
+        numbers = tuple(itertools.islice(self.numbers_of(e), MOST_CASES + 1))
+        long = len(numbers) > MOST_CASES or any(sum(1 for _ in linear.atoms()) > _MOST_ATOMS for _, linear in numbers)
+        return () if long else numbers
 
     def numbers_of(self, e: Expression) -> Iterable[tuple[Conjunction, Linear]]:
         """The same, of any length."""

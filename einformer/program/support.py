@@ -48,17 +48,10 @@ from einformer.program.choices import (
     union,
     without,
 )
+from einformer.program.turns import Case
 
 _CONSTANT = CONDITIONS | {"floor", "ceil"}  # what has no gradient
 _DEAF = frozenset(("Sm", "exp", "lse", "max"))  # what does not hear -inf: its result there is known
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """A condition on layer numbers that holds, or does not, where an expression exists (R8)."""
-
-    condition: Expression
-    holds: bool
 
 
 @dataclass(frozen=True, slots=True)

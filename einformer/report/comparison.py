@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from einformer.errors import EinformerError
-from einformer.interpreters.count import numbers, rules, table
+from einformer.interpreters.count import cached, numbers, table
 from einformer.language.difference import Difference
-from einformer.language.sizes import Legend
-from einformer.language.tree import Expression, Name, Quotient
-from einformer.language.walk import loops, subexpressions
 from einformer.objects import Model
+from einformer.program.cache import kept_in_letters
 
 if TYPE_CHECKING:
     import sympy
@@ -23,7 +20,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _ALL, _ACTIVE = "parameters", "of them for a token"
 _ELEMENT, _DTYPE = 2, "bfloat16"
-_SMALL = 8  # of what is divided by nothing; what is divided is as many times larger
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,38 +107,10 @@ def _formulas(model: Model) -> dict[str, sympy.Expr | None]:
     return {
         "parameters": _unless("E607", lambda: formulas.parameters(formulas.weights(tree, name, legend))),
         "forward FLOPs": _unless("E607", lambda: formulas.total(formulas.flops(tree, name, legend))),
-        "cache of a position": _kept(model, formulas.Letters(legend)),
+        "cache of a position": _unless("E607", lambda: _unless("E508", lambda: _kept(model, formulas.Letters(legend)))),
     }
 
 
-def _kept(model: Model, letters: Letters) -> sympy.Expr | None:
-    """The bytes that a position adds to the cache, seen at small sizes; None if none fit, or the turns of a loop differ."""
-    try:
-        small = model.spec.bind(**{letter: _small(model.legend, letter) for letter in model.spec.bind().open - {"B", "S"}})
-        kept = [entry for entry in small.kept if entry.kind == "visible"]
-    except EinformerError:
-        return None
-    turns: dict[str, Counter[tuple[str, ...]]] = {}
-    for entry in kept:
-        turns.setdefault(entry.path.rpartition(".")[0], Counter())[tuple(sorted(set(entry.letters) - entry.rows))] += 1
-    (first, *others), repeated = list(turns.values()) or [Counter()], list(loops(model.spec.layer.body))
-    if any(turn != first for turn in others) or len(repeated) > 1:
-        return None
-    of_one = rules.total(rules.product(map(letters.length, found)) for found in first.elements())
-    return _ELEMENT * of_one * (letters.number(repeated[0].count) if repeated else 1)
-
-
-def _small(legend: Legend, letter: str) -> int:
-    """A size that what divides it divides: `D` is 512 where `A` is 64, as `D / A` and `A / G` are sizes."""
-    return int(
-        _SMALL ** _level(letter, {e for axis in legend.axes.values() for e in (axis.size, axis.default) if e is not None})
-    )
-
-
-def _level(letter: str, sizes: Set[Expression]) -> int:
-    quotients = [e for size in sizes for e in subexpressions(size) if isinstance(e, Quotient) and letter in _names(e.numerator)]
-    return 1 + max((_level(name, sizes) for e in quotients for name in _names(e.denominator)), default=0)
-
-
-def _names(e: Expression) -> set[str]:
-    return {x.name for x in subexpressions(e) if isinstance(x, Name)}
+def _kept(model: Model, letters: Letters) -> sympy.Expr:
+    """The bytes that a position adds to the cache. Raises EinformerError E508, E607."""
+    return cached.per_token(kept_in_letters(model.spec.tree, model.spec.name, model.legend), letters, _ELEMENT)

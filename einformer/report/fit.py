@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from einformer.errors import EinformerError, fail
-from einformer.interpreters.cache import entries as cache
+from einformer.interpreters.count import numbers
 from einformer.interpreters.count.bisection import Largest, largest
 from einformer.interpreters.count.rules import Recompute
 from einformer.interpreters.count.summary import spelled
@@ -165,4 +165,4 @@ class _Taken:
             )
         _, precision = model.chosen("torch", self.precision)
         weights, kept = precision.parameters * model.num_parameters, model.kept
-        return lambda sizes: weights + cache.count(kept, model.at(**sizes), sizes["S"], precision.dtype).total
+        return lambda sizes: weights + numbers.cache_bytes(kept, model.at(**sizes), model.spec.layer, precision.dtype).total

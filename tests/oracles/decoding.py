@@ -191,7 +191,7 @@ class _Frame(reference._Frame):
         )
         for formal, argument in zip(layer.formals, e.arguments, strict=True):
             actual = {binding.letters[letter]: letter for letter in slot_letters(formal)}
-            passed = self.passed(argument)
+            passed = self.passed(argument) if f"{place}{key(formal.name)}" not in self.memory.back else None
             if passed is not None and self.new & set(passed.dims) <= actual.keys():
                 dims = tuple(actual.get(dim, CARRIED + dim) for dim in passed.dims)
                 frame.tensors[formal.name] = frame.arranged(formal, Named(dims, passed.array))

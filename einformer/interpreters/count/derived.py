@@ -9,14 +9,14 @@ from typing import Generic, TypeVar
 
 from einformer.interpreters.count.contraction import Contraction, bounds_of, chosen_of
 from einformer.interpreters.count.held import Held, held
-from einformer.interpreters.count.turns import Turns, turns_of
 from einformer.interpreters.count.visits import Visit, Work, gathers, per_tree, work_of
 from einformer.language.calls import axis_of
 from einformer.language.scope import factors_of
 from einformer.language.tree import Apply, Equation, Expression, Layer, Product, Quotient, Spec, Tensor
 from einformer.program.choices import Bound
 from einformer.program.orders import Letters
-from einformer.program.support import Case, Need
+from einformer.program.support import Need
+from einformer.program.turns import Case, Turns, turns_of
 
 T = TypeVar("T")
 

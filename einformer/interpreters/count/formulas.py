@@ -22,7 +22,6 @@ from einformer.interpreters.count.derived import derive
 from einformer.interpreters.count.kept import keeps
 from einformer.interpreters.count.memory import Activation
 from einformer.interpreters.count.rules import EquationCount, Recompute, WeightCount
-from einformer.interpreters.count.turns import Site, Turns
 from einformer.language.calls import axis_of
 from einformer.language.primitives import CONSTANTS, PRIMITIVES
 from einformer.language.sizes import MAXIMUM_NUMBER, Legend
@@ -36,14 +35,16 @@ from einformer.language.tree import (
     Power,
     Product,
     Quotient,
+    Scalar,
     Spec,
     Sum,
     Tensor,
 )
 from einformer.language.walk import subexpressions
+from einformer.program.cache import kept_in_letters
 from einformer.program.choices import Bound
 from einformer.program.orders import typical
-from einformer.program.support import Case
+from einformer.program.turns import Case, Site, Turns
 
 MOST_TERMS = 30  # of a number multiplied out
 MOST_POWER = 1000
@@ -89,8 +90,10 @@ def cache_bytes(
 
     Raises EinformerError E508, E607.
     """
-    bytes_ = sympy.Symbol("p") if element is None else element
-    found = cached_.cache_bytes(spec, name, Letters(legend or Legend.of(spec)), bytes_)
+    bytes_, letters = sympy.Symbol("p") if element is None else element, Letters(legend or Legend.of(spec))
+    entries = kept_in_letters(spec, name, letters.legend)
+    time = next(layer.time.letter for layer in spec.layers if layer.name == name and layer.time)
+    found = cached_.cache_bytes(entries, time, letters, bytes_)
     return cached_.CacheBytes(sympy.factor_terms(found.per_token), sympy.factor_terms(found.total))
 
 
@@ -173,7 +176,7 @@ class Letters:
         scalar = min(turning, key=repr)
         value = self.legend.scalars[scalar.name].value
         if scalar.name in self.legend.values or not (isinstance(value, Apply) and value.name == "where"):
-            raise _refused(scalar)
+            raise _refused(self.legend.scalars[scalar.name])
         condition, *values = value.arguments
         for holds, branch in zip((True, False), values, strict=True):
             inner = replace(self, branches={**self.branches, scalar: branch})
@@ -294,7 +297,7 @@ def _split(turns: Turns, case: Case) -> Turns:
     return replace(turns, sites=tuple(replace(site, cases=site.cases | {case}) for site in turns.sites))
 
 
-def _refused(e: Expression) -> EinformerError:
+def _refused(e: Expression | Scalar) -> EinformerError:
     fix = "bound sizes, whose turns are counted one by one; a formula knows `l < P` and `l mod 2 == 0`, one for each loop"
     return fail("E607", "in how many turns this holds has no formula", e.span, fix=fix)
 

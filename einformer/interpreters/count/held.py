@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from einformer.interpreters.count.contraction import Chosen, chosen_of
-from einformer.interpreters.count.turns import Site, Turns, below, carried, in_loops, united
 from einformer.interpreters.count.visits import Visit, Work, gathers
 from einformer.language.calls import axis_of
 from einformer.language.instances import callees
@@ -14,6 +13,7 @@ from einformer.language.tree import Apply, Group, Index, Layer, Product, Tensor,
 from einformer.language.walk import equations, subexpressions
 from einformer.program.choices import NO_CHOICE, slots
 from einformer.program.orders import Letters
+from einformer.program.turns import Site, Turns, below, carried, in_loops, united
 
 Place = tuple[str, str]  # the path of a layer, the name of a weight
 

@@ -13,7 +13,6 @@ from itertools import pairwise
 from typing import Literal, assert_never
 
 from einformer.interpreters.count.contraction import Chosen, Contraction, chosen_of, steps
-from einformer.interpreters.count.turns import Loops, Turns, inside, turns_of
 from einformer.interpreters.count.visits import Work, per_tree, work_of
 from einformer.language.primitives import row_of
 from einformer.language.scope import factors_of
@@ -38,6 +37,7 @@ from einformer.language.walk import equations
 from einformer.program.choices import NO_CHOICE, Choices
 from einformer.program.orders import Letters
 from einformer.program.support import Flow, Need
+from einformer.program.turns import Loops, Turns, inside, turns_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import product
 
-from einformer.errors import fail
+from einformer.errors import fail, row
+from einformer.interpreters.count import cached as cached_
 from einformer.interpreters.count import memory, rules
 from einformer.interpreters.count.bands import pairs
 from einformer.interpreters.count.conventions import DEFAULT, Convention
@@ -16,13 +17,14 @@ from einformer.interpreters.count.kept import keeps
 from einformer.interpreters.count.memory import Activation, Memory
 from einformer.interpreters.count.precisions import Precision
 from einformer.interpreters.count.rules import EquationCount, Recompute, WeightCount
-from einformer.interpreters.count.turns import Site, Turns
 from einformer.language.calls import axis_of
 from einformer.language.sizes import Legend, Value
-from einformer.language.tree import Expression, Index, Spec
+from einformer.language.tree import Expression, Index, Layer, Spec
 from einformer.language.walk import subexpressions
+from einformer.program.cache import Entry
 from einformer.program.choices import Bound
 from einformer.program.orders import typical
+from einformer.program.turns import Site, Turns
 
 
 def weights(spec: Spec, name: str, legend: Legend) -> tuple[WeightCount[int], ...]:
@@ -72,6 +74,12 @@ def activations(
     """The bytes of what each equation keeps for the backward pass, `element` for a number. Raises EinformerError E601."""
     derived = derive(spec, name)
     return memory.activations(*keeps(spec, name), derived, Numbers(legend, derived.time), element, recompute, shards)
+
+
+def cache_bytes(entries: Iterable[Entry[int]], legend: Legend, model: Layer, dtype: str) -> cached_.CacheBytes[int]:
+    """The bytes of what decoding keeps of a causal model. Raises EinformerError E605."""
+    assert model.time is not None
+    return cached_.cache_bytes(entries, model.time.letter, Numbers(legend), row(cached_.BYTES, "dtype", dtype))
 
 
 def training(

@@ -11,12 +11,12 @@ from einformer.interpreters.count.contraction import Chosen, Contraction, Step, 
 from einformer.interpreters.count.conventions import Convention
 from einformer.interpreters.count.derived import Derived, Done, Gather, Softmax
 from einformer.interpreters.count.held import Held
-from einformer.interpreters.count.turns import Turns
 from einformer.language.calls import axis_of
 from einformer.language.tree import Expression
 from einformer.language.weights import key
 from einformer.program.choices import Bound
 from einformer.program.orders import Letters
+from einformer.program.turns import Turns
 
 
 class Countable(Protocol):

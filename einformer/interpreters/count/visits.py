@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from einformer.errors import Span
-from einformer.interpreters.count.turns import Loops, Turns, in_loops, inside, turns_of
 from einformer.language.calls import axis_of
 from einformer.language.sizes import Legend
 from einformer.language.specialise import specialise
@@ -20,6 +19,7 @@ from einformer.program.orders import Letters
 from einformer.program.recurrences import recurrent
 from einformer.program.routing import Routing, routings
 from einformer.program.support import Flow, Flows, Need
+from einformer.program.turns import Loops, Turns, in_loops, inside, turns_of
 
 T = TypeVar("T")
 Norms = tuple[dict[int, Norm], set[str]]

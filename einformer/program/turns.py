@@ -7,9 +7,16 @@ from dataclasses import dataclass, replace
 
 from einformer.language.tree import Apply, Equation, Expression, Loop, Statement
 from einformer.language.weights import key
-from einformer.program.support import Case
 
 Loops = tuple[tuple[str, Expression], ...]  # the letter and the count of each loop around, outside first
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A condition on layer numbers that holds, or does not, where an expression exists (R8)."""
+
+    condition: Expression
+    holds: bool
 
 
 @dataclass(frozen=True, slots=True)

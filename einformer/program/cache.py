@@ -1,0 +1,371 @@
+"""Derives what decoding keeps from step to step, and how far back, from what each tensor reads at which positions (R10).
+
+A tensor that is read at another position than its own is kept. At `s - j` the last j of it are, at s' as many as the masks
+around bound; a running sum keeps its last value. At bound sizes loops are followed turn by turn, since a mask may differ from
+turn to turn. In letters all turns are followed at once; what differs between turns, or has no such bound, has no formula.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic, Literal, TypeVar, cast
+
+from einformer.errors import EinformerError, fail
+from einformer.language.calls import axis_of, slot_letters
+from einformer.language.sizes import Legend
+from einformer.language.specialise import specialise
+from einformer.language.times import rows_of
+from einformer.language.tree import Apply, Expression, Index, Number, Spec, Tensor
+from einformer.language.walk import equations, loops, subexpressions
+from einformer.language.weights import key, place, versions
+from einformer.program.inequalities import Atom, Cases, Facts, Inequality, Linear, negated, plain, written
+from einformer.program.positions import Analysis, Anchor, Body, Call, Definition, Read, Step, Value
+from einformer.program.turns import Loops, Site
+
+Kind = Literal["visible", "earlier", "sum"]
+Limit = TypeVar("Limit")  # a number, or an expression for it
+
+
+@dataclass(frozen=True, slots=True)
+class Entry(Generic[Limit]):
+    """A tensor that decoding keeps, of the specialised layer `layer` at a path, `blocks.0.CausalAttention`.
+
+    *visible* is read at s', `back` positions beside the current one, all where that is None; *earlier* at `s - j` alone, the
+    last `back`; *sum* is the running sum of a `cumsum`. `letters` are its indices but that of time, which was its slot `axis`;
+    `rows` are those of the batch, `sites` its loops and those of each call on the way, `loops` how many are of its own layer.
+    What a layer is given as it stands has a `source`, the path of the tensor that it is.
+    """
+
+    path: str
+    name: str
+    layer: str
+    letters: tuple[str, ...]
+    rows: frozenset[str]
+    axis: int
+    kind: Kind
+    back: Limit | None
+    sites: tuple[Site, ...]
+    loops: int
+    whole: bool = False
+    source: str = ""
+
+    @property
+    def full_path(self) -> str:
+        """`blocks.0.CausalAttention.k`, unlike any other."""
+        return f"{self.path}.{key(self.name)}".lstrip(".") + (".sum" if self.kind == "sum" else "")
+
+    @property
+    def tensor(self) -> str:
+        """`z`, of which `z_2` is another version."""
+        return self.name.partition("_")[0]
+
+    @property
+    def frame(self) -> str:
+        """The path of the layer as it is called, without the turns of its own loops."""
+        parts = self.path.split(".")
+        return ".".join(parts[: len(parts) - 2 * self.loops])
+
+    def inside(self, path: str, site: Site) -> Entry[Limit]:
+        """The entry of a layer that is called at a path; what it was given as it stands is there already."""
+        source = self.source and f"{path}.{self.source}"
+        return replace(self, path=f"{path}.{self.path}".strip("."), source=source, sites=(site, *self.sites))
+
+
+def kept(spec: Spec, name: str, legend: Legend) -> tuple[Entry[int], ...]:
+    """What the causal model `name` of a checked spec keeps at these sizes, in the order of the text.
+
+    Each layer keeps its own, and all that it sees equally far. Raises EinformerError E508, E601.
+    """
+    return together(_Plan(*_followed(spec, name, legend, letters=False), _number, 1).entries())
+
+
+def kept_in_letters(spec: Spec, name: str, legend: Legend) -> tuple[Entry[Expression], ...]:
+    """The same for all sizes: how far back is a number of the legend. Raises EinformerError E508, E607."""
+    one: Expression = Number(1)
+    entries = together(_Plan(*_followed(spec, name, legend, letters=True), _formula, one).entries())
+    for entry in entries:
+        around = entry.sites[:-1] if entry.loops and entry.kind == "visible" else entry.sites
+        letters = {letter for site in around for letter, _ in site.loops}
+        for x in subexpressions(entry.back) if entry.back is not None else ():
+            if isinstance(x, Index) and x.letter not in letters:
+                raise _unclear(x)
+    return entries
+
+
+def _followed(spec: Spec, name: str, legend: Legend, letters: bool) -> tuple[Body, frozenset[str]]:
+    """The body of a model, and the letters of its batch."""
+    layers = {layer.name: layer for layer in specialise(spec, name).layers}
+    model = layers[name]
+    if model.time is None:
+        message = f"`{name}` does not say in which axis it is causal, so what comes later may change what was computed"
+        raise fail("E508", message, model.span, fix=f"`model {name}(…) -> … causal in s:`")
+    time = axis_of(model.time.letter)
+    followed = _Followed(layers, legend, time, Facts(legend, time, letters), unroll=not letters)
+    return followed.model(model), rows_of(model)
+
+
+class _Followed(Analysis):
+    """An analysis that keeps what cannot be computed again, and refuses what decoding cannot read again, or has no formula."""
+
+    def tells(self, value: Value, formula: bool) -> bool:
+        """What is no formula of positions is kept like what inputs decide."""
+        return super().tells(value, formula) or not formula
+
+    def crossed(self, read: Tensor, definition: Definition) -> None:
+        """What is over all visible positions changes from step to step, and is not kept."""
+        message = f"`{read.name}` is over all visible positions too, and how many those were changes from step to step"
+        raise fail("E508", message, read.span, fix="what it is made of, at that position")
+
+    def unclear(self, e: Expression) -> None:
+        """What is kept in some turns, by numbers that a layer is given."""
+        if self.facts.letters:
+            raise _unclear(e)
+
+
+@dataclass(frozen=True, slots=True)
+class Reach(Generic[Limit]):
+    """How far back a tensor is read."""
+
+    kind: Kind
+    back: Limit | None
+
+    def both(self, other: Reach[Limit] | None) -> Reach[Limit]:
+        """As far as either of two readings."""
+        if other is None:
+            return self
+        kind: Kind = "visible" if "visible" in (self.kind, other.kind) else "earlier"
+        return Reach(kind, farthest((self.back, other.back)))
+
+
+@dataclass(slots=True)
+class _Plan(Generic[Limit]):
+    """The entries of a model. `reach` has each anchor that is kept, `read` the bodies whose reads are in it.
+
+    `limits` are the numbers that bound how far back a read is in each case.
+    """
+
+    model: Body
+    rows: frozenset[str]
+    limits: Callable[[Body, Read, Linear, Cases], list[Limit | None]]
+    one: Limit
+    used: set[Anchor] = field(default_factory=set)
+    reach: dict[Anchor, Reach[Limit]] = field(default_factory=dict)
+    read: dict[int, tuple[Entry[Limit], ...]] = field(default_factory=dict)
+
+    def entries(self) -> tuple[Entry[Limit], ...]:
+        """What the model keeps, its inputs first."""
+        entries = self.of(self.model)
+        read = [e for q in equations(self.model.layer.body) for e in subexpressions(q.right) if isinstance(e, Tensor)]
+        tokens = {slot.name for e in read for slot in e.slots if isinstance(slot, Tensor)}
+        inputs = (replace(entry, whole=entry.name in tokens) for entry in self.inputs(self.model))
+        return (*inputs, *entries)
+
+    def inputs(self, body: Body) -> Iterator[Entry[Limit]]:
+        """What a body keeps of what it is given."""
+        return (self.entry(body, anchor, name) for name, anchor in body.inputs.items() if anchor in self.reach)
+
+    def of(self, body: Body) -> tuple[Entry[Limit], ...]:
+        """What a body keeps of its own and what it calls keep, by paths in it."""
+        if id(body) not in self.read:
+            below = [[*self.called(body, step), *self.sums(body, step)] for step in body.steps]
+            for step in body.steps:
+                self.reads(body, step.reads if step.anchor is not None else ())
+                for call in step.calls:
+                    for value, _ in call.given.values():
+                        if self.reads(body, value.reads) and call.cases:
+                            raise _unclear(call.apply)
+            names = versions(body.layer)
+            entries = [self.entry(body, a, a.name, _path(loops), loops) for a, loops in body.passed.items() if a in self.reach]
+            for step, inner in zip(body.steps, below, strict=True):
+                entries += inner
+                if step.anchor in self.reach:
+                    entries.append(self.entry(body, step.anchor, names[id(step.equation)][0], step.path, step.loops))
+            self.read[id(body)] = tuple(entries)
+            self.one_version(body)
+        return self.read[id(body)]
+
+    def one_version(self, body: Body) -> None:
+        """In letters, of a tensor that turns change either what they begin with is kept, or what they end with."""
+        used = [a for a in {*body.passed, *body.inputs.values(), *(step.anchor for step in body.steps)} if a in self.used]
+        for name in {anchor.name for anchor in body.passed}:
+            if sum(anchor is not None and anchor.name == name for anchor in used) > 1:
+                message = f"of how many values of `{name}` something is kept has no formula"
+                raise fail("E607", message, body.layer.span, fix="a name of its own for each")
+
+    def called(self, body: Body, step: Step) -> Iterator[Entry[Limit]]:
+        """What layers keep that an equation calls; an input that is given as it stands is there already."""
+        for call in step.calls:
+            inner, own = self.of(call.body), list(self.inputs(call.body))
+            self.one_range(call, (*own, *inner))
+            path, site = f"{step.path}.{place(call.apply, body.layer)}".lstrip("."), Site(step.loops, call.cases)
+            if call.cases and call.seen:
+                raise _unclear(call.apply)
+            for entry in own:
+                given = call.given[entry.name][1]
+                inside = entry.inside(path, site)
+                yield inside if given is None else self.shared(inside, body, given, call)
+            yield from (entry.inside(path, site) for entry in inner)
+
+    def shared(self, entry: Entry[Limit], body: Body, given: Anchor, call: Call) -> Entry[Limit]:
+        """An input that is given as it stands: there are as many as of what it is."""
+        names = versions(body.layer)
+        self.used.add(given)
+        paths = {s.anchor: (f"{s.path}.{names[id(s.equation)][0]}".lstrip("."), s.loops) for s in body.steps}
+        path, loops = paths.get(given, (given.name, body.passed.get(given, ())))
+        if call.cases and loops != entry.sites[0].loops:
+            raise _unclear(call.apply)
+        return replace(entry, source=path, sites=(Site(loops, call.cases),))
+
+    def one_range(self, call: Call, entries: Iterable[Entry[Limit]]) -> None:
+        """In a layer that keeps a window, s' is that window; what it is given at s' may be needed farther back."""
+        windows = [e.name for e in entries if not e.frame and e.kind == "visible" and e.back is not None]
+        if windows and call.seen:
+            name = call.body.layer.name
+            message = f"`{name}` keeps a window of `{windows[0]}`, and is given `{call.seen[0]}` at all visible positions"
+            raise fail("E508", message, call.apply.span, fix="both defined in one layer")
+
+    def sums(self, body: Body, step: Step) -> Iterator[Entry[Limit]]:
+        """The running sums in an equation."""
+        name = versions(body.layer)[id(step.equation)][0]
+        for number, e in enumerate(step.sums):
+            if step.recurrent:
+                message = f"this sum stands in the recurrence of `{name}`, which is solved position by position"
+                raise fail("E508", message, e.span, fix="a line of its own for the sum")
+            turning = {index.letter for index in e.indices} | body.scope.loops
+            rest = tuple(letter for letter in body.scope.free(e) if letter not in turning)
+            path, kept, rows = step.path, name + "'" * number, self.rows & set(rest)
+            sites, depth = (Site(step.loops),), _depth(path)
+            yield Entry(path, kept, body.layer.name, rest, rows, 0, "sum", self.one, sites, depth)
+
+    def entry(self, body: Body, anchor: Anchor, name: str, path: str = "", loops: Loops = ()) -> Entry[Limit]:
+        """A tensor that is kept."""
+        slots = anchor.left.slots if isinstance(anchor.left, Tensor) else ()
+        letters = tuple(letter for letter in slot_letters(anchor.left) if letter != body.time)
+        reach, rows = self.reach[anchor], self.rows & set(letters)
+        axis, sites, depth = slots.index(Index(body.time)), (Site(loops),), _depth(path)
+        return Entry(path, name, body.layer.name, letters, rows, axis, reach.kind, reach.back, sites, depth)
+
+    # ---------------------------------------------------------------------------------------------------- reading
+
+    def reads(self, body: Body, reads: Iterable[Read]) -> bool:
+        """Tensors that are read at another position than their own, if there are some."""
+        some = False
+        for read in reads:
+            if read.anchor is not None and (reach := self.reached(body, read)) is not None:
+                self.reach[read.anchor], some = reach.both(self.reach.get(read.anchor)), True
+                self.used.add(read.anchor)
+        return some
+
+    def reached(self, body: Body, read: Read) -> Reach[Limit] | None:
+        """How far back this reads; None where it is at its own position, or in no case."""
+        facts, here = body.facts, Linear.index(body.time)
+        cases = facts.holding(read.cases)
+        if read.position == here or not cases:
+            return None
+        distance = here - read.position
+        visible = [x for x in read.position.letters() if body.analysis.is_time(x) and x != body.time]
+        shifted = body.time not in distance.letters() and not any(
+            atom.kind in ("data", "function") for atom in distance.atoms()
+        )
+        if read.computed or (read.position not in map(Linear.index, visible) and (visible or not shifted)):
+            return Reach("visible", None)
+        limits = self.limits(body, read, distance, cases)
+        return Reach("visible" if visible else "earlier", farthest(limits)) if limits else None
+
+
+def _path(around: Loops) -> str:
+    """The path of a place in some loops, whatever their turns."""
+    return ".".join(f"blocks.{{{letter}}}" for letter, _ in around)
+
+
+def _depth(path: str) -> int:
+    """How many loops there are around a place in a body: `blocks.0` is in one."""
+    return path.count("blocks.")
+
+
+def _number(body: Body, read: Read, distance: Linear, cases: Cases) -> list[int | None]:
+    """How far back a read is at most, in each of some cases."""
+    bounds = (bounds for case in cases for bounds, _ in body.facts.upper(distance, case))
+    return [min((int(value) for bound in some if (value := bound.value) is not None), default=None) for some in bounds]
+
+
+def _formula(body: Body, read: Read, distance: Linear, cases: Cases) -> list[Expression | None]:
+    """The same in letters: exact where each case is one of sums of positions, whatever the sizes and the turn."""
+    turning = {loop.index.letter for layer in body.analysis.layers.values() for loop in loops(layer.body)}
+    lacking: dict[Expression | None, list[list[Inequality]]] = {}
+    for case in cases:
+        if not all(_is_plain(inequality, turning) for inequality in case):
+            raise _no_bound(read.at)
+        for bounds, needed in body.facts.upper(distance, case):
+            seen = frozenset(map(Inequality, bounds))
+            without = [absent for i in needed if not body.facts.refutes(seen | {absent := negated(i)})]
+            lacking.setdefault(_least(bounds), []).append(without)
+    sure = {back for back, cases in lacking.items() if all(body.facts.refutes(frozenset(c)) for c in itertools.product(*cases))}
+    if lacking.keys() - sure and None not in sure:
+        raise _no_bound(read.at)
+    return sorted(sure, key=repr)
+
+
+def _least(bounds: list[Linear]) -> Expression | None:
+    some = sorted(map(written, bounds), key=repr)
+    return functools.reduce(lambda one, other: Apply("min", (), (one, other)), some) if some else None
+
+
+def _is_plain(inequality: Inequality, turning: set[str]) -> bool:
+    """Does it compare sums of indices, none of them the number of a turn? What data decide does not matter."""
+    atoms = [(atom, power * len(monomial)) for monomial, _ in inequality.linear.terms for atom, power in monomial]
+    return all(atom.kind in ("size", "table") or (power == 1 and _is_known(atom, turning)) for atom, power in atoms)
+
+
+def _is_known(atom: Atom, turning: set[str]) -> bool:
+    turns = plain(atom.name) in turning if atom.kind == "index" else atom.name.startswith("?") and atom.name != "?"
+    return atom.kind in ("index", "data") and not turns
+
+
+def farthest(backs: Iterable[Limit | None]) -> Limit | None:
+    """The largest of some numbers, or the expression of it; None is without a bound."""
+    distinct: list[Any] = list(dict.fromkeys(backs))
+    if None in distinct:
+        return None
+    if all(isinstance(back, int) for back in distinct):
+        return cast("Limit", max(distinct))
+    return cast("Limit", functools.reduce(lambda one, other: Apply("max", (), (one, other)), sorted(distinct, key=repr)))
+
+
+def together(entries: Iterable[Entry[Limit]]) -> tuple[Entry[Limit], ...]:
+    """The entries with as many positions for all that one layer sees: where it runs over s', it runs over the same.
+
+    A tensor that is visible at some place of a layer is so wherever it is changed: the next turn of a loop reads it there.
+    """
+    entries = tuple(entries)
+    visible = {(e.layer, e.tensor) for e in entries if e.kind == "visible"}
+    entries = tuple(
+        replace(e, kind="visible") if (e.layer, e.tensor) in visible and e.kind == "earlier" else e for e in entries
+    )
+    seen: dict[str, list[Limit | None]] = {}
+    for entry in entries:
+        if entry.kind == "visible":
+            seen.setdefault(entry.frame, []).append(entry.back)
+    return tuple(alike(replace(e, back=farthest(seen[e.frame])) if e.kind == "visible" else e for e in entries))
+
+
+def alike(entries: Iterable[Entry[Limit]]) -> Iterator[Entry[Limit]]:
+    """What instances of one layer are given and keep alike has the first that keeps it as its `source`, that one none."""
+    first: dict[tuple[object, ...], str] = {}
+    for entry in entries:
+        kept = first.setdefault((entry.source, entry.layer, entry.name, entry.kind, entry.back), entry.full_path)
+        yield replace(entry, source=kept if entry.source and kept != entry.full_path else "")
+
+
+def _unclear(e: Expression) -> EinformerError:
+    return fail(
+        "E607", "in how many turns this holds has no formula", e.span, fix="bound sizes, whose turns are followed one by one"
+    )
+
+
+def _no_bound(e: Expression) -> EinformerError:
+    message = "how far back this lets one look has no formula"
+    return fail("E607", message, e.span, fix="bound sizes, at whose positions one sees it")
