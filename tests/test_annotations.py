@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from einformer.errors import EinformerError
+from tests.few import FEW_TEXTS, few
 from tests.small import PLANS, SMALL, error, inputs, model, tensors, weights
 
 _COUNT = itertools.count()
@@ -44,7 +45,7 @@ def arrays(name: str) -> list[Tensor]:
 
 
 @pytest.mark.parametrize("plan", PLANS)
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", few(SMALL, FEW_TEXTS))
 def test_what_fits_is_accepted_everywhere(name: str, plan: str) -> None:
     """By every layer inside, too."""
     module = model(name).build(plan=plan)

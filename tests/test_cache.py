@@ -15,6 +15,7 @@ from einformer.errors import EinformerError
 from einformer.language.tree import Name
 from einformer.objects import Model
 from tests.caches import CACHES, Cached
+from tests.few import FEW_TEXTS, few
 from tests.oracles.decoding import chunked, decode
 from tests.small import LENGTH, SMALL, decided, error, inputs, model, weights
 from tests.well_formed import Text, texts
@@ -35,7 +36,7 @@ def stepped(model: Model, lengths: list[int], fewer: int = 0) -> float:
 # ----------------------------------------------------------------------------------------------------- enough, no more
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", few(MODELS, FEW_TEXTS))
 def test_what_is_kept_suffices(name: str) -> None:
     assert stepped(model(name), [1] * LENGTH) < EXACT
     assert stepped(model(name), [4, 3, 1, 3]) < EXACT
@@ -189,7 +190,7 @@ def in_letters(bound: Model, length: int) -> tuple[int, int]:
     return found.per_token.subs(numbers), found.total.subs(numbers)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", few(MODELS, FEW_TEXTS))
 def test_the_formula_is_that_of_what_is_held(name: str) -> None:
     """What is followed turn by turn at some sizes, and in letters."""
     bound = model(name)

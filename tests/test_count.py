@@ -30,6 +30,7 @@ from einformer.interpreters.torch.measure import Balanced
 from einformer.language.sizes import Legend
 from einformer.language.tree import Name
 from einformer.objects import Model, Specification
+from tests.few import FEW_TEXTS, few
 from tests.oracles.families import FAMILIES, Family
 from tests.oracles.flops import counted
 from tests.texts import spec
@@ -592,7 +593,9 @@ NO_FORMULA = {
 }  # two conditions of layers, or a list of them
 
 
-@pytest.mark.parametrize("name", sorted(OF_TOYS.keys() - {family.text for family in FAMILIES.values()} - NO_FORMULA))
+@pytest.mark.parametrize(
+    "name", few(sorted(OF_TOYS.keys() - {family.text for family in FAMILIES.values()} - NO_FORMULA), FEW_TEXTS)
+)
 def test_formulas_of_texts_of_families_with_numbers_are_the_numbers(name: str) -> None:
     model = einformer.from_huggingface(OF_TOYS[name])
     legend = model.at(B=2, S=37)

@@ -21,6 +21,7 @@ import einformer
 from einformer.errors import EinformerError
 from einformer.objects import Model
 from tests.caches import CACHES, NUMBERS, Cached
+from tests.few import FEW_TEXTS, few
 from tests.small import BATCH, LENGTH, PLANS, SMALL, built, decided, error, inputs, model, weights
 from tests.toys import EACH, config_of
 from tests.well_formed import Text, texts
@@ -55,13 +56,13 @@ def compared(bound: Model, plan: str, lengths: list[int]) -> None:
 
 
 @pytest.mark.parametrize("plan", PLANS)
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", few(MODELS, FEW_TEXTS))
 def test_step_by_step_is_all_at_once(name: str, plan: str) -> None:
     compared(model(name), plan, [1] * LENGTH)
     compared(model(name), plan, [4, 3, 1, 3])
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", few(MODELS, FEW_TEXTS))
 def test_bytes_are_those_counted(name: str) -> None:
     _, held = decoded(built(model(name), "fast"), inputs(model(name)), [LENGTH])
     assert held == model(name).cache_bytes(torch.float64, B=3, S=LENGTH).total
@@ -170,7 +171,7 @@ def stepped(module: Any, arrays: Sequence[Any], first: int, size: int, padding: 
     return torch.cat([*outputs, *(module.decode(*step, cache=cache) for step in rest)], 1)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", few(MODELS, FEW_TEXTS))
 def test_a_static_cache_holds_the_same(name: str) -> None:
     """In rings, after a first chunk of any length, with places to spare or none."""
     module, arrays = built(model(name), "fast"), inputs(model(name))
@@ -234,7 +235,7 @@ def test_the_weights_are_the_modules_own() -> None:
 
 
 @pytest.mark.parametrize("plan", PLANS)
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", few(MODELS, FEW_TEXTS))
 def test_the_files_differ_in_nothing_but_their_forwards(name: str, plan: str) -> None:
     """The same parameters, of the same names and shapes."""
     module: Any = built(model(name), plan)
@@ -301,7 +302,7 @@ def test_a_step_costs_no_more_the_more_there_were() -> None:
 
 
 @pytest.mark.parametrize("plan", PLANS)
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", few(MODELS, FEW_TEXTS))
 def test_the_last_outputs_are_those_of_all(name: str, plan: str) -> None:
     """Whatever is asked for at a step, what is kept is the same."""
     module, arrays = built(model(name), plan), inputs(model(name))

@@ -14,6 +14,7 @@ from transformers import AutoConfig
 import einformer
 from einformer.errors import EinformerError
 from einformer.huggingface.config import import_config
+from tests.few import FEW_FAMILIES, few
 from tests.toys import TOYS
 
 KINDS = {kind: name for name, (kind, _) in reversed(TOYS.items())}
@@ -58,7 +59,7 @@ def meant(config: Mapping[str, Any]) -> object:
     }
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", few(KINDS, FEW_FAMILIES))
 def test_an_absent_key_is_what_it_is_in_transformers(kind: str) -> None:
     """Where a key may be left out: sizes have to be said."""
     for key, config in silent(kind):

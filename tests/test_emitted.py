@@ -20,6 +20,7 @@ from torch import Tensor, nn
 import einformer
 from einformer.interpreters.torch import folding, source
 from einformer.interpreters.torch.plan import PLANS as PLANS_OF
+from tests.few import FEW_TEXTS, few
 from tests.small import PLANS, SMALL, built, error, inputs, model
 
 ALONE = """
@@ -92,7 +93,7 @@ def test_golden_source(plan: str, golden: Callable[[str, str], None]) -> None:
 
 
 @pytest.mark.parametrize("plan", PLANS)
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", few(SMALL, FEW_TEXTS))
 def test_it_holds_nothing_needless(name: str, plan: str) -> None:
     """No line too long, no import and no number at its head that nothing reads."""
     text = model(name).source(plan=plan)
@@ -111,7 +112,7 @@ def bound(node: ast.stmt) -> list[str]:
 
 
 @pytest.mark.parametrize("plan", PLANS)
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", few(SMALL, FEW_TEXTS))
 def test_folded_lines_say_the_same(name: str, plan: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """To Python, whose parser is the judge."""
     short = model(name).source(plan=plan)
@@ -138,7 +139,7 @@ def test_a_line_folds_at_its_loosest_operators_then_in_its_longest_brackets(monk
 
 
 @pytest.mark.parametrize("plan", PLANS)
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", few(SMALL, FEW_TEXTS))
 def test_every_equation_stands_above_its_code(name: str, plan: str) -> None:
     text = model(name).source(plan=plan)
     compile(text, name, "exec")
@@ -150,7 +151,7 @@ def test_every_equation_stands_above_its_code(name: str, plan: str) -> None:
 
 
 @pytest.mark.parametrize("plan", PLANS)
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", few(SMALL, FEW_TEXTS))
 def test_the_map_of_equations_is_that_of_the_comments(name: str, plan: str) -> None:
     """Each stands where its text is a comment, first in the file, and in the class or function around that line."""
     whole = model(name)

@@ -7,6 +7,7 @@ Configs of `tests/configs` carry the parameters of transformers' model on the me
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import re
 from collections.abc import Mapping
@@ -21,6 +22,7 @@ import einformer
 from einformer.errors import EinformerError
 from einformer.huggingface.config import Imported, import_config
 from einformer.huggingface.families import architectures, families, family
+from tests.few import FEW_FAMILIES, few
 from tests.oracles.lifted import COMPUTED, Regime, run
 from tests.oracles.of_toys import TOLERANCE, filled, modeling, ours, theirs, tokens
 from tests.toys import EACH, TOYS, config_of
@@ -31,6 +33,22 @@ _FILES = {path.stem: path for path in sorted((Path(__file__).parent / "configs")
 _READ = {name: json.loads(path.read_text(encoding="utf-8")) for name, path in _FILES.items()}
 UNREAD = {name for name, row in _READ.items() if row["config"]["model_type"] not in families()}
 REAL = {name: row for name, row in _READ.items() if name not in UNREAD}
+KINDS = {
+    "bloom-560m",
+    "command-r-plus-104b",
+    "deepseek-v3",
+    "falcon-180b",
+    "gemma-2-2b",
+    "glm-4-9b-0414",
+    "gpt-oss-20b",
+    "llama-3-8b",
+    "llama-4-scout-text",
+    "mixtral-8x7b",
+    "opt-125m",
+    "phi-4",
+    "qwen3-30b-a3b",
+    "starcoder2-3b",
+}
 
 
 # ------------------------------------------------------------------------------------------------------ real configs
@@ -41,12 +59,12 @@ def real(name: str) -> Any:
     return einformer.from_huggingface(REAL[name]["config"])
 
 
-@pytest.mark.parametrize("name", REAL)
+@pytest.mark.parametrize("name", few(REAL, KINDS))
 def test_parameters_are_theirs(name: str) -> None:
     assert real(name).num_parameters == REAL[name]["parameters"]
 
 
-@pytest.mark.parametrize("name", [name for name, row in REAL.items() if row["flops"]])
+@pytest.mark.parametrize("name", few([name for name, row in REAL.items() if row["flops"]], KINDS))
 def test_flops_are_theirs(name: str) -> None:
     assert real(name).flops(B=1, S=512) == REAL[name]["flops"]
 
@@ -92,7 +110,7 @@ def test_weights_go_back_as_they_came(name: str) -> None:
     assert all(torch.equal(back[key], state[key]) for key in back)
 
 
-@pytest.mark.parametrize("kind", sorted({kind for kind, _ in TOYS.values()}))
+@pytest.mark.parametrize("kind", few(sorted({kind for kind, _ in TOYS.values()}), FEW_FAMILIES))
 def test_every_row_is_that_of_a_toy(kind: str) -> None:
     """No row of a table is idle: a toy has its tensor."""
     names = [name for name in TOYS if TOYS[name][0] == kind]
@@ -164,7 +182,7 @@ def changed(keys: Config, place: tuple[str, ...]) -> dict[str, Any]:
     return {**keys, first: changed(keys[first], tuple(rest)) if rest else other(keys[first])}
 
 
-@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("name", few(CONFIGS, {*KINDS, *(f"toy {name}" for name in FEW_FAMILIES)}))
 def test_every_key_has_a_say_or_a_reason(name: str) -> None:
     """Where a key is perturbed, the model or the verdict changes, unless the key is ignored by name."""
     keys = config(name)
@@ -187,18 +205,18 @@ BROKEN: list[object] = [-1, 0, 1.5, 10**30, 1e308, "36", float("nan"), float("in
 NAMES = sorted({kind: name for name, (kind, _) in reversed(TOYS.items())}.values())
 
 
-@pytest.mark.parametrize("value", BROKEN, ids=str)
-@pytest.mark.parametrize("name", NAMES)
-def test_what_no_size_can_be(name: str, value: object) -> None:
+@pytest.mark.parametrize("name", few(NAMES, FEW_FAMILIES))
+def test_what_no_size_can_be(name: str) -> None:
     """One clear error for each size."""
     keys = config_of(name)
-    for key in [key.key for key in family(TOYS[name][0]).keys if key.range == "whole" and key.key in keys]:
+    sizes = [key.key for key in family(TOYS[name][0]).keys if key.range == "whole" and key.key in keys]
+    for key, value in itertools.product(sizes, BROKEN):
         with pytest.raises(EinformerError) as error:
             einformer.from_huggingface({**keys, key: value})
         assert [(finding.code, f"`{key}`" in finding.message) for finding in error.value.findings] == [("E614", True)]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", few(NAMES, FEW_FAMILIES))
 def test_what_is_missing_is_named(name: str) -> None:
     """A size has a default, or its absence one error."""
     keys = config_of(name)

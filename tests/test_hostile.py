@@ -21,6 +21,7 @@ from einformer.errors import EinformerError, Source, catalogue
 from einformer.language.parser import MAXIMUM_FINDINGS
 from einformer.language.sizes import Legend
 from einformer.targets import examine, parse
+from tests.few import FEW_TEXTS, few
 from tests.guard import guarded, needs_a_timer
 
 HEAD = "axes\n  s: S\n  d: D\nlayer Same(z_sd) -> z_sd:\n"
@@ -452,7 +453,7 @@ def evaluate(text: str, chance: random.Random) -> bool:
     return value is not None
 
 
-@pytest.mark.parametrize("name", shipped())
+@pytest.mark.parametrize("name", few(shipped(), FEW_TEXTS))
 def test_every_cut_of_a_shipped_text_ends(name: str) -> None:
     """As typed: a text that stops anywhere."""
     text = read(name).text

@@ -7,9 +7,9 @@ import functools
 import json
 from typing import Any
 
-import pytest
 from transformers import AutoConfig
 
+from tests.few import FEW_FAMILIES, few
 from tests.toy_keys import (
     CAPS,
     DYNAMIC,
@@ -319,7 +319,7 @@ TOYS |= {
 }
 
 FIRST = {kind: name for name, (kind, _) in reversed(TOYS.items())}  # of each family one toy, the first
-EACH = [name if name in FIRST.values() else pytest.param(name, marks=pytest.mark.slow) for name in TOYS]  # for parametrize
+EACH = few(TOYS, FEW_FAMILIES)  # for parametrize
 
 LISTS = {"layer_types", "no_rope_layers", "moe_layers"}
 
