@@ -22,7 +22,7 @@ import einformer
 from einformer.errors import EinformerError
 from einformer.huggingface.config import Imported, import_config
 from einformer.huggingface.families import architectures, families, family
-from tests.few import FEW_FAMILIES, few
+from tests.few import FEW_CONFIGS, FEW_FAMILIES, few
 from tests.oracles.lifted import COMPUTED, Regime, run
 from tests.oracles.of_toys import TOLERANCE, filled, modeling, ours, theirs, tokens
 from tests.toys import EACH, TOYS, config_of
@@ -33,22 +33,6 @@ _FILES = {path.stem: path for path in sorted((Path(__file__).parent / "configs")
 _READ = {name: json.loads(path.read_text(encoding="utf-8")) for name, path in _FILES.items()}
 UNREAD = {name for name, row in _READ.items() if row["config"]["model_type"] not in families()}
 REAL = {name: row for name, row in _READ.items() if name not in UNREAD}
-KINDS = {
-    "bloom-560m",
-    "command-r-plus-104b",
-    "deepseek-v3",
-    "falcon-180b",
-    "gemma-2-2b",
-    "glm-4-9b-0414",
-    "gpt-oss-20b",
-    "llama-3-8b",
-    "llama-4-scout-text",
-    "mixtral-8x7b",
-    "opt-125m",
-    "phi-4",
-    "qwen3-30b-a3b",
-    "starcoder2-3b",
-}
 
 
 # ------------------------------------------------------------------------------------------------------ real configs
@@ -59,12 +43,12 @@ def real(name: str) -> Any:
     return einformer.from_huggingface(REAL[name]["config"])
 
 
-@pytest.mark.parametrize("name", few(REAL, KINDS))
+@pytest.mark.parametrize("name", few(REAL, FEW_CONFIGS))
 def test_parameters_are_theirs(name: str) -> None:
     assert real(name).num_parameters == REAL[name]["parameters"]
 
 
-@pytest.mark.parametrize("name", few([name for name, row in REAL.items() if row["flops"]], KINDS))
+@pytest.mark.parametrize("name", few([name for name, row in REAL.items() if row["flops"]], FEW_CONFIGS))
 def test_flops_are_theirs(name: str) -> None:
     assert real(name).flops(B=1, S=512) == REAL[name]["flops"]
 
@@ -182,7 +166,7 @@ def changed(keys: Config, place: tuple[str, ...]) -> dict[str, Any]:
     return {**keys, first: changed(keys[first], tuple(rest)) if rest else other(keys[first])}
 
 
-@pytest.mark.parametrize("name", few(CONFIGS, {*KINDS, *(f"toy {name}" for name in FEW_FAMILIES)}))
+@pytest.mark.parametrize("name", few(CONFIGS, {*FEW_CONFIGS, *(f"toy {name}" for name in FEW_FAMILIES)}))
 def test_every_key_has_a_say_or_a_reason(name: str) -> None:
     """Where a key is perturbed, the model or the verdict changes, unless the key is ignored by name."""
     keys = config(name)

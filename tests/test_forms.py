@@ -13,6 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 import einformer
 from einformer.errors import EinformerError
 from einformer.language.calls import slot_letters
+from tests.few import few
 from tests.forms import BATCH, CALLED, CHOSEN, FORMS, KINDS, SIZES, Form
 from tests.small import LENGTH, PLANS, built, error, inputs, weights
 from tests.test_decode import parts
@@ -21,7 +22,7 @@ VALUES = 1e-11
 STARTS = (4, 0)
 
 every_form = pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
-every_size = pytest.mark.parametrize("sizes", SIZES)
+every_size = pytest.mark.parametrize("sizes", few(SIZES, {"apart"}))
 every_plan = pytest.mark.parametrize("plan", PLANS)
 
 

@@ -23,6 +23,7 @@ import einformer
 from einformer.errors import EinformerError
 from einformer.objects import Model
 from tests.alone import LINES, alone
+from tests.few import few
 from tests.holes import HOLES
 from tests.oracles.flops import counted
 from tests.oracles.interpreters import TOLERANCE, before, changed, chunks, decoded, disagreements, out
@@ -32,15 +33,12 @@ from tests.well_formed import Text, written
 
 Array = NDArray[Any]
 
-BLOCKS, BLOCK = 3, 10  # of texts that are tried each time
-MANY = 100  # blocks, where there is time
+BLOCK, MANY = 10, 100  # texts in a block, and blocks, of which one is quick
 SIZES = (2, 3, 5, 7, 4)
 ALLOWED = FORMS - HOLES.keys()
 REFUSED_AT_MOST = 8  # of a hundred
 
-blocks = pytest.mark.parametrize(
-    "block", [*range(BLOCKS), *(pytest.param(block, marks=pytest.mark.slow) for block in range(BLOCKS, MANY))]
-)
+blocks = pytest.mark.parametrize("block", few(range(MANY), {0}))
 
 
 @dataclass(frozen=True)

@@ -13,18 +13,13 @@ import pytest
 
 from einformer.errors import Source
 from einformer.targets import examine
+from tests.few import few
 from tests.random_masks import COMPARISONS, FRAMES, JUNCTIONS, NUMBERS, TABLES, Mask, mask
 
-BLOCKS, BLOCK, MANY = (
-    2,
-    250,
-    20,
-)  # of masks that are tried each time, their number, and of those that are tried where there is time
+BLOCK, MANY = 250, 20  # masks in a block, and blocks, of which one is quick
 REFUSED_AT_MOST = 18  # of 378 that are right: most of them by remainders, or up to a length that brute force ends at
 
-blocks = pytest.mark.parametrize(
-    "block", [*range(BLOCKS), *(pytest.param(block, marks=pytest.mark.slow) for block in range(BLOCKS, MANY))]
-)
+blocks = pytest.mark.parametrize("block", few(range(MANY), {0}))
 
 
 def codes(drawn: Mask) -> set[str]:
@@ -46,6 +41,7 @@ def test_no_mask_that_reads_the_future_or_sees_nothing_is_accepted(block: int) -
         assert not is_wrong(drawn), drawn.text
 
 
+@pytest.mark.slow
 def test_few_masks_that_are_causal_are_refused() -> None:
     """By construct, so that one sees for which a proof is missing."""
     right, refused = verdicts()
@@ -54,6 +50,7 @@ def test_few_masks_that_are_causal_are_refused() -> None:
     assert refused["masks"] <= REFUSED_AT_MOST
 
 
+@pytest.mark.slow
 def test_every_construct_comes_up() -> None:
     right, _ = verdicts()
     assert not sorted({*FRAMES, *NUMBERS, *COMPARISONS, *JUNCTIONS, *TABLES} - right.keys())
@@ -63,7 +60,7 @@ def test_every_construct_comes_up() -> None:
 def verdicts() -> tuple[Counter[str], Counter[str]]:
     """How many causal masks have each construct, and how many of those are refused."""
     right, refused = Counter[str](), Counter[str]()
-    for drawn in (mask(Random(seed)) for seed in range(BLOCK * BLOCKS)):
+    for drawn in (mask(Random(seed)) for seed in range(2 * BLOCK)):
         if not drawn.leaks() and not drawn.is_empty_somewhere():
             right.update([*drawn.kinds, "masks"])
             refused.update([*drawn.kinds, "masks"] if codes(drawn) else [])

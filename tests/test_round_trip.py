@@ -33,6 +33,7 @@ from einformer.language.tree import (
 )
 from einformer.targets import examine
 from tests import strategies
+from tests.few import FEW_TEXTS, few
 
 ARCHITECTURES = sorted((Path(__file__).parents[1] / "einformer" / "architectures").glob("*.ein"))
 CALLABLE = frozenset((*strategies.LAYERS, *strategies.INSTANCES))
@@ -47,6 +48,9 @@ AXES = "axes\n" + "".join(f"  {letter}: N\n" for letter in strategies.LETTERS)
 WHOLE = settings(deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])  # a file would shrink for minutes
 Printer = Callable[[Declaration | Expression], str]
 PRINTERS = pytest.mark.parametrize("print_", [show, latex])
+SHIPPED = pytest.mark.parametrize(
+    "path", few(ARCHITECTURES, {path for path in ARCHITECTURES if path.stem in FEW_TEXTS}), ids=lambda path: path.stem
+)
 
 
 def read(text: str, callable_: frozenset[str] = CALLABLE) -> Spec:
@@ -65,7 +69,7 @@ def same(one: object, other: object) -> bool:
 def test_expressions(print_: Printer) -> None:
     seen: Counter[str] = Counter()
 
-    @settings(max_examples=1200, deadline=None)
+    @settings(max_examples=400, deadline=None)
     @given(strategies.expressions())
     def comes_back(e: Expression) -> None:
         seen.update(strategies.kinds(e))
@@ -109,7 +113,7 @@ def test_equations(print_: Printer) -> None:
 
 @PRINTERS
 def test_layers(print_: Printer) -> None:
-    @settings(WHOLE, max_examples=150)
+    @settings(WHOLE, max_examples=60)
     @given(strategies.layers())
     def comes_back(layer: Layer) -> None:
         assert same(read(AXES + print_(layer)).layers[0], layer), print_(layer)
@@ -121,7 +125,7 @@ def test_layers(print_: Printer) -> None:
 def test_specifications(print_: Printer) -> None:
     seen: Counter[str] = Counter()
 
-    @settings(WHOLE, max_examples=150)
+    @settings(WHOLE, max_examples=50)
     @given(strategies.specs())
     def comes_back(spec: Spec) -> None:
         seen.update(strategies.kinds(spec))
@@ -140,20 +144,20 @@ def test_letters(print_: Printer, name: str) -> None:
 
 
 @PRINTERS
-@pytest.mark.parametrize("path", ARCHITECTURES, ids=lambda path: path.stem)
+@SHIPPED
 def test_shipped(print_: Printer, path: Path) -> None:
     spec = read(path.read_text(encoding="utf-8"), PRELUDE)
     assert same(read(print_(spec), PRELUDE), spec)
 
 
-@pytest.mark.parametrize("path", ARCHITECTURES, ids=lambda path: path.stem)
+@SHIPPED
 def test_show_is_a_fixed_point(path: Path) -> None:
     text = show(read(path.read_text(encoding="utf-8"), PRELUDE))
     assert show(read(text, PRELUDE)) == text
 
 
 @PRINTERS
-@pytest.mark.parametrize("path", [path for path in ARCHITECTURES if path.stem != "prelude"], ids=lambda path: path.stem)
+@SHIPPED
 def test_elaborated(print_: Printer, path: Path) -> None:
     """With every implicit sum written out a text can still be read (anonymous instances apart, `LayerNorm_2`)."""
     elaborated, findings = examine(Source(path.name, path.read_text(encoding="utf-8")))

@@ -19,6 +19,7 @@ from einformer.language.instances import calls
 from einformer.objects import Model
 from einformer.report import checks
 from einformer.report.subject import Subject, shrunk
+from tests.few import FEW_FAMILIES, few
 from tests.oracles import saved as oracle
 from tests.small import Array, built, error, inputs, model, tensors, weights
 from tests.test_count import DEEPSEEK, GPT_OSS, SPARSE, mixture
@@ -160,7 +161,7 @@ def test_nothing_in_nothing_out(shape: tuple[int, int]) -> None:
 MIXTURES = [name for name, (_, given) in TOYS.items() if any("expert" in key and given[key] for key in given)]
 
 
-@pytest.mark.parametrize("name", MIXTURES)
+@pytest.mark.parametrize("name", few(MIXTURES, FEW_FAMILIES))
 def test_flops_of_a_family_are_those_counted(name: str) -> None:
     toy = einformer.from_huggingface(config_of(name))
     chooses = any(call.name == "top" for layer in toy.spec.tree.layers for call in calls(layer))
