@@ -254,6 +254,17 @@ for l < L:
   z_bsd <- S_bsd / 2
 return z_bsd
 
+# a running sum alone: bsd
+r_bsd = cumsum_s z_bsd
+return r_bsd
+
+# a running product alone, its rows last: bsd -> y_sdb
+return cumprod_s(z_bsd)
+
+# running products of what a product of errors gives: bsd
+r_bsd = cumprod_s(erf(z_bsd) + 1)
+return r_bsd cumprod_d(z_bsd / 2) + r_{b(s - 1)d}
+
 # states that change places: bsid
 weights α_i
 S_bsid = S_{b(s - 1)(1 - i)d} / 2 + z_bsd α_i

@@ -816,4 +816,14 @@ MUTANTS = (
         "if factor and (alone or (letters and all(map(legend.axis, letters)))):", "if factor and alone:",
         "stray_notes.py::test_a_factor_is_not_dropped_as_a_note[W'_df']",
     ),
+    _mutant(
+        "padding is zero to a running product", "interpreters/torch/cache.py",
+        "torch.cumprod(self.real(x, axis, row, 1), axis)", "torch.cumprod(self.real(x, axis, row), axis)",
+        "forms.py::test_rows_of_a_form_start_late[a running product alone, its rows last-apart-notation]",
+    ),
+    _mutant(
+        "a steady cache gives away its running sum", "interpreters/torch/cache.py",
+        "        self.rows[path].copy_(total)\n        return total", "        return self.rows[path].copy_(total)",
+        "forms.py::test_a_running_sum_stays_where_it_is_and_is_not_given_away[a running sum alone-notation]",
+    ),
 )  # fmt: skip

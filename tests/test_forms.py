@@ -146,3 +146,19 @@ def test_inputs_without_positions_stand_anywhere(head: str, plan: str) -> None:
     for chunk in torch.split(arrays[at], [4, 3, 1, 3], 1):
         outputs.append(module.decode(*arrays[:at], chunk, *arrays[at + 1 :], cache=cache))
     assert error(torch.cat(outputs, 1), bound.reference(*arrays, weights={})) < VALUES
+
+
+@every_plan
+@pytest.mark.parametrize("form", [form for form in FORMS if "running" in form.name], ids=lambda form: form.name)
+def test_a_running_sum_stays_where_it_is_and_is_not_given_away(form: Form, plan: str) -> None:
+    """A compiled step knows the place of what is kept; what it returned stays what it was."""
+    case = Case(form, "apart", plan)
+    first, *rest = parts(case.arrays, [3] + [1] * (LENGTH - 3))
+    before = case.module.cache()
+    case.module.decode(*first, cache=before)
+    cache = case.module.static(before, LENGTH)
+    places = {path: rows.data_ptr() for path, rows in cache.rows.items()}
+    for chunk in rest:
+        output = case.module.decode(*chunk, cache=cache)
+        assert output.data_ptr() not in places.values()
+    assert {path: rows.data_ptr() for path, rows in cache.rows.items()} == places

@@ -84,6 +84,8 @@ _ROWS = [
        python="math.cos({})", torch="torch.cos({})", sympy="cos(x)", latex=r"\cos"),
     _F("tanh", numpy="np.tanh(x)", at_zero=0, at_minus_infinity=-1, rising=True, keeps="output", costly=True,
        python="math.tanh({})", torch="torch.tanh({})", sympy="tanh(x)", latex=r"\tanh"),
+    _F("erf", numpy="erf(x)", at_zero=0, at_minus_infinity=-1, rising=True, keeps="input", costly=True,
+       python="math.erf({})", torch="torch.erf({})", sympy="erf(x)"),
     _F("sqrt", numpy="np.sqrt(x)", steep=True, at_zero=0, rising=True, keeps="output", costly=True,
        python="math.sqrt({})", torch="torch.sqrt({})", sympy="sqrt(x)", latex=r"\sqrt{}"),
     _F("abs", numpy="np.abs(x)", whole="kept", at_zero=0, at_minus_infinity=math.inf, keeps="input",
@@ -143,6 +145,8 @@ _ROWS = [
     _F("cumsum", "keeping", numpy="along(np.cumsum, x, axis)", whole="kept", at_zero=0, at_minus_infinity=-math.inf,
        rising=True, neutral=0,
        looks_back=True, torch="torch.cumsum({}, {})"),
+    _F("cumprod", "keeping", numpy="along(np.cumprod, x, axis)", whole="kept", at_zero=0, neutral=1, keeps="both",
+       looks_back=True, torch="torch.cumprod({}, {})"),
     _F("top", "keeping", (2,), condition=True, numpy="top(x, axis, y)", neutral=-math.inf, ignores_shifts=True, flat=True,
        torch="top({}, {}, {})", together="top_together({}, {}, {})"),
     # With an index they reduce, with two arguments they compare (R3).

@@ -162,17 +162,24 @@ class Cache:
     def cumsum(self, path: str, x: Tensor, axis: int, row: int = 0) -> Tensor:
         """A running sum that goes on from the last."""
         total = torch.cumsum(self.real(x, axis, row), axis)
-        if path in self.rows:
-            total = total + self.rows[path]
+        return self.ended(path, total + self.rows[path] if path in self.rows else total, axis)
+
+    def cumprod(self, path: str, x: Tensor, axis: int, row: int = 0) -> Tensor:
+        """A running product that goes on from the last."""
+        total = torch.cumprod(self.real(x, axis, row, 1), axis)
+        return self.ended(path, total * self.rows[path] if path in self.rows else total, axis)
+
+    def ended(self, path: str, total: Tensor, axis: int) -> Tensor:
+        """A running sum or product, of which the last is kept."""
         self.rows[path] = total.narrow(axis, total.shape[axis] - 1, 1).clone()
         return total
 
-    def real(self, x: Tensor, axis: int, row: int) -> Tensor:
-        """Zero where a new position is padding."""
+    def real(self, x: Tensor, axis: int, row: int, padding: int = 0) -> Tensor:
+        """Zero, or what leaves a product as it is, where a new position is padding."""
         if self.padding is None or self.past >= self.longest:
             return x
         slots = torch.arange(self.past, self.past + x.shape[axis], device=x.device)
-        return torch.where(slots.view(-1, *[1] * (x.dim() - axis - 1)) >= self.starts(x, row), x, 0)
+        return torch.where(slots.view(-1, *[1] * (x.dim() - axis - 1)) >= self.starts(x, row), x, padding)
 
     def real_step(self, x: Tensor, step: int, row: int = 0) -> Tensor:
         """Zero where one new position is padding."""
@@ -273,11 +280,12 @@ class StaticCache(Cache):
         found = store.index_select(axis, before % store.shape[axis]).unbind(axis)
         return [torch.where(at >= 0, rows, zero) for at, rows, zero in zip(before, found, zeros, strict=True)]
 
-    def summed(self, path: str, x: Tensor, axis: int, row: int = 0) -> Tensor:
-        """A running sum that goes on from the last."""
-        return self.rows[path].add_(x)
+    def ended(self, path: str, total: Tensor, axis: int) -> Tensor:
+        """A running sum or product, which is kept where the last one was."""
+        self.rows[path].copy_(total)
+        return total
 
-    def real(self, x: Tensor, axis: int, row: int) -> Tensor:
+    def real(self, x: Tensor, axis: int, row: int, padding: int = 0) -> Tensor:
         """Padding is over."""
         return x
 
