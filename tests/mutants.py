@@ -749,7 +749,7 @@ MUTANTS = (
         "errata.py::test_a_row_whose_forms_are_exchanged_is_not_demonstrated",
     ),
     _mutant(
-        "a product is turned factor by factor", "interpreters/latex/matrices/pieces.py",
+        "a product is turned factor by factor", "interpreters/latex/matrices/algebra.py",
         "self.times(self.transposed(other), self.transposed(one))", "self.times(self.transposed(one), self.transposed(other))",
         "matrices.py::test_each_line_of_a_text_is_what_its_indices_say[llama]",
     ),
@@ -759,7 +759,7 @@ MUTANTS = (
         "matrices.py::test_each_line_of_a_text_is_what_its_indices_say[gpt2]",
     ),
     _mutant(
-        "a sum in a product has no parentheses", "interpreters/latex/matrices/pieces.py",
+        "a sum in a product has no parentheses", "interpreters/latex/matrices/algebra.py",
         "self.text if self.level >= least else formulas.enclosed(self.text)", "self.text",
         "matrices.py::test_each_line_of_a_text_is_what_its_indices_say[gpt2]",
     ),

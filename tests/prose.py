@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from einformer.interpreters.latex import latex
-from einformer.interpreters.latex.formulas import indexed
+from einformer.interpreters.latex.expressions import indexed
 from einformer.language.tree import Axis, Equation, Expression, Index, Layer, Name, Spec, Tensor
 from einformer.language.walk import equations, loops
 

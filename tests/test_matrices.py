@@ -17,7 +17,7 @@ from einformer import EinformerError
 from einformer.architectures.texts import shipped
 from einformer.interpreters.latex.matrices import Style
 from einformer.interpreters.latex.matrices.lines import forms
-from einformer.interpreters.latex.matrices.names import Names, scripted
+from einformer.interpreters.latex.matrices.naming import Names, scripted
 from einformer.language.sizes import Legend
 from einformer.language.tree import Layer
 from einformer.language.walk import equations
@@ -277,7 +277,7 @@ def test_every_text_can_be_written_in_every_document_s_matrices(name: str) -> No
         assert tex_refuses(found) == "", convention
         theirs, how = rendered(spec.written, convention), style(convention) or Style()
         for lines in forms(theirs, how).values():
-            symbols = list(called(lines.layer, lines.reader.out.names))
+            symbols = list(called(lines.layer, lines.translator.out.names))
             assert len(set(symbols)) == len(symbols), (convention, lines.layer.name, sorted(symbols))
 
 

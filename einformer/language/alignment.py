@@ -16,7 +16,7 @@ Marks = tuple[tuple[int, int], ...]  # from a letter to another
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class TextLine:
     """A line: its text, what it reads in the letters of the other text, and the name that it defines."""
 
     text: str
@@ -38,7 +38,7 @@ class Change:
     marks: tuple[Marks, Marks] = ((), ())
 
 
-def changes(one: Sequence[Line], other: Sequence[Line]) -> Iterator[Change]:
+def changes(one: Sequence[TextLine], other: Sequence[TextLine]) -> Iterator[Change]:
     """What became of the lines of one text in the other, in their order, but for those that stayed."""
     for x, y in _aligned(one, other):
         if x and y and x.key != y.key:
@@ -52,10 +52,10 @@ def likeness(one: Sequence[str], other: Sequence[str]) -> float:
     return difflib.SequenceMatcher(None, one, other, autojunk=False).ratio()
 
 
-Pairs = list[tuple[Line | None, Line | None]]
+Pairs = list[tuple[TextLine | None, TextLine | None]]
 
 
-def _aligned(one: Sequence[Line], other: Sequence[Line]) -> Pairs:
+def _aligned(one: Sequence[TextLine], other: Sequence[TextLine]) -> Pairs:
     """Lines side by side: those that say the same, and between them those that are alike."""
     pairs: Pairs = []
     for kind, a, b, c, d in _opcodes([line.key for line in one], [line.key for line in other]):
@@ -67,7 +67,7 @@ def _opcodes(one: Sequence[object], other: Sequence[object]) -> Sequence[tuple[s
     return difflib.SequenceMatcher(None, one, other, autojunk=False).get_opcodes()
 
 
-def _alike(one: Sequence[Line], other: Sequence[Line]) -> Pairs:
+def _alike(one: Sequence[TextLine], other: Sequence[TextLine]) -> Pairs:
     """The pairs in order whose scores add up to the most, and between them the lines that have none."""
     if len(one) * len(other) > _MOST_PAIRS:
         return list(itertools.zip_longest(one, other))
@@ -85,12 +85,12 @@ def _alike(one: Sequence[Line], other: Sequence[Line]) -> Pairs:
     return pairs
 
 
-def _score(x: Line, y: Line) -> float:
+def _score(x: TextLine, y: TextLine) -> float:
     """Half for what they define, half for how they say it."""
     return (likeness(x.key, y.key) + (x.defines == y.defines)) / 2
 
 
-def _marks(x: Line, y: Line) -> tuple[Marks, Marks]:
+def _marks(x: TextLine, y: TextLine) -> tuple[Marks, Marks]:
     """The letters of each that the other has not; none where the lines have little in common."""
     places = [[found.span() for found in _TOKEN.finditer(line.text)] for line in (x, y)]
     if [len(x.key), len(y.key)] != [*map(len, places)] or likeness(x.key, y.key) < _ALIKE:

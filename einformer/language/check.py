@@ -1,4 +1,4 @@
-"""Is a specification well formed: every name declared and used, every index, slot and sum as the rules say?
+"""Checks that a specification is well formed: every name declared once and used, every index, slot and sum as the rules say.
 
 `check` returns the elaborated spec (each sum explicit, each instance named) and all findings. An equation is examined in
 steps (names, slots, scope); a step runs only where the one before it found nothing, and bodies are examined when the legend is
@@ -7,18 +7,25 @@ right, so that one slip gives one message.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import string
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from einformer.errors import EinformerError, Finding, Span
-from einformer.language.body import Body
-from einformer.language.declarations import declarations, unused
+from einformer.language.agreement import repeated
+from einformer.language.binding import check_sizes
+from einformer.language.body import Body, dropped, formula
+from einformer.language.calls import axis_of
 from einformer.language.instances import calls, with_weights
 from einformer.language.meant import suggested
+from einformer.language.names import look_alikes, undeclared
 from einformer.language.parser import MAXIMUM_FINDINGS, resolve_layer
+from einformer.language.primitives import CONSTANTS, NAMES
+from einformer.language.printer import show
 from einformer.language.recursion import check_references
 from einformer.language.sizes import Legend, Value
-from einformer.language.tree import Layer, Spec
+from einformer.language.tree import Apply, Axis, Expression, Index, Layer, Name, Node, Scalar, Spec, Tensor
+from einformer.language.walk import equations, loops, subexpressions
 
 Claims = Callable[[Spec, Legend], tuple[Finding, ...]]
 
@@ -107,3 +114,133 @@ def with_prelude(spec: Spec, prelude: Spec) -> Spec:
     own = {layer.name for layer in spec.layers}
     added = [layer for name, layer in layers.items() if name not in own]
     return replace(spec, layers=(*added, *spec.layers))
+
+
+# ------------------------------------------------------------------------------------------------------------------- the legend
+
+
+def declarations(spec: Spec, legend: Legend) -> Iterator[Finding]:
+    """Names declared once, sizes that can come out whole, nothing that looks like something else."""
+    wrong = list(_names(spec, legend))
+    try:
+        yield from wrong
+        if not wrong:
+            check_sizes(legend)
+    except EinformerError as error:
+        yield from error.findings
+
+
+def _names(spec: Spec, legend: Legend) -> Iterator[Finding]:
+    yield from _twice("axis", ((axis.letter, axis) for axis in spec.axes))
+    yield from _shared_sizes(spec, legend)
+    sizes = {axis.size.name: axis for axis in reversed(spec.axes) if isinstance(axis.size, Name)}
+    yield from _twice("size or scalar", (*sizes.items(), *((scalar.name, scalar) for scalar in spec.scalars)))
+    yield from _twice("layer", ((layer.name, layer) for layer in spec.layers))
+    for axis in spec.axes:
+        for size in (e for e in (axis.size, axis.default, axis.bound) if e is not None):
+            yield from formula(axis.letter, size, legend)
+            yield from _size_names(size, legend)
+    for scalar in spec.scalars:
+        yield from _scalar(scalar, legend)
+    yield from look_alikes(spec)
+    yield from _times(spec, legend)
+
+
+def _times(spec: Spec, legend: Legend) -> Iterator[Finding]:
+    """A text has one time axis: before its start everything is zero (R4), in whichever layer."""
+    times = [layer.time for layer in spec.layers if layer.time is not None]
+    for time in times[1:]:
+        first = times[0]
+        if axis_of(time.letter) != axis_of(first.letter):
+            message = f"the time axis of this text is `{first.letter}`, here it is `{time.letter}`"
+            facts = (f"first in line {first.span.line}", legend.describe(first.letter))
+            yield Finding("E509", message, time.span, facts, f"`causal in {first.letter}`, or a text of its own for the model")
+
+
+def _twice(what: str, declared: Iterable[tuple[str, Node]]) -> Iterator[Finding]:
+    first: dict[str, Node] = {}
+    for name, node in declared:
+        earlier = first.setdefault(name, node)
+        if earlier is not node:
+            fact = f"first in line {earlier.span.line}"
+            yield Finding("E202", f"the {what} `{name}` is declared twice", node.span, (fact,), "another letter, or a prime")
+        elif name in NAMES or name in CONSTANTS:
+            yield Finding("E202", f"`{name}` is a name of the language", node.span, (), "another name")
+
+
+def _legend_expressions(spec: Spec) -> Iterator[Expression]:
+    for axis in spec.axes:
+        yield from (e for e in (axis.default, axis.bound) if e is not None)
+        yield from () if isinstance(axis.size, Name) else (axis.size,)
+    for scalar in spec.scalars:
+        yield from () if isinstance(scalar.value, tuple) else (scalar.value,)
+
+
+def _shared_sizes(spec: Spec, legend: Legend) -> Iterator[Finding]:
+    """A letter is the size of one axis; another axis as long has a size of its own, which it is by default."""
+    first: dict[str, Axis] = {}
+    for axis in (axis for axis in spec.axes if isinstance(axis.size, Name)):
+        name = show(axis.size)
+        if (other := first.setdefault(name, axis)) is not axis:
+            free = (letter for letter in (axis.letter.upper(), *string.ascii_uppercase) if letter not in legend.letters)
+            fix = f"`{axis.letter}: {next(free)} = {name}` for an axis as long"
+            facts = (legend.describe(other.letter),)
+            yield Finding("E202", f"`{name}` is the size of `{other.letter}` already", axis.size.span, facts, fix)
+
+
+def _size_names(size: Expression, legend: Legend) -> Iterator[Finding]:
+    """A size is one upper-case letter; anything else in the axes is a slip."""
+    for e in subexpressions(size):
+        if isinstance(e, Name) and e.name in legend.letters and not (len(e.name) == 1 and e.name.isupper()):
+            product = f"`{' '.join(e.name)}` for a product, or " if e.name.isalpha() and e.name.isupper() else ""
+            message = f"`{e.name}` is not a size: a size is one upper-case letter"
+            yield Finding("E204", message, e.span, (), f"{product}`{e.name[0].upper()}`")
+
+
+def _scalar(scalar: Scalar, legend: Legend) -> Iterator[Finding]:
+    """A scalar's indices are declared; it is a formula of them, or a list over its only one."""
+    unknown = [undeclared(index, legend) for index in scalar.indices if legend.axis(index.letter) is None]
+    yield from unknown or repeated(scalar.indices, legend)
+    yield from dropped(scalar, legend.scalars, legend)
+    if not isinstance(scalar.value, tuple):
+        yield from formula(scalar.name, scalar.value, legend, scalar.indices)
+    elif len(scalar.indices) != 1:
+        message = f"`{scalar.name}` is a list, and has {len(scalar.indices)} indices"
+        yield Finding("E606", message, scalar.span, (), f"`{scalar.name}_l = [ … ]`, a value for each number of one index")
+
+
+def unused(spec: Spec) -> Iterator[Finding]:
+    """Axes and scalars that nothing in the file needs."""
+    letters, names = set[str](), set[str]()
+    for node in _all_nodes(spec):
+        match node:
+            case Index():
+                letters.add(axis_of(node.letter))
+            case Name() | Tensor():
+                names.add(node.name)
+            case Apply(name="Dr", arguments=(_,)):
+                names.add("p")
+            case _:
+                pass
+    for axis in spec.axes:
+        if axis.letter not in letters and not (isinstance(axis.size, Name) and axis.size.name in names):
+            yield Finding("E203", f"the axis `{axis.letter}` is never used", axis.span, (), "nothing: delete the line")
+    for scalar in spec.scalars:
+        if scalar.name not in names:
+            yield Finding("E203", f"the scalar `{scalar.name}` is never used", scalar.span, (), "nothing: delete the line")
+
+
+def _all_nodes(spec: Spec) -> Iterator[Expression]:
+    """Every expression of a file, the letters of its left sides and weights too, apart from what declares."""
+    roots: list[Expression] = list(_legend_expressions(spec))
+    for layer in spec.layers:
+        roots += [*layer.indices, *layer.formals, layer.output]
+        for weight in layer.weights:
+            roots += [*weight.indices, *([weight.default] if weight.default else [])]
+        for equation in equations(layer.body):
+            roots += [*(equation.left.slots if isinstance(equation.left, Tensor) else ()), equation.right]
+        roots += [e for loop in loops(layer.body) for e in (loop.index, loop.count)]
+    for e in (x for root in roots for x in subexpressions(root)):
+        yield e
+        if isinstance(e, Apply):
+            yield from e.indices

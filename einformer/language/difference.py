@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from einformer.language.alignment import Change, Line, Marks, changes, likeness
+from einformer.language.alignment import Change, Marks, TextLine, changes, likeness
 from einformer.language.binding import known
 from einformer.language.printer import number, show
 from einformer.language.renaming import Reading, same_axes, whole
@@ -91,30 +91,30 @@ class _Text:
         self.axes = {letters[axis.letter]: self.line(axis) for axis in spec.axes}
         self.scalars = {scalar.name: scalar for scalar in spec.scalars}
 
-    def line(self, node: Axis | Scalar | Layer | Equation | Loop, indent: str = "", defines: str = "") -> Line:
+    def line(self, node: Axis | Scalar | Layer | Equation | Loop, indent: str = "", defines: str = "") -> TextLine:
         """A line without what is said beside and above it."""
         bare = replace(node, above=(), comment="")
         bare = bare if isinstance(bare, Axis | Loop) else replace(bare, note="")
         reading = Reading(self.letters, self.time).line(bare)
-        return Line(indent + show(bare), indent + show(reading), defines)
+        return TextLine(indent + show(bare), indent + show(reading), defines)
 
-    def layer(self, layer: Layer) -> Iterator[Line]:
+    def layer(self, layer: Layer) -> Iterator[TextLine]:
         """The lines of a layer. A model has no name here: two models are the same one."""
         head = replace(layer, weights=(), body=())
         line = self.line(head)
-        yield Line(line.text, line.reading.replace(layer.name, "°", 1) if layer.kind == "model" else line.reading, "head")
+        yield TextLine(line.text, line.reading.replace(layer.name, "°", 1) if layer.kind == "model" else line.reading, "head")
         for (kind, of), weights in itertools.groupby(layer.weights, key=lambda weight: (weight.kind, weight.layer)):
             yield self.weights(f"  {'buffers' if kind == 'buffer' else 'weights'} ", list(weights), f": {of}" if of else "")
         yield from self.body(layer.body, "  ")
 
-    def weights(self, start: str, weights: Sequence[Weight], end: str) -> Line:
+    def weights(self, start: str, weights: Sequence[Weight], end: str) -> TextLine:
         """Weights of one kind in a line, however long."""
         bare = [replace(weight, above=(), comment="") for weight in weights]
         readings = [Reading(self.letters, self.time).line(weight) for weight in bare]
         written, read = (f"{start}{', '.join(map(show, each))}{end}" for each in (bare, readings))
-        return Line(written, read, start + end)
+        return TextLine(written, read, start + end)
 
-    def body(self, body: Sequence[Statement], indent: str) -> Iterator[Line]:
+    def body(self, body: Sequence[Statement], indent: str) -> Iterator[TextLine]:
         """The lines of a body."""
         for statement in body:
             if isinstance(statement, Loop):
@@ -128,13 +128,13 @@ class _Text:
 # ------------------------------------------------------------------------------------------------------- the legend
 
 
-def _declared(one: dict[str, Line], other: dict[str, Line]) -> Iterator[Change]:
+def _declared(one: dict[str, TextLine], other: dict[str, TextLine]) -> Iterator[Change]:
     """The declarations of two legends by name: their order says nothing."""
     for name in one | other:
         yield from changes([one[name]] if name in one else [], [other[name]] if name in other else [])
 
 
-def _numbers(one: _Text, other: _Text) -> tuple[tuple[Value, ...], list[dict[str, Line]]]:
+def _numbers(one: _Text, other: _Text) -> tuple[tuple[Value, ...], list[dict[str, TextLine]]]:
     """Scalars that are another number, and the lines of those that are a number not in both."""
     both = [name for name in one.scalars if name in other.scalars and _are_numbers(one, other, name)]
     pairs = [(one.scalars[name], other.scalars[name]) for name in both]

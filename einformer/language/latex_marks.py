@@ -1,12 +1,15 @@
-r"""Which commands, letters and signs does LaTeX hold? What TeX would call its tokens; here they are marks."""
+r"""Splits LaTeX into marks, which TeX would call its tokens, and reads scripts, arguments and remarks from those of a row."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
+from einformer.errors import EinformerError, Source, Span, fail
+from einformer.language import tokens
 from einformer.language.primitives import COMPARISONS, PRIMITIVES
+from einformer.language.tokens import SYNONYMS
 
 GREEK = {
     "α": "alpha", "β": "beta", "γ": "gamma", "δ": "delta", "ε": "varepsilon", "ζ": "zeta", "η": "eta", "θ": "theta",
@@ -87,3 +90,165 @@ def marks(text: str, start: int = 0) -> Iterator[Mark]:
             column = _COLUMN.match(text, option.end()) if mark.command in _COLUMNS else None
             at = (column or option).end()
         yield mark
+
+
+# ----------------------------------------------------------------------------------------------------------- the marks of a row
+
+
+_SAID = {"hat": "^", "backslash": "\\", "sim": "~"} | {sign: sign for sign in "_&%#${}"}
+Part = tuple[int, int]  # marks from … to
+
+
+class Marks:
+    """The marks of a row, with a cursor."""
+
+    def __init__(self, source: Source, marks: list[Mark]) -> None:
+        self.source, self.marks = source, marks
+        self.partners = _partners(source, marks)
+        self.at = 0
+        self.end = marks[-1].end if marks else 0  # of what is read now: `x^23` is x squared times 3
+
+    def skip_to(self, end: int) -> None:
+        """The cursor goes to the first mark that does not begin before this character."""
+        while self.at < len(self.marks) and self.marks[self.at].start < end:
+            self.at += 1
+
+    def script(self) -> str:
+        """The sign of a script that follows, past spaces; the cursor goes to it."""
+        at = self.at
+        while at < len(self.marks) and self.marks[at].kind in ("space", "newline"):
+            at += 1
+        inside = at < len(self.marks) and self.marks[at].start < self.end
+        text = self.marks[at].text.translate(SYNONYMS) if inside else ""
+        self.at = at if text in ("'", "^", "_") else self.at
+        return text if text in ("'", "^", "_") else ""
+
+    def once(self, script: Part | None, part: Part, mark: Mark) -> Part:
+        """A script, which a name has once."""
+        if script:
+            fix = "braces around the name and its first script"
+            raise fail("E101", f"a second `{mark.text}` on one name", self.between(mark.start, mark.end), fix=fix)
+        return part
+
+    def argument(self, mark: Mark) -> Part:
+        """argument: "{" item* "}" | letter | digit | name; the cursor goes past it"""
+        while self.at < len(self.marks) and self.marks[self.at].kind in ("space", "newline"):
+            self.at += 1
+        start, first = self.at, self.marks[self.at] if self.at < len(self.marks) else mark
+        self.at += 1
+        if first.text == "{":
+            self.at = self.partners[start] + 1
+            return start + 1, self.at - 1
+        if first.command in FONTS and self.at in self.partners:
+            self.at = self.partners[self.at] + 1
+        elif first is mark or not (first.kind in ("letter", "digit") or first.command in {"prime", *LETTERS, *NAMED}):
+            self.unexpected(first, "braces around the argument")
+        return start, self.at
+
+    def letters(self) -> Part:
+        """In a head a bare subscript is a run of letters, `W_dd'`, as in plain text."""
+        start = self.at
+        while self.at < len(self.marks) and (self.marks[self.at].kind == "letter" or self.marks[self.at].text == "'"):
+            self.at += 1
+        return (start, self.at) if self.at > start else self.argument(self.marks[start - 1])
+
+    def label(self, part: Part) -> str:
+        """The letters and digits of a script that is part of a name, primes last; empty for any other."""
+        text = ""
+        for mark in self.marks[slice(*part)]:
+            if mark.kind in ("letter", "digit") or mark.text == "'":
+                text += mark.text
+            elif mark.command in LETTERS or mark.command == "prime":
+                text += LETTERS.get(mark.command, "'")
+            elif mark.kind != "space" and mark.text not in ("{", "}") and mark.command not in FONTS:
+                return ""
+        return text.replace("'", "") + "'" * text.count("'")
+
+    def primes(self, part: Part) -> int:
+        """How many primes is a script made of?"""
+        label = self.label(part)
+        return 0 if label.rstrip("'") else len(label)
+
+    def split(self, part: Part, sign: str) -> list[Part]:
+        """The parts of a part between signs that stand in no inner braces or cases."""
+        parts, at, first = list[Part](), part[0], part[0]
+        while at < part[1]:
+            if self.marks[at].text.startswith(sign):
+                parts.append((first, at))
+                first = at + 1
+            at = self.partners.get(at, at) + 1
+        return [*parts, (first, part[1])]
+
+    def holds(self, part: Part) -> bool:
+        """Is there anything in a part?"""
+        return not all(mark.is_space for mark in self.marks[slice(*part)])
+
+    def is_remark(self) -> bool:
+        """Does a remark begin here?"""
+        return self.marks[self.at].text in ("&&", "\\qquad", "\\textit", "@")
+
+    def remark(self) -> tuple[str, str]:
+        r"""remark: ["@" words] [words], parted by \quad or \qquad"""
+        start, end = self.at, len(self.marks)
+        while start < end and (self.marks[start].is_space or self.marks[start].text == "&&"):
+            start += 1
+        if start == end or self.marks[start].text != "@":
+            return "", self.words((start, end))
+        stop = next((at for at in range(start, end) if self.marks[at].text in ("\\quad", "\\qquad")), end)
+        return self.words((start + 1, stop)), self.words((stop, end))
+
+    def words(self, part: Part) -> str:
+        r"""What \text{…} holds, and the signs between that cannot stand in it; or plain words."""
+        text = ""
+        self.at = part[0]
+        while self.at < part[1]:
+            mark = self.marks[self.at]
+            self.at += 1
+            if mark.command in TEXTS:
+                inside = self.marks[slice(*self.argument(mark))]
+                text += self.source.text[inside[0].start : inside[-1].end] if inside else ""
+            elif mark.command in _SAID:
+                text += _SAID[mark.command]
+                self.at += 3 * (mark.command == "hat")  # `\hat{\ }`
+            elif mark.kind in ("letter", "digit", "stray"):
+                self.at = part[1]
+                return self.source.text[mark.start : self.marks[part[1] - 1].end].strip()
+            elif not (mark.is_space or mark.text in ("{", "}", "&", "&&", "$")):
+                self.unexpected(mark, "`\\text{…}` for what is said beside a formula")
+        return text.strip()
+
+    def between(self, start: int, end: int) -> Span:
+        """A place in the source."""
+        return Span(self.source, start, end)
+
+    def span(self, at: int) -> Span:
+        """The place of a mark."""
+        mark = self.marks[min(at, len(self.marks) - 1)]
+        return self.between(mark.start, mark.end)
+
+    def stray(self, mark: Mark) -> EinformerError:
+        """A mark that no text may hold."""
+        return tokens.stray(self.source, mark.start, mark.text[0])
+
+    def unexpected(self, mark: Mark, fix: str) -> NoReturn:
+        """Refuse a mark."""
+        raise fail("E101", f"`{mark.text}` is not expected here", self.between(mark.start, mark.end), fix=fix)
+
+
+def _partners(source: Source, marks: list[Mark]) -> dict[int, int]:
+    r"""For each opening brace, and each `\begin` of cases, where it is closed."""
+    partners: dict[int, int] = {}
+    opened: list[int] = []
+    for at, mark in enumerate(marks):
+        if mark.text == "{" or mark.kind == "begin":
+            opened.append(at)
+        elif mark.text == "}" or mark.kind == "end":
+            if not opened or (marks[opened[-1]].kind == "begin") != (mark.kind == "end"):
+                fix = "the bracket that it should close"
+                raise fail("E102", f"`{mark.text}` closes nothing", Span(source, mark.start, mark.end), fix=fix)
+            partners[opened.pop()] = at
+    if opened:
+        mark = marks[opened[-1]]
+        fix = "`}`" if mark.text == "{" else f"`\\end{{{mark.command}}}`"
+        raise fail("E102", f"`{mark.text}` is never closed", Span(source, mark.start, mark.end), fix=fix)
+    return partners

@@ -1,4 +1,4 @@
-r"""Which tokens does a row of LaTeX hold? `\frac{a}{b}` comes out as `{ a / {b} }`, `\sqrt{a}` as `sqrt(a)`.
+r"""Reads the tokens of a row of LaTeX. `\frac{a}{b}` comes out as `{ a / {b} }`, `\sqrt{a}` as `sqrt(a)`.
 
 The braces are invisible groups of the parser. A superscript before a subscript belongs to the name, after it is a power.
 """
@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from einformer.errors import Source, Span, fail
 from einformer.language import tokens
-from einformer.language.latex_marks import FENCES, FONTS, LENGTHS, LETTERS, NAMED, SIGNS, TEXTS, WORDS, Mark
-from einformer.language.latex_scripts import Marks, Part
-from einformer.language.latex_tokens import are_opposite, equalities, is_flat, without_braces
-from einformer.language.primitives import NAMES
-from einformer.language.tokens import CLOSE, DIGITS, MAXIMUM_DEPTH, MAXIMUM_LINE, OPEN, SYNONYMS, Line, Token
+from einformer.language.latex_marks import FENCES, FONTS, LENGTHS, LETTERS, NAMED, SIGNS, TEXTS, WORDS, Mark, Marks, Part
+from einformer.language.primitives import COMPARISONS, NAMES
+from einformer.language.tokens import BRACKETS, CLOSE, DIGITS, MAXIMUM_DEPTH, MAXIMUM_LINE, OPEN, SYNONYMS, Line, Token
 
 MAXIMUM_ROW = 4 * MAXIMUM_LINE  # the same formula is longer in LaTeX
 _KEYWORD = re.compile(r"(axes|scalars|layer|model|weights|buffers|for|return)(?![^\W_])")
@@ -384,3 +383,76 @@ class _Reader(Marks):
         mark = self.marks[min(part[1], len(self.marks) - 1)]
         mark = mark if mark.kind in ("sign", "row", "end") else self.marks[part[1] - 1]
         self.emit(kind, text, mark.start, mark.end)
+
+
+# ------------------------------------------------------------------------------- brackets and equal signs, once they are tokens
+
+
+def equalities(found: list[Token]) -> Iterator[Token]:
+    """`=` in brackets compares, and so does a second one; in `weights` each gives a default."""
+    keyword = found[0].text if found else ""
+    defined = keyword == "return"
+    depth = 0
+    for token in found:
+        depth += (token.kind in BRACKETS) - (token.kind in BRACKETS.values())
+        compares = token.kind == "=" and (depth or defined) and not (keyword in ("weights", "buffers") and not depth)
+        defined = defined or (not depth and token.kind in ("=", "<-"))
+        yield token._replace(kind="==") if compares else token
+
+
+def without_braces(found: Iterable[Token]) -> list[Token]:
+    r"""The braces of a fraction that is a whole term go, so that `-\frac{a}{b}` is `-a / b` as in plain text."""
+    kept = list(found)
+    opened: list[int] = []
+    dropped: set[int] = set()
+    for at, token in enumerate(kept):
+        if token.kind == "{":
+            opened.append(at)
+        elif token.kind == "}" and opened:
+            first = opened.pop()
+            if kept[first].text != "{" and _begins(kept[max(0, first - 1) : first]) and _ends(kept[at + 1 : at + 2]):
+                dropped |= {first, at}
+    return [token for at, token in enumerate(kept) if at not in dropped]
+
+
+_BETWEEN_TERMS = frozenset((*COMPARISONS, "=", "<-", "+", "-", ",", ":"))
+
+
+def _begins(before: list[Token]) -> bool:
+    """Does a term begin after this token?"""
+    return not before or before[0].kind in _BETWEEN_TERMS | BRACKETS.keys() or before[0].text in ("return", "and", "or", "not")
+
+
+def _ends(after: list[Token]) -> bool:
+    """Does a term end before this token?"""
+    return not after or after[0].kind in _BETWEEN_TERMS | set(BRACKETS.values()) or after[0].text in ("and", "or")
+
+
+def is_flat(found: list[Token]) -> bool:
+    """Is this a product at most, so that a `/` after it divides all of it?"""
+    depth = 0
+    for token in found:
+        depth += (token.kind in BRACKETS) - (token.kind in BRACKETS.values())
+        if not depth and (token.kind in _BETWEEN_TERMS or token.text in ("/", "mod", "and", "or", "not")):
+            return False
+    return True
+
+
+def are_opposite(left: list[Token], right: list[Token]) -> bool:
+    """`s' <= s` and `s' > s`, or `s < s'`: two comparisons of the same."""
+    opposite = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "=": "!=", "!=": "="}
+    mirrored = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
+    one, other = _sides(left), _sides(right)
+    if not (one and other):
+        return False
+    (a, sign, b), (c, against, d) = one, (other[0], opposite[other[1]], other[2])
+    return (a, sign, b) == (c, against, d) or (a, sign, b) == (d, mirrored.get(against, against), c)
+
+
+def _sides(found: list[Token]) -> tuple[list[str], str, list[str]] | None:
+    """Of a single comparison: what is compared, and how."""
+    signs = [at for at, token in enumerate(found) if token.kind in (*COMPARISONS, "=")]
+    if len(signs) != 1 or any(token.text in ("and", "or", "not") for token in found):
+        return None
+    texts = [token.text for token in found]
+    return texts[: signs[0]], found[signs[0]].kind.replace("==", "="), texts[signs[0] + 1 :]

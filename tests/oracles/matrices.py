@@ -17,9 +17,9 @@ from typing import assert_never
 
 import numpy as np
 
-from einformer.interpreters.latex import formulas
-from einformer.interpreters.latex.matrices.lines import Formula, Formulas
-from einformer.interpreters.latex.matrices.pieces import Piece, Printer, Shape
+from einformer.interpreters.latex import expressions
+from einformer.interpreters.latex.matrices.algebra import Piece, Printer, Shape
+from einformer.interpreters.latex.matrices.lines import Formula, LayerFormulas
 from einformer.interpreters.reference import frame as reference
 from einformer.interpreters.reference.named import Array, Stored
 from einformer.language.calls import axis_of, slot_letters
@@ -34,8 +34,8 @@ At = dict[str, int]
 Value = Callable[[], Array]
 Leaf = Callable[["Oracle"], Array]
 PLACES = 3  # of the labels of a line: one of all heads, sequences and experts
-INFIX = {f" {sign} ": name for name, sign in formulas.SIGNS.items()}
-NAMES = {formulas.operator(name, ()): name for name in (*FUNCTIONS, *KEEPING, *REDUCING)} | {r"\mathrm{softmax}": "Sm"}
+INFIX = {f" {sign} ": name for name, sign in expressions.SIGNS.items()}
+NAMES = {expressions.operator(name, ()): name for name in (*FUNCTIONS, *KEEPING, *REDUCING)} | {r"\mathrm{softmax}": "Sm"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +207,7 @@ class Oracle:
     """One layer with random tensors: `differences` goes through its lines."""
 
     spec: Spec
-    lines: Formulas
+    lines: LayerFormulas
     legend: Legend
     sizes: dict[str, int]  # of axes that its calls give others
     random: np.random.Generator
@@ -267,8 +267,8 @@ class Oracle:
 
     @property
     def recorder(self) -> Recorder:
-        assert isinstance(self.lines.reader.out, Recorder)
-        return self.lines.reader.out
+        assert isinstance(self.lines.translator.out, Recorder)
+        return self.lines.translator.out
 
     def places(self, equation: Equation, left: Piece) -> Iterator[At]:
         """Some choices of the labels on the left side."""
@@ -340,7 +340,7 @@ def apart(spec: Spec) -> Spec:
     return replace(spec, layers=tuple(replace(each, body=map_equations(each.body, renamed)) for each in layers))
 
 
-def called_sizes(found: Mapping[str, Formulas], name: str, legend: Legend) -> dict[str, int]:
+def called_sizes(found: Mapping[str, LayerFormulas], name: str, legend: Legend) -> dict[str, int]:
     """The sizes that the axes of a layer have where it is called first."""
     layers = {each: lines.layer for each, lines in found.items()}
     for layer in layers.values():

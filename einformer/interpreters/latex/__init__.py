@@ -1,5 +1,5 @@
-"""How does a tree look in print?"""
+"""Prints a tree as LaTeX."""
 
-from einformer.interpreters.latex.texts import latex
+from einformer.interpreters.latex.pages import latex
 
 __all__ = ["latex"]

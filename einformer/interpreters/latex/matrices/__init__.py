@@ -1,6 +1,6 @@
 """Prints a text in matrices."""
 
-from einformer.interpreters.latex.matrices.names import Style
-from einformer.interpreters.latex.matrices.page import matrices
+from einformer.interpreters.latex.matrices.layers import matrices
+from einformer.interpreters.latex.matrices.naming import Style
 
 __all__ = ["Style", "matrices"]

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, combinations
 from types import MappingProxyType
 
+from einformer.interpreters.latex.matrices.algebra import Piece, Printer
 from einformer.interpreters.latex.matrices.labels import Axes, Labels, labels, passed
-from einformer.interpreters.latex.matrices.names import Style, expanded, names
-from einformer.interpreters.latex.matrices.pieces import Piece, Printer
+from einformer.interpreters.latex.matrices.naming import Style, expanded, names
 from einformer.interpreters.latex.matrices.products import NoForm
-from einformer.interpreters.latex.matrices.reader import Reader
+from einformer.interpreters.latex.matrices.translation import Translator
 from einformer.language.calls import axis_of
 from einformer.language.instances import callees
 from einformer.language.primitives import primitive
@@ -26,19 +26,19 @@ class Formula:
     """An equation, its sums written out, and its sides in matrices; where there is no right one, `why`."""
 
     equation: Equation
-    reader: Reader
+    translator: Translator
     left: Piece | None = None
     right: Piece | None = None
     why: str = ""
 
 
 @dataclass(slots=True)
-class Formulas:
+class LayerFormulas:
     """The lines of a layer by their equations; equations that another line has `taken` in are not among them."""
 
     layer: Layer  # its sums written out
     labels: Labels
-    reader: Reader
+    translator: Translator
     found: dict[int, Formula] = field(default_factory=dict)
     taken: dict[str, Equation] = field(default_factory=dict)
 
@@ -55,20 +55,20 @@ class Formulas:
 
     def formula(self, equation: Equation) -> Formula:
         """The line with as few labels as it can have, else with one more than the layer's, else none."""
-        reader, why = replace(self.reader, taken=self.taken), ""
+        translator, why = replace(self.translator, taken=self.taken), ""
         for choice in self._choices(equation):
             try:
-                this = replace(reader, labels=choice)
+                this = replace(translator, labels=choice)
                 left, right = this.sides(equation)
             except NoForm as none:
-                why = why if choice - reader.labels else str(none)
+                why = why if choice - translator.labels else str(none)
                 continue
-            if left.letters or choice <= reader.labels:
+            if left.letters or choice <= translator.labels:
                 return Formula(equation, this, left, right)
         try:
-            return Formula(equation, reader, reader.matrix(equation.left), why=why)
+            return Formula(equation, translator, translator.matrix(equation.left), why=why)
         except NoForm:
-            return Formula(equation, reader, why=why)
+            return Formula(equation, translator, why=why)
 
     def _choices(self, equation: Equation) -> Iterator[Axes]:
         """Which labels an equation may have: few first, those of a pair together, then one more than the layer's."""
@@ -103,7 +103,7 @@ class Formulas:
         if _has_group(equation):
             return True
         square = bool(left.rows) and axis_of(left.rows) == axis_of(left.cols)
-        return square and not (self.reader.out.names.style.weights and any(map(_keeps, subexpressions(equation.right))))
+        return square and not (self.translator.out.names.style.weights and any(map(_keeps, subexpressions(equation.right))))
 
     def _is_taken_in(self, equation: Equation, after: Sequence[Statement]) -> bool:
         """Is a line read once, by a line after it that has a form with it, before anything that it reads is new?"""
@@ -141,7 +141,7 @@ def _read(equation: Equation) -> Iterable[str]:
 
 def forms(
     spec: Spec, style: Style, called: Mapping[str, str] = MappingProxyType({}), printer: type[Printer] = Printer
-) -> dict[str, Formulas]:
+) -> dict[str, LayerFormulas]:
     """The lines of each layer of a checked text, as its author wrote it; `called` are layers of other names."""
     written, legend = {layer.name: layer for layer in spec.layers}, Legend.of(spec)
     scopes = {name: _scope(layer, written) for name, layer in written.items()}
@@ -150,10 +150,10 @@ def forms(
     for layer in layers.values():
         passed(layer, callees(layer, layers), carried)
 
-    def of(layer: Layer) -> Formulas:
+    def of(layer: Layer) -> LayerFormulas:
         own = labels(layer)
         out = printer(names(layer, own.dropped, legend, style), called)
-        lines = Formulas(layer, own, Reader(out, scopes[layer.name], own.chosen, carried, own.down))
+        lines = LayerFormulas(layer, own, Translator(out, scopes[layer.name], own.chosen, carried, own.down))
         lines.read(layer.body)
         return lines
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from functools import reduce
 from itertools import combinations
 
-from einformer.interpreters.latex.matrices.pieces import Piece, Printer, Shape
+from einformer.interpreters.latex.matrices.algebra import Piece, Printer, Shape
 
 
 class NoForm(Exception):

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import assert_never
 
-from einformer.interpreters.latex.matrices.names import axis
-from einformer.interpreters.latex.matrices.pieces import Piece, Printer, Shape
+from einformer.interpreters.latex.matrices.algebra import Piece, Printer, Shape
+from einformer.interpreters.latex.matrices.naming import axis
 from einformer.interpreters.latex.matrices.products import NoForm, along, common, oriented, product
 from einformer.language.calls import axis_of, slot_letters
 from einformer.language.primitives import primitive
@@ -34,7 +34,7 @@ from einformer.language.walk import subexpressions
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class Translator:
     """Reads expressions whose sums are written out, where the axes `labels` are neither rows nor columns.
 
     `passed` are the letters of each layer's head that it carries along. A vector is a column where `columns` says so, or where

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from einformer.interpreters.latex.formulas import flat, symbol
+from einformer.interpreters.latex.expressions import flat, symbol
 from einformer.language.calls import axis_of
 from einformer.language.printer import Level, show
 from einformer.language.sizes import Legend

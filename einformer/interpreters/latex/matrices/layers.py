@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from einformer.interpreters.latex.formulas import flat, operator, symbol
-from einformer.interpreters.latex.matrices.lines import Formula, Formulas, forms
-from einformer.interpreters.latex.matrices.names import Style, expanded, is_attention, scripted
-from einformer.interpreters.latex.texts import Line, declaration, latex, said
+from einformer.interpreters.latex.expressions import flat, operator, symbol
+from einformer.interpreters.latex.matrices.lines import Formula, LayerFormulas, forms
+from einformer.interpreters.latex.matrices.naming import Style, expanded, is_attention, scripted
+from einformer.interpreters.latex.pages import PrintedLine, declaration, latex, said
 from einformer.language.calls import axis_of
 from einformer.language.printer import Level
 from einformer.language.tree import Equation, Index, Layer, Loop, Spec, Statement, Tensor, Weight
@@ -33,29 +33,31 @@ def matrices(spec: Spec, style: Style, layer: str | None = None) -> str:
     return latex(node, lambda each: _layer(each, lines[each.name]))
 
 
-def _layer(layer: Layer, lines: Formulas) -> Iterator[Line]:
+def _layer(layer: Layer, lines: LayerFormulas) -> Iterator[PrintedLine]:
     """The head, the weights with their sizes, and the lines of the body."""
     time = f"\\ \\textbf{{causal in}}\\ {symbol(layer.time.letter)}" if layer.time else ""
     yield from said(layer.above, 0)
-    yield Line(0, f"\\textbf{{{layer.kind}}}\\ {_head(lines)}{time}\\colon", layer.note, layer.comment)
+    yield PrintedLine(0, f"\\textbf{{{layer.kind}}}\\ {_head(lines)}{time}\\colon", layer.note, layer.comment)
     for kind, heading in (("trained", "weights"), ("buffer", "buffers")):
         entries = [_weight(weight, lines) for weight in layer.weights if weight.kind == kind]
         for at in range(0, len(entries), _ROW):
-            yield Line(1, f"\\textbf{{{heading}}}\\ {', '.join(entries[at : at + _ROW])}")
+            yield PrintedLine(1, f"\\textbf{{{heading}}}\\ {', '.join(entries[at : at + _ROW])}")
     for weight in (weight for weight in layer.weights if weight.kind == "instance"):
-        yield Line(1, f"\\textbf{{weights}}\\ {symbol(weight.name)}\\colon {symbol(weight.layer)}", comment=weight.comment)
+        yield PrintedLine(
+            1, f"\\textbf{{weights}}\\ {symbol(weight.name)}\\colon {symbol(weight.layer)}", comment=weight.comment
+        )
     yield from _statements(layer.body, lines.layer.body, lines, 1)
 
 
-def _head(lines: Formulas) -> str:
+def _head(lines: LayerFormulas) -> str:
     """The layer and what it is given."""
-    name = operator(lines.reader.out.layer(lines.layer.name), ())
+    name = operator(lines.translator.out.layer(lines.layer.name), ())
     return f"{name}({', '.join(each.text for each in lines.head)})"
 
 
-def _weight(weight: Weight, lines: Formulas) -> str:
+def _weight(weight: Weight, lines: LayerFormulas) -> str:
     r"""`W_{Q} \in \mathbb{R}^{d \times d_k}`."""
-    of = lines.reader.out.names
+    of = lines.translator.out.names
     axes = [index.letter for index in weight.indices if axis_of(index.letter) not in lines.labels.chosen]
     rows, cols = (axes[0], axes[1]) if len(axes) == 2 else ("", "".join(axes[:1]))
     text = of.letter(Tensor(weight.name, weight.indices), rows, cols) + "?" * weight.optional
@@ -64,22 +66,24 @@ def _weight(weight: Weight, lines: Formulas) -> str:
     return f"{text}{tie} \\in \\mathbb{{R}}^{{{sizes}}}" if sizes else f"{text}{tie}"
 
 
-def _statements(written: tuple[Statement, ...], body: tuple[Statement, ...], lines: Formulas, indent: int) -> Iterator[Line]:
+def _statements(
+    written: tuple[Statement, ...], body: tuple[Statement, ...], lines: LayerFormulas, indent: int
+) -> Iterator[PrintedLine]:
     """The statements as written, beside those whose sums are written out, by which lines are known."""
     for before, statement in zip(written, body, strict=True):
         if isinstance(before, Loop) and isinstance(statement, Loop):
             bound = f"{symbol(before.index.letter)} < {flat(before.count, Level.SUM)}"
             yield from said(before.above, indent)
-            yield Line(indent, f"\\textbf{{for}}\\ {bound}\\colon", comment=before.comment)
+            yield PrintedLine(indent, f"\\textbf{{for}}\\ {bound}\\colon", comment=before.comment)
             yield from _statements(before.body, statement.body, lines, indent + 1)
         elif isinstance(before, Equation) and (line := lines.found.get(id(statement))):
             yield from said(before.above, indent)
             yield replace(_equation(before, line, lines), indent=indent)
 
 
-def _equation(written: Equation, line: Formula, lines: Formulas) -> Line:
+def _equation(written: Equation, line: Formula, lines: LayerFormulas) -> PrintedLine:
     """A line in matrices; where it has no form, in indices, with what it defines as a matrix and the reason."""
-    of, left, tensor = lines.reader.out.names, line.left, line.equation.left
+    of, left, tensor = lines.translator.out.names, line.left, line.equation.left
     if left is None or line.right is None:
         row = replace(declaration(written), comment="; ".join(filter(None, (written.comment, f"in indices: {line.why}"))))
         return (
@@ -93,15 +97,15 @@ def _equation(written: Equation, line: Formula, lines: Formulas) -> Line:
     if of.style.attention and (whole := _attended(line)):
         text += f" = \\mathrm{{{of.style.attention}}}({', '.join(whole)})"
     sign = r"\leftarrow" if written.relation == "<-" else "="
-    return Line(0, f"{text} {sign} {line.right.text}", written.note, written.comment)
+    return PrintedLine(0, f"{text} {sign} {line.right.text}", written.note, written.comment)
 
 
 def _attended(line: Formula) -> dict[str, None]:
     """The matrices that a formula of attention reads, `Q`, `K` and `V`; none of another formula."""
-    reader, definitions = line.reader, {name: equation.right for name, equation in line.reader.taken.items()}
+    translator, definitions = line.translator, {name: equation.right for name, equation in line.translator.taken.items()}
     if not is_attention(line.equation, definitions):
         return {}
-    unread = {*definitions, *reader.out.names.weights}
+    unread = {*definitions, *translator.out.names.weights}
     tensors = (e for e in expanded(line.equation.right, definitions) if isinstance(e, Tensor) and e.name not in unread)
-    pieces = [reader.tensor(e) for e in tensors if all(isinstance(slot, Index) for slot in e.slots)]
+    pieces = [translator.tensor(e) for e in tensors if all(isinstance(slot, Index) for slot in e.slots)]
     return dict.fromkeys(m.text for m in pieces if m.rows and m.cols and axis_of(m.rows) != axis_of(m.cols))

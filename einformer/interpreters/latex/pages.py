@@ -1,4 +1,4 @@
-r"""How does a tree look in print? LaTeX for MathJax, KaTeX and TeX, which the reader of `language/latex.py` reads back.
+r"""Prints a text as LaTeX for MathJax, KaTeX and TeX, which the reader of `language/latex_lines.py` reads back.
 
 A whole specification is one formula that keeps the lines of the text; an equation or an expression stands without any
 environment around it.
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TypeGuard, assert_never
 
-from einformer.interpreters.latex.formulas import expression, flat, indexed, literal, operator, symbol
+from einformer.interpreters.latex.expressions import expression, flat, indexed, literal, operator, symbol
 from einformer.language.printer import Level, rows
 from einformer.language.tokens import is_latex
 from einformer.language.tree import (
@@ -35,7 +35,7 @@ _RELATIONS = {"=": "=", "<-": r"\leftarrow"}
 _UNSPEAKABLE = {"^": r"\hat{\ }", "\\": r"{\backslash}", "~": r"{\sim}"} | {sign: f"\\{sign}" for sign in "_&%#${}"}
 
 
-def latex(node: Declaration | Expression, lines: Lines | None = None) -> str:
+def latex(node: Declaration | Expression, lines: LayerLines | None = None) -> str:
     r"""The LaTeX of a node; `lines` writes a layer in another form.
 
     >>> latex(Equation(Tensor("q", (Index("s"),)), "=", Quotient(Name("H"), Number(2))))
@@ -61,7 +61,7 @@ def _unmistakable(text: str, defining: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class PrintedLine:
     """A line of the text: its indentation in steps, what it says, the note and the comment beside it."""
 
     indent: int
@@ -70,22 +70,22 @@ class Line:
     comment: str = ""
 
 
-_BLANK = Line(0, "")
-Lines = Callable[[Layer], Iterator[Line]]
+_BLANK = PrintedLine(0, "")
+LayerLines = Callable[[Layer], Iterator[PrintedLine]]
 
 
-def aligned(lines: Iterator[Line]) -> str:
-    """Lines one below the other."""
+def aligned(lines: Iterator[PrintedLine]) -> str:
+    """LayerLines one below the other."""
     rows = " \\\\\n".join("&" + r"\quad " * line.indent + _row(line) for line in lines)
     return f"\\begin{{aligned}}\n{rows}\n\\end{{aligned}}"
 
 
-def _row(line: Line) -> str:
+def _row(line: PrintedLine) -> str:
     said = " && ".join(filter(None, (line.text, _note(line))))  # notes stand in a column of their own
     return _apart(said, line.comment and _words(line.comment))
 
 
-def _note(line: Line) -> str:
+def _note(line: PrintedLine) -> str:
     return f"@\\ {_words(line.note)}" if line.note else ""
 
 
@@ -99,23 +99,23 @@ def _words(text: str, font: str = "text") -> str:
     return "".join(_UNSPEAKABLE.get(part) or f"\\{font}{{{part}}}" for part in parts)
 
 
-def _spec(spec: Spec, lines: Lines) -> Iterator[Line]:
+def _spec(spec: Spec, lines: LayerLines) -> Iterator[PrintedLine]:
     yield from said((spec.title, *spec.about) if spec.title else (), 0)
     for head, entries in (("axes", spec.axes), ("scalars", spec.scalars)):
         if entries:
             yield from [_BLANK] * (head != "axes")
-            yield Line(0, f"\\textbf{{{head}}}")
-            yield Line(1, _legend(entries))
+            yield PrintedLine(0, f"\\textbf{{{head}}}")
+            yield PrintedLine(1, _legend(entries))
     for layer in spec.layers:
         yield _BLANK
         yield from lines(layer)
     yield from said(spec.below, 0)
 
 
-def said(comments: tuple[str, ...], indent: int) -> Iterator[Line]:
+def said(comments: tuple[str, ...], indent: int) -> Iterator[PrintedLine]:
     r"""Whole lines of comment; `\textit` at the start says that a row is one."""
     for comment in comments:
-        yield Line(indent, (r"\textit{}" if comment[:1] in {*_UNSPEAKABLE, ""} else "") + _words(comment, "textit"))
+        yield PrintedLine(indent, (r"\textit{}" if comment[:1] in {*_UNSPEAKABLE, ""} else "") + _words(comment, "textit"))
 
 
 def _legend(entries: Iterable[Axis | Scalar]) -> str:
@@ -123,24 +123,24 @@ def _legend(entries: Iterable[Axis | Scalar]) -> str:
     return aligned(line for entry in entries for line in _entry(entry))
 
 
-def _entry(entry: Axis | Scalar) -> Iterator[Line]:
+def _entry(entry: Axis | Scalar) -> Iterator[PrintedLine]:
     yield from said(entry.above, 0)
     line = declaration(entry)
     beside = _apart(_note(line), line.comment and _words(line.comment))
-    yield Line(0, " && ".join(filter(None, (line.text, beside))))
+    yield PrintedLine(0, " && ".join(filter(None, (line.text, beside))))
 
 
-def declaration(node: Axis | Scalar | Weight | Equation) -> Line:
+def declaration(node: Axis | Scalar | Weight | Equation) -> PrintedLine:
     """The line of what is declared or defined, in indices."""
     match node:
         case Axis():
-            return Line(0, _axis(node), comment=node.comment)
+            return PrintedLine(0, _axis(node), comment=node.comment)
         case Scalar():
-            return Line(0, f"{indexed(node.name, node.indices)} = {_scalar(node.value)}", node.note, node.comment)
+            return PrintedLine(0, f"{indexed(node.name, node.indices)} = {_scalar(node.value)}", node.note, node.comment)
         case Weight():
-            return Line(0, _weight(node))
+            return PrintedLine(0, _weight(node))
         case Equation():
-            return Line(0, _equation(node), node.note, node.comment)
+            return PrintedLine(0, _equation(node), node.note, node.comment)
         case _:
             assert_never(node)
 
@@ -155,18 +155,18 @@ def _scalar(value: Expression | tuple[Number, ...]) -> str:
     return f"[{', '.join(literal(item) for item in value)}]" if isinstance(value, tuple) else _right(value)
 
 
-def _layer(layer: Layer) -> Iterator[Line]:
+def _layer(layer: Layer) -> Iterator[PrintedLine]:
     formals = ", ".join(map(_left, layer.formals))
     time = f"\\ \\textbf{{causal in}}\\ {symbol(layer.time.letter)}" if layer.time else ""
     name = operator(layer.name, layer.indices)
     head = f"\\textbf{{{layer.kind}}}\\ {name}({formals}) \\rightarrow {_left(layer.output)}{time}\\colon"
     yield from said(layer.above, 0)
-    yield Line(0, head, layer.note, layer.comment)
+    yield PrintedLine(0, head, layer.note, layer.comment)
     for row in rows(layer.weights, _weight):
         yield from said(row[0].above, 1)
         kind, of = "buffers" if row[0].kind == "buffer" else "weights", row[0].layer
         names = ", ".join(map(_weight, row)) + (f"\\colon {symbol(of)}" if of else "")
-        yield Line(1, f"\\textbf{{{kind}}}\\ {names}", comment=row[-1].comment)
+        yield PrintedLine(1, f"\\textbf{{{kind}}}\\ {names}", comment=row[-1].comment)
     for statement in layer.body:
         yield from _statement(statement, 1)
 
@@ -176,14 +176,14 @@ def _weight(weight: Weight) -> str:
     return f"{indexed(weight.name, weight.indices)}{'?' * weight.optional}{default}"
 
 
-def _statement(statement: Statement, indent: int) -> Iterator[Line]:
+def _statement(statement: Statement, indent: int) -> Iterator[PrintedLine]:
     yield from said(statement.above, indent)
     match statement:
         case Equation():
             yield replace(declaration(statement), indent=indent)
         case Loop():
             bound = f"{symbol(statement.index.letter)} < {flat(statement.count, Level.SUM)}"
-            yield Line(indent, f"\\textbf{{for}}\\ {bound}\\colon", comment=statement.comment)
+            yield PrintedLine(indent, f"\\textbf{{for}}\\ {bound}\\colon", comment=statement.comment)
             for inner in statement.body:
                 yield from _statement(inner, indent + 1)
         case _:

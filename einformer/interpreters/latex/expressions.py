@@ -1,4 +1,4 @@
-"""How does a formula look in LaTeX?"""
+"""Prints formulas as LaTeX."""
 
 from __future__ import annotations
 
