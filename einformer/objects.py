@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import html
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args
@@ -106,6 +105,8 @@ class Specification:
         return f"$$\n{printed(self.written, 'ours', None, layer)}\n$$"
 
     def _repr_html_(self) -> str:
+        import html  # for notebooks alone
+
         return f"<p><b>{html.escape(self._head)}</b></p>\n{html.escape(self._repr_latex_(), quote=False)}"
 
     @property

@@ -39,8 +39,8 @@ def suggested(finding: Finding) -> Finding:
     if finding.code not in _REPLACED or end - begin > MAXIMUM_LINE or is_latex(text):
         return finding
     end = begin + len(re.split("[#@]", text[begin:end])[0].rstrip())
-    for row, typed in _PATTERNS:
-        for match in typed.finditer(text, begin, end):
+    for row in ROWS:  # compiled when something is wrong: most texts are right
+        for match in re.compile(row.typed, re.MULTILINE).finditer(text, begin, end):
             start = match.end() - len(match.group().lstrip())
             if start <= at <= match.end():
                 meant = row.meant(match) if callable(row.meant) else match.expand(row.meant).strip()
@@ -200,4 +200,3 @@ ROWS = (
         "E101", "arithmetic in a slot stands in parentheses",
     ),
 )  # fmt: skip
-_PATTERNS = [(row, re.compile(row.typed, re.MULTILINE)) for row in ROWS]
