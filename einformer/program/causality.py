@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -25,7 +26,7 @@ from einformer.program.inequalities import (
     cases_at,
     connected,
     of_data,
-    plain,
+    written,
 )
 from einformer.program.positions import Analysis, Read
 
@@ -103,9 +104,10 @@ class Proof(Analysis):
                 reached = evaluate(position, at)
                 which = "a position" if reached is None or reached != int(reached) else f"position {reached}"
                 return f"at position {at[own]} this depends on {which}, which is later"
+        unbounded = f"`{re.sub(r'~[0-9]+', '', show(written(read.position)))}` has no bound by `{own}`"
         if read.anchor is None:
-            return f"this may depend on how many positions follow `{own}`: `{spelled(read.position)}` has no bound by `{own}`"
-        return f"this may read `{show(read.at)}` after position `{own}`: `{spelled(read.position)}` has no bound by `{own}`"
+            return f"this may depend on how many positions follow `{own}`: {unbounded}"
+        return f"this may read `{show(read.at)}` after position `{own}`: {unbounded}"
 
     def blind(self, low: Cases, own: str, bound: Sequence[str]) -> str:
         """The first position at which every key is masked."""
@@ -162,20 +164,3 @@ def _value(atom: Atom, numbers: Mapping[str, int]) -> float | None:
         return None if None in arguments else float(functions[atom.name](*arguments))
     except (ValueError, OverflowError, ZeroDivisionError):
         return None
-
-
-def spelled(linear: Linear) -> str:
-    """A number for messages: `2 s' - 1`."""
-    text = ""
-    for monomial, factor in sorted(linear.terms, key=lambda term: (not term[0], term[1] < 0, repr(term[0]))):
-        powers = (f"{_named(atom)}^{power}" if power != 1 else _named(atom) for atom, power in monomial)
-        parts = [*([] if abs(factor) == 1 and monomial else [str(abs(factor))]), *powers]
-        sign = ("- " if factor < 0 else "+ ") if text else ("-" if factor < 0 else "")
-        text = f"{text} {sign}{' '.join(parts)}".strip()
-    return text or "0"
-
-
-def _named(atom: Atom) -> str:
-    if atom.kind == "data":
-        return "a computed position" if atom.name.startswith("?") else atom.name.partition("~")[0].rpartition(".")[2]
-    return f"{plain(atom.name)}({', '.join(map(spelled, atom.arguments))})" if atom.kind == "function" else plain(atom.name)

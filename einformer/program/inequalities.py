@@ -198,26 +198,34 @@ def _power(base: Linear, power: int) -> Linear:
 
 
 def written(linear: Linear) -> Expression:
-    """A number as an expression of the language."""
+    """A number as an expression of the language, `2 s' - 1`."""
     terms = []
-    for monomial, factor in sorted(linear.terms, key=repr):
-        powers = (Power(_written(atom), Number(power)) if power != 1 else _written(atom) for atom, power in monomial)
-        product = Product((Number(factor.numerator), *powers))
+    for monomial, factor in sorted(linear.terms, key=lambda term: (not term[0], term[1] < 0, repr(term[0]))):
+        powers = [Power(_written(atom), Number(power)) if power != 1 else _written(atom) for atom, power in monomial]
+        factors = [*([] if factor.numerator == 1 and powers else [Number(factor.numerator)]), *powers]
+        product = Product(tuple(factors)) if len(factors) > 1 else factors[0]
         terms.append(product if factor.denominator == 1 else Quotient(product, Number(factor.denominator)))
-    return Sum((Number(0), *terms))
+    return Sum(tuple(terms)) if len(terms) > 1 else terms[0] if terms else Number(0)
 
 
 def _written(atom: Atom) -> Expression:
     arguments = tuple(map(written, atom.arguments))
-    match atom.kind:
-        case "size":
-            return Name(atom.name)
-        case "index":
-            return Index(atom.name)
-        case "table":
-            return Tensor(atom.name, arguments)
+    match atom.kind, atom.name:
+        case "function", "^":
+            return Power(*arguments)
+        case "function", "/":
+            return Quotient(Number(1), *arguments)
+        case "function", name:
+            return Apply(name, (), arguments)
+        case "table", name:
+            return Tensor(name, arguments)
+        case "index", name:
+            return Index(name)
+        case "data", name:
+            own = name.lstrip("?").partition("~")[0].rpartition(".")[2]
+            return Name("a computed position" if own.isdigit() or not own else own)
         case _:
-            return Apply(atom.name, (), arguments)
+            return Name(atom.name)
 
 
 # ------------------------------------------------------------------------------------------------------------- cases

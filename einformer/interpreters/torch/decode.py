@@ -18,7 +18,7 @@ from einformer.interpreters.torch.fast import FastClass
 from einformer.interpreters.torch.masks import sunk
 from einformer.interpreters.torch.past import Continued, Continues
 from einformer.interpreters.torch.plan import PLAIN, Plan, Style
-from einformer.interpreters.torch.positions import Kept, lacks, numbered, reaching, rows_of, with_rows
+from einformer.interpreters.torch.positions import lacks, numbered, reaching, rows_of, with_rows
 from einformer.interpreters.torch.recurrences import solved
 from einformer.interpreters.torch.slots import Variable
 from einformer.interpreters.torch.source import EmittedFile
@@ -29,9 +29,10 @@ from einformer.language.specialise import specialise
 from einformer.language.tree import Equation, Layer, Loop, Name, Spec, Statement, Tensor
 from einformer.language.walk import equations, subexpressions
 from einformer.language.weights import called, key, versions
+from einformer.program.cache import Entry
 
 
-def source(spec: Spec, name: str, legend: Legend, plan: Plan, kept: Sequence[Kept], style: Style = PLAIN) -> str:
+def source(spec: Spec, name: str, legend: Legend, plan: Plan, kept: Sequence[Entry[int]], style: Style = PLAIN) -> str:
     """The file for the causal model `name`: each class as in the file without a cache, its forward with one."""
     special = raised(specialise(spec, name), legend) if plan.fast else specialise(spec, name)
     model = next(layer for layer in special.layers if layer.name == name)
@@ -52,7 +53,7 @@ def source(spec: Spec, name: str, legend: Legend, plan: Plan, kept: Sequence[Kep
 class CachedFile(EmittedFile):
     """A file whose forwards take a cache."""
 
-    kept: Sequence[Kept] = ()
+    kept: Sequence[Entry[int]] = ()
     rows: Dims = ()
     live: frozenset[str] = frozenset()  # the layers that some turn calls
     bare: frozenset[tuple[str, str]] = frozenset()  # what has no batch where all rows have the same positions

@@ -19,13 +19,13 @@ from torch import Tensor, nn
 from einformer.errors import EinformerError, fail
 from einformer.interpreters.torch import decode
 from einformer.interpreters.torch.plan import PLAIN, Plan, Style
-from einformer.interpreters.torch.positions import Kept
 from einformer.interpreters.torch.roles import selecting
 from einformer.interpreters.torch.source import source
 from einformer.language.calls import axis_of
 from einformer.language.sizes import Legend
 from einformer.language.tree import Index, Layer, Spec
 from einformer.language.whole import Whole
+from einformer.program.cache import Entry
 
 _COUNT = itertools.count(1)
 
@@ -42,7 +42,7 @@ class Recipe:
     family: str = ""  # of transformers, whose names its weights may be loaded by
     config: Mapping[str, object] = field(default_factory=dict)  # the one that the family was read from
     methods: tuple[type, ...] = ()  # classes whose methods the module has too
-    keep: Callable[[], Sequence[Kept]] | None = None  # what decoding keeps; asked for when there is something to decode
+    keep: Callable[[], Sequence[Entry[int]]] | None = None  # what decoding keeps; asked for when there is something to decode
 
     def source(self) -> str:
         """The file of PyTorch."""

@@ -10,7 +10,7 @@ from typing import Protocol
 from einformer.interpreters.torch.code import ATOM, LOOSE, SUM, Code, Dims, aligned
 from einformer.interpreters.torch.letters import unused
 from einformer.interpreters.torch.lower import Lowering
-from einformer.interpreters.torch.positions import Kept, timed
+from einformer.interpreters.torch.positions import timed
 from einformer.interpreters.torch.recurrences import Start
 from einformer.interpreters.torch.slots import Variable, read_of, taken, variable_of, zeroed
 from einformer.language.calls import axis_of, slot_letters
@@ -19,6 +19,7 @@ from einformer.language.tree import Apply, Expression, Index, Layer, Name, Spec,
 from einformer.language.walk import equations, loops, rebuild
 from einformer.language.weights import key
 from einformer.language.weights import place as place_of
+from einformer.program.cache import Entry
 
 
 class File(Protocol):
@@ -28,7 +29,7 @@ class File(Protocol):
     name: str
     legend: Legend
     letters: dict[str, str]
-    kept: Sequence[Kept]
+    kept: Sequence[Entry[int]]
     rows: Dims
     counting: frozenset[str]
     keeping: frozenset[str]
@@ -222,7 +223,7 @@ class Continued:
         """The line that says how many positions are computed."""
         return f"{self.count} = {code}.shape[{axis}]"
 
-    def own(self) -> list[Kept]:
+    def own(self) -> list[Entry[int]]:
         """What this layer keeps of all visible positions."""
         return [each for each in self.file.kept if each.layer == self.layer.name and each.kind == "visible"]
 

@@ -4,33 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Protocol
 
 from einformer.language.calls import axis_of, slot_letters
 from einformer.language.instances import callees, calls
 from einformer.language.tree import Apply, Expression, Index, Layer, Name, Spec, Tensor
 from einformer.language.walk import children, equations, map_equations, map_expressions, rebuild
-
-
-class Kept(Protocol):
-    """A tensor that decoding keeps; the cache plan says what each is."""
-
-    @property
-    def full_path(self) -> str: ...  # noqa: D102
-    @property
-    def frame(self) -> str: ...  # noqa: D102
-    @property
-    def layer(self) -> str: ...  # noqa: D102
-    @property
-    def kind(self) -> str: ...  # noqa: D102
-    @property
-    def loops(self) -> int: ...  # noqa: D102
-    @property
-    def back(self) -> int | None: ...  # noqa: D102
-    @property
-    def name(self) -> str: ...  # noqa: D102
-    @property
-    def source(self) -> str: ...  # noqa: D102
 
 
 def rows_of(model: Layer) -> tuple[str, ...]:
