@@ -79,13 +79,13 @@ def kept(spec: Spec, name: str, legend: Legend) -> tuple[Entry[int], ...]:
 
     Each layer keeps its own, and all that it sees equally far. Raises EinformerError E508, E601.
     """
-    return together(_Plan(*_followed(spec, name, legend, letters=False), _number, 1).entries())
+    return together(_Plan(*_followed(spec, name, legend, letters=False), _in_numbers, 1).entries())
 
 
 def kept_in_letters(spec: Spec, name: str, legend: Legend) -> tuple[Entry[Expression], ...]:
     """The same for all sizes: how far back is a number of the legend. Raises EinformerError E508, E607."""
     one: Expression = Number(1)
-    entries = together(_Plan(*_followed(spec, name, legend, letters=True), _formula, one).entries())
+    entries = together(_Plan(*_followed(spec, name, legend, letters=True), _in_letters, one).entries())
     for entry in entries:
         around = entry.sites[:-1] if entry.loops and entry.kind == "visible" else entry.sites
         letters = {letter for site in around for letter, _ in site.loops}
@@ -286,13 +286,13 @@ def _depth(path: str) -> int:
     return path.count("blocks.")
 
 
-def _number(body: Body, read: Read, distance: Linear, cases: Cases) -> list[int | None]:
+def _in_numbers(body: Body, read: Read, distance: Linear, cases: Cases) -> list[int | None]:
     """How far back a read is at most, in each of some cases."""
     bounds = (bounds for case in cases for bounds, _ in body.facts.upper(distance, case))
     return [min((int(value) for bound in some if (value := bound.value) is not None), default=None) for some in bounds]
 
 
-def _formula(body: Body, read: Read, distance: Linear, cases: Cases) -> list[Expression | None]:
+def _in_letters(body: Body, read: Read, distance: Linear, cases: Cases) -> list[Expression | None]:
     """The same in letters: exact where each case is one of sums of positions, whatever the sizes and the turn."""
     turning = {loop.index.letter for layer in body.analysis.layers.values() for loop in loops(layer.body)}
     lacking: dict[Expression | None, list[list[Inequality]]] = {}
