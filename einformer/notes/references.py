@@ -15,14 +15,16 @@ import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from einformer.language.printer import alone, show
 from einformer.language.tree import Axis, Equation, Scalar
 from einformer.language.walk import equations
-from einformer.notes import claims, equality
 from einformer.notes.emitted import Emitted, emitted, tested
 from einformer.notes.shelf import understood
+
+if TYPE_CHECKING:
+    from einformer.notes import claims  # which needs sympy: a source that names its documents does not
 
 _REFERENCES = pathlib.Path(__file__).parent / "references"
 Status = Literal["a line", "in other words", "computed", "not equal", "a test", "nothing"]
@@ -59,6 +61,8 @@ class Reference:
     @property
     def found(self) -> tuple[bool, str]:
         """Do both sides have the same numbers, and what else?"""
+        from einformer.notes import equality
+
         about = dict(self.computed)
         lines, claim = about.pop("lines"), about.pop("claim", self.says)
         return equality.holds(equality.Setting(**about), lines, claim)
@@ -176,6 +180,8 @@ def _equations(document: str) -> Iterator[Row]:
 
 
 def _formulas(document: str) -> Iterator[Row]:
+    from einformer.notes import claims
+
     for claim in claims.claims():
         if claim.id.startswith(_data(document).get("claims", f"{document}-")):
             yield _formula(document, claims.judge(claim))
@@ -197,6 +203,8 @@ def _path(test: str) -> str:
 
 def summary(rows: Iterable[Row]) -> str:
     """`43 equations and formulas: 14 a line, 7 in other words`."""
+    from einformer.notes import claims
+
     counts = Counter(row.status for row in rows)
     statuses = (*get_args(Status), *get_args(claims.Outcome))
     return f"{counts.total()} equations and formulas: {', '.join(f'{counts[s]} {s}' for s in statuses if counts[s])}"
