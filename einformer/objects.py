@@ -53,9 +53,9 @@ _GPT2 = Initialisation("gpt2", 0.02)
 
 def _style(annotations: bool = False, check: bool = False) -> Style:
     """How a file is written whose notes name the documents that are known here."""
-    from einformer.notes import citations
+    from einformer.notes import sources
 
-    return Style(annotations, check, citations.cited, citations.listed)
+    return Style(annotations, check, sources.cited, sources.listed)
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -12,6 +12,7 @@ import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -19,6 +20,7 @@ from torch import Tensor, nn
 
 import einformer
 from einformer.interpreters.torch import folding, source
+from einformer.interpreters.torch.merging import sizes_of
 from einformer.interpreters.torch.plan import PLANS as PLANS_OF
 from tests.few import FEW_TEXTS, few
 from tests.small import PLANS, SMALL, built, error, inputs, model
@@ -269,3 +271,65 @@ def test_a_note_for_which_there_is_no_room_stands_below_its_equation() -> None:
     below = [line.strip() for line in lines[at + 1 :] if line.startswith("        # @ ")]
     assert " ".join(line.removeprefix("# @ ") for line in below) == note.strip()
     assert max(map(len, lines)) <= 112
+
+
+@pytest.mark.parametrize("plan", PLANS)
+@pytest.mark.parametrize("name", ["llama", "qwen3", "gemma2", "mixtral", "deepseek_v3", "gptj"])
+def test_a_layer_of_the_text_is_one_class(name: str, plan: str) -> None:
+    """However many axes it is called with; what differs is a size that the class is given."""
+    text = model(name).source(plan=plan)
+    written = {node.name.lower() for node in ast.parse(text).body if isinstance(node, ast.ClassDef | ast.FunctionDef)}
+    layers = {layer.name.lower() for layer in model(name).spec.tree.layers}
+    helpers = {"config", "stored", "top", "routed", "grouped"}
+    assert {each for each in written if not each.endswith("block")} - helpers <= layers
+
+
+CLASS = """class RMSNorm(nn.Module):
+    def __init__(self, config: Config) -> None:
+        super().__init__()
+        self.config = config
+        self.γ = nn.Parameter(torch.empty(config.D))
+
+    def forward(self, z_bsd: Tensor) -> Tensor:
+        D, ε = self.config.D, self.config.ε
+        y_bsd = fn.rms_norm(z_bsd, (D,), self.γ, ε)
+        y_bsd = torch.einsum("bsd,d->bsd", y_bsd, self.γ)
+        return y_bsd + z_bsd
+"""
+
+
+@pytest.mark.parametrize(
+    ("changes", "sizes"),
+    [
+        ({}, {"D": "D", "ε": "ε"}),
+        ({"D": "H", "_bsd": "_bsae"}, {"D": "H", "ε": "ε"}),
+        ({"D, ε = self.config.D, ": "ε = ", "config.D": "18", "(D,)": "(18,)"}, {"D": "18", "ε": "ε"}),
+        ({"bsd,d->bsd": "hkc,c->hkc"}, {"D": "D", "ε": "ε"}),
+        ({"+ z_bsd": "- z_bsd"}, None),
+        ({"+ z_bsd": "+ y_bsd"}, None),
+        ({"(D,)": "(A,)", "D, ε = self.config.D, ": "A, ε = self.config.A, "}, None),
+        ({"rms_norm": "layer_norm"}, None),
+        ({"self.γ, ε": "self.β, ε"}, None),
+        ({"nn.Module": "Stored"}, None),
+        ({"bsd,d->bsd": "bsd,d->bds"}, None),
+    ],
+    ids="itself names number letters sign name two-sizes function weight parent order".split(),  # noqa: SIM905
+)
+def test_classes_are_one_where_only_names_and_sizes_differ(changes: dict[str, str], sizes: dict[str, str] | None) -> None:
+    other = CLASS
+    for old, new in changes.items():
+        assert old in other
+        other = other.replace(old, new)
+    assert sizes_of(CLASS.split("\n"), other.split("\n")) == sizes
+
+
+def test_a_config_may_be_another() -> None:
+    """The numbers of the target are defaults: a smaller model is the same classes with another config."""
+    names: dict[str, Any] = {"__name__": "pasted"}
+    exec(compile(target("gpt2").source(), "<pasted>", "exec", dont_inherit=True), names)
+    small = names["GPT2"](names["Config"](D=12, A=3, H=4, F=20, V=11, K=9, L=2))
+    assert small(torch.zeros(2, 9, dtype=torch.long)).shape == (2, 9, 11)
+    assert (
+        sum(weight.numel() for weight in small.parameters())
+        == target("gpt2").spec.bind(D=12, A=3, F=20, V=11, K=9, L=2).num_parameters
+    )

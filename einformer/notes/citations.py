@@ -86,34 +86,6 @@ def citations(note: str) -> tuple[Citation, ...]:
     return tuple(Citation(" ".join(words.split())) for words in note.split(";") if words.strip())
 
 
-def cited(note: str) -> tuple[str, str]:
-    """What stands where a note points, in words, and where that is.
-
-    >>> cited("vaswani 3.3 eq 2")
-    ('the feed-forward network', 'Vaswani et al. 2017, section 3.3, equation 2')
-    """
-    there = (each.source.places.get(each.place, "") for each in citations(note) if each.source)
-    return next(filter(None, there), ""), "; ".join(map(_in_words, citations(note)))
-
-
-def _in_words(citation: Citation) -> str:
-    if citation.source is None:
-        return citation.words
-    section, _, equation = citation.place.rpartition("eq ") if "eq " in citation.place else (citation.place, "", "")
-    section = f"section {section.strip()}" if section[:1].isdecimal() else section.strip()
-    return ", ".join(filter(None, (citation.source.brief, section, f"equation {equation}" if equation else "")))
-
-
-def listed(notes: Iterable[str]) -> list[str]:
-    """The sources that notes name, by their keys.
-
-    >>> listed(["rope 3.2.2 eq 14; gqa 2.2"])[0]
-    'rope: Su et al. 2021, RoFormer: Enhanced Transformer with Rotary Position Embedding, arXiv 2104.09864'
-    """
-    known = {each.source.key: each.source for note in notes for each in citations(note) if each.source}
-    return [f"{key}: {source}" for key, source in known.items()]
-
-
 def noted(spec: Spec, name: str) -> Iterator[Noted]:
     """The equations of a text in its order, each with the note that it stands under; of its scalars those that have one.
 

@@ -12,6 +12,7 @@ from einformer.interpreters.torch import source
 from einformer.interpreters.torch.plan import FAST, Style
 from einformer.language import binding
 from einformer.notes import shelf
+from einformer.notes import sources as documents
 from einformer.program import check
 
 _TEXTS = pathlib.Path(__file__).parent / "emitted.toml"
@@ -60,8 +61,6 @@ def _table() -> dict[str, dict[str, str]]:
 @functools.cache
 def _places(text: str, name: str) -> dict[Span, tuple[int, str]]:
     """The places of all equations in the file of a layer."""
-    from einformer.notes import citations  # which read the references, and these this
-
     written, legend = binding.bind(shelf.understood(text)[0], sizes(text))
     tree, _ = check.check(written, values=binding.known(legend), origins=legend.origins)
-    return source.places(tree, name, legend, FAST, Style(cited=citations.cited, sources=citations.listed))
+    return source.places(tree, name, legend, FAST, Style(cited=documents.cited, sources=documents.listed))

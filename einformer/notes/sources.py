@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import pathlib
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 
@@ -49,3 +49,35 @@ def sources() -> Mapping[str, Source]:
     """
     text = (pathlib.Path(__file__).parent / "sources.toml").read_text(encoding="utf-8")
     return {key: Source(key, **row) for key, row in tomllib.loads(text).items()}
+
+
+def cited(note: str) -> tuple[str, str]:
+    """What stands where a note points, in words, and where that is.
+
+    >>> cited("vaswani 3.3 eq 2")
+    ('the feed-forward network', 'Vaswani et al. 2017, section 3.3, equation 2')
+    """
+    parts = [" ".join(words.split()) for words in note.split(";") if words.strip()]
+    there = (
+        sources()[key].places.get(place, "") for key, _, place in (words.partition(" ") for words in parts) if key in sources()
+    )
+    return next(filter(None, there), ""), "; ".join(map(_in_words, parts))
+
+
+def _in_words(words: str) -> str:
+    key, _, place = words.partition(" ")
+    if key not in sources():
+        return words
+    section, _, equation = place.rpartition("eq ") if "eq " in place else (place, "", "")
+    section = f"section {section.strip()}" if section[:1].isdecimal() else section.strip()
+    return ", ".join(filter(None, (sources()[key].brief, section, f"equation {equation}" if equation else "")))
+
+
+def listed(notes: Iterable[str]) -> list[str]:
+    """The sources that notes name, by their keys.
+
+    >>> listed(["rope 3.2.2 eq 14; gqa 2.2"])[0]
+    'rope: Su et al. 2021, RoFormer: Enhanced Transformer with Rotary Position Embedding, arXiv 2104.09864'
+    """
+    named = dict.fromkeys(words.split()[0] for note in notes for words in note.split(";") if words.strip())
+    return [f"{key}: {sources()[key]}" for key in named if key in sources()]

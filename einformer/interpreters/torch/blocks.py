@@ -66,8 +66,10 @@ class Blocks:
             if len(loops) == len(turns):
                 conditions = self.conditions(name, turns)
                 condition = " and ".join(f"({each})" if len(conditions) > 1 else each for each in conditions)
-                called, passed = self.low.called("layer", self.layers[name], self.layers[name]), self.low.passed
-                line = f"self.{key(name)} = {called}({', '.join(passed.get(self.layers[name], ()))})"
+                passed = self.low.passed.get(self.layers[name], ())
+                called = self.low.called("layer", self.layers[name], self.layers[name])
+                sizes = (self.low.held(each, "config.") if each.isalpha() and each != "config" else each for each in passed)
+                line = f"self.{key(name)} = {called}({', '.join(sizes)})"
                 yield from [f"if {condition}:", INDENT + line] if condition else [line]
         if self.depth > len(turns):
             letter = self.numbers(len(turns) + 1)[-1] if self.numbered else "_"

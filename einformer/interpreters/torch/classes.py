@@ -14,6 +14,7 @@ from einformer.interpreters.torch.code import PRODUCT, Code, Kind, permuted, pro
 from einformer.interpreters.torch.folding import NOTED, WIDTH
 from einformer.interpreters.torch.heads import heads
 from einformer.interpreters.torch.lower import Lowering, drops, function_name
+from einformer.interpreters.torch.merging import Merged
 from einformer.interpreters.torch.plan import Plan, Style
 from einformer.interpreters.torch.recurrences import Start, solved
 from einformer.interpreters.torch.roles import Kind as RoleKind
@@ -54,6 +55,8 @@ class File(Protocol):
     routings: Mapping[str, Routing]
     names: dict[tuple[str, str], str]
     passed: dict[str, tuple[str, ...]]
+    merged: dict[str, Merged]
+    hidden: dict[str, frozenset[str]]
 
     def spelling(self, letter: str) -> str:
         """The letter of Python for an index."""
@@ -96,12 +99,23 @@ class Class:
 
     def lower_with(self, kind: type[Some], settings: str = "") -> Some:
         """A lowering of this layer's expressions, which reads sizes from `settings`."""
-        low = kind(self.file.legend, self.layer, self.layers, self.file.spelling, self.time, helpers=self.file.helpers)
+        low = kind(self.file.legend, self.layer, self.layers, self.spelling, self.time, helpers=self.file.helpers)
         low.names, low.passed, low.settings = self.file.names, self.file.passed, settings
         low.config = "config" if self.is_function else low.config
+        low.own = frozenset(self.own)
         if self.layer.name == self.file.name:  # the door has looked at these
             low.tokens = frozenset(name for name, letter in self.integers.items() if letter)
         return low
+
+    @property
+    def own(self) -> list[str]:
+        """The sizes that the class is given, since those of other layers that it serves have others in their place."""
+        merged = [each for each in self.file.merged.values() if each.first == self.layer.name]
+        return list(dict.fromkeys(size for each in merged for size, other in each.sizes.items() if size != other))
+
+    def spelling(self, letter: str) -> str:
+        """The letter of Python for an index; none for one in front of whose place others have more or fewer."""
+        return "" if letter in self.file.hidden.get(self.layer.name, ()) else self.file.spelling(letter)
 
     # ------------------------------------------------------------------------------------------------------ class
 
@@ -122,8 +136,10 @@ class Class:
         yield from [*self.note(), ""]
         starts = list(self.starts())
         lines = [*self.weights(), *self.blocks.lines(), *["self.reset_parameters()"] * bool(starts)]
+        held = [f"self.{size} = {size}" for size in self.own if uses("\n".join([*starts, *forward]), rf"self\.{size}")]
+        lines = [*held, *lines]
         lines = [*["self.config = config"] * uses("\n".join([*starts, self.signature(), *forward]), r"self\.config"), *lines]
-        self.file.passed[self.layer.name] = ("config",) * uses("\n".join(lines), "config")
+        self.file.passed[self.layer.name] = (*["config"] * uses("\n".join(lines), "config"), *self.own)
         for name, arguments, body in (
             ("__init__", self.constructor(), ["super().__init__()", *lines] * bool(lines)),
             ("reset_parameters", "self) -> None", starts),
@@ -136,9 +152,9 @@ class Class:
 
     def constructor(self) -> str:
         """What the class is made from; the model from the sizes of the target, if it is given none."""
-        if not self.file.passed[self.layer.name]:
-            return "self) -> None"
-        return f"self, config: Config{' = Config()' * (self.layer.name == self.file.name)}) -> None"
+        default = " = Config()" * (self.layer.name == self.file.name)
+        config = [f"config: Config{default}"] * ("config" in self.file.passed[self.layer.name])
+        return f"{', '.join(['self', *config, *(f'{size}: int' for size in self.own)])}) -> None"
 
     @property
     def is_function(self) -> bool:
@@ -163,7 +179,8 @@ class Class:
         words = what or " ".join([first, *(word if word.isupper() else word.lower() for word in more)])
         given = ", ".join(python_name(self.lowering, formal) for formal in self.layer.formals)
         made = python_name(self.lowering, self.layer.output)
-        text = f"{words[0].upper()}{words[1:]}, {given} -> {made}{f' ({where})' if where else ''}."
+        front = ", with any axes in front" * bool(self.file.hidden.get(self.layer.name))
+        text = f"{words[0].upper()}{words[1:]}, {given} -> {made}{front}{f' ({where})' if where else ''}."
         yield from textwrap.wrap(f'"""{prose(text)}"""', WIDTH, initial_indent=INDENT, subsequent_indent=INDENT)
 
     def parent(self) -> str:
@@ -224,7 +241,9 @@ class Class:
         if not (self.file.style.annotations or self.file.style.check):
             return "Tensor"
         slots = tensor.slots if isinstance(tensor, Tensor) else ()
-        axes = " ".join("*".join(map(self.length, slot_letters(Tensor("", (slot,))))) for slot in slots)
+        hidden = [letter for letter in slot_letters(tensor) if not self.spelling(letter)]
+        axes = " ".join("*".join(map(self.length, slot_letters(Tensor("", (slot,))))) for slot in slots[len(hidden) :])
+        axes = f"*{''.join(map(self.file.spelling, hidden))} {axes}" if hidden else axes
         return f'{kind}[Tensor, "{axes}"]'
 
     def length(self, letter: str) -> str:
@@ -234,7 +253,8 @@ class Class:
             return self.file.spelling(letter)
         if not isinstance(axis.size, Name):
             return str(self.file.legend.length(letter))
-        return self.file.spelling(letter) if self.is_function else f"{{self.config.{axis.size.name}}}"
+        several = any(each.first == self.layer.name for each in self.file.merged.values())
+        return self.file.spelling(letter) if self.is_function or several else f"{{self.config.{axis.size.name}}}"
 
     def forward(self) -> list[str]:
         """The lines of the forward: what it needs first, then each equation."""

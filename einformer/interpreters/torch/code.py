@@ -49,6 +49,11 @@ def uses(code: str, name: str) -> bool:
     return re.search(rf"(?<![\w.\"]){name}\b", _COMMENT.sub("", code)) is not None
 
 
+def counted(axis: int, rank: int) -> int:
+    """The number of an axis; the last is counted from the end, whatever stands before it."""
+    return -1 if axis == rank - 1 else axis
+
+
 def ordered(dims: Sequence[Dims], wanted: Dims | None = None) -> Dims:
     """The dims of several codes together: as wanted, else as in the one that has most, the others' own in front."""
     together = dict.fromkeys(dim for some in dims for dim in some)
@@ -82,7 +87,8 @@ def aligned(code: Code, dims: Dims, level: int = LOOSE) -> str:
     rest = dims[dims.index(code.dims[0]) :]
     if rest == code.dims:
         return code.at(level)
-    return f"{code.at(ATOM)}[{', '.join(':' if dim in code.dims else 'None' for dim in rest)}]"
+    signs = ", ".join(":" if dim in code.dims else "None" for dim in rest)
+    return f"{code.at(ATOM)}[{re.sub('^:(, :)+(?=(, None)+$)', '...', signs)}]"
 
 
 def combined(codes: Sequence[Code]) -> Kind:

@@ -21,7 +21,7 @@ from einformer.interpreters.torch.plan import PLAIN, Plan, Style
 from einformer.interpreters.torch.positions import lacks, numbered, reaching, rows_of, with_rows
 from einformer.interpreters.torch.recurrences import solved
 from einformer.interpreters.torch.slots import Variable
-from einformer.interpreters.torch.source import EmittedFile
+from einformer.interpreters.torch.source import EmittedFile, ranks
 from einformer.interpreters.torch.tail import tail
 from einformer.language.instances import callees
 from einformer.language.sizes import Legend
@@ -44,7 +44,9 @@ def source(spec: Spec, name: str, legend: Legend, plan: Plan, kept: Sequence[Ent
     counting = reaching(layers, {name, *keeping, *(each.name for each in special.layers if numbered(each, time))}) & live
     bare = {(each.name, t.name) for each in special.layers for t in (*each.formals, each.output) if lacks(t, time, rows)}
     special = sunk(special, legend) if plan.fast else special
-    file = CachedFile(with_rows(special, time, rows), name, legend, plan, style, kept=kept, rows=rows, bare=frozenset(bare))
+    file = CachedFile(
+        with_rows(special, time, rows), name, legend, plan, style, ranks(spec), kept=kept, rows=rows, bare=frozenset(bare)
+    )
     file.live, file.keeping, file.counting = live, keeping, counting
     return file.text()
 

@@ -88,7 +88,7 @@ class FastLowering(Lowering):
     def turned(self, plain: Tensor, letter: str) -> Code:
         """A tensor read along an axis backwards; of two numbers each is the other's neighbour."""
         code = Lowering.lower(self, plain)
-        axis = code.dims.index(letter)
+        axis = code.dims.index(letter) - len(code.dims)
         how = (
             f"torch.roll({code.text}, 1, {axis})" if self.legend.length(letter) == 2 else f"torch.flip({code.text}, ({axis},))"
         )

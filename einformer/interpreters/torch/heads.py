@@ -32,8 +32,9 @@ def settings(low: Lowering, needs: Iterable[str], config: str, body: Sequence[st
     sizes = [low.constant(letter) for letter in low.legend.axes if ["size", letter] in split]
     names = [*dict.fromkeys(sizes), *(name for what, name in split if what == "config")]
     names = [name for name in names if uses("\n".join(body), name)]
+    names = [name for name in names if low.held(name, f"{config}.") != name]
     for some in (names[k : k + NAMES] for k in range(0, len(names), NAMES)):
-        yield f"{', '.join(some)} = {', '.join(f'{config}.{name}' for name in some)}"
+        yield f"{', '.join(some)} = {', '.join(low.held(name, f'{config}.') for name in some)}"
 
 
 def _rank(low: Lowering, need: str) -> tuple[int, int]:
@@ -93,7 +94,8 @@ def _size(low: Lowering, letter: str) -> str:
     formal, letters = next(((formal, letters) for formal, letters in shapes if letter in letters), (None, []))
     if formal is None or (low.layer.weights and low.legend.is_bound(letter)):
         return ""
-    return f"{low.constant(letter)} = {python_name(low, formal)}.shape[{letters.index(letter)}]"
+    axis = letters.index(letter) - (0 if low.layer.weights else len(letters))  # a function may be given more axes in front
+    return f"{low.constant(letter)} = {python_name(low, formal)}.shape[{axis}]"
 
 
 def _floating(low: Lowering) -> str:

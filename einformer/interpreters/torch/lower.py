@@ -22,6 +22,7 @@ from einformer.interpreters.torch.code import (
     aligned,
     cast,
     combined,
+    counted,
     ordered,
     permuted,
     product,
@@ -101,6 +102,7 @@ class Lowering:
     names: dict[tuple[str, str], str] = field(default_factory=dict)  # of scalars, layers and blocks in the file
     settings: str = ""  # where sizes and scalars are read from, `config.`; in a forward its head gives them names
     config: str = "self.config"  # what that head reads them from
+    own: frozenset[str] = frozenset()  # sizes that a layer is given itself, for it serves several
     passed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # what a layer is made of: the config, and sizes
 
     def called(self, kind: str, name: str, wanted: str) -> str:
@@ -175,7 +177,11 @@ class Lowering:
             return str(self.legend.length(letter))
         if not self.settings:
             self.needs[f"size {axis_of(letter)}"] = None
-        return self.settings + axis.size.name
+        return self.held(axis.size.name, self.settings)
+
+    def held(self, name: str, config: str) -> str:
+        """What a size is in the config, `self.config.D`, or `self.D` where it was given to the layer itself."""
+        return config.replace("config.", "") * (name in self.own) + config * (name not in self.own) + name
 
     def turns(self, loop: Loop) -> int:
         """How often a loop turns."""
@@ -368,7 +374,7 @@ class Lowering:
     def total(self, code: Code, letters: set[str]) -> Code:
         """The sum over some of the axes."""
         code = code if set(code.dims) - letters else self.cast(code, "tensor")
-        axes = [str(k) for k, dim in enumerate(code.dims) if dim in letters]
+        axes = [str(counted(k, len(code.dims))) for k, dim in enumerate(code.dims) if dim in letters]
         rest = tuple(dim for dim in code.dims if dim not in letters)
         return Code(f"{code.at(ATOM)}.sum({axes[0] if len(axes) == 1 else '(' + ', '.join(axes) + ')'})", rest, code.kind)
 

@@ -33,6 +33,7 @@ class File(Protocol):
     rows: Dims
     counting: frozenset[str]
     keeping: frozenset[str]
+    hidden: dict[str, frozenset[str]]
 
     @property
     def time(self) -> str:
@@ -202,12 +203,12 @@ class Continued:
         """What must stand at the head of a forward."""
         file, layer = self.file, self.layer
         first = layer.formals[timed(layer)]
-        given = name_of(file, first)
+        given = self.name_of(first)
         narrowed = [line for formal in layer.formals if self.own() for line in self.narrowed(formal)]
         if layer.name == file.name:
             yield f"cache.begin({given}.shape[{slot_letters(first).index(file.time)}], {given}.device)"
         if "fresh" in self.needs:
-            over = ((name_of(file, x), slot_letters(x).index(file.time)) for x in layer.formals if file.time in slot_letters(x))
+            over = ((self.name_of(x), slot_letters(x).index(file.time)) for x in layer.formals if file.time in slot_letters(x))
             yield next((self.fresh(*each) for each in over), f"{self.count} = cache.fresh")
         if "among" in self.needs:
             yield f"row = torch.arange(-{self.count}, 0, device={given}.device)"
@@ -236,7 +237,7 @@ class Continued:
         for formal in self.layer.formals:
             for axis, letter in enumerate(slot_letters(formal)):
                 if axis_of(letter) == self.file.time != letter:
-                    return f"{name_of(self.file, formal)}.shape[{axis}]"
+                    return f"{self.name_of(formal)}.shape[{axis}]"
         below = [each for each in self.file.kept if each.kind == "visible"]
         everything = next((each.full_path for each in below if each.back is None), "")
         windows = sorted((each.back or 0, each.full_path) for each in below)
@@ -246,14 +247,14 @@ class Continued:
         """What is given for more positions than are kept here."""
         for axis, letter in enumerate(slot_letters(formal)):
             if axis_of(letter) == self.file.time != letter:
-                name = name_of(self.file, formal)
+                name = self.name_of(formal)
                 self.needs["seen"] = None
                 yield f"{name} = cache.narrowed({name}, {axis}, seen)"
 
-
-def name_of(file: File, tensor: Tensor) -> str:
-    """`q_bsea`."""
-    return f"{key(tensor.name)}_{''.join(map(file.spelling, slot_letters(tensor)))}"
+    def name_of(self, tensor: Tensor) -> str:
+        """`q_bsea`."""
+        hidden = self.file.hidden.get(self.layer.name, ())
+        return f"{key(tensor.name)}_{''.join(self.file.spelling(i) for i in slot_letters(tensor) if i not in hidden)}"
 
 
 class Continues(Start):

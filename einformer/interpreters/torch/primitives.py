@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Protocol
 
-from einformer.interpreters.torch.code import ATOM, LOOSE, POWER, SUM, Code, Dims, Kind, aligned, combined, ordered
+from einformer.interpreters.torch.code import ATOM, LOOSE, POWER, SUM, Code, Dims, Kind, aligned, combined, counted, ordered
 from einformer.language.primitives import Primitive, row_of
 from einformer.language.tree import Apply
 
@@ -85,6 +85,6 @@ def operator(low: Casts, e: Apply, argument: Code, counts: list[Code], together:
     called, text = template.partition("(")[0], argument.text
     low.helpers |= {} if "." in called else {called: None}
     for places in (axes,) if row.kind == "reducing" or row.together else ([axis] for axis in axes):
-        place = str(places[0]) if len(places) == 1 else f"({', '.join(map(str, places))})"
+        place = str(counted(places[0], len(argument.dims))) if len(places) == 1 else f"({', '.join(map(str, places))})"
         text = template.format(text, *(count.text for count in counts), place)
     return Code(text, dims, kind)

@@ -142,14 +142,14 @@ def read_of(low: Lowers, e: Tensor, variable: Variable, wanted: Dims | None = No
 def _renamed(low: Lowers, e: Tensor, variable: Variable) -> Code:
     """A tensor whose slots are letters and groups of letters."""
     code, dims = variable.code, Dims()
-    for slot, label in zip(e.slots, variable.labels, strict=True):
+    for k, (slot, label) in enumerate(zip(e.slots, variable.labels, strict=True)):
         letters = _letters(slot)
         if letters[0] in low.still:
             code = f"{code}[{':, ' * len(dims)}{low.still[letters[0]]}]"
             continue
         if len(letters) > 1:
             sizes = ", ".join(low.size(letter) for letter in letters)
-            code = f"{code}.unflatten({len(dims)}, ({sizes}))"
+            code = f"{code}.unflatten({-1 if k == len(e.slots) - 1 else len(dims)}, ({sizes}))"
         elif len(label) == 1 and _bounded(low, letters[0], label[0]):
             code = f"{code}[{':, ' * len(dims)}:{low.size(letters[0])}]"
         dims += letters
@@ -209,7 +209,8 @@ def taken(low: Lowers, e: Tensor, variable: Variable, axis: int, number: Code) -
     text, zero = _place(low, e, axis, variable, number)
     if _embeds(e, variable, axis) and zero is None:
         return Code(f"fn.embedding({text}, {variable.code})", number.dims + after)
-    code = Code(f"{variable.code}[{':, ' * axis}{text}]", (*dims, *number.dims, *after), variable.kind)
+    whole = "..., " if axis > 1 and axis == len(variable.labels) - 1 else ":, " * axis
+    code = Code(f"{variable.code}[{whole}{text}]", (*dims, *number.dims, *after), variable.kind)
     return zeroed(code, zero)
 
 
@@ -299,9 +300,11 @@ def merged(low: Lowers, left: Tensor | Name, code: Code) -> str:
     letters = slot_letters(left)
     whole = set(code.dims) == set(letters) and not code.plain
     code = permuted(code, letters) if whole else Code(shaped(low, code, letters), letters, code.kind)
-    for axis, slot in enumerate(left.slots if isinstance(left, Tensor) else ()):
+    slots = left.slots if isinstance(left, Tensor) else ()
+    for axis, slot in enumerate(slots):
         if isinstance(slot, Group):
-            code = Code(f"{code.at(ATOM)}.flatten({axis}, {axis + len(slot.members) - 1})")
+            ends = f"{axis}, {axis + len(slot.members) - 1}" if axis < len(slots) - 1 else f"-{len(slot.members)}"
+            code = Code(f"{code.at(ATOM)}.flatten({ends})")
     return code.text
 
 

@@ -23,9 +23,11 @@ from einformer.interpreters.torch.folding import WIDTH, folded
 from einformer.interpreters.torch.layout import HELPERS as FAST_HELPERS
 from einformer.interpreters.torch.letters import spelled, unused
 from einformer.interpreters.torch.masks import sunk
+from einformer.interpreters.torch.merging import Merged, reads_config, sizes_of
 from einformer.interpreters.torch.plan import NOTATION, PLAIN, Plan, Style
 from einformer.interpreters.torch.sparse import HELPERS as SPARSE_HELPERS
 from einformer.language.binding import refuse_unbound
+from einformer.language.calls import slot_letters
 from einformer.language.printer import expression
 from einformer.language.sizes import Legend
 from einformer.language.specialise import specialise
@@ -87,7 +89,12 @@ def places(spec: Spec, name: str, legend: Legend, plan: Plan = NOTATION, style: 
 def _file(spec: Spec, name: str, legend: Legend, plan: Plan, style: Style) -> EmittedFile:
     special = specialise(spec, name)
     refuse_unbound(special, legend)
-    return EmittedFile(sunk(raised(special, legend), legend) if plan.fast else special, name, legend, plan, style)
+    return EmittedFile(sunk(raised(special, legend), legend) if plan.fast else special, name, legend, plan, style, ranks(spec))
+
+
+def ranks(spec: Spec) -> dict[Span, int]:
+    """How many axes the first input of each layer of a text has, before it is called with more."""
+    return {layer.span: len(slot_letters(layer.formals[0])) for layer in spec.layers if layer.formals}
 
 
 @dataclass(slots=True)
@@ -99,11 +106,14 @@ class EmittedFile:
     legend: Legend
     plan: Plan
     style: Style
+    ranks: Mapping[Span, int]  # how many axes the first input of each layer of the text has
     helpers: dict[str, None] = field(default_factory=dict)
     letters: dict[str, str] = field(default_factory=dict)
     routings: Mapping[str, Routing] = field(default_factory=dict)
     names: dict[tuple[str, str], str] = field(default_factory=dict)  # of scalars, layers and blocks in the file
     passed: dict[str, tuple[str, ...]] = field(default_factory=dict)  # what each layer is made of: the config, and sizes
+    merged: dict[str, Merged] = field(default_factory=dict)  # the layers that the class of another computes
+    hidden: dict[str, frozenset[str]] = field(default_factory=dict)  # letters in front of which a class has any axes
 
     def text(self) -> str:
         """The whole file."""
@@ -154,9 +164,9 @@ class EmittedFile:
         self.routings = routings(self.spec) if self.plan.fast else {}
         if self.routings:
             self.letters[PAIR] = unused(self.letters, _PAIRS, "p")
-        self.helpers.clear()
-        written = [self.written(layer, layers) for layer in self.spec.layers]
-        classes = [(each, [*each.lines()]) for each in written]
+        classes = self.classes(layers)
+        while self.merge(classes):
+            classes = self.classes(layers)
         bodies = ["\n".join(short for line in part for short in folded(line)) for _, part in classes]
         known = HELPERS | FAST_HELPERS | SPARSE_HELPERS
         called = {name: None for name in HELPERS if any(f" {name}(" in known[other] for other in self.helpers if other != name)}
@@ -164,6 +174,46 @@ class EmittedFile:
         code = ("\n" * (BETWEEN + 1)).join([*self.first(), *helpers, *bodies])
         code = "\n".join([*self.config(code), code])
         return "\n".join([*self.doc(), "", *_imports(code), "", "", f"{code}\n"]), classes
+
+    def classes(self, layers: Mapping[str, Layer]) -> list[tuple[Class, list[str]]]:
+        """Each class with its lines, once for all layers that it computes."""
+        found = list[tuple[Class, list[str]]]()
+        self.helpers.clear()
+        for layer in self.spec.layers:
+            if other := self.merged.get(layer.name):
+                first = next(each for each, _ in found if each.layer.name == other.first)
+                config = "config" in self.passed[other.first]
+                self.passed[layer.name] = (*["config"] * config, *(other.sizes.get(size, size) for size in first.own))
+                self.names["layer", layer.name] = first.called
+            else:
+                each = self.written(layer, layers)
+                found.append((each, [*each.lines()]))
+        return found
+
+    def merge(self, classes: list[tuple[Class, list[str]]]) -> bool:
+        """Take a class for several layers, where they are one layer of the text and differ in names and sizes alone."""
+        count = len(self.merged)
+        for place, (other, lines) in enumerate(classes):
+            for first, its in classes[:place]:
+                if first.layer.span == other.layer.span and other.layer.name != self.name:
+                    sizes, front = sizes_of(its, lines), self.front(first.layer, other.layer)
+                    if sizes is not None and self.is_one(first, sizes, front):
+                        self.merged[other.layer.name] = Merged(first.layer.name, sizes)
+                        self.hidden[first.layer.name] = self.hidden.get(first.layer.name, frozenset()) | front
+                        break
+        return len(self.merged) > count
+
+    def is_one(self, first: Class, sizes: Mapping[str, str], front: frozenset[str]) -> bool:
+        """Can a class be given these sizes, and more or fewer axes in front?"""
+        varied = {size for size, other in sizes.items() if size != other}
+        named = {key(weight.name) for weight in first.layer.weights} & varied
+        counted = {f"index {letter}" for letter in front} & first.lowering.needs.keys()
+        return not named and not counted and all(self.legend.sized(size) for size in varied)
+
+    def front(self, first: Layer, other: Layer) -> frozenset[str]:
+        """The letters that the text of a layer does not name, where two that it is called with have not as many."""
+        ours, theirs = (slot_letters(layer.formals[0]) for layer in (first, other))
+        return frozenset(ours[: len(ours) - self.ranks[first.span]] if len(ours) != len(theirs) else ())
 
     def written(self, layer: Layer, layers: Mapping[str, Layer]) -> Class:
         """A layer as this file has it."""
@@ -238,7 +288,7 @@ class EmittedFile:
 def _bound(text: str) -> Counter[str]:
     """How often each name is bound in a file, wherever; not where it is that of the config."""
     found, nodes = Counter[str](), list(ast.walk(ast.parse(text)))
-    read = {id(node) for each in nodes if _reads_config(each) for node in ast.walk(each)}
+    read = {id(node) for each in nodes if reads_config(each) for node in ast.walk(each)}
     for node in nodes:
         match node:
             case ast.FunctionDef(name=name) | ast.ClassDef(name=name) | ast.arg(arg=name):
@@ -248,14 +298,6 @@ def _bound(text: str) -> Counter[str]:
             case ast.alias():
                 found[node.asname or node.name.partition(".")[0]] += 1
     return found
-
-
-def _reads_config(node: ast.AST) -> bool:
-    """`A, H = config.A, config.H`."""
-    if not isinstance(node, ast.Assign):
-        return False
-    values = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value]
-    return all(isinstance(value, ast.Attribute) and ast.unparse(value.value).endswith("config") for value in values)
 
 
 def _imports(code: str) -> Iterator[str]:
