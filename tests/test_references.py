@@ -108,8 +108,8 @@ def test_source_takes_sizes(capsys: pytest.CaptureFixture[str]) -> None:
     """Beside those that a target has."""
     assert main(["source", "gpt2-xl", "--sizes", "D=50"]) == 0
     out = capsys.readouterr().out
-    assert "\nD = 50 " in out
-    assert "\nL = 48 " in out
+    assert "\n    D: int = 50 " in out
+    assert "\n    L: int = 48 " in out
 
 
 def test_the_page_is_made_of_the_entries() -> None:
