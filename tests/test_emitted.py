@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 import torch
+from einformer.model import target
 from torch import Tensor, nn
 
 import einformer
