@@ -16,7 +16,6 @@ from typing import Any
 
 import pytest
 import torch
-from einformer.model import target
 from torch import Tensor, nn
 
 import einformer
@@ -327,10 +326,10 @@ def test_classes_are_one_where_only_names_and_sizes_differ(changes: dict[str, st
 def test_a_config_may_be_another() -> None:
     """The numbers of the target are defaults: a smaller model is the same classes with another config."""
     names: dict[str, Any] = {"__name__": "pasted"}
-    exec(compile(target("gpt2").source(), "<pasted>", "exec", dont_inherit=True), names)
+    exec(compile(einformer.model("gpt2").source(), "<pasted>", "exec", dont_inherit=True), names)
     small = names["GPT2"](names["Config"](D=12, A=3, H=4, F=20, V=11, K=9, L=2))
     assert small(torch.zeros(2, 9, dtype=torch.long)).shape == (2, 9, 11)
     assert (
         sum(weight.numel() for weight in small.parameters())
-        == target("gpt2").spec.bind(D=12, A=3, F=20, V=11, K=9, L=2).num_parameters
+        == einformer.model("gpt2").spec.bind(D=12, A=3, F=20, V=11, K=9, L=2).num_parameters
     )
