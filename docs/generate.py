@@ -183,7 +183,7 @@ stand in a test.
 `goon` and S000 to S004 are the documents of [Notes](notes.md), and `eq 3` is the third equation of the place among their
 entries. What is published nowhere but as code names the family and the class of `transformers` that computes it.
 
-`einformer notes llama` lists the equations of a text with what they follow, `einformer notes --source rope` the equations of
+`einformer notes llama` lists the equations of a text with what they follow, `einformer notes --cites rope` the equations of
 all texts that follow a source. In a text of your own, what follows `@` is free.
 
 {table}
@@ -248,7 +248,7 @@ MATRICES = """# Matrices
 
 <!-- Made of einformer/notes/texts and einformer/architectures by docs/generate.py. -->
 
-The texts of three documents that write matrices, as `einformer latex s000 --convention s000` prints them, and two models. What
+The texts of three documents that write matrices, as `einformer latex s000 --letters s000` prints them, and two models. What
 becomes of an index is said on the page of [Notes](notes.md#matrices).
 """
 SHOWN = (

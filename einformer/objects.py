@@ -76,13 +76,18 @@ class Specification:
         return self.tree.title
 
     @property
+    def layers(self) -> list[str]:
+        """The names of the layers, in the order of the text."""
+        return [layer.name for layer in self.tree.layers]
+
+    @property
     def layer(self) -> Layer:
         """The tree of the operator itself."""
         return next(layer for layer in self.tree.layers if layer.name == self.name)
 
     def __getitem__(self, name: str) -> Specification:
-        if name not in (names := [layer.name for layer in self.tree.layers]):
-            raise fail("E204", f"no layer `{name}` is defined", self.tree.span, [f"there are {', '.join(names)}"])
+        if name not in self.layers:
+            raise fail("E204", f"no layer `{name}` is defined", self.tree.span, [f"there are {', '.join(self.layers)}"])
         return replace(self, name=name)
 
     def __str__(self) -> str:
@@ -136,14 +141,14 @@ class Specification:
         element = None if dtype is None else row(BYTES, "dtype", str(dtype).removeprefix("torch."))
         return formulas.cache_bytes(self.tree, self.name, element)
 
-    def latex(self, convention: str = "ours", form: str | None = None) -> str:
-        """The whole text as LaTeX, in the letters of a `convention`, in indices, which `parse` reads back, or in matrices.
+    def latex(self, letters: str = "ours", form: str | None = None) -> str:
+        """The whole text as LaTeX, in the `letters` of a document, in indices, which `parse` reads back, or in matrices.
 
-        The `form` is `index` or `matrix`; if none is given, that of the convention's document. Raises EinformerError E605.
+        The `form` is `index` or `matrix`; by default the form of the document. Raises EinformerError E605.
         """
         from einformer.notes.rendering import printed
 
-        return printed(self.written, convention, form)
+        return printed(self.written, letters, form)
 
     def without(self, *weights: str) -> Specification:
         """The specification without some of its optional weights, `"CausalAttention.α"`; one with a default is tied to it.

@@ -13,6 +13,7 @@ from einformer.errors import fail
 from einformer.objects import Model
 
 _BYTES = 256
+_UNREAD = ("*.bin", "*.pt", "*.pth", "*.gguf", "*.safetensors.index.json")  # weights in formats other than safetensors
 
 
 _BEGUN = 3  # of a letter of four bytes so many may be there, each shown as one sign until the last comes
@@ -105,6 +106,7 @@ class Writer:
     module: Any
     tokens: Tokens
     stop: tuple[int, ...] = ()
+    random: bool = False  # the weights are
 
     def write(self, text: str, options: Options, step: Callable[[], object] = lambda: None) -> Iterator[str]:
         """What follows on a text, piece by piece; `step` is called for each token. Raises EinformerError E703, E706 to E708."""
@@ -137,7 +139,9 @@ def writer(model: Model, folder: pathlib.Path, seed: int = 0) -> Writer:
         stop = tuple(ends) if isinstance(ends, list) else () if ends is None else (int(ends),)
         tokenizer = folder / "tokenizer.json"
         return Writer(module, Tokenizer(tokenizer) if tokenizer.exists() else Bytes(), stop)
-    return Writer(seeded(of_bytes(model).build, seed), Bytes())
+    if unread := [path for kind in _UNREAD for path in sorted(folder.glob(kind))]:
+        raise fail("E801", f"the weights in `{unread[0]}` cannot be read", fix="the same weights as `model.safetensors`")
+    return Writer(seeded(of_bytes(model).build, seed), Bytes(), random=True)
 
 
 def of_bytes(model: Model) -> Model:

@@ -16,10 +16,11 @@ from typing import NamedTuple
 import pytest
 
 from einformer.architectures import models, texts
-from einformer.cli import main
+from einformer.cli import main, options
 from einformer.errors import catalogue
 
 OK, FINDINGS, MISUSE = 0, 1, 2
+CONFIG = Path(__file__).parents[1] / "docs" / "examples" / "gpt2" / "config.json"
 
 GOOD = """
 # good.ein
@@ -77,22 +78,8 @@ def process(*arguments: str, stdin: bytes = b"", **environment: str) -> Answer:
 # --------------------------------------------------------------------------------------------------------- the surface
 
 
-COMMANDS = [
-    "check",
-    "latex",
-    "report",
-    "count",
-    "fit",
-    "plot",
-    "source",
-    "program",
-    "diff",
-    "list",
-    "claims",
-    "errata",
-    "notes",
-]
-COMMANDS += ["lint", "run", "generate", "explain"]
+COMMANDS = ["report", "count", "fit", "plot", "diff", "list", "check", "latex", "source", "program", "generate", "explain"]
+COMMANDS += ["lint", "run", "notes", "claims", "errata"]
 
 
 def test_the_commands(run: Callable[..., Answer]) -> None:
@@ -106,6 +93,130 @@ def test_help(run: Callable[..., Answer], command: str) -> None:
     assert out.startswith(f"usage: einformer {command} ")
     assert "--json" in out
     assert "exit code: 0 all is well, 1 there are findings, 2 the call was wrong" in out
+
+
+def test_all_help_texts(
+    run: Callable[..., Answer], golden: Callable[[str, str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    golden("help.txt", "\n\n".join([run("--help").out, *(run(command, "--help").out for command in COMMANDS)]))
+
+
+@pytest.mark.parametrize("command", options.COMMANDS, ids=lambda command: command.name)
+def test_help_starts_with_a_verb_and_ends_with_the_default(command: options.Command) -> None:
+    for text in (command.line, *(option.settings["help"] for option in command.options)):
+        assert re.match(r"[A-Z][a-z]+ ", text)
+        assert text.endswith(".")
+    for option in command.options:
+        default = option.settings.get("default")
+        assert not default or f"Default: {default}." in option.settings["help"]
+
+
+# ------------------------------------------------------------------------------------------- what is set, what applies
+
+OWN = """axes
+  b: B
+  s: S
+  d: D
+  a: A
+  e: H = D / A
+  v: V
+model Own(x_bs) -> y_bsv causal in s:
+  weights E_vd, Q_dae
+  z_bsd = E_{x_bs d}
+  q_{bs(ae)} = z_bsd Q_dae
+  return q_bsd E_vd
+"""
+SIZES = "D=12,A=3,V=11"
+WITH_TARGET = [
+    "report",
+    "count",
+    "fit --memory 1GB",
+    "plot --out x.svg",
+    "source",
+    "program",
+    "latex",
+    "check",
+    "generate --tokens 2",
+]
+
+
+@pytest.mark.parametrize("command", WITH_TARGET)
+def test_every_command_with_a_target_reads_ones_own_text_with_sizes(
+    run: Callable[..., Answer], folder: Path, command: str
+) -> None:
+    (folder / "own.ein").write_text(OWN, encoding="utf-8")
+    name, *rest = command.split()
+    assert run(name, "own.ein", "--set", SIZES, *rest).code == OK
+    assert run("diff", "own.ein", "own.ein", "--set", SIZES).out.startswith("no difference")
+
+
+def test_a_scalar_is_set_by_a_number_or_a_formula(run: Callable[..., Answer]) -> None:
+    assert r"\varepsilon = 1 \times 10^{-6}" in run("latex", "gpt2", "--set", "ε=1e-6").out
+    assert r"\varepsilon = \frac{1}{D}" in run("latex", "gpt2", "--set", "ε=1/D,D=24").out
+    assert run("count", "gpt2", "--set", "D=x").err.startswith("E604 ")
+    assert run("count", "gpt2", "--set", "N=3").err.startswith("E605 ")
+
+
+@pytest.mark.parametrize(
+    "command", ["source", "fit --memory 80GB", "plot --out x.svg", "report", "generate", "count --device t4"]
+)
+def test_missing_sizes_are_all_named_as_a_shell_takes_them(run: Callable[..., Answer], folder: Path, command: str) -> None:
+    name, *rest = command.split()
+    said = run(name, "llama", "--set", "L=2", *rest)
+    assert said.code == FINDINGS
+    assert said.err.count("E601") == 1
+    wanted = ["D", "G", "A", "F"] if name == "generate" else ["D", "G", "A", "F", "V"]  # the vocabulary is that of bytes
+    assert f"write: `--set {','.join(f'{letter}=…' for letter in wanted)}`" in said.err
+
+
+IGNORED = [
+    "count gpt2 --formulas --batch 3",
+    "count gpt2 --formulas --device t4",
+    "count llama --seq 3",
+    "count gpt2 --set S=3",
+    "count gpt2 --set D=12 --set D=24",
+    "fit gpt2 --memory 80GB --batch 3",
+    "fit gpt2 --memory 80GB --solve S --seq 3",
+    "fit gpt2 --memory 80GB --step 3",
+    "fit gpt2 --memory 80GB --generation --recompute full",
+    "fit gpt2 --parameters 1B --seq 3",
+    "fit gpt2 --parameters 1B --precision float32",
+    "plot gpt2 --kind flops --device t4 --out x.svg",
+    "plot gpt2 --kind memory --convention kaplan --out x.svg",
+    "plot gpt2 --kind roofline --recompute full --out x.svg",
+    "diff llama mistral --batch 3",
+    "notes --rosetta S001",
+    "notes --rosetta --cites rope",
+    "lint . --json --format sarif",
+    "generate gpt2 --top-k 3",
+    "generate gpt2 --top-p 0.5",
+    "count gpt2 --form latex",
+    "source gpt2 --sizes D=3",
+]
+
+
+@pytest.mark.parametrize("arguments", IGNORED)
+def test_no_argument_is_ignored(run: Callable[..., Answer], folder: Path, arguments: str) -> None:
+    said = run(*arguments.split())
+    assert (said.code, said.out) == (MISUSE, "")
+    assert said.err.startswith("usage: einformer")
+
+
+def test_random_weights_are_said_first(run: Callable[..., Answer]) -> None:
+    said = run("generate", "gpt2", "--set", "D=12,A=3,L=1", "--tokens", "1")
+    assert said.err == "einformer: the weights are random, and the tokens are bytes\n"
+
+
+@pytest.mark.parametrize("name", ["pytorch_model.bin", "model.pt", "model.gguf", "model.safetensors.index.json"])
+def test_weights_that_cannot_be_read_are_not_replaced_by_random_ones(
+    run: Callable[..., Answer], folder: Path, name: str
+) -> None:
+    (folder / "config.json").write_text(CONFIG.read_text(encoding="utf-8"), encoding="utf-8")
+    (folder / name).write_bytes(b"")
+    said = run("generate", str(folder))
+    assert (said.code, said.out) == (MISUSE, "")
+    assert said.err.startswith(f"E801 the weights in `{folder / name}` cannot be read")
 
 
 def test_a_program(run: Callable[..., Answer]) -> None:
@@ -132,8 +243,8 @@ def test_version(run: Callable[..., Answer]) -> None:
         ("check .", MISUSE),
         ("latex gpt2", OK),
         ("latex gpt2 --layer MLP", OK),
-        ("latex gpt2 --convention megatron", OK),
-        ("latex gpt2 --convention bourbaki", MISUSE),
+        ("latex gpt2 --letters megatron", OK),
+        ("latex gpt2 --letters bourbaki", MISUSE),
         ("latex gpt2 --layer Nothing", MISUSE),
         ("latex bad.ein", FINDINGS),
         ("latex none.ein", MISUSE),
@@ -164,7 +275,7 @@ def test_a_wrong_call_says_how_to_call(run: Callable[..., Answer], arguments: st
 
 
 def test_check_says_what_is_well_formed(run: Callable[..., Answer]) -> None:
-    assert run("check", "gpt2").out == "gpt2.ein  well formed: LayerNorm, CausalAttention, MLP, GPT2\n"
+    assert run("check", "gpt2").out == "gpt2  well formed: LayerNorm, CausalAttention, MLP, GPT2\n"
 
 
 def test_check_shows_each_finding_then_a_row_for_each_target(run: Callable[..., Answer]) -> None:
@@ -183,13 +294,21 @@ def test_check_shows_each_finding_then_a_row_for_each_target(run: Callable[..., 
 
 @pytest.mark.parametrize(
     ("target", "near"),
-    [("gpt2-XL", "gpt2-xl, gpt2"), ("gpt-2", "gpt2, "), ("mixtrall", "mixtral, mistral, "), ("???", "apertus, arcee, ")],
+    [("gpt2-XL", "gpt2-xl, gpt2, "), ("gpt-2", "gpt2, "), ("mixtrall", "mixtral, mistral, "), ("???", "")],
 )
-def test_an_unknown_target_is_told_what_there_is_the_nearest_first(run: Callable[..., Answer], target: str, near: str) -> None:
+def test_an_unknown_target_is_told_the_three_nearest(run: Callable[..., Answer], target: str, near: str) -> None:
     _, _, err = run("source", target)
-    listed = err.rpartition("write: a file, or one of ")[2]
+    listed, _, rest = err.rpartition("write: a file, or one of ")[2].partition("; ")
     assert listed.startswith(near)
-    assert sorted(listed.strip().split(", ")) == sorted({*texts.shipped(), *models()})
+    assert len(listed.split(", ")) == 3
+    assert set(listed.split(", ")) <= {*texts.shipped(), *models()}
+    assert rest == "`einformer list` names all\n"
+
+
+def test_check_reads_a_config(run: Callable[..., Answer]) -> None:
+    said = run("check", str(CONFIG), str(CONFIG.parent))
+    assert said.code == OK
+    assert said.out.count("well formed: LayerNorm, CausalAttention, MLP, GPT2") == 2
 
 
 def test_check_reads_what_comes_through_the_pipe() -> None:
@@ -249,7 +368,7 @@ def test_check_json(run: Callable[..., Answer]) -> None:
     found = json.loads(out)
     assert found["targets"] == [
         {"target": "good.ein", "layers": ["Twice"], "findings": 0},
-        {"target": "bad.ein", "layers": ["Total"], "findings": 1},
+        {"target": "bad.ein", "layers": [], "findings": 1},
         {"target": "none.ein", "layers": [], "findings": 1},
     ]
     here, there = found["findings"]
@@ -372,7 +491,7 @@ def test_a_full_disk_is_said() -> None:
 
 def test_the_package_is_the_command() -> None:
     found = subprocess.run([sys.executable, "-m", "einformer", "check", "gpt2"], capture_output=True, text=True, check=False)
-    assert (found.returncode, found.stdout) == (OK, "gpt2.ein  well formed: LayerNorm, CausalAttention, MLP, GPT2\n")
+    assert (found.returncode, found.stdout) == (OK, "gpt2  well formed: LayerNorm, CausalAttention, MLP, GPT2\n")
 
 
 def test_a_narrow_encoding_is_no_error() -> None:

@@ -137,7 +137,7 @@ def test_recomputation_and_conventions(
     assert json.loads(run("count", "gpt2", "--json", *arguments)[1])["flops_by_phase"][phase] == expected
 
 
-@pytest.mark.parametrize("option", ["--convention", "--dtype", "--recompute"])
+@pytest.mark.parametrize("option", ["--convention", "--precision", "--recompute"])
 def test_an_option_that_is_not_there_is_a_wrong_call(run: Callable[..., tuple[int, str, str]], option: str) -> None:
     with pytest.raises(SystemExit, match="2"):
         run("count", "gpt2", option, "nothing")
@@ -162,7 +162,7 @@ def test_formulas_where_they_are_wanted_or_sizes_are_open(
 
 def test_a_cache_has_a_formula(run: Callable[..., tuple[int, str, str]]) -> None:
     """In bytes of the precision; where there is none, why."""
-    cache = json.loads(run("count", "gpt2", "--formulas", "--json", "--dtype", "float32")[1])["cache"]
+    cache = json.loads(run("count", "gpt2", "--formulas", "--json", "--precision", "float32")[1])["cache"]
     assert cache == {"per_token": "8 L D", "total": "8 L B S D"}
     assert "cache    bytes: 2 (E + R) L B S in all, 2 (E + R) L for a further position" in run("count", "deepseek_v3")[1]
     assert "cache    `Loss` does not say in which axis it is causal" in run("count", "loss", "--formulas")[1]

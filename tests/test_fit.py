@@ -64,6 +64,13 @@ def test_what_is_no_size_is_refused(text: str) -> None:
         quantity(text, BYTES)
 
 
+@pytest.mark.parametrize("unit", ["KB", "kB"])
+def test_a_thousand_bytes_are_written_with_either_k(unit: str) -> None:
+    assert quantity(f"1{unit}", BYTES) == quantity(f"1 {unit}", BYTES) == 1000
+    assert quantity(f"1 {unit[0]}iB", BYTES) == 1024
+    assert quantity(f"3{unit[0]}", NUMBERS) == 3000
+
+
 def test_a_size_beyond_all_is_refused() -> None:
     with pytest.raises(EinformerError, match=r"^E608 "):
         quantity("9999999999PB", BYTES)
@@ -300,7 +307,7 @@ def test_fit_shows_the_size_and_the_next(run: Callable[..., tuple[int, str, str]
 
 
 def test_fit_json(run: Callable[..., tuple[int, str, str]]) -> None:
-    code, out, _ = run("fit", "gpt2", "--memory", "24GB", "--seq", "256", "--dtype", "float32", "--json")
+    code, out, _ = run("fit", "gpt2", "--memory", "24GB", "--seq", "256", "--precision", "float32", "--json")
     found, gpt2 = json.loads(out), einformer.model("gpt2")
     assert (code, found["letter"], found["what"], found["inputs"]) == (0, "B", "training", {"S": 256})
     assert found["count"] == gpt2.memory(precision="float32", B=found["size"], S=256).total <= found["limit"] == 24 * 10**9

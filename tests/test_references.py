@@ -106,7 +106,7 @@ def test_what_is_not_equal_is_said() -> None:
 
 def test_source_takes_sizes(capsys: pytest.CaptureFixture[str]) -> None:
     """Beside those that a target has."""
-    assert main(["source", "gpt2-xl", "--sizes", "D=50"]) == 0
+    assert main(["source", "gpt2-xl", "--set", "D=50"]) == 0
     out = capsys.readouterr().out
     assert "\n    D: int = 50 " in out
     assert "\n    L: int = 48 " in out

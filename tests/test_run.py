@@ -352,7 +352,7 @@ def test_a_file_that_was_written_takes_other_lengths(tmp_path: Path, capsys: pyt
     import torch
 
     path = tmp_path / "chapter.py"
-    arguments = ["run", str(ROOT / "docs" / "attention.md"), "--sizes", "B=2 S=3 D=24 A=6 G=3", "--out", str(path)]
+    arguments = ["run", str(ROOT / "docs" / "attention.md"), "--set", "B=2,S=3,D=24,A=6,G=3", "--out", str(path)]
     assert main(arguments) == 0
     module = runpy.run_path(str(path))["Attention"]()
     assert module(torch.zeros(5, 7, 24)).shape == (5, 7, 24)
@@ -373,7 +373,7 @@ def note(tmp_path: Path) -> Callable[[str], str]:
 
 def test_the_command_as_json(note: Callable[[str], str], capsys: pytest.CaptureFixture[str]) -> None:
     path = note(f"{LEGEND}\n$$y_{{nd}} = 0 x_{{nd}} - \\infty$$\n")
-    assert main(["run", path, "--sizes", "N=2, D=3", "--json"]) == 0
+    assert main(["run", path, "--set", "N=2, D=3", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["layer"], found["sizes"], found["equations"]) == ("Twice(x_nd) -> y_nd", {"D": 3, "N": 2}, 1)
     assert found["tensors"][1] == {"tensor": "y_nd", "shape": "2 × 3", "mean": "none", "deviation": "none"}
@@ -382,7 +382,7 @@ def test_the_command_as_json(note: Callable[[str], str], capsys: pytest.CaptureF
 def test_json_has_no_words_of_its_own_for_infinity(note: Callable[[str], str], capsys: pytest.CaptureFixture[str]) -> None:
     """RFC 8259: what is no finite number is no number; `json` of Python writes and reads it all the same."""
     path = note(f"{LEGEND}\n$$y_{{nd}} = 0 x_{{nd}} - \\infty$$\n")
-    main(["run", path, "--sizes", "N=2, D=3", "--json"])
+    main(["run", path, "--set", "N=2, D=3", "--json"])
     assert json.loads(capsys.readouterr().out, parse_constant=pytest.fail)["output"] == [["-inf"] * 3] * 2
 
 
@@ -390,7 +390,7 @@ def test_a_note_is_not_replaced_by_what_it_computes(note: Callable[[str], str], 
     path = note(f"{LEGEND}\n$$y_{{nd}} = 2 x_{{nd}}$$\n")
     before = Path(path).read_text(encoding="utf-8")
     with pytest.raises(SystemExit) as error:
-        main(["run", path, "--sizes", "N=2, D=3", "--out", f"{Path(path).parent}/../{Path(path).parent.name}/note.md"])
+        main(["run", path, "--set", "N=2, D=3", "--out", f"{Path(path).parent}/../{Path(path).parent.name}/note.md"])
     assert error.value.code == 2
     assert "the note itself" in capsys.readouterr().err
     assert Path(path).read_text(encoding="utf-8") == before
@@ -416,8 +416,13 @@ def test_wrong_equations_are_findings(note: Callable[[str], str], capsys: pytest
     assert capsys.readouterr().err.startswith("E201")
 
 
-@pytest.mark.parametrize("sizes", ["N", "N=x", "N=2 D="])
+def test_a_size_is_a_number(note: Callable[[str], str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", note(f"{LEGEND}\n$$y_{{nd}} = 2 x_{{nd}}$$\n"), "--set", "N=x"]) == 1
+    assert capsys.readouterr().err.startswith("E604 ")
+
+
+@pytest.mark.parametrize("sizes", ["N", "N=2 D="])
 def test_sizes_that_are_none(note: Callable[[str], str], sizes: str) -> None:
     with pytest.raises(SystemExit) as error:
-        main(["run", note(LEGEND), "--sizes", sizes])
+        main(["run", note(LEGEND), "--set", sizes])
     assert error.value.code == 2

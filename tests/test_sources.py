@@ -242,12 +242,12 @@ def test_equations_of_a_text_and_what_they_follow(capsys: pytest.CaptureFixture[
 
 def test_equations_that_follow_a_source(capsys: pytest.CaptureFixture[str]) -> None:
     """All of them, and each form once; counted in the files as characters."""
-    assert main(["notes", "--source", "longformer", "--json"]) == 0
+    assert main(["notes", "--cites", "longformer", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
     window = re.compile(r"where\(s - W(_l)? < s' <= s, 0, -inf\)")
     windows = [path.stem for path in FILES if window.search(path.read_text(encoding="utf-8"))]
     assert [row["text"] for row in rows] == windows
-    assert main(["notes", "--source", "longformer"]) == 0
+    assert main(["notes", "--cites", "longformer"]) == 0
     shown = capsys.readouterr().out
     assert "18 equations, 2 that differ in more than axes" in shown
     assert shown.count("where(") == 2
@@ -255,10 +255,10 @@ def test_equations_that_follow_a_source(capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_all_sources_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["notes", "--source"]) == 0
+    assert main(["notes", "--cites"]) == 0
     shown = capsys.readouterr().out
     assert all(str(source) in shown for source in sources().values())
-    assert main(["notes", "--source", "--json"]) == 0
+    assert main(["notes", "--cites", "--json"]) == 0
     rows = {row["key"]: row for row in json.loads(capsys.readouterr().out)}
     assert rows.keys() == sources().keys()
     cited = itertools.chain.from_iterable(each.cited for each in shipped())
@@ -268,8 +268,8 @@ def test_all_sources_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (["--source", "bourbaki"], "no source `bourbaki`; there are goon"),
-        (["llama", "--source", "rope"], "either a document or text, or --source"),
+        (["--cites", "bourbaki"], "no source `bourbaki`; there are goon"),
+        (["llama", "--cites", "rope"], "either a document or text, or --cites"),
     ],
 )
 def test_wrong_calls(call: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:

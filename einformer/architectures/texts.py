@@ -62,9 +62,9 @@ def read(target: str | pathlib.Path) -> Source:
     path = pathlib.Path(target)
     if not os.path.exists(path) or path.is_dir():  # a pipe is read too
         names = sorted({*shipped(), *models()})
-        near = difflib.get_close_matches(str(target)[:60].lower(), names, n=len(names))
-        listed = ", ".join(dict.fromkeys([*near, *names]))
-        raise fail("E802", f"`{target}` is neither a file nor a shipped architecture", fix=f"a file, or one of {listed}")
+        near = difflib.get_close_matches(str(target)[:60].lower(), names, n=3, cutoff=0)
+        fix = f"a file, or one of {', '.join(near)}; `einformer list` names all"
+        raise fail("E802", f"`{target}` is neither a file nor a shipped architecture", fix=fix)
     try:
         with path.open(encoding="utf-8", newline="") as file:
             return Source(str(target), file.read(MAXIMUM_FILE + 1))

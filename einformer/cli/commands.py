@@ -1,4 +1,4 @@
-"""What does each command do? Read the targets, call one function of the library, show what it says."""
+"""Runs the commands: each reads its targets, calls one function of the library, and shows the answer."""
 
 from __future__ import annotations
 
@@ -7,19 +7,22 @@ import contextlib
 import itertools
 import os
 import pathlib
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import einformer
 from einformer.cli import notes
 from einformer.cli.options import parser
 from einformer.cli.screen import aligned, bar, columns, show, show_json, show_table
-from einformer.errors import EinformerError, Finding, Rule, Source, catalogue, fail
+from einformer.errors import EinformerError, Finding, Rule, catalogue, fail
 from einformer.interpreters.count.devices import devices
 
 if TYPE_CHECKING:
     from einformer.interpreters.count.roofline import Bound
+    from einformer.language.binding import Given
     from einformer.objects import Model
     from einformer.report.shipped import Architecture
 
@@ -47,11 +50,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except EinformerError as error:
+        findings = [replace(finding, fix=_in_a_shell(finding.fix)) for finding in error.findings]
         if options.json:
-            show_json({"findings": _data(error.findings)})
+            show_json({"findings": _data(findings)})
         else:
-            show(str(error), sys.stderr)
-        return _code(error.findings)
+            show("\n\n".join(map(str, findings)), sys.stderr)
+        return _code(findings)
     except KeyboardInterrupt:
         return INTERRUPTED
     except OSError as error:
@@ -60,6 +64,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return OK
         print(f"einformer: {error}", file=sys.stderr)
         return MISUSE
+
+
+def _in_a_shell(fix: str) -> str:
+    """`--set D=…,A=…` for `bind(D=…, A=…)`."""
+    return re.sub(r"`bind\(([^)]*)\)`", lambda bind: f"`--set {bind[1].replace(', ', ',')}`", fix)
 
 
 def _write_no_more() -> None:
@@ -72,7 +81,7 @@ def _write_no_more() -> None:
 
 
 def _check(options: argparse.Namespace) -> int:
-    verdicts = [_verdict(target) for target in options.targets]
+    verdicts = [_verdict(target, options.set) for target in options.targets]
     findings = [finding for verdict in verdicts for finding in verdict.findings]
     if options.json:
         targets = [verdict._asdict() | {"findings": len(verdict.findings)} for verdict in verdicts]
@@ -82,15 +91,12 @@ def _check(options: argparse.Namespace) -> int:
     return _code(findings)
 
 
-def _verdict(target: str) -> Verdict:
-    from einformer import targets
-
+def _verdict(target: str, values: Mapping[str, Given]) -> Verdict:
     try:
-        source = _source(target)
+        layers = _model(target, values).spec.layers
     except EinformerError as error:
-        return Verdict(target, [], error.findings)
-    spec, findings = targets.examine(source)
-    return Verdict(source.name, [layer.name for layer in spec.layers], findings)
+        return Verdict("<stdin>" if target == "-" else target, [], error.findings)
+    return Verdict("<stdin>" if target == "-" else target, layers, ())
 
 
 def _table(verdicts: Sequence[Verdict]) -> str:
@@ -109,21 +115,19 @@ def _said(verdict: Verdict) -> str:
 def _latex(options: argparse.Namespace) -> int:
     from einformer.notes import rendering
 
-    source = _source(options.target)
-    specification = einformer.parse(source.text, source.name)
-    names = [layer.name for layer in specification.tree.layers]
-    if options.layer and options.layer not in names:
-        options.misuse(f"no layer `{options.layer}` in {source.name}; there are {', '.join(names)}")
-    text = rendering.printed(specification.written, options.convention, options.form, options.layer)
+    specification = _target(options).spec
+    if options.layer and options.layer not in specification.layers:
+        options.misuse(f"no layer `{options.layer}` in {options.target}; there are {', '.join(specification.layers)}")
+    text = rendering.printed(specification.written, options.letters, options.form, options.layer)
     if options.json:
-        show_json({"target": source.name, "latex": text})
+        show_json({"target": options.target, "latex": text})
     else:
         print(text)
     return OK
 
 
 def _source_file(options: argparse.Namespace) -> int:
-    found = einformer.model(options.target, **notes.given(options))
+    found = _target(options)
     text = found.source(options.plan, annotations=options.annotations, check=options.check)
     if options.json:
         show_json({"target": options.target, "plan": options.plan, "source": text})
@@ -136,20 +140,21 @@ def _program(options: argparse.Namespace) -> int:
     from einformer.program.listing import listing
     from einformer.program.lowering import lower
 
-    found = einformer.model(options.target)
+    found = _target(options)
     text = listing(lower(found.spec.tree, found.spec.name, found.legend))
     show_json({"target": options.target, "program": text}) if options.json else print(text)
     return OK
 
 
 def _count(options: argparse.Namespace) -> int:
-    found = einformer.model(options.target)
-    inputs = found.inputs(options.batch, options.seq)
-    if options.formulas or found.open - inputs.keys():
+    found = _target(options)
+    if options.formulas or found.open - {"B", "S"}:
         return _count_in_letters(options, found)
+    inputs = _inputs(options, found)
+    _fill(options)
     from einformer.interpreters.count import table
 
-    summary = found.summary(convention=options.convention, precision=options.dtype, recompute=options.recompute, **inputs)
+    summary = found.summary(convention=options.convention, precision=options.precision, recompute=options.recompute, **inputs)
     bounds = _bounds(options, found, inputs) if options.device else ()
     if options.json:
         head = {"target": options.target, "title": found.spec.title, "inputs": inputs}
@@ -168,16 +173,20 @@ def _bounds(options: argparse.Namespace, found: Model, inputs: Mapping[str, int]
     from einformer.report import series
 
     device, length = devices()[options.device], inputs.get("S", 1)
-    return series.bounds(found, options.batch, length, options.dtype, device, options.recompute)
+    return series.bounds(found, options.batch, length, options.precision, device, options.recompute)
 
 
 def _count_in_letters(options: argparse.Namespace, found: Model) -> int:
     from einformer.interpreters.count import table
 
-    convention, precision = found.chosen(options.convention, options.dtype)
+    if options.device and not options.formulas:
+        found.refuse_missing()  # times are numbers
+    _refuse(options, "to formulas" if options.formulas else "while other sizes are open", "batch", "seq", "device")
+    _fill(options)
+    convention, precision = found.chosen(options.convention, options.precision)
     tree = found.spec.tree
     parts = table.formulas(tree, found.spec.name, found.legend, convention, precision.element, options.recompute)
-    write = table.written(tree, options.form)
+    write = table.written(tree, options.formulas or "text")
     rows = list(table.rows(parts, write))
     cache, why = table.cached(tree, found.spec.name, found.legend, precision.element, write)
     if options.json:
@@ -195,19 +204,26 @@ def _fit(options: argparse.Namespace) -> int:
     from einformer.interpreters.count.bisection import BYTES, NUMBERS, quantity
     from einformer.report import fit
 
-    found = einformer.model(options.target)
+    found, training = _target(options), not options.generation
+    letter = options.solve or ("D" if options.parameters else "B")
     if options.parameters:
-        fitted = fit.of_parameters(found, quantity(options.parameters, NUMBERS), options.solve or "D", options.step)
+        _refuse(options, "to `--parameters`", "generation", "batch", "seq", "precision", "recompute")
+        fitted = fit.of_parameters(found, quantity(options.parameters, NUMBERS), letter, options.step)
     else:
+        _refuse(options, "to `--memory`", "step")
+        _refuse(options, "to `--generation`", *(() if training else ("recompute",)))
+        _refuse(options, f"where {letter} is solved", *(flag for flag, size in _OF_INPUTS.items() if size == letter))
+        inputs = _inputs(options, found)
+        _fill(options)
         fitted = fit.in_memory(
             found,
             quantity(options.memory, BYTES),
-            options.solve or "B",
-            use="generation" if options.generation else "training",
-            precision=options.dtype,
+            letter,
+            use="training" if training else "generation",
+            precision=options.precision,
             recompute=options.recompute,
             shards=None,
-            **found.inputs(options.batch, options.seq),
+            **inputs,
         )
     if options.json:
         show_json({"target": options.target, "title": found.spec.title} | fitted.data())
@@ -225,10 +241,13 @@ def _plot(options: argparse.Namespace) -> int:
         options.misuse(f"`{path}` is none of {', '.join(plot.FORMATS)}")
     if not options.out and path.exists():
         options.misuse(f"`{path}` exists already; `--out {path}` replaces it")
-    found = einformer.model(options.target)
-    length = found.inputs(options.batch, options.seq).get("S", 1)
-    convention, precision = found.chosen(options.convention, options.dtype)
-    device = devices()[options.device]
+    _refuse(options, f"to `--kind {options.kind}`", *_UNREAD.get(options.kind, ()))
+    found = _target(options)
+    found.refuse_missing()
+    length = _inputs(options, found).get("S", 1)
+    _fill(options)
+    convention, precision = found.chosen(options.convention, options.precision)
+    device = devices()[options.device or "h100-sxm"]
     plot.plot(
         plot.Subject(options.target, found, options.batch, length, convention, precision, options.recompute, device),
         options.kind,
@@ -246,7 +265,12 @@ def _diff(options: argparse.Namespace) -> int:
     from einformer.report import comparison
 
     targets = (options.one, options.other)
-    one, other = map(einformer.model, targets)
+    one, other = (_model(target, options.set) for target in targets)
+    open_sizes = one.open | other.open
+    _refuse(options, "to these targets", *(flag for flag, size in _OF_INPUTS.items() if size not in open_sizes))
+    if open_sizes - {"B", "S"}:
+        _refuse(options, "while other sizes are open", "batch", "seq")
+    _fill(options)
     found = comparison.compare(one, other, options.batch, options.seq)
     if options.json:
         show_json({"targets": list(targets)} | found.data())
@@ -279,7 +303,10 @@ def _report(options: argparse.Namespace) -> int:
     from einformer.report import terminal
 
     text = report.SENTENCE if options.text is None else _text(options.text)
-    target = einformer.model(options.target)
+    target = _target(options)
+    target.refuse_missing()
+    _inputs(options, target)
+    _fill(options)
     with terminal.progress(report.STEPS) as step:
         found = report.examine(target, options.batch, options.seq, text, options.seed, step)
     if options.json:
@@ -292,8 +319,14 @@ def _report(options: argparse.Namespace) -> int:
 def _generate(options: argparse.Namespace) -> int:
     from einformer import text
 
+    if options.temperature == 0:
+        _refuse(options, "to `--temperature 0`", "top_k", "top_p")
+    if options.set and any(pathlib.Path(options.target).glob("*.safetensors")):
+        options.misuse(f"`--set` does not apply to {options.target}, whose weights have its sizes")
     chosen = text.Options(options.tokens, options.temperature, options.top_k, options.top_p, options.seed)
-    writer = text.writer(einformer.model(options.target), pathlib.Path(options.target), options.seed)
+    writer = text.writer(_target(options), pathlib.Path(options.target), options.seed)
+    if writer.random:
+        print("einformer: the weights are random, and the tokens are bytes", file=sys.stderr, flush=True)
     beginning, pieces = _text(options.text), list[str]()
     if not options.json:
         print(beginning, end="", flush=True)
@@ -321,7 +354,9 @@ def _lint(options: argparse.Namespace) -> int:
 
     chosen = settings.settings(pathlib.Path.cwd()).told(options.legend)
     checked = list(files.lint(options.files, chosen))
-    told = findings.FORMATS["json" if options.json else options.format](checked)
+    if options.json and options.format:
+        options.misuse("either `--json` or `--format`")
+    told = findings.FORMATS["json" if options.json else options.format or "text"](checked)
     show(told) if isinstance(told, str) else show_json(told)
     return _code([finding for each in checked for finding in each.findings])
 
@@ -359,16 +394,53 @@ def _indented(text: str) -> str:
 # ------------------------------------------------------------------------------------------------------ in, and out
 
 
-def _source(target: str) -> Source:
-    """The text of a target; `-` is what comes through the pipe."""
-    from einformer.language.tokens import MAXIMUM_TEXT
-    from einformer.notes import shelf
+_OF_INPUTS = {"batch": "B", "seq": "S"}
+_DEFAULTS = {"batch": 1, "precision": "bfloat16", "recompute": "none", "convention": "torch"}
+_UNREAD = {  # options that a picture does not read
+    "flops": ("seq", "precision", "recompute", "device"),
+    "memory": ("seq", "convention"),
+    "roofline": ("recompute",),
+}
 
-    if target != "-":
-        return shelf.read(target)
+
+def _target(options: argparse.Namespace) -> Model:
+    """The model of a target with the sizes and scalars that are set."""
+    if twice := [flag for flag, size in _OF_INPUTS.items() if hasattr(options, flag) and size in options.set]:
+        options.misuse(f"`--set {_OF_INPUTS[twice[0]]}=…`: write `--{twice[0]}`")
+    return _model(options.target, options.set)
+
+
+def _model(target: str, values: Mapping[str, Given]) -> Model:
+    """The model of a target; `-` is a text that comes through the pipe."""
+    return einformer.parse(_pipe(), "<stdin>").bind(**values) if target == "-" else einformer.model(target, **values)
+
+
+def _inputs(options: argparse.Namespace, model: Model) -> dict[str, int]:
+    """The sizes of the inputs; one that the model has not open cannot be given."""
+    bound = [flag for flag, size in _OF_INPUTS.items() if size not in model.open]
+    _refuse(options, f"to {options.target}, where that size is not open", *bound)
+    return model.inputs(1 if options.batch is None else options.batch, options.seq)
+
+
+def _refuse(options: argparse.Namespace, where: str, *names: str) -> None:
+    """Refuse options that would be ignored."""
+    if given := [name for name in names if getattr(options, name) not in (None, False)]:
+        options.misuse(f"`--{given[0].replace('_', '-')}` does not apply {where}")
+
+
+def _fill(options: argparse.Namespace) -> None:
+    """Set options that were not given to their defaults."""
+    for name, value in _DEFAULTS.items():
+        if getattr(options, name, value) is None:
+            setattr(options, name, value)
+
+
+def _pipe() -> str:
+    from einformer.language.tokens import MAXIMUM_TEXT
+
     try:
         with open(sys.stdin.fileno(), encoding="utf-8", newline="", closefd=False) as pipe:
-            return Source("<stdin>", pipe.read(MAXIMUM_TEXT + 1))
+            return pipe.read(MAXIMUM_TEXT + 1)
     except UnicodeDecodeError as error:
         raise fail("E801", f"what comes through the pipe cannot be read: {error}", fix="a text in UTF-8") from error
 

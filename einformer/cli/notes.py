@@ -55,6 +55,8 @@ def show_notes(options: argparse.Namespace) -> int:
     from einformer.notes import conventions, references, rendering
 
     if options.rosetta:
+        if options.document or options.cites is not None:
+            options.misuse("either `--rosetta`, or a document or text")
         head, *rows = conventions.rosetta()
         data = {name: dict(zip(head[1:], cells, strict=True)) for name, *cells in rows}
         matrices = {name: rendering.attention(name) for name in conventions.conventions() if rendering.attention(name)}
@@ -62,7 +64,7 @@ def show_notes(options: argparse.Namespace) -> int:
         table = {name: letters | {"attention": matrices.get(name, ())} for name, letters in data.items()}
         show_json(table) if options.json else show(f"{listed([head, *rows])}\n\n{listed(formulas)}")
         return OK
-    if options.source is not None:
+    if options.cites is not None:
         return sources.show_source(options)
     if options.document and options.document not in references.documents():
         return sources.show_text(options)
@@ -101,7 +103,7 @@ def run(options: argparse.Namespace) -> int:
     if out and out.resolve() == pathlib.Path(options.note).resolve():
         options.misuse(f"`{out}` is the note itself")
     source = shelf.read(options.note)
-    found = execution.executed(source, given(options), options.seed)
+    found = execution.executed(source, options.set, options.seed)
     if out:
         out.write_text(found.source, encoding="utf-8")
     if options.json:
@@ -109,14 +111,6 @@ def run(options: argparse.Namespace) -> int:
     else:
         _show_execution(options.note, found)
     return OK if found.holds else FINDINGS
-
-
-def given(options: argparse.Namespace) -> dict[str, int]:
-    """The sizes that are given, `B=2 S=5`."""
-    sizes = [size.partition("=") for size in options.sizes.replace(",", " ").split()]
-    if wrong := [name for name, _, number in sizes if not number.isdecimal()]:
-        options.misuse(f"no size `{', '.join(wrong)}`; write 'B=2 S=5'")
-    return {name: int(number) for name, _, number in sizes}
 
 
 def _show_execution(note: str, found: Execution) -> None:

@@ -1,8 +1,9 @@
-"""Which commands are there, and what can be said to each? A table of options, and a table of commands that take them."""
+"""Defines the commands and their options: a table of options, and a table of commands that take them."""
 
 from __future__ import annotations
 
 import argparse
+import re
 from typing import Any, NamedTuple
 
 from einformer.interpreters.count.conventions import CONVENTIONS
@@ -15,25 +16,23 @@ _CODES = "exit code: 0 all is well, 1 there are findings, 2 the call was wrong"
 _REPORT = """Show the equations, shapes, parameters and FLOPs of every layer; measure them, and what the model computes, with
 torch; then run a text through it. A check that fails is a finding: exit code 1."""
 _EXAMPLES = """examples:
-  einformer report gpt2             a published model: what is in it, measured
-  einformer count config.json       where its parameters and FLOPs go
-  einformer fit gpt2 --memory 80GB  the largest batch of a training step
-  einformer plot gpt2               pictures of FLOPs, memory, and the roofline
-  einformer source gpt2             it as a file of PyTorch
-  einformer diff llama mistral      what distinguishes two models
-  einformer check gpt2              a shipped architecture
-  einformer check mine.ein -        a file, and what comes through the pipe
-  einformer claims                  published formulas, and whether they hold
-  einformer notes S001              which line is which printed equation
-  einformer notes llama             which document each of its equations follows
-  einformer errata                  printed equations that are wrong, and how that shows
-  einformer run notes.md            a note that is a program, computed
-  einformer lint notes.tex          equations of notes that break the rules of indices
-  einformer explain E301            the rule behind an error
+  einformer report gpt2                     show what is in a published model, measured
+  einformer count config.json               show where its parameters and FLOPs go
+  einformer count mine.ein --set D=768,A=12 the same for your own text
+  einformer fit gpt2 --memory 80GB          find the largest batch of a training step
+  einformer diff llama mistral              compare two models
+  einformer source gpt2                     print a model as a file of PyTorch
+  einformer check mine.ein -                check a file, and a text that comes through the pipe
+  einformer lint notes.tex                  find equations that break the rules of indices
+  einformer run notes.md                    compute a note that is a program
+  einformer notes S001                      show which line is which printed equation
+  einformer explain E301                    explain an error
 """
 
-_TEXT = "a .ein file, a note, the name of a shipped architecture, of a document (s000), or - for what comes through the pipe"
-_SIZED = "a named size (gpt2-xl), a config.json or its folder, a .ein file, a note, a shipped architecture, a document (s000)"
+_TARGET = (
+    "a model with published sizes (gpt2-xl), a config.json or its folder, a .ein file, a note, a shipped architecture, "
+    "a document (s000), or - for a text that comes through the pipe"
+)
 
 
 class Option(NamedTuple):
@@ -48,207 +47,358 @@ def _option(flag: str, about: str, exclusive: bool = False, **settings: Any) -> 
     return Option(flag, settings | {"help": about}, exclusive)
 
 
-TEXTS = _option("targets", _TEXT, nargs="+", metavar="TARGET")
-TEXT = _option("target", _TEXT, metavar="TARGET")
-SIZED = _option("target", _SIZED, metavar="TARGET")
-JSON = _option("--json", "print JSON", action="store_true")
-BATCH = _option("--batch", "sequences (1)", type=int, default=1, metavar="B")
-SEQ = _option("--seq", "tokens of each (as many as there can be, 1024 at most)", type=int, metavar="S")
-SEED = _option("--seed", "of random weights and draws (0)", type=int, default=0)
-DTYPE = _option("--dtype", f"bytes of numbers: {', '.join(PRECISIONS)}", default="bfloat16", choices=PRECISIONS, metavar="NAME")
-RECOMPUTE = _option("--recompute", "in a training step (none)", choices=("none", "selective", "full"), default="none")
+_EQUALS = re.compile(r"[,\s]\s*(?=[^\s,=]+\s*=)")
+
+
+def values(text: str) -> dict[str, int | float | str]:
+    """Sizes and scalars as `--set` takes them; a value that is not a number is a formula.
+
+    >>> values("D=768,ε=1e-6")
+    {'D': 768, 'ε': 1e-06}
+    """
+    pairs = [tuple(map(str.strip, part.split("=", 1))) for part in _EQUALS.split(text)]
+    if not all(len(pair) == 2 and all(pair) for pair in pairs):
+        raise argparse.ArgumentTypeError(f"`{text}` is not a list of sizes and scalars; write `D=768,A=12`")
+    return {name: _value(value) for name, value in pairs}
+
+
+def _value(text: str) -> int | float | str:
+    for number in (int, float):
+        try:
+            return number(text)
+        except ValueError:
+            continue
+    return text
+
+
+class _Set(argparse.Action):
+    """Sizes and scalars of all `--set`; a name that is set twice is refused."""
+
+    def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, given: Any, option: Any = None) -> None:
+        before = getattr(namespace, self.dest)
+        if twice := before.keys() & given.keys():
+            parser.error(f"`{', '.join(sorted(twice))}` is set twice")
+        setattr(namespace, self.dest, before | given)
+
+
+SET = _option(
+    "--set", "Bind sizes and replace scalars, `D=768,A=12`.", type=values, action=_Set, default={}, metavar="D=768,A=12"
+)
+TARGETS = _option("targets", f"Name {_TARGET}.", nargs="+", metavar="TARGET")
+TARGET = _option("target", f"Name {_TARGET}.", metavar="TARGET")
+HELP = _option("--help", "Show this help.", action="help")
+JSON = _option("--json", "Print JSON.", action="store_true")
+BATCH = _option("--batch", "Set the number of sequences. Default: 1.", type=int, metavar="B")
+SEQ = _option(
+    "--seq",
+    "Set the number of tokens of each. Default: the longest that is allowed, at most 1024.",
+    type=int,
+    metavar="S",
+)
+SEED = _option("--seed", "Set the random seed. Default: 0.", type=int, default=0)
+PRECISION = _option(
+    "--precision",
+    f"Choose the bytes of numbers: {', '.join(PRECISIONS)}. Default: bfloat16.",
+    choices=PRECISIONS,
+    metavar="NAME",
+)
+RECOMPUTE = _option(
+    "--recompute",
+    "Recompute activations in the backward pass: none, selective or full. Default: none.",
+    choices=("none", "selective", "full"),
+)
 CONVENTION = _option(
-    "--convention", f"of FLOPs: {', '.join(CONVENTIONS)}", default="torch", choices=CONVENTIONS, metavar="NAME"
+    "--convention",
+    f"Choose what is a FLOP: {', '.join(CONVENTIONS)}. Default: torch.",
+    choices=CONVENTIONS,
+    metavar="NAME",
 )
 LETTERS = _option(
-    "--convention",
-    f"in the letters of one of {', '.join(conventions())} (ours)",
+    "--letters",
+    f"Write in the letters of a document: {', '.join(conventions())}. Default: ours.",
     default="ours",
     choices=conventions(),
     metavar="NAME",
 )
-LAYER = _option("--layer", "only this layer", metavar="NAME")
-FORM = _option("--form", "of the equations (what the document writes)", choices=("index", "matrix"))
+LAYER = _option("--layer", "Print one layer. Default: all.", metavar="NAME")
+FORM = _option(
+    "--form", "Write equations in indices or in matrices. Default: the form of the document.", choices=("index", "matrix")
+)
+_DEVICE: dict[str, Any] = {"choices": devices(), "metavar": "NAME"}
+_DEVICES = ", ".join(devices())
 
 
 class Command(NamedTuple):
-    """A command: what it answers, what its help says, and what it takes."""
+    """A command: the line about it, its help, and its options."""
 
     name: str
-    answers: str
+    line: str
     about: str
     options: tuple[Option, ...]
 
 
-_KNOWN = ", ".join(devices())
-_DEVICE: dict[str, Any] = {"choices": devices(), "metavar": "NAME"}
-COMMANDS = (
-    Command("check", "is a specification well formed?", "Report every finding of the targets.", (TEXTS,)),
-    Command(
-        "latex",
-        "print a specification as LaTeX",
-        "Print the target as LaTeX: in indices, which einformer reads back, or in matrices.",
-        (TEXT, LAYER, LETTERS, FORM),
+GROUPS: dict[str, tuple[Command, ...]] = {
+    "Understand a model": (
+        Command(
+            "report",
+            "Show what is in a model, and check it by measuring.",
+            _REPORT,
+            (
+                TARGET,
+                SET,
+                _option(
+                    "--text",
+                    "Read a text or a file; its bytes are the tokens. Default: a sentence.",
+                    metavar="TEXT|FILE",
+                ),
+                SEED,
+                BATCH,
+                SEQ,
+            ),
+        ),
+        Command(
+            "count",
+            "Count parameters, FLOPs and bytes.",
+            "Count what a model takes, by part and in all. Sizes that are open stay letters.",
+            (
+                TARGET,
+                SET,
+                _option(
+                    "--formulas",
+                    "Print formulas instead of numbers, as text, latex or python. Default: text.",
+                    nargs="?",
+                    const="text",
+                    choices=("text", "latex", "python"),
+                ),
+                _option("--device", f"Add the least time of each step on a device: {_DEVICES}.", **_DEVICE),
+                BATCH,
+                SEQ,
+                PRECISION,
+                RECOMPUTE,
+                CONVENTION,
+            ),
+        ),
+        Command(
+            "fit",
+            "Find the largest size that fits.",
+            "Find the largest size for so much memory, or for so many parameters.",
+            (
+                TARGET,
+                SET,
+                _option("--memory", "Fit into the memory of a device: 80GB, 80GiB, 1.5TB.", exclusive=True, metavar="BYTES"),
+                _option("--parameters", "Stay below a number of parameters: 1.3B, 350M.", exclusive=True, metavar="NUMBER"),
+                _option("--solve", "Find this size. Default: B for memory, D for parameters.", metavar="LETTER"),
+                _option(
+                    "--step",
+                    "Try only multiples of a number. Default: the least with which all sizes are whole.",
+                    type=int,
+                    metavar="N",
+                ),
+                _option("--generation", "Count weights and cache instead of a training step.", action="store_true"),
+                BATCH,
+                SEQ,
+                PRECISION,
+                RECOMPUTE,
+            ),
+        ),
+        Command(
+            "plot",
+            "Draw FLOPs, memory and the roofline.",
+            "Draw FLOPs and memory against S, and the roofline of a device.",
+            (
+                TARGET,
+                SET,
+                _option("--out", "Write a .png or .svg file. Default: the name of the target, .png.", metavar="FILE"),
+                _option(
+                    "--kind",
+                    "Choose a picture: flops, memory, roofline or all. Default: all.",
+                    choices=("flops", "memory", "roofline", "all"),
+                    default="all",
+                ),
+                _option("--device", f"Draw the roofline of a device: {_DEVICES}. Default: h100-sxm.", **_DEVICE),
+                BATCH,
+                SEQ,
+                PRECISION,
+                RECOMPUTE,
+                CONVENTION,
+            ),
+        ),
+        Command(
+            "diff",
+            "Compare two models.",
+            "Compare two targets: sizes, scalars and equations (renamed letters are equal), then counts.",
+            (
+                _option("one", f"Name {_TARGET}.", metavar="ONE"),
+                _option("other", "Name another target.", metavar="OTHER"),
+                SET,
+                BATCH,
+                SEQ,
+            ),
+        ),
+        Command("list", "List what ships.", "List the architectures, how each attends, and published models.", ()),
     ),
-    Command(
-        "report",
-        "what is in a model, and is it what it says?",
-        _REPORT,
-        (SIZED, _option("--text", "what the model reads; its bytes are the tokens", metavar="TEXT|FILE"), SEED, BATCH, SEQ),
-    ),
-    Command(
-        "count",
-        "where do parameters, FLOPs and bytes go?",
-        "Count what the target takes, by part and in all.",
-        (
-            SIZED,
-            _option("--formulas", "in letters; so are sizes that the target leaves open", action="store_true"),
-            _option("--form", "of formulas (text)", choices=("text", "latex", "python"), default="text"),
-            _option("--device", f"how long steps take at least on one of {_KNOWN}", **_DEVICE),
-            BATCH,
-            SEQ,
-            DTYPE,
-            RECOMPUTE,
-            CONVENTION,
+    "Write a model": (
+        Command("check", "Check specifications.", "Report every finding of the targets.", (TARGETS, SET)),
+        Command(
+            "latex",
+            "Print a specification as LaTeX.",
+            "Print the target as LaTeX: in indices, which einformer reads back, or in matrices.",
+            (TARGET, SET, LAYER, LETTERS, FORM),
+        ),
+        Command(
+            "source",
+            "Print a model as PyTorch.",
+            "Print a file of PyTorch that runs without einformer.",
+            (
+                TARGET,
+                SET,
+                _option(
+                    "--plan",
+                    "Choose a plan: fast, or notation with one einsum for each equation. Default: fast.",
+                    choices=("fast", "notation"),
+                    default="fast",
+                ),
+                _option("--annotations", "Annotate tensors with their axes, for jaxtyping.", action="store_true"),
+                _option("--check", "Check every call by jaxtyping and beartype.", action="store_true"),
+            ),
+        ),
+        Command(
+            "program",
+            "Show a model operation by operation.",
+            "Show each layer as its equations and the operations that they come to; everything else is made of these.",
+            (TARGET, SET),
+        ),
+        Command(
+            "generate",
+            "Continue a text.",
+            "Continue a text: a folder of transformers by its weights and tokenizer, else random weights by bytes.",
+            (
+                TARGET,
+                SET,
+                _option(
+                    "--text",
+                    "Begin with a text or with the content of a file. Default: Once upon a time.",
+                    default="Once upon a time",
+                    metavar="TEXT|FILE",
+                ),
+                _option("--tokens", "Add a number of tokens. Default: 64.", type=int, default=64, metavar="N"),
+                _option(
+                    "--temperature",
+                    "Set the temperature; 0 chooses the likeliest token. Default: 0.",
+                    type=float,
+                    default=0.0,
+                    metavar="T",
+                ),
+                _option("--top-k", "Draw among the K likeliest tokens. Default: all.", type=int, metavar="K"),
+                _option(
+                    "--top-p",
+                    "Draw among the likeliest tokens that hold a share P of the probability. Default: all.",
+                    type=float,
+                    metavar="P",
+                ),
+                SEED,
+            ),
+        ),
+        Command(
+            "explain",
+            "Explain error codes.",
+            "Show the rule behind a code, a text that breaks it and one that keeps it.",
+            (_option("codes", "Name codes such as E301. Default: all, a line for each.", nargs="*", metavar="CODE"),),
         ),
     ),
-    Command(
-        "fit",
-        "which size fits?",
-        "The largest size for so much memory, or so many parameters.",
-        (
-            SIZED,
-            _option("--memory", "of a device: 80GB, 80GiB, 1.5TB", exclusive=True, metavar="BYTES"),
-            _option("--parameters", "wanted: 1.3B, 350M", exclusive=True, metavar="NUMBER"),
-            _option("--solve", "of the size to be found (B for memory, D for parameters)", metavar="LETTER"),
-            _option("--step", "of parameters: only multiples of it (what makes all sizes whole)", type=int, metavar="N"),
-            _option("--generation", "weights and cache, not a training step", action="store_true"),
-            BATCH,
-            SEQ,
-            DTYPE,
-            RECOMPUTE,
+    "Check your own code and notes": (
+        Command(
+            "lint",
+            "Find wrong equations in notes, and wrong names in Python.",
+            "Report equations (LaTeX, Markdown, Typst, notebooks) and names of Python that break the rules of indices.",
+            (
+                _option("files", "Name files, or folders of them.", nargs="+", metavar="FILE"),
+                _option("--legend", "Give the sizes of letters, 'b: B, s: S'.", default="", metavar="SIZES"),
+                _option(
+                    "--format",
+                    "Choose the format: text, json, sarif or github. Default: text.",
+                    choices=("text", "json", "sarif", "github"),
+                ),
+            ),
+        ),
+        Command(
+            "run",
+            "Compute the equations of a note.",
+            "Check the displayed equations of a note under its legend, compute them for random numbers, measure the result.",
+            (
+                _option("note", "Name a file of Markdown, LaTeX, Typst, or a notebook.", metavar="NOTE"),
+                SET,
+                _option("--out", "Write the note as a file of PyTorch.", metavar="FILE"),
+                SEED,
+            ),
         ),
     ),
-    Command(
-        "plot",
-        "how do the counts look?",
-        "Draw FLOPs and memory against S, and the roofline of a device.",
-        (
-            SIZED,
-            _option("--out", "a .png or .svg (the name of the target, .png)", metavar="FILE"),
-            _option("--kind", "of picture (all)", choices=("flops", "memory", "roofline", "all"), default="all"),
-            _option("--device", f"one of {_KNOWN} (h100-sxm)", default="h100-sxm", **_DEVICE),
-            BATCH,
-            SEQ,
-            DTYPE,
-            RECOMPUTE,
-            CONVENTION,
+    "Read the literature": (
+        Command(
+            "notes",
+            "Find the line that says what an equation of a document says.",
+            "Show what there is here of each equation and formula of a document: a line, a test, a verdict, or why nothing.",
+            (
+                _option(
+                    "document",
+                    "Name a document, S000 to S005, or a text: a .ein file, a shipped architecture. Default: all documents.",
+                    nargs="?",
+                ),
+                _option(
+                    "--cites",
+                    "List the equations of our texts that follow a work. Default: all works.",
+                    nargs="?",
+                    const="",
+                    metavar="KEY",
+                ),
+                _option("--rosetta", "Show how each document writes the letters of our texts.", action="store_true"),
+            ),
+        ),
+        Command("claims", "Judge published formulas.", "Judge every formula that documents print, by the derivation.", ()),
+        Command(
+            "errata",
+            "Show which printed equations are wrong.",
+            "Show by a computation that printed equations are wrong, and that the corrected ones are right.",
+            (),
         ),
     ),
-    Command(
-        "source",
-        "print a model as PyTorch",
-        "Print a file of PyTorch that runs without einformer.",
-        (
-            SIZED,
-            _option("--plan", "notation: one einsum for each equation", choices=("fast", "notation"), default="fast"),
-            _option("--sizes", "of letters that the target leaves open, 'L=2 D=6'", default="", metavar="SIZES"),
-            _option("--annotations", "annotate tensors with their axes, for jaxtyping", action="store_true"),
-            _option("--check", "have jaxtyping and beartype check every call", action="store_true"),
-        ),
-    ),
-    Command(
-        "program",
-        "show what a model computes, operation by operation",
-        "Show each layer as its equations and the operations that they come to; everything else is made of these.",
-        (SIZED,),
-    ),
-    Command(
-        "diff",
-        "what distinguishes two models?",
-        "Compare two targets: sizes, scalars and equations, letters that are only renamed apart; then counts.",
-        (_option("one", _SIZED, metavar="ONE"), _option("other", "another one", metavar="OTHER"), BATCH, SEQ),
-    ),
-    Command("list", "what ships?", "Name the architectures, how each attends, and the published models.", ()),
-    Command(
-        "claims",
-        "which published formulas are right?",
-        "Judge every formula that documents print, by the derivation.",
-        (),
-    ),
-    Command(
-        "errata",
-        "which printed equations are wrong?",
-        "Show by a computation that printed equations are wrong, and that the corrected ones are right.",
-        (),
-    ),
-    Command(
-        "notes",
-        "which line says what an equation of a document says?",
-        "Show what there is here of each equation and formula of a document: a line, a test, a verdict, or why nothing.",
-        (
-            _option("document", "one of S000 to S005 (all), or a text: a .ein file, a shipped architecture", nargs="?"),
-            _option("--source", "the equations of our texts that follow it (all sources)", nargs="?", const="", metavar="KEY"),
-            _option("--rosetta", "how each document writes the letters of our texts", action="store_true"),
-        ),
-    ),
-    Command(
-        "lint",
-        "which equations of notes are wrong, which names in Python?",
-        "Report equations (LaTeX, Markdown, Typst, notebooks) and names of Python that break the rules of indices.",
-        (
-            _option("files", "files, or folders of them", nargs="+", metavar="FILE"),
-            _option("--legend", "sizes of letters, 'b: B, s: S'", default="", metavar="SIZES"),
-            _option("--format", "of the answer (text)", choices=("text", "json", "sarif", "github"), default="text"),
-        ),
-    ),
-    Command(
-        "run",
-        "what does a note compute?",
-        "Check the displayed equations of a note under its legend, compute them for random numbers, and measure the result.",
-        (
-            _option("note", "Markdown, LaTeX, Typst or a notebook: blocks of einformer, and equations", metavar="NOTE"),
-            _option("--sizes", "of letters, 'B=2 S=5' (small, and no two the same)", default="", metavar="SIZES"),
-            _option("--out", "where to write it as PyTorch", metavar="FILE"),
-            SEED,
-        ),
-    ),
-    Command(
-        "generate",
-        "how does a model continue a text?",
-        "Continue a text: a folder of transformers with its weights and tokenizer, else random weights and bytes.",
-        (
-            SIZED,
-            _option("--text", "the beginning", default="Once upon a time", metavar="TEXT|FILE"),
-            _option("--tokens", "how many follow (64)", type=int, default=64, metavar="N"),
-            _option("--temperature", "0 chooses the likeliest (0)", type=float, default=0.0, metavar="T"),
-            _option("--top-k", "draw among the K likeliest", type=int, metavar="K"),
-            _option("--top-p", "draw among the likeliest that hold a share of P", type=float, metavar="P"),
-            SEED,
-        ),
-    ),
-    Command(
-        "explain",
-        "what an error code means",
-        "The rule behind a code, a text that breaks it and one that keeps it.",
-        (_option("codes", "such as E301; all of them, a line each, where none is given", nargs="*", metavar="CODE"),),
-    ),
-)
+}
+COMMANDS = tuple(command for group in GROUPS.values() for command in group)
+
+
+def _listed() -> str:
+    """The commands by what people come for."""
+    width = max(len(command.name) for command in COMMANDS)
+    groups = (
+        "\n".join([f"{title}:", *(f"    {command.name:{width}}  {command.line}" for command in group)])
+        for title, group in GROUPS.items()
+    )
+    return "\n\n".join(groups)
 
 
 def parser() -> argparse.ArgumentParser:
     """The parser of all commands; `options.command` is the name of the one that was called."""
     raw = argparse.RawDescriptionHelpFormatter
-    whole = argparse.ArgumentParser(prog="einformer", description=_ABOUT, epilog=f"{_EXAMPLES}\n{_CODES}", formatter_class=raw)
-    whole.add_argument("--version", action="store_true", help="print the version")
+    about = f"{_ABOUT}\n\n{_listed()}\n\n`einformer COMMAND --help` lists the options of a command."
+    whole = argparse.ArgumentParser(
+        prog="einformer",
+        usage="einformer COMMAND …",
+        description=about,
+        epilog=f"{_EXAMPLES}\n{_CODES}",
+        formatter_class=raw,
+        allow_abbrev=False,
+        add_help=False,
+    )
+    whole.add_argument("--help", "-h", help="Show this help.", action="help")
+    whole.add_argument("--version", action="store_true", help="Print the version.")
     whole.set_defaults(json=False)
-    below = whole.add_subparsers(title="commands", metavar="COMMAND", dest="command")
+    below = whole.add_subparsers(metavar="COMMAND", dest="command", help=argparse.SUPPRESS, prog="einformer")
     for command in COMMANDS:
         added = below.add_parser(
-            command.name, help=command.answers, description=command.about, epilog=_CODES, formatter_class=raw
+            command.name, description=command.about, epilog=_CODES, formatter_class=raw, allow_abbrev=False, add_help=False
         )
         added.set_defaults(misuse=added.error)
         exclusive = added.add_mutually_exclusive_group(required=True) if any(o.exclusive for o in command.options) else added
-        for option in (*command.options, JSON):
+        for option in (*command.options, JSON, HELP):
             (exclusive if option.exclusive else added).add_argument(option.flag, **option.settings)
     return whole

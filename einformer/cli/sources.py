@@ -37,18 +37,18 @@ def show_source(options: argparse.Namespace) -> int:
     """The equations of the shipped texts that follow a source, by the place in it; or all sources."""
     known = sources()
     if options.document:
-        options.misuse("either a document or text, or --source")
-    if options.source and options.source not in known:
-        options.misuse(f"no source `{options.source}`; there are {', '.join(known)}")
-    if not options.source:
+        options.misuse("either a document or text, or --cites")
+    if options.cites and options.cites not in known:
+        options.misuse(f"no source `{options.cites}`; there are {', '.join(known)}")
+    if not options.cites:
         return _show_all(options)
-    rows = sorted(citations.following(options.source), key=lambda row: row[0].place)
+    rows = sorted(citations.following(options.cites), key=lambda row: row[0].place)
     if options.json:
         show_json([_data(each) for _, each in rows])
         return OK
     forms = citations.alike(each for _, each in rows)
     counts = f"{len(rows)} equations, {len(forms)} that differ in more than axes"
-    lines = [f"{options.source}: {known[options.source]}", counts]
+    lines = [f"{options.cites}: {known[options.cites]}", counts]
     for citation, group in itertools.groupby(rows, lambda row: row[0]):
         lines += ["", _said(citation)]
         for same in citations.alike(each for _, each in group):

@@ -10,27 +10,28 @@ from fractions import Fraction
 from einformer.errors import fail
 from einformer.language.sizes import MAXIMUM_SIZE
 
-_SHORT = ("k", "M", "G", "T", "P")
+_SHORT = ("K", "M", "G", "T", "P")
 BYTES = {
     "B": 1,
     **{f"{prefix}B": 1000**power for power, prefix in enumerate(_SHORT, 1)},
-    **{f"{prefix.upper()}iB": 1024**power for power, prefix in enumerate(_SHORT, 1)},
+    **{f"{prefix}iB": 1024**power for power, prefix in enumerate(_SHORT, 1)},
 }
 NUMBERS = {"": 1, "K": 10**3, "M": 10**6, "B": 10**9, "T": 10**12}
 _QUANTITY = re.compile(r"\s*(?P<number>[0-9]+(?:\.[0-9]+)?)\s*(?P<unit>[A-Za-z]*)\s*")
 
 
 def quantity(text: str, units: Mapping[str, int]) -> int:
-    """A number with a unit, rounded down. Raises EinformerError E608.
+    """A number with a unit, rounded down; `k` and `K` are a thousand, `Ki` is 1024. Raises EinformerError E608.
 
     >>> quantity("80GB", BYTES), quantity("1.5 KiB", BYTES), quantity("1.3B", NUMBERS)
     (80000000000, 1536, 1300000000)
     """
     found = _QUANTITY.fullmatch(text)
-    if not found or found["unit"] not in units:
+    unit = found["unit"].replace("k", "K") if found else ""
+    if not found or unit not in units:
         known = ", ".join(unit for unit in units if unit)
-        raise fail("E608", f"`{text}` is no number with one of the units {known}", fix=f"`80{[*units][3]}`")
-    if not 0 < (size := int(Fraction(found["number"]) * units[found["unit"]])) <= MAXIMUM_SIZE:
+        raise fail("E608", f"`{text}` is not a number with one of the units {known}", fix=f"`80{[*units][3]}`")
+    if not 0 < (size := int(Fraction(found["number"]) * units[unit])) <= MAXIMUM_SIZE:
         raise fail("E608", f"`{text}` is nothing, or beyond {MAXIMUM_SIZE:.0e}", fix=f"`80{[*units][3]}`")
     return size
 
