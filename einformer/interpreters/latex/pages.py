@@ -47,7 +47,7 @@ def latex(node: Declaration | Expression, lines: LayerLines | None = None) -> st
         case Layer():
             return aligned((lines or _layer)(node))
         case Loop():
-            return aligned(_statement(node, 0))
+            return aligned(statement(node, 0))
         case Equation() | Axis() | Scalar() | Weight():
             return _unmistakable(_row(declaration(node)), 1)
         case _:
@@ -167,8 +167,8 @@ def _layer(layer: Layer) -> Iterator[PrintedLine]:
         kind, of = "buffers" if row[0].kind == "buffer" else "weights", row[0].layer
         names = ", ".join(map(_weight, row)) + (f"\\colon {symbol(of)}" if of else "")
         yield PrintedLine(1, f"\\textbf{{{kind}}}\\ {names}", comment=row[-1].comment)
-    for statement in layer.body:
-        yield from _statement(statement, 1)
+    for each in layer.body:
+        yield from statement(each, 1)
 
 
 def _weight(weight: Weight) -> str:
@@ -176,18 +176,20 @@ def _weight(weight: Weight) -> str:
     return f"{indexed(weight.name, weight.indices)}{'?' * weight.optional}{default}"
 
 
-def _statement(statement: Statement, indent: int) -> Iterator[PrintedLine]:
-    yield from said(statement.above, indent)
-    match statement:
-        case Equation():
-            yield replace(declaration(statement), indent=indent)
-        case Loop():
-            bound = f"{symbol(statement.index.letter)} < {flat(statement.count, Level.SUM)}"
-            yield PrintedLine(indent, f"\\textbf{{for}}\\ {bound}\\colon", comment=statement.comment)
-            for inner in statement.body:
-                yield from _statement(inner, indent + 1)
-        case _:
-            assert_never(statement)
+def statement(
+    node: Statement, indent: int, write: Callable[[Equation], PrintedLine | None] = declaration
+) -> Iterator[PrintedLine]:
+    """The lines of an equation, as `write` has it, or of a loop; none where `write` has none."""
+    if isinstance(node, Loop):
+        bound = f"{symbol(node.index.letter)} < {flat(node.count, Level.SUM)}"
+        line: PrintedLine | None = PrintedLine(0, f"\\textbf{{for}}\\ {bound}\\colon", comment=node.comment)
+    else:
+        line = write(node)
+    if line is not None:
+        yield from said(node.above, indent)
+        yield replace(line, indent=indent)
+    for inner in node.body if isinstance(node, Loop) else ():
+        yield from statement(inner, indent + 1, write)
 
 
 def _equation(equation: Equation) -> str:

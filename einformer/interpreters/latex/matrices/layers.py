@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from einformer.interpreters.latex.expressions import flat, operator, symbol
+from einformer.interpreters.latex.expressions import operator, symbol
 from einformer.interpreters.latex.matrices.lines import Formula, LayerFormulas, forms
 from einformer.interpreters.latex.matrices.naming import Style, expanded, is_attention, scripted
-from einformer.interpreters.latex.pages import PrintedLine, declaration, latex, said
+from einformer.interpreters.latex.pages import PrintedLine, declaration, latex, said, statement
 from einformer.language.calls import axis_of
 from einformer.language.printer import Level
-from einformer.language.tree import Equation, Index, Layer, Loop, Spec, Statement, Tensor, Weight
+from einformer.language.tree import Equation, Index, Layer, Spec, Tensor, Weight
+from einformer.language.walk import equations
 
 _ABOUT = (
     "in matrices: functions work on each number, operators as softmax on each row, or on a vector; vectors are {vectors}",
@@ -46,7 +47,11 @@ def _layer(layer: Layer, lines: LayerFormulas) -> Iterator[PrintedLine]:
         yield PrintedLine(
             1, f"\\textbf{{weights}}\\ {symbol(weight.name)}\\colon {symbol(weight.layer)}", comment=weight.comment
         )
-    yield from _statements(layer.body, lines.layer.body, lines, 1)
+    formulas = {
+        id(each): lines.found.get(id(of)) for each, of in zip(equations(layer.body), equations(lines.layer.body), strict=True)
+    }
+    for each in layer.body:
+        yield from statement(each, 1, lambda written: _equation(written, formulas[id(written)], lines))
 
 
 def _head(lines: LayerFormulas) -> str:
@@ -66,36 +71,20 @@ def _weight(weight: Weight, lines: LayerFormulas) -> str:
     return f"{text}{tie} \\in \\mathbb{{R}}^{{{sizes}}}" if sizes else f"{text}{tie}"
 
 
-def _statements(
-    written: tuple[Statement, ...], body: tuple[Statement, ...], lines: LayerFormulas, indent: int
-) -> Iterator[PrintedLine]:
-    """The statements as written, beside those whose sums are written out, by which lines are known."""
-    for before, statement in zip(written, body, strict=True):
-        if isinstance(before, Loop) and isinstance(statement, Loop):
-            bound = f"{symbol(before.index.letter)} < {flat(before.count, Level.SUM)}"
-            yield from said(before.above, indent)
-            yield PrintedLine(indent, f"\\textbf{{for}}\\ {bound}\\colon", comment=before.comment)
-            yield from _statements(before.body, statement.body, lines, indent + 1)
-        elif isinstance(before, Equation) and (line := lines.found.get(id(statement))):
-            yield from said(before.above, indent)
-            yield replace(_equation(before, line, lines), indent=indent)
-
-
-def _equation(written: Equation, line: Formula, lines: LayerFormulas) -> PrintedLine:
+def _equation(written: Equation, line: Formula | None, lines: LayerFormulas) -> PrintedLine | None:
     """A line in matrices; where it has no form, in indices, with what it defines as a matrix and the reason."""
+    if line is None:  # another line has taken it in
+        return None
     of, left, tensor = lines.translator.out.names, line.left, line.equation.left
     if left is None or line.right is None:
         row = replace(declaration(written), comment="; ".join(filter(None, (written.comment, f"in indices: {line.why}"))))
-        return (
-            replace(row, text=f"{left.text} = [{latex(tensor)}], \\quad {row.text}")
-            if left and left.rows and left.cols
-            else row
-        )
+        whole = f"{left.text} = [{latex(tensor)}], \\quad " if left and left.rows and left.cols else ""
+        return replace(row, text=whole + row.text)
     text = left.text
     if written.relation == "return":  # what a layer returns; where it has labels, the value of one of them
         text = scripted(_head(lines), of.labels(tensor, *left.shape) if isinstance(tensor, Tensor) else [])
-    if of.style.attention and (whole := _attended(line)):
-        text += f" = \\mathrm{{{of.style.attention}}}({', '.join(whole)})"
+    if of.style.attention and (read := _attended(line)):
+        text += f" = \\mathrm{{{of.style.attention}}}({', '.join(read)})"
     sign = r"\leftarrow" if written.relation == "<-" else "="
     return PrintedLine(0, f"{text} {sign} {line.right.text}", written.note, written.comment)
 
