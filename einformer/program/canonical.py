@@ -33,7 +33,7 @@ from einformer.language.tree import (
     Sum,
     Tensor,
 )
-from einformer.language.walk import children, equations, subexpressions
+from einformer.language.walk import children, equations, rebuild, subexpressions
 
 ONE, MINUS = Fraction(1), Number(-math.inf)
 
@@ -47,27 +47,25 @@ class Definition:
 
     equation: Equation | None = None
     loops: tuple[str, ...] = ()
-    reads: dict[str, Definition] = field(default_factory=dict)
-
-    def holds(self, e: Expression, known: Known) -> bool:
-        """Does each name of e, read by this definition, still have the same value where `known` reaches?"""
-        names = {name for x in subexpressions(e) if (name := _name(x)) is not None}
-        return all(self.reads.get(name) is known.get(name) for name in names)
+    known: Known = field(default_factory=dict)
 
 
 Known = dict[str, Definition]
+Definitions = frozenset[Definition]
 
 
 @dataclass(frozen=True, slots=True)
 class Reach:
     """The definitions that reach one equation, and the loops around it. Formals and weights have none.
 
-    `once` are the names that have one definition, which one expression reads.
+    `reads` counts the expressions that read each definition; a `wide` one opens those that several read too.
     """
 
     known: Known = field(default_factory=dict)
     loops: tuple[str, ...] = ()
-    once: frozenset[str] = frozenset()
+    reads: Counter[Definition] = field(default_factory=Counter)
+    wide: bool = False
+    closed: frozenset[int] = frozenset()  # equations, by id, that stand for themselves
 
     def definition(self, e: Expression) -> Definition | None:
         """The definition of a tensor that is read at the letters of its left side."""
@@ -79,46 +77,73 @@ class Reach:
         definition = self.definition(e)
         if definition is None or definition.equation is None:
             return e, self
-        return definition.equation.right, Reach(definition.reads, definition.loops, self.once)
+        return definition.equation.right, replace(self, known=definition.known, loops=definition.loops)
+
+    def opening(self, e: Expression) -> tuple[Expression, Definitions]:
+        """What can stand in the place of a tensor that nothing else reads, and the definitions that are not needed then."""
+        definition = self.definition(e)
+        if definition is None or definition.loops != self.loops or id(definition.equation) in self.closed:
+            return e, frozenset()
+        if not self.wide and self.reads[definition] != 1:
+            return e, frozenset()
+        renewed = self.renewed(*self.defined(e))
+        return (e, frozenset()) if renewed is None else (renewed[0], renewed[1] | {definition})
 
     def opened(self, e: Expression) -> Expression:
-        """The right side that can stand in the place of a tensor: nothing else reads it, and all that it reads is unchanged."""
-        definition = self.definition(e) if _name(e) in self.once else None
-        if definition is None or definition.equation is None or definition.loops != self.loops:
-            return e
-        right = definition.equation.right
-        return right if definition.holds(right, self.known) else e
+        """What can stand in the place of a tensor; e itself where nothing can."""
+        return self.opening(e)[0]
+
+    def renewed(self, e: Expression, there: Reach) -> tuple[Expression, Definitions] | None:
+        """An expression of another place as it reads here: a name that has changed since is its right side, if that can be."""
+        if (name := _name(e)) is not None and there.known.get(name) is not self.known.get(name):
+            right, taken = there.opening(e)
+            rest = self.renewed(right, there) if taken else None
+            return None if rest is None else (rest[0], rest[1] | taken)
+        parts = [part for child in children(e) if (part := self.renewed(child, there)) is not None]
+        if len(parts) < len(children(e)):
+            return None
+        if all(part is child for (part, _), child in zip(parts, children(e), strict=True)):
+            return e, frozenset()
+        rights = iter(part for part, _ in parts)
+        return rebuild(e, lambda _: next(rights)), frozenset[Definition]().union(*(taken for _, taken in parts))
+
+    def covers(self, e: Expression, taken: Definitions) -> bool:
+        """Do an expression and definitions alone read these definitions?"""
+        reads = Counter(self.known.get(_name(x) or "") for x in subexpressions(e))
+        for each in taken:
+            rights = subexpressions(each.equation.right) if each.equation else ()
+            reads.update(each.known.get(_name(x) or "") for x in rights)
+        return all(reads[each] == self.reads[each] for each in taken)
 
 
 def reaching(layer: Layer) -> dict[int, Reach]:
     """The definitions that reach each equation of a layer, by the id of the equation."""
-    reach, once = dict[int, Reach](), _once(layer)
+    reach, reads = dict[int, Reach](), Counter[Definition]()
 
     def follow(body: tuple[Statement, ...], known: Known, loops: tuple[str, ...]) -> Known:
         for statement in body:
             if isinstance(statement, Loop):
                 changed = {equation.left.name for equation in equations(statement.body)}
-                follow(statement.body, known | {name: Definition() for name in changed}, (*loops, statement.index.letter))
+                after = follow(
+                    statement.body, known | {name: Definition() for name in changed}, (*loops, statement.index.letter)
+                )
+                for name in changed & known.keys():  # a turn reads what was before it, the next one what it leaves
+                    reads.update({known[name]: 2, after[name]: 2})
                 known = known | {name: Definition() for name in changed}
             else:
-                reach[id(statement)] = Reach(known, loops, once)
+                reach[id(statement)] = Reach(known, loops, reads)
+                reads.update(known[read] for e in subexpressions(statement.right) if (read := _name(e) or "") in known)
                 known = known | {statement.left.name: _definition(statement, known, loops)}
         return known
 
-    follow(layer.body, {}, ())
+    end = follow(layer.body, {}, ())
+    reads.update(end[name] for name in {layer.output.name} & end.keys())
     return reach
 
 
 def _definition(equation: Equation, known: Known, loops: tuple[str, ...]) -> Definition:
     recurs = equation.relation == "=" and equation.left.name in map(_name, subexpressions(equation.right))
     return Definition(None if recurs else equation, loops, known)
-
-
-def _once(layer: Layer) -> frozenset[str]:
-    """The names that have one definition, which one expression reads."""
-    defined = Counter(equation.left.name for equation in equations(layer.body))
-    read = Counter(_name(e) for equation in equations(layer.body) for e in subexpressions(equation.right))
-    return frozenset(name for name, count in defined.items() if count == read[name] == 1 and name != layer.output.name)
 
 
 def _name(e: Expression) -> str | None:
@@ -166,6 +191,7 @@ class Term:
 
 
 Value = tuple[Term, ...]  # a sum; that of nothing is zero
+Place = tuple[Definition, Tensor]  # where a definition is read
 Fact = tuple[str, object, Fraction]  # what is compared, and the number added to it
 
 
@@ -179,12 +205,15 @@ class Values:
     """The values of expressions where some definitions reach: sums of products of what cannot be taken apart.
 
     Values are equal if they are written alike up to the order of terms and factors, powers and quotients, means and variances
-    as sums, and comparisons of whole numbers. With `opens` a name that is read once is its right side.
+    as sums, and comparisons of whole numbers. With `opens` a name that is read once is its right side; `deep` values
+    are what all names stand for, wherever that was computed.
     """
 
     reach: Reach
     legend: Legend
     opens: bool = False
+    deep: bool = False
+    known: dict[Place, Value] = field(default_factory=dict)  # the deep values of tensors
 
     def value(self, e: Expression) -> Value:
         """The value of an expression."""
@@ -211,10 +240,29 @@ class Values:
             case Apply("var"):
                 centred = Sum((*e.arguments, Product((Number(-1), replace(e, name="mean")))))
                 return self.value(replace(e, name="mean", arguments=(Power(centred, Number(2)),)))
+            case Tensor() if self.deep and (defined := self.defined(e)) is not None:
+                return defined
             case Tensor() if self.opens and (right := self.reach.opened(e)) is not e:
                 return self.value(right)
             case _:
                 return self.alone(e)
+
+    def defined(self, e: Tensor) -> Value | None:
+        """The value of what defines a tensor, where it does, at the letters at which it is read."""
+        definition = self.reach.known.get(e.name)
+        equation = definition.equation if definition is not None else None
+        if definition is None or equation is None or not isinstance(equation.left, Tensor):
+            return None
+        if (definition, e) not in self.known:
+            own, slots = (tuple(x.letter for x in tensor.slots if isinstance(x, Index)) for tensor in (equation.left, e))
+            inside = {x.letter for x in subexpressions(equation.right) if isinstance(x, Index)} - set(own)
+            plain = len(own) == len(equation.left.slots) and len(slots) == len(set(slots)) == len(e.slots)
+            if not plain or inside & set(slots):
+                return None
+            there = replace(self.reach, known=definition.known, loops=definition.loops)
+            right = relettered(equation.right, dict(zip(own, slots, strict=True)))
+            self.known[definition, e] = replace(self, reach=there).value(right)
+        return self.known[definition, e]
 
     def alone(self, e: Expression) -> Value:
         """What cannot be taken apart."""
@@ -356,6 +404,13 @@ def _total(terms: Iterable[Term]) -> Value:
         before = totals.get(term.product)
         totals[term.product] = term if before is None else replace(before, number=before.number + term.number)
     return tuple(term for term in totals.values() if term.number)
+
+
+def relettered(e: Expression, letters: Mapping[str, str]) -> Expression:
+    """An expression with other letters for some."""
+    if isinstance(e, Index):
+        return Index(letters.get(e.letter, e.letter))
+    return rebuild(e, lambda child: relettered(child, letters)) if children(e) else e
 
 
 def spelled(term: Term) -> Expression:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from einformer.language.calls import axis_of
 from einformer.language.sizes import Legend
 from einformer.language.tree import Apply, Expression, Index, Layer, Name, Number, Power, Product, Quotient, Sum, Tensor
 from einformer.language.walk import equations, subexpressions
-from einformer.program.canonical import ONE, Factor, Term, Value, Values, reaching, spelled
+from einformer.program.canonical import ONE, Definition, Definitions, Factor, Term, Value, Values, reaching, relettered, spelled
 
 HALF = Fraction(1, 2)
 
@@ -18,7 +19,7 @@ HALF = Fraction(1, 2)
 class Norm:
     """Root mean square or layer norm of x over one letter, times a gain, plus a bias.
 
-    `names` are those whose right sides it takes in.
+    `taken` are the definitions whose right sides stand in it.
     """
 
     kind: str
@@ -27,31 +28,49 @@ class Norm:
     epsilon: Expression
     gain: Expression | None = None
     bias: Expression | None = None
-    names: frozenset[str] = frozenset()
+    taken: Definitions = frozenset()
 
 
-def norms(layer: Layer, legend: Legend) -> tuple[dict[int, Norm], set[str]]:
-    """The norms of a layer by the id of what they are, and the names whose equations they take in."""
+def norms(layer: Layer, legend: Legend) -> tuple[dict[int, Norm], set[int]]:
+    """The norms of a layer by the id of what they are, and the ids of the equations that they take in."""
     reach, found = reaching(layer), dict[int, Norm]()
     for equation in equations(layer.body):
         values = Values(reach[id(equation)], legend, opens=True)
         found |= {id(e): each for e in subexpressions(equation.right) if (each := norm(e, values)) is not None}
-    return found, {name for each in found.values() for name in each.names}
+    return found, {id(definition.equation) for each in found.values() for definition in each.taken}
 
 
 def norm(e: Expression, values: Values) -> Norm | None:
     """The norm that e is: `γ x / sqrt(mean_d x^2 + ε)`, or `γ (x - mean_d x) / sqrt(mean_d (x - mean_d x)^2 + ε) + β`."""
     match e:
         case Sum((first, second)):
-            pairs = ((norm(first, values), second), (norm(second, values), first))
+            pairs = ((_named(first, values), second), (_named(second, values), first))
             return next((replace(n, bias=bias) for n, bias in pairs if n is not None and _may_have(n, bias)), None)
         case Product() | Quotient() if any(_is_root(x) for x in _factors(e, values)):
-            value = values.value(e)
-            roots = [factor for factor, power in value[0].powers.items() if power == -HALF] if len(value) == 1 else []
-            found = _norm(value[0], roots[0], values) if len(roots) == 1 else None
-            return replace(found, names=frozenset(_opened(e, values))) if found is not None else None
+            return _whole(e, replace(values, reach=replace(values.reach, wide=True))) or _whole(e, values)
         case _:
             return None
+
+
+def _named(e: Expression, values: Values) -> Norm | None:
+    """The norm that e is, or that a name stands for which nothing else reads."""
+    right, taken = values.reach.opening(e)
+    found = norm(right, values)
+    return replace(found, taken=found.taken | taken) if found is not None else None
+
+
+def _whole(e: Expression, values: Values) -> Norm | None:
+    """The norm that a product is, if nothing else reads what its names stand for."""
+    value = values.value(e)
+    roots = [factor for factor, power in value[0].powers.items() if power == -HALF] if len(value) == 1 else []
+    found = _norm(value[0], roots[0], values) if len(roots) == 1 else None
+    if found is None:
+        return None
+    pieces = (x for piece in (found.x, found.gain) if piece is not None for x in subexpressions(piece))
+    taken = frozenset(
+        _opened(e, values, {definition for x in pieces if (definition := values.reach.definition(x)) is not None})
+    )
+    return replace(found, taken=taken) if values.reach.covers(e, taken) else None
 
 
 def _factors(e: Expression, values: Values) -> list[Expression]:
@@ -70,12 +89,13 @@ def _is_root(e: Expression) -> bool:
     return isinstance(e, Power) or (isinstance(e, Apply) and e.name == "sqrt")
 
 
-def _opened(e: Expression, values: Values) -> Iterator[str]:
-    """The names in e that stand for their right sides."""
+def _opened(e: Expression, values: Values, closed: Set[Definition]) -> Iterator[Definition]:
+    """The definitions that stand for names in e, and in what they stand for; not those of names that are read."""
     for x in subexpressions(e):
-        if isinstance(x, Tensor) and (right := values.reach.opened(x)) is not x:
-            yield x.name
-            yield from _opened(right, values)
+        right, taken = values.reach.opening(x)
+        if taken and not taken & closed:
+            yield from taken
+            yield from _opened(right, values, closed)
 
 
 def _may_have(norm: Norm, bias: Expression) -> bool:
@@ -89,6 +109,11 @@ def _norm(term: Term, root: Factor, values: Values) -> Norm | None:
     if measured is None:
         return None
     x, letter, epsilon = measured
+    letters = {each for factor in term.powers if factor != root for each in factor.letters}
+    others = {each for each in letters if axis_of(each) == axis_of(letter)}
+    if len(others) == 1 and letter not in others:
+        renamed = values.value(relettered(spelled(x), {letter: (other := others.pop())}))
+        x, letter = (renamed[0], other) if len(renamed) == 1 else (x, letter)
     gain = term.times(Term(ONE, {root: ONE}), HALF).times(x, -ONE)
     if gain.number != 1 or any(power != 1 or factor.letters != {letter} for factor, power in gain.powers.items()):
         return None

@@ -18,7 +18,7 @@ from einformer.language.sizes import Legend
 from einformer.language.tree import Apply, Equation, Expression, Index, Layer, Product, Quotient, Spec, Statement, Tensor
 from einformer.language.walk import children, equations, subexpressions
 from einformer.program.choices import DENSE, Choice, Support, chosen, made_by
-from einformer.program.linear import Letters, Linear, heads_first, letters
+from einformer.program.linear import Letters, Linear, heads_first, letters, reads
 from einformer.program.recurrences import recurrent
 from einformer.program.support import Flow, Flows
 
@@ -190,8 +190,10 @@ def _inner(e: Apply, letter: str) -> Expression:
 def _may_be_paired(equation: Equation, layer: Layer, routing: Routing) -> bool:
     """Is a tensor defined once, for each row and each expert?"""
     some, name = letters(equation.left), equation.left.name
-    once = sum(q.left.name == name for q in equations(layer.body)) == 1 and name != layer.output.name
-    return once and equation.relation == "=" and {routing.letter, *routing.rows} <= set(some) and len(some) == len(set(some))
+    once = sum(q.left.name == name for q in equations(layer.body)) == 1 and reads(name, layer) and name != layer.output.name
+    return (
+        bool(once) and equation.relation == "=" and {routing.letter, *routing.rows} <= set(some) and len(some) == len(set(some))
+    )
 
 
 def _is_read_for_pairs(name: str, layer: Layer, routing: Routing) -> bool:

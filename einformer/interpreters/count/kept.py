@@ -34,6 +34,8 @@ from einformer.language.tree import (
     Tensor,
 )
 from einformer.language.walk import equations
+from einformer.program import canonical
+from einformer.program.canonical import Place, Values, identity, reaching
 from einformer.program.choices import NO_CHOICE, Choices
 from einformer.program.orders import Letters
 from einformer.program.support import Flow, Need
@@ -42,13 +44,17 @@ from einformer.program.turns import Loops, Turns, inside, turns_of
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """What an expression computes: the letters over which it was computed, where, and how often."""
+    """What an expression computes: the letters over which it was computed, where, and how often.
+
+    A product is no value of its own that is kept: its `parts` are, from which it is computed again.
+    """
 
     key: tuple[object, ...]
     letters: Letters
     turns: tuple[Turns, ...]
     chosen: tuple[Chosen, ...] = ()
     trained: bool = False  # a weight is not
+    parts: tuple[Value, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +120,8 @@ class _Body:
         self.needs = flow.needs(output)
         self.loops: Loops = ()
         self.norms, self.within = found.work.norms(flow.layer)
+        self.reaching = reaching(flow.layer)
+        self.deep: dict[Place, canonical.Value] = {}
 
     def run(self) -> Value:
         """The value of the output."""
@@ -148,9 +156,10 @@ class _Body:
         return Value(key, value.letters, (*self.turns, turns_of(self.loops, frozenset())), value.chosen, trained=True)
 
     def equation(self, equation: Equation) -> None:
-        if equation.left.name in self.within:
+        if id(equation) in self.within:
             return
         self.now = equation
+        self.meanings = Values(self.reaching[id(equation)], self.flow.flows.legend, deep=True, known=self.deep)
         self.known = self.flow.known_at[id(equation)]
         self.need = {id(e): need for e, need in self.flow.expressions(equation, self.needs[id(equation)])}
         self.values[equation.left.name] = self.value(equation.right)
@@ -159,6 +168,10 @@ class _Body:
 
     def keep(self, value: Value, what: Literal["value", "mask"] = "value", contraction: Contraction | None = None) -> None:
         """Weights and constants are not activations; a value that several operations keep is there once."""
+        for part in value.parts:
+            self.keep(part, what, contraction)
+        if value.parts:
+            return
         key = (*value.key, what)
         if value.trained and key not in self.found.kept:
             layer = self.found.work.names[self.flow.layer.span]
@@ -169,8 +182,9 @@ class _Body:
         need = self.need.get(id(e), Need())
         letters = self.letters(e) if letters is None else letters
         turns = (*self.turns, turns_of(self.loops, need.cases))
-        key = (self.path, id(self.now), id(e), letters)
-        return Value(key, letters, turns, chosen_of(need.choices, letters), self.flow.trained(e, self.known))
+        taken = chosen_of(need.choices, letters)
+        key = (self.path, self.loops, turns, taken, letters, identity(self.meanings.value(e)))
+        return Value(key, letters, turns, taken, self.flow.trained(e, self.known))
 
     def letters(self, e: Expression) -> Letters:
         """Those of what e computes in one turn of the loops around."""
@@ -222,7 +236,7 @@ class _Body:
             divisor = isinstance(e, Quotient) and k == len(values) - 1 and trained[k]
             if divisor or any(other for i, other in enumerate(trained) if i != k):
                 self.keep(value)
-        return self.new(e)
+        return replace(self.new(e), parts=tuple(values))
 
     def contracted(self, e: Apply, product: Product | Quotient) -> Value:
         """Two tensors at a time, in the best order; what lies between is kept too."""

@@ -14,6 +14,7 @@ from einformer.language.specialise import specialise
 from einformer.language.tree import Apply, Equation, Expression, Index, Layer, Spec, Tensor
 from einformer.language.walk import equations, subexpressions
 from einformer.program.choices import DENSE, INNER, NO_CHOICE, Choices
+from einformer.program.conditions import turned
 from einformer.program.norms import Norm, norms
 from einformer.program.orders import Letters
 from einformer.program.recurrences import recurrent
@@ -22,7 +23,7 @@ from einformer.program.support import Flow, Flows, Need
 from einformer.program.turns import Loops, Turns, in_loops, inside, turns_of
 
 T = TypeVar("T")
-Norms = tuple[dict[int, Norm], set[str]]
+Norms = tuple[dict[int, Norm], set[int]]
 
 MOST_TREES = 64
 
@@ -64,7 +65,7 @@ class Visit:
 @per_tree
 def work_of(spec: Spec, name: str) -> Work:
     """The work of counting the layer or model `name`."""
-    specialised = specialise(spec, name)
+    specialised = turned(specialise(spec, name))
     layers = {layer.name: layer for layer in specialised.layers}
     numbered = (axis for layer in layers.values() for tensor, axis in gathers(layer) if _by_tensor(tensor))
     names = {layer.span: layer.name for layer in spec.layers}
@@ -83,7 +84,7 @@ class Work:
     known: dict[str, Norms]  # those of each layer that was asked for
 
     def norms(self, layer: Layer) -> Norms:
-        """The norms of a layer by the id of what they are, and the names whose equations they take in."""
+        """The norms of a layer by the id of what they are, and the ids of the equations that they take in."""
         if layer.name not in self.known:
             self.known[layer.name] = norms(layer, self.flows.legend)
         return self.known[layer.name]
@@ -91,7 +92,7 @@ class Work:
     def fused(self, layer: Layer) -> set[int]:
         """What a norm computes by itself, by id: all that is in it, but for what it is the norm of, once."""
         found, within = self.norms(layer)
-        inside = {id(e) for q in equations(layer.body) if q.left.name in within for e in subexpressions(q.right)}
+        inside = {id(e) for q in equations(layer.body) if id(q) in within for e in subexpressions(q.right)}
         for e in (e for q in equations(layer.body) for e in subexpressions(q.right) if id(e) in found):
             own = [*subexpressions(found[id(e)].x)]
             for inner in subexpressions(e):

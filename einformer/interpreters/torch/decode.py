@@ -30,11 +30,12 @@ from einformer.language.tree import Equation, Layer, Loop, Name, Spec, Statement
 from einformer.language.walk import equations, subexpressions
 from einformer.language.weights import called, key, versions
 from einformer.program.cache import Entry
+from einformer.program.conditions import turned
 
 
 def source(spec: Spec, name: str, legend: Legend, plan: Plan, kept: Sequence[Entry[int]], style: Style = PLAIN) -> str:
     """The file for the causal model `name`: each class as in the file without a cache, its forward with one."""
-    special = raised(specialise(spec, name), legend) if plan.fast else specialise(spec, name)
+    special = raised(turned(specialise(spec, name)), legend) if plan.fast else specialise(spec, name)
     model = next(layer for layer in special.layers if layer.name == name)
     assert model.time is not None
     time, rows = model.time.letter, rows_of(model)

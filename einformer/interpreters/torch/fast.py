@@ -11,15 +11,15 @@ from einformer.interpreters.torch.classes import Class, File
 from einformer.interpreters.torch.code import LOOSE, Code, Dims, permuted
 from einformer.interpreters.torch.fuse import FastLowering
 from einformer.interpreters.torch.heads import settings
-from einformer.interpreters.torch.layout import Lying, Map, groups, layout
+from einformer.interpreters.torch.layout import Lying, Map, groups, layout, maps
 from einformer.interpreters.torch.lower import Lowering
-from einformer.interpreters.torch.patterns import reads
 from einformer.interpreters.torch.roles import roles, stored
 from einformer.interpreters.torch.slots import define, merged
 from einformer.language.tree import Apply, Equation, Expression, Layer, Tensor
 from einformer.language.walk import equations, subexpressions
 from einformer.language.weights import key
-from einformer.program.linear import Linear, letters
+from einformer.program.canonical import Definition, Values
+from einformer.program.linear import Linear, letters, reads
 from einformer.program.routing import PAIR, Routing, ordered
 
 
@@ -30,12 +30,14 @@ class FastClass(Class):
         self.routing = file.routings.get(layer.name)
         layer = replace(layer, body=ordered(layer, self.routing)) if self.routing else layer
         super().__init__(file, layer, layers)
-        self.together = list(groups(layer, self.routing))
-        self.lying = list(layout(layer, self.together, self.routing))
+        self.together = list(groups(layer, self.values, self.routing))
+        self.lying = list(layout(layer, self.values, self.together, self.routing))
         self.lowering: FastLowering = self.lower_with(FastLowering)
         self.lowering.laid = {part.weight.name for lying in self.lying for part in lying.parts}
         self.lowering.routing = self.routing
-        self.inlined: set[str] = set()
+        biased = [found.taken for _, _, found in maps(layer, self.values, self.routing)]
+        self.biased = {id(definition.equation) for taken in biased for definition in taken}
+        self.inlined = self.biased  # equations that leave their comments only, by id
         self.orders: dict[str, tuple[int, ...]] = {}
         self.parts = set[int]()  # right sides that are a part of a product of several, and no more
         if self.lying:
@@ -44,23 +46,30 @@ class FastClass(Class):
     def forward(self) -> list[str]:
         """Written twice: the first time tells which tensors exist only in attention, and how those that it reads should lie."""
         plain, helpers = self.lowering, dict(self.file.helpers)
-        taken, dropped = set[str](), list[str]()
+        taken, dropped = set[Definition](), Counter[Definition]()
         self.lowering = replace(
             plain, variables={}, needs={}, hoisted={}, taken=taken, dropped=dropped, closed=set(), orders=self.orders
         )
         super().forward()
-        defined = Counter(q.left.name for q in equations(self.layer.body))
-        self.inlined = taken | self.unread()
-        self.inlined |= {name for name in dropped if defined[name] == 1 and dropped.count(name) == reads(name, self.layer)}
+        known = {each for each, count in dropped.items() if count == self.lowering.reach.reads[each]}
+        self.inlined = {id(each.equation) for each in taken | known} | self.biased | self.unread()
         self.lowering, self.body = plain, []
         self.file.helpers.clear()
         self.file.helpers.update(helpers)
         return super().forward()
 
-    def unread(self) -> set[str]:
-        """The tensors that nothing reads, since what stands for them is computed elsewhere."""
-        defined = {q.left.name for q in equations(self.layer.body) if q.relation == "="} - {self.layer.output.name}
-        return {name for name in defined if not reads(name, self.layer)}
+    def known(self, equation: Equation) -> str:
+        """The variable that an equation changes; none where what it had was never computed."""
+        return super().known(equation) if equation.left.name in self.lowering.variables else ""
+
+    def values(self, equation: Equation) -> Values:
+        """The values of expressions in an equation."""
+        return Values(self.reaching[id(equation)], self.file.legend)
+
+    def unread(self) -> set[int]:
+        """The equations whose left sides nothing reads, since what stands for them is computed elsewhere."""
+        own = [q for q in equations(self.layer.body) if q.relation == "=" and q.left.name != self.layer.output.name]
+        return {id(q) for q in own if not reads(q.left.name, self.layer)}
 
     def is_passed(self, name: str) -> bool:
         """Is a tensor only given to layers, which want it in the dtype of all that they compute?"""
@@ -117,7 +126,7 @@ class FastClass(Class):
         """`"QKV": [("Q", (D, H, A), (0, 2, 1)), …]`."""
         parts = []
         for part in lying.parts:
-            order = ", ".join(str(part.read.index(letter)) for letter in lying.experts + lying.columns + part.rows)
+            order = ", ".join(str(part.read.index(letter)) for letter in lying.experts + part.columns + part.rows)
             shape = ", ".join(self.making.constant(index.letter) for index in part.weight.indices)
             comma = "," if len(part.read) == 1 else ""
             parts.append(f'("{key(part.weight.name)}", ({shape}{comma}), ({order}{comma}))')
@@ -144,18 +153,18 @@ class FastClass(Class):
 
     def equation(self, equation: Equation, indent: str) -> None:
         """The lines of an equation; what attention has taken in leaves its comment only."""
-        if equation.left.name in self.inlined:
+        if id(equation) in self.inlined:
             return
         nodes = {id(e) for e in (self.routing.nodes(equation) if self.routing else subexpressions(equation.right))}
         for group in self.together:
             if len(group) > 1 and id(group[0][0]) in nodes:
                 self.split(group, indent)
         if id(equation.right) not in self.parts:
-            low, before = self.lowering, (len(self.lowering.taken), len(self.lowering.dropped))
+            low, before = self.lowering, (len(self.lowering.taken), self.lowering.dropped.total())
             low.paired = self.routing is not None and self.routing.paired(equation)
             super().equation(equation, indent)
             low.paired = False
-            low.closed |= {equation.left.name} if before != (len(low.taken), len(low.dropped)) else set()
+            low.closed |= {id(equation)} if before != (len(low.taken), low.dropped.total()) else set()
 
     def split(self, group: list[Map], indent: str) -> None:
         """Several linear maps of one input as one product, split afterwards."""
@@ -169,6 +178,7 @@ class FastClass(Class):
         parts = f"chunk({len(sizes)}, -1)" if len(set(sizes)) == 1 else f"split(({', '.join(sizes)}), -1)"
         turned = f"{matrix}.{'mT' if maps[0].experts else 'T'}{bias}"
         self.body.append(f"{indent}{', '.join(names)} = {low.mapped(maps[0], x, turned)}.{parts}")
+        self.lowering.taken |= {definition for m in maps for definition in m.taken}
         for (node, found), name in zip(group, names, strict=True):
             self.lowering.hoisted[id(node)] = self.lowering.opened(Code(name, rest), found)
 
@@ -179,8 +189,7 @@ class FastClass(Class):
         if left is not None and plain and len(found.rows) == 1:
             self.parts.add(id(node))
             return define(self.lowering, left, "tensor", dims)
-        assert isinstance(found.x, Tensor)
-        return f"{key(found.x.name)}{key(found.weight.name)}"
+        return f"{key(found.x.name) if isinstance(found.x, Tensor) else 'x'}{key(found.weight.name)}"
 
     def assigned(self, equation: Equation, code: Code, indent: str) -> None:
         """As it lies, where every axis has a letter of its own; what is changed lies as before."""
@@ -191,7 +200,7 @@ class FastClass(Class):
             self.body.append(f"{indent}{define(self.lowering, left, code.kind, code.dims)} = {code.text}")
             return
         plain = isinstance(left, Tensor) and len(some) == len(left.slots) and set(code.dims) == set(some)
-        old = self.lowering.variables[left.name] if equation.relation == "<-" else None
+        old = self.lowering.variables.get(left.name) if equation.relation == "<-" else None
         if old is not None and old.physical:
             axes = tuple(label[0] for label in old.labels)
             whole = code if plain else Code(merged(self.lowering, left, code), axes, level=LOOSE)

@@ -5,6 +5,7 @@ Everything that is not recognised is lowered as in the plan `notation`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -12,12 +13,12 @@ from fractions import Fraction
 from einformer.errors import EinformerError
 from einformer.interpreters.torch.code import ATOM, PRODUCT, Code, Dims, aligned, permuted, product
 from einformer.interpreters.torch.lower import Lowering
-from einformer.interpreters.torch.patterns import Attention, Scores, attention, linear
 from einformer.language.calls import axis_of
 from einformer.language.sizes import Legend
-from einformer.language.tree import Expression, Group, Index, Number, Power, Product, Sum, Tensor
-from einformer.program.canonical import ONE, Factor, Term, Values, identity, spelled
-from einformer.program.linear import Linear, letters
+from einformer.language.tree import Expression, Group, Index, Number, Power, Product, Quotient, Sum, Tensor
+from einformer.program.attention import Attention, Scores, attention
+from einformer.program.canonical import ONE, Definition, Factor, Term, Values, identity, spelled
+from einformer.program.linear import Linear, letters, linear, with_bias
 from einformer.program.norms import Norm, norm
 from einformer.program.orders import MANY, pairs
 from einformer.program.routing import PAIR, Routing, grouped
@@ -52,9 +53,9 @@ class FastLowering(Lowering):
 
     laid: set[str] = field(default_factory=set)  # weights that lie as a matrix, inputs by outputs
     hoisted: dict[int, Code] = field(default_factory=dict)  # linear maps, by node, that a product of several has computed
-    taken: set[str] = field(default_factory=set)  # names whose right sides stand in a norm or an attention
-    dropped: list[str] = field(default_factory=list)  # masks that an attention knows by itself
-    closed: set[str] = field(default_factory=set)  # names whose right sides read what stands elsewhere now
+    taken: set[Definition] = field(default_factory=set)  # whose right sides stand in what is fused
+    dropped: Counter[Definition] = field(default_factory=Counter)  # masks that an attention knows by itself
+    closed: set[int] = field(default_factory=set)  # equations, by id, that read what stands elsewhere now
     orders: dict[str, tuple[int, ...]] = field(default_factory=dict)  # of the axes that attention wants of a tensor
     routing: Routing | None = None
     weight: Code = field(default_factory=lambda: Code(""))  # of the experts, for each row
@@ -71,19 +72,19 @@ class FastLowering(Lowering):
         if isinstance(e, Tensor) and (turned := _turned(e, self.legend)) is not None:
             return self.turned(*turned)
         if (found := norm(e, replace(self.values, opens=True))) is not None and (code := self.norm(found)) is not None:
-            self.taken |= found.names
+            self.taken |= found.taken
             return code
-        if (map_ := linear(e, self.layer)) is not None:
+        if (map_ := linear(e, self.values, self.layer)) is not None:
             return self.linear(map_)
         if (heads := attention(e, self.values)) is not None and (code := self.attention(heads)) is not None:
-            self.taken |= heads.names
+            self.taken |= heads.taken
             return code
         return Lowering.lower(self, e, wanted)
 
     @property
     def values(self) -> Values:
         """The values of expressions in the equation that is lowered; what is closed stands for itself."""
-        return Values(replace(self.reach, once=self.reach.once - self.closed), self.legend)
+        return Values(replace(self.reach, closed=frozenset(self.closed)), self.legend)
 
     def turned(self, plain: Tensor, letter: str) -> Code:
         """A tensor read along an axis backwards; of two numbers each is the other's neighbour."""
@@ -111,8 +112,28 @@ class FastLowering(Lowering):
         """`F.linear` on columns side by side, giving rows side by side."""
         x, rest = self.columns(found)
         bias = f", {self.bias(found)}" if found.bias is not None else ""
+        self.taken |= found.taken
         code = self.opened(Code(self.mapped(found, x, self.matrix(found) + bias), rest), found)
-        return product([code, *map(self.lower, found.around)]) if found.around else code
+        for around in found.around:
+            code = self.scaled(code, around)
+        return code
+
+    def scaled(self, code: Code, e: Expression) -> Code:
+        """A result times what stands around it."""
+        if isinstance(e, Quotient) and e.numerator == Number(1):
+            return self.quotient(code, self.lower(e.denominator), None)
+        return product([code, self.lower(e)])
+
+    def sum(self, e: Sum, wanted: Dims | None) -> Code:
+        """Terms with their signs; a linear map and its bias among them are one."""
+        biased = with_bias(e, self.values, self.layer) if len(e.terms) > 2 and not self.paired else None
+        if biased is None:
+            return Lowering.sum(self, e, wanted)
+        found, place, at = biased
+        code = self.hoisted.get(id(e.terms[place])) or self.linear(found)
+        terms = tuple(term for k, term in enumerate(e.terms) if k not in (place, at))
+        rest = self.lower(terms[0] if len(terms) == 1 else replace(e, terms=terms), wanted)
+        return self.added([rest, code], wanted)
 
     def mapped(self, found: Linear, x: Code, matrix: str) -> str:
         """The product with a matrix, or with that of the expert of each pair."""
@@ -329,7 +350,7 @@ class FastLowering(Lowering):
         options: list[str] = []
         causal = [mask for mask in masks if self.is_causal(mask, position, found.over)]
         if masks and len(causal) == len(masks):
-            self.dropped += [mask.name for mask in masks if isinstance(mask, Tensor)]
+            self.dropped.update(each for mask in masks if (each := self.reach.definition(mask)) is not None)
             options += self.past.causal(1 if heads or groups else 0) if self.past else ["is_causal=True"]
         elif masks:
             mask = self.cast(self.lower(masks[0] if len(masks) == 1 else Sum(tuple(masks))), "tensor")

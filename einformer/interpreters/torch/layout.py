@@ -7,16 +7,18 @@ both plans.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 
 from einformer.interpreters.torch.code import Dims
-from einformer.interpreters.torch.patterns import linears, reads
 from einformer.interpreters.torch.roles import stored
+from einformer.language.calls import axis_of
 from einformer.language.tree import Equation, Expression, Layer, Tensor, Weight
 from einformer.language.walk import equations
 from einformer.language.weights import key
-from einformer.program.linear import Linear, letters
+from einformer.program.canonical import Values, identity, relettered
+from einformer.program.linear import Linear, letters, linears, reads
 from einformer.program.recurrences import recurrent
 from einformer.program.routing import Routing, products
 
@@ -59,11 +61,12 @@ HELPERS = {
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A weight that lies as a matrix: itself, its letters where it is read, those of its outputs."""
+    """A weight that lies as a matrix: itself, its letters where it is read, those of its outputs and of its inputs."""
 
     weight: Weight
     read: Dims
     rows: Dims
+    columns: Dims = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,23 +90,36 @@ class Lying:
 
 
 Map = tuple[Expression, Linear]  # where it stands, and what it is
+ValuesAt = Callable[[Equation], Values]  # of expressions in an equation
 
 
-def groups(layer: Layer, routing: Routing | None = None) -> Iterator[list[Map]]:
-    """The linear maps of an input at once: as one product where they are several."""
+def groups(layer: Layer, values: ValuesAt, routing: Routing | None = None) -> Iterator[list[Map]]:
+    """The linear maps of an input at once, whatever its name: as one product where they are several."""
     taken = {key(weight.name) for weight in layer.weights}
-    open_: dict[tuple[Expression, Dims, Dims, bool], list[Map]] = {}
-    for statement in layer.body:
-        if isinstance(statement, Equation) and recurrent(statement) is None:
-            for node, found in _maps(statement, layer, routing):
-                alone = not isinstance(found.x, Tensor) or found.around
-                if not alone and _single(found.weight, layer) and _single(found.bias, layer):
-                    open_.setdefault((found.x, found.columns, found.experts, found.bias is None), []).append((node, found))
-        changed = {q.left.name for q in equations((statement,))}
-        for known in [k for k in open_ if isinstance(k[0], Tensor) and k[0].name in changed]:
-            yield from _named_apart(open_.pop(known), taken)
-    for group in open_.values():
+    together = defaultdict[object, list[Map]](list)
+    top = {id(statement) for statement in layer.body}
+    for equation, node, found in maps(layer, values, routing):
+        lone = bool(found.around) or (bool(found.experts) and not isinstance(found.x, Tensor))
+        single = _single(found.weight, layer) and _single(found.bias, layer)
+        if id(equation) in top and recurrent(equation) is None and single and not lone:
+            alike = _input(found, values(equation)), found.experts, found.bias is None
+            together[alike].append((node, found))
+    for group in together.values():
         yield from _named_apart(group, taken)
+
+
+def _input(found: Linear, values: Values) -> object:
+    """What is the same for two maps of one input: its value, and the axes that are summed, whatever their primes."""
+    places = {letter: f"{axis_of(letter)} {place}" for place, letter in enumerate(found.columns)}
+    x = replace(values, deep=True).value(relettered(found.x, places))
+    return identity(x), tuple(map(axis_of, found.columns))
+
+
+def maps(layer: Layer, values: ValuesAt, routing: Routing | None = None) -> list[tuple[Equation, Expression, Linear]]:
+    """The linear maps in the equations of a layer, and those by expert; none in an equation that another takes in."""
+    every = [(q, *map_) for q in equations(layer.body) for map_ in _maps(q, values(q), layer, routing)]
+    taken = {id(definition.equation) for _, _, found in every for definition in found.taken}
+    return [(equation, node, found) for equation, node, found in every if id(equation) not in taken]
 
 
 def _named_apart(group: list[Map], taken: set[str]) -> list[list[Map]]:
@@ -116,23 +132,24 @@ def _named_apart(group: list[Map], taken: set[str]) -> list[list[Map]]:
     return [group]
 
 
-def _maps(equation: Equation, layer: Layer, routing: Routing | None) -> Iterator[Map]:
+def _maps(equation: Equation, values: Values, layer: Layer, routing: Routing | None) -> Iterator[Map]:
     """The linear maps in an equation, and those by expert."""
-    yield from linears(equation, layer, routing.apart(equation) if routing else ())
+    yield from linears(equation.right, values, layer, routing.apart(equation) if routing else ())
     yield from products(equation, routing) if routing else ()
 
 
-def layout(layer: Layer, together: Iterable[list[Map]], routing: Routing | None = None) -> Iterator[Lying]:
+def layout(layer: Layer, values: ValuesAt, together: Iterable[list[Map]], routing: Routing | None = None) -> Iterator[Lying]:
     """The parameters that lie otherwise than written: a group of maps is one, and so are its biases."""
-    alone = ([pair] for q in equations(layer.body) for pair in _maps(q, layer, routing))
+    alone = ([(node, found)] for _, node, found in maps(layer, values, routing))
     weights, seen = {w.name: w for w in layer.weights}, set[str]()
-    for maps in ([found for _, found in group] for group in (*together, *alone)):
-        matrices = [(m.weight, m.rows) for m in maps]
-        biases = [(m.bias, m.rows) for m in maps if m.bias is not None]
-        for read, columns, experts in ((matrices, maps[0].columns, maps[0].experts), (biases, (), ())):
-            new = [(tensor, rows) for tensor, rows in read if tensor.name not in seen and _single(tensor, layer)]
-            seen |= {tensor.name for tensor, _ in new}
-            lying = Lying(tuple(Part(weights[tensor.name], letters(tensor), rows) for tensor, rows in new), columns, experts)
+    for some in ([found for _, found in group] for group in (*together, *alone)):
+        matrices = [(m.weight, m.rows, m.columns) for m in some]
+        biases = [(m.bias, m.rows, ()) for m in some if m.bias is not None]
+        for read, columns, experts in ((matrices, some[0].columns, some[0].experts), (biases, (), ())):
+            new = [part for part in read if part[0].name not in seen and _single(part[0], layer)]
+            seen |= {tensor.name for tensor, _, _ in new}
+            parts = tuple(Part(weights[tensor.name], letters(tensor), *axes) for tensor, *axes in new)
+            lying = Lying(parts, columns, experts)
             if new and not lying.as_written:
                 yield lying
 

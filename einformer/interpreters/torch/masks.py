@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from einformer.interpreters.torch.patterns import reads
 from einformer.language.sizes import Legend
 from einformer.language.tree import Apply, Equation, Expression, Layer, Spec, Tensor
 from einformer.language.walk import equations, map_expressions, rebuild, subexpressions
 from einformer.program.canonical import Reach, Values
-from einformer.program.linear import letters
+from einformer.program.linear import letters, reads
 
 
 def sunk(spec: Spec, legend: Legend) -> Spec:

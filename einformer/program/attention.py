@@ -1,64 +1,12 @@
-"""Which equations are a linear map, a norm, an attention? Recognised from their form, never from a name."""
+"""Recognises attention by its value: a softmax over keys whose argument has products of queries and keys, applied to values."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
 from dataclasses import dataclass, field, replace
 
-from einformer.language.tree import (
-    Apply,
-    Equation,
-    Expression,
-    Index,
-    Layer,
-    Loop,
-    Name,
-    Number,
-    Product,
-    Quotient,
-    Sum,
-    Tensor,
-)
-from einformer.language.walk import children, equations, subexpressions
-from einformer.program.canonical import MINUS, ONE, Term, Values, spelled
-from einformer.program.linear import Linear, heads_first, letters
-
-
-def linear(e: Expression, layer: Layer) -> Linear | None:
-    """The linear map that e is, if its matrix is a weight and all the letters of that are summed or put out."""
-    if isinstance(e, Sum) and len(e.terms) == 2:
-        return _biased(linear(e.terms[0], layer), e.terms[1], layer)
-    if not (isinstance(e, Apply) and e.name == "sum" and isinstance(e.arguments[0], Product)):
-        return None
-    factors, summed = e.arguments[0].factors, {index.letter for index in e.indices}
-    for weight in (f for f in factors if isinstance(f, Tensor) and is_weight(f, layer) and summed <= set(letters(f))):
-        rest = tuple(f for f in factors if f is not weight)
-        rows = heads_first(tuple(letter for letter in letters(weight) if letter not in summed))
-        x = rest[0] if len(rest) == 1 else Product(rest, span=e.span)
-        alike = all(summed <= _mentioned(f) or not summed & _mentioned(f) for f in rest)  # else another order may be better
-        if rows and alike and not is_weight(x, layer) and not set(rows) & _mentioned(x) and summed <= _mentioned(x):
-            return Linear(x, weight, rows, heads_first(tuple(letter for letter in letters(weight) if letter in summed)))
-    return None
-
-
-def _biased(found: Linear | None, bias: Expression, layer: Layer) -> Linear | None:
-    if found is None or found.bias is not None or not (isinstance(bias, Tensor) and is_weight(bias, layer)):
-        return None
-    return replace(found, bias=bias) if set(letters(bias)) == set(found.rows) else None
-
-
-def is_weight(e: Expression, layer: Layer) -> bool:
-    """Is e a trained weight read at letters only, none of which is the number of a turn?"""
-    turns = {s.index.letter for s in layer.body if isinstance(s, Loop)}
-    return (
-        isinstance(e, Tensor)
-        and all(isinstance(slot, Index) and slot.letter not in turns for slot in e.slots)
-        and any(w.name == e.name and w.kind == "trained" for w in layer.weights)
-    )
-
-
-def _mentioned(e: Expression) -> set[str]:
-    return {x.letter for x in subexpressions(e) if isinstance(x, Index)}
+from einformer.language.tree import Apply, Expression, Name, Number, Product, Quotient, Sum, Tensor
+from einformer.language.walk import subexpressions
+from einformer.program.canonical import MINUS, ONE, Definition, Definitions, Term, Values, spelled
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +29,7 @@ class Attention:
     dropout: Expression | None  # a probability; a name `p` where `Dr(e)` gives none
     over: str
     summed: frozenset[str]  # over the result and what it is multiplied by
-    names: frozenset[str]  # of the equations that are put in
+    taken: Definitions  # that are put in
 
 
 def attention(e: Expression, values: Values) -> Attention | None:
@@ -98,7 +46,7 @@ def attention(e: Expression, values: Values) -> Attention | None:
             scores = tuple(part for part in parts if isinstance(part, Scores))
             masks = tuple(part for part in parts if not isinstance(part, Scores))
             if scores and over in summed and any(over in factor.letters for factor in rest.powers):
-                return Attention(scores, masks, rest, dropout, over, frozenset(summed - {over}), frozenset(opening.names))
+                return Attention(scores, masks, rest, dropout, over, frozenset(summed - {over}), frozenset(opening.taken))
     return None
 
 
@@ -107,14 +55,14 @@ class _Opening:
     """What names that are read once stand for, where an attention looks for it; and which were needed."""
 
     values: Values
-    names: set[str] = field(default_factory=set)
+    taken: set[Definition] = field(default_factory=set)
 
     def opened(self, e: Expression, operator: str) -> Expression:
         """The right side of a name in whose place it can stand, if that operator is in it."""
-        right = self.values.reach.opened(e)
-        if not isinstance(e, Tensor) or right is e or not self.has(right, operator):
+        right, taken = self.values.reach.opening(e)
+        if not taken or not self.has(right, operator):
             return e
-        self.names.add(e.name)
+        self.taken |= taken
         return self.opened(right, operator)
 
     def has(self, e: Expression, operator: str) -> bool:
@@ -172,32 +120,22 @@ class _Opening:
         if len(inside) != 1 or not isinstance(total, Apply):
             return None
         around = product.times(Term(ONE, {sums[0]: ONE}), -ONE)
-        scale = replace(around.part(lambda factor: not factor.letters), number=around.number)
-        factors = inside[0].times(around.times(scale, -ONE))
+        product = self.unscaled(inside[0]).times(around)
+        scale = replace(product.part(lambda factor: not factor.letters), number=product.number)
+        factors = product.times(scale, -ONE)
         return Scores(scale, factors, frozenset(index.letter for index in total.indices), e)
+
+    def unscaled(self, product: Term) -> Term:
+        """A product with the scales of its factors beside them: `q / sqrt(H)` by a name of its own is q, and a scale."""
+        for factor in product.powers:
+            right, taken = self.values.reach.opening(factor.written)
+            value = self.values.value(right) if taken and product.powers[factor] == 1 else ()
+            inside = [each for each in value[0].powers if each.letters] if len(value) == 1 else []
+            if len(inside) == 1 and isinstance(inside[0].written, Tensor) and value[0].powers[inside[0]] == 1:
+                self.taken |= taken
+                product = product.times(Term(ONE, {factor: ONE}), -ONE).times(value[0])
+        return product
 
 
 def _added(terms: list[Expression]) -> Expression:
     return terms[0] if len(terms) == 1 else Sum(tuple(terms)) if terms else Number(0)
-
-
-def reads(name: str, layer: Layer) -> int:
-    """How often the equations and the ties of a layer read a tensor."""
-    read = [q.right for q in equations(layer.body)] + [w.default for w in layer.weights if w.default is not None]
-    return sum(isinstance(x, Tensor | Name) and x.name == name for e in read for x in subexpressions(e))
-
-
-def linears(equation: Equation, layer: Layer, apart: Container[int] = ()) -> Iterator[tuple[Expression, Linear]]:
-    """The linear maps in an equation, the outermost first; what is inside one is not looked at, nor nodes kept `apart`."""
-
-    def visit(e: Expression) -> Iterator[tuple[Expression, Linear]]:
-        if id(e) in apart:
-            return
-        found = linear(e, layer)
-        if found:
-            yield e, found
-            return
-        for child in children(e):
-            yield from visit(child)
-
-    yield from visit(equation.right)
