@@ -307,7 +307,7 @@ MUTANTS = (
     ),
     _mutant(
         "a softmax may be given what it cannot feel", "language/body.py",
-        "[*self.renamings(calls), *unfelt(elaborated.right, scope)]", "[*self.renamings(calls)]",
+        "[*self.renamings(calls), *unfelt(elaborated.right, scope, self.line)]", "[*self.renamings(calls)]",
         "refused.py::test_a_slip_is_refused_by_its_rule[a score without its prime]",
     ),
     # --------------------------------------------------------------------------------------- canonical values and fused kernels
@@ -825,5 +825,15 @@ MUTANTS = (
         "a steady cache gives away its running sum", "interpreters/torch/cache.py",
         "        self.rows[path].copy_(total)\n        return total", "        return self.rows[path].copy_(total)",
         "forms.py::test_a_running_sum_stays_where_it_is_and_is_not_given_away[a running sum alone-notation]",
+    ),
+    _mutant(
+        "a softmax feels what stands in a line of its own", "language/body.py",
+        "return self.lines.get(e.name) if e.name in self.once else None", "return None",
+        "refused.py::test_a_slip_is_refused_by_its_rule[a score without its prime two lines before]",
+    ),
+    _mutant(
+        "a line is what it defines, however often that is read", "language/body.py",
+        "return self.lines.get(e.name) if e.name in self.once else None", "return self.lines.get(e.name)",
+        "refused.py::test_without_the_slip_it_is_accepted[scores of a line that are read again feel it there]",
     ),
 )  # fmt: skip

@@ -59,6 +59,30 @@ SLIPS: dict[str, tuple[str, str, list[str], list[str]]] = {
         ["layer Q(q_se, k_se) -> w_ss':", "return Sm_s'(q_se k_se + where(s' <= s, 0, -inf))"],
         ["layer Q(q_se, k_se) -> w_ss':", "return Sm_s'(q_se k_s'e + where(s' <= s, 0, -inf))"],
     ),
+    "a score without its prime on a line of its own": (
+        "E313",
+        "s, e",
+        ["layer Q(q_se, k_se) -> w_ss':", "t_ss' = q_se k_se + where(s' <= s, 0, -inf)", "return Sm_s' t_ss'"],
+        ["layer Q(q_se, k_se) -> w_ss':", "t_ss' = q_se k_s'e + where(s' <= s, 0, -inf)", "return Sm_s' t_ss'"],
+    ),
+    "a score without its prime two lines before": (
+        "E313",
+        "s, e",
+        ["layer Q(q_se, k_se) -> w_ss':", "t_s's = q_se k_se + s'", "u_ss' = t_s's / 2", "return Sm_s'(u_ss' - s)"],
+        ["layer Q(q_se, k_se) -> w_ss':", "t_s's = q_se k_s'e + s'", "u_ss' = t_s's / 2", "return Sm_s'(u_ss' - s)"],
+    ),
+    "scores of a line that are read again feel it there": (
+        "E313",
+        "s, e",
+        ["layer Q(q_se, k_se) -> w_ss':", "t_ss' = q_se k_se + s'", "return Sm_s'(t_ss') s"],
+        ["layer Q(q_se, k_se) -> w_ss':", "t_ss' = q_se k_se + s'", "return Sm_s'(t_ss') t_ss'"],
+    ),
+    "what is subtracted on a line of its own": (
+        "E313",
+        "s",
+        ["layer Q(t_ss') -> w_ss':", "c_s = 2 t_{s 0}", "return Sm_s'(t_ss' - c_s)"],
+        ["layer Q(t_ss') -> w_ss':", "c_s = max_s' t_ss'", "return Sm_s'(t_ss' - c_s)"],
+    ),
     "a score without its prime, divided with the mask": (
         "E313",
         "s, e: H",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -100,6 +101,21 @@ class Body:
         self.defined: dict[str, Definition] = {}
         self.later = {equation.left.name: equation for equation in equations(layer.body)}
         self.called: set[str] = set()
+        self.lines: dict[str, Equation] = {}  # elaborated, by what they define
+
+    @cached_property
+    def once(self) -> set[str]:
+        """The tensors of letters that one line defines, and one expression reads."""
+        lines = Counter(equation.left.name for equation in equations(self.layer.body))
+        read = Counter(x.name for q in equations(self.layer.body) for x in subexpressions(q.right) if isinstance(x, Tensor))
+        slots = {q.left.name: q.left.slots for q in equations(self.layer.body) if isinstance(q.left, Tensor)}
+        return {
+            name for name in slots if lines[name] == read[name] == 1 and all(isinstance(slot, Index) for slot in slots[name])
+        }
+
+    def line(self, e: Tensor) -> Equation | None:
+        """The line whose right side could stand in the place of a tensor."""
+        return self.lines.get(e.name) if e.name in self.once else None
 
     @cached_property
     def whole(self) -> Whole:
@@ -277,7 +293,8 @@ class Body:
             return equation
         scope = Scope(self.callees, loops, self.legend)
         elaborated = scope.equation(equation)
-        self.findings += scope.findings or [*self.renamings(calls), *unfelt(elaborated.right, scope)]
+        self.findings += scope.findings or [*self.renamings(calls), *unfelt(elaborated.right, scope, self.line)]
+        self.lines[equation.left.name] = elaborated
         return elaborated
 
     def known(self, equation: Equation, inside: list[Expression]) -> dict[str, str]:
