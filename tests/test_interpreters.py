@@ -33,7 +33,7 @@ from tests.well_formed import Text, written
 
 Array = NDArray[Any]
 
-BLOCK, MANY = 10, 100  # texts in a block, and blocks, of which one is quick
+BLOCK, MANY = 10, 50  # texts in a block, and blocks, of which one is quick
 SIZES = (2, 3, 5, 7, 4)
 ALLOWED = FORMS - HOLES.keys()
 REFUSED_AT_MOST = 8  # of a hundred

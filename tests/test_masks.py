@@ -16,7 +16,7 @@ from einformer.targets import examine
 from tests.few import few
 from tests.random_masks import COMPARISONS, FRAMES, JUNCTIONS, NUMBERS, TABLES, Mask, mask
 
-BLOCK, MANY = 250, 20  # masks in a block, and blocks, of which one is quick
+BLOCK, MANY = 250, 12  # masks in a block, and blocks, of which one is quick
 REFUSED_AT_MOST = 18  # of 378 that are right: most of them by remainders, or up to a length that brute force ends at
 
 blocks = pytest.mark.parametrize("block", few(range(MANY), {0}))
