@@ -65,7 +65,7 @@ def test_any_text(case: Cached) -> None:
         assert stepped(bound, [1] * LENGTH, fewer=1) > 0.01
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(texts(causal=True), st.permutations([2, 3, 5, 7, 4]), st.lists(st.integers(1, 4), min_size=1, max_size=4))
 def test_random_texts(text: Text, sizes: list[int], lengths: list[int]) -> None:
     """What is kept of any causal text suffices."""
@@ -227,7 +227,7 @@ def test_what_sizes_decide_has_no_formula() -> None:
         spec.cache_bytes()
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(texts(causal=True), st.permutations([2, 3, 5, 7, 4]), st.integers(2, 9))
 def test_the_formula_of_random_texts(text: Text, sizes: list[int], length: int) -> None:
     given = {letter: size for letter, size in text.sizes(*sizes).items() if letter not in "BS"}

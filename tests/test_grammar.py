@@ -115,7 +115,7 @@ def test_shipped_texts(name: str) -> None:
     assert grammar(SHIPPED_CALLABLE).parse(TEXTS[name], start="spec")
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", few(RULES, set(RULES) - {"statement"}))
 def test_shipped_lines(rule: str) -> None:
     wrong = [line for of, line in SHIPPED if of == rule and not (derives(rule, line) and not refusals(rule, line))]
     assert wrong == []

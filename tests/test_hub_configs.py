@@ -16,6 +16,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 
 import einformer
 from einformer.errors import EinformerError
+from tests.few import few
 
 HUB: dict[str, dict[str, Any]] = json.loads((Path(__file__).parent / "data" / "hub.json").read_text(encoding="utf-8"))
 
@@ -28,7 +29,7 @@ def theirs(config: dict[str, Any]) -> int:
     return sum(parameter.numel() for parameter in model.parameters())
 
 
-@pytest.mark.parametrize("name", HUB)
+@pytest.mark.parametrize("name", few(HUB, {"openai-gpt", "dbrx-instruct", "MiniMax-M2", "mamba-130m-hf", "LFM2-1.2B"}))
 def test_parameters_are_theirs(name: str) -> None:
     assert einformer.from_huggingface(HUB[name]).num_parameters == theirs(HUB[name])
 

@@ -22,12 +22,13 @@ import einformer
 from einformer.cli import main
 from einformer.errors import EinformerError, Finding
 from einformer.huggingface.families import family
+from tests.few import FEW_FAMILIES, few
 from tests.oracles.lifted import COMPUTED
 from tests.toys import TOYS, config_of, toy
 
 NAMES = sorted({kind: name for name, (kind, _) in reversed(TOYS.items())}.values())
 ALWAYS = {"llama", "mixtral", "qwen3_moe", "deepseek_v3", "gpt_neox", "bloom", "falcon"}
-EACH = [name if name in ALWAYS else pytest.param(name, marks=pytest.mark.slow) for name in NAMES]
+EACH = few(NAMES, ALWAYS)
 MIXTURES = [name for name in NAMES if "{x}" in str(family(TOYS[name][0]).tensors.files)]
 SHARD = 40_000  # bytes: several files for each toy
 
@@ -100,7 +101,7 @@ def test_transformers_reads_what_is_written(name: str, tmp_path: Path, files: Ca
     assert same(models.from_pretrained(tmp_path, dtype=torch.float32).state_dict(), theirs(name).state_dict())
 
 
-@pytest.mark.parametrize("name", MIXTURES)
+@pytest.mark.parametrize("name", few(MIXTURES, FEW_FAMILIES))
 def test_stacked_experts_are_read_from_a_file_too(name: str, tmp_path: Path) -> None:
     state = {key: tensor.clone() for key, tensor in theirs(name).state_dict().items()}
     save_file(state, tmp_path / "model.safetensors")
