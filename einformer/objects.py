@@ -51,11 +51,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 _GPT2 = Initialisation("gpt2", 0.02)
 
 
-def _style(annotations: bool = False, check: bool = False) -> Style:
+def _style(annotations: bool = False, check: bool = False, ascii: bool = False) -> Style:
     """How a file is written whose notes name the documents that are known here."""
     from einformer.notes import sources
 
-    return Style(annotations, check, sources.cited, sources.listed)
+    return Style(annotations, check, ascii, sources.cited, sources.listed)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -419,21 +419,22 @@ class Model:
         """The shape of every weight and buffer by path, `blocks.0.MLP.W`; optional ones too, ties not."""
         return {path: found.shape for path, found in placed.weights(self.spec.tree, self.spec.layer, self.legend).items()}
 
-    def source(self, plan: str = "fast", annotations: bool = False, check: bool = False) -> str:
+    def source(self, plan: str = "fast", annotations: bool = False, check: bool = False, ascii: bool = False) -> str:
         """The file of PyTorch that `build` compiles, by the plan `fast` or `notation`; it needs torch alone.
 
         With `annotations` its tensors are annotated for jaxtyping, `Float[Tensor, "b s d"]`. With `check` jaxtyping and
-        beartype check every call of its classes and functions, with the sizes of its `Config`.
+        beartype check every call of its classes and functions, with the sizes of its `Config`. With `ascii`
+        names are in ASCII, `gamma` for `γ`, also those of weights.
         """
         from einformer.interpreters.torch import source
 
-        return source.source(self.spec.tree, self.spec.name, self.legend, self._plan(plan), _style(annotations, check))
+        return source.source(self.spec.tree, self.spec.name, self.legend, self._plan(plan), _style(annotations, check, ascii))
 
-    def cached_source(self, plan: str = "fast", annotations: bool = False, check: bool = False) -> str:
+    def cached_source(self, plan: str = "fast", annotations: bool = False, check: bool = False, ascii: bool = False) -> str:
         """The file of PyTorch by which a built module decodes: its forwards take a cache. Raises EinformerError E508."""
         from einformer.interpreters.torch import decode
 
-        style = _style(annotations, check)
+        style = _style(annotations, check, ascii)
         return decode.source(self.spec.tree, self.spec.name, self.legend, self._plan(plan), self.kept, style)
 
     def build(

@@ -7,6 +7,7 @@ import copy
 import io
 import os
 import pickle
+import re
 import subprocess
 import sys
 import traceback
@@ -20,6 +21,7 @@ from torch import Tensor, nn
 
 import einformer
 from einformer.interpreters.torch import folding, source
+from einformer.interpreters.torch.letters import romanised
 from einformer.interpreters.torch.merging import sizes_of
 from einformer.interpreters.torch.plan import PLANS as PLANS_OF
 from tests.few import FEW_TEXTS, few
@@ -333,3 +335,50 @@ def test_a_config_may_be_another() -> None:
         sum(weight.numel() for weight in small.parameters())
         == einformer.model("gpt2").spec.bind(D=12, A=3, F=20, V=11, K=9, L=2).num_parameters
     )
+
+
+@pytest.mark.parametrize("plan", PLANS)
+@pytest.mark.parametrize("name", SMALL)
+def test_names_may_be_in_ascii(name: str, plan: str) -> None:
+    """The same program: in each place another name, and in no two places one name for two."""
+    plain, ascii_ = model(name).source(plan), model(name).source(plan, ascii=True)
+    assert ascii_.isascii()
+    assert max(map(len, ascii_.split("\n"))) <= 128
+    pairs = dict[str, str]()
+    for ours, theirs in zip(words(plain), words(ascii_), strict=True):
+        assert pairs.setdefault(ours, theirs) == theirs
+    assert len(set(pairs.values())) == len(pairs)
+
+
+def words(text: str) -> list[str]:
+    """The names, numbers and signs of a file, without docstrings, in the order of its tree."""
+    tree = ast.parse(text)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.Module) and ast.get_docstring(node) is not None:
+            node.body = node.body[1:]
+    return re.findall(r"\w+|\S", ast.dump(tree))
+
+
+def test_letters_are_spelled_as_they_are_called() -> None:
+    """Apart from what Python has already, and from what another letter is called."""
+    names = ["γ", "ακν", "γ0", "zγ", "θ_h", "Θ", "λ", "é", "gamma", "a"]
+    assert list(romanised(" ".join(names)).items()) == [
+        ("γ", "gamma_"),
+        ("ακν", "alpha_kappa_nu"),
+        ("γ0", "gamma0"),
+        ("zγ", "z_gamma"),
+        ("θ_h", "theta_h"),
+        ("Θ", "Theta"),
+        ("λ", "lambda_"),
+        ("é", "e"),
+    ]
+
+
+def test_a_module_in_ascii_computes_the_same() -> None:
+    """Its weights are those of the other, in the same order, by other names."""
+    names: dict[str, Any] = {"__name__": "pasted"}
+    exec(compile(model("gemma2").source(ascii=True), "<pasted>", "exec", dont_inherit=True), names)
+    ours, theirs = names["Gemma2"]().double().eval(), built(model("gemma2"), "fast")
+    assert all(key.isascii() for key in ours.state_dict())
+    ours.load_state_dict(dict(zip(ours.state_dict(), theirs.state_dict().values(), strict=True)))
+    assert torch.equal(ours(tokens("gemma2")), theirs(tokens("gemma2")))

@@ -128,7 +128,7 @@ def _latex(options: argparse.Namespace) -> int:
 
 def _source_file(options: argparse.Namespace) -> int:
     found = _target(options)
-    text = found.source(options.plan, annotations=options.annotations, check=options.check)
+    text = found.source(options.plan, annotations=options.annotations, check=options.check, ascii=options.ascii)
     if options.json:
         show_json({"target": options.target, "plan": options.plan, "source": text})
     else:

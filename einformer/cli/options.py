@@ -260,6 +260,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
                 ),
                 _option("--annotations", "Annotate tensors with their axes, for jaxtyping.", action="store_true"),
                 _option("--check", "Check every call by jaxtyping and beartype.", action="store_true"),
+                _option("--ascii", "Spell names in ASCII, gamma for γ, also those of weights.", action="store_true"),
             ),
         ),
         Command(

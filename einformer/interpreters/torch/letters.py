@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import builtins
 import itertools
+import re
 import string
+import unicodedata
 from collections.abc import Mapping
 
 from einformer.language.calls import axis_of
+from einformer.language.tokens import SYNONYMS
 from einformer.language.tree import Apply, Expression, Index, Spec, Tensor
 from einformer.language.walk import equations, subexpressions
+from einformer.language.weights import TAKEN
+
+_NAME = re.compile(r"[^\W\d]\w*")
 
 
 def spelled(spec: Spec) -> dict[str, str]:
@@ -36,3 +43,38 @@ def single(letters: Mapping[str, str]) -> dict[str, str]:
     """The indices of one einsum, each as one letter: its own, and `s2` as one that no other of them has."""
     free = (letter for letter in string.ascii_letters if letter not in letters.values())
     return {index: letter if letter in string.ascii_letters else next(free) for index, letter in letters.items()}
+
+
+def romanised(text: str) -> dict[str, str]:
+    """A name in ASCII, as nothing else is called, for each name of a file that is not: `γ` is `gamma`, `λ` `lambda_`."""
+    names = dict.fromkeys(_NAME.findall(text))
+    taken, found = {name for name in names if name.isascii()} | TAKEN | set(dir(builtins)), dict[str, str]()
+    for name in names:
+        if not name.isascii():
+            longer = itertools.accumulate(itertools.repeat("_"), initial=_roman(name))
+            found[name] = next(each for each in longer if each not in taken)
+            taken.add(found[name])
+    return found
+
+
+def in_ascii(text: str, names: Mapping[str, str]) -> str:
+    """A text of a file with these names; other signs, which only comments hold, as a text may write them too."""
+    named = _NAME.sub(lambda match: names.get(match[0], match[0]), text).translate(SYNONYMS)
+    return unicodedata.normalize("NFKD", named).encode("ascii", "replace").decode()
+
+
+def _roman(name: str) -> str:
+    """A letter of another script is the word that it is called, apart from letters beside it: `ακν` is `alpha_kappa_nu`."""
+    plain = "".join(sign for sign in unicodedata.normalize("NFKD", name) if not unicodedata.combining(sign))
+    text = ""
+    for part in re.findall(r"[\x00-\x7f]+|[^\x00-\x7f]", plain):
+        word = part if part.isascii() else _word(part)
+        text += "_" * (text[-1:].isalpha() and word[0].isalpha()) + word
+    return text
+
+
+def _word(letter: str) -> str:
+    """`gamma` of GREEK SMALL LETTER GAMMA, `Gamma` of its capital."""
+    full = unicodedata.name(letter, f"LETTER u{ord(letter):x}")
+    word = "_".join((full.partition("LETTER ")[2] or full).replace("-", " ").lower().replace("lamda", "lambda").split())
+    return word.capitalize() if letter.isupper() else word

@@ -50,12 +50,14 @@ class Style:
     """How the file is written, which computes the same in any style.
 
     `annotations`: tensors are annotated for jaxtyping, `Float[Tensor, "b s d"]`; else they are a `Tensor`. `check`: jaxtyping
-    and beartype check every call of each class and function, with the sizes of the config. `cited` says what stands in a source
+    and beartype check every call of each class and function, with the sizes of the config. `ascii`: names are in ASCII, also
+    those of weights. `cited` says what stands in a source
     that a note names, and where that is, in words; `sources` lists the sources of notes.
     """
 
     annotations: bool = False
     check: bool = False
+    ascii: bool = False
     cited: Callable[[str], tuple[str, str]] = unread
     sources: Callable[[Iterable[str]], Iterable[str]] = unlisted
 

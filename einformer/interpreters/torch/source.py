@@ -11,7 +11,7 @@ import itertools
 import re
 import textwrap
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from einformer.errors import EinformerError, Span, fail
@@ -21,7 +21,7 @@ from einformer.interpreters.torch.constants import raised
 from einformer.interpreters.torch.fast import FastClass
 from einformer.interpreters.torch.folding import WIDTH, folded
 from einformer.interpreters.torch.layout import HELPERS as FAST_HELPERS
-from einformer.interpreters.torch.letters import spelled, unused
+from einformer.interpreters.torch.letters import in_ascii, romanised, spelled, unused
 from einformer.interpreters.torch.masks import sunk
 from einformer.interpreters.torch.merging import Merged, reads_config, sizes_of
 from einformer.interpreters.torch.plan import NOTATION, PLAIN, Plan, Style
@@ -148,7 +148,7 @@ class EmittedFile:
                 name for name in itertools.accumulate(itertools.repeat("_"), initial=self.names[taken]) if name not in bound
             )
             text, classes = self.once()
-        return text, classes
+        return self.once(romanised(text)) if self.style.ascii else (text, classes)
 
     def clashes(self, text: str) -> Iterator[tuple[str, str]]:
         """The scalars, layers and blocks whose names something else in the file has, or Python."""
@@ -160,8 +160,8 @@ class EmittedFile:
                     raise fail("E202", f"the file of PyTorch has another `{name}`", layer.span, fix="another name")
                 yield kind, name
 
-    def once(self) -> tuple[str, list[tuple[Class, list[str]]]]:
-        """The file with its names as they are by now."""
+    def once(self, names: Mapping[str, str] | None = None) -> tuple[str, list[tuple[Class, list[str]]]]:
+        """The file with its names as they are by now, or with others for those that are not ASCII."""
         layers = {layer.name: layer for layer in self.spec.layers}
         self.letters = spelled(self.spec)
         self.routings = routings(self.spec) if self.plan.fast else {}
@@ -170,13 +170,18 @@ class EmittedFile:
         classes = self.classes(layers)
         while self.merge(classes):
             classes = self.classes(layers)
+        if names is not None:
+            classes = [(each, [in_ascii(line, names) for line in part]) for each, part in classes]
         bodies = ["\n".join(short for line in part for short in folded(line)) for _, part in classes]
         known = HELPERS | FAST_HELPERS | SPARSE_HELPERS
         called = {name: None for name in HELPERS if any(f" {name}(" in known[other] for other in self.helpers if other != name)}
         helpers = [known[name].rstrip() for name in called | self.helpers]
         code = ("\n" * (BETWEEN + 1)).join([*self.first(), *helpers, *bodies])
-        code = "\n".join([*self.config(code), code])
-        return "\n".join([*self.doc(), "", *_imports(code), "", "", f"{code}\n"]), classes
+        code = code if names is None else in_ascii(code, names)
+        fields = [line if names is None else in_ascii(line, names) for line in (*self.sizes(), *self.scalars())]
+        code = "\n".join([*self.config(fields, code), code])
+        text = "\n".join([*self.doc(), "", *_imports(code), "", "", f"{code}\n"])
+        return text if names is None else in_ascii(text, names), classes
 
     def classes(self, layers: Mapping[str, Layer]) -> list[tuple[Class, list[str]]]:
         """Each class with its lines, once for all layers that it computes."""
@@ -238,12 +243,14 @@ class EmittedFile:
             yield prose(f"    {axis.letter}: {axis.comment} ({expression(axis.size)})".replace(":  ", ": "))
         notes = [note for layer in self.spec.layers for note in (layer.note, *(q.note for q in equations(layer.body))) if note]
         if listed := list(self.style.sources(notes)):
-            yield from ("", "Sources of layers and equations:", "", *(f"    {prose(line)}" for line in listed))
+            yield from ("", "Sources of layers and equations:", "")
+            for line in listed:
+                yield from textwrap.wrap(prose(line), WIDTH, initial_indent=" " * 4, subsequent_indent=" " * 8)
         yield '"""'
 
-    def config(self, code: str) -> Iterator[str]:
+    def config(self, fields: Sequence[str], code: str) -> Iterator[str]:
         """The sizes and scalars that the code reads, with the numbers of the target."""
-        lines = [line for line in (*self.sizes(), *self.scalars()) if re.search(rf"\bconfig\.{line.partition(':')[0]}\b", code)]
+        lines = [line for line in fields if re.search(rf"\bconfig\.{re.escape(line.partition(':')[0])}\b", code)]
         if lines:
             doc = '    """Sizes, by their letters, and scalars."""'
             yield from (
