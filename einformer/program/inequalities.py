@@ -125,7 +125,7 @@ class Linear:
 
     def at(self, numbers: Mapping[str, Linear]) -> Linear:
         """The same with numbers for letters."""
-        return _Replaced(numbers).value(self)
+        return self if self.letters().isdisjoint(numbers) else _Replaced(numbers).value(self)
 
     def mapped(self, f: Callable[[Atom], Linear]) -> Linear:
         """The same with a value for each atom."""
@@ -135,6 +135,12 @@ class Linear:
             for own, other in functools.reduce(Linear.__mul__, values).terms:
                 total[own] = total.get(own, 0) + factor * other
         return Linear.of(total)
+
+
+@functools.lru_cache(maxsize=4096)
+def atoms_in(linear: Linear) -> int:
+    """How many atoms stand in it, those inside others too."""
+    return sum(1 + sum(map(atoms_in, atom.arguments)) for monomial, _ in linear.terms for atom, _ in monomial)
 
 
 @functools.lru_cache(maxsize=4096)

@@ -51,6 +51,7 @@ from einformer.program.inequalities import (
     Conjunction,
     Facts,
     Linear,
+    atoms_in,
     both,
     cases_at,
     compare,
@@ -718,7 +719,7 @@ class Body:
     def numbers(self, e: Expression) -> Numbers:
         """The number that e is, case by case; () where it is none that arithmetic follows."""
         numbers = tuple(itertools.islice(self.numbers_of(e), MOST_CASES + 1))
-        long = len(numbers) > MOST_CASES or any(sum(1 for _ in linear.atoms()) > _MOST_ATOMS for _, linear in numbers)
+        long = len(numbers) > MOST_CASES or any(atoms_in(linear) > _MOST_ATOMS for _, linear in numbers)
         return () if long else numbers
 
     def numbers_of(self, e: Expression) -> Iterable[tuple[Conjunction, Linear]]:
