@@ -1,4 +1,4 @@
-"""How long does einformer make one wait, and how does that grow? Median seconds: `make bench`.
+"""How long does einformer keep a processor busy, and how does that grow? Median seconds of it: `make bench`.
 
 With names, `python -m tests.benchmarks forward training decode emit`: GPT-2 beside transformers; `llama mixtral`: small ones of
 those; `count`: what it takes to count GPT-2; `contracts`: what a contract costs a call; `lint`: 5,000 lines of notes.
@@ -6,6 +6,7 @@ those; `count`: what it takes to count GPT-2; `contracts`: what a contract costs
 
 from __future__ import annotations
 
+import resource
 import statistics
 import subprocess
 import sys
@@ -15,6 +16,8 @@ from functools import partial
 from importlib import import_module
 
 import einformer as ein
+from einformer.architectures import texts
+from einformer.interpreters.torch.plan import PLANS
 from tests.test_cost import body
 
 LONG = """
@@ -43,14 +46,31 @@ def run(*arguments: str) -> None:
     subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL)
 
 
+def processor() -> float:
+    """Seconds of the processor so far, of this process and of those that it started: another's work makes no difference."""
+    used = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(usage.ru_utime + usage.ru_stime for usage in used)
+
+
+def every_text() -> None:
+    for name in texts.shipped():
+        ein.load(name)
+
+
 def rows() -> Iterator[tuple[str, Callable[[], object], int]]:
     """What is timed, and how often."""
     command = "import sys; from einformer.cli import main; sys.exit(main())"
     yield "python -c pass", partial(run, "-c", "pass"), 15
     yield "python -c 'import numpy'", partial(run, "-c", "import numpy"), 15
     yield "python -c 'import einformer'", partial(run, "-c", "import einformer"), 15
-    yield "einformer check gpt2", partial(run, "-c", command, "check", "gpt2"), 15
-    yield "einformer latex gpt2", partial(run, "-c", command, "latex", "gpt2"), 15
+    yield "python -c 'import torch'", partial(run, "-c", "import torch"), 5
+    for call in ("--help", "check gpt2", "count gpt2 --json", "latex gpt2"):
+        yield f"einformer {call}", partial(run, "-c", command, *call.split()), 15
+    for call in ("list", "notes"):
+        yield f"einformer {call}", partial(run, "-c", command, *call.split()), 3
+    yield "parse and check every text that ships", every_text, 5
+    for plan in PLANS:
+        yield f"emit gpt2-xl, {plan}", partial(ein.model("gpt2-xl").source, plan), 15
     spec = ein.load("gpt2")
     yield "parse and check gpt2", partial(ein.load, "gpt2"), 15
     yield "spec.latex()", spec.latex, 15
@@ -76,4 +96,4 @@ if __name__ == "__main__":
         families.main([name for name in sys.argv[1:] if name not in gpt2.BENCHMARKS])
         sys.exit()
     for label, timed, times in rows():
-        print(f"{statistics.median(timeit.repeat(timed, repeat=times, number=1)):8.4f} s  {label}")
+        print(f"{statistics.median(timeit.repeat(timed, repeat=times, number=1, timer=processor)):8.4f} s  {label}")
