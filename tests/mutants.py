@@ -836,4 +836,9 @@ MUTANTS = (
         "return self.lines.get(e.name) if e.name in self.once else None", "return self.lines.get(e.name)",
         "refused.py::test_without_the_slip_it_is_accepted[scores of a line that are read again feel it there]",
     ),
+    _mutant(
+        "the class of a model is whatever has its name", "interpreters/torch/module.py",
+        "if own.rstrip(\"_\") == name)", "if own == name)",
+        "name_spaces.py::test_a_model_has_any_name[Stored]",
+    ),
 )  # fmt: skip

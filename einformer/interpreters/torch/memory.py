@@ -26,6 +26,7 @@ from torch.utils._pytree import tree_leaves
 
 from einformer.errors import fail
 from einformer.interpreters.torch.measure import Balanced
+from einformer.interpreters.torch.module import model_class
 
 Shape = tuple[int, ...]
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
@@ -131,7 +132,7 @@ def _built(source: str, name: str, dtype: str) -> nn.Module:
     if name not in scope:
         raise fail("E605", f"there is no class `{name}` in the file")
     with torch.device("meta"):
-        module: nn.Module = scope[name]().to(DTYPES[dtype])
+        module = model_class(scope, name)().to(DTYPES[dtype])
     return module
 
 

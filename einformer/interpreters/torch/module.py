@@ -66,10 +66,16 @@ def _load(recipe: Recipe) -> type[nn.Module]:
     """The class of the emitted source, with the door before it."""
     emitted = _run(recipe, recipe.source(), recipe.plan.name)
     layer = next(layer for layer in recipe.spec.layers if layer.name == recipe.name)
-    inner: type[nn.Module] = getattr(emitted, recipe.name)
+    inner: type[nn.Module] = model_class(vars(emitted), recipe.name)
     layers = {each.name: each for each in recipe.spec.layers}
     attributes = {"recipe": recipe, "door": tuple(_expectations(layer, layers, recipe.legend)), "__module__": emitted.__name__}
     return type(recipe.name, (_Door, *recipe.methods, inner), attributes)
+
+
+def model_class(file: Mapping[str, object], name: str) -> type[nn.Module]:
+    """The class of a model in an emitted file: what the text calls it, with `_` where the file has another of that name."""
+    named = (value for own, value in file.items() if own.rstrip("_") == name)
+    return [value for value in named if isinstance(value, type) and issubclass(value, nn.Module)][-1]
 
 
 def _run(recipe: Recipe, text: str, kind: str) -> types.ModuleType:
@@ -87,7 +93,7 @@ def continued(module: Any) -> nn.Module:
     recipe: Recipe = module.recipe
     emitted = _run(recipe, recipe.cached_source(), f"{recipe.plan.name}, cached")
     with torch.device("meta"):
-        twin: nn.Module = getattr(emitted, recipe.name)()
+        twin = model_class(vars(emitted), recipe.name)()
     theirs = dict(module.named_modules())
     for path, inner in twin.named_modules():
         inner._parameters, inner._buffers = theirs[path]._parameters, theirs[path]._buffers

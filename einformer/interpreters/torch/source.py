@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from einformer.errors import EinformerError, Span, fail
+from einformer.errors import EinformerError, Span
 from einformer.interpreters.torch.classes import Class, Comment
 from einformer.interpreters.torch.code import prose, uses
 from einformer.interpreters.torch.constants import raised
@@ -155,9 +155,6 @@ class EmittedFile:
         bound = _bound(text)
         for (kind, name), called in self.names.items():
             if bound[called] > 1 or hasattr(builtins, called):
-                if (kind, name) == ("layer", self.name):
-                    layer = next(layer for layer in self.spec.layers if layer.name == name)
-                    raise fail("E202", f"the file of PyTorch has another `{name}`", layer.span, fix="another name")
                 yield kind, name
 
     def once(self, names: Mapping[str, str] | None = None) -> tuple[str, list[tuple[Class, list[str]]]]:
