@@ -68,16 +68,17 @@ class Texts(pytest.File):
 
     def collect(self) -> Iterator[Text]:
         """A test for each text; a line of a block that ends in `# E301` is to be refused with that."""
-        written = self.path.read_text(encoding="utf-8")
         if self.path.suffix == ".ein":
-            yield Text.from_parent(self, name="text", text=written)
-        elif "```einformer" in written:
+            yield Text.from_parent(self, name="text", text="")
+            return
+        written = self.path.read_bytes().decode("utf-8", "replace")  # no block of ours is in another encoding
+        if "```einformer" in written:
             for line, text in _blocks(written) if self.path.suffix == ".md" else _documented(written):
                 yield Text.from_parent(self, name=f"line {line}", text="\n" * line + text)
 
 
 class Text(pytest.Item):
-    """One text, at its place in the file."""
+    """One text at its place in the file; without a text, the whole file."""
 
     def __init__(self, *, text: str, **named: Any) -> None:
         super().__init__(**named)
@@ -89,8 +90,11 @@ class Text(pytest.Item):
         from einformer.errors import EinformerError, Source
 
         self.user_properties.append(("einformer", "text"))
-        *_, findings = texts.understood(Source(str(self.path.relative_to(self.config.rootpath)), self.text))
-        wanted = {at: code[1] for at, line in enumerate(self.text.split("\n"), 1) if (code := _REFUSED.search(line))}
+        root = self.config.rootpath
+        name = self.path.relative_to(root) if self.path.is_relative_to(root) else self.path
+        text = self.text or texts.read(self.path).text
+        *_, findings = texts.understood(Source(str(name), text))
+        wanted = {at: code[1] for at, line in enumerate(text.split("\n"), 1) if (code := _REFUSED.search(line))}
         unexpected = [finding for finding in findings if wanted.get(finding.span.line) != finding.code]
         if unexpected:
             raise EinformerError(unexpected)
@@ -116,8 +120,12 @@ def _blocks(written: str, before: int = 0) -> Iterator[tuple[int, str]]:
 
 
 def _documented(written: str) -> Iterator[tuple[int, str]]:
-    """The same of all docstrings."""
-    for node in ast.walk(ast.parse(written)):
+    """The same of all docstrings; a file that this Python cannot parse has none."""
+    try:
+        tree = ast.parse(written)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return
+    for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             text = ast.get_docstring(node, clean=False)
             if text and "```einformer" in text:

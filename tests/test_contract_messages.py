@@ -44,7 +44,7 @@ def model() -> Any:
 
 # what happened: the call, and what its message must say of it
 SLIPS: dict[str, tuple[Callable[[], Any], str]] = {
-    "transposed": (lambda: qk(t(2, 5, 3, 4)), "`e` and `a`, features of a head and heads, are swapped"),
+    "transposed": (lambda: qk(t(2, 5, 3, 4)), "`e` and `a` are swapped"),
     "merged": (lambda: qk(t(2, 5, 12)), "`e` and `a` are one axis, `(ea)`"),
     "split": (lambda: contract("W_d, z_bsd")(lambda W, z: None)(t(12), t(2, 5, 3, 4)), "`d` is still two axes"),
     "no batch": (lambda: qk(t(5, 4, 3)), "the axis `b` is missing"),

@@ -92,6 +92,35 @@ def test_texts_are_tests(suite: Path) -> None:
     assert "einformer: 7 texts\n" in said
 
 
+@pytest.fixture
+def strange(tmp_path: Path) -> Path:
+    # files that stand in many trees: in another encoding, of Python 2, not Python at all
+    block = "```einformer\naxes\n  d: D\nlayer Double(z_d) -> z_d:\n  return 2 z_d\n```\n"
+    (tmp_path / "latin.py").write_bytes(f"# -*- coding: latin-1 -*-\n'''été\n{block}'''\n".encode("latin-1"))
+    (tmp_path / "old.py").write_text(f"'''\n{block}'''\nprint 'two'\n", encoding="utf-8")
+    (tmp_path / "nul.py").write_bytes(b"'''```einformer'''\0")
+    (tmp_path / "notes.md").write_bytes(f"été\n\n{block}".encode("latin-1"))
+    (tmp_path / "latin.ein").write_bytes("# été\naxes\n  d: D\nlayer Double(z_d) -> z_d:\n  return 2 z_d\n".encode("latin-1"))
+    return tmp_path
+
+
+def test_any_file_of_a_tree_is_read_or_left(strange: Path) -> None:
+    said = pytest_in(strange, "--einformer", "-rA", "--ignore=nothing")
+    assert "INTERNALERROR" not in said
+    assert "Traceback" not in said
+    assert "error" not in said.splitlines()[-1]
+    assert "PASSED notes.md::line 3" in said
+    assert "FAILED latin.ein::text" in said
+    assert f"E801 `{strange / 'latin.ein'}` cannot be read" in said
+
+
+def test_any_folder_is_the_root(suite: Path, tmp_path: Path) -> None:
+    said = pytest_in(suite, "--einformer", "-rA", "--ignore=test_model.py", f"--rootdir={tmp_path}")
+    assert "ValueError" not in said
+    assert "einformer.pytest_plugin" not in said
+    assert f"{suite / 'bad.ein'}:4:12" in said
+
+
 def test_names_of_a_package_are_contracts(suite: Path) -> None:
     said = pytest_in(
         suite, "--einformer-contracts=model", "--einformer-contracts=absent", "--einformer-summary", "test_model.py"

@@ -98,7 +98,7 @@ def test_a_block_that_swaps_two_axes() -> None:
     with ein.contracts.watch(model, CONTRACTS):
         message = said(lambda: model(IDS))
         assert "`h.1.up.input` has 5 along `b`, not 2" in message
-        assert "`b` and `s`, sequences and positions, are swapped" in message
+        assert "`b` and `s` are swapped" in message
         assert code(lambda: model(IDS)) == "E720"
         assert code(lambda: model.h[0](torch.zeros(3, 4, 12))) == ""  # by itself it is a run of its own
         assert code(lambda: model.h[0](torch.zeros(3, 4, 13))) == "E720"  # but D is the model's
@@ -271,3 +271,10 @@ def test_off_watches_nothing() -> None:
     model = Stack(Block())
     ein.contracts.watch(model, {"h.*": "z_b"})
     assert not any(module._forward_pre_hooks for module in model.modules())
+
+
+def test_a_function_without_a_signature_is_probed_by_the_order_of_its_contract() -> None:
+    assert ein.contracts.probe(torch.matmul, "x_st, y_tu -> z_su") == {"S": 2, "T": 3, "U": 5}
+    assert ein.contracts.probe(nn.functional.gelu, "x_bs -> y_bs") == {"B": 2, "S": 3}
+    assert code(lambda: ein.contracts.probe(torch.matmul, "x_st, y_tu -> z_us")) == "E720"
+    assert code(lambda: ein.contracts.probe(torch.matmul)) == "E724"

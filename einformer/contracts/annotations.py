@@ -11,6 +11,7 @@ import torch
 from einformer.contracts.dtypes import EXACT, KINDS
 from einformer.contracts.reader import read
 from einformer.contracts.tree import REST, Array, Axis
+from einformer.errors import fail
 from einformer.language.printer import show
 from einformer.language.tree import Expression, Name
 from einformer.language.walk import rebuild
@@ -29,6 +30,10 @@ class _Types:
     def __getitem__(self, letters: str) -> Any:
         """The type of tensors with these axes; a word before them says which dtype. Raises EinformerError."""
         word, _, axes = letters.partition(" ") if letters.partition(" ")[0] in _JAXTYPING else ("", "", letters)
+        if long := [name for name in axes.split() if name != axes.strip() and name.isalpha() and len(name) > 1]:
+            message = f"an axis is a letter, and `{long[0]}` has {len(long[0])}"
+            fix = "`T['bsd']`, or jaxtyping's `Shaped[Tensor, 'batch seq dim']` where no contract reads it"
+            raise fail("E724", message, facts=[f"the annotation is `T[{letters!r}]`"], fix=fix)
         (item,) = read(f"x_{{{axes}}}").arguments
         assert isinstance(item.value, Array)
         kind = getattr(jaxtyping, _JAXTYPING.get(word, "Shaped"))

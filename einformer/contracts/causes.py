@@ -11,7 +11,6 @@ from einformer.contracts.tree import Array, Axis
 from einformer.language.tree import Name
 
 Shape = tuple[Any, ...]
-_CALLED = {"a": "heads", "e": "features of a head", "s": "positions", "b": "sequences", "v": "the vocabulary", "d": "features"}
 
 
 def cause(array: Array, wanted: Shape, shape: Shape, sizes: Mapping[str, Bound], place: str) -> tuple[str, str]:
@@ -30,10 +29,7 @@ def _transposed(axes: tuple[Axis, ...], wanted: Shape, shape: Shape, place: str)
         swapped = list(shape)
         swapped[i], swapped[j] = shape[j], shape[i]
         if _fits(tuple(swapped), wanted):
-            first, second = axes[i].written, axes[j].written
-            called = [_CALLED[letter] for letter in (first, second) if letter in _CALLED]
-            say = f", {' and '.join(called)}," if len(called) == 2 else ""
-            yield f"`{first}` and `{second}`{say} are swapped", f"`{place}.transpose({i}, {j})`"
+            yield f"`{axes[i].written}` and `{axes[j].written}` are swapped", f"`{place}.transpose({i}, {j})`"
 
 
 def _merged(axes: tuple[Axis, ...], wanted: Shape, shape: Shape, place: str) -> Iterator[tuple[str, str]]:

@@ -14,6 +14,7 @@ from einformer.contracts.reader import read
 from einformer.contracts.scopes import Bound, block, distinct, given_sizes, joined, place
 from einformer.contracts.signature import matched, text_of
 from einformer.contracts.tree import REST, Anything, Array, Contract, Each, Fields, Item, Scalar, Several, Size
+from einformer.errors import fail
 from einformer.language.tree import Name
 from einformer.language.walk import subexpressions
 
@@ -29,21 +30,45 @@ def probe(function: Callable[..., Any], text: str = "", /, **sizes: int) -> dict
     `sizes` are those that the module has (`D=768`), or that must be small; whole numbers are 0 and 1. An optional value is
     given once and left out once. Raises EinformerError where the contract is not kept, or two sizes are equal (E728).
     """
-    contract = read(text or text_of(function), getattr(function, "__name__", type(function).__name__))
-    signature = inspect.signature(getattr(function, "forward", function))
-    items = matched(contract, tuple(signature.parameters.values()))
+    name = getattr(function, "__name__", type(function).__name__)
+    signature = _signature(function)
+    if not text and signature is None:
+        raise fail("E724", f"Python knows no parameters of `{name}`", fix=f"`ein.contracts.probe({name}, 'x_bs -> y_bs')`")
+    contract = read(text or text_of(function), name)
+    items = (
+        matched(contract, tuple(signature.parameters.values()))
+        if signature
+        else tuple((item.key, item) for item in contract.arguments)
+    )
     known = joined(block(), given_sizes(sizes, f"ein.contracts.probe at {place()}"))
     known |= _primes(contract, known)
     distinct(known)
     for whole in (True, False) if any(item.optional for _, item in items) else (True,):
-        call = signature.bind_partial()
-        call.arguments.update({name: _made(item, known) for name, item in items if not _left_out(item, whole)})
-        result = function(*call.args, **call.kwargs)
+        result = _called(
+            function, signature, [(name, _made(item, known)) for name, item in items if not _left_out(item, whole)]
+        )
         if contract.result is not None:
             checker = Checker(known)
             checker.see(contract.result, result, "result")
             checker.settle(last=True)
     return {name: bound.size for name, bound in known.items() if name != REST.name}
+
+
+def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
+    """The parameters of a function or of a module's `forward`; None of one that is not written in Python."""
+    try:
+        return inspect.signature(getattr(function, "forward", function))
+    except ValueError:
+        return None
+
+
+def _called(function: Callable[..., Any], signature: inspect.Signature | None, values: list[tuple[str, Any]]) -> Any:
+    """The result for values by the names of parameters; without a signature those that have no name come in order."""
+    if signature is None:
+        return function(*(value for name, value in values if not name), **{name: value for name, value in values if name})
+    call = signature.bind_partial()
+    call.arguments.update(dict(values))
+    return function(*call.args, **call.kwargs)
 
 
 def _left_out(item: Item, whole: bool) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from dataclasses import replace
+from itertools import pairwise
 
 from einformer.contracts.dtypes import WORDS
 from einformer.contracts.tree import REST, Anything, Array, Axis, Contract, Each, Fields, Item, Scalar, Several, Size, Value
@@ -49,7 +50,20 @@ class _Reader(Formulas):
         arguments = self.items("->") if self.peek().kind not in ("->", "end") else ()
         result = self.outputs() if self.accept("->") else None
         self.end()
+        self.refuse_loose_letters((*arguments, *([result] if result else ())))
         return Contract(arguments, result, span=Span(self.source, 0, max(1, len(self.source.text))))
+
+    def refuse_loose_letters(self, items: tuple[Item, ...]) -> None:
+        """Refuse a value of its own, `s` of `y_b,s,d`, that is a letter of a tensor: the comma ends the tensor before it."""
+        flat = [*items, *(member for item in items if isinstance(item.value, Several) for member in item.value.members)]
+        arrays = [item.value for item in flat if isinstance(item.value, Array)]
+        letters = {letter for array in arrays for axis in array.axes for letter in axis.written}
+        for before, item in pairwise(flat):
+            value = item.value
+            if isinstance(value, Scalar) and not value.words and not item.key and value.name in letters:
+                fix = f"`{before.value.span.text}{value.name}`, or `float {value.name}` for a number"
+                message = f"`{value.name}` is an axis of another tensor, and stands here as a value of its own"
+                raise fail("E724", message, value.span, fix=fix)
 
     def outputs(self) -> Item:
         """One value, or several, which come as a tuple."""
@@ -142,9 +156,12 @@ class _Reader(Formulas):
         return Scalar(name.text, words, span=name.span)
 
     def slot(self) -> Expression:
-        """slot: "..." or a slot of the notation"""
+        """slot: "..." | LETTER | a slot of the notation"""
         if self.peek().kind == "...":
             return Name("...", span=self.next().span)
+        if self.peek().kind == "name" and len(self.peek().text) == 1 and self.peek().text.isupper():
+            letter = self.next()  # `x_BTC`: letters of nanoGPT, which are those of sizes too
+            return Index(letter.text, span=letter.span)
         return super().slot()
 
     def axis(self, slot: Expression) -> Axis:

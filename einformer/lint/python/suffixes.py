@@ -19,7 +19,7 @@ from einformer.lint.python.axes import ONE, SECOND, Axis, Shape, are_kin, distin
 
 _LETTER = re.compile(r"[A-Za-z][2-9]?|1")
 _NAME = re.compile(r"[^\W\d_]\w*?_(?P<suffix>(?:[A-Za-z][2-9]?|1){2,})")  # one letter is no suffix: `loss_a`, `pos_x`
-_ITEM = re.compile(r"(?P<name>[^\W\d_][^\W_]*)_(?P<suffix>[a-zα-ω][a-zα-ω0-9]*)")  # what a contract can say
+_ITEM = re.compile(r"(?P<name>[^\W\d_][^\W_]*)_(?P<suffix>[a-zα-ω][a-zα-ω0-9]*|[A-Z]{2,})")  # what a contract can say
 _AXES = frozenset("abcdefghjklmnstuvxy")  # the notes use these; most words hold another letter
 _LEGEND = re.compile(r"[\s\-*]*`?(?P<letter>[A-Za-z][2-9]?)`?\s*(?:[:=]|\s{2})\s*[A-Za-z(]")
 _PRIMED = re.compile(r"\b(?P<letter>[A-Za-z][2-9]?) is (?P<axis>[A-Za-z])'(?!\w)")  # as the emitted files say it
@@ -70,7 +70,7 @@ def among(names: Iterable[str], known: Iterable[str] = ()) -> dict[str, str]:
     """
     matches = {name: match for name in names if (match := _ITEM.fullmatch(name)) and _distinct(match["suffix"])}
     plain = {match["suffix"] for match in matches.values() if len(match["name"]) == 1 < len(match["suffix"])}
-    shown = {letter for suffix in plain if _are_axes(suffix, _letters(suffix), _AXES) for letter in suffix} | set(known)
+    shown = {letter for suffix in plain if _are_axes(suffix, _letters(suffix.lower()), _AXES) for letter in suffix} | set(known)
     found = {name: match["suffix"] for name, match in matches.items()}
     return {name: suffix for name, suffix in found.items() if _are_axes(suffix, _letters(suffix), shown)}
 
