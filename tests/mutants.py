@@ -322,6 +322,32 @@ MUTANTS = (
         "canonical.py::test_what_is_changed_is_another_value[the mask in each turn-fast]",
     ),
     _mutant(
+        "a name is opened that two expressions read", "program/canonical.py",
+        "self.reads[definition] != 1:", "False:",
+        "canonical.py::test_what_is_changed_is_another_value[the keys after the scores-fast]",
+        "spellings.py::test_what_is_not_fused_says_why[a sink]",
+    ),
+    _mutant(
+        "a norm forgets who else reads its names", "program/norms.py",
+        "if values.reach.covers(e, taken) else None", "if True else None",
+        "spellings.py::test_a_name_that_a_norm_opens_is_computed_where_it_is_read",
+    ),
+    _mutant(
+        "a scale of the queries is dropped with their name", "program/attention.py",
+        "times(value[0])", "times(Term(ONE, {inside[0]: ONE}))",
+        "spellings.py::test_spellings_of_one_thing_are_its_value[causal attention]",
+    ),
+    _mutant(
+        "a condition is turned round, its branches are not", "program/conditions.py",
+        "condition, then, otherwise = opposite, otherwise, then", "condition = opposite",
+        "spellings.py::test_spellings_of_one_thing_are_its_value[chosen experts]",
+    ),
+    _mutant(
+        "what is computed twice is kept twice", "interpreters/count/kept.py",
+        "identity(self.meanings.value(e)))", "id(e))",
+        "spellings.py::test_a_value_that_is_written_twice_is_kept_once",
+    ),
+    _mutant(
         "a value moves past a change of what it reads", "program/canonical.py",
         "there.known.get(name) is not self.known.get(name):", "False:",
         "canonical.py::test_what_is_changed_is_another_value[the query after the scores-fast]",

@@ -16,7 +16,7 @@ from einformer.interpreters.count.conventions import CONVENTIONS
 from einformer.interpreters.count.rules import Phase
 from einformer.objects import Model
 from tests.small import built, error, inputs, weights
-from tests.spellings import BOUND, EXAMPLE, GROUPS, Lines
+from tests.spellings import BOUND, ENDS, EXAMPLE, GROUPS, MASK, QKV, Group, Lines
 
 PAGE = Path(__file__).parent.parent / "docs" / "spellings.md"
 KERNELS = r"fn\.\w+|is_causal|attn_mask|torch\.(?:einsum|softmax|tanh|logsumexp)|grouped(?=\()"
@@ -62,3 +62,80 @@ def test_spellings_of_one_thing_are_its_value(group: str) -> None:
         module = built(bound, "fast") if lines == first else model(group, lines).build(dtype=torch.float64)
         module.load_state_dict({name: torch.from_numpy(array) for name, array in weights(bound).items()})
         assert error(module(*map(torch.from_numpy, arrays)), expected) < 1e-12
+
+
+REFUSED = {
+    "w_bss'a = Sm_s'(κ tanh(q_bsea k_bs'ea / κ) + m_ss')": "`tanh` stands around the scores",
+    "t_bss'a = q_bsea k_bs'ea + m_ss' | w_bss'a = Sm_s'(t_bss'a) sigmoid(lse_s' t_bss'a)": "`t` is read more than once",
+}
+
+
+@pytest.mark.parametrize(("middle", "reason"), REFUSED.items(), ids=["a cap", "a sink"])
+def test_what_is_not_fused_says_why(middle: str, reason: str) -> None:
+    """One comment, between the equation and its code."""
+    group = GROUPS["a cap of scores" if "κ" in middle else "causal attention"]
+    text = group.text((*QKV, MASK, *middle.split(" | "), *ENDS))
+    lines = [line.strip() for line in einformer.parse(text).bind(D=12, A=3).source().splitlines()]
+    assert [line for line in lines if "kernel" in line] == [f"# not one attention kernel: {reason}"]
+    assert lines[lines.index(f"# not one attention kernel: {reason}") - 1] == f"# {ENDS[0]}"
+
+
+def test_no_comment_where_there_is_nothing_to_say() -> None:
+    for group in ("causal attention", "chosen experts", "a linear map with a bias", "cross-entropy"):
+        assert not any("not one" in model(group, lines).source() for lines in GROUPS[group].spellings)
+
+
+def test_a_value_that_is_written_twice_is_kept_once() -> None:
+    """The same maps of `tanh(z)`, with a name for it and without."""
+    spellings: tuple[Lines, ...] = (
+        ("n_bsd = tanh(z_bsd)", "p_bsf = n_bsd P_df", "q_bsf = n_bsd Q_df", "return p_bsf q_bsf"),
+        ("p_bsf = tanh(z_bsd) P_df", "q_bsf = tanh(z_bsd) Q_df", "return p_bsf q_bsf"),
+    )
+    found = set[int]()
+    for lines in spellings:
+        text = Group("layer N(z_bsd) -> y_bsf:\n  weights P_df, Q_df", "bsdf", spellings).text(lines)
+        bound = einformer.parse(text).bind(D=12, F=5)
+        at = bound.at(B=2, S=5)
+        found.add(sum(each.total for each in numbers.activations(bound.spec.tree, bound.spec.name, at, 2)))
+        assert bound.source().count("fn.linear(") == 1
+    assert found == {2 * 10 * (12 + 5 + 5)}
+
+
+def test_a_name_that_a_norm_opens_is_computed_where_it_is_read() -> None:
+    """`n` stands in a norm and beside it."""
+    lines = ("n_bsd = z_bsd - mean_d z_bsd", "return n_bsd + n_bsd / sqrt(mean_d n_bsd^2 + ε)")
+    bound = einformer.parse(Group("layer N(z_bsd) -> y_bsd:", "bsd", (), "ε").text(lines)).bind(D=12)
+    (array,) = inputs(bound, {"B": 2, "S": 6})
+    assert error(built(bound, "fast")(torch.from_numpy(array)), bound.reference(array, weights={})) < 1e-12
+
+
+HEAD = """# Spellings
+
+<!-- Made of tests/spellings.py by `pytest tests/test_spellings.py --update-golden`. -->
+
+The plan `fast` and the counts read values, not words: however one thing is written, the same kernels run, and the same
+bytes and FLOPs are counted. Each row is a spelling; within a table all rows are equal, which is tested, and their values
+are the reference's. *Masked* are the FLOPs that a mask and a choice of experts leave.
+"""
+
+
+def page() -> str:
+    """The tables of all groups."""
+    parts = [HEAD]
+    for group, some in GROUPS.items():
+        parts += [f"## {group[0].upper()}{group[1:]}\n", "| spelling | kernels | causal | bytes kept | FLOPs | masked |"]
+        parts.append("|---|---|---|---|---|---|")
+        for lines in some.spellings:
+            kernels, kept, flops = row(group, lines)
+            named = ", ".join(f"{count} {name.removeprefix('fn.')}" for name, count in kernels if name != "is_causal")
+            causal = "yes" if any(name == "is_causal" for name, _ in kernels) else ""
+            written = "; ".join(f"`{line}`" for line in lines if line not in (*QKV, *ENDS))
+            parts.append(f"| {written} | {named} | {causal} | {kept} | {flops[0]} | {flops[2]} |")
+        parts.append("")
+    return "\n".join(parts)
+
+
+def test_the_page_of_spellings_is_of_today(request: pytest.FixtureRequest) -> None:
+    if request.config.getoption("--update-golden"):
+        PAGE.write_text(page(), encoding="utf-8")
+    assert PAGE.read_text(encoding="utf-8") == page()

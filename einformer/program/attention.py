@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from einformer.language.tree import Apply, Expression, Name, Number, Product, Quotient, Sum, Tensor
-from einformer.language.walk import subexpressions
+from einformer.language.walk import children, subexpressions
 from einformer.program.canonical import MINUS, ONE, Definition, Definitions, Term, Values, spelled
 
 
@@ -139,3 +139,35 @@ class _Opening:
 
 def _added(terms: list[Expression]) -> Expression:
     return terms[0] if len(terms) == 1 else Sum(tuple(terms)) if terms else Number(0)
+
+
+def refusal(e: Expression, values: Values) -> tuple[str, str] | None:
+    """The letter of the keys that a softmax weighs in e, and why that is no attention; None where there is no such softmax."""
+    if not (isinstance(e, Apply) and e.name == "sum"):
+        return None
+    summed = {index.letter for index in e.indices}
+    for factor in (each for term in values.value(e.arguments[0]) for each in term.powers):
+        softmax, reason = _followed(factor.written, "Sm", values)
+        over = {index.letter for index in softmax.indices} & summed if isinstance(softmax, Apply) else set()
+        if over and isinstance(softmax, Apply):
+            scores, around = _followed(softmax.arguments[0], "sum", values)
+            if scores is not None:
+                return over.pop(), reason or around or "its letters are not those of queries, keys and values"
+    return None
+
+
+def _followed(e: Expression, operator: str, values: Values) -> tuple[Expression | None, str]:
+    """Where an operator stands in e or in what its names stand for, and what keeps it from being a factor or a term of e."""
+    right, taken = replace(values.reach, wide=True).opening(e)
+    if taken and isinstance(e, Tensor):
+        several = f"`{e.name}` is read more than once" if any(values.reach.reads[each] > 1 for each in taken) else ""
+        inner, reason = _followed(right, operator, values)
+        return inner, several or reason
+    if isinstance(e, Apply) and e.name == operator:
+        return e, ""
+    for child in children(e) if isinstance(e, Sum | Product | Quotient | Apply) else ():
+        inner, reason = _followed(child, operator, values)
+        if inner is not None:
+            applies = isinstance(e, Apply) and e.name not in ("Dr", "where")
+            return inner, reason or (f"`{e.name}` stands around the scores" if isinstance(e, Apply) and applies else "")
+    return None, ""

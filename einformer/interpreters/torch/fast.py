@@ -162,7 +162,10 @@ class FastClass(Class):
         if id(equation.right) not in self.parts:
             low, before = self.lowering, (len(self.lowering.taken), self.lowering.dropped.total())
             low.paired = self.routing is not None and self.routing.paired(equation)
+            place = len(self.body)
+            low.notes.clear()
             super().equation(equation, indent)
+            self.body[place:place] = [f"{indent}# {note}" for note in low.notes]
             low.paired = False
             low.closed |= {id(equation)} if before != (len(low.taken), low.dropped.total()) else set()
 

@@ -16,7 +16,7 @@ from einformer.interpreters.torch.lower import Lowering
 from einformer.language.calls import axis_of
 from einformer.language.sizes import Legend
 from einformer.language.tree import Expression, Group, Index, Number, Power, Product, Quotient, Sum, Tensor
-from einformer.program.attention import Attention, Scores, attention
+from einformer.program.attention import Attention, Scores, attention, refusal
 from einformer.program.canonical import ONE, Definition, Factor, Term, Values, identity, spelled
 from einformer.program.linear import Linear, letters, linear, with_bias
 from einformer.program.norms import Norm, norm
@@ -56,6 +56,7 @@ class FastLowering(Lowering):
     taken: set[Definition] = field(default_factory=set)  # whose right sides stand in what is fused
     dropped: Counter[Definition] = field(default_factory=Counter)  # masks that an attention knows by itself
     closed: set[int] = field(default_factory=set)  # equations, by id, that read what stands elsewhere now
+    notes: dict[str, None] = field(default_factory=dict)  # why the equation that is lowered is not fused
     orders: dict[str, tuple[int, ...]] = field(default_factory=dict)  # of the axes that attention wants of a tensor
     routing: Routing | None = None
     weight: Code = field(default_factory=lambda: Code(""))  # of the experts, for each row
@@ -79,6 +80,8 @@ class FastLowering(Lowering):
         if (heads := attention(e, self.values)) is not None and (code := self.attention(heads)) is not None:
             self.taken |= heads.taken
             return code
+        if self.past is None and (refused := refusal(e, self.values)) is not None and self.runs(refused[0], self.time):
+            self.notes[f"not one attention kernel: {refused[1]}"] = None
         return Lowering.lower(self, e, wanted)
 
     @property
