@@ -603,8 +603,13 @@ MUTANTS = (
         "conventions.py::test_pairs_are_those_of_an_enumeration",
     ),
     _mutant(
+        "a mask is what one of its cases says", "program/choices.py",
+        "if all(facts.refutes(case | {negated(inequality)}) for case in cases)", "if cases",
+        "conventions.py::test_pairs_do_not_depend_on_how_a_mask_is_written[s' <= s and (s' < 2 or s - C < s')-11]",
+    ),
+    _mutant(
         "a strict comparison is not strict", "program/choices.py",
-        "least = Number(int(strict))", "least = Number(0)",
+        "Linear.number(int(strict))", "Linear.number(0)",
         "conventions.py::test_each_layer_has_its_own_window",
     ),
     _mutant(

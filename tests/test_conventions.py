@@ -100,6 +100,36 @@ def test_each_layer_has_its_own_window() -> None:
     assert windowed * 210 == whole * near
 
 
+MASKED = """axes
+  s: S
+  d: D
+  c: C
+model Text(z_sd) -> y_sd causal in s:
+  weights K_c
+  w_ss' = Sm_s'(z_sd z_s'd + where({}, 0, -inf))
+  return w_ss' z_s'd + 0 sum_c K_c
+"""
+
+
+@pytest.mark.parametrize(
+    ("mask", "farthest"),
+    [
+        ("not s' > s", 11),
+        ("2 s' <= 2 s", 11),
+        ("s' < s or s' == s", 11),
+        ("s' <= s and (s' < 2 or s - C < s')", 11),  # it is not a band: the band around it is counted
+        ("s - C < s' <= s", 3),
+        ("not (s' > s or s' <= s - C)", 3),
+        ("s' <= s and 3 s' / 2 + 1 > 3 (s - C) / 2 + 1", 3),
+        ("s' == s", 0),
+    ],
+)
+def test_pairs_do_not_depend_on_how_a_mask_is_written(mask: str, farthest: int) -> None:
+    model = einformer.parse(MASKED.format(mask)).bind(D=3, C=4)
+    allowed = sum(0 <= s - t <= farthest for s in range(12) for t in range(12))
+    assert sum(count.total for count in flops(model, S=12)) == 2 * 2 * 3 * allowed
+
+
 # ------------------------------------------------------------------------------------------------------ backward
 
 

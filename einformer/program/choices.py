@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import reduce
 
 from einformer.language.calls import axis_of
-from einformer.language.tree import Apply, Expression, Index, Name, Number, Product, Sum, Tensor
+from einformer.language.tree import Apply, Expression, Index, Name, Tensor
+from einformer.program.inequalities import Cases, Factor, Facts, Inequality, Linear, negated, written
 
 Place = str  # a letter in an expression; of a tensor that is defined the number of a slot
 
@@ -85,46 +87,26 @@ INNER = Support(trained=True)  # what a layer is given inside a model
 # ------------------------------------------------------------------------------------------------------------- masks
 
 
-def bounds(e: Apply) -> Iterator[Bound]:
-    """What a comparison of two positions says of them; nothing where it compares anything else."""
-    left, right = e.arguments
-    if e.name in ("<", "<=", "=="):
-        yield from _after(right, left, strict=e.name == "<")
-    if e.name in (">", ">=", "=="):
-        yield from _after(left, right, strict=e.name == ">")
+def bounds(cases: Cases, facts: Facts) -> Choices:
+    """What each of these cases says of two positions."""
+    told = {inequality: bound for case in cases for inequality in case if (bound := _bound(inequality)) is not None}
+    return frozenset(
+        bound for inequality, bound in told.items() if all(facts.refutes(case | {negated(inequality)}) for case in cases)
+    )
 
 
-def _after(larger: Expression, smaller: Expression, strict: bool) -> Iterator[Bound]:
-    """`larger - smaller >= 0`, or 1 where the comparison is strict: index numbers are whole."""
-    terms = [*_terms(larger), *map(_negative, _terms(smaller))]
-    later = [term.letter for term in terms if isinstance(term, Index)]
-    earlier = [index.letter for term in terms if (index := _negated_index(term))]
-    rest = [_negative(term) for term in terms if not isinstance(term, Index) and not _negated_index(term)]
-    if len(later) == len(earlier) == 1 and axis_of(later[0]) == axis_of(earlier[0]) and later != earlier:
-        least = Number(int(strict))
-        yield Bound(later[0], earlier[0], Sum((least, *rest)) if rest else least)
-
-
-def _terms(e: Expression) -> tuple[Expression, ...]:
-    return e.terms if isinstance(e, Sum) else (e,)
-
-
-def _negative(e: Expression) -> Expression:
-    match e:
-        case Product((Number(value=-1), inner)):
-            return inner
-        case Number():
-            return Number(-e.value)
-        case _:
-            return Product((Number(-1), e))
-
-
-def _negated_index(e: Expression) -> Index | None:
-    match e:
-        case Product((Number(value=-1), Index() as index)):
-            return index
-        case _:
-            return None
+def _bound(inequality: Inequality) -> Bound | None:
+    """`s' - s - 3 >= 0`, and nothing of other indices or of data: index numbers are whole."""
+    (strict, linear), numbers = (inequality.strict, inequality.linear), dict[str, Factor]()
+    rest = Linear.of({m: f for m, f in linear.terms if not any(atom.kind == "index" for atom, _ in m)})
+    for monomial, factor in (linear - rest).terms:
+        ((atom, power), *more) = monomial
+        numbers[atom.name if power == 1 and not more else ""] = factor
+    later, earlier = (next((x for x, f in numbers.items() if f * sign > 0), "") for sign in (1, -1))
+    if len(numbers) != 2 or not later or axis_of(later) != axis_of(earlier) or numbers[later] + numbers[earlier]:
+        return None
+    least = rest * Fraction(-1, numbers[later]) + Linear.number(int(strict))
+    return None if any(atom.kind == "data" for atom in least.atoms()) else Bound(later, earlier, written(least))
 
 
 # --------------------------------------------------------------------------------------------------- sets of choices

@@ -227,6 +227,8 @@ def _written(atom: Atom) -> Expression:
             return Tensor(name, arguments)
         case "index", name:
             return Index(name)
+        case "size", "inf":
+            return Number(math.inf)
         case "data", name:
             own = name.lstrip("?").partition("~")[0].rpartition(".")[2]
             return Name("a computed position" if own.isdigit() or not own else own)

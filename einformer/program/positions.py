@@ -264,7 +264,11 @@ class Body:
                 self.inputs[formal.name] = definition.anchor
             self.env[_key(formal)] = definition
         self.statements(layer.body)
-        self.output = self.env[_key(layer.output)]
+
+    @property
+    def output(self) -> Definition:
+        """What the body gives."""
+        return self.env[_key(self.layer.output)]
 
     # ------------------------------------------------------------------------------------------------- statements
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from einformer.language.instances import callees
-from einformer.language.primitives import COMPARISONS, CONDITIONS, primitive
+from einformer.language.primitives import CONDITIONS, primitive
 from einformer.language.scope import Scope, factors_of
 from einformer.language.sizes import Legend
 from einformer.language.tree import (
@@ -48,6 +48,8 @@ from einformer.program.choices import (
     union,
     without,
 )
+from einformer.program.inequalities import Facts
+from einformer.program.positions import Analysis, Body
 from einformer.program.turns import Case
 
 _CONSTANT = CONDITIONS | {"floor", "ceil"}  # what has no gradient
@@ -102,6 +104,10 @@ class Flow:
         self.own = {(tensor.name, bool(slots(tensor))) for tensor in tensors}
         self.own |= {(weight.name, bool(weight.indices)) for weight in layer.weights}
         self.weights = {(weight.name, bool(weight.indices)) for weight in layer.weights if weight.kind == "trained"}
+        facts = Facts(flows.legend, "", letters=True)
+        arithmetic = Analysis(flows.layers, flows.legend, "", facts)
+        self.numbers = Body(arithmetic, replace(layer, formals=(), body=()), (), ())
+        self.bounded: dict[Apply, Choices] = {}
         self.known_at: dict[int, Known] = {}
         self.needed: dict[Choices, tuple[dict[int, Choices], Demand]] = {}
         formals = zip(layer.formals, inputs, strict=True)
@@ -183,18 +189,25 @@ class Flow:
             case "top" if len(e.indices) == 1 and not self.scope.free(e.arguments[0]):
                 letter, along = e.indices[0].letter, frozenset(self.scope.free(e.arguments[1]))
                 return Support(frozenset({Choice(letter, e.arguments[0], along - {letter}, (id(e),))}))
-            case name if name in COMPARISONS:
-                return Support(frozenset(bound for bound in bounds(e) if not {bound.later, bound.earlier} & self.loops))
             case "and":
-                return Support(arguments[0].zero | arguments[1].zero)
+                return Support(union((self.bounds(e), arguments[0].zero, arguments[1].zero)))
             case "or":
-                return Support(arguments[0].zero & arguments[1].zero)
+                return Support(union((self.bounds(e), arguments[0].zero & arguments[1].zero)))
+            case name if name in CONDITIONS and not e.indices:
+                return Support(self.bounds(e))
             case "Sm" | "exp":
                 return Support(arguments[0].infinite)
         row = primitive(e.name, bool(e.indices))
         if row is None or not row.zero:
             return DENSE
         return Support(without(arguments[0].zero, e))
+
+    def bounds(self, e: Apply) -> Choices:
+        """What a condition says of two positions."""
+        if e not in self.bounded:
+            found = bounds(self.numbers.condition(e), self.numbers.facts)
+            self.bounded[e] = frozenset(bound for bound in found if not bound.places & self.loops)
+        return self.bounded[e]
 
     def on_layers(self, e: Apply) -> bool:
         """Is e a `where` on nothing but the numbers of layers and the legend (R8)?"""
