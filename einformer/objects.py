@@ -357,7 +357,7 @@ class Model:
         return row(CONVENTIONS, "convention", convention), row(PRECISIONS, "precision", precision)
 
     def saved(
-        self, plan: str = "fast", dtype: str = "float32", training: bool = True, **sizes: int
+        self, plan: str = "fast", dtype: str = "bfloat16", training: bool = True, **sizes: int
     ) -> tuple[torch_memory.Kept, ...]:
         """What PyTorch keeps for the backward pass of the emitted module, in bytes: by line, equation and operation.
 
@@ -368,7 +368,7 @@ class Model:
 
         return memory.saved(self.source(plan), self.spec.name, self._shapes(sizes), dtype, training)
 
-    def peak(self, plan: str = "fast", dtype: str = "float32", **sizes: int) -> torch_memory.Peak:
+    def peak(self, plan: str = "fast", dtype: str = "bfloat16", **sizes: int) -> torch_memory.Peak:
         """The bytes of a training step of the emitted module with AdamW, at the worst moment of each of its parts.
 
         Raises EinformerError as `saved` does.
@@ -383,11 +383,11 @@ class Model:
         return [tuple(map(at.length, slot_letters(formal))) for formal in self.spec.layer.formals]
 
     @_naming_all_missing
-    def cache_bytes(self, dtype: str | torch.dtype = "float32", **sizes: int) -> CacheBytes[int]:
+    def cache_bytes(self, dtype: str | torch.dtype = "bfloat16", **sizes: int) -> CacheBytes[int]:
         """The bytes that decoding keeps at these sizes of the inputs: for each further token of a row, and in total.
 
         >>> load("gpt2").bind(D=768, A=12, L=12, V=50257, K=1024).cache_bytes(B=1, S=1024).per_token
-        73728
+        36864
 
         What is kept, and how far back, is read off the equations. Raises EinformerError E508, E601, E603 to E605.
         """

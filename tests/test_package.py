@@ -1,12 +1,14 @@
 """Does what is shipped work where it is installed, and is its surface what the design says?"""
 
 import html
+import inspect
 import os
 import subprocess
 import sys
 import sysconfig
 import venv
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import assert_type
 
@@ -15,6 +17,7 @@ import torch
 
 import einformer
 from einformer.architectures import texts
+from einformer.objects import Model, Specification
 
 ROOT = Path(__file__).parents[1]
 SHIPPED = {".py", ".ein", ".toml", ".lark", ".typed"}
@@ -87,6 +90,17 @@ def test_the_public_names_are_few() -> None:
     assert all(hasattr(einformer, name) for name in names)
 
 
+def test_all_public_names(golden: Callable[[str, str], None]) -> None:
+    places = {
+        "einformer": dir(einformer),
+        "einformer.contracts": einformer.contracts.__all__,
+        "einformer.testing": einformer.testing.__all__,
+        "a specification": [name for name in dir(Specification) if not name.startswith("_")],
+        "a model": [name for name in dir(Model) if not name.startswith("_")],
+    }
+    golden("names.txt", "\n\n".join("\n  ".join([place, *sorted(names)]) for place, names in places.items()) + "\n")
+
+
 def test_what_is_imported_inside_does_not_appear_among_the_public_names() -> None:
     code = "import einformer; einformer.model('gpt2'); print(*dir(einformer), callable(einformer.model))"
     assert output(sys.executable, "-c", code).split() == [*einformer.__all__, "True"]
@@ -119,3 +133,19 @@ def test_a_notebook_shows_equations_and_sizes() -> None:
     assert "<td>D</td><td>768</td>" in model._repr_html_()
     assert r"\mathrm{gelutanh}" in model.spec["MLP"]._repr_latex_()
     assert r"\mathrm{GPT2}" not in model.spec["MLP"]._repr_latex_()
+
+
+def test_bytes_are_those_of_one_dtype_where_none_is_given() -> None:
+    chosen = [
+        ("memory", "precision"),
+        ("summary", "precision"),
+        ("saved", "dtype"),
+        ("peak", "dtype"),
+        ("cache_bytes", "dtype"),
+    ]
+    defaults = {inspect.signature(getattr(Model, method)).parameters[name].default for method, name in chosen}
+    assert defaults == {"bfloat16"}
+    gpt2 = einformer.model("gpt2")
+    summary = gpt2.summary(B=1, S=8)
+    assert gpt2.memory(B=1, S=8).parameters == summary.weights == 2 * gpt2.num_parameters
+    assert summary.cache == (gpt2.cache_bytes(B=1, S=8).per_token, gpt2.cache_bytes(B=1, S=8).total)
