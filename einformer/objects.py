@@ -445,7 +445,7 @@ class Model:
         initialisation: str | None = None,
         check: str | None = None,
     ) -> Module:
-        """The `nn.Module`, with fresh random weights, in `eval` mode; float32 where no dtype is given.
+        """The `nn.Module`, with fresh random weights, in training mode as any other; float32 where no dtype is given.
 
         Called with tensors whose axes are in the order of their letters; wrong inputs raise EinformerError E701 to E703.
         Both plans have the same state-dict keys and shapes: those of `weight_shapes`. That of a model `from_huggingface`

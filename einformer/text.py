@@ -132,7 +132,7 @@ def writer(model: Model, folder: pathlib.Path, seed: int = 0) -> Writer:
     if model.spec.layer.time is None:
         raise unpredicting(model.spec.layer)
     if any(folder.glob("*.safetensors")):
-        module: Any = model.build()
+        module: Any = model.build().eval()
         module.load_huggingface(folder)
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         ends = config.get("eos_token_id")

@@ -125,7 +125,7 @@ def tensors(arrays: Mapping[str, Array]) -> dict[str, Tensor]:
 
 def built(model: Model, plan: str, dtype: torch.dtype = torch.float64) -> nn.Module:
     """The module of a plan with the random weights."""
-    module = model.build(dtype=dtype, plan=plan)
+    module = model.build(dtype=dtype, plan=plan).eval()
     module.load_state_dict(tensors(weights(model)))
     return module
 

@@ -48,7 +48,7 @@ def arrays(name: str) -> list[Tensor]:
 @pytest.mark.parametrize("name", few(SMALL, FEW_TEXTS))
 def test_what_fits_is_accepted_everywhere(name: str, plan: str) -> None:
     """By every layer inside, too."""
-    module = model(name).build(plan=plan)
+    module = model(name).build(plan=plan).eval()
     module.load_state_dict(tensors(weights(model(name))))
     assert error(checked(name, plan)(*arrays(name)), module(*arrays(name))) < 1e-4
 
@@ -97,7 +97,7 @@ def test_two_checkers_one_answer(name: str, plan: str, data: st.DataObject) -> N
     given = [data.draw(wrong(x)) for x in arrays(name)]
     if name == "gpt2" and given[0].dim() == 2:
         given = [given[0][:, :41]]
-    ours = verdict(model(name).build(plan=plan), given, EinformerError)
+    ours = verdict(model(name).build(plan=plan).eval(), given, EinformerError)
     assert ours == verdict(checked(name, plan), given, jaxtyping.TypeCheckError)
 
 
@@ -118,7 +118,7 @@ def test_the_cached_files_are_true_too(name: str, padding: Tensor | None) -> Non
 @pytest.mark.parametrize("plan", PLANS)
 def test_a_built_module_is_checked_where_it_is_asked_for(plan: str) -> None:
     """And every call inside: of a layer alone too, behind the door of the module."""
-    plain, module = (model("gpt2").build(plan=plan, check=check) for check in (None, "beartype"))
+    plain, module = (model("gpt2").build(plan=plan, check=check).eval() for check in (None, "beartype"))
     wrong = torch.zeros(2, 3, model("gpt2").size("D") + 1)
     with pytest.raises(jaxtyping.TypeCheckError):
         module.get_submodule("blocks.0.LayerNorm")(wrong)
@@ -128,4 +128,4 @@ def test_a_built_module_is_checked_where_it_is_asked_for(plan: str) -> None:
     plain.load_state_dict(module.state_dict())
     assert torch.equal(module(*arrays("gpt2")), plain(*arrays("gpt2")))
     with pytest.raises(EinformerError, match="E605"):
-        model("gpt2").build(check="pyright")
+        model("gpt2").build(check="pyright").eval()

@@ -76,14 +76,14 @@ def test_every_turn_has_its_own_weights(name: str, plan: str) -> None:
 
 @pytest.mark.parametrize("plan", PLANS)
 def test_a_branch_that_is_a_number_is_a_tensor_of_it(plan: str) -> None:
-    value = turns("for l < L:|  z_sd <- where(not l == 1, z_sd, 0.5)").build(plan=plan)(torch.ones(4, 5))
+    value = turns("for l < L:|  z_sd <- where(not l == 1, z_sd, 0.5)").build(plan=plan).eval()(torch.ones(4, 5))
     assert torch.equal(value, torch.full((4, 5), 0.5))
 
 
 @pytest.mark.parametrize("plan", PLANS)
 def test_layers_in_rounds_are_applied_in_their_order(plan: str) -> None:
     """Three rounds of two matrices, by hand."""
-    module = turns("for m < M:|  for l < L:|    z_sd <- Mix_l(z_sd)").build(plan=plan, dtype=torch.float64)
+    module = turns("for m < M:|  for l < L:|    z_sd <- Mix_l(z_sd)").build(plan=plan, dtype=torch.float64).eval()
     first, second = (module.state_dict()[f"blocks.{turn}.Mix.W"].numpy() for turn in range(2))
     z_sd = x = np.random.default_rng(0).standard_normal((4, 5))
     for _ in range(3):

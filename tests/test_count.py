@@ -273,7 +273,7 @@ def test_flops_of_gpt2_are_those_of_transformers(attention: str) -> None:
 
 @pytest.mark.parametrize("plan", ["notation", "fast"])
 def test_flops_of_gpt2_are_those_of_the_emitted_module(plan: str) -> None:
-    module = published("gpt2").build(device="meta", plan=plan)
+    module = published("gpt2").build(device="meta", plan=plan).eval()
     assert counted(lambda: module(tokens(1, 1024)["input_ids"])).total() == 291_648_307_200
 
 
@@ -301,7 +301,7 @@ def test_flops_are_those_of_the_emitted_module(name: str, plan: str, convention:
     model = ours(family)
     shape = (BATCH, LENGTH, family.bound["D"]) if family.layer else (BATCH, LENGTH)
     x = torch.ones(shape, dtype=None if family.layer else torch.long, device="meta")
-    module = model.build(device="meta", plan=plan)
+    module = model.build(device="meta", plan=plan).eval()
     with Balanced():
         found = counted(lambda: module(x)).total()
     assert model.flops(convention=convention, B=BATCH, S=LENGTH) == found

@@ -56,7 +56,7 @@ def refusal(call: Callable[..., object], given: object) -> EinformerError:
 @pytest.mark.parametrize("wrong", WRONG | RANGES | LISTS)
 def test_eager(wrong: str, plan: str) -> None:
     name, given, code, message = (WRONG | RANGES | LISTS)[wrong]
-    found = refusal(model(name).build(plan=plan), given)
+    found = refusal(model(name).build(plan=plan).eval(), given)
     assert [finding.code for finding in found.findings] == [code]
     assert message in str(found)
 
@@ -66,7 +66,7 @@ def test_eager(wrong: str, plan: str) -> None:
 def test_compiled_by_us(wrong: str, plan: str) -> None:
     """`module.compile` compiles what is behind the door."""
     name, given, code, message = (WRONG | RANGES | LISTS)[wrong]
-    module = model(name).build(plan=plan)
+    module = model(name).build(plan=plan).eval()
     module.compile(**INTERPRETED)
     found = refusal(module, given)
     assert [finding.code for finding in found.findings] == [code]
@@ -78,26 +78,26 @@ def test_compiled_by_us(wrong: str, plan: str) -> None:
 def test_compiled_by_the_user(wrong: str, plan: str) -> None:
     """Dynamo traces the door without a break, and its error quotes our whole text."""
     name, given, code, _ = WRONG[wrong]
-    module = model(name).build(plan=plan)
+    module = model(name).build(plan=plan).eval()
     with pytest.raises(Exception, match=code) as caught:
         torch.compile(module, **INTERPRETED)(given)
     assert repr(str(refusal(module, given)))[1:-1] in str(caught.value)
 
 
 def test_inputs_that_disagree() -> None:
-    loss = einformer.load("loss")["Loss"].bind(V=53).build()
+    loss = einformer.load("loss")["Loss"].bind(V=53).build().eval()
     y_bsv = torch.zeros(2, 7, 53)
     with pytest.raises(EinformerError, match="`t_bs` has 6 numbers along `s`, not 7"):
         loss(y_bsv, TOKENS[:, :6])
     with pytest.raises(EinformerError, match="E401 the module takes 2 inputs, here are 1"):
         loss(y_bsv)
     with pytest.raises(EinformerError, match="`t_bs` has numbers from 53 to 53"):
-        einformer.load("loss")["Loss"].bind().build()(y_bsv, TOKENS + 53)
+        einformer.load("loss")["Loss"].bind().build().eval()(y_bsv, TOKENS + 53)
 
 
 @pytest.mark.parametrize("plan", PLANS)
 def test_what_fits_passes(plan: str) -> None:
-    module = model("gpt2").build(plan=plan)
+    module = model("gpt2").build(plan=plan).eval()
     for given in (TOKENS, TOKENS.int(), TOKENS[:1], TOKENS[:, :1], TOKENS.new_zeros(2, 41), TOKENS + 52):
         assert module(given).shape == (*given.shape, 53)
 
@@ -105,12 +105,12 @@ def test_what_fits_passes(plan: str) -> None:
 @pytest.mark.filterwarnings("ignore:var")
 @pytest.mark.parametrize("plan", PLANS)
 def test_no_rows(plan: str) -> None:
-    assert model("gpt2").build(plan=plan)(TOKENS[:0]).shape == (0, 7, 53)
+    assert model("gpt2").build(plan=plan).eval()(TOKENS[:0]).shape == (0, 7, 53)
 
 
 def test_the_error_shows_no_line_of_torch() -> None:
     """The door stands before everything: nothing of torch's own call is between the user and our error."""
-    module = model("gpt2").build()
+    module = model("gpt2").build().eval()
     with pytest.raises(EinformerError) as caught:
         module(TOKENS[0])
     files = [entry.path for entry in caught.traceback]
@@ -118,7 +118,7 @@ def test_the_error_shows_no_line_of_torch() -> None:
 
 
 def test_hooks_see_what_passed_the_door() -> None:
-    module: nn.Module = model("gpt2").build()
+    module: nn.Module = model("gpt2").build().eval()
     seen: list[Tensor] = []
     module.register_forward_pre_hook(lambda _, given: seen.append(given[0]))
     refusal(module, TOKENS[0])

@@ -211,7 +211,7 @@ def test_weights_are_saved(plan: str) -> None:
     module, given, file = built(model("gpt2"), plan), tokens("gpt2"), io.BytesIO()
     torch.save(module.state_dict(), file)
     file.seek(0)
-    fresh = model("gpt2").build(dtype=torch.float64, plan=plan)
+    fresh = model("gpt2").build(dtype=torch.float64, plan=plan).eval()
     fresh.load_state_dict(torch.load(file))
     assert same(fresh, module, given)
 
@@ -220,7 +220,7 @@ def test_weights_are_saved(plan: str) -> None:
 @pytest.mark.parametrize("name", ["gpt2", "llama", "gpt_oss", "mamba2", "deepseek_v3"])
 def test_it_materialises_from_the_meta_device(name: str, plan: str) -> None:
     """`to_empty` leaves weights undefined; `initialise` gives every parameter and buffer its first values."""
-    empty = model(name).build("meta", plan=plan)
+    empty = model(name).build("meta", plan=plan).eval()
     assert {x.device.type for x in (*empty.parameters(), *empty.buffers())} == {"meta"}
     module = empty.to_empty(device="cpu")
     with torch.no_grad():
@@ -229,7 +229,7 @@ def test_it_materialises_from_the_meta_device(name: str, plan: str) -> None:
     torch.manual_seed(0)
     module.initialise()
     torch.manual_seed(0)
-    built_here = model(name).build(plan=plan)
+    built_here = model(name).build(plan=plan).eval()
     assert module.state_dict().keys() == built_here.state_dict().keys()
     assert all(bool(torch.isfinite(x).all()) for x in module.state_dict().values())
     for path, x in module.state_dict().items():
@@ -240,7 +240,7 @@ def test_it_materialises_from_the_meta_device(name: str, plan: str) -> None:
 
 @pytest.mark.parametrize("plan", PLANS)
 def test_weights_materialise_by_assignment(plan: str) -> None:
-    module = model("gpt2").build("meta", dtype=torch.float64, plan=plan)
+    module = model("gpt2").build("meta", dtype=torch.float64, plan=plan).eval()
     module.load_state_dict(built(model("gpt2"), plan).state_dict(), assign=True)
     assert same(module, built(model("gpt2"), plan), tokens("gpt2"))
 
@@ -382,3 +382,12 @@ def test_a_module_in_ascii_computes_the_same() -> None:
     assert all(key.isascii() for key in ours.state_dict())
     ours.load_state_dict(dict(zip(ours.state_dict(), theirs.state_dict().values(), strict=True)))
     assert torch.equal(ours(tokens("gemma2")), theirs(tokens("gemma2")))
+
+
+@pytest.mark.parametrize("plan", PLANS)
+def test_a_fresh_module_is_in_training_mode_like_any_other(plan: str) -> None:
+    """So dropout drops, until it is told not to; a copy is in the mode that its original is in."""
+    module, given = model("gpt2").build(plan=plan), tokens("gpt2")
+    assert all(each.training for each in module.modules())
+    assert not torch.equal(module(given), module(given))
+    assert torch.equal(module.eval()(given), copy.deepcopy(module)(given))

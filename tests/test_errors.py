@@ -57,7 +57,7 @@ def tiny() -> Any:
     """A module that transformers' GPT-2 could be loaded into."""
     config = json.loads((Path(__file__).parent / "data" / "configs" / "gpt2.json").read_text(encoding="utf-8"))["hf_config"]
     small = {"n_embd": 4, "n_head": 2, "n_layer": 1, "vocab_size": 3, "n_positions": 5, "n_ctx": 5}
-    return einformer.from_huggingface(config | small).build()
+    return einformer.from_huggingface(config | small).build().eval()
 
 
 def examined(text: str) -> tuple[Finding, ...]:

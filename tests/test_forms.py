@@ -111,7 +111,7 @@ def test_no_more_are_counted_than_there_are(form: Form, sizes: str) -> None:
 @pytest.mark.parametrize("form", KINDS, ids=lambda form: form.name)
 def test_a_module_has_the_weights_of_the_layers_that_turns_call(form: Form, sizes: str, plan: str) -> None:
     bound = form.model(sizes)
-    module = bound.build(plan=plan)
+    module = bound.build(plan=plan).eval()
     assert {path: tuple(x.shape) for path, x in module.state_dict().items()} == bound.weight_shapes()
     assert sum(x.numel() for x in module.parameters()) == bound.num_parameters
 

@@ -36,7 +36,7 @@ def theirs() -> Any:
 @functools.cache
 def ours(plan: str = "fast") -> Any:
     """The same weights."""
-    module: Any = einformer.from_huggingface(theirs().config.to_dict()).build(plan=plan, dtype=torch.float64)
+    module: Any = einformer.from_huggingface(theirs().config.to_dict()).build(plan=plan, dtype=torch.float64).eval()
     module.load_huggingface(theirs().state_dict())
     return module
 
@@ -101,7 +101,7 @@ def test_greedy_text_of_families_is_that_of_transformers(name: str) -> None:
         other: Any = models.from_config(toy(name), attn_implementation="eager", experts_implementation="eager").double().eval()
         for parameter in other.parameters():
             parameter.data.normal_(std=0.3 if parameter.dim() > 1 else 1.0)
-    module: Any = einformer.from_huggingface(config_of(name)).build(dtype=torch.float64)
+    module: Any = einformer.from_huggingface(config_of(name)).build(dtype=torch.float64).eval()
     module.load_huggingface(other.state_dict())
     x_bs = torch.from_numpy(np.random.default_rng(5).integers(VOCABULARY, size=(2, 14)))
     options = {"do_sample": False, "pad_token_id": 0, "eos_token_id": None}

@@ -33,7 +33,7 @@ def given(name: str, dtype: torch.dtype, device: str) -> list[Tensor]:
 
 
 def there(name: str, plan: str, dtype: torch.dtype) -> nn.Module:
-    module = model(name).build("cuda", dtype=dtype, plan=plan)
+    module = model(name).build("cuda", dtype=dtype, plan=plan).eval()
     module.load_state_dict(tensors(weights(model(name))))
     return module
 
@@ -88,6 +88,6 @@ def test_an_input_on_another_device_is_refused() -> None:
 
 
 def test_meta_weights_materialise_there() -> None:
-    module = model("gpt2").build("meta").to_empty(device="cuda")
+    module = model("gpt2").build("meta").eval().to_empty(device="cuda")
     module.initialise()
     assert bool(torch.isfinite(module(*given("gpt2", torch.float32, "cuda"))).all())

@@ -29,7 +29,7 @@ def halved(module: nn.Module) -> nn.Module:
 def test_bfloat16_errs_at_most_twice_as_much_as_transformers(name: str, plan: str) -> None:
     """Root mean square over the logits, against float64."""
     tokens, exact = torch.from_numpy(FAMILIES[name].inputs), answer(name, "fan_in")
-    ours = model(name).build(dtype=torch.bfloat16, plan=plan)
+    ours = model(name).build(dtype=torch.bfloat16, plan=plan).eval()
     ours.load_state_dict(tensors(weights(name, "fan_in")))
     with torch.no_grad():
         mine = ours(tokens)

@@ -57,7 +57,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 
 def ours(name: str, source: Any, dtype: torch.dtype = torch.float32, plan: str = "fast") -> Any:
     """Our module with the weights of a source."""
-    module: Any = einformer.from_huggingface(config_of(name)).build(dtype=dtype, plan=plan)
+    module: Any = einformer.from_huggingface(config_of(name)).build(dtype=dtype, plan=plan).eval()
     module.load_huggingface(source)
     return module
 
@@ -186,7 +186,7 @@ EXPERT = "model.layers.1.block_sparse_moe.experts.{}.w2.weight"
 def findings(state: Mapping[str, Tensor], tmp_path: Path) -> tuple[Finding, ...]:
     """What is wrong with a file; the module that it was to be read into is as it was."""
     save_file(dict(state), tmp_path / "model.safetensors")
-    module: Any = einformer.from_huggingface(config_of("mixtral")).build()
+    module: Any = einformer.from_huggingface(config_of("mixtral")).build().eval()
     before = {path: tensor.clone() for path, tensor in module.state_dict().items()}
     with pytest.raises(EinformerError) as error:
         module.load_huggingface(tmp_path)
@@ -240,7 +240,7 @@ def test_a_tensor_in_two_files(tmp_path: Path, files: Callable[[str], Path]) -> 
     tensor = next(iter(index))
     other = next(file for file in index.values() if file != index[tensor])
     save_file({**load_file(tmp_path / other), tensor: torch.zeros(1)}, tmp_path / other)
-    module: Any = einformer.from_huggingface(config_of("mixtral")).build()
+    module: Any = einformer.from_huggingface(config_of("mixtral")).build().eval()
     with pytest.raises(EinformerError) as error:
         module.load_huggingface(tmp_path)
     assert error.value.findings[0].facts == (f"`{tensor}` in `{other}` is not what the index says",)
@@ -258,7 +258,7 @@ def most():
 folder = pathlib.Path(sys.argv[1])
 sizes = dict(num_attention_heads=8, num_key_value_heads=4, vocab_size=512, hidden_size=512, intermediate_size=1024)
 config = {"model_type": "mixtral", "num_hidden_layers": 4, "num_local_experts": 8, **sizes}
-module = einformer.from_huggingface(config).build()
+module = einformer.from_huggingface(config).build().eval()
 if sys.argv[2] == "save":
     module.save_huggingface(folder, 20_000_000)
 else:

@@ -49,7 +49,7 @@ def logits(model: Any) -> torch.Tensor:
 def test_transformers_makes_the_same_model_of_what_is_saved(name: str, tmp_path: Path) -> None:
     """To the bit: the same class, from the same numbers."""
     theirs = drawn(name)
-    module: Any = einformer.from_huggingface(config_of(name)).build()
+    module: Any = einformer.from_huggingface(config_of(name)).build().eval()
     module.load_huggingface(theirs.state_dict())
     module.save_huggingface(tmp_path)
     found = copy.deepcopy(MODELS.from_pretrained(tmp_path, **EAGER))  # numbers of a file lie so that some round otherwise
@@ -67,7 +67,7 @@ def test_a_config_is_as_it_was_but_for_what_it_says_of_the_weights(said: str, tm
     config = {"model_type": "llama", "hidden_size": 12, "num_attention_heads": 3, "num_hidden_layers": 1, "vocab_size": 11}
     config |= {"intermediate_size": 7, "rope_scaling": {"type": "linear", "factor": 2.0}, "rms_norm_eps": 1e-5}
     given = config | {"architectures": ["LlamaModel"], said: "float32"}
-    module: Any = einformer.from_huggingface(given).build(dtype=torch.bfloat16)
+    module: Any = einformer.from_huggingface(given).build(dtype=torch.bfloat16).eval()
     module.save_huggingface(tmp_path)
     written = json.loads((tmp_path / "config.json").read_text(encoding="utf-8"))
     assert written == config | {"architectures": ["LlamaForCausalLM"], "torch_dtype": "bfloat16"}
@@ -79,7 +79,7 @@ def test_the_base_of_dbrx_is_where_transformers_reads_it(tmp_path: Path) -> None
     """The authors' file has it in `attn_config` alone, where theirs does not look: it would turn by another angle."""
     theirs, config = drawn("dbrx"), config_of("dbrx")
     base = config.pop("rope_parameters")["rope_theta"]
-    module: Any = einformer.from_huggingface(config).build()
+    module: Any = einformer.from_huggingface(config).build().eval()
     module.load_huggingface(theirs.state_dict())
     module.save_huggingface(tmp_path)
     assert base == config["attn_config"]["rope_theta"] == 500

@@ -77,7 +77,7 @@ def translated(source: Any) -> dict[str, Tensor]:
 
 def filled(value: float, dtype: torch.dtype = torch.float32, plan: str = "notation") -> nn.Module:
     """A module with the same number everywhere."""
-    module: nn.Module = model().build(dtype=dtype, plan=plan)
+    module: nn.Module = model().build(dtype=dtype, plan=plan).eval()
     with torch.no_grad():
         for parameter in module.parameters():
             parameter.fill_(value)
@@ -194,7 +194,7 @@ def test_weights_take_the_dtype_of_the_module(dtype: torch.dtype, plan: str) -> 
 
 @pytest.mark.parametrize("plan", ["notation", "fast"])
 def test_a_module_is_filled(plan: str) -> None:
-    module = model().build(plan=plan)
+    module = model().build(plan=plan).eval()
     load("gpt2", placed(), state(), module)
     tokens = torch.from_numpy(GPT2.inputs)
     with torch.no_grad():
@@ -309,7 +309,7 @@ def test_a_text_of_ones_own() -> None:
 
 
 def test_a_module_without_numbers() -> None:
-    into = model().build(device="meta")
+    into = model().build(device="meta").eval()
     with pytest.raises(EinformerError, match=r"E702 .* meta"):
         load("gpt2", placed(), state(), into)
 

@@ -112,7 +112,12 @@ def test_a_map_after_a_change_is_another() -> None:
 
 @pytest.mark.parametrize("plan", PLANS)
 def test_of_equal_numbers_the_first_is_top(plan: str) -> None:
-    module = einformer.parse(framed("z_bsd", "bsd", "return where(top_{2,d} z_bsd, 1, 0) + 0 z_bsd")).bind(D=7).build(plan=plan)
+    module = (
+        einformer.parse(framed("z_bsd", "bsd", "return where(top_{2,d} z_bsd, 1, 0) + 0 z_bsd"))
+        .bind(D=7)
+        .build(plan=plan)
+        .eval()
+    )
     assert module(torch.ones(1, 1, 7)).tolist() == [[[1, 1, 0, 0, 0, 0, 0]]]
 
 
@@ -120,7 +125,10 @@ def test_of_equal_numbers_the_first_is_top(plan: str) -> None:
 def test_angles_are_at_least_single_precision(plan: str) -> None:
     """Position 300 is no bfloat16 number; its cosine must be right to bfloat16 nevertheless (R12)."""
     module = (
-        einformer.parse(framed("z_bsd", "bsd", "return z_bsd cos(s + d / 7)")).bind(D=7).build(dtype=torch.bfloat16, plan=plan)
+        einformer.parse(framed("z_bsd", "bsd", "return z_bsd cos(s + d / 7)"))
+        .bind(D=7)
+        .build(dtype=torch.bfloat16, plan=plan)
+        .eval()
     )
     expected = torch.cos(torch.arange(300)[:, None] + torch.arange(7) / 7)
     assert error(module(torch.ones(1, 300, 7).bfloat16()).float()[0], expected) < 1e-2

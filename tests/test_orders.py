@@ -105,7 +105,7 @@ def bound(lines: Sequence[str], scalars: str = "") -> Model:
 
 def executed(model: Model, plan: str) -> int:
     """What torch counts of an emitted module without numbers, at the sizes AT."""
-    module, at = model.build(plan=plan, device="meta"), model.at(**AT)
+    module, at = model.build(plan=plan, device="meta").eval(), model.at(**AT)
     shapes = [[at.length(letter) for letter in slot_letters(formal)] for formal in model.spec.layer.formals]
     inputs = [torch.empty(shape, device="meta") for shape in shapes]
     with Balanced():

@@ -108,7 +108,7 @@ def test_what_is_imported_inside_does_not_appear_among_the_public_names() -> Non
 
 def test_a_built_module_has_types() -> None:
     """`mypy` reads this test: with `nn.Module` alone a method is a "Tensor not callable"."""
-    module = einformer.load("gpt2").bind(D=12, A=3, L=1, V=11, K=8).build()
+    module = einformer.load("gpt2").bind(D=12, A=3, L=1, V=11, K=8).build().eval()
     x_bs = torch.zeros(1, 2, dtype=torch.long)
     assert_type(module(x_bs), torch.Tensor)
     assert_type(module.generate(x_bs, 3), torch.Tensor)

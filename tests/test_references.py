@@ -197,7 +197,7 @@ def test_what_is_emitted_is_the_reference(layer: str, plan: str) -> None:
     name, _, part = layer.partition(".")
     model = parse(shelf.source(name).text)[part].bind(**emitted.sizes(name))
     weights, inputs = drawn(model)
-    module = model.build(dtype=torch.float64, plan=plan)
+    module = model.build(dtype=torch.float64, plan=plan).eval()
     module.load_state_dict({path: torch.from_numpy(array) for path, array in weights.items()})
     found = module(*map(torch.from_numpy, inputs)).detach().numpy()
     np.testing.assert_allclose(found, model.reference(*inputs, weights=weights), rtol=1e-10, atol=1e-10)

@@ -52,7 +52,7 @@ def theirs(name: str) -> Any:
 
 def ours(name: str, length: int | None = None) -> Any:
     config = (SCALED | UNSAID)[name] | {"model_type": "llama"}
-    module: Any = einformer.from_huggingface(config, length=length).build(dtype=torch.float64)
+    module: Any = einformer.from_huggingface(config, length=length).build(dtype=torch.float64).eval()
     module.load_huggingface(theirs(name).state_dict())
     return module
 
@@ -95,7 +95,7 @@ def phimoe(**rope: Any) -> Any:
 
 def test_phimoe_beyond_its_first_length_has_the_long_factors() -> None:
     """As theirs if it is told so: else it keeps the short ones there, and changes the size of the rotation alone."""
-    module: Any = einformer.from_huggingface(config_of("phimoe_longrope"), length=LONGER).build(dtype=torch.float64)
+    module: Any = einformer.from_huggingface(config_of("phimoe_longrope"), length=LONGER).build(dtype=torch.float64).eval()
     told = phimoe(short_factor=[2.0, 3.0])
     module.load_huggingface(told.state_dict())
     found = module(torch.from_numpy(tokens(LONGER)))

@@ -171,7 +171,7 @@ def test_an_operation_keeps_what_the_hooks_see_with_numbers(call: str, dtype: st
 
 def seen(model: Model, plan: str, dtype: str, shape: Shape, training: bool = True) -> oracle.Saved:
     """What the hooks see of a model of tokens, without numbers."""
-    built = model.build(device="meta", plan=plan, dtype=DTYPES[dtype])
+    built = model.build(device="meta", plan=plan, dtype=DTYPES[dtype]).eval()
     with FakeTensorMode():
         return oracle.saved(oracle.faked(built).train(training), [torch.zeros(shape, dtype=torch.long)])
 
@@ -266,7 +266,7 @@ def texts(shape: Shape) -> tuple[Tensor, Tensor]:
 
 def tracked(model: Model, plan: str, dtype: str, shape: Shape) -> int:
     """The peak by `MemTracker`, without numbers."""
-    built = model.build(device="meta", plan=plan, dtype=DTYPES[dtype])
+    built = model.build(device="meta", plan=plan, dtype=DTYPES[dtype]).eval()
     with FakeTensorMode():
         return oracle.peak(oracle.faked(built).train(), *texts(shape))
 
@@ -294,7 +294,7 @@ def test_mem_tracker_and_we_see_what_the_profiler_sees(name: str, plan: str) -> 
 def test_what_is_always_there() -> None:
     model = small.model("gpt2")
     found = peak(model.source(), "GPT2", [(3, 11)])
-    module = model.build()
+    module = model.build().eval()
     optimiser = torch.optim.AdamW(module.parameters())
     module(texts((3, 11))[0]).sum().backward()  # type: ignore[no-untyped-call]
     optimiser.step()

@@ -59,7 +59,7 @@ def test_spellings_of_one_thing_are_its_value(group: str) -> None:
     arrays = inputs(bound, {"B": 2, "S": 6})
     expected = bound.reference(*arrays, weights=weights(bound))
     for lines in (first, *others):
-        module = built(bound, "fast") if lines == first else model(group, lines).build(dtype=torch.float64)
+        module = built(bound, "fast") if lines == first else model(group, lines).build(dtype=torch.float64).eval()
         module.load_state_dict({name: torch.from_numpy(array) for name, array in weights(bound).items()})
         assert error(module(*map(torch.from_numpy, arrays)), expected) < 1e-12
 

@@ -17,7 +17,7 @@ NORM = "model.layers.1.self_attn.q_layernorm.norms.{}.weight"
 
 
 def module() -> Any:
-    return einformer.from_huggingface(config_of("stablelm_qk")).build()
+    return einformer.from_huggingface(config_of("stablelm_qk")).build().eval()
 
 
 def test_a_number_is_a_place_on_the_first_axis(tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ def slopes(name: str, plan: str) -> tuple[dict[str, Tensor], list[Tensor]]:
     for mine, theirs in zip(whole.parameters(), module.parameters(), strict=True):
         assert theirs.grad is not None
         mine.data = theirs.grad
-    trained = dict(model(name).build(plan="notation").named_parameters())
+    trained = dict(model(name).build(plan="notation").eval().named_parameters())
     found = {path: slope for path, slope in whole.state_dict().items() if path in trained}
     return found, [x.grad for x in features if x.grad is not None]
 
@@ -129,7 +129,7 @@ def test_gradients_are_differences_of_the_reference(name: str, plan: str) -> Non
 @pytest.mark.parametrize("name", SMALL)
 def test_plans_load_each_others_weights(name: str) -> None:
     """The keys and shapes are the notes'; to save and to load changes nothing."""
-    first, second = (model(name).build(plan=plan, dtype=torch.float64) for plan in PLANS)
+    first, second = (model(name).build(plan=plan, dtype=torch.float64).eval() for plan in PLANS)
     for source, target in ((first, second), (second, first)):
         source.load_state_dict(tensors(weights(model(name))))
         saved = source.state_dict()
@@ -152,7 +152,7 @@ def test_a_state_dict_is_a_file_of_safetensors(name: str, plan: str, tmp_path: P
 
 @pytest.mark.parametrize("plan", PLANS)
 def test_a_missing_an_unknown_and_a_misshapen_weight_are_named(plan: str) -> None:
-    module, given = model("llama").build(plan=plan, dtype=torch.float64), tensors(weights(model("llama")))
+    module, given = model("llama").build(plan=plan, dtype=torch.float64).eval(), tensors(weights(model("llama")))
     path = "blocks.1.Attention.Q"
     with pytest.raises(RuntimeError, match=path):
         module.load_state_dict({name: x for name, x in given.items() if name != path})
@@ -166,7 +166,7 @@ def test_parameters_are_counted_once() -> None:
     """GPT-2's, tied embeddings once, in both plans."""
     gpt2 = einformer.load("gpt2").bind(D=768, A=12, L=12, V=50257, K=1024)
     for plan in PLANS:
-        assert sum(p.numel() for p in gpt2.build("meta", plan=plan).parameters()) == 124_439_808
+        assert sum(p.numel() for p in gpt2.build("meta", plan=plan).eval().parameters()) == 124_439_808
 
 
 # ------------------------------------------------------------------------------------------------------------- dropout
@@ -187,7 +187,7 @@ model Delayed(x_se) -> y_se causal in s:
 def test_a_recurrence_reads_another_tensor_at_the_step_before(plan: str) -> None:
     """Before the first step stands zero, not the last step."""
     x = torch.randn(5, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    found = einformer.parse(DELAYED).bind(E=3).build(dtype=torch.float64, plan=plan)(x)
+    found = einformer.parse(DELAYED).bind(E=3).build(dtype=torch.float64, plan=plan).eval()(x)
     assert torch.allclose(found, torch.cat([torch.zeros(1, 3), x.cumsum(0)[:-1]]))
 
 
@@ -208,7 +208,12 @@ def test_dropout_is_in_training_only(plan: str) -> None:
 def test_dropout_keeps_the_mean(plan: str, call: str, probability: float) -> None:
     """What stays is divided by the probability to stay, here of one equation on its own."""
     text = f"axes\n  b: B\n  s: S\n  d: D\nscalars\n  p = 0.3\nlayer Main(z_bsd) -> z_bsd:\n  weights γ_d\n  return {call}"
-    module = einformer.parse(text if "0.6" not in call else text.replace("scalars\n  p = 0.3\n", "")).bind(D=7).build(plan=plan)
+    module = (
+        einformer.parse(text if "0.6" not in call else text.replace("scalars\n  p = 0.3\n", ""))
+        .bind(D=7)
+        .build(plan=plan)
+        .eval()
+    )
     torch.manual_seed(0)
     y = module.train()(torch.ones(50, 40, 7))
     assert sorted(y.unique().tolist()) == pytest.approx([0, 1 / (1 - probability)])  # type: ignore[no-untyped-call]
@@ -234,7 +239,7 @@ layer Main(z_bd) -> z_bd:
 @pytest.mark.parametrize("plan", PLANS)
 def test_a_layer_without_weights_knows_whether_it_is_trained(plan: str) -> None:
     """It is a function, which another function may call."""
-    module = einformer.parse(THROUGH)["Main"].bind(D=7).build(plan=plan)
+    module = einformer.parse(THROUGH)["Main"].bind(D=7).build(plan=plan).eval()
     x = torch.ones(50, 7)
     assert torch.equal(module(x), x)
     torch.manual_seed(0)
@@ -263,7 +268,7 @@ model Main(v_bsea) -> y_bsea causal in s:
 @pytest.mark.parametrize("plan", PLANS)
 def test_dropout_of_attention_drops_weights(plan: str) -> None:
     """The first position sees itself alone: its value is doubled or gone. Over many rows the mean stays."""
-    module = einformer.parse(ATTENDING).bind(A=2, H=3).build(plan=plan)
+    module = einformer.parse(ATTENDING).bind(A=2, H=3).build(plan=plan).eval()
     torch.manual_seed(0)
     y = module.train()(torch.ones(200, 5, 3, 2))
     assert set(y[:, 0].unique().tolist()) == {0.0, 2.0}  # type: ignore[no-untyped-call]
@@ -279,7 +284,7 @@ def deviation(tensor: Tensor) -> float:
 
 def starts(model: Model, plan: str, kind: str) -> dict[str, Tensor]:
     torch.manual_seed(0)
-    return model.build(plan=plan, initialisation=kind).state_dict()
+    return model.build(plan=plan, initialisation=kind).eval().state_dict()
 
 
 @pytest.mark.parametrize("plan", PLANS)

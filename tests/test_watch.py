@@ -155,7 +155,7 @@ def bound() -> Model:
 
 @pytest.mark.parametrize("plan", ["fast", "notation"])
 def test_what_is_built_of_a_specification_keeps_it(bound: Model, plan: str) -> None:
-    module = bound.build(plan=plan)
+    module = bound.build(plan=plan).eval()
     with ein.contracts.watch(module, bound) as watched:
         assert module(IDS).shape == (2, 5, 17)
         assert {**watched.last, "D": 12, "H": 4, "A": 3, "F": 48, "V": 17, "B": 2, "S": 5} == watched.last
@@ -165,7 +165,7 @@ def test_what_is_built_of_a_specification_keeps_it(bound: Model, plan: str) -> N
 
 
 def test_what_differs_from_the_specification(bound: Model) -> None:
-    other = ein.load("gpt2").bind(D=12, A=4, L=2, V=17, K=7).build()
+    other = ein.load("gpt2").bind(D=12, A=4, L=2, V=17, K=7).build().eval()
     message = said(lambda: ein.contracts.watch(other, bound))
     assert "has 3 along `e`, not 4" in message
     assert "e: H = D / A (gpt2.ein:" in message

@@ -66,7 +66,7 @@ class Subject(Sized):
     @functools.cached_property
     def live(self) -> nn.Module:
         """The emitted module at its full size, on the meta device."""
-        return self.model.build(device="meta")
+        return self.model.build(device="meta").eval()
 
     @functools.cached_property
     def small(self) -> Small:
@@ -84,7 +84,7 @@ class Small(Sized):
         """Drawn once, for all of them."""
         from einformer.interpreters.torch import measure
 
-        return measure.randomised(self.model.build(), self.seed)
+        return measure.randomised(self.model.build().eval(), self.seed)
 
     @functools.cached_property
     def given(self) -> list[Array]:
@@ -98,7 +98,7 @@ class Small(Sized):
         """The emitted module of each plan, in float64."""
         from einformer.interpreters.torch import measure
 
-        built = {plan: self.model.build(plan=plan) for plan in ("notation", "fast")}
+        built = {plan: self.model.build(plan=plan).eval() for plan in ("notation", "fast")}
         for module in built.values():
             measure.load(module, self.weights)
         return built
@@ -118,7 +118,7 @@ class Small(Sized):
 
 def reads(model: Model, legend: Legend) -> list[Read]:
     """The shape of each input, and how many tokens there are where it holds token ids."""
-    door: Any = model.build(device="meta")
+    door: Any = model.build(device="meta").eval()
     return [
         (tuple(legend.length(axis) for axis, _, _ in e.axes), legend.length(e.selects[0]) if e.selects else None)
         for e in door.door

@@ -33,7 +33,7 @@ class Family:
 
     def ours(self) -> nn.Module:
         """The same sizes, read from its config."""
-        return ein.from_huggingface(self.config.to_dict()).build()
+        return ein.from_huggingface(self.config.to_dict()).build().eval()
 
     def theirs(self) -> nn.Module:
         """With SDPA."""

@@ -27,7 +27,7 @@ ROUNDS, THREADS = 15, 2
 
 
 def ours() -> nn.Module:
-    return ein.load("gpt2").bind(**SIZES).build()
+    return ein.load("gpt2").bind(**SIZES).build().eval()
 
 
 def theirs() -> nn.Module:

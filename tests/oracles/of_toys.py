@@ -50,7 +50,7 @@ def ours(name: str) -> Model:
 
 def filled(name: str, regime: Regime, plan: str = "fast") -> Any:
     """Our module with their weights."""
-    module: Any = ours(name).build(dtype=torch.float64, plan=plan)
+    module: Any = ours(name).build(dtype=torch.float64, plan=plan).eval()
     module.load_huggingface(theirs(name, regime).state_dict())
     return module
 

@@ -55,11 +55,11 @@ class Recipe:
 
 
 def build(recipe: Recipe, device: torch.device | str = "cpu", dtype: torch.dtype | None = None) -> nn.Module:
-    """The module of a recipe, on a device and in a floating dtype (float32), with fresh random weights, in `eval` mode."""
+    """The module of a recipe, on a device and in a floating dtype (float32), with fresh random weights."""
     made = _load(recipe)
     with torch.device(device):
         module = made()
-    return module.to(dtype or torch.float32).eval()
+    return module.to(dtype or torch.float32)
 
 
 def _load(recipe: Recipe) -> type[nn.Module]:
