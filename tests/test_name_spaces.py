@@ -176,7 +176,7 @@ def agrees(text: str, **sizes: int) -> None:
     found = {path: random.standard_normal(shape) for path, shape in bound.weight_shapes().items()}
     expected = bound.reference(z, weights=found)
     for plan in ("notation", "fast"):
-        module = bound.build(dtype=torch.float64, plan=plan)
+        module = bound.build(dtype=torch.float64, plan=plan).eval()
         module.load_state_dict({path: torch.from_numpy(array) for path, array in found.items()})
         assert module(torch.from_numpy(z)).detach().numpy() == pytest.approx(expected, abs=1e-12)
         held = module.cache()
@@ -221,7 +221,7 @@ def test_weights_and_instances_may_have_any_name(name: str) -> None:
 def test_a_module_has_no_attributes_that_a_weight_could_replace() -> None:
     """Names of the notation have no underscores."""
     bound = einformer.parse(f"{AXES}{LINEAR}{MODEL}  return Linear(z_bsd)\n").bind(D=4)
-    attributes = {name for plan in ("notation", "fast") for name in dir(bound.build(plan=plan)) if name.isalnum()}
+    attributes = {name for plan in ("notation", "fast") for name in dir(bound.build(plan=plan).eval()) if name.isalnum()}
     assert attributes - {"Linear"} <= TAKEN
 
 
