@@ -870,6 +870,11 @@ MUTANTS = (
     _mutant(
         "the class of a model is whatever has its name", "interpreters/torch/module.py",
         "if own.rstrip(\"_\") == name)", "if own == name)",
-        "name_spaces.py::test_a_model_has_any_name[Stored]",
+        "name_spaces.py::test_a_model_has_any_name[Tensor]",
+    ),
+    _mutant(
+        "a recurrence of whole numbers is computed in the dtype of a module", "interpreters/torch/recurrences.py",
+        "    whole = Whole(low.layer, low.layers, low.legend).needs(Name(left.name)) == frozenset()\n", "    whole = False\n",
+        "slots.py::test_a_recurrence_of_whole_numbers_is_exact_in_any_dtype[0-notation]",
     ),
 )  # fmt: skip

@@ -193,6 +193,18 @@ def test_whole_numbers_are_computed_with_as_finely_as_all(case: str, plan: str) 
     agrees(model(axes, *NUMBERS[case], D=4), plan)
 
 
+@pytest.mark.parametrize("plan", PLANS)
+@pytest.mark.parametrize("first", ["0", "floor(s / 2)"])
+def test_a_recurrence_of_whole_numbers_is_exact_in_any_dtype(first: str, plan: str) -> None:
+    """At once and in parts; half a dtype knows no number between 256 and 258. What is kept is counted."""
+    bound = model("s, d", f"n_s = where(s == 0, {first}, n_{{(s - 1)}} + 1)", "return where(n_s == s, z_bsd, 0)", D=1)
+    module, ones = bound.build(plan=plan, dtype=torch.bfloat16), torch.ones(1, 600, 1, dtype=torch.bfloat16)
+    assert (module(ones) == 1).all()
+    cache = module.cache()
+    assert all((module.decode(part, cache=cache) == 1).all() for part in torch.split(ones, [400, 1, 199], 1))
+    assert cache.bytes == bound.cache_bytes(S=600, dtype=torch.bfloat16).total
+
+
 # ---------------------------------------------------------------------------------------- branches that are not taken
 
 LAZY = {

@@ -18,9 +18,10 @@ from einformer.language.calls import axis_of, slot_letters
 from einformer.language.sizes import Legend
 from einformer.language.specialise import specialise
 from einformer.language.times import rows_of
-from einformer.language.tree import Apply, Expression, Index, Number, Spec, Tensor
+from einformer.language.tree import Apply, Expression, Index, Name, Number, Spec, Tensor
 from einformer.language.walk import equations, loops, subexpressions
 from einformer.language.weights import key, place, versions
+from einformer.language.whole import Whole
 from einformer.program.inequalities import Atom, Cases, Facts, Inequality, Linear, negated, plain, written
 from einformer.program.positions import Analysis, Anchor, Body, Call, Definition, Read, Step, Value
 from einformer.program.turns import Loops, Site
@@ -182,7 +183,8 @@ class _Plan(Generic[Limit]):
             for step, inner in zip(body.steps, below, strict=True):
                 entries += inner
                 if step.anchor in self.reach:
-                    entries.append(self.entry(body, step.anchor, names[id(step.equation)][0], step.path, step.loops))
+                    entry = self.entry(body, step.anchor, names[id(step.equation)][0], step.path, step.loops)
+                    entries.append(replace(entry, whole=step.recurrent and _is_whole(body, step.anchor.name)))
             self.read[id(body)] = tuple(entries)
             self.one_version(body)
         return self.read[id(body)]
@@ -279,6 +281,11 @@ class _Plan(Generic[Limit]):
 def _path(around: Loops) -> str:
     """The path of a place in some loops, whatever their turns."""
     return ".".join(f"blocks.{{{letter}}}" for letter, _ in around)
+
+
+def _is_whole(body: Body, name: str) -> bool:
+    """Is a tensor made of whole numbers, whatever the inputs are?"""
+    return Whole(body.layer, body.analysis.layers, body.analysis.legend).needs(Name(name)) == frozenset()
 
 
 def _depth(path: str) -> int:
