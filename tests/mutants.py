@@ -324,7 +324,6 @@ MUTANTS = (
     _mutant(
         "a name is opened that two expressions read", "program/canonical.py",
         "self.reads[definition] != 1:", "False:",
-        "canonical.py::test_what_is_changed_is_another_value[the keys after the scores-fast]",
         "spellings.py::test_what_is_not_fused_says_why[a sink]",
     ),
     _mutant(
