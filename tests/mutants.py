@@ -352,7 +352,7 @@ MUTANTS = (
         "canonical.py::test_what_is_changed_is_another_value[the query after the scores-fast]",
     ),
     _mutant(
-        "a constant is what its name was first", "interpreters/torch/constants.py",
+        "a constant is what its name was first", "program/constants.py",
         "defined[equation.left.name] == 1", "equation.left.name not in known",
         "canonical.py::test_what_is_changed_is_another_value[a function of positions that a layer changes-fast]",
     ),
@@ -447,7 +447,7 @@ MUTANTS = (
         "torch.py::test_values_are_the_references[mamba2-notation]",
     ),
     _mutant(
-        "a tie is forgotten", "interpreters/torch/roles.py",
+        "a tie is forgotten", "program/roles.py",
         'if w.kind != "instance" and (w.default is None or w.optional)]', 'if w.kind != "instance"]',
         "torch.py::test_plans_load_each_others_weights[llama_tied]",
     ),

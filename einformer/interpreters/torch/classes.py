@@ -17,8 +17,6 @@ from einformer.interpreters.torch.lower import Lowering, drops, function_name
 from einformer.interpreters.torch.merging import Merged
 from einformer.interpreters.torch.plan import Plan, Style
 from einformer.interpreters.torch.recurrences import Start, solved
-from einformer.interpreters.torch.roles import Kind as RoleKind
-from einformer.interpreters.torch.roles import Role, roles, selecting, stored
 from einformer.interpreters.torch.slots import Variable, define, merged, python_name, shaped
 from einformer.language.calls import axis_of, slot_letters
 from einformer.language.sizes import Legend
@@ -38,6 +36,8 @@ from einformer.language.weights import key
 from einformer.language.whole import Whole
 from einformer.program.canonical import reaching
 from einformer.program.recurrences import recurrent
+from einformer.program.roles import Kind as RoleKind
+from einformer.program.roles import Role, roles, selecting, stored
 from einformer.program.routing import Routing
 
 Some = TypeVar("Some", bound=Lowering)

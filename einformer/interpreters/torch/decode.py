@@ -13,9 +13,7 @@ from dataclasses import dataclass, replace
 from einformer.interpreters.torch.cache import TEXT
 from einformer.interpreters.torch.classes import Class
 from einformer.interpreters.torch.code import Dims
-from einformer.interpreters.torch.constants import raised
 from einformer.interpreters.torch.fast import FastClass
-from einformer.interpreters.torch.masks import sunk
 from einformer.interpreters.torch.past import Continued, Continues
 from einformer.interpreters.torch.plan import PLAIN, Plan, Style
 from einformer.interpreters.torch.positions import lacks, numbered, reaching, rows_of, with_rows
@@ -31,6 +29,8 @@ from einformer.language.walk import equations, subexpressions
 from einformer.language.weights import called, key, versions
 from einformer.program.cache import Entry
 from einformer.program.conditions import turned
+from einformer.program.constants import raised
+from einformer.program.masks import sunk
 
 
 def source(spec: Spec, name: str, legend: Legend, plan: Plan, kept: Sequence[Entry[int]], style: Style = PLAIN) -> str:

@@ -13,13 +13,13 @@ from einformer.interpreters.torch.fuse import FastLowering
 from einformer.interpreters.torch.heads import settings
 from einformer.interpreters.torch.layout import Lying, Map, groups, layout, maps
 from einformer.interpreters.torch.lower import Lowering
-from einformer.interpreters.torch.roles import roles, stored
 from einformer.interpreters.torch.slots import define, merged
 from einformer.language.tree import Apply, Equation, Expression, Layer, Tensor
 from einformer.language.walk import equations, subexpressions
 from einformer.language.weights import key
 from einformer.program.canonical import Definition, Values
 from einformer.program.linear import Linear, letters, reads
+from einformer.program.roles import roles, stored
 from einformer.program.routing import PAIR, Routing, ordered
 
 

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from einformer.interpreters.torch.code import Dims
-from einformer.interpreters.torch.roles import stored
 from einformer.language.calls import axis_of
 from einformer.language.tree import Equation, Expression, Layer, Tensor, Weight
 from einformer.language.walk import equations
@@ -20,6 +19,7 @@ from einformer.language.weights import key
 from einformer.program.canonical import Values, identity, relettered
 from einformer.program.linear import Linear, letters, linears, reads
 from einformer.program.recurrences import recurrent
+from einformer.program.roles import stored
 from einformer.program.routing import Routing, products
 
 HELPERS = {

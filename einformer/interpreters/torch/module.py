@@ -19,13 +19,13 @@ from torch import Tensor, nn
 from einformer.errors import EinformerError, fail
 from einformer.interpreters.torch import decode
 from einformer.interpreters.torch.plan import PLAIN, Plan, Style
-from einformer.interpreters.torch.roles import selecting
 from einformer.interpreters.torch.source import source
 from einformer.language.calls import axis_of
 from einformer.language.sizes import Legend
 from einformer.language.tree import Index, Layer, Spec
 from einformer.language.whole import Whole
 from einformer.program.cache import Entry
+from einformer.program.roles import selecting
 
 _COUNT = itertools.count(1)
 

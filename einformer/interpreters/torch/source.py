@@ -17,12 +17,10 @@ from dataclasses import dataclass, field
 from einformer.errors import EinformerError, Span
 from einformer.interpreters.torch.classes import Class, Comment
 from einformer.interpreters.torch.code import prose, uses
-from einformer.interpreters.torch.constants import raised
 from einformer.interpreters.torch.fast import FastClass
 from einformer.interpreters.torch.folding import WIDTH, folded
 from einformer.interpreters.torch.layout import HELPERS as FAST_HELPERS
 from einformer.interpreters.torch.letters import in_ascii, romanised, spelled, unused
-from einformer.interpreters.torch.masks import sunk
 from einformer.interpreters.torch.merging import Merged, reads_config, sizes_of
 from einformer.interpreters.torch.plan import NOTATION, PLAIN, Plan, Style
 from einformer.interpreters.torch.sparse import HELPERS as SPARSE_HELPERS
@@ -41,6 +39,8 @@ from einformer.language.tree import (
 from einformer.language.walk import equations
 from einformer.language.weights import key
 from einformer.program.conditions import turned
+from einformer.program.constants import raised
+from einformer.program.masks import sunk
 from einformer.program.routing import PAIR, Routing, routings
 
 HELPERS = {
