@@ -16,6 +16,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from beartype import beartype
@@ -592,3 +593,19 @@ def test_a_comma_inside_a_subscript_is_refused(text: str) -> None:
     """It would end the tensor: three results, of which two are numbers."""
     assert code(lambda: ein.contract(text)(lambda z, s=0, d=0: z)) == "E724"
     ein.contract("z_bsd -> (y_bd, float s)")(lambda z: z)  # a number that is said to be one
+
+
+def test_arrays_of_numpy_are_arrays() -> None:
+    @ein.contract("float x_bs, W_sd -> y_bd")
+    def project(x: Any, W: Any) -> Any:
+        return x @ W
+
+    assert project(np.ones((2, 3)), np.ones((3, 4))).shape == (2, 4)
+    assert project(np.ones((2, 3), np.float16), np.ones((3, 4))).shape == (2, 4)
+    assert code(lambda: project(np.ones((2, 3)), np.ones((4, 4)))) == "E720"
+    assert code(lambda: project(np.ones(2), np.ones((4, 4)))) == "E721"
+    assert code(lambda: project(np.ones((2, 3), int), np.ones((3, 4)))) == "E722"
+    assert code(lambda: project([[1.0]], np.ones((1, 4)))) == "E722"
+    for word, dtype in {"int": np.int32, "bool": np.bool_, "f32": np.float32, "cpu": np.float64}.items():
+        assert ein.contract(f"{word} x_b -> y_b")(lambda x: x)(np.ones(2, dtype)).shape == (2,)
+    assert code(lambda: ein.contract("cuda x_b")(lambda x: x)(np.ones(2))) == "E722"

@@ -12,6 +12,7 @@ from fractions import Fraction
 from math import prod
 from typing import Any, assert_never
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -24,6 +25,7 @@ from einformer.language.printer import show
 from einformer.language.tree import Expression, Name, Number, Product, Quotient, Sum
 from einformer.language.walk import subexpressions
 
+ARRAYS = (Tensor, np.ndarray)
 MISSING = object()
 _NUMBERS: dict[str, tuple[type, ...]] = {
     "int": (numbers.Integral, torch.SymInt),
@@ -103,11 +105,11 @@ class Checker:
 
     def array(self, array: Array, value: Any, place: str) -> None:
         """A tensor: its kind, its rank, then axis by axis."""
-        if not isinstance(value, Tensor) or ((allowed := dtypes(array.words)) and value.dtype not in allowed):
+        if not isinstance(value, ARRAYS) or ((allowed := dtypes(array.words)) and value.dtype not in allowed):
             raise _kind(array, array.words, value, place)
-        if device(array.words) not in ("", value.device.type):
+        if device(array.words) not in ("", getattr(value.device, "type", "cpu")):
             raise _kind(array, array.words, value, place)
-        if value.dim() != array.rank and not (array.open and value.dim() > array.rank):
+        if value.ndim != array.rank and not (array.open and value.ndim > array.rank):
             raise self.wrong(array, array.span, value, place)
         for axis, number, length in aligned(array, value.shape):
             if isinstance(axis.size, Name):
@@ -157,7 +159,7 @@ class Checker:
         """The sizes of a formula that nothing has bound."""
         return [e.name for e in subexpressions(size) if isinstance(e, Name) and e.name not in self.sizes]
 
-    def wrong(self, array: Array, span: Span, tensor: Tensor, place: str) -> EinformerError:
+    def wrong(self, array: Array, span: Span, tensor: Any, place: str) -> EinformerError:
         """A shape that does not fit: which axis, which sizes were wanted and who bound them, and the likely cause."""
         shape, axes = tuple(tensor.shape), aligned(array, tensor.shape)
         at = next(((axis, length) for axis, _, length in axes if axis.span == span), None)
@@ -257,4 +259,6 @@ def _no(wanted: str, span: Span, found: Any, place: str) -> EinformerError:
 def _described(value: Any) -> str:
     if isinstance(value, Tensor):
         return f"a tensor {tuple(value.shape)}, {str(value.dtype).removeprefix('torch.')} on {value.device}"
+    if isinstance(value, np.ndarray):
+        return f"an array of NumPy {value.shape}, {value.dtype}"
     return f"a {type(value).__name__}" if value is not None else "None"

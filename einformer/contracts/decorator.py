@@ -15,7 +15,7 @@ from typing import Any, TypeVar, overload
 import torch
 
 from einformer.contracts import switch
-from einformer.contracts.check import MISSING, Checker, attribute, is_scalar
+from einformer.contracts.check import ARRAYS, MISSING, Checker, attribute, is_scalar
 from einformer.contracts.reader import read
 from einformer.contracts.scopes import OWN, USED, Bound, block, clash, joined, keep, place, written_at
 from einformer.contracts.signature import bound_for_good, matched, owner, parameters, text_of
@@ -80,7 +80,7 @@ class Agreement:
     def closure(self, made: Written) -> dict[str, Any]:
         """What the wrapper reads, by the names it has there."""
         values: tuple[Any, ...] = (
-            self.function, self.refusal(), self.check, self.check_result, torch.Tensor, is_scalar, attribute, MISSING, USED,
+            self.function, self.refusal(), self.check, self.check_result, ARRAYS, is_scalar, attribute, MISSING, USED,
             OWN, block, clash, torch.compiler.is_compiling, isinstance, getattr, len,
             (int, torch.SymInt), (tuple, list), MappingProxyType({}),
         )  # fmt: skip

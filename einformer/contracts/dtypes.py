@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable
 from typing import Any
 
 DEVICES = ("cpu", "cuda", "meta", "mps", "xpu")
@@ -29,10 +30,18 @@ def dtypes(words: tuple[str, ...]) -> tuple[Any, ...]:
     everything = {value for value in vars(torch).values() if isinstance(value, torch.dtype)}
     for word in words:
         if word in EXACT:
-            return (getattr(torch, EXACT[word]),)
+            return _with_arrays((getattr(torch, EXACT[word]),))
         if word in KINDS:
-            return tuple(sorted((dtype for dtype in everything if _kind(dtype) == word), key=str))
+            return _with_arrays(sorted((dtype for dtype in everything if _kind(dtype) == word), key=str))
     return ()
+
+
+def _with_arrays(allowed: Iterable[Any]) -> tuple[Any, ...]:
+    """The dtypes of torch, and those of NumPy that have the same names."""
+    import numpy as np
+
+    names = [str(dtype).removeprefix("torch.") for dtype in allowed]
+    return (*allowed, *(np.dtype(name) for name in names if name in np.sctypeDict))
 
 
 def device(words: tuple[str, ...]) -> str:

@@ -268,8 +268,8 @@ class _Writer:
         if allowed := dtypes(array.words):
             yield f"{value}.dtype not in {self.constant(array.words[0], allowed)}"
         if kind := device(array.words):
-            yield f'{value}.device.type != "{kind}"'
-        yield f"{value}.dim() {'<' if array.open else '!='} {array.rank}"
+            yield f'{self.known["getattr"]}({value}.device, "type", "cpu") != "{kind}"'
+        yield f"{value}.ndim {'<' if array.open else '!='} {array.rank}"
 
     def settled(self) -> Iterator[str]:
         """The comparisons whose sizes are all bound by now."""
