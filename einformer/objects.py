@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args
 
 from einformer.errors import EinformerError, Source, fail, known, row
-from einformer.interpreters.count.cached import BYTES
 from einformer.interpreters.count.conventions import CONVENTIONS
 from einformer.interpreters.count.precisions import PRECISIONS
 from einformer.interpreters.torch.plan import Initialisation, Style
@@ -18,7 +17,7 @@ from einformer.language.calls import slot_letters
 from einformer.language.sizes import Legend
 from einformer.language.specialise import specialise
 from einformer.language.tree import Layer, Spec
-from einformer.program import cache, check
+from einformer.program import check
 
 if TYPE_CHECKING:
     import numpy as np
@@ -136,9 +135,9 @@ class Specification:
 
         Raises EinformerError E508 of what has no cache, E605, E607 where it has no formula.
         """
-        from einformer.interpreters.count import formulas
+        from einformer.interpreters.count import cached, formulas
 
-        element = None if dtype is None else row(BYTES, "dtype", str(dtype).removeprefix("torch."))
+        element = None if dtype is None else row(cached.BYTES, "dtype", str(dtype).removeprefix("torch."))
         return formulas.cache_bytes(self.tree, self.name, element)
 
     def latex(self, letters: str = "ours", form: str | None = None) -> str:
@@ -399,6 +398,8 @@ class Model:
     @property
     def kept(self) -> tuple[Entry[int], ...]:
         """What decoding keeps: each tensor of each layer, and how far back. Raises EinformerError E508."""
+        from einformer.program import cache  # nobody waits for it who only checks
+
         return cache.kept(self.spec.tree, self.spec.name, self.legend)
 
     @property
@@ -470,6 +471,7 @@ class Model:
         from einformer.huggingface.weights import HuggingFaceWeights
         from einformer.interpreters.torch.generate import Decodes
         from einformer.interpreters.torch.module import Recipe
+        from einformer.program import cache
 
         chosen = self._plan(plan, initialisation)
         methods = (*((HuggingFaceWeights,) if self.family else ()), *((Decodes,) if self.spec.layer.time else ()))
