@@ -28,8 +28,14 @@ LEFT_OUT = {
         "einformer.language.check",
         "einformer.lint.python",
     ),
-    "check gpt2": ("torch", "sympy", "einformer.lint", "einformer.interpreters.latex", "einformer.interpreters.count.rules"),
-    "count gpt2 --json": ("torch", "sympy", "einformer.lint", "einformer.interpreters.latex", "einformer.huggingface"),
+    "check gpt2": (
+        *LIBRARIES,
+        "einformer.lint",
+        "einformer.interpreters.latex",
+        "einformer.interpreters.count.rules",
+        "einformer.program.cache",
+    ),
+    "count gpt2 --json": (*LIBRARIES, "einformer.lint", "einformer.interpreters.latex", "einformer.huggingface"),
 }
 
 
