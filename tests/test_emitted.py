@@ -122,9 +122,18 @@ def test_folded_lines_say_the_same(name: str, plan: str, monkeypatch: pytest.Mon
     short = model(name).source(plan=plan)
     monkeypatch.setattr(folding, "WIDTH", 10**6)
     long = model(name).source(plan=plan)
-    assert ast.dump(ast.parse(short)) == ast.dump(ast.parse(long))
+    assert said(short) == said(long)
     monkeypatch.setattr(folding, "WIDTH", 40)
-    assert ast.dump(ast.parse(model(name).source(plan=plan))) == ast.dump(ast.parse(long))
+    assert said(model(name).source(plan=plan)) == said(long)
+
+
+def said(source: str) -> str:
+    """The statements, and the letters of docstrings, which are folded between words."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            node.value = "".join(node.value.split())
+    return ast.dump(tree)
 
 
 def test_a_line_folds_at_its_loosest_operators_then_in_its_longest_brackets(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,8 @@ def folded(line: str) -> Iterator[str]:
     indent = line[: len(line) - len(text)]
     if text.startswith("#"):
         yield from _noted(line, f"{indent}# @ ")
+    elif text.startswith('"""'):  # a docstring is words, whatever brackets stand in it
+        yield from textwrap.wrap(line, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
     else:
         yield from _folded(text, indent, False)
 
