@@ -58,7 +58,7 @@ def dangling(program: Program) -> Iterator[Value]:
     """Values that stand for something that nothing before them defines, or of letters that nothing gives them."""
     for function in program.functions.values():
         known = {line.value for line in function.inputs}
-        yield from _dangling((*function.weights, *function.lines, function.output), known, frozenset())
+        yield from _dangling((*function.weights, *function.scalars, *function.lines, function.output), known, frozenset())
 
 
 def _dangling(lines: tuple[Line | Turns, ...], known: set[Value], turns: frozenset[str]) -> Iterator[Value]:

@@ -28,13 +28,14 @@ class _Listing:
 
     def function(self, function: Function) -> Iterator[str]:
         """The head, the weights, the lines."""
-        known = [*function.inputs, *(w for w in function.weights if isinstance(w.value.operation, op.Weight))]
+        known = [*function.inputs, *(w for w in function.weights if w.value.operation == op.Weight(w.name))]
         self.names |= {line.value: lying(line) for line in known}
         inputs = ", ".join(map(lying, function.inputs))
         yield f"{function.name}({inputs}) -> {lying(function.output)}"
         weights = ", ".join(lying(line) for line in known[len(function.inputs) :])
         yield from [f"{INDENT}weights {weights}"] * bool(weights)
-        yield from self.lines((*(w for w in function.weights if w not in known), *function.lines), INDENT)
+        tied = (weight for weight in function.weights if weight not in known)
+        yield from self.lines((*tied, *function.scalars, *function.lines), INDENT)
         output = list(self.below(function.output.value, INDENT))
         yield from [*output, f"{INDENT}return {self.name(function.output.value)}"]
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
-from einformer.errors import Span
+from einformer.errors import EinformerError, Span
+from einformer.language import tree as declared
 from einformer.language.calls import axis_of, slot_letters
 from einformer.language.instances import callees
 from einformer.language.primitives import CONSTANTS, row_of
 from einformer.language.scope import factors_of
 from einformer.language.sizes import Legend
+from einformer.language.slots import Guards, Numbers, parts
 from einformer.language.specialise import specialise
 from einformer.language.tree import (
     Apply,
@@ -66,11 +69,11 @@ def lower(spec: Spec, name: str, legend: Legend) -> Program:
     special = specialise(spec, name)
     layers = {layer.name: layer for layer in special.layers}
     time = next((axis_of(layer.time.letter) for layer in spec.layers if layer.time), "")
-    return Program({each.name: _Body(each, layers, legend, time).function() for each in special.layers}, name, time)
+    return Program({each.name: Body(each, layers, legend, time).function() for each in special.layers}, name, time)
 
 
 @dataclass(slots=True)
-class _Body:
+class Body:
     """One layer being lowered: what each name stands for at this line, which letters stand still, which branches are around."""
 
     layer: Layer
@@ -79,9 +82,12 @@ class _Body:
     time: str
     names: dict[str, Line] = field(default_factory=dict)
     weights: dict[str, Line] = field(default_factory=dict)
+    scalars: dict[str, Line] = field(default_factory=dict)
     still: frozenset[str] = frozenset()
     branches: tuple[tuple[Value, bool], ...] = ()
+    guards: Guards = ()  # the conditions of the branches as they are written
     bare: frozenset[str] = frozenset()  # the names of tensors without a subscript: others are sizes and scalars
+    known: Numbers | None = None
 
     def function(self) -> Function:
         """The layer: its inputs, its weights, its lines."""
@@ -103,7 +109,8 @@ class _Body:
         lines = self.statements(self.layer.body)
         left, line = self.layer.output, self.names[self.layer.output.name]
         output = Line(left.name, viewed(line, labels_of(left), left.span), labels_of(left))
-        return Function(self.layer.name, inputs, tuple(self.weights.values()), lines, output)
+        weights, scalars = tuple(self.weights.values()), tuple(self.scalars.values())
+        return Function(self.layer.name, inputs, weights, scalars, lines, output)
 
     # -------------------------------------------------------------------------------------------------- statements
 
@@ -212,29 +219,35 @@ class _Body:
 
     def named(self, name: str) -> Line:
         """What a name stands for: a tensor of the body, a weight, or a scalar with indices."""
-        if name not in self.names and name not in self.weights:
-            self.weights[name] = self.legendary(name)
-        return self.names[name] if name in self.names else self.weights[name]
-
-    def legendary(self, name: str) -> Line:
-        """A tied weight or a scalar with indices: its value where no letter stands still."""
+        if name in self.names:
+            return self.names[name]
         weight = next((w for w in self.layer.weights if w.name == name), None)
-        if weight is not None:
-            assert weight.default is not None
-            return self.defined(Tensor(name, weight.indices), self.apart(weight.default))
+        known = self.scalars if weight is None else self.weights
+        if name not in known:
+            known[name] = self.scalar(name) if weight is None else self.tied(weight)
+        return known[name]
+
+    def tied(self, weight: declared.Weight) -> Line:
+        """A weight that is what it is tied to, where no letter stands still."""
+        assert weight.default is not None
+        return self.defined(Tensor(weight.name, weight.indices), self.apart(weight.default))
+
+    def scalar(self, name: str) -> Line:
+        """A scalar with indices, where no letter stands still."""
         scalar = self.legend.scalars[name]
         if isinstance(scalar.value, tuple):
             letter = scalar.indices[0].letter
             value = Value(Table(name, letter), (letter,), "number", scalar.span)
         else:
-            value = self.apart(scalar.value)
+            value = replace(self.apart(scalar.value), kind="number")
         return self.defined(Tensor(name, scalar.indices), value)
 
     def apart(self, e: Expression) -> Value:
         """A value where no letter stands still, and no branch is around."""
-        around, self.still, self.branches = (self.still, self.branches), frozenset(), ()
+        around = self.still, self.branches, self.guards
+        self.still, self.branches, self.guards = frozenset(), (), ()
         value = self.value(e)
-        self.still, self.branches = around
+        self.still, self.branches, self.guards = around
         return value
 
     # ------------------------------------------------------------------------------------------------------- slots
@@ -248,8 +261,25 @@ class _Body:
             return viewed(line, tuple(map(plain, e.slots)), e.span)
         numbers = tuple(self.slot(slot) for slot in e.slots)
         timed = tuple(not selects and axis_of(label[0]) == self.time and len(label) == 1 for label in line.labels)
-        gather = Gather(line.value, line.labels, numbers, timed, self.branches)
+        proved = tuple(map(self.stays, e.slots, line.labels, timed))
+        gather = Gather(line.value, line.labels, numbers, timed, proved, self.branches)
         return Value(gather, union(numbers), line.value.kind, e.span)
+
+    def stays(self, slot: Expression, label: Label, timed: bool) -> bool:
+        """Is it proved that a slot holds a number of its axis, where the conditions around it hold?"""
+        if plain(slot):
+            return True
+        try:
+            length = math.prod(map(self.legend.length, label))
+        except EinformerError:  # not bound
+            return self.numbers.strays(slot, None, self.guards, timed)[1]
+        return self.numbers.strays(slot, length, self.guards, timed)[1]
+
+    @property
+    def numbers(self) -> Numbers:
+        """What is known of the numbers of indices."""
+        self.known = self.known or Numbers.of(self.layer, self.legend, frozenset([self.time]))
+        return self.known
 
     def slot(self, slot: Expression) -> Value:
         """The number of a slot; a tensor in a slot selects, so that it must not lie before the start of time."""
@@ -282,21 +312,23 @@ class _Body:
             return value
         numbers = tuple(self.value(Index(letter)) for letter in value.axes)
         labels = tuple((letter,) for letter in value.axes)
-        return Value(Gather(value, labels, numbers, (False,) * len(labels)), union(numbers), value.kind, value.span)
+        gather = Gather(value, labels, numbers, (False,) * len(labels), (True,) * len(labels))
+        return Value(gather, union(numbers), value.kind, value.span)
 
     def where(self, e: Apply) -> Value:
         """One of two values; in each, the condition holds or does not."""
         condition = self.value(e.arguments[0])
-        arms = [self.branch(e.arguments[k], condition, k == 1) for k in (1, 2)]
+        arms = [self.branch(e, condition, holds) for holds in (True, False)]
         axes, kind = union([condition, *arms]), combined(arms)
         return Value(Map("where", (condition, *arms)), axes, kind, e.span)
 
-    def branch(self, e: Expression, condition: Value, holds: bool) -> Value:
+    def branch(self, e: Apply, condition: Value, holds: bool) -> Value:
         """What is only wanted where a condition holds, or does not."""
-        around = self.branches
+        around = self.branches, self.guards
         self.branches += ((condition, holds),)
-        value = self.value(e)
-        self.branches = around
+        self.guards += parts(e.arguments[0], holds)
+        value = self.value(e.arguments[1 if holds else 2])
+        self.branches, self.guards = around
         return value
 
     def operator(self, e: Apply) -> Value:
@@ -324,10 +356,11 @@ class _Body:
     def call(self, e: Apply, callee: Layer) -> Value:
         """Another layer: each argument has exactly the axes of its formal."""
         instance = any(weight.name == e.name for weight in self.layer.weights)
-        around, self.branches = self.branches, ()  # it is computed whole, whichever branch it stands in
+        around = self.branches, self.guards
+        self.branches, self.guards = (), ()  # it is computed whole, whichever branch it stands in
         pairs = zip(callee.formals, e.arguments, strict=True)
         arguments = tuple(spread(self.value(argument), slot_letters(formal)) for formal, argument in pairs)
-        self.branches = around
+        self.branches, self.guards = around
         turns = tuple(index.letter for index in e.indices) if instance else ()
         call = Call(callee.name, e.name if instance else "", turns, arguments)
         return Value(call, slot_letters(callee.output), "tensor", e.span)

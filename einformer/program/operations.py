@@ -136,13 +136,14 @@ class Gather:
     """A tensor read at numbers that are computed: one for each of its axes.
 
     Along an axis that is `timed` there are zeros before the first number. A number is looked at only where all `conditions`
-    are as said: elsewhere nobody wants what is read.
+    are as said: elsewhere nobody wants what is read. What is not `proved` to lie inside must be looked at when it runs.
     """
 
     argument: Value
     labels: tuple[Label, ...]
     numbers: tuple[Value, ...]
     timed: tuple[bool, ...]
+    proved: tuple[bool, ...]
     conditions: tuple[tuple[Value, bool], ...] = ()
 
 
@@ -207,11 +208,15 @@ class Turns:
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A layer as it is called: what it is given, its lines in the order of the text, and what it returns."""
+    """A layer as it is called: what it is given, its lines in the order of the text, and what it returns.
+
+    `weights` are those that are stored, and then those that are tied to others; `scalars` those of the legend that have indices.
+    """
 
     name: str
     inputs: tuple[Line, ...]
     weights: tuple[Line, ...]
+    scalars: tuple[Line, ...]
     lines: tuple[Line | Turns, ...]
     output: Line
 

@@ -308,7 +308,8 @@ class Lowering:
             return self.past.running(self, e.name, arguments[0])
         if e.indices:
             empty = e.name == "Sm" and not weighs(e, self.layer, self.reach, self.legend, self.time)
-            return operator(self, e, arguments[-1], arguments[:-1], empty)
+            letters = [index.letter for index in e.indices]
+            return operator(self, e.name, letters, arguments[-1], arguments[:-1], empty)
         if row.infix:
             return infix(self, row, arguments, wanted)
         if e.name in ("min", "max"):

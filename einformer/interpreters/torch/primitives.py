@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
 from einformer.interpreters.torch.code import ATOM, LOOSE, POWER, SUM, Code, Dims, Kind, aligned, combined, counted, ordered
 from einformer.language.primitives import Primitive, row_of
-from einformer.language.tree import Apply
 
 
 class Casts(Protocol):
@@ -73,9 +73,9 @@ def chosen(low: Casts, condition: Code, then: Code, otherwise: Code, dims: Dims)
     return Code(text, dims, kind)
 
 
-def operator(low: Casts, e: Apply, argument: Code, counts: list[Code], together: bool = False) -> Code:
+def operator(low: Casts, name: str, letters: Sequence[str], argument: Code, counts: list[Code], together: bool = False) -> Code:
     """A primitive over indices; `together` in the form for several, also over one."""
-    row, letters = row_of(e.name, True), [index.letter for index in e.indices]
+    row = row_of(name, True)
     axes = [argument.dims.index(letter) for letter in letters]
     if argument.kind != "tensor":  # a tensor without axes is none of Python's numbers
         argument = low.cast(argument, "number" if set(argument.dims) - set(letters) else "tensor")
