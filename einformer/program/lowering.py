@@ -36,6 +36,7 @@ from einformer.language.tree import (
 )
 from einformer.language.walk import equations, subexpressions
 from einformer.language.whole import Whole
+from einformer.program.canonical import Reach, reaching
 from einformer.program.operations import (
     Axes,
     Call,
@@ -62,14 +63,24 @@ from einformer.program.operations import (
     Weight,
 )
 from einformer.program.recurrences import recurrent
+from einformer.program.softmax import weighs
 
 
 def lower(spec: Spec, name: str, legend: Legend) -> Program:
     """The program of a layer or model of a checked spec, and of all that it calls."""
     special = specialise(spec, name)
-    layers = {layer.name: layer for layer in special.layers}
-    time = next((axis_of(layer.time.letter) for layer in spec.layers if layer.time), "")
-    return Program({each.name: Body(each, layers, legend, time).function() for each in special.layers}, name, time)
+    return Program(functions(special, legend), name, time_of(special))
+
+
+def functions(spec: Spec, legend: Legend) -> dict[str, Function]:
+    """The functions of a specialised spec, each after those that it calls."""
+    layers, time = {layer.name: layer for layer in spec.layers}, time_of(spec)
+    return {layer.name: Body(layer, layers, legend, time).function() for layer in spec.layers}
+
+
+def time_of(spec: Spec) -> str:
+    """The axis of positions, if there is one."""
+    return next((axis_of(layer.time.letter) for layer in spec.layers if layer.time), "")
 
 
 @dataclass(slots=True)
@@ -88,10 +99,13 @@ class Body:
     guards: Guards = ()  # the conditions of the branches as they are written
     bare: frozenset[str] = frozenset()  # the names of tensors without a subscript: others are sizes and scalars
     known: Numbers | None = None
+    reaching: dict[int, Reach] = field(default_factory=dict)  # the definitions that reach each equation
+    reach: Reach = field(default_factory=Reach)
 
     def function(self) -> Function:
         """The layer: its inputs, its weights, its lines."""
         whole = Whole(self.layer, self.layers, self.legend).selecting
+        self.reaching = reaching(self.layer)
         lefts = [*self.layer.formals, *(q.left for q in equations(self.layer.body) if q.relation != "return")]
         stored = [weight for weight in self.layer.weights if weight.kind != "instance"]
         self.bare = frozenset(left.name for left in lefts if not slot_letters(left))
@@ -120,7 +134,7 @@ class Body:
 
     def equation(self, equation: Equation) -> Line:
         """The line of an equation; its name stands for its value from here on."""
-        letter = recurrent(equation)
+        letter, self.reach = recurrent(equation), self.reaching[id(equation)]
         value = self.value(equation.right) if letter is None else self.recurrence(equation, letter)
         line = self.defined(equation.left, value)
         self.names[equation.left.name] = line = replace(line, equation=equation)
@@ -131,23 +145,30 @@ class Body:
         return Line(left.name, spread(value, slot_letters(left)), labels_of(left))
 
     def loop(self, loop: Loop) -> Turns:
-        """A loop: what it changes is another value in each turn."""
+        """A loop: what it changes is another value in each turn, of one kind in all of them."""
         changed = tuple(dict.fromkeys(q.left.name for q in equations(loop.body)))
         before = {name: self.names[name] for name in changed if name in self.names}
-        count = self.value(loop.count)
-        self.names |= {name: given(line, name) for name, line in before.items()}
-        within, around = dict(self.names), self.still
+        kinds = {name: line.value.kind for name, line in before.items()}
+        count, around = self.value(loop.count), self.still
         self.still |= {loop.index.letter}
-        lines = self.statements(loop.body)
+        while True:
+            within = {name: given(line, kinds[name]) for name, line in before.items()}
+            self.names |= within
+            lines = self.statements(loop.body)
+            new = {name: combined([line.value, self.names[name].value]) for name, line in within.items()}
+            if new == kinds:
+                break
+            kinds = new
         self.still = around
-        carried = []
-        for name in changed:
-            last = self.names[name]
-            self.names[name] = after = given(last, name)
-            old = before.get(name)
-            start = within[name].value if old else given(last, name).value
-            carried.append(Carried(name, old.value if old else None, start, last.value, after.value))
-        return Turns(loop.index.letter, count, tuple(carried), lines, loop)
+        carried = tuple(self.carried(name, before.get(name), within.get(name)) for name in changed)
+        return Turns(loop.index.letter, count, carried, lines, loop)
+
+    def carried(self, name: str, before: Line | None, within: Line | None) -> Carried:
+        """What a name is in the turns of a loop; after the last it stands for what that has left."""
+        last = self.names[name]
+        self.names[name] = after = given(last, within.value.kind if within else last.value.kind)
+        start = within or given(last, last.value.kind)
+        return Carried(name, before.value if before else None, start.value, last.value, after.value)
 
     def recurrence(self, equation: Equation, letter: str) -> Value:
         """An equation that reads its own left side at earlier positions (R4)."""
@@ -343,7 +364,8 @@ class Body:
         value = spread(value, (*value.axes, *(letter for letter in letters if letter not in value.axes)))
         axes = value.axes if row.kind == "keeping" else tuple(letter for letter in value.axes if letter not in letters)
         kind: Kind = "tensor" if row.condition or not set(axes) - set(letters) else value.kind
-        return Value(Reduce(e.name, letters, value, numbers), axes, kind if kind != "integer" else "number", e.span)
+        weighs_ = e.name != "Sm" or weighs(e, self.layer, self.reach, self.legend, self.time)
+        return Value(Reduce(e.name, letters, value, numbers, weighs_), axes, kind if kind != "integer" else "number", e.span)
 
     def factors(self, e: Expression) -> Iterable[Value]:
         """The factors of what is summed; the denominator as one over it."""
@@ -380,9 +402,9 @@ def plain(slot: Expression) -> Label:
     return tuple(m.letter for m in members if isinstance(m, Index)) if all(isinstance(m, Index) for m in members) else ()
 
 
-def given(line: Line, name: str) -> Line:
+def given(line: Line, kind: Kind) -> Line:
     """Another value that lies the same way."""
-    return replace(line, value=Value(Input(name), line.value.axes, line.value.kind, line.value.span), equation=None)
+    return replace(line, value=Value(Input(line.name), line.value.axes, kind, line.value.span), equation=None)
 
 
 def viewed(line: Line, new: tuple[Label, ...], span: Span) -> Value:

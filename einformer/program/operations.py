@@ -102,6 +102,7 @@ class Reduce:
     letters: Axes
     argument: Value
     counts: tuple[Value, ...] = ()  # the k of `top_{k,x}`
+    weighs: bool = True  # of a softmax: is something of its argument surely finite (R12)?
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +211,7 @@ class Turns:
 class Function:
     """A layer as it is called: what it is given, its lines in the order of the text, and what it returns.
 
-    `weights` are those that are stored, and then those that are tied to others; `scalars` those of the legend that have indices.
+    `weights` are those that are stored, then those that are tied to others; `scalars` those of the legend that have indices.
     """
 
     name: str

@@ -35,6 +35,7 @@ from einformer.language.walk import equations, subexpressions
 from einformer.language.weights import key
 from einformer.language.whole import Whole
 from einformer.program.canonical import reaching
+from einformer.program.operations import Function
 from einformer.program.recurrences import recurrent
 from einformer.program.roles import Kind as RoleKind
 from einformer.program.roles import Role, roles, selecting, stored
@@ -57,6 +58,7 @@ class File(Protocol):
     passed: dict[str, tuple[str, ...]]
     merged: dict[str, Merged]
     hidden: dict[str, frozenset[str]]
+    functions: Mapping[str, Function]
 
     def spelling(self, letter: str) -> str:
         """The letter of Python for an index."""
@@ -260,9 +262,7 @@ class Class:
         """The lines of the forward: what it needs first, then each equation."""
         for formal in self.layer.formals:
             define(self.lowering, formal, self.kind(formal))
-        for weight in stored(self.layer):
-            labels = tuple((i.letter,) for i in weight.indices)
-            self.lowering.variables[weight.name] = Variable(f"self.{key(weight.name)}", labels)
+        self.hold()
         for weight in self.layer.weights:
             if weight.kind != "instance" and weight not in stored(self.layer):
                 self.body.append(self.tied(weight))
@@ -272,6 +272,12 @@ class Class:
             written = tuple(letter for label in output.labels for letter in label)
             self.body.append(f"return {permuted(output.lying, written).text if output.physical else output.code}")
         return [*heads(self.lowering, self.body), *self.body]
+
+    def hold(self) -> None:
+        """The variables of the weights that are stored."""
+        for weight in stored(self.layer):
+            labels = tuple((i.letter,) for i in weight.indices)
+            self.lowering.variables[weight.name] = Variable(f"self.{key(weight.name)}", labels)
 
     def kind(self, formal: Tensor) -> Kind:
         """What an input is made of: of whole numbers, of numbers that are compared or rounded, or of any."""

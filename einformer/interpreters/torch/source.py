@@ -22,6 +22,7 @@ from einformer.interpreters.torch.folding import WIDTH, folded
 from einformer.interpreters.torch.layout import HELPERS as FAST_HELPERS
 from einformer.interpreters.torch.letters import in_ascii, romanised, spelled, unused
 from einformer.interpreters.torch.merging import Merged, reads_config, sizes_of
+from einformer.interpreters.torch.notation import NotationClass
 from einformer.interpreters.torch.plan import NOTATION, PLAIN, Plan, Style
 from einformer.interpreters.torch.sparse import HELPERS as SPARSE_HELPERS
 from einformer.language.binding import refuse_unbound
@@ -40,7 +41,9 @@ from einformer.language.walk import equations
 from einformer.language.weights import key
 from einformer.program.conditions import turned
 from einformer.program.constants import raised
+from einformer.program.lowering import functions
 from einformer.program.masks import sunk
+from einformer.program.operations import Function
 from einformer.program.routing import PAIR, Routing, routings
 
 HELPERS = {
@@ -117,6 +120,7 @@ class EmittedFile:
     passed: dict[str, tuple[str, ...]] = field(default_factory=dict)  # what each layer is made of: the config, and sizes
     merged: dict[str, Merged] = field(default_factory=dict)  # the layers that the class of another computes
     hidden: dict[str, frozenset[str]] = field(default_factory=dict)  # letters in front of which a class has any axes
+    functions: Mapping[str, Function] = field(default_factory=dict)
 
     def text(self) -> str:
         """The whole file."""
@@ -162,6 +166,7 @@ class EmittedFile:
         layers = {layer.name: layer for layer in self.spec.layers}
         self.letters = spelled(self.spec)
         self.routings = routings(self.spec) if self.plan.fast else {}
+        self.functions = {} if self.plan.fast else self.functions or functions(self.spec, self.legend)
         if self.routings:
             self.letters[PAIR] = unused(self.letters, _PAIRS, "p")
         classes = self.classes(layers)
@@ -222,7 +227,7 @@ class EmittedFile:
 
     def written(self, layer: Layer, layers: Mapping[str, Layer]) -> Class:
         """A layer as this file has it."""
-        return FastClass(self, layer, layers) if self.plan.fast else Class(self, layer, layers)
+        return FastClass(self, layer, layers) if self.plan.fast else NotationClass(self, layer, layers)
 
     def first(self) -> Iterator[str]:
         """What stands before the classes."""
