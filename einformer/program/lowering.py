@@ -62,7 +62,7 @@ from einformer.program.operations import (
     View,
     Weight,
 )
-from einformer.program.recurrences import recurrent
+from einformer.program.recurrences import backs, recurrent
 from einformer.program.softmax import weighs
 
 
@@ -179,7 +179,15 @@ class Body:
         step = self.value(equation.right)
         self.still = around
         rest = tuple(other for other in so_far.axes if other != letter)
-        return Value(Recur(letter, spread(step, rest), so_far), so_far.axes, "tensor", equation.span)
+        return Value(
+            Recur(letter, spread(step, rest), so_far, self.back(equation, letter)), so_far.axes, "tensor", equation.span
+        )
+
+    def back(self, equation: Equation, letter: str) -> int:
+        """How many positions back it reads itself, at most. Raises EinformerError E507."""
+        axis = labels_of(equation.left).index((letter,))
+        own = (e for e in subexpressions(equation.right) if isinstance(e, Tensor) and e.name == equation.left.name)
+        return max(backs(self.numbers, e.slots[axis], letter)[1] for e in own)
 
     # ------------------------------------------------------------------------------------------------- expressions
 

@@ -160,11 +160,15 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Recur:
-    """A tensor made position by position: `step` is computed for each number of `letter`, and reads what there is, `so_far`."""
+    """A tensor made position by position: `step` is computed for each number of `letter`, and reads what there is, `so_far`.
+
+    It reads as many positions `back` as that, at most.
+    """
 
     letter: str
     step: Value
     so_far: Value
+    back: int
 
 
 Operation = Input | Weight | Constant | Table | Iota | Turn | Map | Reduce | Contract | View | Spread | Gather | Call | Recur

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from einformer.language.tree import Equation, Index, Sum, Tensor
+import itertools
+
+from einformer.errors import EinformerError, fail
+from einformer.language.slots import Numbers
+from einformer.language.tree import Equation, Expression, Index, Sum, Tensor
 from einformer.language.walk import subexpressions
 
 
@@ -16,3 +20,17 @@ def recurrent(equation: Equation) -> str | None:
                 if isinstance(mine, Index) and isinstance(slot, Sum) and mine in slot.terms:
                     return mine.letter
     return None
+
+
+def backs(numbers: Numbers, slot: Expression, letter: str) -> tuple[int, int]:
+    """How many positions back a recurrence reads at least and at most: 1 and 1 of `(s - 1)`. Raises EinformerError E507."""
+    letters = list(dict.fromkeys(x.letter for x in subexpressions(slot) if isinstance(x, Index) and x.letter != letter))
+    ranges = [numbers.numbers(x, None) for x in letters]
+    ends = itertools.product(*({*some[:1], *some[-1:]} for some, _ in ranges))
+    try:
+        values = [numbers.legend.number(slot, dict(zip(letters, place, strict=True)) | {letter: 0}) for place in ends] or [-1]
+    except EinformerError:
+        values = [0]
+    if all(whole for _, whole in ranges) and max(values) < 0 and all(value == int(value) for value in values):
+        return -int(max(values)), -int(min(values))
+    raise fail("E507", "a recurrence reads a fixed number of positions back", slot.span, fix=f"`({letter} - 1)`")

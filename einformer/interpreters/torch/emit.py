@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, assert_never
 
-from einformer.errors import EinformerError, fail
 from einformer.interpreters.torch.blocks import INDENT
 from einformer.interpreters.torch.code import (
     ATOM,
@@ -32,8 +31,6 @@ from einformer.interpreters.torch.primitives import chosen, extreme, function, i
 from einformer.interpreters.torch.slots import Guard, shaped, taken_at, zeroed
 from einformer.language.calls import axis_of
 from einformer.language.primitives import CONSTANTS, row_of
-from einformer.language.sizes import Legend
-from einformer.language.tree import Name
 from einformer.language.weights import key
 from einformer.program import operations as op
 from einformer.program.operations import Carried, Function, Label, Line, Turns, Value
@@ -74,8 +71,7 @@ class Emitter:
     stored: dict[Value, list[Stored]] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)  # the variable of each name
     turns: dict[str, str] = field(default_factory=dict)  # the letter of a loop or a recurrence: its number in this turn
-    steps: dict[Value, tuple[str, int]] = field(default_factory=dict)  # recurrences: their steps, and the axis of these
-    reach: dict[Value, int] = field(default_factory=dict)  # how far back a recurrence looks
+    steps: dict[Value, tuple[str, int, int]] = field(default_factory=dict)  # of recurrences: steps, their axis, how far back
 
     def body(self) -> Iterator[str]:
         """The lines of the forward."""
@@ -115,9 +111,10 @@ class Emitter:
 
     def loop(self, turns: Turns, indent: str) -> Iterator[str]:
         """A loop, whose variables have the same names in each turn."""
-        places = {each.name: self.stored[each.before][-1] for each in turns.carried if each.before is not None}
+        places = {each.name: self.under(each.name, each.before) for each in turns.carried if each.before is not None}
         for each in turns.carried:
-            yield from (indent + line for line in self.entering(each))
+            if each.before is not None:
+                yield from (indent + line for line in self.entering(each, each.before, places[each.name]))
         yield f"{indent}for {self.shell.turning(turns)}:"
         self.turns[turns.letter] = self.low.still[turns.letter] = turns.letter
         yield from self.lines(turns.lines, indent + INDENT)
@@ -125,12 +122,14 @@ class Emitter:
             yield from (indent + INDENT + line for line in self.leaving(each, places.get(each.name)))
         del self.turns[turns.letter], self.low.still[turns.letter]
 
-    def entering(self, each: Carried) -> Iterator[str]:
+    def under(self, name: str, value: Value) -> Stored:
+        """Where a value lies under a name: other names may stand for it too."""
+        return next(each for each in self.stored[value] if each.name == self.names[name])
+
+    def entering(self, each: Carried, before: Value, place: Stored) -> Iterator[str]:
         """What the first turn starts from, of the kind that all turns have."""
-        if each.before is not None:
-            at = self.stored[each.before][-1]
-            yield from self.again(at.name, self.code(each.before), each.within.kind)
-            self.stored[each.within] = [at]
+        yield from self.again(place.name, replace(self.code(before), text=place.name), each.within.kind)
+        self.stored[each.within] = [place]
 
     def leaving(self, each: Carried, place: Stored | None) -> Iterator[str]:
         """What the next turn starts from, where it finds it, and what is left after the last."""
@@ -138,7 +137,7 @@ class Emitter:
             letters = _letters(place.labels)
             code = Code(self.lying(self.code(each.last, letters), place.labels), letters, each.last.kind)
             yield from self.again(place.name, code, each.within.kind)
-        self.stored[each.after] = [place or self.stored[each.last][-1]]
+        self.stored[each.after] = [place or self.under(each.name, each.last)]
 
     def again(self, name: str, code: Code, kind: Kind) -> Iterator[str]:
         """A variable that gets another value, or one of another kind."""
@@ -160,6 +159,11 @@ class Emitter:
         for others in self.stored.values():
             others[:] = [other for other in others if other.name != name]
         self.stored.setdefault(line.value, []).append(Stored(name, line.labels))
+
+    def place_of(self, value: Value) -> Stored | None:
+        """The variable in which a value lies, with an axis for each letter if there is one."""
+        places = self.stored.get(value, [])
+        return min(places, key=lambda each: sum(len(label) > 1 for label in each.labels), default=None)
 
     def text(self, line: Line) -> str:
         """The value of a line as it lies: an axis for each label."""
@@ -183,18 +187,12 @@ class Emitter:
 
     def code(self, value: Value, wanted: Dims | None = None) -> Code:
         """The code of a value; its axes in the order of `wanted` where that costs nothing."""
-        for stored in self.stored.get(value, ()):
-            if all(len(label) == 1 for label in stored.labels):
-                self.read(value)
-                return Code(stored.name, _letters(stored.labels), value.kind)
+        if at := self.place_of(value):
+            self.read(value)
+            return self.viewed(at.name, at.labels, at.labels, value.kind)
         match value.operation:
-            case op.Input() | op.Weight():
-                at = self.stored[value][0]
-                return self.viewed(at.name, at.labels, at.labels, value.kind)
             case op.Constant(number):
                 return self.constant(number)
-            case op.Table():
-                raise AssertionError("a table is a line of the head")
             case op.Iota(letter):
                 self.low.needs[f"index {letter}"] = None
                 return Code(self.low.spelling(letter), (letter,), "integer")
@@ -226,8 +224,8 @@ class Emitter:
                 return self.gathered(value.operation, value.kind, wanted)
             case op.Call():
                 return Code(self.call(value.operation), value.axes)
-            case op.Recur():
-                raise AssertionError("a recurrence is a line of its own")
+            case op.Input() | op.Weight() | op.Table() | op.Recur() as operation:
+                raise AssertionError(f"{operation} lies in no variable")
             case _:
                 assert_never(value.operation)
 
@@ -389,7 +387,9 @@ class Emitter:
         place, zero = self.place(e, axis, wanted)
         letters = [number.axes for number in e.numbers]
         before, after = ([letter for some in part for letter in some] for part in (letters[:axis], letters[axis + 1 :]))
-        table = isinstance(e.argument.operation, op.Weight) and isinstance(e.numbers[axis].operation, op.Input)
+        number = e.numbers[axis]
+        named = number in self.stored or isinstance(number.operation, op.View | op.Gather)
+        table = isinstance(e.argument.operation, op.Weight) and named and bool(number.axes)
         if table and axis == 0 and len(letters) == 2 and zero is None:
             return Code(f"fn.embedding({place.text}, {tensor})", (*place.dims, *after))
         return zeroed(Code(f"{tensor}[{':, ' * axis}{place.text}]", (*before, *place.dims, *after), kind), zero)
@@ -399,7 +399,7 @@ class Emitter:
         value, label, number = e.numbers[axis], e.labels[axis], self.code(e.numbers[axis], wanted)
         place = _whole(number)
         token = isinstance(value.operation, op.Input) and value.operation.name in self.low.tokens
-        if isinstance(value.operation, op.Iota | op.Turn) or token:
+        if isinstance(value.operation, op.Iota | op.Turn) or token or not label:  # steps are counted from the last
             return place, None
         size = self.low.size(label[0]) if len(label) == 1 else str(math.prod(map(self.low.legend.length, label)))
         guarded = any(not guard.code.plain for guard in self.low.guards)
@@ -421,27 +421,28 @@ class Emitter:
     def solved(self, line: Line, recur: op.Recur) -> Iterator[str]:
         """A step for each position, in order; before the first there are zeros (R4)."""
         axis = line.labels.index((recur.letter,))
-        rest = (*line.labels[:axis], *line.labels[axis + 1 :])
+        rest, steps = _without(line.labels, axis), f"{key(line.name)}_steps"
         sizes = ", ".join(" * ".join(map(self.low.size, label)) for label in rest) or "()"
         self.low.needs["dtype"] = self.low.needs["device"] = None
-        zeros, steps = f"torch.zeros({sizes}, dtype=dtype, device=device)", f"{key(line.name)}_steps"
-        self.steps[recur.so_far] = steps, axis
-        self.turns[recur.letter] = self.low.still[recur.letter] = "step"
-        text = self.lying(self.low.cast(self.code(recur.step, _letters(rest)), "tensor"), rest)
-        back = self.reach.pop(recur.so_far)
-        del self.turns[recur.letter], self.low.still[recur.letter]
-        yield f"{steps} = [{zeros}] * {back}"
+        yield f"{steps} = [torch.zeros({sizes}, dtype=dtype, device=device)] * {recur.back}"
         yield f"for step in range({self.low.size(recur.letter)}):"
-        yield f"    {steps}.append({text})"
-        yield f"{self.name(line)} = torch.stack({steps}[{back}:], {axis})"
+        self.steps[recur.so_far] = steps, axis, recur.back
+        self.turns[recur.letter] = self.low.still[recur.letter] = "step"
+        yield f"    {steps}.append({self.lying(self.low.cast(self.code(recur.step, _letters(rest)), 'tensor'), rest)})"
+        del self.turns[recur.letter], self.low.still[recur.letter]
+        yield f"{self.name(line)} = torch.stack({steps}[{recur.back}:], {axis})"
 
     def step(self, e: op.Gather) -> tuple[op.Gather, str]:
-        """An earlier step, `S_{b(s - 1)e}` the last, and how the rest of it is read. Raises EinformerError E507."""
-        steps, axis = self.steps[e.argument]
-        back = _back(e.numbers[axis], self.low.legend)
-        self.reach[e.argument] = max(back, self.reach.get(e.argument, 0))
+        """An earlier step, `S_{b(s - 1)e}` the last, or one for each number of some letters; and how the rest of it is read."""
+        steps, axis, most = self.steps[e.argument]
+        back = _ago(e.numbers[axis])
+        number = self.code(back)
         labels, numbers, timed, proved = (_without(some, axis) for some in (e.labels, e.numbers, e.timed, e.proved))
-        return replace(e, labels=labels, numbers=numbers, timed=timed, proved=proved), f"{steps}[-{back}]"
+        tensor = f"{steps}[{_whole(number).text}]"
+        if not number.plain:
+            tensor, none = f"torch.stack({steps}[-{most}:])", (False,)
+            labels, numbers, timed, proved = ((), *labels), (back, *numbers), none + timed, (True, *proved)
+        return replace(e, labels=labels, numbers=numbers, timed=timed, proved=proved), tensor
 
 
 def _letters(labels: Sequence[Label]) -> Dims:
@@ -459,32 +460,14 @@ def _without(some: tuple[Any, ...], axis: int) -> tuple[Any, ...]:
     return some[:axis] + some[axis + 1 :]
 
 
-def _back(value: Value, legend: Legend) -> int:
-    """1 of `s - 1`. Raises EinformerError E507."""
-    try:
-        back = -_at_zero(value, legend)
-    except EinformerError:
-        back = 0
-    if back > 0 and back == int(back):
-        return int(back)
-    raise fail("E507", "a recurrence reads a fixed number of positions back", value.span, fix="`(s - 1)`")
-
-
-def _at_zero(value: Value, legend: Legend) -> float:
-    """A number in the first step."""
+def _ago(value: Value) -> Value:
+    """-1 of `s - 1`: the number without that of the step."""
     match value.operation:
-        case op.Turn():
-            return 0
-        case op.Constant(str() as name):
-            return float(legend.named(Name(name)))
-        case op.Constant(number):
-            return float(number)
         case op.Map("+", terms):
-            return sum(_at_zero(term, legend) for term in terms)
-        case op.Map("*", factors):
-            return math.prod(_at_zero(factor, legend) for factor in factors)
+            rest = tuple(term for term in terms if not isinstance(term.operation, op.Turn))
+            return rest[0] if len(rest) == 1 else replace(value, operation=op.Map("+", rest))
         case _:
-            raise fail("E507", "a recurrence reads a fixed number of positions back", value.span)
+            raise AssertionError(value)
 
 
 def _is_negative(value: Value) -> bool:

@@ -7,12 +7,13 @@ from dataclasses import replace
 
 from einformer.interpreters.torch.code import Code, Kind
 from einformer.interpreters.torch.lower import Lowering
-from einformer.interpreters.torch.slots import Variable, backs, define, merged, place
+from einformer.interpreters.torch.slots import Variable, define, merged, place
 from einformer.language.calls import slot_letters
 from einformer.language.tree import Equation, Index, Name, Tensor
 from einformer.language.walk import subexpressions
 from einformer.language.weights import key
 from einformer.language.whole import Whole
+from einformer.program.recurrences import backs
 
 
 class Start:
@@ -34,7 +35,7 @@ def solved(low: Lowering, equation: Equation, letter: str, start: Start) -> Iter
     axis = next(k for k, slot in enumerate(left.slots) if isinstance(slot, Index) and slot.letter == letter)
     rest = replace(left, slots=left.slots[:axis] + left.slots[axis + 1 :])
     own = [e for e in subexpressions(equation.right) if isinstance(e, Tensor) and e.name == left.name]
-    reach = max(backs(low, e.slots[axis], letter)[1] for e in own)
+    reach = max(backs(low.numbers, e.slots[axis], letter)[1] for e in own)
     steps = f"{key(left.name)}_steps"
     labels = tuple(slot_letters(Tensor("", (slot,))) for slot in rest.slots)
     sizes = ", ".join(" * ".join(map(low.size, label)) for label in labels) or "()"

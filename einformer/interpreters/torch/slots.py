@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from einformer.errors import EinformerError, fail
+from einformer.errors import EinformerError
 from einformer.interpreters.torch.code import ATOM, LOOSE, POWER, PRODUCT, SUM, Code, Dims, Kind, aligned, ordered, permuted
 from einformer.language.calls import axis_of, slot_letters
 from einformer.language.sizes import Legend
 from einformer.language.slots import Guards, Numbers
 from einformer.language.tree import Expression, Group, Index, Name, Sum, Tensor
-from einformer.language.walk import subexpressions
 from einformer.language.weights import key
+from einformer.program.recurrences import backs
 
 Label = tuple[str, ...]  # the letters on one axis of a variable: one, or those of a group
 
@@ -161,7 +160,7 @@ def _step(low: Lowers, e: Tensor, wanted: Dims | None) -> Code:
     name, letter, axis = low.steps
     rest = replace(e, slots=e.slots[:axis] + e.slots[axis + 1 :])
     steps, slot = low.variables[name], e.slots[axis]
-    least, most = backs(low, slot, letter)
+    least, most = backs(low.numbers, slot, letter)
     if least == most:
         return read_of(low, rest, replace(steps, code=f"{steps.code}[-{most}]"), wanted)
     assert isinstance(slot, Sum)
@@ -170,20 +169,6 @@ def _step(low: Lowers, e: Tensor, wanted: Dims | None) -> Code:
         return read_of(low, rest, replace(steps, code=f"{steps.code}[{place(number)}]"), wanted)
     last = Variable(f"torch.stack({steps.code}[-{most}:])", ((letter,), *steps.labels), counted=True)
     return read_of(low, replace(rest, slots=(back, *rest.slots)), last, wanted)
-
-
-def backs(low: Lowers, slot: Expression, letter: str) -> tuple[int, int]:
-    """How many positions back a recurrence reads at least and at most: 1 and 1 of `(s - 1)`. Raises EinformerError E507."""
-    letters = list(dict.fromkeys(x.letter for x in subexpressions(slot) if isinstance(x, Index) and x.letter != letter))
-    ranges = [low.numbers.numbers(x, None) for x in letters]
-    ends = itertools.product(*({*numbers[:1], *numbers[-1:]} for numbers, _ in ranges))
-    try:
-        values = [low.legend.number(slot, dict(zip(letters, place, strict=True)) | {letter: 0}) for place in ends] or [-1]
-    except EinformerError:
-        values = [0]
-    if all(whole for _, whole in ranges) and max(values) < 0 and all(value == int(value) for value in values):
-        return -int(max(values)), -int(min(values))
-    raise fail("E507", "a recurrence reads a fixed number of positions back", slot.span, fix=f"`({letter} - 1)`")
 
 
 def _bounded(low: Lowers, letter: str, label: str) -> bool:
