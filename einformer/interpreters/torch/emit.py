@@ -175,7 +175,8 @@ class Emitter:
         code = self.shaped(code, _letters(labels))
         for axis, label in enumerate(labels):
             if len(label) > 1:
-                code = Code(f"{code.at(ATOM)}.flatten({axis}, {axis + len(label) - 1})")
+                ends = f"{axis}, {axis + len(label) - 1}" if axis < len(labels) - 1 else f"-{len(label)}"
+                code = Code(f"{code.at(ATOM)}.flatten({ends})")
         return code.text
 
     def shaped(self, code: Code, letters: Dims) -> Code:
@@ -343,9 +344,10 @@ class Emitter:
     def viewed(self, code: str, old: Sequence[Label], new: Sequence[Label], kind: Kind) -> Code:
         """A tensor whose axes have other letters: split, or read at their first numbers."""
         dims = Dims()
-        for before, after in zip(old, new, strict=True):
+        for axis, (before, after) in enumerate(zip(old, new, strict=True)):
             if len(after) > 1:
-                code = f"{code}.unflatten({len(dims)}, ({', '.join(map(self.low.size, after))}))"
+                at = -1 if axis == len(new) - 1 else len(dims)
+                code = f"{code}.unflatten({at}, ({', '.join(map(self.low.size, after))}))"
             elif len(before) == 1 and self.is_bounded(after[0], before[0]):
                 code = f"{code}[{':, ' * len(dims)}:{self.low.size(after[0])}]"
             dims += after
@@ -364,6 +366,9 @@ class Emitter:
             return Code(f"{listed}[{self.code(e.numbers[0]).text}]", (), "number")
         self.read(e.argument)
         e, tensor = self.step(e) if e.argument in self.steps else (e, self.whole(e.argument, e.labels))
+        while (axis := next((k for k, n in enumerate(e.numbers) if isinstance(n.operation, op.Turn)), None)) is not None:
+            tensor = f"{tensor}[{':, ' * axis}{self.code(e.numbers[axis]).text}]"
+            e = _without_axis(e, axis)
         moved = [axis for axis in range(len(e.numbers)) if not self.is_own(e, axis)]
         rest = [letter for axis, number in enumerate(e.numbers) if axis not in moved for letter in number.axes]
         if not moved and len(set(rest)) == len(rest):
@@ -392,7 +397,8 @@ class Emitter:
         table = isinstance(e.argument.operation, op.Weight) and named and bool(number.axes)
         if table and axis == 0 and len(letters) == 2 and zero is None:
             return Code(f"fn.embedding({place.text}, {tensor})", (*place.dims, *after))
-        return zeroed(Code(f"{tensor}[{':, ' * axis}{place.text}]", (*before, *place.dims, *after), kind), zero)
+        whole = "..., " if axis > 1 and axis == len(letters) - 1 else ":, " * axis
+        return zeroed(Code(f"{tensor}[{whole}{place.text}]", (*before, *place.dims, *after), kind), zero)
 
     def place(self, e: op.Gather, axis: int, wanted: Dims | None) -> tuple[Code, Code | None]:
         """The number of a slot as an index of Python; with it, where it may lie before the start of time, that it does not."""
@@ -437,12 +443,12 @@ class Emitter:
         steps, axis, most = self.steps[e.argument]
         back = _ago(e.numbers[axis])
         number = self.code(back)
-        labels, numbers, timed, proved = (_without(some, axis) for some in (e.labels, e.numbers, e.timed, e.proved))
-        tensor = f"{steps}[{_whole(number).text}]"
-        if not number.plain:
-            tensor, none = f"torch.stack({steps}[-{most}:])", (False,)
-            labels, numbers, timed, proved = ((), *labels), (back, *numbers), none + timed, (True, *proved)
-        return replace(e, labels=labels, numbers=numbers, timed=timed, proved=proved), tensor
+        rest = _without_axis(e, axis)
+        if number.plain:
+            return rest, f"{steps}[{_whole(number).text}]"
+        labels, numbers = ((), *rest.labels), (back, *rest.numbers)
+        last = replace(rest, labels=labels, numbers=numbers, timed=(False, *rest.timed), proved=(True, *rest.proved))
+        return last, f"torch.stack({steps}[-{most}:])"
 
 
 def _letters(labels: Sequence[Label]) -> Dims:
@@ -454,6 +460,12 @@ def _whole(code: Code) -> Code:
     if code.kind == "integer":
         return code
     return Code(f"int({code.text})" if code.plain else f"{code.at(ATOM)}.long()", code.dims, "integer")
+
+
+def _without_axis(e: op.Gather, axis: int) -> op.Gather:
+    """What is read along the other axes."""
+    labels, numbers, timed, proved = (_without(some, axis) for some in (e.labels, e.numbers, e.timed, e.proved))
+    return replace(e, labels=labels, numbers=numbers, timed=timed, proved=proved)
 
 
 def _without(some: tuple[Any, ...], axis: int) -> tuple[Any, ...]:
