@@ -173,7 +173,8 @@ class Body:
     def recurrence(self, equation: Equation, letter: str) -> Value:
         """An equation that reads its own left side at earlier positions (R4)."""
         left, around = equation.left, self.still
-        so_far = Value(Input(left.name), slot_letters(left), "tensor", left.span)
+        whole = Whole(self.layer, self.layers, self.legend).needs(Name(left.name)) == frozenset()
+        so_far = Value(Input(left.name), slot_letters(left), "integer" if whole else "tensor", left.span)
         self.names[left.name] = Line(left.name, so_far, labels_of(left))
         self.still |= {letter}
         step = self.value(equation.right)

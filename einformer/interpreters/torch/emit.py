@@ -429,12 +429,16 @@ class Emitter:
         axis = line.labels.index((recur.letter,))
         rest, steps = _without(line.labels, axis), f"{key(line.name)}_steps"
         sizes = ", ".join(" * ".join(map(self.low.size, label)) for label in rest) or "()"
-        self.low.needs["dtype"] = self.low.needs["device"] = None
-        yield f"{steps} = [torch.zeros({sizes}, dtype=dtype, device=device)] * {recur.back}"
+        whole = recur.so_far.kind == "integer"
+        self.low.needs |= dict.fromkeys(["device"] if whole else ["dtype", "device"])
+        zeros = f"torch.zeros({sizes}, dtype={'torch.long' if whole else 'dtype'}, device=device)"
+        yield f"{steps} = [{zeros}] * {recur.back}"
         yield f"for step in range({self.low.size(recur.letter)}):"
         self.steps[recur.so_far] = steps, axis, recur.back
         self.turns[recur.letter] = self.low.still[recur.letter] = "step"
-        yield f"    {steps}.append({self.lying(self.low.cast(self.code(recur.step, _letters(rest)), 'tensor'), rest)})"
+        code = self.settled(self.code(recur.step, _letters(rest)), recur.so_far.kind)
+        tensor = f"torch.as_tensor({code.text}, device=device)" if whole and not rest else self.lying(code, rest)
+        yield f"    {steps}.append({tensor})"
         del self.turns[recur.letter], self.low.still[recur.letter]
         yield f"{self.name(line)} = torch.stack({steps}[{recur.back}:], {axis})"
 
