@@ -824,13 +824,13 @@ MUTANTS = (
         f"forms.py::{_PARTS}[numbers of positions that a layer is given-apart-fast]",
     ),
     _mutant(
-        "a recurrence over its taps starts with too few zeros", "interpreters/torch/slots.py",
+        "a recurrence over its taps starts with too few zeros", "program/recurrences.py",
         "return -int(max(values)), -int(min(values))", "return -int(max(values)), -int(max(values)) + 1",
         f"forms.py::{_PARTS}[a state over its own taps-apart-notation]",
     ),
     _mutant(
         "a recurrence is at the first number of a loop", "interpreters/torch/slots.py", "[{place(number)}]", "[-{least}]",
-        f"forms.py::{_PARTS}[a state as far back as the feature and the turn say-apart-notation]",
+        f"forms.py::{_PARTS}[a state as far back as the feature and the turn say-apart-fast]",
     ),
     _mutant(
         "a recurrence has its position twice", "language/body.py", " and axis_of(own.letter) not in moving", "",
