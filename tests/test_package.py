@@ -18,6 +18,7 @@ import torch
 import einformer
 from einformer.architectures import texts
 from einformer.objects import Model, Specification
+from tests.few import FEW_TEXTS, few
 
 ROOT = Path(__file__).parents[1]
 SHIPPED = {".py", ".ein", ".toml", ".lark", ".typed"}
@@ -117,7 +118,7 @@ def test_a_built_module_has_types() -> None:
     assert module.generate(x_bs, 3).shape == (1, 5)
 
 
-@pytest.mark.parametrize("name", [*texts.shipped(), "gpt2-xl"])
+@pytest.mark.parametrize("name", few([*texts.shipped(), "gpt2-xl"], FEW_TEXTS | {"gpt2-xl"}))
 def test_a_specification_and_a_model_are_shown_in_one_line(name: str) -> None:
     model = einformer.model(name)
     for shown in (repr(model), repr(model.spec)):

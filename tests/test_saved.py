@@ -18,7 +18,7 @@ from einformer.interpreters.torch.memory import activations, peak, saved
 from einformer.interpreters.torch.sparse import HELPERS
 from einformer.objects import Model
 from tests import small
-from tests.few import few
+from tests.few import FEW_TEXTS, few
 from tests.oracles import saved as oracle
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
@@ -215,7 +215,9 @@ def test_axes_of_one_lie_as_torch_lays_them(name: str, plan: str, shape: Shape, 
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("plan", small.PLANS)
-@pytest.mark.parametrize("name", [name for name in small.SMALL if name != "loss"])  # it has no weights, and keeps nothing
+@pytest.mark.parametrize(
+    "name", few([name for name in small.SMALL if name != "loss"], FEW_TEXTS)
+)  # it has no weights, and keeps nothing
 def test_every_shipped_text_keeps_what_the_hooks_see(name: str, plan: str, dtype: str) -> None:
     model = small.model(name)
     arrays = [torch.from_numpy(array) for array in small.inputs(model)]

@@ -20,6 +20,7 @@ import einformer
 from einformer.errors import EinformerError
 from einformer.huggingface.config import import_config
 from einformer.objects import Model
+from tests.few import FEW_TEXTS, few
 from tests.small import PLANS, SMALL, Array, built, decided, error, inputs, model, tensors, weights
 from tests.toys import TOYS, config_of
 from tests.well_formed import Text, texts
@@ -62,7 +63,7 @@ def test_values_at_the_edges(name: str, sizes: dict[str, int], plan: str) -> Non
 
 
 @pytest.mark.parametrize("plan", PLANS)
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", few(SMALL, FEW_TEXTS))
 def test_single_precision_differs_by_rounding(name: str, plan: str) -> None:
     module = built(model(name), plan, torch.float32)
     given = [torch.from_numpy(x.astype(np.float32) if x.dtype.kind == "f" else x) for x in inputs(model(name))]
@@ -93,7 +94,7 @@ def along(name: str) -> Array:
     return np.random.default_rng(2).standard_normal(answer(name).shape)
 
 
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", few(SMALL, FEW_TEXTS))
 def test_gradients_of_both_plans_are_equal(name: str) -> None:
     (first, inner), (second, outer) = (slopes(name, plan) for plan in PLANS)
     assert first.keys() == second.keys()
@@ -102,7 +103,7 @@ def test_gradients_of_both_plans_are_equal(name: str) -> None:
 
 
 @pytest.mark.parametrize("plan", PLANS)
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", few(SMALL, FEW_TEXTS))
 def test_gradients_are_differences_of_the_reference(name: str, plan: str) -> None:
     """Along a random direction of all weights and features together, by central differences."""
     draw, step = np.random.default_rng(3), 1e-7
@@ -126,7 +127,7 @@ def test_gradients_are_differences_of_the_reference(name: str, plan: str) -> Non
 # ------------------------------------------------------------------------------------------------------------- weights
 
 
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", few(SMALL, FEW_TEXTS))
 def test_plans_load_each_others_weights(name: str) -> None:
     """The keys and shapes are the notes'; to save and to load changes nothing."""
     first, second = (model(name).build(plan=plan, dtype=torch.float64).eval() for plan in PLANS)
@@ -140,7 +141,7 @@ def test_plans_load_each_others_weights(name: str) -> None:
 
 
 @pytest.mark.parametrize("plan", PLANS)
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", few(SMALL, FEW_TEXTS))
 def test_a_state_dict_is_a_file_of_safetensors(name: str, plan: str, tmp_path: Path) -> None:
     """Which takes contiguous tensors only, no two of which share memory."""
     save_file(built(model(name), plan).state_dict(), tmp_path / "weights.safetensors")
