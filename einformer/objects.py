@@ -365,7 +365,7 @@ class Model:
         """
         from einformer.interpreters.torch import memory
 
-        return memory.saved(self.source(plan), self.spec.name, self._shapes(sizes), dtype, training)
+        return memory.saved(self.source(plan), self.spec.name, self._inputs(sizes), dtype, training)
 
     def peak(self, plan: str = "fast", dtype: str = "bfloat16", **sizes: int) -> torch_memory.Peak:
         """The bytes of a training step of the emitted module with AdamW, at the worst moment of each of its parts.
@@ -374,12 +374,15 @@ class Model:
         """
         from einformer.interpreters.torch import memory
 
-        return memory.peak(self.source(plan), self.spec.name, self._shapes(sizes), dtype)
+        return memory.peak(self.source(plan), self.spec.name, self._inputs(sizes), dtype)
 
-    def _shapes(self, sizes: dict[str, int]) -> list[tuple[int, ...]]:
-        """Those of the inputs."""
-        at = self.at(**sizes)
-        return [tuple(map(at.length, slot_letters(formal))) for formal in self.spec.layer.formals]
+    def _inputs(self, sizes: dict[str, int]) -> list[tuple[tuple[int, ...], bool]]:
+        """The shape of each input, and whether it is of whole numbers."""
+        from einformer.interpreters.torch.roles import selecting
+
+        at, layers = self.at(**sizes), {layer.name: layer for layer in self.spec.tree.layers}
+        whole, formals = selecting(self.spec.layer, layers, at), self.spec.layer.formals
+        return [(tuple(map(at.length, slot_letters(formal))), formal.name in whole) for formal in formals]
 
     @_naming_all_missing
     def cache_bytes(self, dtype: str | torch.dtype = "bfloat16", **sizes: int) -> CacheBytes[int]:

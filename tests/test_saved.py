@@ -25,10 +25,10 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 Shape = tuple[int, ...]
 
 
-def by_line(text: str, name: str, shapes: Sequence[Shape], dtype: str, training: bool = True) -> oracle.Saved:
+def by_line(text: str, name: str, given: Sequence[tuple[Shape, bool]], dtype: str, training: bool = True) -> oracle.Saved:
     """Our count, as the oracle puts it."""
     found = oracle.Saved()
-    for row in saved(text, name, shapes, dtype, training):
+    for row in saved(text, name, given, dtype, training):
         (found.inputs if row.what == "input" else found.lines)[row.line] += row.bytes
     return found
 
@@ -163,7 +163,7 @@ def test_an_operation_keeps_what_the_hooks_see_with_numbers(call: str, dtype: st
     exec(compile(text, "<called>", "exec", dont_inherit=True), scope)
     module = scope["Called"]().to(DTYPES[dtype])
     inputs = [torch.ones(3, 4, 5, dtype=DTYPES[dtype]), torch.ones(3, 4, dtype=torch.long)]
-    assert by_line(text, "Called", SHAPES, dtype) == oracle.saved(module, inputs)
+    assert by_line(text, "Called", [*zip(SHAPES, (False, True), strict=True)], dtype) == oracle.saved(module, inputs)
 
 
 # ---------------------------------------------------------------------------------------------------------- whole models
@@ -199,7 +199,7 @@ MODELS: dict[str, Case] = {
 def test_published_sizes_are_what_the_hooks_see(name: str, plan: str, dtype: str) -> None:
     text, sizes, shape = MODELS[name]
     model = bound(text, **sizes)
-    assert by_line(model.source(plan), model.spec.name, [shape], dtype) == seen(model, plan, dtype, shape)
+    assert by_line(model.source(plan), model.spec.name, [(shape, True)], dtype) == seen(model, plan, dtype, shape)
 
 
 @pytest.mark.parametrize("training", [True, False], ids=["training", "evaluating"])
@@ -208,7 +208,7 @@ def test_published_sizes_are_what_the_hooks_see(name: str, plan: str, dtype: str
 @pytest.mark.parametrize("name", ["gpt2", "llama"])
 def test_axes_of_one_lie_as_torch_lays_them(name: str, plan: str, shape: Shape, training: bool) -> None:
     model = small.model(name)
-    ours = by_line(model.source(plan), model.spec.name, [shape], "float32", training)
+    ours = by_line(model.source(plan), model.spec.name, [(shape, True)], "float32", training)
     assert ours == seen(model, plan, "float32", shape, training)
 
 
@@ -223,7 +223,12 @@ def test_every_shipped_text_keeps_what_the_hooks_see(name: str, plan: str, dtype
     arrays = [torch.from_numpy(array) for array in small.inputs(model)]
     inputs = [array.to(DTYPES[dtype]) if array.is_floating_point() else array for array in arrays]
     theirs = oracle.saved(model.build(plan=plan, dtype=DTYPES[dtype]).train(), inputs)
-    assert by_line(model.source(plan), model.spec.name, [tuple(each.shape) for each in inputs], dtype) == theirs
+    assert (
+        by_line(
+            model.source(plan), model.spec.name, [(tuple(each.shape), not each.is_floating_point()) for each in inputs], dtype
+        )
+        == theirs
+    )
 
 
 @pytest.mark.parametrize(
@@ -233,12 +238,12 @@ def test_one_block_stands_for_those_like_it(name: str, more: dict[str, int]) -> 
     given = small.SMALL[name]
     model = einformer.load(given.text).bind(**{**given.bound, **more})
     theirs = oracle.saved(model.build().train(), [torch.zeros(small.BATCH, small.LENGTH, dtype=torch.long)])
-    assert by_line(model.source(), model.spec.name, [(small.BATCH, small.LENGTH)], "float32") == theirs
+    assert by_line(model.source(), model.spec.name, [((small.BATCH, small.LENGTH), True)], "float32") == theirs
 
 
 def test_rows_say_which_equation_keeps_what() -> None:
     model = small.model("gpt2")
-    rows = saved(model.source("notation"), "GPT2", [(3, 11)])
+    rows = saved(model.source("notation"), "GPT2", [((3, 11), True)])
     kept = Counter[tuple[str, str]]()
     for row in rows:
         kept[row.equation, row.operation] += row.bytes
@@ -280,7 +285,7 @@ def tracked(model: Model, plan: str, dtype: str, shape: Shape) -> int:
 def test_the_peak_of_a_step_is_what_mem_tracker_sees(name: str, plan: str, dtype: str) -> None:
     text, sizes, shape = STEPS[name]
     model = bound(text, **sizes)
-    ours = peak(model.source(plan), model.spec.name, [shape], dtype).bytes
+    ours = peak(model.source(plan), model.spec.name, [(shape, True)], dtype).bytes
     assert ours == pytest.approx(tracked(model, plan, dtype, shape), rel=NEAR)
 
 
@@ -290,12 +295,12 @@ def test_mem_tracker_and_we_see_what_the_profiler_sees(name: str, plan: str) -> 
     model, shape = small.model(name), (4, 37)
     profiled = oracle.profiled(model.build(plan=plan).train(), *texts(shape))
     assert tracked(model, plan, "float32", shape) == pytest.approx(profiled, rel=NEAR)
-    assert peak(model.source(plan), model.spec.name, [shape]).bytes == pytest.approx(profiled, rel=NEAR)
+    assert peak(model.source(plan), model.spec.name, [(shape, True)]).bytes == pytest.approx(profiled, rel=NEAR)
 
 
 def test_what_is_always_there() -> None:
     model = small.model("gpt2")
-    found = peak(model.source(), "GPT2", [(3, 11)])
+    found = peak(model.source(), "GPT2", [((3, 11), True)])
     module = model.build().eval()
     optimiser = torch.optim.AdamW(module.parameters())
     module(texts((3, 11))[0]).sum().backward()  # type: ignore[no-untyped-call]

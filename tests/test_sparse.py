@@ -219,7 +219,7 @@ def test_the_peak_of_a_step_is_what_the_profiler_sees(name: str) -> None:
     small = model(name)
     tokens = torch.arange(4 * 37).reshape(4, 37) % 53
     profiled = oracle.profiled(small.build().train(), tokens, torch.zeros(4 * 37, dtype=torch.long))
-    assert peak(small.source(), small.spec.name, [(4, 37)]).bytes == pytest.approx(profiled, rel=0.05)
+    assert peak(small.source(), small.spec.name, [((4, 37), True)]).bytes == pytest.approx(profiled, rel=0.05)
 
 
 # ------------------------------------------------------------------------------------------------------- other kernels

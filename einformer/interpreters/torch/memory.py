@@ -29,6 +29,7 @@ from einformer.interpreters.torch.measure import Balanced
 from einformer.interpreters.torch.module import model_class
 
 Shape = tuple[int, ...]
+Input = tuple[Shape, bool]  # is it of whole numbers?
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
 _FILE = "<measured>"
 
@@ -61,7 +62,7 @@ class Peak:
         return max(self.forward, self.backward, self.update)
 
 
-def saved(source: str, name: str, shapes: Sequence[Shape], dtype: str = "float32", training: bool = True) -> tuple[Kept, ...]:
+def saved(source: str, name: str, given: Sequence[Input], dtype: str = "float32", training: bool = True) -> tuple[Kept, ...]:
     """What is kept when the class `name` of an emitted file is called with inputs of these shapes, in the order of the file.
 
     Each storage counts once, whole, where it is first kept, as on a CPU. Raises EinformerError E605, E701.
@@ -69,7 +70,7 @@ def saved(source: str, name: str, shapes: Sequence[Shape], dtype: str = "float32
     module = _built(source, name, dtype).train(training)
     with FakeTensorMode():
         _fill(module)
-        inputs = _inputs(module, shapes, dtype)
+        inputs = _inputs(module, given, dtype)
         held = _held(module, inputs)
     kinds = {_storage(tensor): "" for tensor in (*module.parameters(), *module.buffers())}
     kinds |= {_storage(tensor): "input" for tensor in inputs}
@@ -89,7 +90,7 @@ def activations(rows: Iterable[Kept]) -> int:
     return sum(row.bytes for row in rows if row.what == "activation")
 
 
-def peak(source: str, name: str, shapes: Sequence[Shape], dtype: str = "float32") -> Peak:
+def peak(source: str, name: str, given: Sequence[Input], dtype: str = "float32") -> Peak:
     """The memory of a training step of the class `name` of an emitted file: logits, their mean loss, and AdamW.
 
     As on a CPU, one parameter updated after another. Raises EinformerError E605, E701.
@@ -101,7 +102,7 @@ def peak(source: str, name: str, shapes: Sequence[Shape], dtype: str = "float32"
             raise fail("E605", f"`{name}` has no weights to train", fix="a model with weights")
         optimiser = torch.optim.AdamW(weights)
         with _Live(weights) as live:
-            loss = _loss(module, _inputs(module, shapes, dtype))
+            loss = _loss(module, _inputs(module, given, dtype))
             forward = live.restarted()
             loss.backward()  # type: ignore[no-untyped-call]
             del loss
@@ -153,13 +154,12 @@ def _compiled(source: str) -> CodeType:
     return compile(source, _FILE, "exec", dont_inherit=True)  # annotations are read as values
 
 
-def _inputs(module: nn.Module, shapes: Sequence[Shape], dtype: str) -> list[Tensor]:
-    """An input of each shape, of the kind that the forward says."""
-    kinds = [kind for formal, kind in module.forward.__annotations__.items() if formal != "return"]
-    if len(kinds) != len(shapes):
-        raise fail("E701", f"{len(shapes)} inputs are given, and `{type(module).__name__}` has {len(kinds)}")
-    dtypes = [torch.long if "int64" in getattr(kind, "dtypes", ()) else DTYPES[dtype] for kind in kinds]
-    return [torch.empty(shape, dtype=each) for shape, each in zip(shapes, dtypes, strict=True)]
+def _inputs(module: nn.Module, inputs: Sequence[Input], dtype: str) -> list[Tensor]:
+    """An input of each shape and kind."""
+    count = len(module.forward.__annotations__) - 1
+    if count != len(inputs):
+        raise fail("E701", f"{len(inputs)} inputs are given, and `{type(module).__name__}` has {count}")
+    return [torch.empty(shape, dtype=torch.long if whole else DTYPES[dtype]) for shape, whole in inputs]
 
 
 @functools.lru_cache
