@@ -378,7 +378,7 @@ class Model:
 
     def _inputs(self, sizes: dict[str, int]) -> list[tuple[tuple[int, ...], bool]]:
         """The shape of each input, and whether it is of whole numbers."""
-        from einformer.interpreters.torch.roles import selecting
+        from einformer.program.roles import selecting
 
         at, layers = self.at(**sizes), {layer.name: layer for layer in self.spec.tree.layers}
         whole, formals = selecting(self.spec.layer, layers, at), self.spec.layer.formals

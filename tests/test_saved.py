@@ -326,7 +326,7 @@ def test_what_cannot_be_counted_is_refused(what: str) -> None:
     text, name, shapes, dtype, code = REFUSED[what]
     for count in (saved, peak):
         with pytest.raises(EinformerError) as error:
-            count(text, name, shapes, dtype)
+            count(text, name, [(shape, False) for shape in shapes], dtype)
         assert [finding.code for finding in error.value.findings] == [code]
 
 
