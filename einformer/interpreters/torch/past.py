@@ -20,6 +20,7 @@ from einformer.language.walk import equations, loops, rebuild
 from einformer.language.weights import key
 from einformer.language.weights import place as place_of
 from einformer.program.cache import Entry
+from einformer.program.canonical import Values
 
 
 class File(Protocol):
@@ -85,6 +86,9 @@ class Continued:
         slot, own = e.slots[place], defined.slots[place]
         if isinstance(slot, Index) and (slot == own or own != Index(self.file.time)):
             return None
+        values = Values(low.reach, low.legend)
+        if values.value(slot) == values.value(own):  # `2 s - s`
+            return low.lower(replace(e, slots=(*e.slots[:place], own, *e.slots[place + 1 :])))
         if isinstance(slot, Sum) and e.name in self.earlier:
             return self.before(low, e, place)
         if own != Index(self.file.time):
