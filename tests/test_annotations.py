@@ -58,7 +58,7 @@ def test_layers_inside_are_checked(plan: str) -> None:
     """An annotation that lies is found out, of an input or of a result, of a layer or of a function."""
     assert text("llama", plan).count("@jaxtyped") == text("llama", plan).count(") -> Float[Tensor")
     for true, lie in (
-        ('x_bgjse: Float[Tensor, "b g j s e"', '"b g j s s"'),
+        ('x_se: Float[Tensor, "*bgj s e"', '"*bgj s s"'),
         ('-> Float[Tensor, "b s {self.config.D}"]', '"b s {self.config.V}"]'),
     ):
         assert true in text("llama", plan)

@@ -310,5 +310,6 @@ def test_texts_of_documents_are_targets_of_every_command(
     """As files with the same text are: what says it of the file says it of the name; where sizes are open both say so."""
     monkeypatch.chdir(ROOT / "einformer" / "notes" / "texts")
     by_name, by_file = ((main([command, target]), capsys.readouterr()) for target in (name, f"{name}.ein"))
-    assert by_name == by_file
+    assert by_name[0] == by_file[0]
+    assert by_name[1].out.replace(f"{name}.ein", name) == by_file[1].out.replace(f"{name}.ein", name)
     assert by_name[0] == 0 or "E601" in by_name[1].err

@@ -157,7 +157,12 @@ def test_a_tokenizer_is_its_authors(folder: Path) -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "code"),
-    [(("--text", ""), "E706"), (("--temperature", "-1"), "E708"), (("--tokens", "99"), "E706"), (("--top-p", "2"), "E708")],
+    [
+        (("--text", ""), "E706"),
+        (("--temperature", "-1"), "E708"),
+        (("--tokens", "99"), "E706"),
+        (("--temperature", "1", "--top-p", "2"), "E708"),
+    ],
 )
 def test_mistakes_are_findings(folder: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], code: str) -> None:
     assert main(["generate", str(folder), "--text", "one", *arguments]) == 1

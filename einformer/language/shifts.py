@@ -35,7 +35,9 @@ def _shifts(e: Expression, over: set[str], scope: Scope, line: Line) -> Iterator
     """The terms of e without an index of `over`, through factors without one and past what a mask hides."""
     match e:
         case Tensor() if (there := line(e)) is not None and over & scope.free(e).keys():
-            own = dict(zip(e.slots, slot_letters(there.left), strict=True))
+            if len(e.slots) != len(letters := slot_letters(there.left)):  # another finding
+                return
+            own = dict(zip(e.slots, letters, strict=True))
             over = {own[slot] for slot in own if isinstance(slot, Index) and slot.letter in over}
             parts: tuple[Expression, ...] = (there.right,)
         case Sum() if over & scope.free(e).keys():
