@@ -20,11 +20,20 @@ class Signature:
     returned: Shape | None
 
 
+ANY_AXES = "with any axes in front"  # what the docstring of a function says whose suffixes are its last axes
+
+
 def signatures(tree: ast.Module, known: frozenset[str]) -> dict[str, Signature]:
-    """The functions of a file by name; one whose name is defined twice is none."""
+    """The functions of a file by name, but for a name that is defined twice, and for one that takes any axes in front."""
     found = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     names = [node.name for node in found]
-    return {node.name: _signature(node, known) for node in found if names.count(node.name) == 1}
+    return {node.name: _signature(node, known) for node in found if names.count(node.name) == 1 and not _takes_any(node)}
+
+
+def _takes_any(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Does it say that it takes any axes in front, and no annotation which?"""
+    said = ANY_AXES in " ".join((ast.get_docstring(node) or "").split())
+    return said and not any(isinstance(each.annotation, ast.Subscript) for each in node.args.args)
 
 
 def _signature(node: ast.FunctionDef | ast.AsyncFunctionDef, known: frozenset[str]) -> Signature:

@@ -294,9 +294,7 @@ class Reading:
         found = {name: tensor for name in given if isinstance(tensor := self.value(given[name], names), Value)}
         meet = [(axes, found[name]) for name, axes in signature.parameters if axes is not None and name in found]
         meet = [(axes, tensor) for axes, tensor in meet if not tensor.open or len(tensor.shape) == len(axes)]
-        front = in_front(meet)
-        shapes = [tensor.shape[len(front) :] for _, tensor in meet]
-        shape = front + contracted([letters(axes) for axes, _ in meet], letters(signature.returned or ()), shapes)
+        shape = contracted([letters(axes) for axes, _ in meet], letters(signature.returned or ()), [t.shape for _, t in meet])
         return None if signature.returned is None else Value(shape, None, any(tensor.open for _, tensor in meet))
 
     # -------------------------------------------------------------------------------------------------------- findings
@@ -312,15 +310,6 @@ class Reading:
     def report(self, code: str, message: str, node: ast.expr, facts: Iterable[str] = (), fix: str = "") -> None:
         """A finding at a node."""
         self.findings.append(Finding(code, message, span_of(node, self.source), tuple(facts), fix))
-
-
-def in_front(meet: Sequence[tuple[Shape, Value]]) -> Shape:
-    """The axes that a function of one tensor carries along, before those that its suffix names by their own letters."""
-    if len(meet) != 1 or not meet[0][0]:
-        return ()
-    ((axes, tensor),) = meet
-    front, last = tensor.shape[: -len(axes)], tensor.shape[-len(axes) :]
-    return front if len(last) == len(axes) and tuple(last) == tuple(axes) else ()
 
 
 def _is_self(node: ast.expr) -> bool:
