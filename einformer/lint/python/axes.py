@@ -38,6 +38,10 @@ class Value:
     normalised: int | None = None
     open: bool = False
 
+    def flattened(self, letters: int) -> bool:
+        """May one of its axes be several of these letters?"""
+        return self.open and None in self.shape and len(self.shape) < letters
+
 
 def show(shape: Shape) -> str:
     """`(b, s, a·e, 1, …)`."""

@@ -69,7 +69,10 @@ def _filled(call: Call) -> Known | None:
 
 def _where(call: Call) -> Known | None:
     one, other = call.tensor(0, "input"), call.tensor(1, "other")
-    return Value(together(one.shape, other.shape, "the branches of `where`")) if one and other else None
+    if not (one and other):
+        return None
+    shape = together(one.shape, other.shape, "the branches of `where`")
+    return Value(tuple(axis or None for axis in shape))  # along an axis of size 1 the condition may have more
 
 
 def _viewed(call: Call) -> Known | None:
@@ -127,7 +130,7 @@ def _flattened(call: Call) -> Known | None:
     first, last = start % len(value.shape), (-1 if end is None else end) % len(value.shape)
     inner = value.shape[first : last + 1]
     merged = None if None in inner else tuple(letter for axis in inner for letter in axis or ())
-    return Value((*value.shape[:first], merged, *value.shape[last + 1 :]))
+    return Value((*value.shape[:first], merged, *value.shape[last + 1 :]), open=merged is None)  # a name may say its parts
 
 
 def _unflattened(call: Call) -> Known | None:

@@ -143,7 +143,7 @@ class Reading:
 
     def kept(self, declared: Shape | None, found: Known | None) -> Known | None:
         """A tensor has the axes that its name says, and stays normalised."""
-        if declared is None or (isinstance(found, Value) and merges(declared, found.shape)):
+        if declared is None or (isinstance(found, Value) and (merges(declared, found.shape) or found.flattened(len(declared)))):
             return found
         tensor = closed(found)
         return Value(declared, tensor.normalised if tensor and len(tensor.shape) == len(declared) else None)
