@@ -48,9 +48,9 @@ AXES = "axes\n" + "".join(f"  {letter}: N\n" for letter in strategies.LETTERS)
 WHOLE = settings(deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])  # a file would shrink for minutes
 Printer = Callable[[Declaration | Expression], str]
 PRINTERS = pytest.mark.parametrize("print_", [show, latex])
-SHIPPED = pytest.mark.parametrize(
-    "path", few(ARCHITECTURES, {path for path in ARCHITECTURES if path.stem in FEW_TEXTS}), ids=lambda path: path.stem
-)
+FEW = {path for path in ARCHITECTURES if path.stem in FEW_TEXTS}
+SHIPPED = pytest.mark.parametrize("path", few(ARCHITECTURES, FEW), ids=lambda path: path.stem)
+TEXTS = [path for path in ARCHITECTURES if path.stem != "prelude"]
 
 
 def read(text: str, callable_: frozenset[str] = CALLABLE) -> Spec:
@@ -157,7 +157,7 @@ def test_show_is_a_fixed_point(path: Path) -> None:
 
 
 @PRINTERS
-@SHIPPED
+@pytest.mark.parametrize("path", few(TEXTS, FEW), ids=lambda path: path.stem)
 def test_elaborated(print_: Printer, path: Path) -> None:
     """With every implicit sum written out a text can still be read (anonymous instances apart, `LayerNorm_2`)."""
     elaborated, findings = examine(Source(path.name, path.read_text(encoding="utf-8")))

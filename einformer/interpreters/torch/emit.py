@@ -338,6 +338,7 @@ class Emitter:
 
     def whole(self, value: Value, labels: tuple[Label, ...]) -> str:
         """A value with an axis for each label: its variable, where one lies so."""
+        self.read(value)
         at = next((each for each in self.stored.get(value, ()) if each.labels == labels), None)
         return at.name if at else Code(self.lying(self.code(value), labels), level=LOOSE).at(ATOM)
 
@@ -364,7 +365,6 @@ class Emitter:
         if scalar is not None and all(number.plain for number in e.numbers):
             listed = self.low.setting(self.low.called("scalar", scalar.name, key(scalar.name)))
             return Code(f"{listed}[{self.code(e.numbers[0]).text}]", (), "number")
-        self.read(e.argument)
         e, tensor = self.step(e) if e.argument in self.steps else (e, self.whole(e.argument, e.labels))
         while (axis := next((k for k, n in enumerate(e.numbers) if isinstance(n.operation, op.Turn)), None)) is not None:
             tensor = f"{tensor}[{':, ' * axis}{self.code(e.numbers[axis]).text}]"
