@@ -50,7 +50,7 @@ SCALARS = {
     "t": "t = 0.5",
 }
 FUNCTIONS = (
-    "tanh({0})", "tanh {0}", "erf({0})", "gelu({0})", "gelutanh({0})", "silu({0})", "relu({0})", "sigmoid({0})",
+    "tanh({0})", "tanh {0}", "gelu({0})", "gelutanh({0})", "silu({0})", "relu({0})", "sigmoid({0})",
     "softplus({0})", "abs({0})", "sin({0})", "cos({0})", "exp(-abs({0}))", "log(1 + {0}^2)", "log2(2 + {0}^2)",
     "sqrt(1 + {0}^2)",
     "max({0}, 0)", "min({0}, 1)", "{0} / (1 + abs({0}))", "-2 {0}", "(1 - {0}) / 3", "tanh({0})^2", "π {0}", "({0} / 2)^3",
@@ -68,7 +68,7 @@ NORMS = (
     "exp({0} - lse_{1} {0})",
     "exp({0}) / sum_{1} exp({0})",
 )
-KEEPING = ("Sm_{1}({0})", "Sm_{1} {0}", "cumsum_{1} {0}", "cumsum_{1}(tanh({0}))", "cumprod_{1}(tanh({0}))")
+KEEPING = ("Sm_{1}({0})", "Sm_{1} {0}", "cumsum_{1} {0}", "cumsum_{1}(tanh({0}))")
 REDUCING = ("sum", "mean", "var", "max", "min", "lse")
 CONDITIONS = (
     "{0} mod 2 == 0", "{0} < 1", "{0} != 0", "not {0} == 1", "{0} <= 1 or {0} > 2", "{0} >= 1 and {0} != 2",
