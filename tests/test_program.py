@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from einformer.program import operations as op
 from einformer.program.listing import listing
 from einformer.program.lowering import lower
 from einformer.program.operations import Line, Program, Turns, Value, operands
+from einformer.program.rewrite import Rewriting
 from tests.alone import LINES
 from tests.holes import HOLES
 from tests.oracles.interpreters import TOLERANCE
@@ -49,6 +51,27 @@ def test_each_form_alone(form: str) -> None:
 def test_random_texts(block: int) -> None:
     for drawn, expected in cases(block):
         assert departure(drawn.model, drawn.arrays, expected) < TOLERANCE, drawn.text.text
+
+
+# ------------------------------------------------------------------------------------------------------------- rewrites
+
+
+@pytest.mark.parametrize("name", [name for name in SMALL if name != "loss"])
+def test_a_rule_that_multiplies_each_sum_by_one_changes_no_number(name: str) -> None:
+    def doubled(value: Value) -> Value:
+        if not isinstance(value.operation, op.Map | op.Contract):
+            return value
+        one = Value(op.Constant(1), (), "integer")
+        return replace(value, operation=op.Map("*", (one, value)))
+
+    bound = model(name)
+    arrays = inputs(bound)
+    legend = binding.bind_inputs(bound.spec.layer, bound.legend, [array.shape for array in arrays])
+    program = lower(bound.spec.tree, bound.spec.name, legend)
+    new = replace(program, functions={name: Rewriting(doubled).function(f) for name, f in program.functions.items()})
+    assert error(executed(new, arrays, weights(bound), legend), bound.reference(*arrays, weights=weights(bound))) < TOLERANCE
+    same = {name: Rewriting(lambda value: value).function(f) for name, f in program.functions.items()}
+    assert same == program.functions
 
 
 # ---------------------------------------------------------------------------------------------------------------- shape

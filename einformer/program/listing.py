@@ -119,6 +119,8 @@ class _Listing:
                 return f"call {function}{where}: {self.listed(arguments)}"
             case op.Recur(letter, step):
                 return f"recur over {letter}: {self.name(step)}"
+            case op.Rewritten():
+                return f"{type(operation).__name__.lower()} {self.listed(operands(operation))}"
             case _:
                 assert_never(operation)
 

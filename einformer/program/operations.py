@@ -7,8 +7,9 @@ are one object. Sizes stay letters: a program is the same at all sizes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Literal
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Literal
 
 from einformer.errors import NOWHERE, Span
 from einformer.language.tree import Equation, Loop
@@ -171,7 +172,28 @@ class Recur:
     back: int
 
 
-Operation = Input | Weight | Constant | Table | Iota | Turn | Map | Reduce | Contract | View | Spread | Gather | Call | Recur
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """What a rewrite puts in the place of others, for the interpreter that asked for it: kernels, caches."""
+
+
+Operation = (
+    Input
+    | Weight
+    | Constant
+    | Table
+    | Iota
+    | Turn
+    | Map
+    | Reduce
+    | Contract
+    | View
+    | Spread
+    | Gather
+    | Call
+    | Recur
+    | Rewritten
+)
 
 # ------------------------------------------------------------------------------------------------------------ functions
 
@@ -236,17 +258,32 @@ class Program:
 
 
 def operands(operation: Operation) -> tuple[Value, ...]:
-    """The values that an operation is made of."""
-    match operation:
-        case Map(arguments=values) | Contract(factors=values) | Call(arguments=values):
-            return values
-        case Reduce(argument=argument, counts=counts):
-            return (argument, *counts)
-        case View(argument=argument) | Spread(argument=argument):
-            return (argument,)
-        case Gather():
-            return (operation.argument, *operation.numbers, *(condition for condition, _ in operation.conditions))
-        case Recur(step=step, so_far=so_far):
-            return (step, so_far)
-        case _:
-            return ()
+    """The values that an operation is made of: those in its fields, in order."""
+    return tuple(value for each in fields(operation) for value in _values(getattr(operation, each.name)))
+
+
+def with_operands(operation: Operation, new: Callable[[Value], Value]) -> Operation:
+    """The operation with other values in the place of each; itself where none is another."""
+    changed = {
+        each.name: part
+        for each in fields(operation)
+        if (part := _renewed(old := getattr(operation, each.name), new)) is not old
+    }
+    return replace(operation, **changed) if changed else operation
+
+
+def _values(part: object) -> Iterator[Value]:
+    if isinstance(part, Value):
+        yield part
+    elif isinstance(part, tuple):
+        for each in part:
+            yield from _values(each)
+
+
+def _renewed(part: Any, new: Callable[[Value], Value]) -> Any:
+    if isinstance(part, Value):
+        return new(part)
+    if not isinstance(part, tuple):
+        return part
+    parts = tuple(_renewed(each, new) for each in part)
+    return part if all(one is other for one, other in zip(parts, part, strict=True)) else parts

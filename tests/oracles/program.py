@@ -115,6 +115,8 @@ class _Frame:
                 return _call(self.run, function, arrays, self.path + inside)
             case op.Recur(letter, step, so_far):
                 return self.solved(letter, step, so_far)
+            case op.Rewritten():
+                raise AssertionError(f"{value.operation} is for one interpreter alone")
             case _:
                 assert_never(value.operation)
 

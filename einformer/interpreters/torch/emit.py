@@ -225,7 +225,7 @@ class Emitter:
                 return self.gathered(value.operation, value.kind, wanted)
             case op.Call():
                 return Code(self.call(value.operation), value.axes)
-            case op.Input() | op.Weight() | op.Table() | op.Recur() as operation:
+            case op.Input() | op.Weight() | op.Table() | op.Recur() | op.Rewritten() as operation:
                 raise AssertionError(f"{operation} lies in no variable")
             case _:
                 assert_never(value.operation)
