@@ -170,6 +170,16 @@ def test_missing_sizes_are_all_named_as_a_shell_takes_them(run: Callable[..., An
     assert f"write: `--set {','.join(f'{letter}=…' for letter in wanted)}`" in said.err
 
 
+def test_what_check_finds_is_mended_in_a_shell(run: Callable[..., Answer], folder: Path) -> None:
+    Path("windows.ein").write_text(
+        "axes\n  s: S\n  l: L\nscalars\n  W_l = [2, 3]\nmodel M(x_s) -> y_s:\n  y_s = x_s\n  for l < L:\n    y_s <- W_l y_s\n",
+        encoding="utf-8",
+    )
+    said = run("check", "windows.ein")
+    assert said.code == FINDINGS
+    assert "write: `--set L=…`" in said.out
+
+
 IGNORED = [
     "count gpt2 --formulas --batch 3",
     "count gpt2 --formulas --device t4",

@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except EinformerError as error:
-        findings = [replace(finding, fix=_in_a_shell(finding.fix)) for finding in error.findings]
+        findings = _in_a_shell(error.findings)
         if options.json:
             show_json({"findings": _data(findings)})
         else:
@@ -66,9 +66,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return MISUSE
 
 
-def _in_a_shell(fix: str) -> str:
-    """`--set D=…,A=…` for `bind(D=…, A=…)`."""
-    return re.sub(r"`bind\(([^)]*)\)`", lambda bind: f"`--set {bind[1].replace(', ', ',')}`", fix)
+def _in_a_shell(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """Findings that say `--set D=…,A=…` for `bind(D=…, A=…)`."""
+
+    def spell(fix: str) -> str:
+        return re.sub(r"`bind\(([^)]*)\)`", lambda bind: f"`--set {bind[1].replace(', ', ',')}`", fix)
+
+    return tuple(replace(finding, fix=spell(finding.fix)) for finding in findings)
 
 
 def _write_no_more() -> None:
@@ -95,7 +99,7 @@ def _verdict(target: str, values: Mapping[str, Given]) -> Verdict:
     try:
         layers = _model(target, values).spec.layers
     except EinformerError as error:
-        return Verdict("<stdin>" if target == "-" else target, [], error.findings)
+        return Verdict("<stdin>" if target == "-" else target, [], _in_a_shell(error.findings))
     return Verdict("<stdin>" if target == "-" else target, layers, ())
 
 
