@@ -117,8 +117,8 @@ def _show_execution(note: str, found: Execution) -> None:
     """What was computed, and then what was checked."""
     words = f", {found.words} of words" * bool(found.words)
     sizes = ", ".join(f"{name} = {size}" for name, size in found.trial.sizes.items())
-    lines = f"{found.lines} equation{'s' * (found.lines != 1)}"
-    show(f"{note}: {found.trial.head}, {lines}{words}\n{sizes}\n")
+    lines = f", {found.lines} equation{'s' * (found.lines != 1)}" * bool(found.lines)  # that a note displays
+    show(f"{note}: {found.trial.head}{lines}{words}\n{sizes}\n")
     show_table([("tensor", "shape", "mean", "deviation"), *found.trial.rows()])
     show("")
     checks = [("holds" if check.holds else "fails", check.claim, check.detail) for check in found.checks]
