@@ -692,7 +692,7 @@ MUTANTS = (
     # --------------------------------------------------------------------------------------------------------------------- lint
     _mutant(
         "a mask may show the future", "lint/masks.py",
-        "key_is_less != (_number(then) == 0):", "key_is_less == (_number(then) == 0):",
+        "key_is_less != (_number_of(then) == 0):", "key_is_less == (_number_of(then) == 0):",
         "lint.py::test_a_mask_shows_the_past",
     ),
     _mutant(
@@ -712,12 +712,12 @@ MUTANTS = (
     ),
     _mutant(
         "a range from 0 ends before its end", "lint/legend.py",
-        "else f\"{_plain(match['last'])} + 1\"", "else _plain(match['last'])",
+        "else f\"{_strip_marks(match['last'])} + 1\"", "else _strip_marks(match['last'])",
         "lint_rules.py::test_a_range_that_includes_its_end_has_one_more",
     ),
     _mutant(
         "a letter with two sizes has the first", "lint/legend.py",
-        "if before.size != known.size and", "if before.size == known.size and",
+        "if before.size != stated.size and", "if before.size == stated.size and",
         "lint.py::test_a_slip_is_found_where_it_is[two stated sizes]",
     ),
     _mutant(

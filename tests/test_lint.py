@@ -9,7 +9,7 @@ import pytest
 from einformer.errors import Finding, Source
 from einformer.lint.documents import Checked
 from einformer.lint.files import lint_text
-from einformer.lint.legend import stated
+from einformer.lint.legend import read_sizes
 from einformer.lint.notes.latex import markdown
 from einformer.lint.settings import Settings
 
@@ -195,7 +195,7 @@ def test_a_word_may_be_indices() -> None:
 )
 def test_a_legend_is_read_from_the_text(text: str) -> None:
     document = markdown(Source("note.md", text))
-    assert {known.letter: known.size for section in document.sections for known in stated(section)} == {"b": "B", "d": "D"}
+    assert {known.letter: known.size for section in document.sections for known in read_sizes(section)} == {"b": "B", "d": "D"}
 
 
 def test_a_size_is_known_with_its_place() -> None:

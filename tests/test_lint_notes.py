@@ -11,7 +11,7 @@ from einformer.language.parser import parse
 from einformer.language.sizes import Legend
 from einformer.lint.documents import Checked
 from einformer.lint.files import lint_text
-from einformer.lint.legend import Sizes, stated
+from einformer.lint.legend import Sizes, read_sizes
 from einformer.lint.notes.latex import latex, markdown
 from einformer.lint.notes.macros import expanded
 from einformer.lint.notes.pieces import Document, Macro, Passage
@@ -199,7 +199,7 @@ def test_no_text_is_too_strange(name: str, text: str) -> None:
 
 def test_an_axis_that_prose_states_is_described_with_its_size() -> None:
     text = "Weights.\n\nHere $Q_{de}$ has the shape $D \\times D / A$, $Q_{de} \\in \\mathbb{R}^{D \\times D / A}$.\n"
-    known = {each.letter: each for section in markdown(Source("note.md", text)).sections for each in stated(section)}
+    known = {each.letter: each for section in markdown(Source("note.md", text)).sections for each in read_sizes(section)}
     assert Sizes(known).legend().describe("d") == "d: D (note.md:3)"
     assert Sizes(known).legend().describe("e'") == "e': D / A (note.md:3)"
 

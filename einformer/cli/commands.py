@@ -356,7 +356,7 @@ def _text(given: str) -> str:
 def _lint(options: argparse.Namespace) -> int:
     from einformer.lint import files, findings, settings
 
-    chosen = settings.settings(pathlib.Path.cwd()).told(options.legend)
+    chosen = settings.find_settings(pathlib.Path.cwd()).with_legend(options.legend)
     checked = list(files.lint(options.files, chosen))
     if options.json and options.format:
         options.misuse("either `--json` or `--format`")

@@ -1,1 +1,1 @@
-"""Which equations of notes, and which names of Python, say something else than they compute?"""
+"""Checks the equations of notes, and the names of tensors in Python, against what they compute."""

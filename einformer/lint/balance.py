@@ -1,6 +1,6 @@
-"""Is each index of one equation on both its sides, or summed? The rules of sums (R2), for equations without a legend.
+"""Checks each equation by itself: every index stands on both sides or is summed (R2). No legend is needed.
 
-A side that is a formula has no left to say which indices are wanted: it wants those that nothing in it sums.
+A formula without a left side keeps every index that nothing in it sums.
 """
 
 from __future__ import annotations
@@ -22,17 +22,16 @@ REMARKS = ("E303",)  # two readings: worth saying, and no error in a note
 
 
 def balance(left: Expression, right: Expression, legend: Legend) -> Iterator[Finding]:
-    """What is wrong with an equation by itself."""
-    found = list(_defined(left, right, legend) if is_left(left) else _equal(left, right, legend))
-    twice = [(x, other) for e, other in ((left, right), (right, left)) for x in subexpressions(e) if _repeats(x)]
-    doubled = {letter for x, _ in twice for letter in _repeats(x)}
-    yield from (finding for finding in found if finding.code != "E301" or finding.message.split("`")[1] not in doubled)
+    """Yields the errors of an equation by itself."""
+    findings = list(_check_definition(left, right, legend) if is_left(left) else _check_equality(left, right, legend))
+    twice = [(x, other) for e, other in ((left, right), (right, left)) for x in subexpressions(e) if _find_repeated(x)]
+    doubled = {letter for x, _ in twice for letter in _find_repeated(x)}
+    yield from (finding for finding in findings if finding.code != "E301" or finding.message.split("`")[1] not in doubled)
     for x, other in twice:
-        yield from _diagonal(x, other, legend)
+        yield from _check_diagonal(x, other, legend)
 
 
-def _repeats(x: Expression) -> set[str]:
-    """Letters that stand twice on one tensor: a trace sums them."""
+def _find_repeated(x: Expression) -> set[str]:
     slots = (
         [m for slot in x.slots for m in (slot.members if isinstance(slot, Group) else (slot,))] if isinstance(x, Tensor) else []
     )
@@ -41,7 +40,7 @@ def _repeats(x: Expression) -> set[str]:
 
 
 def is_left(e: Expression) -> bool:
-    """Can e be the left side of a definition: a name, with letters and groups of letters?"""
+    """Returns whether e can be the left side of a definition: a name, with letters and groups of letters."""
     if isinstance(e, Name):
         return True
     return isinstance(e, Tensor) and all(
@@ -50,39 +49,38 @@ def is_left(e: Expression) -> bool:
     )
 
 
-def _diagonal(x: Expression, other: Expression, legend: Legend) -> Iterator[Finding]:
-    """An index twice on one tensor. A diagonal is meant where the other side has the index too, a trace of two slots is one."""
+# If the other side has the index too, a diagonal is meant. Two slots with one index are a trace.
+def _check_diagonal(x: Expression, other: Expression, legend: Legend) -> Iterator[Finding]:
     if isinstance(x, Tensor) and len(x.slots) > 2:
         kept = {y.letter for y in subexpressions(other) if isinstance(y, Index)}
         yield from (f for f in repeated(x.slots, legend) if f.message.split("`")[1] not in kept)
 
 
-def _defined(left: Expression, right: Expression, legend: Legend) -> Iterator[Finding]:
-    """T_L = e: L ⊢ e and L ⊆ free(e), unless e is a constant, or `x_i = δ_iv`, a tensor at some v that is fixed."""
+# T_L = e: L ⊢ e and L ⊆ free(e), unless e is a constant, or a tensor at a fixed v: `x_i = δ_iv`.
+def _check_definition(left: Expression, right: Expression, legend: Legend) -> Iterator[Finding]:
     assert isinstance(left, Tensor | Name)
     scope = Scope({}, legend=legend)
-    if not scope.free(right) or _open(right) or (isinstance(right, Tensor) and _is_part(left, right)):
+    if not scope.free(right) or _has_bare_name(right) or (isinstance(right, Tensor) and _is_part(left, right)):
         return
     if not any(isinstance(x, Tensor) for x in subexpressions(right)):  # a mask, a constant: made of numbers
-        left = _shared(left, scope.free(right))
+        left = _restrict_left(left, scope.free(right))
     scope.equation(Equation(left, "=", right, span=left.span))
-    yield from (_at_letter(finding, left) for finding in _told(scope, right))
+    yield from (_point_at_letter(finding, left) for finding in _drop_bare_letters(scope, right))
 
 
+# A tensor at fixed indices, or `V_{ijab} = V_{ab}`: a tensor that does not depend on all of its indices.
 def _is_part(left: Tensor | Name, right: Tensor) -> bool:
-    """Is it a tensor at some indices that are fixed, or `V_{ijab} = V_{ab}`, one that does not depend on all of its own?"""
-    return needed(left) < needed(right) or (left.name[0] == right.name[0] and needed(right) < needed(left))
+    return find_free(left) < find_free(right) or (left.name[0] == right.name[0] and find_free(right) < find_free(left))
 
 
-def _at_letter(finding: Finding, left: Tensor | Name) -> Finding:
-    """What is said of a letter of the left side points at the letter."""
+def _point_at_letter(finding: Finding, left: Tensor | Name) -> Finding:
     letter = finding.message.split("`")[1]
-    found = [x for x in subexpressions(left) if isinstance(x, Index) and x.letter == letter and finding.span == left.span]
-    return replace(finding, span=found[0].span) if found else finding
+    indices = [x for x in subexpressions(left) if isinstance(x, Index) and x.letter == letter and finding.span == left.span]
+    return replace(finding, span=indices[0].span) if indices else finding
 
 
-def regrouped(left: Expression, right: Expression) -> tuple[Expression, Expression]:
-    """The notes' `u_{bsd} = y_{bs(ea)}` is `u_{bs(ea)} = y_{bsea}` (R4)."""
+def regroup(left: Expression, right: Expression) -> tuple[Expression, Expression]:
+    """Rewrites the notes' `u_{bsd} = y_{bs(ea)}` as `u_{bs(ea)} = y_{bsea}` (R4)."""
     if not (isinstance(left, Tensor) and isinstance(right, Tensor) and all(isinstance(slot, Index) for slot in left.slots)):
         return left, right
     groups = [slot for slot in right.slots if isinstance(slot, Group)]
@@ -94,12 +92,12 @@ def regrouped(left: Expression, right: Expression) -> tuple[Expression, Expressi
     return replace(left, slots=tuple(slots)), replace(right, slots=tuple(opened))
 
 
-def _open(e: Expression) -> bool:
-    """Has a sum a term that is but a name? It may stand for anything: `… + ε`."""
+# A term that is a bare name may stand for any tensor: `… + ε`.
+def _has_bare_name(e: Expression) -> bool:
     return isinstance(e, Sum) and any(isinstance(term, Name) for term in e.terms)
 
 
-def _shared(left: Tensor | Name, free: dict[str, None]) -> Tensor | Name:
+def _restrict_left(left: Tensor | Name, free: dict[str, None]) -> Tensor | Name:
     slots = (
         tuple(slot for slot in left.slots if isinstance(slot, Index) and slot.letter in free)
         if isinstance(left, Tensor)
@@ -108,31 +106,31 @@ def _shared(left: Tensor | Name, free: dict[str, None]) -> Tensor | Name:
     return Tensor(left.name, slots, span=left.span) if slots else Name(left.name, span=left.span)
 
 
-def _equal(left: Expression, right: Expression, legend: Legend) -> Iterator[Finding]:
-    """Two formulas: some choice of wanted indices must suit both, those that the one needs or those that the other does."""
-    needs, theirs = needed(left), needed(right)
-    if not (any_index(left) and any_index(right)) and not (needs or theirs):
+# One choice of wanted indices must suit both formulas.
+def _check_equality(left: Expression, right: Expression, legend: Legend) -> Iterator[Finding]:
+    needs, theirs = find_free(left), find_free(right)
+    if not (has_index(left) and has_index(right)) and not (needs or theirs):
         return
-    if not any_index(right) and any_index(left):
+    if not has_index(right) and has_index(left):
         theirs = needs
-    choices = [_scoped(left, right, frozenset(wanted), legend) for wanted in (needs, theirs, needs | theirs)]
+    choices = [_check_with(left, right, frozenset(wanted), legend) for wanted in (needs, theirs, needs | theirs)]
     if all(choices):
         yield from min(choices, key=len)
 
 
-def _scoped(left: Expression, right: Expression, wanted: frozenset[str], legend: Legend) -> list[Finding]:
-    found = list[Finding]()
+def _check_with(left: Expression, right: Expression, wanted: frozenset[str], legend: Legend) -> list[Finding]:
+    findings = list[Finding]()
     for side in (left, right):
         scope = Scope({}, legend=legend)
         scope.elaborate(side, wanted)
-        found += _told(scope, side)
+        findings += _drop_bare_letters(scope, side)
         if (
             missing := [letter for letter in wanted if letter not in scope.free(side)]
-            if any_index(side) and not _open(side)
+            if has_index(side) and not _has_bare_name(side)
             else []
         ):
             listed = ", ".join(f"`{letter}`" for letter in sorted(missing))
-            found.append(
+            findings.append(
                 Finding(
                     "E302",
                     f"one side has {listed}, the other never mentions that",
@@ -141,51 +139,51 @@ def _scoped(left: Expression, right: Expression, wanted: frozenset[str], legend:
                     "the same indices on both sides",
                 )
             )
-    return found
+    return findings
 
 
-def _told(scope: Scope, e: Expression) -> Iterator[Finding]:
-    """The findings, but for those about a bare letter: it may be a number as well."""
-    bare = {x.span for x in bare_letters(e)}
+# A bare letter may be a number as well, so nothing is reported about it.
+def _drop_bare_letters(scope: Scope, e: Expression) -> Iterator[Finding]:
+    bare = {x.span for x in find_bare_letters(e)}
     return (finding for finding in scope.findings if finding.span not in bare)
 
 
-def bare_letters(e: Expression) -> Iterator[Index]:
-    """The letters of e that stand in no subscript."""
+def find_bare_letters(e: Expression) -> Iterator[Index]:
+    """Yields the letters of e that do not stand in a subscript."""
     if isinstance(e, Index):
         yield e
     elif not isinstance(e, Tensor):
         for child in children(e):
-            yield from bare_letters(child)
+            yield from find_bare_letters(child)
 
 
-def any_index(e: Expression) -> bool:
-    """Is there an index in e, on a tensor?"""
+def has_index(e: Expression) -> bool:
+    """Returns whether a tensor in e has an index."""
     return any(isinstance(x, Tensor) for x in subexpressions(e))
 
 
-def needed(e: Expression) -> frozenset[str]:
-    """The indices that nothing in e sums: they must be wanted around it."""
+def find_free(e: Expression) -> frozenset[str]:
+    """Returns the indices that nothing in e sums."""
     match e:
         case Tensor():
             return frozenset(x.letter for x in subexpressions(e) if isinstance(x, Index))
         case Index():
             return frozenset()
         case Product() | Quotient():
-            having = [(needed(f), {x.letter for x in subexpressions(f) if isinstance(x, Index)}) for f in factors_of(e)]
+            having = [(find_free(f), {x.letter for x in subexpressions(f) if isinstance(x, Index)}) for f in factors_of(e)]
             return frozenset(i for own, _ in having for i in own if sum(i in all_of for _, all_of in having) == 1)
         case Apply() if e.indices:
-            bound, inside = frozenset(i.letter for i in e.indices), frozenset().union(*map(needed, e.arguments))
+            bound, inside = frozenset(i.letter for i in e.indices), frozenset().union(*map(find_free, e.arguments))
             row = primitive(e.name, True)
             return inside - bound if row is not None and row.kind == "reducing" else inside | bound
         case _:
-            return frozenset().union(*map(needed, children(e)))
+            return frozenset().union(*map(find_free, children(e)))
 
 
-def axes_told(findings: list[Finding]) -> set[str]:
-    """The axes of the letters that findings name."""
+def find_axes(findings: list[Finding]) -> set[str]:
+    """Returns the axes of the letters that findings name."""
     words = (word for finding in findings for word in finding.message.split("`")[1::2])
     return {axis_of(word) for word in words if len(word.rstrip("'")) == 1}
 
 
-__all__ = ["REMARKS", "Sum", "axes_told", "balance", "bare_letters", "is_left", "left_letters", "needed"]
+__all__ = ["REMARKS", "Sum", "balance", "find_axes", "find_bare_letters", "find_free", "is_left", "left_letters"]

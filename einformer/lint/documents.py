@@ -1,4 +1,4 @@
-"""What is wrong with the equations of a document, and how many of them are read?"""
+"""Checks the equations of a document, and counts how many of them are read."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from einformer.errors import Finding, Source
 from einformer.language.calls import axis_of
 from einformer.language.tree import Apply, Index
 from einformer.language.walk import subexpressions
-from einformer.lint.balance import axes_told, regrouped
-from einformer.lint.legend import Known, Sizes, declared, fixed, stated, two_sizes
+from einformer.lint.balance import find_axes, regroup
+from einformer.lint.legend import Sizes, StatedSize, find_conflicts, read_fixed, read_shapes, read_sizes
 from einformer.lint.letters import Letters, slot_letters
 from einformer.lint.notes.decorated import ambiguous, printed
 from einformer.lint.notes.pieces import Document, Formula, Section
 from einformer.lint.notes.signs import OF_AUTHOR
-from einformer.lint.reading import Equation, Side, Told, equations
-from einformer.lint.rules import check_section, located
+from einformer.lint.reading import Equation, Side, Told, read_equations
+from einformer.lint.rules import check_section, locate
 from einformer.lint.sections import Context, Read
 from einformer.lint.specifications import check_specification, is_specification
 
@@ -30,7 +30,7 @@ _CAUSAL = ("causal", "autoregressive")
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What is said of one equation: that it is read, or why not, and what is wrong with it."""
+    """The result for one equation: its findings, or the reason why it is skipped."""
 
     equation: Equation
     skipped: str
@@ -39,7 +39,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """Of a file: its text, its findings in the order of the text, the verdicts on its equations; of Python, its names."""
+    """The result for a file: its text, its findings in order, the verdicts on its equations, and for Python its names."""
 
     source: Source
     findings: tuple[Finding, ...]
@@ -47,7 +47,7 @@ class Checked:
     names: int = 0  # with a suffix that says their axes
 
     def counts(self) -> Counter[str]:
-        """How many equations are read, under the empty reason, and how many are skipped for which reason."""
+        """Counts the equations by the reason why they are skipped. The reason is empty for those that are read."""
         return Counter(verdict.skipped for verdict in self.verdicts)
 
 
@@ -57,88 +57,88 @@ class _Parts:
 
     section: Section
     equations: list[Equation]
-    known: list[Known]
+    sizes: list[StatedSize]
     reads: list[Read] = field(default_factory=list)
 
 
 def check_document(source: Source, document: Document, given: Mapping[str, str]) -> Checked:
-    """Every equation of a document; `given` are sizes of letters that its reader was told."""
+    """Checks every equation of a document. `given` holds the sizes of letters from the settings."""
     before: Told = {}
-    parts = [_parts(section, document, before) for section in document.sections]
-    own = {known.letter: known for part in reversed(parts) for known in part.known}
-    told = {letter: Known(letter, size) for letter, size in given.items()}
-    names = {known.size for known in (*own.values(), *told.values())}
+    parts = [_read_section(section, document, before) for section in document.sections]
+    own = {bound.letter: bound for part in reversed(parts) for bound in part.sizes}
+    settings = {letter: StatedSize(letter, size) for letter, size in given.items()}
+    names = {bound.size for bound in (*own.values(), *settings.values())}
     everything = [equation for part in parts for equation in part.equations]
-    letters = Letters.of(everything, [*own, *told], names)
+    letters = Letters.of(everything, [*own, *settings], names)
     primed = any(isinstance(x, Index) and "'" in x.letter for equation in everything for x in equation.nodes())
     causal = any(word in part.section.prose.text.lower() for part in parts if part.section.prose for word in _CAUSAL)
     verdicts, findings = list[Verdict](), list[Finding]()
     for part in parts:
-        sizes = Sizes(own | {known.letter: known for known in reversed(part.known)} | told)
-        verdicts += map(_specification, filter(is_specification, part.section.formulas))
-        found = list(_verdicts(part, letters.within(part.equations, [known.letter for known in part.known] + [*told])))
+        sizes = Sizes(own | {bound.letter: bound for bound in reversed(part.sizes)} | settings)
+        verdicts += map(_check_whole_text, filter(is_specification, part.section.formulas))
+        verdicts_of_part = list(
+            _judge(part, letters.within(part.equations, [bound.letter for bound in part.sizes] + [*settings]))
+        )
         check_section(
             part.reads,
-            Context(sizes, sizes.legend(), declared(part.section), letters.constant, fixed(part.section), primed, causal),
+            Context(
+                sizes, sizes.legend(), read_shapes(part.section), letters.constant, read_fixed(part.section), primed, causal
+            ),
         )
-        by_equation = {id(read.equation): tuple(_told(read)) for read in part.reads}
-        verdicts += [Verdict(v.equation, v.skipped, by_equation.get(id(v.equation), ())) for v in found]
-        findings += two_sizes(part.known)
+        by_equation = {id(read.equation): tuple(_select_certain(read)) for read in part.reads}
+        verdicts += [Verdict(v.equation, v.skipped, by_equation.get(id(v.equation), ())) for v in verdicts_of_part]
+        findings += find_conflicts(part.sizes)
     findings += [finding for verdict in verdicts for finding in verdict.findings]
-    return Checked(source, tuple(sorted(findings, key=_place)), tuple(v for v in verdicts if v.equation.right is not None))
+    return Checked(source, tuple(sorted(findings, key=_place_of)), tuple(v for v in verdicts if v.equation.right is not None))
 
 
-def _parts(section: Section, document: Document, told: Told) -> _Parts:
+def _read_section(section: Section, document: Document, memo: Told) -> _Parts:
     plain = [formula for formula in section.formulas if not is_specification(formula)]
-    found = [equation for formula in plain for equation in equations(formula, document.macros, told)]
-    return _Parts(section, found, list(stated(section)))
+    equations_of_section = [equation for formula in plain for equation in read_equations(formula, document.macros, memo)]
+    return _Parts(section, equations_of_section, list(read_sizes(section)))
 
 
-def _specification(formula: Formula) -> Verdict:
+def _check_whole_text(formula: Formula) -> Verdict:
     side = Side(formula.latex, formula.latex, None)
     return Verdict(Equation(formula, side, side), "", tuple(check_specification(formula)))
 
 
-def _verdicts(part: _Parts, letters: Letters) -> Iterator[Verdict]:
-    """Each equation with the reason why it is skipped, if it is; the others become the section's trees."""
+def _judge(part: _Parts, letters: Letters) -> Iterator[Verdict]:
     for equation in part.equations:
         skipped = equation.skipped
         if not skipped:
-            trees = letters.understood(equation)
+            trees = letters.understand(equation)
             skipped = letters.doubt(*trees)
             if not skipped:
-                part.reads.append(Read(equation, *regrouped(*trees)) if len(trees) > 1 else Read(equation, trees[0], None))
+                part.reads.append(Read(equation, *regroup(*trees)) if len(trees) > 1 else Read(equation, trees[0], None))
         yield Verdict(equation, skipped)
 
 
-def _told(read: Read) -> Iterator[Finding]:
-    """What is certain of an equation, in the words of its author."""
+# Findings that are certain, with the letters as the author wrote them.
+def _select_certain(read: Read) -> Iterator[Finding]:
     for finding in filter(functools.partial(_is_certain, read), read.findings):
-        found = located(read, finding)
-        facts = tuple(map(printed, found.facts))
-        yield replace(found, message=printed(found.message), facts=facts, fix=printed(found.fix))
+        finding_in_file = locate(read, finding)
+        facts = tuple(map(printed, finding_in_file.facts))
+        yield replace(finding_in_file, message=printed(finding_in_file.message), facts=facts, fix=printed(finding_in_file.fix))
 
 
+# A function of the author may sum the indices inside it, and make others. `A^{(h)}` may have the index `h`, `t` and
+# `\bar{t}` may be one index, and an index that stands twice on `R^l{}_{ilj}` is contracted.
 def _is_certain(read: Read, finding: Finding) -> bool:
-    r"""What a function of the author's does with indices is not known: it may sum those inside it, and make others.
-
-    Nor is known whether `A^{(h)}` has the index `h`, and what `t` and `\bar{t}` in one equation have to do with each other.
-    An index twice on `R^l{}_{ilj}` is contracted.
-    """
     calls = [x for x in (*subexpressions(read.left), *read.made_of) if isinstance(x, Apply) and x.name.endswith(OF_AUTHOR)]
     inside = {axis_of(x.letter) for call in calls for x in subexpressions(call) if isinstance(x, Index)}
     latex = read.equation.formula.latex.text
     forms = ambiguous({axis for x in read.tensors for axis in map(axis_of, slot_letters(x))})
     unsaid = {"E301", "E302", "E306"} if calls else {"E305"} if _STAGGERED.search(latex) else set[str]()
-    return finding.code not in unsaid and not axes_told([finding]) & {*inside, *_LABEL.findall(latex), *forms}
+    return finding.code not in unsaid and not find_axes([finding]) & {*inside, *_LABEL.findall(latex), *forms}
 
 
-def _place(finding: Finding) -> tuple[str, int]:
+def _place_of(finding: Finding) -> tuple[str, int]:
     return finding.span.source.name, finding.span.start
 
 
-def merged(parts: Sequence[Checked], source: Source) -> Checked:
-    """Several parts of one file, as the cells of a notebook."""
+def merge(parts: Sequence[Checked], source: Source) -> Checked:
+    """Merges the parts of one file, such as the cells of a notebook."""
     findings = tuple(finding for part in parts for finding in part.findings)
     verdicts = tuple(verdict for part in parts for verdict in part.verdicts)
     return Checked(source, findings, verdicts, sum(part.names for part in parts))

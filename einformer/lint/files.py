@@ -1,4 +1,4 @@
-"""Which files are linted, and by what? A table from the end of a file's name to its reader; comments silence findings."""
+"""Finds the files to lint and reads each by the ending of its name. Comments silence findings."""
 
 from __future__ import annotations
 
@@ -9,34 +9,33 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from einformer.errors import EinformerError, Finding, Source, Span, fail
-from einformer.lint.documents import Checked, check_document, merged
+from einformer.lint.documents import Checked, check_document, merge
 from einformer.lint.notes.inputs import taken
 from einformer.lint.notes.latex import latex, markdown
 from einformer.lint.notes.notebook import cells, notebook
 from einformer.lint.notes.pieces import Document, Macro
 from einformer.lint.notes.restructured import restructured
 from einformer.lint.notes.typst import typst
-from einformer.lint.settings import Settings, ignored, is_silenced
+from einformer.lint.settings import Settings, find_ignored, is_silenced
 
 PACKAGES = dict.fromkeys(("intertext", "shortintertext"), Macro(1, "\\\\"))  # commands of packages, as macros: words part rows
 MAXIMUM_FILE = 10_000_000  # characters
 Checker = Callable[[Source, Settings], Checked]
 
 
-def _notes(reader: Callable[[Source], Document]) -> Checker:
-    """The checker of a format of notes."""
-    return lambda source, chosen: _document(source, reader(source), chosen)
+def _check_notes(reader: Callable[[Source], Document]) -> Checker:
+    return lambda source, chosen: _check_notes_text(source, reader(source), chosen)
 
 
-def _document(source: Source, document: Document, chosen: Settings) -> Checked:
-    given = {name.lstrip("\\"): Macro(0, body) for name, body in chosen.macros.items()}
+def _check_notes_text(source: Source, document: Document, chosen: Settings) -> Checked:
+    macros = {name.lstrip("\\"): Macro(0, body) for name, body in chosen.macros.items()}
     return check_document(
-        source, replace(document, macros={**PACKAGES, **taken(source.name), **given, **document.macros}), chosen.legend
+        source, replace(document, macros={**PACKAGES, **taken(source.name), **macros, **document.macros}), chosen.legend
     )
 
 
-def _python(source: Source, chosen: Settings) -> Checked:
-    """The checker of Python, of names and of the formulas of docstrings. Raises EinformerError E801 for what is no Python."""
+# Raises EinformerError E801 if the text is not Python.
+def _check_python(source: Source, chosen: Settings) -> Checked:
     from einformer.lint import python  # takes as long to load as a note to be read
     from einformer.lint.python.docstrings import docstrings
 
@@ -47,52 +46,51 @@ def _python(source: Source, chosen: Settings) -> Checked:
             "E801", f"`{source.name}` is no Python: {error}", Span(source, 0, 1), fix="a file that Python reads"
         ) from error
     names = Checked(source, tuple(reading.findings), names=reading.names)
-    return merged([names, _document(source, spoken, chosen)], source)
+    return merge([names, _check_notes_text(source, spoken, chosen)], source)
 
 
-def _notebook(source: Source, chosen: Settings) -> Checked:
-    """The cells of Markdown as one note, those of code each on its own; what is no Python there may be another language."""
-    parts = [_notes(notebook)(source, chosen)]
+# The cells of Markdown are one document. Each cell of code stands alone: it may be in another language.
+def _check_notebook(source: Source, chosen: Settings) -> Checked:
+    parts = [_check_notes(notebook)(source, chosen)]
     for cell in cells(source, "code"):
         with contextlib.suppress(EinformerError):
-            parts.append(_python(cell, chosen))
-    return merged(parts, source)
+            parts.append(_check_python(cell, chosen))
+    return merge(parts, source)
 
 
 CHECKERS: dict[str, Checker] = {
-    ".tex": _notes(latex),
-    ".md": _notes(markdown),
-    ".markdown": _notes(markdown),
-    ".qmd": _notes(markdown),
-    ".txt": _notes(markdown),
-    ".rst": _notes(restructured),
-    ".typ": _notes(typst),
-    ".ipynb": _notebook,
-    ".py": _python,
+    ".tex": _check_notes(latex),
+    ".md": _check_notes(markdown),
+    ".markdown": _check_notes(markdown),
+    ".qmd": _check_notes(markdown),
+    ".txt": _check_notes(markdown),
+    ".rst": _check_notes(restructured),
+    ".typ": _check_notes(typst),
+    ".ipynb": _check_notebook,
+    ".py": _check_python,
 }
 
 
 def lint(paths: Iterable[str], chosen: Settings) -> Iterator[Checked]:
-    """Each file, and each of a folder that can be read, with what is wrong in it. A file that cannot be is a finding."""
-    for path in _files(paths, chosen):
+    """Lints each file, and each file of a folder. A file that cannot be read is a finding."""
+    for path in _find_files(paths, chosen):
         try:
-            yield lint_text(_read(path), chosen)
+            yield lint_text(_read_source(path), chosen)
         except EinformerError as error:
             yield Checked(Source(str(path), ""), error.findings)
 
 
 def lint_text(source: Source, chosen: Settings) -> Checked:
-    """A text, by the end of its name. Raises EinformerError E801 for a kind of file that is not read."""
+    """Lints a text by the ending of its name. Raises EinformerError E801 for a format that is not read."""
     checker = CHECKERS.get(pathlib.PurePath(source.name).suffix.lower())
     if checker is None:
         raise fail("E801", f"`{source.name}` is of no kind that is linted", fix=f"a file that ends with {', '.join(CHECKERS)}")
     checked = checker(source, chosen)
-    return replace(checked, findings=tuple(_heard(checked, chosen)))
+    return replace(checked, findings=tuple(_drop_silenced(checked, chosen)))
 
 
-def _heard(checked: Checked, chosen: Settings) -> Iterator[Finding]:
-    """The findings that no comment and no setting silences."""
-    silent = {source.name: ignored(source) for source in {finding.span.source for finding in checked.findings}}
+def _drop_silenced(checked: Checked, chosen: Settings) -> Iterator[Finding]:
+    silent = {source.name: find_ignored(source) for source in {finding.span.source for finding in checked.findings}}
     begins = {
         id(finding): verdict.equation.formula.latex.span() for verdict in checked.verdicts for finding in verdict.findings
     }
@@ -103,27 +101,27 @@ def _heard(checked: Checked, chosen: Settings) -> Iterator[Finding]:
             yield finding
 
 
-def _files(paths: Iterable[str], chosen: Settings) -> Iterator[pathlib.Path]:
+def _find_files(paths: Iterable[str], chosen: Settings) -> Iterator[pathlib.Path]:
     for path in map(pathlib.Path, paths):
         if path.is_dir():
-            found = sorted(each for each in path.rglob("*") if each.suffix.lower() in CHECKERS and each.is_file())
-            yield from (each for each in found if not _left_out(each.relative_to(path)) and not _excluded(each, chosen))
-        elif not _excluded(path, chosen):
+            files = sorted(file for file in path.rglob("*") if file.suffix.lower() in CHECKERS and file.is_file())
+            yield from (file for file in files if not _is_foreign(file.relative_to(path)) and not _is_excluded(file, chosen))
+        elif not _is_excluded(path, chosen):
             yield path
 
 
-def _left_out(path: pathlib.Path) -> bool:
-    """Hidden folders, and those of environments and builds, hold nothing that was written here."""
+# Hidden folders, environments and builds hold files of other people.
+def _is_foreign(path: pathlib.Path) -> bool:
     return any(
         part.startswith(".") or part in ("node_modules", "__pycache__", "build", "dist", "_build") for part in path.parts
     )
 
 
-def _excluded(path: pathlib.Path, chosen: Settings) -> bool:
+def _is_excluded(path: pathlib.Path, chosen: Settings) -> bool:
     return any(fnmatch.fnmatch(path.as_posix(), f"*{pattern}") for pattern in chosen.exclude)
 
 
-def _read(path: pathlib.Path) -> Source:
+def _read_source(path: pathlib.Path) -> Source:
     try:
         with path.open(encoding="utf-8", newline="") as file:
             text = file.read(MAXIMUM_FILE + 1)

@@ -1,4 +1,4 @@
-"""How are findings told: to a person, to a program, to a site that shows code?"""
+"""Prints findings as text, as JSON, as annotations of GitHub, and as SARIF."""
 
 from __future__ import annotations
 
@@ -12,55 +12,53 @@ from einformer.lint.documents import Checked
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
-def _file(name: str) -> str:
-    """The file of a place. Of a notebook the place is in a cell, which the file's name precedes."""
+# In a notebook the place is in a cell. Its name begins with the name of the file.
+def _file_of(name: str) -> str:
     return name.partition(":cell ")[0]
 
 
 def _is_placed(finding: Finding) -> bool:
-    """Has it a place in its file? What cannot be read has none."""
     return finding.span.source is not NOWHERE.source
 
 
-def _end(span: Span) -> Span:
-    """Where a place ends."""
+def _end_of(span: Span) -> Span:
     return Span(span.source, max(span.end, span.start + 1), span.end)
 
 
 def text(checked: Sequence[Checked]) -> str:
-    """Each finding with its line, a caret and what to write, then what was read of each file."""
-    findings = [str(finding) for each in checked for finding in each.findings]
+    """Prints each finding with its line, a caret and a fix, then a summary of each file."""
+    findings = [str(finding) for result in checked for finding in result.findings]
     return "\n\n".join([*findings, "\n".join(map(summary, checked))])
 
 
 def summary(checked: Checked) -> str:
-    """How many equations a file has (those without a subscript apart), how many are read, and why the others are not."""
+    """Counts the equations of a file, those that are read, and the reasons why the others are not."""
     counts = checked.counts()
     total, read = sum(counts.values()) - counts["no indices"], counts[""]
-    found = len(checked.findings)
-    said = f"{found} finding{'s' * (found != 1)}" if found else "nothing found"
+    number = len(checked.findings)
+    verdict = f"{number} finding{'s' * (number != 1)}" if number else "nothing found"
     equations = [f"{read} of {total} equation{'s' * (total != 1)} read"] if total or not checked.names else []
     names = [f"{checked.names} name{'s' * (checked.names != 1)} with axes"] if checked.names else []
-    head = f"{checked.source.name}  {'; '.join([said, *equations, *names])}"
+    head = f"{checked.source.name}  {'; '.join([verdict, *equations, *names])}"
     reasons = [(reason, count) for reason, count in counts.most_common() if reason not in ("", "no indices")]
     return "\n".join([head, *(f"  {count:4} skipped: {reason}" for reason, count in reasons)])
 
 
 def data(checked: Sequence[Checked]) -> dict[str, object]:
-    """What `--json` prints."""
+    """Returns the object that `--json` prints."""
     files = [
         {
-            "file": each.source.name,
-            "findings": len(each.findings),
-            "equations": len(each.verdicts),
-            "read": each.counts()[""],
-            "names": each.names,
-            "skipped": {reason: count for reason, count in each.counts().items() if reason},
+            "file": result.source.name,
+            "findings": len(result.findings),
+            "equations": len(result.verdicts),
+            "read": result.counts()[""],
+            "names": result.names,
+            "skipped": {reason: count for reason, count in result.counts().items() if reason},
         }
-        for each in checked
+        for result in checked
     ]
-    findings = [(each, finding) for each in checked for finding in each.findings]
-    files_of = ({} if _is_placed(finding) else {"file": each.source.name} for each, finding in findings)
+    findings = [(result, finding) for result in checked for finding in result.findings]
+    files_of = ({} if _is_placed(finding) else {"file": result.source.name} for result, finding in findings)
     return {
         "files": files,
         "findings": [finding.as_data() | file for (_, finding), file in zip(findings, files_of, strict=True)],
@@ -68,31 +66,31 @@ def data(checked: Sequence[Checked]) -> dict[str, object]:
 
 
 def github(checked: Sequence[Checked]) -> str:
-    """A line for each finding, which GitHub shows beside the code."""
-    return "\n".join(_annotation(each.source.name, finding) for each in checked for finding in each.findings)
+    """Prints a line for each finding, which GitHub shows beside the code."""
+    return "\n".join(_annotate(result.source.name, finding) for result in checked for finding in result.findings)
 
 
-def _annotation(name: str, finding: Finding) -> str:
-    span, end = finding.span, _end(finding.span)
+def _annotate(name: str, finding: Finding) -> str:
+    span, end = finding.span, _end_of(finding.span)
     where = f",line={span.line},col={span.column},endLine={end.line},endColumn={end.column}" if _is_placed(finding) else ""
-    said = f"{finding.message}; write {finding.fix}" if finding.fix else finding.message
-    return f"::error file={_property(_file(name))}{where},title={finding.code}::{_escaped(said)}"
+    message = f"{finding.message}; write {finding.fix}" if finding.fix else finding.message
+    return f"::error file={_escape_property(_file_of(name))}{where},title={finding.code}::{_escape(message)}"
 
 
-def _escaped(said: str) -> str:
-    return said.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+def _escape(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
-def _property(said: str) -> str:
-    return _escaped(said).replace(":", "%3A").replace(",", "%2C")
+def _escape_property(said: str) -> str:
+    return _escape(said).replace(":", "%3A").replace(",", "%2C")
 
 
 def sarif(checked: Sequence[Checked]) -> dict[str, object]:
-    """The findings in the format in which tools exchange them, SARIF 2.1.0."""
+    """Returns the findings in SARIF 2.1.0, the format in which tools exchange them."""
     from importlib import metadata  # slow to import, and needed here only
 
     codes_found = sorted(codes(checked))
-    told = [catalogue()[code] for code in codes_found]
+    descriptions = [catalogue()[code] for code in codes_found]
     rules = [
         {
             "id": rule.code,
@@ -100,35 +98,35 @@ def sarif(checked: Sequence[Checked]) -> dict[str, object]:
             "fullDescription": {"text": rule.rule},
             "help": {"text": rule.why},
         }
-        for rule in told
+        for rule in descriptions
     ]
     driver = {"name": "einformer", "version": metadata.version("einformer"), "rules": rules}
-    results = [_result(each.source.name, finding, codes_found) for each in checked for finding in each.findings]
+    results = [_describe(result.source.name, finding, codes_found) for result in checked for finding in result.findings]
     run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
     return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
 
 
-def _result(name: str, finding: Finding, codes_found: Sequence[str]) -> dict[str, object]:
-    place: dict[str, object] = {"artifactLocation": {"uri": _uri(_file(name))}}
+def _describe(name: str, finding: Finding, codes_found: Sequence[str]) -> dict[str, object]:
+    place: dict[str, object] = {"artifactLocation": {"uri": _uri_of(_file_of(name))}}
     if _is_placed(finding):
-        place["region"] = _region(finding.span)
-    said = f"{finding.message}. Write {finding.fix}" if finding.fix else finding.message
+        place["region"] = _region_of(finding.span)
+    message = f"{finding.message}. Write {finding.fix}" if finding.fix else finding.message
     return {
         "ruleId": finding.code,
         "ruleIndex": codes_found.index(finding.code),
         "level": "error",
-        "message": {"text": said},
+        "message": {"text": message},
         "locations": [{"physicalLocation": place}],
     }
 
 
-def _region(span: Span) -> dict[str, int]:
-    end = _end(span)
+def _region_of(span: Span) -> dict[str, int]:
+    end = _end_of(span)
     return {"startLine": span.line, "startColumn": span.column, "endLine": end.line, "endColumn": end.column}
 
 
-def _uri(name: str) -> str:
-    """A file as a reference from here, or from the root where it is elsewhere."""
+# A path relative to the working folder if the file is inside it, else to the root.
+def _uri_of(name: str) -> str:
     path = pathlib.Path(name)
     if path.is_absolute():
         here = pathlib.Path.cwd()
@@ -142,5 +140,5 @@ FORMATS: dict[str, Callable[[Sequence[Checked]], object]] = {"text": text, "json
 
 
 def codes(checked: Iterable[Checked]) -> set[str]:
-    """The codes of all findings."""
-    return {finding.code for each in checked for finding in each.findings}
+    """Returns the codes of all findings."""
+    return {finding.code for result in checked for finding in result.findings}

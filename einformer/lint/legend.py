@@ -1,6 +1,6 @@
-r"""What do notes say of the sizes of their letters? "`(B, S, D)`-shaped tensors $z_{bsd}$", "$a \in \{0, …, A-1\}$", a table.
+r"""Reads the sizes of letters that notes state: "`(B, S, D)`-shaped tensors $z_{bsd}$", "$a \in \{0, …, A-1\}$", a table.
 
-Only what is stated in so many words counts. What is not stated is not known, and nothing is said of it.
+A size counts only where the notes state it in so many words.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ _CROSS = re.compile(r"\s*(?:,|×|\\times|\\cdot)\s*")
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """The size of the axis of a letter, and where that is said."""
+class StatedSize:
+    """The size of the axis of a letter, and the place that states it."""
 
     letter: str
     size: str
@@ -61,84 +61,84 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """What is known of the letters of a section: by its own words, else by those of the rest, else by what is given."""
+    """The sizes of letters in a section. The section comes first, then the rest of the document, then the settings."""
 
-    known: Mapping[str, Known] = field(default_factory=dict)
+    known: Mapping[str, StatedSize] = field(default_factory=dict)
 
     def legend(self) -> Legend:
-        """As the checker takes it."""
-        sized = {letter: (known, _formula(known.size)) for letter, known in self.known.items()}
-        return Legend({letter: Axis(letter, e, span=known.span) for letter, (known, e) in sized.items() if e is not None}, {})
+        """Returns the legend that the checker takes."""
+        sized = {letter: (bound, _parse_size(bound.size)) for letter, bound in self.known.items()}
+        return Legend({letter: Axis(letter, e, span=bound.span) for letter, (bound, e) in sized.items() if e is not None}, {})
 
     def facts(self, letters: Sequence[str]) -> tuple[str, ...]:
-        """What is known of letters, for the facts of a finding."""
+        """Returns the sizes of some letters, as facts for a finding."""
         return tuple(str(self.known[letter]) for letter in dict.fromkeys(letters) if letter in self.known)
 
 
-def stated(section: Section) -> Iterator[Known]:
-    """Each size that a section states, in the order of the text."""
+def read_sizes(section: Section) -> Iterator[StatedSize]:
+    """Yields each size that a section states, in the order of the text."""
     prose = section.prose
     if prose is None:
         return
-    found = [known for match in _shapes(section) for known in _shape(match, prose)]
+    sizes = [bound for match in _find_shapes(section) for bound in _read_shape(match, prose)]
     for pattern in _RANGED:
         for match in pattern.finditer(prose.text):
-            size = _plain(match["size"]) if "size" in pattern.groupindex else f"{_plain(match['last'])} + 1"
-            found.append(Known(match["letter"], size, prose.span(*match.span("letter"))))
-    yield from sorted(found, key=lambda known: known.span.start)
+            size = _strip_marks(match["size"]) if "size" in pattern.groupindex else f"{_strip_marks(match['last'])} + 1"
+            sizes.append(StatedSize(match["letter"], size, prose.span(*match.span("letter"))))
+    yield from sorted(sizes, key=lambda bound: bound.span.start)
 
 
-def fixed(section: Section) -> frozenset[str]:
-    """The letters that a section fixes: "for each layer $l$", "for some $v$". They may stand on one side only."""
+def read_fixed(section: Section) -> frozenset[str]:
+    """Returns the letters that a section fixes: "for each layer $l$", "for some $v$". They may stand on one side only."""
     prose = section.prose
-    found = _FIXED.finditer(prose.text) if prose else iter(())
-    return frozenset(letter for match in found for letter in _LETTERS.findall(match[1]))
+    matches = _FIXED.finditer(prose.text) if prose else iter(())
+    return frozenset(letter for match in matches for letter in _LETTERS.findall(match[1]))
 
 
-def declared(section: Section) -> dict[str, Tensor]:
-    """The tensors whose shapes a section states, by name; those that it states in two ways are none."""
-    found = dict[str, Tensor | None]()
-    for match in _shapes(section):
+def read_shapes(section: Section) -> dict[str, Tensor]:
+    """Returns the tensors whose shapes a section states, by name. A tensor with two shapes is left out."""
+    shapes = dict[str, Tensor | None]()
+    for match in _find_shapes(section):
         letters, name = tuple(_LETTERS.findall(match["letters"])), match["name"]
         tensor = Tensor(LETTERS.get(name.lstrip("\\"), name), tuple(map(Index, letters)))
-        if len(letters) == len(_sizes(match)):
-            found[tensor.name] = tensor if found.get(tensor.name, tensor) == tensor else None
-    return {name: tensor for name, tensor in found.items() if tensor is not None}
+        if len(letters) == len(_split_sizes(match)):
+            shapes[tensor.name] = tensor if shapes.get(tensor.name, tensor) == tensor else None
+    return {name: tensor for name, tensor in shapes.items() if tensor is not None}
 
 
-def _shapes(section: Section) -> Iterator[re.Match[str]]:
+def _find_shapes(section: Section) -> Iterator[re.Match[str]]:
     prose = section.prose
     return (match for pattern in _SHAPED for match in pattern.finditer(prose.text)) if prose else iter(())
 
 
-def _sizes(match: re.Match[str]) -> list[str]:
+def _split_sizes(match: re.Match[str]) -> list[str]:
     return [size for size in _CROSS.split(match["sizes"]) if size.strip()]
 
 
-def _shape(match: re.Match[str], prose: Passage) -> Iterator[Known]:
+def _read_shape(match: re.Match[str], prose: Passage) -> Iterator[StatedSize]:
     letters = list(_LETTERS.finditer(match["letters"]))
-    sizes = _sizes(match)
+    sizes = _split_sizes(match)
     if len(letters) == len(sizes):
         for letter, size in zip(letters, sizes, strict=True):
             start = match.start("letters") + letter.start()
-            yield Known(letter.group().rstrip("'"), _plain(size), prose.span(start, start + 1))
+            yield StatedSize(letter.group().rstrip("'"), _strip_marks(size), prose.span(start, start + 1))
 
 
-def _plain(size: str) -> str:
+def _strip_marks(size: str) -> str:
     return " ".join(size.replace("\\,", " ").replace("$", "").split())
 
 
-def two_sizes(section: Sequence[Known]) -> Iterator[Finding]:
-    """Letters that one section binds to two sizes, each a letter of its own: `D` and `F`, not `H` and `D / A`."""
-    first = dict[str, Known]()
-    for known in section:
-        before = first.setdefault(known.letter, known)
-        if before.size != known.size and all(len(each.size) == 1 and each.size.isupper() for each in (before, known)):
-            message = f"`{known.letter}` has the size {known.size} here, and {before.size} in line {before.span.line}"
-            yield Finding("E208", message, known.span, (str(before),), "a letter of its own for each size")
+def find_conflicts(section: Sequence[StatedSize]) -> Iterator[Finding]:
+    """Yields an error for each letter that a section binds to two sizes, each a letter: `D` and `F`, not `H` and `D / A`."""
+    first = dict[str, StatedSize]()
+    for stated in section:
+        before = first.setdefault(stated.letter, stated)
+        if before.size != stated.size and all(len(bound.size) == 1 and bound.size.isupper() for bound in (before, stated)):
+            message = f"`{stated.letter}` has the size {stated.size} here, and {before.size} in line {before.span.line}"
+            yield Finding("E208", message, stated.span, (str(before),), "a letter of its own for each size")
 
 
-def _formula(size: str) -> Expression | None:
+def _parse_size(size: str) -> Expression | None:
     try:
         return Name(size) if len(size) == 1 else parse_expression(size, _NOTHING)
     except EinformerError:

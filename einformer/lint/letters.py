@@ -1,4 +1,4 @@
-"""Which letters of a document are indices, and which subscripts only labels? Nothing is an index without evidence.
+"""Separates indices from labels. A letter is an index only if the document shows it.
 
 A letter is an index if the legend says so, if an operator or a sum runs over it, or if it stands in the subscripts, of two
 letters or more, of two different tensors. Any other subscript is a label, as the k of `d_k`.
@@ -27,7 +27,7 @@ _BOLD = re.compile(rf".(?:{'|'.join(ACCENTS)})?(?:{'|'.join(BOLD)})")
 
 @dataclass(frozen=True, slots=True)
 class Letters:
-    """The letters of indices, and the names that only ever have the one subscript: `d_k`, `γ_d`."""
+    """The letters of indices, and the names that always have the same single subscript: `d_k`, `γ_d`."""
 
     indices: frozenset[str]
     alone: frozenset[str]  # those that are indices also where they are the only letter of a subscript
@@ -36,44 +36,43 @@ class Letters:
 
     @classmethod
     def of(cls, equations: Iterable[Equation], legend: Iterable[str], sizes: Iterable[str] = ()) -> Letters:
-        """The evidence of a document."""
+        """Collects the evidence of a document."""
         names, subscripts = defaultdict[str, set[str]](set), defaultdict[str, set[tuple[str, ...]]](set)
-        found = set(legend)
+        indices = set(legend)
         for x in (x for equation in equations for x in equation.nodes()):
             if isinstance(x, Apply):
-                found |= {axis_of(index.letter) for index in x.indices}
+                indices |= {axis_of(index.letter) for index in x.indices}
             if isinstance(x, Tensor):
                 letters = slot_letters(x)
                 subscripts[x.name].add(letters)
                 for letter in letters if len(letters) > 1 else ():
                     names[axis_of(letter)].add(x.name)
-        found |= {letter for letter, having in names.items() if len(having) > 1}
-        found |= {letter for letter in names if base(letter) in found}
-        constant = {name for name, each in subscripts.items() if len(each) == 1 and len(next(iter(each))) == 1}
+        indices |= {letter for letter, having in names.items() if len(having) > 1}
+        indices |= {letter for letter in names if base(letter) in indices}
+        constant = {name for name, scripts in subscripts.items() if len(scripts) == 1 and len(next(iter(scripts))) == 1}
         return cls(
-            frozenset(found), frozenset(names) & found, frozenset(constant), frozenset(sizes) | {i.upper() for i in found}
+            frozenset(indices), frozenset(names) & indices, frozenset(constant), frozenset(sizes) | {i.upper() for i in indices}
         )
 
     def within(self, section: Iterable[Equation], stated: Iterable[str]) -> Letters:
-        """The evidence for a section: a letter that stands alone is an index only if the section has it elsewhere too."""
+        """Collects the evidence of a section. A lone letter is an index only if the section has it elsewhere too."""
         here = Letters.of(section, stated)
         return replace(self, alone=here.indices | here.alone)
 
-    def understood(self, equation: Equation) -> list[Expression]:
-        """The sides of an equation with labels as names and bare letters as indices."""
+    def understand(self, equation: Equation) -> list[Expression]:
+        """Returns the sides of an equation, with labels as names and bare letters as indices."""
         nodes = tuple(equation.nodes())
         pairs = {(x.name, axis_of(letter)) for x in nodes if isinstance(x, Tensor) for letter in slot_letters(x)}
         having = Counter(axis for _, axis in pairs)
         bound = {axis_of(index.letter) for x in nodes if isinstance(x, Apply) for index in x.indices}
         together = {axis for axis, count in having.items() if count > 1} & self.indices
         constant = frozenset(name for name, axis in pairs if name in self.constant and axis not in bound)
-        labels = _Labels(self.alone | together, constant, _strangers(nodes, equation.left.tree))
+        labels = _Labels(self.alone | together, constant, _find_strangers(nodes, equation.left.tree))
         sides = [(side.tree, side.nodes) for side in equation.sides if side.tree is not None]
         bare = self.indices | {axis_of(i) for x in nodes if isinstance(x, Tensor) and len(x.slots) > 1 for i in slot_letters(x)}
-        return [self._understood(tree, nodes, labels, set(bare)) for tree, nodes in sides]
+        return [self._understand_side(tree, nodes, labels, set(bare)) for tree, nodes in sides]
 
-    def _understood(self, tree: Expression, nodes: Iterable[Expression], labels: _Labels, bare: set[str]) -> Expression:
-        """A side; rebuilt only if it holds anything that may be another thing."""
+    def _understand_side(self, tree: Expression, nodes: Iterable[Expression], labels: _Labels, bare: set[str]) -> Expression:
         if labels.strangers or any(isinstance(x, Tensor) and len(x.slots) == 1 for x in nodes):
             tree = labels.without(tree, below=False)
         return resolve(tree, bare) if any(isinstance(x, Name) for x in nodes) else tree
@@ -81,38 +80,37 @@ class Letters:
     # ------------------------------------------------------------------------------------------------- index notation
 
     def doubt(self, *sides: Expression) -> str:
-        """Why an equation is not in index notation, as far as one can tell; empty where it is."""
-        found = [x for side in sides for x in subexpressions(side)]
-        if not any(isinstance(x, Tensor) for x in found):
+        """Returns the reason why an equation is not in index notation, or an empty string."""
+        nodes = [x for side in sides for x in subexpressions(side)]
+        if not any(isinstance(x, Tensor) for x in nodes):
             return "no indices"
         if unknown := self.unknown(*sides):
             return f"`{unknown}` is on one tensor only: an index, or a label?"
-        if greek := next((i for x in found if isinstance(x, Tensor) for i in slot_letters(x) if _is_label(i, found)), ""):
+        if greek := next((i for x in nodes if isinstance(x, Tensor) for i in slot_letters(x) if _is_label(i, nodes)), ""):
             return f"`{greek}` is an index here, and a label there"
-        if any(_multiplies_bold(x) for x in found):
+        if any(_multiplies_bold(x) for x in nodes):
             return "vectors and matrices in bold"
-        if named := next((name for x in found for name in _named_by(x)), ""):
+        if named := next((name for x in nodes for name in _name_factors(x)), ""):
             return f"`{named}`: an index, or the tensor beside it?"
-        if word := next((x.name[1:] for x in found if isinstance(x, Name) and self._is_either(x.name[1:])), ""):
+        if word := next((x.name[1:] for x in nodes if isinstance(x, Name) and self._is_either(x.name[1:])), ""):
             return f"`{word}`: a word, or indices?"
-        if any(isinstance(x, Power) and _is_upper(x) for x in found):
+        if any(isinstance(x, Power) and _is_upper(x) for x in nodes):
             return "upper indices"
         if len(sides) > 1 and is_respelled(*sides):
             return "another form of the same indices"
-        if called := next((name for side in sides for name in _called(side)), ""):
+        if called := next((name for side in sides for name in _find_called(side)), ""):
             return f"`{called}(…)` has no indices: a matrix?"
-        matrices = [name for side in sides for name in _factors(side) if name not in self.sizes]
+        matrices = [name for side in sides for name in _find_matrices(side) if name not in self.sizes]
         return f"`{matrices[0]}` has no indices: a matrix?" if matrices else ""
 
     def unknown(self, *sides: Expression) -> str:
-        """A letter that nothing shows to be an index; what stands on both sides is right as either."""
+        """Returns a letter that nothing shows to be an index, or an empty string. A letter on both sides may be either."""
         named = [{axis_of(x.letter if isinstance(x, Index) else x.name) for x in nodes} for nodes in map(_letters_of, sides)]
         known = self.indices | (frozenset.intersection(*map(frozenset, named)) if len(sides) > 1 else frozenset())
         tensors = (x for side in sides for x in subexpressions(side) if isinstance(x, Tensor))
         return next((i for x in tensors for i in slot_letters(x) if axis_of(i) not in known), "")
 
     def _is_either(self, label: str) -> bool:
-        """Is a word that makes a label made of indices, as `α_{def}`?"""
         return label in LABELS and self.indices.issuperset(label)
 
 
@@ -125,7 +123,7 @@ class _Labels:
     strangers: frozenset[Tensor]
 
     def without(self, e: Expression, below: bool) -> Expression:
-        """e without labels. `below` a root or a fraction bar, a letter that only stands on this name is one: `sqrt(d_k)`."""
+        """Returns e with labels as names. `below` a root or a fraction bar, `sqrt(d_k)` has a label."""
         match e:
             case Tensor() if self.is_label(e, below):
                 return Name(f"{e.name}{''.join(slot_letters(e))}", span=e.span)
@@ -148,14 +146,14 @@ class _Labels:
 
 
 def slot_letters(tensor: Tensor) -> tuple[str, ...]:
-    """The letters in the slots of a tensor, groups and arithmetic opened, without those of a tensor in a slot."""
+    """Returns the letters in the slots of a tensor. Groups and arithmetic are opened, tensors in slots are not."""
     letters = list[str]()
     for slot in tensor.slots:  # one of few places where an equation is gone through many times
-        letters += (slot.letter,) if isinstance(slot, Index) else (x.letter for x in _own(slot))
+        letters += (slot.letter,) if isinstance(slot, Index) else (x.letter for x in _own_letters(slot))
     return tuple(letters)
 
 
-def _own(slot: Expression) -> Iterator[Index]:
+def _own_letters(slot: Expression) -> Iterator[Index]:
     if isinstance(slot, Index):
         yield slot
     elif isinstance(slot, Name) and slot.name[0].islower():
@@ -163,11 +161,11 @@ def _own(slot: Expression) -> Iterator[Index]:
     elif isinstance(slot, Group | Sum | Product):
         for x in subexpressions(slot):
             if x is not slot and isinstance(x, Index | Name):
-                yield from _own(x)
+                yield from _own_letters(x)
 
 
-def _strangers(nodes: tuple[Expression, ...], left: Expression | None) -> frozenset[Tensor]:
-    """The tensors without a letter in common with anything else of their equation, as the words of `T_{hop} = V / W_{link}`."""
+# A tensor that shares no letter with the rest of its equation, as the words in `T_{hop} = V / W_{link}`.
+def _find_strangers(nodes: tuple[Expression, ...], left: Expression | None) -> frozenset[Tensor]:
     tensors = {x: Counter(slot_letters(x)) for x in nodes if isinstance(x, Tensor)}
     calls = [x for x in nodes if isinstance(x, Apply)]
     if any(call.name.endswith(OF_AUTHOR) for call in calls):  # its indices may be those of what is not written out
@@ -178,8 +176,8 @@ def _strangers(nodes: tuple[Expression, ...], left: Expression | None) -> frozen
     return frozenset(words if len(tensors) > 1 else words - {left})
 
 
-def _named_by(e: Expression) -> Iterator[str]:
-    """Letters of slots that name another factor, with which they have nothing in common: the `x` of `W_{xh} x_t`."""
+# The slots of a tensor may name another factor: `W_{xh} x_t`.
+def _name_factors(e: Expression) -> Iterator[str]:
     factors = factors_of(e) if isinstance(e, Product | Quotient) else ()
     for one, other in itertools.permutations((f for f in factors if isinstance(f, Tensor)), 2):
         letters = slot_letters(one)
@@ -191,15 +189,15 @@ def _letters_of(side: Expression) -> Iterator[Index | Name]:
     return (x for x in subexpressions(side) if isinstance(x, Index | Name))
 
 
+# A Greek index may be the label of a name elsewhere: `x_\nu`.
 def _is_label(letter: str, found: Iterable[Expression]) -> bool:
-    r"""Is a Greek index the label of a name elsewhere, as `\nu` of `x_\nu` is?"""
     command = GREEK.get(letter.rstrip("'"), "")
     names = (x.name for x in found if isinstance(x, Tensor | Name))
     return bool(command) and any(name.endswith(command) and len(name) > len(command) for name in names)
 
 
+# `W_h x_t` in bold is a matrix and a vector for each index.
 def _multiplies_bold(e: Expression) -> bool:
-    """Are two letters in bold multiplied, one of them a vector or a matrix for each index, as in `W_h x_t`?"""
     slots = [
         min((len(x.slots) for x in subexpressions(factor) if isinstance(x, Tensor) and _BOLD.match(x.name)), default=0)
         for factor in (factors_of(e) if isinstance(e, Product | Quotient) else ())
@@ -207,23 +205,22 @@ def _multiplies_bold(e: Expression) -> bool:
     return sum(map(bool, slots)) > 1 and 1 in slots
 
 
+# Letters above a tensor are indices: `T_j^{ik}`, `q_s^a`.
 def _is_upper(power: Power) -> bool:
-    """`T_j^{ik}`, `q_s^a`: letters above a tensor are indices rather than a power."""
     if isinstance(power.exponent, Tensor):
         return False
     letters = [x for x in subexpressions(power.exponent) if isinstance(x, Index)]
     return len(letters) > 1 or (bool(letters) and isinstance(power.base, Tensor) and isinstance(power.exponent, Index))
 
 
-def _factors(e: Expression) -> Iterator[str]:
-    """Capitals without subscript that multiply tensors."""
+def _find_matrices(e: Expression) -> Iterator[str]:
     for x in subexpressions(e):
         if isinstance(x, Product) and any(isinstance(y, Tensor) for factor in x.factors for y in subexpressions(factor)):
             yield from (f.name for f in x.factors if isinstance(f, Name) and f.name[0].isupper() and f.name.isascii())
 
 
-def _called(e: Expression) -> Iterator[str]:
-    """Capitals before parentheses that hold no tensor, `R(s - s')`: a matrix that depends on a number."""
+# `R(s - s')` may be a matrix that depends on a number.
+def _find_called(e: Expression) -> Iterator[str]:
     for x in subexpressions(e):
         factors = x.factors if isinstance(x, Product) else ()
         for name, following in itertools.pairwise(factors):

@@ -1,6 +1,6 @@
-r"""Which equations does a formula hold? Trees of our grammar, or the reason why one is not read.
+"""Reads the equations of a formula as trees of our grammar, or gives the reason why it cannot.
 
-A formula is cut where its brackets are closed: into rows, into statements at commas and words, into sides at signs.
+A formula is cut where no bracket is open: into rows, into statements at commas and words, into sides at signs.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ NO_INDICES = "no indices"
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """A side of an equation: its text, its tree and all nodes of it if it can be read, else why not."""
+    """A side of an equation: its text, with its tree and all nodes, or with the reason why it is not read."""
 
     whole: Passage  # the formula, in which the tree has its places
     text: Passage
@@ -44,13 +44,13 @@ class Side:
     nodes: tuple[Expression, ...] = ()
 
     def place(self, span: Span) -> Span:
-        """Where in the file a place of the tree stands."""
+        """Returns the place in the file of a span of the tree."""
         return self.whole.span(span.start, span.end)
 
 
 @dataclass(frozen=True, slots=True)
 class Equation:
-    """Two sides that are said to be equal; or a single one, of which only the names are of interest."""
+    """Two sides that are said to be equal, or a single side, which only contributes names."""
 
     formula: Formula
     left: Side
@@ -59,50 +59,48 @@ class Equation:
 
     @property
     def sides(self) -> tuple[Side, ...]:
-        """Both sides, or the only one."""
+        """Returns both sides, or the only one."""
         return (self.left,) if self.right is None else (self.left, self.right)
 
     @property
     def skipped(self) -> str:
-        """Why it is not read; empty where each side is."""
+        """Returns the reason why the equation is not read, or an empty string."""
         return self.formula.unread or next((side.skipped for side in self.sides if side.skipped), "")
 
     def nodes(self) -> Iterator[Expression]:
-        """Everything in the sides that are read."""
+        """Yields every node of the sides that are read."""
         return itertools.chain.from_iterable(side.nodes for side in self.sides)
 
 
 Told = dict[str, tuple[Formula, tuple[Equation, ...]]]
 
 
-def equations(formula: Formula, macros: Mapping[str, Macro], told: Told) -> Iterable[Equation]:
-    """The equations of a formula in the order of the text, and what else is said of tensors in it.
+def read_equations(formula: Formula, macros: Mapping[str, Macro], memo: Told) -> Iterable[Equation]:
+    """Yields the equations of a formula in the order of the text, then its other tensors.
 
-    What was `told` before in the same words is not read again: notes say `$z_{bsd}$` on every page.
+    `memo` holds the formulas that were read: notes write `$z_{bsd}$` on every page, and the same words are read once.
     """
     text = formula.latex.text
-    if text not in told:
-        told[text] = formula, tuple(_equations(formula, macros))
-        return told[text][1]
-    first, found = told[text]
+    if text not in memo:
+        memo[text] = formula, tuple(_parse_equations(formula, macros))
+        return memo[text][1]
+    first, known_equations = memo[text]
     places = dict(zip(first.latex.places, formula.latex.places, strict=True))
-    return [_again(each, formula, places) for each in found]
+    return [_move_equation(each, formula, places) for each in known_equations]
 
 
-def _again(told: Equation, formula: Formula, places: Mapping[int, int]) -> Equation:
-    """The same equation at other places of the file."""
-
-    def moved(side: Side) -> Side:
+def _move_equation(equation: Equation, formula: Formula, places: Mapping[int, int]) -> Equation:
+    def move(side: Side) -> Side:
         whole, text = (
             Passage(formula.latex.source, part.text, tuple(places[place] for place in part.places))
             for part in (side.whole, side.text)
         )
         return replace(side, whole=whole, text=text)
 
-    return Equation(formula, moved(told.left), told.right and moved(told.right), told.rebinds)
+    return Equation(formula, move(equation.left), equation.right and move(equation.right), equation.rebinds)
 
 
-def _equations(formula: Formula, macros: Mapping[str, Macro]) -> Iterator[Equation]:
+def _parse_equations(formula: Formula, macros: Mapping[str, Macro]) -> Iterator[Equation]:
     text = expanded(formula.latex, macros)
     if "_" not in text.text and "=" not in text.text:
         return
@@ -113,19 +111,18 @@ def _equations(formula: Formula, macros: Mapping[str, Macro]) -> Iterator[Equati
     reader = _Formula(formula, spelled(text))
     before: Marks = []  # the left side, for rows that go on with `= …`
     for statement in reader.statements():
-        sides, signs = _cut(statement, _relation)
+        sides, signs = _cut(statement, _find_relation)
         if signs and not _holds(sides[0]):
             sides[0] = before
         before = sides[0] if signs else before
-        for chain in _chains(sides, signs):
+        for chain in _chain_sides(sides, signs):
             yield from reader.pairs(chain)
 
 
 _Chain = list[tuple[Marks, str]]  # sides, each with the sign before it
 
 
-def _chains(sides: list[Marks], signs: list[Mark]) -> Iterator[_Chain]:
-    """Runs of sides between which stand equal signs."""
+def _chain_sides(sides: list[Marks], signs: list[Mark]) -> Iterator[_Chain]:
     chain: _Chain = [(sides[0], "")]
     for side, sign in zip(sides[1:], signs, strict=True):
         if sign.text not in _EQUALS:
@@ -138,58 +135,55 @@ def _chains(sides: list[Marks], signs: list[Mark]) -> Iterator[_Chain]:
 # ---------------------------------------------------------------------------------------------------------- cutting
 
 
-def _cut(found: Marks, where: Callable[[Marks, int], int]) -> tuple[list[Marks], Marks]:
-    """The pieces of a text between the marks at which `where` ends one (it says how many marks do), and those marks."""
-    pieces, ends, start, at, depth = list[Marks](), list[Mark](), 0, 0, 0
-    while at < len(found):
-        mark = found[at]
+def _cut(row: Marks, where: Callable[[Marks, int], int]) -> tuple[list[Marks], Marks]:
+    pieces, ends, start, position, depth = list[Marks](), list[Mark](), 0, 0, 0
+    while position < len(row):
+        mark = row[position]
         inner = mark.kind in ("begin", "end") and (mark.command in CASES or mark.command in MATRICES)
         depth += (mark.kind == "begin") - (mark.kind == "end") if inner else (mark.text in _OPEN) - (mark.text in _CLOSED)
-        length = where(found, at) if depth <= 0 else 0
+        length = where(row, position) if depth <= 0 else 0
         if length:
-            pieces.append(found[start:at])
+            pieces.append(row[start:position])
             ends.append(mark)
-            start = at + length
-        at += max(1, length)
+            start = position + length
+        position += max(1, length)
         depth = max(0, depth)
-    return [*pieces, found[start:]], ends
+    return [*pieces, row[start:]], ends
 
 
-def _row(found: Marks, at: int) -> int:
-    """A row ends, or an environment of rows begins or ends."""
-    mark = found[at]
+def _find_row(row: Marks, position: int) -> int:
+    mark = row[position]
     return int(
         mark.kind == "row" or (mark.kind in ("begin", "end") and mark.command not in CASES and mark.command not in MATRICES)
     )
 
 
-def _relation(found: Marks, at: int) -> int:
-    """A sign between two sides."""
-    mark = found[at]
+def _find_relation(row: Marks, position: int) -> int:
+    mark = row[position]
     return int(mark.text in _SIGNS or (mark.kind == "command" and mark.command in RELATIONS))
 
 
-def _parting(found: Marks, at: int) -> int:
-    r"""A statement ends: at a comma, a wide space, "it follows", and at words such as `\text{and}`."""
-    mark = found[at]
+def _find_end(row: Marks, position: int) -> int:
+    mark = row[position]
     if mark.text in ("&", "&&"):
-        return int(_is_column(found, at))
+        return int(_is_column(row, position))
     if mark.text in _ENDS or mark.command in CONCLUSIONS:
-        following = next((each.text for each in found[at + 1 :] if not each.is_space and each.text != "&"), "")
+        following = next((sign.text for sign in row[position + 1 :] if not sign.is_space and sign.text != "&"), "")
         return int(mark.text in (",", ";") or following not in _GOES_ON)
-    end = next((n for n in range(at, len(found)) if found[n].text == "}"), len(found) - 1) if mark.command == "text" else at
-    word = "".join(each.text for each in found[at + 1 : end]).strip("{ ,.").lower()
-    return end + 1 - at if mark.command == "text" and (word in PARTING or " " in word) else 0
+    end = (
+        next((n for n in range(position, len(row)) if row[n].text == "}"), len(row) - 1) if mark.command == "text" else position
+    )
+    word = "".join(sign.text for sign in row[position + 1 : end]).strip("{ ,.").lower()
+    return end + 1 - position if mark.command == "text" and (word in PARTING or " " in word) else 0
 
 
-def _is_column(found: Marks, at: int) -> bool:
-    """Does an `&` part two equations of a row, as every other one does, and none that stands before a sign?"""
-    sides, signs = _cut(found[at + 1 :], _relation)
-    return bool(signs) and _holds(sides[0]) and any(_relation(found, before) for before in range(at))
+def _is_column(row: Marks, position: int) -> bool:
+    sides, signs = _cut(row[position + 1 :], _find_relation)
+    return bool(signs) and _holds(sides[0]) and any(_find_relation(row, before) for before in range(position))
 
 
-def _holds(found: Marks) -> bool:
-    return any(not mark.is_space and mark.text not in ("&", "&&") for mark in found)
+def _holds(row: Marks) -> bool:
+    return any(not mark.is_space and mark.text not in ("&", "&&") for mark in row)
 
 
 # ---------------------------------------------------------------------------------------------------------- reading
@@ -205,22 +199,22 @@ class _Formula:
     def statements(self) -> Iterator[Marks]:
         """The rows of a formula, a row that only goes on with one before joined to it; each cut at commas and words."""
         rows = list[Marks]()
-        for part in filter(_holds, _cut(list(marks(self.text.text)), _row)[0]):
-            if rows and len(_cut(part, _relation)[0]) == 1:
+        for part in filter(_holds, _cut(list(marks(self.text.text)), _find_row)[0]):
+            if rows and len(_cut(part, _find_relation)[0]) == 1:
                 rows[-1] = rows[-1] + part
             else:
                 rows.append(part)
         for row in rows:
-            yield from filter(_holds, _cut(row, _parting)[0])
+            yield from filter(_holds, _cut(row, _find_end)[0])
 
     def pairs(self, chain: _Chain) -> Iterator[Equation]:
         """Of a chain the first side that is read with each that follows."""
-        chain = [(found, sign) for found, sign in chain if _holds(found)]
-        if not any(mark.text == "_" for found, _ in chain for mark in found):
-            unread = [self.side(found, read=False) for found, _ in chain]
+        chain = [(marks_of_side, sign) for marks_of_side, sign in chain if _holds(marks_of_side)]
+        if not any(mark.text == "_" for marks_of_side, _ in chain for mark in marks_of_side):
+            unread = [self.side(marks_of_side, read=False) for marks_of_side, _ in chain]
             yield from (Equation(self.formula, *pair) for pair in itertools.pairwise(unread))
             return
-        sides = [(self.side(found), sign) for found, sign in chain]
+        sides = [(self.side(marks_of_side), sign) for marks_of_side, sign in chain]
         if len(sides) == 1:
             yield Equation(self.formula, sides[0][0])
         left = sides[0][0]
@@ -229,29 +223,29 @@ class _Formula:
             yield Equation(self.formula, before if respelled else left, side, sign not in ("=", "=="))
             left = side if left.tree is None or respelled else left
 
-    def side(self, found: Marks, read: bool = True) -> Side:
+    def side(self, marks_of_side: Marks, read: bool = True) -> Side:
         """The tree of a side, or why there is none."""
-        text = self.text.cut(found[0].start, found[-1].end)
+        text = self.text.cut(marks_of_side[0].start, marks_of_side[-1].end)
         if not read:
             return Side(self.text, text, None, NO_INDICES)
-        tree, skipped = self.tree(found)
+        tree, skipped = self.tree(marks_of_side)
         return Side(self.text, text, tree, skipped, tuple(subexpressions(tree)) if tree is not None else ())
 
-    def tree(self, found: Marks) -> tuple[Expression | None, str]:
+    def tree(self, marks_of_side: Marks) -> tuple[Expression | None, str]:
         """The tree of marks, or why they have none."""
-        found = list(_unaligned(found))
-        if reason := next(filter(None, (self.unread(found, at) for at in range(len(found)))), ""):
+        marks_of_side = list(_drop_alignment(marks_of_side))
+        if reason := next(filter(None, (self.unread(marks_of_side, position) for position in range(len(marks_of_side)))), ""):
             return None, reason
-        while found and (found[-1].is_space or found[-1].text in _LAST):
-            found.pop()
+        while marks_of_side and (marks_of_side[-1].is_space or marks_of_side[-1].text in _LAST):
+            marks_of_side.pop()
         try:
-            return _Side(self.source, latex_row.read(self.source, Row(0, found))).side(), ""
+            return _Side(self.source, latex_row.read(self.source, Row(0, marks_of_side))).side(), ""
         except EinformerError as error:
-            return None, _reason(error)
+            return None, _reason_of(error)
 
-    def unread(self, found: Marks, at: int) -> str:
+    def unread(self, marks_of_side: Marks, position: int) -> str:
         """Why no formula with this mark is read."""
-        mark = found[at]
+        mark = marks_of_side[position]
         if mark.kind == "begin" and mark.command in MATRICES:
             return "a matrix"
         if mark.text in _UNREAD:
@@ -265,10 +259,9 @@ class _Formula:
 _UNREAD = {"|": "a norm or a condition", "!": "a factorial", "?": "words", "\\{": "a set", "\\}": "a set", "*": "a star"}
 
 
-def _unaligned(found: Marks) -> Iterator[Mark]:
-    """The marks of a side, without the `&` that only align."""
+def _drop_alignment(row: Marks) -> Iterator[Mark]:
     cases = 0
-    for mark in found:
+    for mark in row:
         cases += (mark.kind == "begin") - (mark.kind == "end")
         if cases or mark.text not in ("&", "&&", "$"):
             yield mark
@@ -299,12 +292,12 @@ class _Side(Formulas):
         return super().rest(name._replace(text="sum") if name.text.endswith(OF_AUTHOR) else name, indices)
 
 
-def _reason(error: EinformerError) -> str:
+def _reason_of(error: EinformerError) -> str:
     finding = error.findings[0]
-    known = {"E104": "two readings of an operator", "E102": "brackets that do not match"}
-    return known.get(finding.code, f"not of the grammar: {finding.message}")
+    reasons = {"E104": "two readings of an operator", "E102": "brackets that do not match"}
+    return reasons.get(finding.code, f"not of the grammar: {finding.message}")
 
 
 def is_respelled(one: Expression | None, other: Expression | None) -> bool:
-    """Is it the same tensor with its indices in another form: `x_s = x_{(cl)} = x_{cl}`?"""
+    """Returns whether two expressions are one tensor with its indices in another form: `x_s = x_{(cl)} = x_{cl}`."""
     return isinstance(one, Tensor) and isinstance(other, Tensor) and one.name == other.name

@@ -1,4 +1,4 @@
-"""What is known of a section: its equations as they are read, the sizes and shapes that its words state?"""
+"""Holds the facts of a section: its equations as they are read, and the sizes and shapes that its words state."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from einformer.lint.reading import Equation
 
 @dataclass
 class Read:
-    """An equation that is read: its sides as trees, and what was found in it."""
+    """An equation with its sides as trees and its findings."""
 
     equation: Equation
     left: Expression
@@ -25,39 +25,38 @@ class Read:
 
     @functools.cached_property
     def defines(self) -> Tensor | None:
-        """The tensor that it defines."""
-        made = any(isinstance(x, Tensor | Apply) for x in self.made_of)
-        if not made or self.equation.rebinds or not isinstance(self.left, Tensor) or not is_left(self.left):
+        """Returns the tensor that the equation defines, or None."""
+        computed = any(isinstance(x, Tensor | Apply) for x in self.made_of)
+        if not computed or self.equation.rebinds or not isinstance(self.left, Tensor) or not is_left(self.left):
             return None
         own = (x for x in self.made_of if isinstance(x, Tensor) and x.name == self.left.name)
         return None if any(not _earlier(x) for x in own) else self.left  # `A_c = sum_l A_cl` says A in two ways
 
     @functools.cached_property
     def made_of(self) -> tuple[Expression, ...]:
-        """The right side and everything in it."""
+        """Returns the right side and all its nodes."""
         return tuple(subexpressions(self.right)) if self.right is not None else ()
 
     @functools.cached_property
     def tensors(self) -> tuple[Tensor, ...]:
-        """Every tensor of both sides."""
+        """Returns every tensor of both sides."""
         return tuple(x for x in (*subexpressions(self.left), *self.made_of) if isinstance(x, Tensor))
 
     def place(self, span: Span) -> Span:
-        """Where in the file a place of its trees stands."""
+        """Returns the place in the file of a span of its trees."""
         return self.equation.left.place(span)
 
 
 def _earlier(x: Tensor) -> bool:
-    """Is this a read at another position, as in a recurrence?"""
     return any(isinstance(slot, Sum) for slot in x.slots)
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What is known of a section: sizes, also as the checker takes them, the tensors whose shapes it states, the names
-    that only have one subscript, the letters that are fixed ("for each layer $l$").
+    """The facts of a section: sizes, the same as a legend, tensors with a stated shape, names that have one subscript, and
+    letters that are fixed ("for each layer $l$").
 
-    `primed`: indices have primes, so that the letter of one is that of its axis. `causal`: the text says it of its model.
+    `primed`: some index has a prime, so an axis is named by its letter. `causal`: the text calls its model causal.
     """
 
     sizes: Sizes
@@ -69,6 +68,6 @@ class Context:
     causal: bool
 
     def are_apart(self, one: str, other: str) -> bool:
-        """Are two letters said to run over axes of different sizes?"""
+        """Returns whether the axes of two letters have different sizes."""
         sizes = [self.sizes.known[axis].size for axis in (one, other) if axis in self.sizes.known]
         return len(sizes) == 2 and sizes[0] != sizes[1]

@@ -1,4 +1,4 @@
-"""How is the linter told what to read and what to leave out? The table `[tool.einformer.lint]` of `pyproject.toml`."""
+"""Reads the settings of the linter from the table `[tool.einformer.lint]` of `pyproject.toml`."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _COMMENT = re.compile(r"einformer:\s*ignore\b(?:\[([A-Za-z0-9, ]*)\])?")
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """`ignore`: codes that are not reported. `exclude`: patterns of files that are not read. `legend`: sizes of letters.
+    r"""`ignore`: codes that are not reported. `exclude`: patterns of files that are not read. `legend`: sizes of letters.
 
-    `macros`: what commands stand for that the file takes from another, `{"\\\\nn" = "\\\\nonumber"}`.
+    `macros`: definitions of commands that the file takes from another, `{"\\nn" = "\\nonumber"}`.
     """
 
     ignore: tuple[str, ...] = ()
@@ -27,16 +27,16 @@ class Settings:
     legend: Mapping[str, str] = field(default_factory=dict)
     macros: Mapping[str, str] = field(default_factory=dict)
 
-    def told(self, legend: str) -> Settings:
-        """The settings with more sizes, `b: B, s: S`. Raises EinformerError E805."""
+    def with_legend(self, legend: str) -> Settings:
+        """Returns the settings with more sizes, `b: B, s: S`. Raises EinformerError E805."""
         sizes = [_SIZE.fullmatch(part) for part in legend.split(",") if part.strip()]
         if None in sizes:
             raise fail("E805", f"`{legend}` is no list of sizes", fix="`b: B, s: S`: a letter and its size")
         return replace(self, legend={**self.legend, **{size[1]: size[2] for size in sizes if size}})
 
 
-def settings(start: pathlib.Path) -> Settings:
-    """The settings of the nearest `pyproject.toml` above a path. Raises EinformerError E805."""
+def find_settings(start: pathlib.Path) -> Settings:
+    """Reads the nearest `pyproject.toml` above a path. Raises EinformerError E805."""
     for folder in (start, *start.parents):
         path = folder / "pyproject.toml"
         if path.is_file():
@@ -54,27 +54,27 @@ def read_settings(source: Source) -> Settings:
         ) from error
     for key, value in table.items():
         if key not in _KINDS:
-            raise _unsuitable(source, key, f"no setting is called `{key}`", f"one of {', '.join(_KINDS)}")
+            raise _refuse(source, key, f"no setting is called `{key}`", f"one of {', '.join(_KINDS)}")
         texts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else [None]
         if not isinstance(value, _KINDS[key]) or not all(isinstance(text, str) for text in texts):
             kind, example = ("table", "{}") if _KINDS[key] is dict else ("list", "[]")
-            raise _unsuitable(source, key, f"`{key}` is no {kind} of texts", f"`{key} = {example}`")
+            raise _refuse(source, key, f"`{key}` is no {kind} of texts", f"`{key} = {example}`")
     if unknown := [code for code in table.get("ignore", ()) if code not in catalogue()]:
-        raise _unsuitable(source, "ignore", f"no code is called `{unknown[0]}`", "a code of `einformer explain`")
+        raise _refuse(source, "ignore", f"no code is called `{unknown[0]}`", "a code of `einformer explain`")
     ignore, exclude = (tuple(table.get(key, ())) for key in ("ignore", "exclude"))
     return Settings(ignore, exclude, table.get("legend", {}), table.get("macros", {}))
 
 
-def _unsuitable(source: Source, key: str, message: str, fix: str) -> EinformerError:
+def _refuse(source: Source, key: str, message: str, fix: str) -> EinformerError:
     match = re.search(rf"^\s*{re.escape(key)}\s*=", source.text, re.MULTILINE)
     start, end = match.span() if match else (0, 1)
     return fail("E805", message, Span(source, start, end), fix=fix)
 
 
-def ignored(source: Source) -> dict[int, frozenset[str] | None]:
-    """For each line what a comment `einformer: ignore[E301]` silences there: codes, or None for all of them.
+def find_ignored(source: Source) -> dict[int, frozenset[str] | None]:
+    """Returns for each line the codes that a comment `einformer: ignore[E301]` silences there, or None for all codes.
 
-    A comment holds for its line, and where nothing else stands on it, for the next.
+    A comment holds for its own line. If nothing else stands on that line, it holds for the next line too.
     """
     lines: dict[int, frozenset[str] | None] = {}
     for number, line in enumerate(source.text.split("\n"), 1):
@@ -82,11 +82,11 @@ def ignored(source: Source) -> dict[int, frozenset[str] | None]:
         if match:
             codes = frozenset(match[1].upper().replace(",", " ").split()) if match[1] else None
             alone = not re.sub(r"<!--|-->|/\*|\*/|//|\.\.|[%#]", "", line[: match.start()] + line[match.end() :]).strip()
-            for each in (number, number + 1) if alone else (number,):
-                lines[each] = codes
+            for silenced in (number, number + 1) if alone else (number,):
+                lines[silenced] = codes
     return lines
 
 
 def is_silenced(code: str, places: Iterable[int], lines: Mapping[int, frozenset[str] | None]) -> bool:
-    """Does a comment on one of these lines silence a code?"""
+    """Returns whether a comment on one of these lines silences a code."""
     return any(place in lines and (lines[place] is None or code in (lines[place] or ())) for place in places)

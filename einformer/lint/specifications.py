@@ -1,4 +1,4 @@
-"""Is a formula a whole text of the language, as `einformer latex` prints it? Then the checker knows all that it needs."""
+"""Checks a formula that is a whole text of the language, as `einformer latex` prints it."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _LEGEND = re.compile(r"\\textbf\s*\{\s*axes\s*\}")
 
 
 def is_specification(formula: Formula) -> bool:
-    """Does it have a legend of its own?"""
+    """Returns whether the formula has a legend of its own."""
     return formula.display and _LEGEND.search(formula.latex.text) is not None
 
 
 def check_specification(formula: Formula) -> Iterator[Finding]:
-    """What the checker finds in it, at its places in the file."""
+    """Yields the errors of the checker, at their places in the file."""
     from einformer.architectures.texts import understood  # the whole checker, for the few notes that hold such a text
 
     latex = formula.latex

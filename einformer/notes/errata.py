@@ -130,7 +130,7 @@ def _claimed(erratum: Erratum, form: Form) -> Found:
 def _stated(erratum: Erratum, form: Form) -> Found:
     """Words that must say the sizes of some letters."""
     document = markdown(Source(f"{erratum.id}.md", erratum.form(form)))
-    said = {known.letter: known.size for section in document.sections for known in legend.stated(section)}
+    said = {known.letter: known.size for section in document.sections for known in legend.read_sizes(section)}
     return said.keys() >= set(erratum.about["letters"]), ", ".join(map(": ".join, said.items())) or "no size is said"
 
 

@@ -9,7 +9,7 @@ from einformer.language.calls import axis_of
 from einformer.language.printer import show
 from einformer.language.tree import Index, Tensor
 from einformer.language.walk import subexpressions
-from einformer.lint.legend import Known, stated
+from einformer.lint.legend import StatedSize, read_sizes
 from einformer.lint.notes.pieces import Document, Passage
 from einformer.lint.reading import Equation
 
@@ -57,11 +57,11 @@ def _plain(tensor: Tensor) -> str:
     return f"{tensor.name}_{''.join(letters)}" if len(set(letters)) == len(letters) else show(tensor)
 
 
-def _stated(document: Document) -> dict[str, Known]:
+def _stated(document: Document) -> dict[str, StatedSize]:
     """What is said first of each letter."""
-    found = dict[str, Known]()
+    found = dict[str, StatedSize]()
     for section in document.sections:
-        for known in stated(section):
+        for known in read_sizes(section):
             found.setdefault(known.letter, known)
     return found
 

@@ -22,7 +22,7 @@ from einformer.lint.notes.notebook import cells, notebook
 from einformer.lint.notes.pieces import Document, Formula, Passage, joined
 from einformer.lint.notes.signs import BOLD
 from einformer.lint.notes.typst import typst
-from einformer.lint.reading import NO_INDICES, Equation, equations
+from einformer.lint.reading import NO_INDICES, Equation, read_equations
 from einformer.lint.specifications import is_specification
 from einformer.notes import heads
 
@@ -140,7 +140,7 @@ def _displayed(document: Document) -> Iterator[Equation]:
     for section in document.sections:
         for formula in section.formulas:
             if formula.display and not is_specification(formula):
-                yield from (each for each in equations(formula, document.macros, {}) if each.right is not None)
+                yield from (each for each in read_equations(formula, document.macros, {}) if each.right is not None)
 
 
 def _block(file: Source, match: re.Match[str]) -> Passage:
@@ -179,13 +179,13 @@ def _indent(block: str) -> int:
     return len(last) - len(last.lstrip()) + 2 * last.endswith(":")
 
 
-def _in_order(equations: list[Equation]) -> Iterator[Equation]:
+def _in_order(read_equations: list[Equation]) -> Iterator[Equation]:
     """Definitions before what reads them, for a note says "where m is …" after the fact; not where a name changes its value."""
-    rest = list(equations)
+    rest = list(read_equations)
     while rest:
         late = {_name(equation) for equation in rest}
         ready = (at for at, each in enumerate(rest) if not _reads(each) & (late - {_name(each)}))
-        yield rest.pop(0 if any(each.rebinds for each in equations) else next(ready, 0))
+        yield rest.pop(0 if any(each.rebinds for each in read_equations) else next(ready, 0))
 
 
 def _name(equation: Equation) -> str:
