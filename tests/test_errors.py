@@ -376,6 +376,13 @@ def test_a_position_that_is_not_before_is_named() -> None:
         assert where in finding.message
 
 
+def test_a_layer_that_claims_causality_is_told_that_a_model_does() -> None:
+    (finding,) = examined("axes\n  s: S\n  d: D\nlayer L(z_sd) -> y_sd causal in s:\n  return z_sd")
+    assert (finding.code, finding.span.text) == ("E101", "causal")
+    assert finding.message == "a model claims causality, and `L` is a layer"
+    assert finding.fix == "`model L`, or the head without `causal in …`"
+
+
 SINGLE = [  # slips of one line that say the rest of the text is something else
     ("axes\n", "", "E101"),
     ("  for l < L:", "  fro l < L:", "E101"),

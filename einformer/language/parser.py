@@ -177,7 +177,10 @@ class _Parser(Formulas):
         self.expect(")")
         self.expect("->")
         output = self.left()
-        time = self.time() if kind == "model" and self.accept_word("causal") else None
+        if kind == "layer" and self.word("causal"):
+            fix = f"`model {name.text}`, or the head without `causal in …`"
+            raise fail("E101", f"a model claims causality, and `{name.text}` is a layer", self.peek().span, fix=fix)
+        time = self.time() if self.accept_word("causal") else None
         self.expect(":")
         self.end()
         weights, statements = self.body(body, output)
