@@ -144,6 +144,32 @@ TAKEN = {
 }
 
 
+HEADS = r"\mathrm{Concat}(%s_{1}, \dots, %s_{A})"
+GROUPS = {  # the sides of the first line, by rows and by columns
+    "of a vector": (["layer Line(x_d) -> y_ae:", "y_ae = x_{(ae)}"], [HEADS % ("y", "y"), "x"],
+                    [r"\mathrm{Concat}_{a}(y_{a}^{\top})", r"x^{\top}"]),
+    "before an axis": (["layer Line(x_df) -> y_a:", "weights A_fe", "y_fea = x_{(ae)f}", "return y_fea A_fe"],
+                       *[[HEADS % ("Y", "Y"), r"X^{\top}"]] * 2),
+    "on the left before an axis": (["layer Line(x_afe) -> y_df:", "y_{(ae)f} = x_afe"],
+                                   *[[r"Y^{\top}", HEADS % ("X", "X")]] * 2),
+    "that a function reads": (["layer Line(x_ae) -> y_ae:", "u_{(ea)} = x_ae", "y_ae = tanh(u_{(ea)})"],
+                              *([u, r"\mathrm{Concat}_{e}(x_{e}^{\top})"] for u in ("u", r"u^{\top}"))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", GROUPS)
+def test_heads_side_by_side_stand_in_columns(case: str) -> None:
+    """By rows and by columns; a line that has no form stays in indices."""
+    body, *printed = GROUPS[case]
+    axes = ["a", "e: H", *["d: D = A H"] * ("d" in body[0]), *["f"] * ("f" in body[0])]
+    spec = of(", ".join(axes), *body)
+    for columns, sides in enumerate(printed):
+        (oracle,) = oracles(spec, fitted(subject(spec, {})), bool(columns))
+        first, *_ = lines = list(oracle.differences())
+        assert all(difference < 1e-9 for _, difference in lines)
+        assert [side and side.text for side in (first[0].left, first[0].right)] == sides
+
+
 @pytest.mark.parametrize("case", TAKEN)
 def test_a_line_is_taken_in_where_nothing_changes(case: str) -> None:
     """How many lines are left, and what they say."""
@@ -249,6 +275,7 @@ LINES = [
     ("y_sf = (sum_d x_sd) β_f", r"X \mathbf{1} \beta"),
     ("y_sd = where(p_sd > 0, x_sd, 0)", r"\mathrm{where}(P > 0, X, 0)"),
     ("y_sd = cumsum_s x_sd", r"\mathrm{cumsum}(X^{\top})^{\top}"),
+    ("y_sd = cumprod_d(erf(x_sd))", r"\mathrm{cumprod}(\mathrm{erf}(X))"),
 ]
 
 
@@ -258,7 +285,7 @@ def test_how_one_line_reads(line: str, expected: str) -> None:
     given = [each for each in ("x_sd", "p_s'd", "p_sd") if each in line]
     weights = [each for each in ("A_df", "E_vd", "γ_d", "β_f") if each in line]
     formals = ", ".join(each.replace("'", "") for each in given) or "x_sd"
-    axes = ", ".join(letter for letter in "sdfv" if letter in left + line + formals)
+    axes = ", ".join(letter for letter in "sdfv" if letter in "".join(re.findall("_[a-z]+", line + formals)))
     head = [f"layer Line({formals}) -> {left}:", *(f"weights {each}" for each in weights)]
     spec = of(axes, *head, line)
     assert spec.latex(form="matrix").splitlines()[-2].partition(" = ")[2].strip() == expected

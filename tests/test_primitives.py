@@ -14,11 +14,15 @@ import torch
 import einformer
 from einformer.errors import EinformerError
 from einformer.interpreters.count import formulas
+from einformer.interpreters.latex.matrices import Style
+from einformer.interpreters.latex.matrices.lines import forms
 from einformer.interpreters.reference import primitives
 from einformer.interpreters.reference.named import Named
 from einformer.interpreters.torch.cache import Cache
 from einformer.language.primitives import NUMERIC, PRIMITIVES, Primitive
 from einformer.objects import Model
+from tests.oracles import loops
+from tests.oracles.matrices import Oracle, Recorder, apart
 from tests.texts import Array, spec
 
 ROWS = list(PRIMITIVES.values())
@@ -212,6 +216,20 @@ def test_every_row_in_every_interpreter(right: str) -> None:
     assert found.flops(B=2, S=4) >= 0
     assert found.summary(B=2, S=4)
     assert einformer.parse(found.spec.latex()).tree == found.spec.tree
+
+
+@pytest.mark.parametrize("right", [text for _, text in USES])
+def test_every_row_in_every_oracle(right: str) -> None:
+    """Loops over scalars compute what the reference computes, and the printed matrices are read back."""
+    found = model(f"return {right}")
+    x, sizes = np.random.default_rng(1).normal(size=(2, 4, 5)), {"B": 2, "S": 4, "D": 5}
+    shape, table = loops.evaluate(found.spec.tree, found.spec.name, [x], {}, sizes)
+    theirs = np.array([table[at] for at in np.ndindex(shape)]).reshape(shape)
+    assert np.allclose(found.reference(x, weights={}), theirs, rtol=1e-12, atol=1e-12)
+    legend = found.spec.bind(**sizes).legend
+    for lines in forms(apart(found.spec.written), Style(), printer=Recorder).values():
+        differences = Oracle(found.spec.written, lines, legend, {}, np.random.default_rng(0)).differences()
+        assert all(difference < 1e-12 for _, difference in differences)
 
 
 def slopes(f: Callable[[Array], Array], x: Array, step: float = 1e-6) -> Array:

@@ -50,7 +50,7 @@ SCALARS = {
     "t": "t = 0.5",
 }
 FUNCTIONS = (
-    "tanh({0})", "tanh {0}", "gelu({0})", "gelutanh({0})", "silu({0})", "relu({0})", "sigmoid({0})",
+    "tanh({0})", "tanh {0}", "erf({0})", "gelu({0})", "gelutanh({0})", "silu({0})", "relu({0})", "sigmoid({0})",
     "softplus({0})", "abs({0})", "sin({0})", "cos({0})", "exp(-abs({0}))", "log(1 + {0}^2)", "log2(2 + {0}^2)",
     "sqrt(1 + {0}^2)",
     "max({0}, 0)", "min({0}, 1)", "{0} / (1 + abs({0}))", "-2 {0}", "(1 - {0}) / 3", "tanh({0})^2", "π {0}", "({0} / 2)^3",
@@ -68,7 +68,7 @@ NORMS = (
     "exp({0} - lse_{1} {0})",
     "exp({0}) / sum_{1} exp({0})",
 )
-KEEPING = ("Sm_{1}({0})", "Sm_{1} {0}", "cumsum_{1} {0}", "cumsum_{1}(tanh({0}))")
+KEEPING = ("Sm_{1}({0})", "Sm_{1} {0}", "cumsum_{1} {0}", "cumsum_{1}(tanh({0}))", "cumprod_{1}(tanh({0}))")
 REDUCING = ("sum", "mean", "var", "max", "min", "lse")
 CONDITIONS = (
     "{0} mod 2 == 0", "{0} < 1", "{0} != 0", "not {0} == 1", "{0} <= 1 or {0} > 2", "{0} >= 1 and {0} != 2",
@@ -118,11 +118,12 @@ def written(random: Random, causal: bool | None = None, allowed: Collection[str]
 
 @dataclass
 class Value:
-    """A tensor of a body: its name, the letter over each of its axes, and whether something reads it."""
+    """A tensor of a body: its name, the letter over each of its axes, whether something reads it, and what a term may lack."""
 
     name: str
     letters: Letters
     read: bool = False
+    lacking: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -303,6 +304,7 @@ class _Body:
         self.matrices: list[Value] = []
         self.taken = {value.name for value in values} | {"m", "z"} | ({"t"} if file.has_t else set())
         self.turns: Letters = ()  # the letters of the loops around
+        self.lacking = set[str]()  # the letters that a term of the equation that is being written may lack
 
     def text(self, head: str) -> str:
         return "\n".join([head, *self.weights, *self.lines]) + "\n"
@@ -369,6 +371,7 @@ class _Body:
     def read(self, value: Value, slots: Mapping[str, str] | None = None) -> str:
         """A tensor as it stands on the right, some of its letters replaced by other slots."""
         value.read = True
+        self.lacking |= value.lacking
         return self.file.spell(value.name, [(slots or {}).get(letter, letter) for letter in value.letters])
 
     def define(self, letters: Iterable[str], right: str, slots: Mapping[str, str] | None = None) -> Value:
@@ -376,9 +379,18 @@ class _Body:
         value = Value(self.fresh(TENSORS), self.ordered(letters, "axes of a tensor in any order"))
         left = self.read(value, slots)
         value.read = False
+        value.lacking, self.lacking = frozenset(self.lacking), set()
         self.line(f"{left} = {right}")
         self.values.append(value)
         return value
+
+    def felt(self, value: Value, over: Iterable[str]) -> Value:
+        """A tensor each of whose terms an operator can feel (R3)."""
+        if value.lacking.isdisjoint(over):
+            return value
+        inner = self.define(value.letters, f"tanh({self.read(value)})")
+        inner.lacking = frozenset()
+        return inner
 
     def ordered(self, letters: Iterable[str], form: str) -> Letters:
         """The letters as they are, or in any order."""
@@ -428,6 +440,7 @@ class _Body:
             right = f"{self.read(value)} {self.read(self.weight((*lost, *shared, *new)))}"
             if new and self.file.chance(40):
                 right += f" + {self.read(self.weight(new))}"
+                self.lacking.update(kept)
             self.define((*kept, *new), self.random.choice(["{0}", "gelu({0})", "{0}", "2 ({0})"]).format(right))
 
     def mix(self) -> None:
@@ -447,6 +460,7 @@ class _Body:
         """Two tensors, one with the letters of the other and perhaps more."""
         value = self.random.choice(self.values)
         if other := self.pick(lambda other: set(other.letters) <= set(value.letters)):
+            self.lacking.update(set(value.letters).difference(other.letters))
             self.define(value.letters, self.random.choice(PAIRS).format(self.read(other), self.read(value)))
 
     def norm(self) -> None:
@@ -466,13 +480,13 @@ class _Body:
             if "s" in value.letters and (not letters or self.file.chance(30)):
                 self.define(value.letters, self.random.choice(KEEPING[2:]).format(self.read(value), "s"))
             elif letters:
-                right = self.random.choice(KEEPING).format(self.read(value), self.random.choice(letters))
-                self.define(value.letters, right)
+                template, over = self.random.choice(KEEPING), self.random.choice(letters)
+                self.define(value.letters, template.format(self.read(self.felt(value, over)), over))
 
     def reduce(self) -> None:
         if value := self.pick(lambda value: bool(self.free(value))):
             over = self.file.some(self.free(value), 1, 2)
-            right = f"{self.random.choice(REDUCING)}_{self.over(over)} {self.read(value)}"
+            right = f"{self.random.choice(REDUCING)}_{self.over(over)} {self.read(self.felt(value, over))}"
             self.define([letter for letter in value.letters if letter not in over], right)
 
     def thin(self) -> None:
@@ -482,7 +496,7 @@ class _Body:
             template = self.random.choice(SPARSE)
             if self.turns and self.file.does("as many of the largest as a layer has"):
                 template = f"where(top_{{{{{self.file.spell(self.file.scalar('ι'), self.turns[0])},{{1}}}}}}({{0}}), {{0}}, 0)"
-            self.define(value.letters, template.format(self.read(value), over))
+            self.define(value.letters, template.format(self.read(self.felt(value, over)), over))
 
     def choose(self) -> None:
         """`where` on the number of an index."""
@@ -516,6 +530,7 @@ class _Body:
             if self.file.chance(30):
                 self.file.axes.add("l")
                 right += f" mean_l {self.read(self.weight(('l',)), {})}"
+            self.lacking.update(set(value.letters) - {letter})
             self.define(value.letters, f"{self.read(value)} + {right}")
 
     def neighbour(self) -> None:
@@ -585,6 +600,7 @@ class _Body:
             letter = self.random.choice([letter for letter in value.letters if letter in FEATURES])
             if self.file.bounded:
                 right = f"{self.read(value)} + {self.read(self.weight(('k', letter)), {'k': 's'})}"
+                self.lacking.update(set(value.letters) - {"s", letter})
             else:
                 right = f"{self.read(value)} cos(s / 10^({letter} / {self.file.number(letter)}))"
             self.define(value.letters, right)

@@ -222,8 +222,9 @@ class _Frame:
             case "Sm":
                 powers = {place: math.exp(value) for place, value in values.items()}
                 return powers[here] / (sum(powers.values()) or 1)
-            case "cumsum":
-                return sum(value for place, value in values.items() if all(map(operator.le, place, here)))
+            case "cumsum" | "cumprod":
+                before = [value for place, value in values.items() if all(map(operator.le, place, here))]
+                return sum(before) if e.name == "cumsum" else math.prod(before)
             case "top":
                 better = [p for p, v in values.items() if v > values[here] or (v == values[here] and p < here)]
                 return len(better) < self.value(e.arguments[0], at)
@@ -385,6 +386,7 @@ _FUNCTIONS: dict[str, Callable[..., float]] = {
     "floor": math.floor,
     "ceil": math.ceil,
     "relu": lambda x: x if x > 0 else 0.0,
+    "erf": math.erf,
     "gelu": lambda x: x * (1 + math.erf(x / math.sqrt(2))) / 2,
     "gelutanh": lambda x: x * (1 + math.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))) / 2,
     "silu": lambda x: x * _sigmoid(x),

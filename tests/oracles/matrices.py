@@ -310,7 +310,7 @@ class Oracle:
             letter = getattr(slot, "letter", "")
             if isinstance(slot, Index) and letter in (rows, cols):
                 places.append(slice(0, self.frame.length(letter)))
-            elif (rows == ":" and slot is e.slots[0]) or (isinstance(slot, Group) and "(" in cols):
+            elif (rows == ":" and slot is e.slots[0]) or (isinstance(slot, Group) and "(" in rows + cols):
                 places.append(slice(None))
             else:
                 place = int(self.frame.slot(slot, None).array)

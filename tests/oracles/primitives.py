@@ -1,4 +1,4 @@
-"""What are the functions and operators of the language, on matrices? One line of NumPy each; operators work on rows."""
+"""Computes the functions and operators of the language on matrices, in one line of NumPy each; operators work on rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _erf = np.vectorize(math.erf, otypes=[np.float64])
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "exp": np.exp, "log": np.log, "log2": np.log2, "sin": np.sin, "cos": np.cos, "tanh": np.tanh, "sqrt": np.sqrt,
     "abs": np.abs, "floor": np.floor, "ceil": np.ceil, "min": np.minimum, "max": np.maximum, "mod": np.mod,
-    "relu": lambda x: np.maximum(x, 0),
+    "relu": lambda x: np.maximum(x, 0), "erf": _erf,
     "gelu": lambda x: x * (1 + _erf(x / math.sqrt(2))) / 2,
     "gelutanh": lambda x: x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))) / 2,
     "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
@@ -47,7 +47,12 @@ def log_sum_exp(x: Array) -> Array:
     return np.asarray(np.logaddexp.reduce(x, axis=1, keepdims=True))
 
 
-KEEPING: dict[str, Callable[..., Array]] = {"Sm": softmax, "cumsum": lambda x: np.cumsum(x, axis=1), "top": top}
+KEEPING: dict[str, Callable[..., Array]] = {
+    "Sm": softmax,
+    "cumsum": lambda x: np.cumsum(x, axis=1),
+    "cumprod": lambda x: np.asarray(np.cumprod(x, axis=1)),
+    "top": top,
+}
 REDUCING: dict[str, Callable[[Array], Array]] = {
     "mean": lambda x: x.mean(axis=1, keepdims=True),
     "var": lambda x: x.var(axis=1, keepdims=True),

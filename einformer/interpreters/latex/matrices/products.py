@@ -15,17 +15,18 @@ class NoForm(Exception):
 
 
 def oriented(out: Printer, m: Piece, wanted: Shape) -> Piece:
-    """m in the wanted shape: transposed, or repeated by ones along the letters that it lacks."""
+    """m in the wanted shape: transposed, or repeated by ones along the letters that it lacks. Raises NoForm for others."""
     if m.shape == wanted:
         return m
     if m.shape == wanted[::-1]:
         return out.transposed(m)
+    if others := sorted({*m.letters}.difference(wanted)):
+        raise NoForm(f"the letters {', '.join(others)} are on one side only")
     rows, cols = wanted
     column = [out.ones(rows)] if rows and rows not in m.letters else []
     row = [out.transposed(out.ones(cols))] if cols and cols not in m.letters else []
     if not m.letters:
         return out.scaled([m], reduce(out.times, column + row))
-    assert bool(column) != bool(row), (m.shape, wanted)
     return reduce(out.times, [*column, oriented(out, m, ("", cols) if column else (rows, "")), *row])
 
 

@@ -66,14 +66,14 @@ class Translator:
         return to, oriented(self.out, self.matrix(right), to.shape)
 
     def grouped(self, whole: Tensor) -> Piece:
-        """`c_{n(ae)}`: a matrix whose columns are those of all heads a."""
-        axes = [slot.letter for slot in whole.slots if isinstance(slot, Index) and not self.is_label(slot.letter)]
+        """`c_{n(ae)}`: a matrix whose columns are those of all heads a; `c_{(ae)n}` is transposed."""
         *labels, last = members = _group(whole)
         opened = slot_letters(whole)
         plain = len(opened) == len(whole.slots) - 1 + len(members) and set(members) <= set(opened)
-        if not plain or len(axes) > 1 or self.is_label(last) or not all(map(self.is_label, labels)):
+        axes = [str(axis(slot)) for slot in whole.slots if isinstance(slot, Group) or self.is_axis(slot)]
+        if not plain or len(axes) > 2 or self.is_label(last) or not all(map(self.is_label, labels)):
             raise NoForm("a group that is no heads side by side")
-        return self.out.tensor(whole, "".join(axes), f"({''.join(members)})")
+        return along(self.out, self.out.tensor(whole, *self.placed(axes)), f"({''.join(members)})")
 
     def concat(self, whole: Tensor, part: Expression, cols: str = "") -> Piece:
         """The matrices of all heads side by side, of which `whole` has a group."""
