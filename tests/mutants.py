@@ -727,7 +727,7 @@ MUTANTS = (
     ),
     _mutant(
         "what stands above is a power", "lint/notes/scripts.py",
-        "self.at, found.staggered = at + 2, True", "self.at, found.staggered = at + 2, False",
+        "self.at, scripts.staggered = position + 2, True", "self.at, scripts.staggered = position + 2, False",
         "lint_reading.py::test_it_is_read_and_a_slip_in_it_is_seen[indices above and below]",
     ),
     # ------------------------------------------------------------------------------------------------------------- Hugging Face

@@ -32,7 +32,7 @@ import einformer as ein
 from einformer.contracts import switch
 from einformer.contracts.decorator import agreement
 from einformer.errors import EinformerError
-from einformer.lint.python.suffixes import among
+from einformer.lint.python.suffixes import select_suffixed
 
 contract: Any = ein.contract  # of functions that are made on the spot
 
@@ -188,11 +188,11 @@ NAMES = {
 
 @pytest.mark.parametrize("names", NAMES)
 def test_which_names_say_their_axes(names: str) -> None:
-    assert set(among(names.split())) == NAMES[names]
+    assert set(select_suffixed(names.split())) == NAMES[names]
 
 
 def test_letters_that_are_known_for_axes() -> None:
-    assert set(among(["scores_bsta", "pixel_values", "y_b", "q_bsr"], "bstar")) == {"scores_bsta", "y_b", "q_bsr"}
+    assert set(select_suffixed(["scores_bsta", "pixel_values", "y_b", "q_bsr"], "bstar")) == {"scores_bsta", "y_b", "q_bsr"}
 
 
 LIBRARIES = ("transformers/models/*/modeling_*.py", "torch/nn/modules/*.py")
@@ -209,7 +209,7 @@ def test_names_of_code_that_knows_no_suffixes() -> None:
                     each.arg for each in node.args.args
                 }
                 names += len(found)
-                taken += among(found)
+                taken += select_suffixed(found)
     assert names > 10_000
     assert len(taken) < names / 2_000, Counter(taken)
 

@@ -100,7 +100,7 @@ def names(text: str) -> dict[str, object]:
 
 def linted(text: str) -> None:
     """Raises what the suffixes of a Python text disagree with."""
-    if found := python.findings(Source("example.py", text)):
+    if found := python.find_errors(Source("example.py", text)):
         raise EinformerError(found)
 
 

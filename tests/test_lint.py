@@ -10,7 +10,7 @@ from einformer.errors import Finding, Source
 from einformer.lint.documents import Checked
 from einformer.lint.files import lint_text
 from einformer.lint.legend import read_sizes
-from einformer.lint.notes.latex import markdown
+from einformer.lint.notes.latex import read_markdown
 from einformer.lint.settings import Settings
 
 DATA = Path(__file__).parent / "data"
@@ -194,7 +194,7 @@ def test_a_word_may_be_indices() -> None:
     ],
 )
 def test_a_legend_is_read_from_the_text(text: str) -> None:
-    document = markdown(Source("note.md", text))
+    document = read_markdown(Source("note.md", text))
     assert {known.letter: known.size for section in document.sections for known in read_sizes(section)} == {"b": "B", "d": "D"}
 
 

@@ -12,11 +12,11 @@ from einformer.language.sizes import Legend
 from einformer.lint.documents import Checked
 from einformer.lint.files import lint_text
 from einformer.lint.legend import Sizes, read_sizes
-from einformer.lint.notes.latex import latex, markdown
+from einformer.lint.notes.latex import read_latex, read_markdown
 from einformer.lint.notes.macros import expanded
 from einformer.lint.notes.pieces import Document, Macro, Passage
-from einformer.lint.notes.spelling import spelled
-from einformer.lint.notes.typst import typst
+from einformer.lint.notes.spelling import rewrite_formula
+from einformer.lint.notes.typst import read_typst
 from einformer.lint.settings import Settings
 
 LEGEND = dict(zip("bsdeaijkl", "BSDEAIJKL", strict=True))
@@ -90,7 +90,7 @@ def test_formulas_of_latex() -> None:
 \begin{gather} h \\ i \end{gather}
 \begin{algorithm} \For{$j$} $k$ \EndFor \end{algorithm}
 """
-    document = latex(Source("a.tex", text))
+    document = read_latex(Source("a.tex", text))
     assert formulas(document) == [
         ("a", False), ("b", False), ("d", True), ("e", True), ("f", True), ("h \\\\ i", True), ("j", False), ("k", False),
     ]  # fmt: skip
@@ -100,14 +100,14 @@ def test_formulas_of_latex() -> None:
 
 def test_formulas_of_markdown() -> None:
     text = "## One\n$a$ `$b$` <!-- $c$ -->\n\n2.1 Two\n\n$$d$$\n\n~~~\n$e$\n~~~\n\n\\[f\\] and 5 $\n\nno $ more\n"
-    document = markdown(Source("a.md", text))
+    document = read_markdown(Source("a.md", text))
     assert formulas(document) == [("a", False), ("d", True), ("f", True)]
     assert [section.title for section in document.sections] == ["", "One", "2.1 Two"]
 
 
 def test_formulas_of_typst() -> None:
     text = "#let SM = math.op(`Softmax`)\n== One\n$a_(i j)$ and `$b$` // $c$\n$ SM_j (x_(i j) / sqrt(D)) $\n"
-    assert formulas(typst(Source("a.typ", text))) == [
+    assert formulas(read_typst(Source("a.typ", text))) == [
         ("a_{i j}", False),
         ("\\operatorname{Softmax}_{j} (\\frac{x_{i j}}{\\sqrt{D}})", True),
     ]
@@ -129,7 +129,7 @@ TYPST = {
 
 @pytest.mark.parametrize("text", TYPST)
 def test_typst_becomes_latex(text: str) -> None:
-    (formula,) = typst(Source("a.typ", f"${text}$")).sections[0].formulas
+    (formula,) = read_typst(Source("a.typ", f"${text}$")).sections[0].formulas
     assert formula.latex.text == TYPST[text]
 
 
@@ -161,7 +161,7 @@ SPELLED = {
 @pytest.mark.parametrize("text", SPELLED)
 def test_notes_are_spelled_as_the_language_is(text: str) -> None:
     source = Source("a.md", text)
-    assert spelled(Passage.of(source, 0, len(text))).text.strip() == SPELLED[text]
+    assert rewrite_formula(Passage.of(source, 0, len(text))).text.strip() == SPELLED[text]
 
 
 def test_macros_are_expanded_in_macros() -> None:
@@ -199,7 +199,7 @@ def test_no_text_is_too_strange(name: str, text: str) -> None:
 
 def test_an_axis_that_prose_states_is_described_with_its_size() -> None:
     text = "Weights.\n\nHere $Q_{de}$ has the shape $D \\times D / A$, $Q_{de} \\in \\mathbb{R}^{D \\times D / A}$.\n"
-    known = {each.letter: each for section in markdown(Source("note.md", text)).sections for each in read_sizes(section)}
+    known = {each.letter: each for section in read_markdown(Source("note.md", text)).sections for each in read_sizes(section)}
     assert Sizes(known).legend().describe("d") == "d: D (note.md:3)"
     assert Sizes(known).legend().describe("e'") == "e': D / A (note.md:3)"
 

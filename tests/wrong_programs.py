@@ -18,7 +18,7 @@ import torch
 
 import einformer as ein
 from einformer.errors import EinformerError, Source
-from einformer.lint.python import findings
+from einformer.lint.python import find_errors
 
 FOLDER = Path(__file__).parent / "corpus"
 Program = types.ModuleType
@@ -177,7 +177,7 @@ def decodes(module: Any) -> None:
 
 def suffixes(module: Program) -> None:
     """The source check reads the text, which is the module's documentation here, and runs nothing."""
-    if found := findings(Source(f"{module.__name__}.py", str(module.__doc__))):
+    if found := find_errors(Source(f"{module.__name__}.py", str(module.__doc__))):
         raise EinformerError(found)
 
 

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from einformer.lint.python.suffixes import among, letters
+from einformer.lint.python.suffixes import find_axis_letters, select_suffixed
 
 NAME = "__einformer__"  # the module `frames`, in the rewritten one
 FRAME = "__einformer_frame__"  # the binding of a call
@@ -18,7 +18,7 @@ _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 def rewritten(text: str, path: str) -> ast.Module:
     """The module with checks in its functions; what is not checked is as it was, line for line."""
     tree = ast.parse(text, path)
-    made = _Functions(Path(path).name, letters(tree, text)).visit(tree)
+    made = _Functions(Path(path).name, find_axis_letters(tree, text)).visit(tree)
     assert isinstance(made, ast.Module)
     return ast.fix_missing_locations(made)
 
@@ -43,7 +43,7 @@ class _Functions(ast.NodeTransformer):
         self.generic_visit(node)
         self.outer.pop()
         parameters = [each.arg for each in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
-        suffixed = among(dict.fromkeys([*parameters, *_assigned(node.body)]), self.known)
+        suffixed = select_suffixed(dict.fromkeys([*parameters, *_assigned(node.body)]), self.known)
         if any(isinstance(each, ast.Subscript) for each in (node.returns, *(p.annotation for p in node.args.args))):
             node.decorator_list.append(ast.Attribute(ast.Name(NAME, ast.Load()), "annotated", ast.Load()))
         if suffixed:

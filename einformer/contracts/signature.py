@@ -11,7 +11,7 @@ from einformer.contracts.annotations import written_as
 from einformer.contracts.tree import Contract, Item, Size
 from einformer.errors import EinformerError, fail
 from einformer.language.names import closest
-from einformer.lint.python.suffixes import among
+from einformer.lint.python.suffixes import select_suffixed
 
 _OWNERS = ("self", "cls")
 _PLAIN = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
@@ -80,7 +80,7 @@ def text_of(function: Callable[..., Any]) -> str:
     """The contract that the names of parameters and annotations `T[…]` spell. Raises E724 where they spell none."""
     hints = _hints(function)
     known = [p for p in parameters(function) if p.kind in _PLAIN]
-    letters = among(p.name for p in known)
+    letters = select_suffixed(p.name for p in known)
     items = list(_spelled(known, hints, letters))
     result = written_as("y", hints.get("return"))
     if not items and not result:

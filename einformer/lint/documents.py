@@ -15,7 +15,7 @@ from einformer.language.walk import subexpressions
 from einformer.lint.balance import find_axes, regroup
 from einformer.lint.legend import Sizes, StatedSize, find_conflicts, read_fixed, read_shapes, read_sizes
 from einformer.lint.letters import Letters, slot_letters
-from einformer.lint.notes.decorated import ambiguous, printed
+from einformer.lint.notes.decorated import find_ambiguous, restore_marks
 from einformer.lint.notes.pieces import Document, Formula, Section
 from einformer.lint.notes.signs import OF_AUTHOR
 from einformer.lint.reading import Equation, Side, Told, read_equations
@@ -118,8 +118,10 @@ def _judge(part: _Parts, letters: Letters) -> Iterator[Verdict]:
 def _select_certain(read: Read) -> Iterator[Finding]:
     for finding in filter(functools.partial(_is_certain, read), read.findings):
         finding_in_file = locate(read, finding)
-        facts = tuple(map(printed, finding_in_file.facts))
-        yield replace(finding_in_file, message=printed(finding_in_file.message), facts=facts, fix=printed(finding_in_file.fix))
+        facts = tuple(map(restore_marks, finding_in_file.facts))
+        yield replace(
+            finding_in_file, message=restore_marks(finding_in_file.message), facts=facts, fix=restore_marks(finding_in_file.fix)
+        )
 
 
 # A function of the author may sum the indices inside it, and make others. `A^{(h)}` may have the index `h`, `t` and
@@ -128,7 +130,7 @@ def _is_certain(read: Read, finding: Finding) -> bool:
     calls = [x for x in (*subexpressions(read.left), *read.made_of) if isinstance(x, Apply) and x.name.endswith(OF_AUTHOR)]
     inside = {axis_of(x.letter) for call in calls for x in subexpressions(call) if isinstance(x, Index)}
     latex = read.equation.formula.latex.text
-    forms = ambiguous({axis for x in read.tensors for axis in map(axis_of, slot_letters(x))})
+    forms = find_ambiguous({axis for x in read.tensors for axis in map(axis_of, slot_letters(x))})
     unsaid = {"E301", "E302", "E306"} if calls else {"E305"} if _STAGGERED.search(latex) else set[str]()
     return finding.code not in unsaid and not find_axes([finding]) & {*inside, *_LABEL.findall(latex), *forms}
 

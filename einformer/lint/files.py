@@ -10,12 +10,12 @@ from dataclasses import replace
 
 from einformer.errors import EinformerError, Finding, Source, Span, fail
 from einformer.lint.documents import Checked, check_document, merge
-from einformer.lint.notes.inputs import taken
-from einformer.lint.notes.latex import latex, markdown
-from einformer.lint.notes.notebook import cells, notebook
+from einformer.lint.notes.inputs import find_macros
+from einformer.lint.notes.latex import read_latex, read_markdown
+from einformer.lint.notes.notebook import cells, read_notebook
 from einformer.lint.notes.pieces import Document, Macro
-from einformer.lint.notes.restructured import restructured
-from einformer.lint.notes.typst import typst
+from einformer.lint.notes.restructured import read_restructured
+from einformer.lint.notes.typst import read_typst
 from einformer.lint.settings import Settings, find_ignored, is_silenced
 
 PACKAGES = dict.fromkeys(("intertext", "shortintertext"), Macro(1, "\\\\"))  # commands of packages, as macros: words part rows
@@ -30,17 +30,17 @@ def _check_notes(reader: Callable[[Source], Document]) -> Checker:
 def _check_notes_text(source: Source, document: Document, chosen: Settings) -> Checked:
     macros = {name.lstrip("\\"): Macro(0, body) for name, body in chosen.macros.items()}
     return check_document(
-        source, replace(document, macros={**PACKAGES, **taken(source.name), **macros, **document.macros}), chosen.legend
+        source, replace(document, macros={**PACKAGES, **find_macros(source.name), **macros, **document.macros}), chosen.legend
     )
 
 
 # Raises EinformerError E801 if the text is not Python.
 def _check_python(source: Source, chosen: Settings) -> Checked:
     from einformer.lint import python  # takes as long to load as a note to be read
-    from einformer.lint.python.docstrings import docstrings
+    from einformer.lint.python.docstrings import read_docstrings
 
     try:
-        reading, spoken = python.checked(source), docstrings(source)
+        reading, spoken = python.check_names(source), read_docstrings(source)
     except (SyntaxError, ValueError, RecursionError) as error:
         raise fail(
             "E801", f"`{source.name}` is no Python: {error}", Span(source, 0, 1), fix="a file that Python reads"
@@ -51,7 +51,7 @@ def _check_python(source: Source, chosen: Settings) -> Checked:
 
 # The cells of Markdown are one document. Each cell of code stands alone: it may be in another language.
 def _check_notebook(source: Source, chosen: Settings) -> Checked:
-    parts = [_check_notes(notebook)(source, chosen)]
+    parts = [_check_notes(read_notebook)(source, chosen)]
     for cell in cells(source, "code"):
         with contextlib.suppress(EinformerError):
             parts.append(_check_python(cell, chosen))
@@ -59,13 +59,13 @@ def _check_notebook(source: Source, chosen: Settings) -> Checked:
 
 
 CHECKERS: dict[str, Checker] = {
-    ".tex": _check_notes(latex),
-    ".md": _check_notes(markdown),
-    ".markdown": _check_notes(markdown),
-    ".qmd": _check_notes(markdown),
-    ".txt": _check_notes(markdown),
-    ".rst": _check_notes(restructured),
-    ".typ": _check_notes(typst),
+    ".tex": _check_notes(read_latex),
+    ".md": _check_notes(read_markdown),
+    ".markdown": _check_notes(read_markdown),
+    ".qmd": _check_notes(read_markdown),
+    ".txt": _check_notes(read_markdown),
+    ".rst": _check_notes(read_restructured),
+    ".typ": _check_notes(read_typst),
     ".ipynb": _check_notebook,
     ".py": _check_python,
 }

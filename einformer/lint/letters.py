@@ -18,7 +18,7 @@ from einformer.language.parser import resolve
 from einformer.language.scope import factors_of
 from einformer.language.tree import Apply, Expression, Group, Index, Name, Power, Product, Quotient, Sum, Tensor
 from einformer.language.walk import rebuild, subexpressions
-from einformer.lint.notes.decorated import base
+from einformer.lint.notes.decorated import strip_mark
 from einformer.lint.notes.signs import ACCENTS, BOLD, LABELS, OF_AUTHOR
 from einformer.lint.reading import Equation, is_respelled
 
@@ -48,7 +48,7 @@ class Letters:
                 for letter in letters if len(letters) > 1 else ():
                     names[axis_of(letter)].add(x.name)
         indices |= {letter for letter, having in names.items() if len(having) > 1}
-        indices |= {letter for letter in names if base(letter) in indices}
+        indices |= {letter for letter in names if strip_mark(letter) in indices}
         constant = {name for name, scripts in subscripts.items() if len(scripts) == 1 and len(next(iter(scripts))) == 1}
         return cls(
             frozenset(indices), frozenset(names) & indices, frozenset(constant), frozenset(sizes) | {i.upper() for i in indices}

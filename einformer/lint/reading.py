@@ -19,9 +19,9 @@ from einformer.language.tokens import Line, Token
 from einformer.language.tree import Apply, Expression, Index, Tensor
 from einformer.language.walk import subexpressions
 from einformer.lint.notes.macros import expanded
-from einformer.lint.notes.pieces import Formula, Macro, Passage, too_deep
+from einformer.lint.notes.pieces import Formula, Macro, Passage, is_too_deep
 from einformer.lint.notes.signs import CONCLUSIONS, MATRICES, OF_AUTHOR, PARTING, RELATIONS, UNREAD
-from einformer.lint.notes.spelling import spelled
+from einformer.lint.notes.spelling import rewrite_formula
 
 _EQUALS = frozenset(("=", "\\leftarrow", "\\gets", "<-", "←", "=="))
 _SIGNS = frozenset(("<", ">", "<=", ">=", "!=", "->", "≤", "≥", "≠", "→", ":", *_EQUALS))
@@ -104,11 +104,11 @@ def _parse_equations(formula: Formula, macros: Mapping[str, Macro]) -> Iterator[
     text = expanded(formula.latex, macros)
     if "_" not in text.text and "=" not in text.text:
         return
-    if too_deep(text.text):
+    if is_too_deep(text.text):
         side = Side(text, text, None, "brackets nested too deep")
         yield Equation(formula, side, side)
         return
-    reader = _Formula(formula, spelled(text))
+    reader = _Formula(formula, rewrite_formula(text))
     before: Marks = []  # the left side, for rows that go on with `= …`
     for statement in reader.statements():
         sides, signs = _cut(statement, _find_relation)

@@ -16,7 +16,7 @@ from typing import Any, Literal, get_args
 from einformer.errors import Source
 from einformer.lint import legend
 from einformer.lint.files import lint_text
-from einformer.lint.notes.latex import markdown
+from einformer.lint.notes.latex import read_markdown
 from einformer.lint.settings import Settings
 from einformer.notes import claims, equality
 from einformer.notes.sources import sources
@@ -129,7 +129,7 @@ def _claimed(erratum: Erratum, form: Form) -> Found:
 
 def _stated(erratum: Erratum, form: Form) -> Found:
     """Words that must say the sizes of some letters."""
-    document = markdown(Source(f"{erratum.id}.md", erratum.form(form)))
+    document = read_markdown(Source(f"{erratum.id}.md", erratum.form(form)))
     said = {known.letter: known.size for section in document.sections for known in legend.read_sizes(section)}
     return said.keys() >= set(erratum.about["letters"]), ", ".join(map(": ".join, said.items())) or "no size is said"
 

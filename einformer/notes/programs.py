@@ -17,11 +17,11 @@ from einformer.architectures import texts
 from einformer.errors import EinformerError, Finding, Source, Span, fail
 from einformer.language.latex_marks import CASES, marks
 from einformer.language.tree import Name, Spec, Tensor
-from einformer.lint.notes.latex import latex, markdown
-from einformer.lint.notes.notebook import cells, notebook
-from einformer.lint.notes.pieces import Document, Formula, Passage, joined
+from einformer.lint.notes.latex import read_latex, read_markdown
+from einformer.lint.notes.notebook import cells, read_notebook
+from einformer.lint.notes.pieces import Document, Formula, Passage, join
 from einformer.lint.notes.signs import BOLD
-from einformer.lint.notes.typst import typst
+from einformer.lint.notes.typst import read_typst
 from einformer.lint.reading import NO_INDICES, Equation, read_equations
 from einformer.lint.specifications import is_specification
 from einformer.notes import heads
@@ -43,12 +43,12 @@ _ENDS = " \n\t,;.&"  # what may follow an equation in a sentence
 _SPACE = re.compile(r"\s+")
 _BOLD_LETTER = re.compile(rf"\\mathrm\{{([^\W\d_])(?:{'|'.join(sorted(BOLD))})\}}")  # with indices it is no other tensor
 READERS: dict[str, Callable[[Source], Document]] = {
-    ".md": markdown,
-    ".markdown": markdown,
-    ".txt": markdown,
-    ".tex": latex,
-    ".typ": typst,
-    ".ipynb": notebook,
+    ".md": read_markdown,
+    ".markdown": read_markdown,
+    ".txt": read_markdown,
+    ".tex": read_latex,
+    ".typ": read_typst,
+    ".ipynb": read_notebook,
 }
 _TEXT = re.compile(r"^axes[ \t]*$|^(?:layer|model) \w+[(_]|\\textbf\s*\{\s*(?:axes|layer|model)\b", re.MULTILINE)
 _FENCES = {".tex": ("\\begin{lstlisting}[language=einformer]", "\\end{lstlisting}")}
@@ -150,8 +150,8 @@ def _block(file: Source, match: re.Match[str]) -> Passage:
 
 def _whole(formula: Formula) -> Passage:
     """A whole text of the language, as `einformer latex` prints it."""
-    latex = formula.latex
-    return joined(latex.source, [latex.put("$$", 0), latex, latex.put("$$\n", -1)])
+    read_latex = formula.latex
+    return join(read_latex.source, [read_latex.put("$$", 0), read_latex, read_latex.put("$$\n", -1)])
 
 
 def _place(files: list[Source], piece: Passage | Equation) -> tuple[int, int]:
@@ -202,7 +202,7 @@ def _line(equation: Equation, indent: str) -> Passage:
     left, right = (side.text for side in equation.sides)
     sign = "\\leftarrow" if equation.rebinds else "="
     around = (left.put(f"{indent}$$ ", 0), left.put(f" {sign} ", -1), right.put(" $$\n", -1))
-    return joined(left.source, [around[0], _trimmed(left), around[1], _trimmed(right), around[2]])
+    return join(left.source, [around[0], _trimmed(left), around[1], _trimmed(right), around[2]])
 
 
 def _trimmed(side: Passage) -> Passage:
@@ -212,6 +212,6 @@ def _trimmed(side: Passage) -> Passage:
         cases += (mark.kind == "begin") - (mark.kind == "end") if mark.command in CASES else 0
         if cases or (mark.kind != "row" and mark.text not in ("&", "&&")):
             kept.append(side.cut(mark.start, mark.end))
-    whole = joined(side.source, kept).sub(_SPACE, " ").sub(_BOLD_LETTER, 1)
+    whole = join(side.source, kept).sub(_SPACE, " ").sub(_BOLD_LETTER, 1)
     start = len(whole.text) - len(whole.text.lstrip(_ENDS))
     return whole.cut(start, len(whole.text.rstrip(_ENDS)))

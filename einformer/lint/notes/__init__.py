@@ -1,1 +1,1 @@
-"""Which formulas does a file of notes hold, and in which section does each stand? A reader for each format."""
+"""Reads the formulas of notes, with the sections in which they stand. Each format has its own reader."""

@@ -1,4 +1,4 @@
-r"""Which letter stands for an index with a mark on it, `\bar{r}`, `j_0`, `c_{out}`?
+r"""Replaces an index with a mark, `\bar{r}`, `j_0`, `c_{out}`, by a single letter.
 
 The grammar has one letter for an index. Each mark has an alphabet of its own, of letters that nobody writes in formulas.
 """
@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from string import ascii_lowercase
 
-from einformer.lint.notes.pieces import Passage, joined
+from einformer.lint.notes.pieces import Passage, join
 
 _ALPHABETS = {
     "bar": "ա", "hat": "а", "tilde": "ა", "dot": "ⰰ", "0": "𐐨", "1": "ꭰ", "2": "𐳀", "3": "𑣀", "in": "𞤢", "out": "𐓘", "max": "𖹠",
@@ -30,28 +30,28 @@ _PRINTED = {
 }
 
 
-def decorated(subscript: Passage) -> Passage:
-    """A subscript with one letter for each of its indices."""
-    made, at = list[Passage](), 0
+def replace_marks(subscript: Passage) -> Passage:
+    """Returns a subscript with one letter for each of its indices."""
+    parts, position = list[Passage](), 0
     for match in _DECORATED.finditer(subscript.text):
         mark = _ACCENTS.get(match["accent"], match["accent"]) or match["label"]
         letter = chr(ord(_ALPHABETS[mark]) + ord(match["under"] or match["letter"]) - ord("a"))
-        made += [subscript.cut(at, match.start()), subscript.put(letter, match.start())]
-        at = match.end()
-    return joined(subscript.source, [*made, subscript.cut(at, len(subscript.text))]) if made else subscript
+        parts += [subscript.cut(position, match.start()), subscript.put(letter, match.start())]
+        position = match.end()
+    return join(subscript.source, [*parts, subscript.cut(position, len(subscript.text))]) if parts else subscript
 
 
-def base(letter: str) -> str:
-    """The letter without its mark."""
+def strip_mark(letter: str) -> str:
+    """Returns the letter without its mark."""
     return _LETTERS.get(letter, letter)
 
 
-def ambiguous(axes: set[str]) -> set[str]:
-    """The axes whose letter stands among them in another form too."""
-    forms = Counter(map(base, axes))
-    return {axis for axis in axes if forms[base(axis)] > 1}
+def find_ambiguous(axes: set[str]) -> set[str]:
+    """Returns the axes whose letter also stands among them with a mark."""
+    forms = Counter(map(strip_mark, axes))
+    return {axis for axis in axes if forms[strip_mark(axis)] > 1}
 
 
-def printed(text: str) -> str:
-    """A text of ours with the indices as their author wrote them."""
+def restore_marks(text: str) -> str:
+    """Replaces our letters by the indices as their author wrote them."""
     return text.translate(_PRINTED)

@@ -1,4 +1,4 @@
-r"""Which formulas does a LaTeX file hold, or a Markdown file? Both write them in LaTeX: in dollars, environments, fences."""
+"""Finds the formulas of a LaTeX or Markdown file: in dollars, in environments and in fences."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from einformer.errors import Source
-from einformer.lint.notes.pieces import Document, Formula, Heading, Macro, Passage, Piece, Words, sections
+from einformer.lint.notes.pieces import Document, Formula, Heading, Macro, Passage, Piece, Words, group_sections
 
 _DISPLAYS = "equation|align|gather|multline|eqnarray|displaymath|flalign|alignat|math|dmath"
 MATH = rf"""
@@ -42,43 +42,43 @@ _PARAGRAPH = re.compile(r"(?:[ \t]*\S[^\n]*\n?)+")
 _LONGEST = 20_000  # characters of a formula: a dollar that is never closed is none
 
 
-def latex(source: Source) -> Document:
-    """The sections of a LaTeX file."""
-    return document(source, _LATEX)
+def read_latex(source: Source) -> Document:
+    """Returns the sections of a LaTeX file."""
+    return read_document(source, _LATEX)
 
 
-def markdown(source: Source) -> Document:
-    """The sections of a Markdown file, or of a plain text with dollars."""
-    return document(source, _MARKDOWN)
+def read_markdown(source: Source) -> Document:
+    """Returns the sections of a Markdown file, or of a plain text with dollars."""
+    return read_document(source, _MARKDOWN)
 
 
-def document(source: Source, pattern: re.Pattern[str]) -> Document:
-    """The sections of a file; the last group of a match says what it is: a formula, unless skipped, a macro or a title."""
+def read_document(source: Source, pattern: re.Pattern[str]) -> Document:
+    """Returns the sections of a file. The last group of a match names its kind: a formula, skipped text, a macro or a title."""
     macros: dict[str, Macro] = {}
-    return Document(tuple(sections(_pieces(source, pattern, macros))), macros)
+    return Document(tuple(group_sections(_split(source, pattern, macros))), macros)
 
 
-def _pieces(source: Source, pattern: re.Pattern[str], macros: dict[str, Macro]) -> Iterator[Piece]:
-    at, loops = 0, [match.span() for match in _LOOP.finditer(source.text)]
-    while match := pattern.search(source.text, at):
-        yield Words(Passage.of(source, at, match.start()))
-        at = match.end()
+def _split(source: Source, pattern: re.Pattern[str], macros: dict[str, Macro]) -> Iterator[Piece]:
+    position, loops = 0, [match.span() for match in _LOOP.finditer(source.text)]
+    while match := pattern.search(source.text, position):
+        yield Words(Passage.of(source, position, match.start()))
+        position = match.end()
         match match.lastgroup:
             case "macro":
-                at = _define(source.text, at, macros, operator="Operator" in match["macro"])
+                position = _define(source.text, position, macros, operator="Operator" in match["macro"])
             case "title":
                 yield Heading(match["title"].strip())
             case "skipped":
                 if "\n" not in match["skipped"]:
                     yield Words(Passage.of(source, *match.span("skipped")))  # `(B, S, D)` in code, a comment
             case kind:
-                in_loop = any(start < at < end for start, end in loops)
-                yield from _formulas(source, match, str(kind), "the loop of an algorithm" if in_loop else "")
-    yield Words(Passage.of(source, at, len(source.text)))
+                in_loop = any(start < position < end for start, end in loops)
+                yield from _find_formulas(source, match, str(kind), "the loop of an algorithm" if in_loop else "")
+    yield Words(Passage.of(source, position, len(source.text)))
 
 
-def _formulas(source: Source, match: re.Match[str], kind: str, unread: str) -> Iterator[Formula | Words]:
-    """What stands between the delimiters; in a directive each paragraph is a formula."""
+# In a directive each paragraph is a formula.
+def _find_formulas(source: Source, match: re.Match[str], kind: str, unread: str) -> Iterator[Formula | Words]:
     start, end = match.span(kind)
     if end - start > _LONGEST:
         yield Words(Passage.of(source, *match.span()))
@@ -88,8 +88,8 @@ def _formulas(source: Source, match: re.Match[str], kind: str, unread: str) -> I
         yield Formula(Passage.of(source, *part.span(kind if part is match else 0)), kind not in _INLINE, unread)
 
 
+# `\newcommand{\name}[n]{body}`, `\def\name#1{body}`, `\DeclareMathOperator{\name}{words}`. Returns the end.
 def _define(text: str, at: int, macros: dict[str, Macro], operator: bool) -> int:
-    r"""`\newcommand{\name}[n]{body}`, `\def\name#1{body}`, `\DeclareMathOperator{\name}{words}`; where it ends."""
     match = _DEFINED.match(text, at)
     if match is None:
         return at

@@ -1,4 +1,4 @@
-r"""What does a formula look like once the macros of its file are expanded? Each piece stands where its name stood."""
+"""Expands the macros of a file in a formula. Each piece has the place of the macro's name."""
 
 from __future__ import annotations
 
@@ -6,66 +6,68 @@ import re
 from collections.abc import Mapping
 
 from einformer.language.latex_marks import Mark, marks
-from einformer.lint.notes.pieces import Macro, Passage, joined
+from einformer.lint.notes.pieces import Macro, Passage, join
 
 _LONGEST, _DEEPEST = 20_000, 20  # of what the macros of a formula expand to; what is beyond stays as it is
 _PLACE = re.compile(r"#([1-9])")
 
 
 def expanded(text: Passage, macros: Mapping[str, Macro]) -> Passage:
-    """The text in which each macro is what it stands for."""
-    return _Expander(macros).expanded(text, 0) if macros else text
+    """Expands every macro in a text."""
+    return _Expander(macros).expand(text, 0) if macros else text
 
 
+# A limit on the characters that are still made, so that a macro of itself ends.
 class _Expander:
-    """How many characters may still be made, so that a macro of itself ends."""
-
     def __init__(self, macros: Mapping[str, Macro]) -> None:
         self.macros, self.left = macros, _LONGEST
 
-    def expanded(self, text: Passage, depth: int) -> Passage:
-        """A text, `depth` macros down."""
-        found, made = list(marks(text.text)), list[Passage]()
-        at = number = 0
-        while number < len(found) and depth < _DEEPEST and self.left > 0:
-            mark = found[number]
+    def expand(self, text: Passage, depth: int) -> Passage:
+        """Expands a text that stands `depth` macros down."""
+        marks_of_text, parts = list(marks(text.text)), list[Passage]()
+        position = number = 0
+        while number < len(marks_of_text) and depth < _DEEPEST and self.left > 0:
+            mark = marks_of_text[number]
             number += 1
             if mark.kind == "command" and mark.command in self.macros:
-                made.append(text.cut(at, mark.start))
+                parts.append(text.cut(position, mark.start))
                 macro = self.macros[mark.command]
-                arguments, number = _arguments(text, found, number, macro.arguments)
-                at = found[number - 1].end
+                arguments, number = _read_arguments(text, marks_of_text, number, macro.arguments)
+                position = marks_of_text[number - 1].end
                 self.left -= len(macro.body) + sum(len(argument.text) for argument in arguments)
-                made.append(self.expanded(_filled(macro, arguments, text.put("", mark.start), mark, text), depth + 1))
-        return joined(text.source, [*made, text.cut(at, len(text.text))]) if made else text
+                parts.append(self.expand(_fill(macro, arguments, text.put("", mark.start), mark, text), depth + 1))
+        return join(text.source, [*parts, text.cut(position, len(text.text))]) if parts else text
 
 
-def _filled(macro: Macro, arguments: list[Passage], missing: Passage, mark: Mark, text: Passage) -> Passage:
-    """The body of a macro with its arguments in it."""
-    given = dict(enumerate(arguments, 1))
+def _fill(macro: Macro, arguments: list[Passage], missing: Passage, mark: Mark, text: Passage) -> Passage:
+    arguments_by_number = dict(enumerate(arguments, 1))
     parts = enumerate(_PLACE.split(macro.body))
-    return joined(text.source, [given.get(int(p), missing) if at % 2 else text.put(p, mark.start) for at, p in parts])
+    return join(
+        text.source,
+        [arguments_by_number.get(int(p), missing) if position % 2 else text.put(p, mark.start) for position, p in parts],
+    )
 
 
-def _arguments(text: Passage, found: list[Mark], number: int, count: int) -> tuple[list[Passage], int]:
-    """The next arguments, and the mark after them."""
-    taken = list[Passage]()
-    while len(taken) < count and number < len(found):
-        if found[number].is_space:
+def _read_arguments(text: Passage, marks_of_text: list[Mark], number: int, count: int) -> tuple[list[Passage], int]:
+    arguments = list[Passage]()
+    while len(arguments) < count and number < len(marks_of_text):
+        if marks_of_text[number].is_space:
             number += 1
             continue
-        end = partner(found, number)
-        braces = found[number].text == "{"
-        taken.append(text.cut(found[number].start + braces, found[min(end, len(found) - 1)].end - braces))
+        end = find_closing(marks_of_text, number)
+        braces = marks_of_text[number].text == "{"
+        arguments.append(
+            text.cut(marks_of_text[number].start + braces, marks_of_text[min(end, len(marks_of_text) - 1)].end - braces)
+        )
         number = end + 1
-    return taken, min(number, len(found))
+    return arguments, min(number, len(marks_of_text))
 
 
-def partner(found: list[Mark], at: int) -> int:
-    """Where the brace that opens at a mark is closed; the mark itself where it opens none."""
+def find_closing(marks_of_text: list[Mark], at: int) -> int:
+    """Returns the number of the mark that closes the brace at a mark, or the mark itself if it does not open a brace."""
     depth = 0
-    for number in range(at, len(found)):
-        depth += {"{": 1, "}": -1}.get(found[number].text, 0)
+    for number in range(at, len(marks_of_text)):
+        depth += {"{": 1, "}": -1}.get(marks_of_text[number].text, 0)
         if depth <= 0:
             return number
-    return len(found)
+    return len(marks_of_text)

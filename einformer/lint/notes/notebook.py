@@ -1,4 +1,4 @@
-"""Which formulas does a Jupyter notebook hold? Its cells of Markdown are one text; a place is told by its cell."""
+"""Reads the formulas of a Jupyter notebook. Its Markdown cells are one text, and a place is named by its cell."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ import json
 from collections.abc import Iterator
 
 from einformer.errors import Source, Span, fail
-from einformer.lint.notes.latex import markdown
-from einformer.lint.notes.pieces import Document, Heading, Macro, Piece, sections
+from einformer.lint.notes.latex import read_markdown
+from einformer.lint.notes.pieces import Document, Heading, Macro, Piece, group_sections
 
 
-def notebook(source: Source) -> Document:
-    """The sections of a notebook, which go on from one cell to the next. Raises EinformerError E801."""
+def read_notebook(source: Source) -> Document:
+    """Returns the sections of a notebook, which continue from cell to cell. Raises EinformerError E801."""
     macros: dict[str, Macro] = {}
-    return Document(tuple(sections(_pieces(source, macros))), macros)
+    return Document(tuple(group_sections(_split(source, macros))), macros)
 
 
-def _pieces(source: Source, macros: dict[str, Macro]) -> Iterator[Piece]:
+def _split(source: Source, macros: dict[str, Macro]) -> Iterator[Piece]:
     for cell in cells(source, "markdown"):
-        document = markdown(cell)
+        document = read_markdown(cell)
         macros |= document.macros
         for number, section in enumerate(document.sections):
             if number:  # what stands before the first heading of a cell goes on with the section before
@@ -27,10 +27,10 @@ def _pieces(source: Source, macros: dict[str, Macro]) -> Iterator[Piece]:
 
 
 def cells(source: Source, kind: str) -> Iterator[Source]:
-    """The cells of a kind, named by their number in the notebook."""
+    """Yields the cells of a kind, named by their number in the notebook."""
     try:
-        found = json.loads(source.text)["cells"]
-        for number, cell in enumerate(found, 1):
+        entries = json.loads(source.text)["cells"]
+        for number, cell in enumerate(entries, 1):
             if cell["cell_type"] == kind:
                 yield Source(f"{source.name}:cell {number}", "".join(cell["source"]))
     except (ValueError, KeyError, TypeError) as error:

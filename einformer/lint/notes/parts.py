@@ -1,11 +1,11 @@
-r"""Which marks of a formula belong together: an argument, a script, what stands between two brackets?"""
+"""Reads the marks of a formula that belong together: an argument, a script, the text between two brackets."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from einformer.language.latex_marks import marks
-from einformer.lint.notes.macros import partner
+from einformer.lint.notes.macros import find_closing
 from einformer.lint.notes.pieces import Passage
 from einformer.lint.notes.signs import LETTERED, WORDS
 
@@ -21,70 +21,70 @@ class Parts:
         self.text, self.marks = text, list(marks(text.text))
         self.at = 0
 
-    def spaces(self) -> None:
-        """The cursor goes past spaces."""
-        self.at = self.past(self.at)
+    def skip_spaces(self) -> None:
+        """Moves the cursor past spaces."""
+        self.at = self.skip(self.at)
 
-    def past(self, at: int) -> int:
-        """The first mark from `at` that is no space."""
-        while at < len(self.marks) and self.marks[at].kind in ("space", "newline"):
-            at += 1
-        return at
+    def skip(self, position: int) -> int:
+        """Returns the first mark from `at` that is not a space."""
+        while position < len(self.marks) and self.marks[position].kind in ("space", "newline"):
+            position += 1
+        return position
 
-    def argument(self) -> Passage:
-        """The next argument, without its braces."""
-        self.spaces()
+    def read_argument(self) -> Passage:
+        """Reads the next argument, without its braces."""
+        self.skip_spaces()
         if self.at >= len(self.marks):
             return Passage(self.text.source, "", ())
-        start, end = self.at, min(partner(self.marks, self.at), len(self.marks) - 1)
+        start, end = self.at, min(find_closing(self.marks, self.at), len(self.marks) - 1)
         if start == end and self.marks[start].kind == "command" and self.marks[start].command in WORDS | LETTERED:
-            end = min(partner(self.marks, start + 1), len(self.marks) - 1) if start + 1 < len(self.marks) else start
+            end = min(find_closing(self.marks, start + 1), len(self.marks) - 1) if start + 1 < len(self.marks) else start
         self.at = end + 1
         braces = self.marks[start].text == "{" and end > start
         return self.text.cut(self.marks[start].start + braces, self.marks[end].end - braces)
 
     def unbrace(self) -> None:
-        r"""`\hat{x_i}` is `\hat{x}_i`."""
-        start = self.past(self.at)
-        end = partner(self.marks, start) if start < len(self.marks) else start
+        r"""Reads `\hat{x_i}` as `\hat{x}_i`."""
+        start = self.skip(self.at)
+        end = find_closing(self.marks, start) if start < len(self.marks) else start
         inside = self.marks[start + 1 : end]
         if end < len(self.marks) and len(inside) > 1 and inside[0].kind == "letter" and inside[1].text in ("_", "^", "'"):
             del self.marks[end], self.marks[start]
 
     def script(self) -> str:
-        """The sign of a script that follows, past spaces; the cursor goes past it."""
-        at = self.past(self.at)
-        sign = self.marks[at].text if at < len(self.marks) else ""
+        """Reads the sign of a script that follows, past spaces, or returns an empty string."""
+        position = self.skip(self.at)
+        sign = self.marks[position].text if position < len(self.marks) else ""
         sign = "'" if sign in ("′", "’") else sign
         if sign in ("'", "^", "_"):
-            self.at = at + 1
+            self.at = position + 1
             return sign
         return ""
 
     def follows(self, sign: str) -> bool:
-        """Is this the next mark, past spaces?"""
-        at = self.past(self.at)
-        return at < len(self.marks) and self.marks[at].text == sign
+        """Returns whether this is the next mark, past spaces."""
+        position = self.skip(self.at)
+        return position < len(self.marks) and self.marks[position].text == sign
 
     def accepts(self, sign: str) -> bool:
-        """Is this the next script? The cursor goes past its sign."""
+        """Reads the sign of the next script if it is this one. Returns whether it is."""
         return self.follows(sign) and bool(self.script())
 
     def opens(self) -> int:
-        r"""The bracket that comes next, past spaces and what sets its size; -1 where none does."""
-        at = self.at
-        while at < len(self.marks) and (self.marks[at].is_space or self.marks[at].command == "left"):
-            at += 1
-        return at if at < len(self.marks) and self.marks[at].text in ("(", "[") else -1
+        """Returns the next mark if it is a bracket, past spaces and commands of size, or -1."""
+        position = self.at
+        while position < len(self.marks) and (self.marks[position].is_space or self.marks[position].command == "left"):
+            position += 1
+        return position if position < len(self.marks) and self.marks[position].text in ("(", "[") else -1
 
     def fence(self) -> tuple[int, int] | None:
-        """The brackets that open next, and where they are closed."""
+        """Returns the marks of the bracket that opens next and of its partner."""
         opened = self.opens()
-        closed = self.closing(opened) if opened >= 0 else -1
+        closed = self.find_closing(opened) if opened >= 0 else -1
         return (opened, closed) if closed >= 0 else None
 
-    def closing(self, at: int) -> int:
-        """Where the bracket that opens at a mark is closed; -1 where it is not."""
+    def find_closing(self, at: int) -> int:
+        """Returns the mark that closes the bracket at a mark, or -1."""
         close, depth = OPENING[self.marks[at].text], 0
         for number in range(at + 1, len(self.marks)):
             text = self.marks[number].text
@@ -96,33 +96,33 @@ class Parts:
         return -1
 
     def between(self, start: int, end: int) -> Passage:
-        """What stands between two marks."""
-        return self.text.cut(self.marks[start].end, self.marks[self.stretched(end)].start)
+        """Returns the text between two marks."""
+        return self.text.cut(self.marks[start].end, self.marks[self.find_right(end)].start)
 
-    def stretched(self, at: int) -> int:
-        r"""The `\right` before a bracket, or else the bracket."""
+    def find_right(self, at: int) -> int:
+        r"""Returns the `\right` before a bracket, or the bracket."""
         before = at - 1
         while before > 0 and self.marks[before].is_space:
             before -= 1
         return before if self.marks[before].command in ("right", "middle") else at
 
-    def separated(self, start: int, end: int) -> Iterator[Passage]:
-        r"""What stands between two brackets, cut at `,` and at the bars of `p(x | y)`."""
+    def split_arguments(self, start: int, end: int) -> Iterator[Passage]:
+        """Splits the text between two brackets at `,` and at the bars of `p(x | y)`."""
         first, depth = start, 0
-        for at in range(start + 1, end):
-            depth += _DEEPER.get(self.marks[at].text, 0)
-            if not depth and self.marks[at].text in _SEPARATORS:
-                yield self.between(first, at)
-                first = at
+        for position in range(start + 1, end):
+            depth += _DEEPER.get(self.marks[position].text, 0)
+            if not depth and self.marks[position].text in _SEPARATORS:
+                yield self.between(first, position)
+                first = position
         yield self.between(first, end)
 
     def last_condition(self) -> dict[int, int]:
-        """Where the last `&` of the cases that begin here stands, and where they end."""
+        """Returns the mark of the last `&` of the cases that begin here, and the mark of their end."""
         depth, sign = 0, -1
-        for at in range(self.at, len(self.marks)):
-            mark = self.marks[at]
+        for position in range(self.at, len(self.marks)):
+            mark = self.marks[position]
             if mark.kind == "end" and not depth:
-                return {sign: at}
+                return {sign: position}
             depth += (mark.kind == "begin") - (mark.kind == "end")
-            sign = at if mark.text == "&" and not depth else sign
+            sign = position if mark.text == "&" and not depth else sign
         return {}

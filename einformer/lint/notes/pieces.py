@@ -1,4 +1,4 @@
-"""What is a file of notes made of? Headings, words and formulas; each character of a formula knows its place in the file."""
+"""Holds a file of notes: headings, words and formulas. Each character of a formula has its place in the file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from einformer.language.tokens import MAXIMUM_DEPTH
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A text that was made from a file, and where each of its characters stands there."""
+    """A text made from a file, with the place in the file of each character."""
 
     source: Source
     text: str
@@ -21,40 +21,40 @@ class Passage:
 
     @classmethod
     def of(cls, source: Source, start: int, end: int) -> Passage:
-        """The characters of a file as they are."""
+        """Returns characters of a file, unchanged."""
         return cls(source, source.text[start:end], range(start, end))
 
     def cut(self, start: int, end: int) -> Passage:
-        """A part of it."""
+        """Returns a part of the text."""
         return Passage(self.source, self.text[start:end], self.places[start:end])
 
     def put(self, text: str, start: int) -> Passage:
-        """Another text, all of which stands where the character `start` does."""
+        """Returns another text, placed where the character `start` stands."""
         return Passage(self.source, text, (self.places[start],) * len(text))
 
     def sub(self, pattern: re.Pattern[str], *parts: int | str) -> Passage:
-        """Each match replaced: a number stands for a group, a text for itself, at the place where the match begins."""
-        made, at = list[Passage](), 0
+        """Replaces each match. A number stands for a group, a string for itself, placed where the match begins."""
+        parts_of_text, position = list[Passage](), 0
         for match in pattern.finditer(self.text):
-            made.append(self.cut(at, match.start()))
-            made += (self.cut(*match.span(p)) if isinstance(p, int) else self.put(p, match.start()) for p in parts)
-            at = match.end()
-        return joined(self.source, [*made, self.cut(at, len(self.text))]) if made else self
+            parts_of_text.append(self.cut(position, match.start()))
+            parts_of_text += (self.cut(*match.span(p)) if isinstance(p, int) else self.put(p, match.start()) for p in parts)
+            position = match.end()
+        return join(self.source, [*parts_of_text, self.cut(position, len(self.text))]) if parts_of_text else self
 
     def span(self, start: int = 0, end: int | None = None) -> Span:
-        """Where in the file the characters `start … end` stand."""
+        """Returns the span in the file of the characters `start … end`."""
         part = self.places[start : len(self.text) if end is None else max(end, start + 1)] or self.places[-1:]
         return Span(self.source, min(part), max(part) + 1) if part else Span(self.source, 0, 1)
 
 
-def joined(source: Source, parts: Iterable[Passage]) -> Passage:
-    """Passages one after the other."""
+def join(source: Source, parts: Iterable[Passage]) -> Passage:
+    """Joins passages one after the other."""
     whole = tuple(parts)
     return Passage(source, "".join(part.text for part in whole), tuple(place for part in whole for place in part.places))
 
 
-def too_deep(text: str) -> bool:
-    """Do brackets nest deeper than anybody reads? Readers go down a call for each."""
+def is_too_deep(text: str) -> bool:
+    """Returns whether brackets nest deeper than readers go, which recurse once for each."""
     depth = 0
     for character in text:
         depth += (character in "({[") - (character in ")}]")
@@ -65,7 +65,7 @@ def too_deep(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Macro:
-    r"""What `\newcommand` or `\def` defines: how many arguments it takes, and what it stands for."""
+    r"""A command of `\newcommand` or `\def`: its number of arguments and its body."""
 
     arguments: int
     body: str
@@ -73,21 +73,21 @@ class Macro:
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """A section begins."""
+    """The beginning of a section."""
 
     title: str
 
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """What stands between formulas."""
+    """The text between formulas."""
 
     text: Passage
 
 
 @dataclass(frozen=True, slots=True)
 class Formula:
-    """A formula in LaTeX, displayed or in a line of text; `unread` says why it is not read, if it stands where none is."""
+    """A formula in LaTeX, displayed or in a line of text. `unread` says why it is not read."""
 
     latex: Passage
     display: bool
@@ -99,19 +99,19 @@ Piece = Heading | Words | Formula
 
 @dataclass(frozen=True)
 class Section:
-    """What stands between two headings."""
+    """The formulas and words between two headings."""
 
     title: str
     pieces: tuple[Words | Formula, ...]
 
     @property
     def formulas(self) -> tuple[Formula, ...]:
-        """Its formulas in the order of the text."""
+        """Returns its formulas in the order of the text."""
         return tuple(piece for piece in self.pieces if isinstance(piece, Formula))
 
     @cached_property
     def prose(self) -> Passage | None:
-        """Its text, whatever the format, with the formulas in LaTeX between dollars; None where there is none."""
+        """Returns its text in any format, with the formulas in LaTeX between dollars, or None without text."""
         parts = list[Passage]()
         for piece in self.pieces:
             dollar = piece.latex.put("$", 0) if isinstance(piece, Formula) and piece.latex.text else None
@@ -122,7 +122,7 @@ class Section:
                 if isinstance(piece, Words)
                 else []
             )
-        return joined(parts[0].source, parts) if parts else None
+        return join(parts[0].source, parts) if parts else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +133,8 @@ class Document:
     macros: Mapping[str, Macro] = field(default_factory=dict)
 
 
-def sections(pieces: Iterable[Piece]) -> Iterator[Section]:
-    """The pieces from one heading to the next."""
+def group_sections(pieces: Iterable[Piece]) -> Iterator[Section]:
+    """Groups the pieces from one heading to the next."""
     title, held = "", list[Words | Formula]()
     for piece in pieces:
         if isinstance(piece, Heading):

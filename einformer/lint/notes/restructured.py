@@ -1,11 +1,11 @@
-r"""Which formulas does a file of reStructuredText hold? Those of roles, and of directives, each paragraph one."""
+"""Reads the formulas of reStructuredText: in roles, and in directives, where each paragraph is one."""
 
 from __future__ import annotations
 
 import re
 
 from einformer.errors import Source
-from einformer.lint.notes.latex import document
+from einformer.lint.notes.latex import read_document
 from einformer.lint.notes.pieces import Document
 
 _BODY = r"(?: [ \t]*\n | (?P={0})[ \t]+[^\n]*(?:\n|\Z) )*"
@@ -24,6 +24,6 @@ _FILE = re.compile(
 )
 
 
-def restructured(source: Source) -> Document:
-    """The sections of a file of reStructuredText."""
-    return document(source, _FILE)
+def read_restructured(source: Source) -> Document:
+    """Returns the sections of a file of reStructuredText."""
+    return read_document(source, _FILE)

@@ -1,4 +1,4 @@
-r"""Which scripts has a name, and which of them are no indices but part of it?"""
+"""Reads the scripts of a name, and separates indices from labels, which are part of the name."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _PARTED = r",|;|\\[,;:!]|~"
 _LABELLED = re.compile(rf"\s*([A-Z](?=\s+[a-z])|[^\s,]+?(?=\s*(?:{_PARTED}))|{_WORDS.pattern})\s*(?:{_PARTED})?\s*")
 
 
-def letters(text: str) -> list[str]:
-    """The letters in a text that may be indices: those of no word and of no command."""
+def find_letters(text: str) -> list[str]:
+    """Returns the letters in a text that may be indices: not in words, and not in commands."""
     return LETTER.findall(COMMAND.sub(" ", _WORDS.sub(" ", PRIME.sub("'", text))))
 
 
 @dataclass(slots=True)
 class Scripts:
-    """What stands at a name: labels, which are part of it, primes, slots, powers; after `{}` all scripts are slots."""
+    """The scripts of a name: labels, which are part of it, primes, slots and powers. After `{}` all scripts are slots."""
 
     tag: str = ""
     primes: str = ""
@@ -42,54 +42,54 @@ class Scripts:
 class Names(Parts):
     """A cursor that reads the scripts of names."""
 
-    def scripts(self, found: Scripts) -> Scripts:
-        """The scripts that follow, added to those found before."""
-        while (sign := self.script()) or self.staggers(found):
+    def read_scripts(self, scripts: Scripts) -> Scripts:
+        """Adds the scripts that follow to those read before."""
+        while (sign := self.script()) or self.staggers(scripts):
             if sign == "'":
-                found.primes += "'"
+                scripts.primes += "'"
             elif sign:
-                self.sort(sign, self.argument(), found)
-        return found
+                self.sort_script(sign, self.read_argument(), scripts)
+        return scripts
 
-    def sort(self, sign: str, part: Passage, found: Scripts) -> None:
-        """A script: a prime, a label, a slot, a power."""
+    def sort_script(self, sign: str, part: Passage, scripts: Scripts) -> None:
+        """Adds a script as a prime, a label, a slot or a power."""
         text = PRIME.sub("'", part.text).strip()
         if _PRIMES.fullmatch(part.text):
-            found.primes += "'" * (part.text.count("\\prime") + part.text.count("'"))
+            scripts.primes += "'" * (part.text.count("\\prime") + part.text.count("'"))
         elif sign == "_" and ("\\sim" in part.text or "\\times" in part.text):
             pass  # what is drawn from where, or a shape, says nothing of indices
-        elif found.staggered and (text.removeprefix("\\") in LETTERS or sign == "^"):
-            found.below.append(part)
-        elif sign == "_" and (label := self.label(text)):
-            found.tag += label
+        elif scripts.staggered and (text.removeprefix("\\") in LETTERS or sign == "^"):
+            scripts.below.append(part)
+        elif sign == "_" and (label := self.find_label(text)):
+            scripts.tag += label
         elif sign == "_":
-            found.below.append(self.unlabelled(part, found))
-        elif self.is_tag(text, bool(found.below)):
-            found.tag += "".join(filter(str.isalnum, text.replace("\\rm", "").replace("\\text", "")))
+            scripts.below.append(self.remove_label(part, scripts))
+        elif self.is_tag(text, bool(scripts.below)):
+            scripts.tag += "".join(filter(str.isalnum, text.replace("\\rm", "").replace("\\text", "")))
         else:
-            found.above.append(part)
+            scripts.above.append(part)
 
-    def staggers(self, found: Scripts) -> bool:
-        """`T^i{}_j{}^k`: an empty group says that what stands above are slots as well, in the order of the text."""
-        at = self.past(self.at)
-        texts = [mark.text for mark in self.marks[at : at + 3]]
+    def staggers(self, scripts: Scripts) -> bool:
+        """Reads the empty group of `T^i{}_j{}^k`. After it, upper scripts are slots too, in the order of the text."""
+        position = self.skip(self.at)
+        texts = [mark.text for mark in self.marks[position : position + 3]]
         if texts[:2] != ["{", "}"] or texts[2:] not in (["^"], ["_"]):
             return False
-        self.at, found.staggered = at + 2, True
-        found.below, found.above = [*found.above, *found.below], []
+        self.at, scripts.staggered = position + 2, True
+        scripts.below, scripts.above = [*scripts.above, *scripts.below], []
         return True
 
-    def unlabelled(self, part: Passage, found: Scripts) -> Passage:
-        """A subscript without the label that it begins with, `W_{Q, ij}`; the label becomes part of the name."""
+    def remove_label(self, part: Passage, scripts: Scripts) -> Passage:
+        """Removes a label at the beginning of a subscript, `W_{Q, ij}`, and adds it to the name."""
         first = _LABELLED.match(part.text)
-        label = self.label(first[1]) if first else ""
+        label = self.find_label(first[1]) if first else ""
         if not (first and label) or label[0].isdigit() or first[1].lstrip("\\") in LETTERS:
             return part
-        found.tag += label
+        scripts.tag += label
         return part.cut(first.end(), len(part.text))
 
-    def label(self, text: str) -> str:
-        """What a subscript adds to the name if it is a label: a word, capitals, Greek, a number; else nothing."""
+    def find_label(self, text: str) -> str:
+        """Returns the label in a subscript: a word, capitals, Greek or a number. Else an empty string."""
         word = _WORD.fullmatch(text)
         if word and (text[0] in "\\{" or word[1] in LABELS):
             return "".join(filter(str.isalnum, word[1]))
@@ -97,7 +97,9 @@ class Names(Parts):
         return "".join(filter(str.isalnum, plain)) if _LABEL.fullmatch(plain) else ""
 
     def is_tag(self, text: str, below: bool) -> bool:
-        """Is a superscript part of the name? Capitals, words, stars, `(l)`; a number or a transposition before a subscript."""
+        """Returns whether a superscript is part of the name: capitals, words, stars, `(l)`. A number or a transposition is
+        one if a subscript follows.
+        """
         if TRANSPOSED.fullmatch(text):
             return not below and self.follows("_")
         if text in ("0", "1"):  # nobody writes these powers
@@ -107,9 +109,9 @@ class Names(Parts):
         )
 
     def has_slots(self) -> bool:
-        r"""Is this `\mathbf{x}_i`, a tensor by name? Without a slot a bold letter is a vector or a matrix as a whole."""
-        at = self.at
-        self.argument()
-        text = self.argument().text if self.accepts("_") else ""
-        self.at = at
-        return not self.label(text.strip()) and bool(letters(text))
+        r"""Returns whether a name has slots: `\mathbf{x}_i`. Without slots a bold letter is a vector or a matrix."""
+        start = self.at
+        self.read_argument()
+        text = self.read_argument().text if self.accepts("_") else ""
+        self.at = start
+        return not self.find_label(text.strip()) and bool(find_letters(text))

@@ -1,4 +1,4 @@
-r"""Which commands of LaTeX do notes use beyond those of the language, and what becomes of them?"""
+"""Lists the commands of LaTeX that notes use beyond those of the language, and their replacements."""
 
 from __future__ import annotations
 

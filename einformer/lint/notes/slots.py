@@ -1,10 +1,10 @@
-r"""How is a subscript spelled in the LaTeX of the language? `i,j` is `ij`, `t-1` is `(t-1)`, `\bar{r}` one letter."""
+r"""Rewrites a subscript in the LaTeX of the language: `i,j` is `ij`, `t-1` is `(t-1)`, `\bar{r}` is one letter."""
 
 from __future__ import annotations
 
 import re
 
-from einformer.lint.notes.decorated import decorated
+from einformer.lint.notes.decorated import replace_marks
 from einformer.lint.notes.pieces import Passage
 from einformer.lint.notes.scripts import PRIME
 from einformer.lint.notes.signs import DOTS
@@ -20,9 +20,9 @@ _LAST_STEP = re.compile(r"(?<=[\w'])([a-z]'*) *([+-]) *([0-9]+|[a-z]'*)\s*$")
 _APART = re.compile(r"'|\s")
 
 
-def slots(part: Passage) -> Passage:
-    r"""`bs+1` is `b(s+1)`, `a \ldots c` is `ac`, `-1, d` is `(-1)d`, `\pi(h)` is `\pi_h`, and `\{ij\}` was meant to be `ij`."""
-    part = decorated(part.sub(_BRACES, "").sub(PRIME, "'").sub(_BETWEEN, " ")).sub(_NEGATIVE, "(", 1, ") ")
+def rewrite_slots(part: Passage) -> Passage:
+    r"""Rewrites `bs+1` as `b(s+1)`, `a \ldots c` as `ac`, `-1, d` as `(-1)d`, `\pi(h)` as `\pi_h`, `\{ij\}` as `ij`."""
+    part = replace_marks(part.sub(_BRACES, "").sub(PRIME, "'").sub(_BETWEEN, " ")).sub(_NEGATIVE, "(", 1, ") ")
     part = part.sub(_MAPPED, 1, "_{", 2, "}")
     runs = [run for run in (_APART.sub("", piece) for piece in _COMMA.split(part.text)) if run.isalpha()]
     if len(runs) < 2 or all(len(run) < 2 for run in runs):  # `T_{ij,k}` is a derivative

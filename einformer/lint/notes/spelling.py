@@ -1,6 +1,6 @@
-r"""How is a formula of notes spelled in the LaTeX of the language? Accents and labels become names, `_{i,j}` is `_{ij}`.
+"""Rewrites a formula of notes in the LaTeX of the language: accents and labels become names, `_{i,j}` becomes `_{ij}`.
 
-What has no counterpart stays as it is: the reader of the language refuses it, and the formula is counted as skipped.
+Anything without a counterpart stays. The reader of the language refuses it, and the formula counts as skipped.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ import re
 from collections.abc import Callable
 
 from einformer.language.latex_marks import CASES, LETTERS, NAMED, TEXTS, Mark
-from einformer.lint.notes.decorated import decorated
-from einformer.lint.notes.macros import partner
+from einformer.lint.notes.decorated import replace_marks
+from einformer.lint.notes.macros import find_closing
 from einformer.lint.notes.parts import OPENING
-from einformer.lint.notes.pieces import Passage, joined
-from einformer.lint.notes.scripts import PRIME, TRANSPOSED, Names, Scripts, letters
+from einformer.lint.notes.pieces import Passage, join
+from einformer.lint.notes.scripts import PRIME, TRANSPOSED, Names, Scripts, find_letters
 from einformer.lint.notes.signs import ACCENTS, BOLD, DOTS, LETTERED, OF_AUTHOR, OPERATORS, PARTING, RESPELLED, WORDS
-from einformer.lint.notes.slots import ELLIPSIS, slots
+from einformer.lint.notes.slots import ELLIPSIS, rewrite_slots
 
 _SPACED = re.compile(r"[\s,]+")
 _DEFINED_AS, _STOP = re.compile(r":\s*&?\s*="), re.compile(r"\.(?=\s|\\|$|\})")
@@ -35,8 +35,8 @@ _SUMS = {"sum": "sum", "max": "max", "min": "min", "prod": "sum"}  # a product o
 _FENCED = {"\\langle": "(", "|": "\\mathrm{abs}(", "\\vert": "\\mathrm{abs}("}
 
 
-def spelled(formula: Passage) -> Passage:
-    """The formula as the reader of the language takes it."""
+def rewrite_formula(formula: Passage) -> Passage:
+    """Returns the formula in the spelling of the language."""
     return _Speller(formula.sub(_DEFINED_AS, "=").sub(_STOP, " ")).all()
 
 
@@ -50,15 +50,15 @@ class _Speller(Names):
         self.made: list[Passage] = []
 
     def all(self) -> Passage:
-        """The whole formula."""
+        """Reads the whole formula."""
         while self.at < len(self.marks):
             self.mark(self.marks[self.at])
-        return joined(self.text.source, self.made)
+        return join(self.text.source, self.made)
 
     def mark(self, mark: Mark) -> None:
-        """One mark, or as many as belong to it."""
+        """Reads one mark, and the marks that belong to it."""
         self.at += 1
-        if mark.text in OPENING and self.bracketed(mark):
+        if mark.text in OPENING and self.read_brackets(mark):
             return
         if mark.kind == "command":
             _COMMANDS.get(mark.command, _Speller.as_it_is)(self, mark)
@@ -68,7 +68,7 @@ class _Speller(Names):
             self.sign(mark)
 
     def sign(self, mark: Mark) -> None:
-        """What is no letter and no command."""
+        """Reads a mark that is neither a letter nor a command."""
         if mark.text == "{" and self.at < len(self.marks) and self.marks[self.at].command in _OLD:
             self.old_font(mark)
         elif self.cases and (mark.text == ";" or (mark.text == "=" and self.before() == "&")):
@@ -83,40 +83,40 @@ class _Speller(Names):
             self.as_it_is(mark)
 
     def as_it_is(self, mark: Mark) -> None:
-        """A mark that the language has too, or that is not read; a space after `&` is neither."""
+        """Copies a mark that the language has too, or that is not read. A space after `&` is dropped."""
         if not (self.cases and mark.is_space and self.made and self.made[-1].text == "&"):
             self.made.append(self.text.cut(mark.start, mark.end))
 
     def put(self, text: str, mark: Mark) -> None:
-        """A text of our own at the place of a mark."""
+        """Writes a text of our own at the place of a mark."""
         self.made.append(self.text.put(text, mark.start))
 
-    def fenced(self, opening: str, parts: list[Passage], mark: Mark) -> None:
-        """Parts spelled on their own, with commas between them, in brackets."""
+    def write_fenced(self, opening: str, parts: list[Passage], mark: Mark) -> None:
+        """Writes parts in brackets, with commas between them."""
         self.put(opening, mark)
         for number, part in enumerate(parts):
             self.made += [self.text.put(", ", mark.start)] * bool(number) + [self.inner(part)]
         self.put(")", mark)
 
     def inner(self, part: Passage) -> Passage:
-        """A part, spelled on its own."""
+        """Rewrites a part by itself."""
         return _Speller(part).all()
 
     def before(self) -> str:
-        """What was written last."""
+        """Returns the last text that was written."""
         return next((part.text.strip() for part in reversed(self.made) if part.text.strip()), "")
 
     def goes_on(self) -> bool:
-        """Does a sum go on without being written out, `a + b + …`?"""
+        """Returns whether a sum continues without being written out: `a + b + …`."""
         return self.before() in ("+", "-")
 
     def begins(self) -> bool:
-        """Does no factor stand before, so that a bar opens, and dots are no part of a product?"""
+        """Returns whether a factor may begin here, so that a bar opens and dots stand for terms."""
         before = self.before()
         return not before or before[-1] in "+-=(,&{<>/\\" or before in _TAKING or before.startswith("\\begin")
 
     def otherwise(self, mark: Mark) -> None:
-        """The last row of cases holds where no other does, whatever it says."""
+        """Writes the last row of cases, which holds where no other does."""
         end = self.marks[self.last[self.at - 1]].start
         self.depends(self.text.cut(mark.end, end), mark, self.text.text[: mark.start])
         self.put("& \\text{otherwise}", mark)
@@ -125,32 +125,32 @@ class _Speller(Names):
     # ---------------------------------------------------------------------------------------------------- commands
 
     def letter(self, mark: Mark) -> None:
-        r"""`\beta`; `\ell` is another name than `l`."""
+        r"""Writes a letter, `\beta`. `\ell` is another name than `l`."""
         self.name(LETTERS.get(mark.command, "l"), mark, "ell" if mark.command == "ell" else "")
 
-    def respelled(self, mark: Mark) -> None:
-        """A command that the language has under another name."""
+    def respell(self, mark: Mark) -> None:
+        """Writes a command that the language has under another name."""
         self.put(RESPELLED[mark.command], mark)
 
-    def operated(self, mark: Mark) -> None:
-        """An operator of the language under another name."""
+    def respell_operator(self, mark: Mark) -> None:
+        """Writes an operator that the language has under another name."""
         self.operator(OPERATORS[mark.command], mark)
 
-    def dropped(self, mark: Mark) -> None:
-        r"""`\label{…}` says nothing of a formula."""
-        self.argument()
+    def drop(self, mark: Mark) -> None:
+        r"""Drops `\label{…}`, which is not part of the formula."""
+        self.read_argument()
 
     def bold(self, mark: Mark) -> None:
-        """A tensor by name if it has slots."""
+        """Reads a bold letter: a tensor if it has slots."""
         self.unbrace()
-        self.accented(mark) if self.has_slots() else self.as_it_is(mark)
+        self.read_accent(mark) if self.has_slots() else self.as_it_is(mark)
 
     def times(self, mark: Mark) -> None:
-        r"""`a_{id} \cdot_d b_{jd}` names the index that both have."""
-        self.depends(self.argument(), mark) if self.accepts("_") else self.as_it_is(mark)
+        r"""Reads `a_{id} \cdot_d b_{jd}`, which names the index that both factors have."""
+        self.depends(self.read_argument(), mark) if self.accepts("_") else self.as_it_is(mark)
 
     def dots(self, mark: Mark) -> None:
-        """Dots in a sum stand for terms, in a product for factors with indices that nobody knows."""
+        """Reads dots: in a sum they stand for terms, in a product for factors with unknown indices."""
         if self.goes_on():
             self.put("\\mathrm{dots}", mark)
         elif self.begins():
@@ -159,16 +159,18 @@ class _Speller(Names):
             self.put(f"\\mathrm{{dots{OF_AUTHOR}}}(0)", mark)
 
     def derivative(self, mark: Mark) -> None:
-        """`\\partial_i` is a factor; whether what stands below is an index is not certain."""
-        self.depends(joined(self.text.source, self.scripts(Scripts()).below), mark)
+        r"""Reads `\partial_i` as a factor. The script may or may not be an index."""
+        self.depends(join(self.text.source, self.read_scripts(Scripts()).below), mark)
         self.put(f"\\mathrm{{{mark.command}}}", mark)
 
     # ------------------------------------------------------------------------------------------------------ names
 
-    def accented(self, mark: Mark) -> None:
-        r"""`\hat{x}_i` is the name `xhat` with a subscript; `\mathcal{S}` is another name than `S`, `\mathbb{E}` a mean."""
+    def read_accent(self, mark: Mark) -> None:
+        r"""Reads `\hat{x}_i` as the name `xhat` with a subscript, `\mathcal{S}` as another name than `S`, `\mathbb{E}` as a
+        mean.
+        """
         self.unbrace()
-        inside = self.argument().text.strip()
+        inside = self.read_argument().text.strip()
         command = inside.lstrip("\\")
         letter = inside if len(inside) == 1 and inside.isalpha() else LETTERS.get(command, "") if inside != command else ""
         both = _FONT.fullmatch(inside)
@@ -182,100 +184,102 @@ class _Speller(Names):
             self.made.append(self.text.cut(mark.start, self.marks[self.at - 1].end))
 
     def name(self, name: str, mark: Mark, tag: str = "") -> None:
-        """A name with its scripts, and the arguments of a function of the author's."""
-        found = self.scripts(Scripts(tag))
-        if name == "e" and found.above and not (found.below or found.tag):
-            return self.fenced("\\exp(", found.above, mark)
+        """Reads a name with its scripts, and the arguments of a function of the author."""
+        scripts = self.read_scripts(Scripts(tag))
+        if name == "e" and scripts.above and not (scripts.below or scripts.tag):
+            return self.write_fenced("\\exp(", scripts.above, mark)
         means = name == "E" and self.averages(mark)
-        if means and not letters(joined(self.text.source, found.below).text):
+        if means and not find_letters(join(self.text.source, scripts.below).text):
             return None
-        functional = tag in _FUNCTIONAL and not found.below  # `\\mathcal{L}(w)`, `\\mathcal{O}(t^2)`
-        arguments = self.arguments(means or functional or len(name) > 1, bool(found.below))
-        self.scripts(found)
-        if arguments and (not found.below or any("_" in argument.text for argument in arguments)):
-            self.depends(joined(self.text.source, found.below), mark)
-            self.fenced(f"\\mathrm{{{name}{found.tag}{OF_AUTHOR}}}(", arguments, mark)
-            return self.powers(found, mark)
+        functional = tag in _FUNCTIONAL and not scripts.below  # `\\mathcal{L}(w)`, `\\mathcal{O}(t^2)`
+        arguments = self.arguments(means or functional or len(name) > 1, bool(scripts.below))
+        self.read_scripts(scripts)
+        if arguments and (not scripts.below or any("_" in argument.text for argument in arguments)):
+            self.depends(join(self.text.source, scripts.below), mark)
+            self.write_fenced(f"\\mathrm{{{name}{scripts.tag}{OF_AUTHOR}}}(", arguments, mark)
+            return self.powers(scripts, mark)
         for argument in arguments:
             self.depends(argument, mark)
         if self.before() not in ("\\log", "\\exp") or not (fence := self.fence()):
-            return self.tensor(name, found, mark)
+            return self.tensor(name, scripts, mark)
         self.put("{", mark)  # `\\log f(x)` takes `f(x)`
-        self.tensor(name, found, mark)
+        self.tensor(name, scripts, mark)
         self.at = fence[1] + 1
-        self.fenced("(", [self.between(*fence)], mark)
+        self.write_fenced("(", [self.between(*fence)], mark)
         return self.put("}", mark)
 
-    def tensor(self, name: str, found: Scripts, mark: Mark) -> None:
-        """A name with what stands below it, and above."""
-        whole = f"{name}{found.tag}"
-        self.put(f"\\mathrm{{{whole}}}{found.primes}" if len(whole) > 1 else f" {whole}{found.primes}", mark)
-        if found.below:
+    def tensor(self, name: str, scripts: Scripts, mark: Mark) -> None:
+        """Writes a name with its slots and powers."""
+        whole = f"{name}{scripts.tag}"
+        self.put(f"\\mathrm{{{whole}}}{scripts.primes}" if len(whole) > 1 else f" {whole}{scripts.primes}", mark)
+        if scripts.below:
             space = self.text.put(" ", mark.start)
-            slots = [part for below in found.below for part in (self.subscript(below), space)]
-            self.scripted("_", joined(self.text.source, slots[:-1]), mark)
-        self.powers(found, mark)
+            rewrite_slots = [part for below in scripts.below for part in (self.subscript(below), space)]
+            self.write_script("_", join(self.text.source, rewrite_slots[:-1]), mark)
+        self.powers(scripts, mark)
 
-    def powers(self, found: Scripts, mark: Mark) -> None:
-        """What stands above a name and is no part of it."""
-        for power in found.above:
+    def powers(self, scripts: Scripts, mark: Mark) -> None:
+        """Writes the scripts above a name that are not part of it."""
+        for power in scripts.above:
             turned = TRANSPOSED.fullmatch(power.text)
-            self.scripted("^", self.text.put("\\top", mark.start) if turned else self.inner(power), mark)
+            self.write_script("^", self.text.put("\\top", mark.start) if turned else self.inner(power), mark)
 
-    def scripted(self, sign: str, part: Passage, mark: Mark) -> None:
+    def write_script(self, sign: str, part: Passage, mark: Mark) -> None:
         self.put(sign + "{", mark)
         self.made.append(part)
         self.put("}", self.marks[self.at - 1])
 
     def subscript(self, part: Passage) -> Passage:
-        """Its slots; what stands at a letter in them is spelled in turn."""
-        part = slots(part)
+        """Rewrites the slots, with the scripts of the letters in them."""
+        part = rewrite_slots(part)
         return self.inner(part) if ("_" in part.text or "\\" in part.text) and not ELLIPSIS.search(part.text) else part
 
     def depends(self, part: Passage, mark: Mark, known: str = "") -> None:
-        """The letters that a part depends on, as numbers: what it does with them is not said."""
-        found = dict.fromkeys(letter for letter in letters(part.text) if letter not in letters(known))
-        self.put(f" {' '.join(found)} ", mark)
+        """Writes the letters of a part as numbers: the text does not say how they are used."""
+        numbers = dict.fromkeys(letter for letter in find_letters(part.text) if letter not in find_letters(known))
+        self.put(f" {' '.join(numbers)} ", mark)
 
     # ------------------------------------------------------------------------------------------------------ words
 
     def word(self, mark: Mark) -> None:
-        r"""`\text{ReLU}` is an operator, `\mathrm{d}` a letter, and other words names, if they are no part of the text."""
-        word = self.argument().text.strip()
+        r"""Reads a word. `\text{ReLU}` is an operator, `\mathrm{d}` a letter, others are names unless they are part of the
+        text.
+        """
+        word = self.read_argument().text.strip()
         if word in OPERATORS:
             self.operator(OPERATORS[word], mark)
         elif len(word) == 1 and word.isalpha():
             self.name(word, mark, mark.command if mark.command in ("texttt", "mathtt", "textsf") else "")
         elif _IDENTIFIER.fullmatch(word) and word.lower() not in PARTING:
-            self.named(word, mark)
+            self.read_word(word, mark)
         else:
             self.unread("if" if self.cases and word in ("for", "when") else word, mark)
 
-    def named(self, word: str, mark: Mark) -> None:
-        """A word is a tensor if it has slots, else a function, of what stands in brackets or of the next factor."""
-        name, at, found = "".join(filter(str.isalnum, word)), self.at, self.scripts(Scripts())
-        below = joined(self.text.source, found.below)
-        slots, upright = len(letters(below.text)), mark.command not in TEXTS
-        if slots < 2 and (upright or slots) and self.precedes_factor():
+    def read_word(self, word: str, mark: Mark) -> None:
+        """Reads a word as a tensor if it has slots, else as a function of the brackets or factor that follow."""
+        name, start, scripts = "".join(filter(str.isalnum, word)), self.at, self.read_scripts(Scripts())
+        below = join(self.text.source, scripts.below)
+        rewrite_slots, upright = len(find_letters(below.text)), mark.command not in TEXTS
+        if rewrite_slots < 2 and (upright or rewrite_slots) and self.precedes_factor():
             self.depends(below, mark)
             return self.put(f"\\mathrm{{{name}{OF_AUTHOR}}}", mark)
-        named = upright or slots or self.opens() >= 0 or (self.begins() and (self.follows("=") or self.follows("&")))
-        self.at = at
+        named = upright or rewrite_slots or self.opens() >= 0 or (self.begins() and (self.follows("=") or self.follows("&")))
+        self.at = start
         return self.name(name, mark) if named else self.unread(word, mark)
 
     def unread(self, word: str, mark: Mark) -> None:
-        """A word that ends a statement, or leaves it unread."""
+        """Reads a word that ends a statement, or copies it."""
         command = "operatorname" if mark.command not in TEXTS else "mathrm" if self.goes_on() else "text"
         self.put("\\infty" if word in ("inf", "Inf") else f"\\{command}{{{word}}}", mark)
 
     def precedes_factor(self) -> bool:
-        """Does a factor follow, past spaces?"""
+        """Returns whether a factor follows, past spaces."""
         mark = next((mark for mark in self.marks[self.at :] if not mark.is_space), None)
         return mark is not None and (mark.kind in ("letter", "digit") or mark.text == "{" or mark.command in _FACTORS)
 
     def old_font(self, mark: Mark) -> None:
-        r"""`{\rm for}` is `\text{for}`."""
-        end = partner(self.marks, self.at - 1)
+        r"""Reads `{\rm for}` as `\text{for}`."""
+        end = find_closing(self.marks, self.at - 1)
         word = self.text.text[self.marks[self.at].end : self.marks[min(end, len(self.marks) - 1)].start].strip()
         self.at = end + 1
         self.put(f"\\text{{{word}}}", mark)
@@ -283,96 +287,100 @@ class _Speller(Names):
     # --------------------------------------------------------------------------------------- functions and brackets
 
     def arguments(self, is_word: bool, below: bool) -> list[Passage]:
-        r"""What a function of the author's takes, `f(x, y)`, `\mathrm{loss}(x)`, `R(s)_{ij}`; the cursor goes past it."""
-        at, fence = self.at, self.fence()
+        r"""Reads the arguments of a function of the author: `f(x, y)`, `\mathrm{loss}(x)`, `R(s)_{ij}`."""
+        start, fence = self.at, self.fence()
         if fence is None:
             return []
-        parts, self.at = list(self.separated(*fence)), fence[1] + 1
+        parts, self.at = list(self.split_arguments(*fence)), fence[1] + 1
         defined = self.begins() and (self.follows("=") or self.follows("&"))
         if is_word or len(parts) > 1 or (self.follows("_") and not below) or defined:
             return [part for part in parts if not ELLIPSIS.fullmatch(part.text.strip())]
-        self.at = at
+        self.at = start
         return []
 
     def averages(self, mark: Mark) -> bool:
-        r"""`E[x_i x_j]`, `\mathbb{E}(…)`: a mean has the indices of what stands inside. `E(x)` may be an energy."""
+        r"""Reads `E[x_i x_j]` and `\mathbb{E}(…)`: a mean has the indices of its argument. `E(x)` may be an energy."""
         fence = self.fence()
         return fence is not None and (mark.command == "mathbb" or self.marks[fence[0]].text == "[")
 
-    def bracketed(self, mark: Mark) -> bool:
-        r"""Brackets that say more than what belongs together: `(A B)_{ij}`, `\langle x_i \rangle`, `|x_i|`, `\| x_{ij} \|`."""
-        opened, closed = self.at - 1, self.closing(self.at - 1)
+    def read_brackets(self, mark: Mark) -> bool:
+        r"""Reads brackets that do more than group: `(A B)_{ij}`, `\langle x_i \rangle`, `|x_i|`, `\| x_{ij} \|`."""
+        opened, closed = self.at - 1, self.find_closing(self.at - 1)
         if mark.text in ("|", "\\vert") and self.follows("_"):
-            return self.restricted()
+            return self.read_restriction()
         if closed < 0 or mark.text in ("(", "["):
             return closed >= 0 and self.element(opened, closed, mark)
-        parts = list(self.separated(opened, closed))
+        parts = list(self.split_arguments(opened, closed))
         if len(parts) > 1 or (mark.text in ("|", "\\vert") and not self.begins()):
             return False
         self.at = closed + 1
         if self.accepts("_"):
-            self.argument()
+            self.read_argument()
         if mark.text != "\\langle" and "_" not in parts[0].text:  # a number
             self.depends(parts[0], mark)
             self.put("\\mathrm{norm}", mark)
         else:
-            self.fenced(_FENCED.get(mark.text, f"\\mathrm{{norm{OF_AUTHOR}}}("), parts, mark)
+            self.write_fenced(_FENCED.get(mark.text, f"\\mathrm{{norm{OF_AUTHOR}}}("), parts, mark)
         return True
 
-    def restricted(self) -> bool:
-        """`x_{ij}|_{i > j}`: what is said holds there, and what the indices do is not changed by it."""
-        at = self.at
-        if self.script() and _CONDITION.fullmatch(self.argument().text):
+    def read_restriction(self) -> bool:
+        """Reads `x_{ij}|_{i > j}`: a condition does not change the indices."""
+        start = self.at
+        if self.script() and _CONDITION.fullmatch(self.read_argument().text):
             return True
-        self.at = at
+        self.at = start
         return False
 
     def element(self, opened: int, closed: int, mark: Mark) -> bool:
-        r"""`(A^\top)_{ij}` is an element of what the brackets hold: a tensor whose name is all of it."""
+        r"""Reads `(A^\top)_{ij}` as an element: a tensor whose name is the text in the brackets."""
         inside, self.at = self.between(opened, closed), closed + 1
-        found = self.scripts(Scripts())
-        if found.below and _ALONE.fullmatch(inside.text):
+        scripts = self.read_scripts(Scripts())
+        if scripts.below and _ALONE.fullmatch(inside.text):
             self.at = opened + 1
-            del self.marks[self.stretched(closed) : closed + 1]
-        elif found.below:
+            del self.marks[self.find_right(closed) : closed + 1]
+        elif scripts.below:
             self.depends(inside, mark)
-            self.tensor("of" + "".join(filter(str.isalnum, inside.text.replace("'", "prime"))), found, mark)
-        elif self.at > closed + 1 and not (found.above or found.primes):  # a label says nothing of the indices
-            self.fenced("(", [inside], mark)
+            self.tensor("of" + "".join(filter(str.isalnum, inside.text.replace("'", "prime"))), scripts, mark)
+        elif self.at > closed + 1 and not (scripts.above or scripts.primes):  # a label says nothing of the indices
+            self.write_fenced("(", [inside], mark)
         else:
             self.at = opened + 1
-        return self.at != opened + 1 or bool(found.below)
+        return self.at != opened + 1 or bool(scripts.below)
 
     # -------------------------------------------------------------------------------------------------- operators
 
     def operator(self, name: str, mark: Mark) -> None:
         self.put(f"\\mathrm{{{name}}}", mark)
         while sign := self.script():
-            self.scripted(sign, self.subscript(self.argument()) if sign == "_" else self.inner(self.argument()), mark)
+            self.write_script(
+                sign, self.subscript(self.read_argument()) if sign == "_" else self.inner(self.read_argument()), mark
+            )
 
-    def bounded(self, mark: Mark) -> None:
-        r"""`\sum_{j=1}^{N}` is `\sum_{j}`; letters of its bounds stand before it as numbers, since it depends on them."""
+    def read_bounds(self, mark: Mark) -> None:
+        r"""Reads `\sum_{j=1}^{N}` as `\sum_{j}`. The letters of its bounds stand before it as numbers, since it depends on
+        them.
+        """
         below = above = None
         while (sign := self.script()) and sign != "'":
-            below, above = (decorated(self.argument()), above) if sign == "_" else (below, self.argument())
+            below, above = (replace_marks(self.read_argument()), above) if sign == "_" else (below, self.read_argument())
         bound = _BOUND.fullmatch(PRIME.sub("'", below.text)) if below else None
         if below is None or bound is None:
             self.put(f"\\{mark.command}", mark)  # `\\prod` as it is, which is not read
             self.made += [below] if below else []
             return
         summed = below.cut(*bound.span(1)).sub(_SPACED, " ")
-        beyond = joined(self.text.source, [below.cut(bound.end(1), len(below.text)), *([above] if above else [])])
-        taken = self.before() in _TAKING  # `\\log \\sum_{j=1}^n` takes the sum, not its bound
-        if not taken:
+        beyond = join(self.text.source, [below.cut(bound.end(1), len(below.text)), *([above] if above else [])])
+        takes_sum = self.before() in _TAKING  # `\\log \\sum_{j=1}^n` takes the sum, not its bound
+        if not takes_sum:
             self.depends(beyond, mark, summed.text)
         self.put(f"\\{_SUMS[mark.command]}", mark)
-        self.scripted("_", summed, mark)
-        if taken:
+        self.write_script("_", summed, mark)
+        if takes_sum:
             self.depends(beyond, mark, summed.text)
 
     def fraction(self, mark: Mark) -> None:
-        r"""`\frac{\partial y_i}{\partial x_j}` has the indices of both; so has the fraction without its signs."""
-        over, under = self.argument(), self.argument()
+        r"""Reads `\frac{\partial y_i}{\partial x_j}` as a fraction without its signs, which has the same indices."""
+        over, under = self.read_argument(), self.read_argument()
         derived = "\\partial" in over.text and "\\partial" in under.text
         total = _TOTAL.match(over.text) and _TOTAL.match(under.text) and len(under.text.strip()) > 1
         for part, sign in ((over, "\\frac{"), (under, "}{")):
@@ -383,16 +391,16 @@ class _Speller(Names):
 
 
 _COMMANDS: dict[str, Callable[[_Speller, Mark], None]] = {
-    **dict.fromkeys(RESPELLED, _Speller.respelled),
-    **dict.fromkeys(set(OPERATORS) - set(NAMED), _Speller.operated),
+    **dict.fromkeys(RESPELLED, _Speller.respell),
+    **dict.fromkeys(set(OPERATORS) - set(NAMED), _Speller.respell_operator),
     **dict.fromkeys(WORDS, _Speller.word),
-    **dict.fromkeys((*ACCENTS, *LETTERED, "mathbb"), _Speller.accented),
+    **dict.fromkeys((*ACCENTS, *LETTERED, "mathbb"), _Speller.read_accent),
     **dict.fromkeys(BOLD, _Speller.bold),
     **dict.fromkeys((*LETTERS, "ell"), _Speller.letter),
-    **dict.fromkeys(_SUMS, _Speller.bounded),
+    **dict.fromkeys(_SUMS, _Speller.read_bounds),
     **dict.fromkeys(("frac", "dfrac", "tfrac"), _Speller.fraction),
     **dict.fromkeys(("partial", "nabla"), _Speller.derivative),
     **dict.fromkeys(("cdot", "times"), _Speller.times),
-    **dict.fromkeys(("label", "tag"), _Speller.dropped),
+    **dict.fromkeys(("label", "tag"), _Speller.drop),
     **dict.fromkeys(DOTS, _Speller.dots),
 }

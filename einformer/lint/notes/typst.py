@@ -1,4 +1,4 @@
-"""Which formulas does a Typst file hold? What stands between dollars, in LaTeX; with spaces inside them it is displayed."""
+"""Reads the formulas of a Typst file: the text between dollars, in LaTeX. With spaces inside them it is displayed."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 
 from einformer.errors import Source
-from einformer.lint.notes.pieces import Document, Formula, Heading, Passage, Piece, Words, sections, too_deep
-from einformer.lint.notes.typst_lets import expanded, lets
-from einformer.lint.notes.typst_math import in_latex
+from einformer.lint.notes.pieces import Document, Formula, Heading, Passage, Piece, Words, group_sections, is_too_deep
+from einformer.lint.notes.typst_lets import expand_lets, find_lets
+from einformer.lint.notes.typst_math import rewrite_typst
 
 _TYPST = re.compile(
     r"""(?P<skipped> //[^\n]* | /\*.*?\*/ | (?P<ticks>`+)(?:(?!(?P=ticks)).)+(?P=ticks) | \\\$ | https?://\S+ )
@@ -21,33 +21,35 @@ _OPERATOR = re.compile(
 )
 
 
-def typst(source: Source) -> Document:
-    """The sections of a Typst file."""
+def read_typst(source: Source) -> Document:
+    """Returns the sections of a Typst file."""
     operators = {match[1]: match[2] or match[3] for match in _OPERATOR.finditer(source.text)}
-    return Document(tuple(sections(_pieces(source, operators))))
+    return Document(tuple(group_sections(_split(source, operators))))
 
 
-def _pieces(source: Source, operators: dict[str, str]) -> Iterator[Piece]:
-    at, loops, known = 0, list(_pseudocode(source.text)), lets(source.text)
+def _split(source: Source, operators: dict[str, str]) -> Iterator[Piece]:
+    position, loops, bindings = 0, list(_find_algorithms(source.text)), find_lets(source.text)
     for match in _TYPST.finditer(source.text):
-        yield Words(Passage.of(source, at, match.start()))
-        at = match.end()
+        yield Words(Passage.of(source, position, match.start()))
+        position = match.end()
         if match["title"]:
             yield Heading(match["title"].strip())
-        elif match["math"] and not too_deep(match["math"]):
+        elif match["math"] and not is_too_deep(match["math"]):
             formula = Passage.of(source, *match.span("math"))
             displayed = formula.text[0].isspace() and formula.text[-1].isspace()
-            in_loop = any(start < at < end for start, end in loops)
+            in_loop = any(start < position < end for start, end in loops)
             yield Formula(
-                in_latex(expanded(formula, known), operators), displayed, "the loop of an algorithm" if in_loop else ""
+                rewrite_typst(expand_lets(formula, bindings), operators),
+                displayed,
+                "the loop of an algorithm" if in_loop else "",
             )
         elif match["ticks"] == "`":
             yield Words(Passage.of(source, *match.span("skipped")))  # `(B, S, D)` in code
-    yield Words(Passage.of(source, at, len(source.text)))
+    yield Words(Passage.of(source, position, len(source.text)))
 
 
-def _pseudocode(text: str) -> Iterator[tuple[int, int]]:
-    """From where to where algorithms stand, in which a letter counts a loop."""
+# The spans of algorithms, in which a letter counts a loop.
+def _find_algorithms(text: str) -> Iterator[tuple[int, int]]:
     for match in re.finditer(r"pseudocode[\w-]*\(", text):
         depth, end = 1, match.end()
         while end < len(text) and (depth or text[end] in "[("):

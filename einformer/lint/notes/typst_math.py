@@ -1,4 +1,4 @@
-r"""How does a formula of Typst look in LaTeX? `a_(i j) / D` is `\frac{a_{i j}}{D}`, each character in its place."""
+r"""Rewrites a formula of Typst in LaTeX: `a_(i j) / D` is `\frac{a_{i j}}{D}`. Each character keeps its place."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from einformer.language.latex_marks import LETTERS
-from einformer.lint.notes.pieces import Passage, joined
+from einformer.lint.notes.pieces import Passage, join
 
 _TOKEN = re.compile(
     r"""(?P<string> "[^"]*" ) | (?P<escaped> \\[^\s] ) | (?P<row> \\(?=\s|$) ) | (?P<code> \#[A-Za-z.]+(?:\([^()]*\))? )
@@ -52,8 +52,8 @@ class _Token(NamedTuple):
     start: int
 
 
-def in_latex(formula: Passage, operators: Mapping[str, str]) -> Passage:
-    """A formula of Typst in LaTeX. `operators` are words that the file gives names to."""
+def rewrite_typst(formula: Passage, operators: Mapping[str, str]) -> Passage:
+    """Rewrites a formula of Typst in LaTeX. `operators` holds words that the file names."""
     return _Writer(formula, operators).sequence(frozenset())
 
 
@@ -67,49 +67,49 @@ class _Writer:
 
     def sequence(self, stop: frozenset[str]) -> Passage:
         """item*, up to a token of `stop`, which stays"""
-        made = list[Passage]()
+        parts = list[Passage]()
         while self.at < len(self.tokens) and self.tokens[self.at].text not in stop:
             token = self.tokens[self.at]
-            if token.text == "/" and any(part.text.strip() for part in made):
+            if token.text == "/" and any(part.text.strip() for part in parts):
                 self.at += 1
-                while not made[-1].text.strip():
-                    made.pop()
-                self.spaces()
-                made.append(self.fraction(made.pop(), self.item(), token))
+                while not parts[-1].text.strip():
+                    parts.pop()
+                self.skip_spaces()
+                parts.append(self.fraction(parts.pop(), self.item(), token))
             elif token.text.isspace():
-                made.append(self.put(" ", token))
+                parts.append(self.put(" ", token))
                 self.at += 1
             else:
-                made.append(self.item())
-        return joined(self.text.source, made)
+                parts.append(self.item())
+        return join(self.text.source, parts)
 
-    def spaces(self) -> None:
-        """The cursor goes past spaces."""
+    def skip_spaces(self) -> None:
+        """Moves the cursor past spaces."""
         while self.at < len(self.tokens) and self.tokens[self.at].text.isspace():
             self.at += 1
 
     def item(self) -> Passage:
-        """An atom with its scripts."""
+        """Writes an atom with its scripts."""
         parts = [self.atom()]
         while token := self.script():
-            parts.append(self.put(token.text, token) if token.text == "'" else self.braced(token.text, self.plain(), token))
-        return joined(self.text.source, parts)
+            parts.append(self.put(token.text, token) if token.text == "'" else self.brace(token.text, self.plain(), token))
+        return join(self.text.source, parts)
 
     def script(self) -> _Token | None:
-        """The sign of a script that follows, past spaces; the cursor goes past it."""
-        at = self.at
-        while at < len(self.tokens) and self.tokens[at].text.isspace():
-            at += 1
-        signs = ("_", "^", "'") if at == self.at else ("_", "^")
-        if at < len(self.tokens) and self.tokens[at].text in signs:
-            self.at = at + 1
-            return self.tokens[at]
+        """Reads the sign of a script that follows, past spaces."""
+        start = self.at
+        while start < len(self.tokens) and self.tokens[start].text.isspace():
+            start += 1
+        signs = ("_", "^", "'") if start == self.at else ("_", "^")
+        if start < len(self.tokens) and self.tokens[start].text in signs:
+            self.at = start + 1
+            return self.tokens[start]
         return None
 
     def plain(self) -> Passage:
-        """What a script or an argument holds: the next atom, without its brackets."""
-        self.spaces()
-        return _unwrapped(self.atom())
+        """Writes the next atom without its brackets, as a script or an argument holds it."""
+        self.skip_spaces()
+        return _unwrap(self.atom())
 
     def atom(self) -> Passage:
         """string | symbol | call | letter | number | group | sign"""
@@ -129,7 +129,7 @@ class _Writer:
             case "code":
                 return self.put(" " if token.text.startswith("#h(") else "\\text{code}", token)
             case "name" if len(token.text) > 1:
-                return self.named(token)
+                return self.write_name(token)
             case "sign" if token.text in _CLOSING:
                 return self.group(token)
             case _:
@@ -141,10 +141,10 @@ class _Writer:
         if self.at < len(self.tokens):
             parts.append(self.put(_CLOSING[token.text], self.tokens[self.at]))
             self.at += 1
-        return joined(self.text.source, parts)
+        return join(self.text.source, parts)
 
-    def named(self, token: _Token) -> Passage:
-        """A symbol, an operator, or a call of a function."""
+    def write_name(self, token: _Token) -> Passage:
+        """Writes a symbol, an operator or a call."""
         name, calls = token.text, self.at < len(self.tokens) and self.tokens[self.at].text == "("
         if calls and (name in _CALLED or name in ("frac", "cases", "mat", "norm", "binom", "attach")):
             return self.call(token)
@@ -173,41 +173,41 @@ class _Writer:
             case "cases":
                 return self.cases(arguments, token)
             case name if name in _CALLED:
-                plain = joined(self.text.source, arguments)
+                plain = join(self.text.source, arguments)
                 if plain.text.strip().startswith("\\text{"):
                     return self.put(_CALLED[name] + plain.text.strip().removeprefix("\\text"), token)
                 opening, closing = ("(", ")") if _CALLED[name].endswith("}") else ("{", "}")
-                return joined(self.text.source, [self.put(_CALLED[name] + opening, token), plain, self.put(closing, token)])
+                return join(self.text.source, [self.put(_CALLED[name] + opening, token), plain, self.put(closing, token)])
             case name:
                 return self.put(f"\\operatorname{{{name}}}", token)
 
     def cases(self, rows: list[Passage], token: _Token) -> Passage:
-        r"""`cases(0 & s <= s', …)`; a comma that is left over at the end of a row is punctuation."""
+        """Writes `cases(0 & s <= s', …)`. A comma at the end of a row is punctuation."""
         parts = [self.put("\\begin{cases}", token)]
         for number, row in enumerate(row for row in rows if row.text.strip()):
             parts += [self.put("\\\\", token)] * bool(number) + [row]
-        return joined(self.text.source, [*parts, self.put("\\end{cases}", token)])
+        return join(self.text.source, [*parts, self.put("\\end{cases}", token)])
 
     def fraction(self, over: Passage, under: Passage, token: _Token) -> Passage:
-        parts = [self.put("\\frac{", token), _unwrapped(over), self.put("}{", token), _unwrapped(under), self.put("}", token)]
-        return joined(self.text.source, parts)
+        parts = [self.put("\\frac{", token), _unwrap(over), self.put("}{", token), _unwrap(under), self.put("}", token)]
+        return join(self.text.source, parts)
 
-    def braced(self, sign: str, inside: Passage, token: _Token) -> Passage:
-        return joined(self.text.source, [self.put(sign + "{", token), inside, self.put("}", token)])
+    def brace(self, sign: str, inside: Passage, token: _Token) -> Passage:
+        return join(self.text.source, [self.put(sign + "{", token), inside, self.put("}", token)])
 
     def put(self, text: str, token: _Token) -> Passage:
         return self.text.put(text, token.start)
 
 
-def _unwrapped(text: Passage) -> Passage:
-    """Without the one pair of brackets around all of it, which only groups."""
+# One pair of brackets around all of it only groups.
+def _unwrap(text: Passage) -> Passage:
     first, last = len(text.text) - len(text.text.lstrip()), len(text.text.rstrip())
     inside = text.text[first:last]
     if not inside or inside[0] not in "({" or inside[-1] != _CLOSING[inside[0]]:
         return text
     depth = 0
-    for at, character in enumerate(inside):
+    for position, character in enumerate(inside):
         depth += (character in "({") - (character in ")}")
-        if not depth and at < len(inside) - 1:
+        if not depth and position < len(inside) - 1:
             return text
     return text.cut(first + 1, last - 1)

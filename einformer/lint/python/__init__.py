@@ -1,4 +1,4 @@
-"""Do the suffixes of Python names say what their tensors have? Found without running the file."""
+"""Checks that the suffixes of Python names agree with the tensors that they name, without running the file."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ import ast
 
 from einformer.errors import Finding, Source
 from einformer.lint.python import suffixes
-from einformer.lint.python.functions import imported, signatures
-from einformer.lint.python.modules import modules
+from einformer.lint.python.functions import read_imports, read_signatures
+from einformer.lint.python.modules import find_modules
 from einformer.lint.python.reading import Reading
 
-__all__ = ["checked", "findings"]
+__all__ = ["check_names", "find_errors"]
 
 
-def checked(source: Source) -> Reading:
-    """A file of Python, read: its findings, and how many names with a suffix they are about. Raises SyntaxError."""
+def check_names(source: Source) -> Reading:
+    """Reads a file of Python. Returns its findings and the number of names with a suffix. Raises SyntaxError."""
     tree = ast.parse(source.text, source.name)
-    known = suffixes.letters(tree, source.text)
-    imports = imported(tree)
-    reading = Reading(source, known, signatures(tree, known), imports, modules(tree, imports))
+    axis_letters = suffixes.find_axis_letters(tree, source.text)
+    imports = read_imports(tree)
+    reading = Reading(source, axis_letters, read_signatures(tree, axis_letters), imports, find_modules(tree, imports))
     reading.body(tree.body, {})
     reading.findings.sort(key=lambda finding: finding.span.start)
     return reading
 
 
-def findings(source: Source) -> tuple[Finding, ...]:
-    """Where the suffixes of a file disagree with what is computed."""
-    return tuple(checked(source).findings)
+def find_errors(source: Source) -> tuple[Finding, ...]:
+    """Returns the places where the suffixes of a file disagree with its computations."""
+    return tuple(check_names(source).findings)

@@ -1,7 +1,7 @@
-"""Which axes has a tensor, by letters, and which has what is computed of it? No size is ever known, only whose it is.
+"""Infers the axes of tensors as letters. Sizes stay unknown: an axis is known only by its letter.
 
-An axis is the letters that lie in it, the outermost first: `("d",)`, two after a merge `("a", "e")`, none where its length is
-1, and `None` where nothing is known of it. What is not known agrees with everything: a finding is to be right.
+An axis is the tuple of letters that lie in it, the outermost first: `("d",)`, or `("a", "e")` after a merge. It is empty
+for length 1, and `None` if nothing is known. An unknown axis agrees with every other: a finding must be right.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SECOND = "'"  # after a letter of which the file says that it is another index, 
 
 
 class Disagreement(Exception):
-    """Two axes that cannot be one: a code of the catalogue, what stands there, what is known, what to write instead."""
+    """Two axes that cannot be one: a code of the catalogue, a message, facts, and a fix."""
 
     def __init__(self, code: str, message: str, facts: Iterable[str] = (), fix: str = "") -> None:
         self.code, self.message, self.facts, self.fix = code, message, tuple(facts), fix
@@ -29,32 +29,32 @@ class Disagreement(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A tensor: its axes, and the one over which it was normalised, counted from the last (`-1`).
+    """A tensor: its axes, and the axis over which it is normalised, counted from the last (`-1`).
 
-    An `open` one may have more axes before these: something of which nothing is known was added to it.
+    An `open` tensor may have more axes before these: an unknown tensor was added to it.
     """
 
     shape: Shape
     normalised: int | None = None
     open: bool = False
 
-    def flattened(self, letters: int) -> bool:
-        """May one of its axes be several of these letters?"""
+    def may_flatten(self, letters: int) -> bool:
+        """Returns whether one of its axes may be several of these letters."""
         return self.open and None in self.shape and len(self.shape) < letters
 
 
 def show(shape: Shape) -> str:
-    """`(b, s, a·e, 1, …)`."""
+    """Prints a shape: `(b, s, a·e, 1, …)`."""
     return f"({', '.join(map(show_axis, shape))})"
 
 
 def show_axis(axis: Axis) -> str:
-    """`a·e`; `1` for an axis of length 1 and `…` for one of which nothing is known."""
-    return "…" if axis is None else "·".join(map(bare, axis)) or "1"
+    """Prints an axis: `a·e`, `1` for length 1, `…` if nothing is known."""
+    return "…" if axis is None else "·".join(map(strip, axis)) or "1"
 
 
-def bare(letter: str) -> str:
-    """The letter alone."""
+def strip(letter: str) -> str:
+    """Returns the letter without its marks."""
     return letter.rstrip(_EITHER + SOFT + SECOND)
 
 
@@ -62,13 +62,19 @@ def bare(letter: str) -> str:
 
 
 def are_kin(one: str, other: str) -> bool:
-    """May both letters stand for the same axis: `s` and `t`, `s` and `s2`?"""
-    one, other = bare(one), bare(other)
-    return one == other or one.rstrip("23456789") == other.rstrip("23456789") or any({one, other} <= each for each in POSITIONS)
+    """Returns whether two letters may stand for the same axis: `s` and `t`, `s` and `s2`."""
+    one, other = strip(one), strip(other)
+    return (
+        one == other
+        or one.rstrip("23456789") == other.rstrip("23456789")
+        or any({one, other} <= positions for positions in POSITIONS)
+    )
 
 
 def agree(one: Axis, other: Axis) -> bool:
-    """Can these be one axis? One that was merged may have got a letter of its own; a part of it is not the whole."""
+    """Returns whether two axes can be one. A merged axis may have a letter of its own, and a part of it differs from the
+    whole.
+    """
     if not one or not other or one == other or any(letter.endswith((SOFT, SECOND)) for letter in one + other):
         return True
     if len(one) == len(other) == 1:
@@ -78,8 +84,8 @@ def agree(one: Axis, other: Axis) -> bool:
     return set(one) != set(other)
 
 
-def crossed(one: Shape, other: Shape) -> bool:
-    """Does an axis of one stand elsewhere in the other, where a kin of it should be? `(s, t)` beside `(t, s)`."""
+def are_crossed(one: Shape, other: Shape) -> bool:
+    """Returns whether two axes are swapped: `(s, t)` beside `(t, s)`."""
     ours, theirs = list(map(show_axis, one)), list(map(show_axis, other))
     pairs = zip(reversed(ours), reversed(theirs), strict=False)
     return any(a != b and a in theirs and b in ours and not {a, b} & {"1", "…"} for a, b in pairs) and not _ambiguous(
@@ -91,60 +97,60 @@ def _ambiguous(shape: Shape) -> bool:
     return any(letter.endswith(_EITHER) for axis in shape for letter in axis or ())
 
 
-def check(declared: Shape, found: Shape, name: str) -> None:
-    """Has a value the axes that its name says? Raises Disagreement."""
-    if merges(declared, found):
+def check(declared: Shape, actual: Shape, name: str) -> None:
+    """Compares a value with the axes of its name. Raises Disagreement."""
+    if merges(declared, actual):
         return
-    facts = [f"`{name}` says {show(declared)}", f"its value has {show(found)}"]
-    if len(declared) != len(found):
-        raise Disagreement("E771", f"`{name}` has {len(declared)} letters, its value {_axes(len(found))}", facts)
-    wrong = next((k for k, pair in enumerate(zip(declared, found, strict=True)) if _is_long(*pair) or not agree(*pair)), None)
-    if wrong is None and not crossed(declared, found):
+    facts = [f"`{name}` says {show(declared)}", f"its value has {show(actual)}"]
+    if len(declared) != len(actual):
+        raise Disagreement("E771", f"`{name}` has {len(declared)} letters, its value {_count_axes(len(actual))}", facts)
+    wrong = next((k for k, pair in enumerate(zip(declared, actual, strict=True)) if _is_long(*pair) or not agree(*pair)), None)
+    if wrong is None and not are_crossed(declared, actual):
         return
-    if sorted(map(show_axis, declared)) == sorted(map(show_axis, found)):
-        there = list(map(show_axis, found))
+    if sorted(map(show_axis, declared)) == sorted(map(show_axis, actual)):
+        there = list(map(show_axis, actual))
         order = ", ".join(str(there.index(axis)) for axis in map(show_axis, declared))
-        fix = f"`.permute({order})`, or the letters in the order {show(found)}"
+        fix = f"`.permute({order})`, or the letters in the order {show(actual)}"
         raise Disagreement("E771", f"the axes of `{name}` stand in another order", facts, fix)
     axis = 0 if wrong is None else wrong
     raise Disagreement(
-        "E771", f"axis {axis} of `{name}` is {show_axis(found[axis])}, its name says {show_axis(declared[axis])}", facts
+        "E771", f"axis {axis} of `{name}` is {show_axis(actual[axis])}, its name says {show_axis(declared[axis])}", facts
     )
 
 
-def _is_long(declared: Axis, found: Axis) -> bool:
-    """Does a name say `1` where the axis is longer, for all that is known?"""
-    return declared == ONE and bool(found) and not any(letter.endswith(SOFT) for letter in found or ())
+# A name says `1`, and the axis is longer.
+def _is_long(declared: Axis, actual: Axis) -> bool:
+    return declared == ONE and bool(actual) and not any(letter.endswith(SOFT) for letter in actual or ())
 
 
-def merges(declared: Shape, found: Shape) -> bool:
-    """Does a name spell out axes that are merged? `u_bsae` of `(b, s, a·e)`."""
-    return len(found) < len(declared) and None not in found and _parts(declared) == _parts(found)
+def merges(declared: Shape, actual: Shape) -> bool:
+    """Returns whether a name spells out axes that are merged: `u_bsae` for `(b, s, a·e)`."""
+    return len(actual) < len(declared) and None not in actual and _letters_of(declared) == _letters_of(actual)
 
 
-def spells(found: Shape, declared: Shape) -> bool:
-    """Does a name spell out the letters of one axis that is declared whole? `y_bgsih` of `(b, g, s, e)`."""
-    more = len(found) - len(declared)
+def spells(actual: Shape, declared: Shape) -> bool:
+    """Returns whether a name spells out one axis that is declared whole: `y_bgsih` for `(b, g, s, e)`."""
+    more = len(actual) - len(declared)
     places = range(len(declared)) if more > 0 else ()
-    parts = (found[at : at + more + 1] for at in places)
-    rest = (found[:at] + found[at + more + 1 :] == declared[:at] + declared[at + 1 :] for at in places)
-    return any(same and declared[at] not in part for at, part, same in zip(places, parts, rest, strict=True))
+    parts = (actual[place : place + more + 1] for place in places)
+    rest = (actual[:place] + actual[place + more + 1 :] == declared[:place] + declared[place + 1 :] for place in places)
+    return any(same and declared[place] not in part for place, part, same in zip(places, parts, rest, strict=True))
 
 
-def _axes(count: int) -> str:
+def _count_axes(count: int) -> str:
     return f"{count} {'axis' if count == 1 else 'axes'}"
 
 
 # ------------------------------------------------------------------------------------------------------------- algebra
 
 
-def together(one: Shape, other: Shape, what: str) -> Shape:
-    """The axes of an element-wise function of two: they meet from the last on. Raises Disagreement E773."""
+def broadcast(one: Shape, other: Shape, subject: str) -> Shape:
+    """Returns the axes of an element-wise function of two tensors, aligned at the last axis. Raises Disagreement E773."""
     for left, right in zip(reversed(one), reversed(other), strict=False):
         if not agree(left, right):
-            raise _meeting(one, other, left, right, what)
-    if crossed(one, other):
-        raise Disagreement("E773", f"the axes of {what} cross: {show(one)} meets {show(other)}", fix="transpose one of them")
+            raise _report_meeting(one, other, left, right, subject)
+    if are_crossed(one, other):
+        raise Disagreement("E773", f"the axes of {subject} cross: {show(one)} meets {show(other)}", fix="transpose one of them")
     longer, shorter = (one, other) if len(one) >= len(other) else (other, one)
     head = longer[: len(longer) - len(shorter)]
     tail = longer[len(head) :]
@@ -152,13 +158,13 @@ def together(one: Shape, other: Shape, what: str) -> Shape:
     return head + tuple(right if left == ONE or (left is None and right != ONE) else left for left, right in pairs)
 
 
-def _meeting(one: Shape, other: Shape, left: Axis, right: Axis, what: str) -> Disagreement:
+def _report_meeting(one: Shape, other: Shape, left: Axis, right: Axis, subject: str) -> Disagreement:
     facts = [f"{show(one)} meets {show(other)}, from the last axis on"]
-    return Disagreement("E773", f"in {what}, {show_axis(left)} meets {show_axis(right)}", facts)
+    return Disagreement("E773", f"in {subject}, {show_axis(left)} meets {show_axis(right)}", facts)
 
 
-def product(one: Shape, other: Shape) -> Shape:
-    """The axes of `one @ other`. Raises Disagreement E773."""
+def multiply(one: Shape, other: Shape) -> Shape:
+    """Returns the axes of `one @ other`. Raises Disagreement E773."""
     left, right = (one if len(one) > 1 else (ONE, *one)), (other if len(other) > 1 else (*other, ONE))
     if not agree(left[-1], right[-2]):
         fix = "transpose the second" if agree(left[-1], right[-1]) else ""
@@ -167,17 +173,17 @@ def product(one: Shape, other: Shape) -> Shape:
             "E773", f"in the product, the last axis {show_axis(left[-1])} meets {show_axis(right[-2])}", facts, fix
         )
     rows, columns = left[-2:-1] if len(one) > 1 else (), right[-1:] if len(other) > 1 else ()
-    return distinct(together(left[:-2], right[:-2], "the product") + rows + columns)
+    return drop_positions(broadcast(left[:-2], right[:-2], "the product") + rows + columns)
 
 
-def distinct(shape: Shape) -> Shape:
-    """The same where a letter that stands twice says only which axis it is of, and not which of two positions."""
+def drop_positions(shape: Shape) -> Shape:
+    """Drops the position from a letter that stands twice: it names its axis, not one of two positions."""
     twice = {axis for axis in shape if axis and len(axis) == 1 and shape.count(axis) > 1}
-    return tuple((f"{bare(axis[0])}{_EITHER}",) if axis and axis in twice else axis for axis in shape)
+    return tuple((f"{strip(axis[0])}{_EITHER}",) if axis and axis in twice else axis for axis in shape)
 
 
-def contracted(terms: Sequence[Sequence[str]], output: Sequence[str], operands: Sequence[Shape | None]) -> Shape:
-    """The axes of an einsum: of its letters, or of the axes that they stand for. Raises Disagreement E772."""
+def contract(terms: Sequence[Sequence[str]], output: Sequence[str], operands: Sequence[Shape | None]) -> Shape:
+    """Returns the axes of an einsum, by its letters or by the axes that they stand for. Raises Disagreement E772."""
     meaning: dict[str, Axis] = {}
     for term, shape in zip(terms, operands, strict=True):
         if shape is not None:
@@ -190,11 +196,11 @@ def contracted(terms: Sequence[Sequence[str]], output: Sequence[str], operands: 
                 continue
             facts = [f"the equation has a letter `{axis[0]}` too"]
             raise Disagreement("E772", f"`{letter}` of the equation is the axis {axis[0]} of an operand", facts)
-    return distinct(tuple(_stands_for(letter, meaning) for letter in output))
+    return drop_positions(tuple(_axis_for(letter, meaning) for letter in output))
 
 
+# A letter may be another index of the axis that `own` stands for: `bse,bsf->bsef` for keys and values. A slip stands once.
 def _is_another(letter: str, own: str, meaning: Mapping[str, Axis], named: Sequence[str]) -> bool:
-    """Is a letter another index of the axis that `own` stands for, `bse,bsf->bsef` of keys and values? A slip stands once."""
     axis = meaning.get(own) or (own,)
     return (are_kin(axis[0], own) or axis[0].endswith(SECOND)) and named.count(letter) > 1 < named.count(own)
 
@@ -202,7 +208,7 @@ def _is_another(letter: str, own: str, meaning: Mapping[str, Axis], named: Seque
 def _assign(term: Sequence[str], shape: Shape, meaning: dict[str, Axis]) -> None:
     if len(term) != len(shape):
         facts = [f"the operand has {show(shape)}"]
-        raise Disagreement("E772", f"`{''.join(term)}` has {len(term)} letters, its operand {_axes(len(shape))}", facts)
+        raise Disagreement("E772", f"`{''.join(term)}` has {len(term)} letters, its operand {_count_axes(len(shape))}", facts)
     for letter, axis in zip(term, shape, strict=True):
         if not agree(meaning.get(letter), axis):
             message = f"`{letter}` of the equation is {show_axis(meaning[letter])} in one operand, {show_axis(axis)} in another"
@@ -210,25 +216,25 @@ def _assign(term: Sequence[str], shape: Shape, meaning: dict[str, Axis]) -> None
         meaning[letter] = meaning.get(letter) or axis
 
 
-def _stands_for(letter: str, meaning: Mapping[str, Axis]) -> Axis:
+def _axis_for(letter: str, meaning: Mapping[str, Axis]) -> Axis:
     axis = meaning.get(letter, (letter + SOFT,))
     return (letter,) if axis and len(axis) == 1 and are_kin(axis[0], letter) and not axis[0].endswith(SOFT) else axis
 
 
-def viewed(shape: Shape, wanted: Sequence[Axis], rest: int | None) -> Shape:
-    """The axes of a `view`, where one of them (at `rest`) may be what is left. Raises Disagreement E774."""
-    letters = [bare(letter) for axis in shape for letter in (axis or ())]
-    if rest is not None and None not in shape and all(each is not None for k, each in enumerate(wanted) if k != rest):
-        taken = [bare(letter) for axis in wanted for letter in (axis or ())]
-        left = tuple(letter for letter in letters if letter not in taken)
-        wanted = [*wanted[:rest], left if set(taken) <= set(letters) else None, *wanted[rest + 1 :]]
-    _in_order(shape, wanted)
+def view(shape: Shape, wanted: Sequence[Axis], rest: int | None) -> Shape:
+    """Returns the axes of a `view`. The axis at `rest` takes the remaining letters. Raises Disagreement E774."""
+    letters = [strip(letter) for axis in shape for letter in (axis or ())]
+    if rest is not None and None not in shape and all(part is not None for k, part in enumerate(wanted) if k != rest):
+        used = [strip(letter) for axis in wanted for letter in (axis or ())]
+        left = tuple(letter for letter in letters if letter not in used)
+        wanted = [*wanted[:rest], left if set(used) <= set(letters) else None, *wanted[rest + 1 :]]
+    _check_order(shape, wanted)
     return tuple(wanted)
 
 
-def _in_order(shape: Shape, wanted: Sequence[Axis]) -> None:
-    """A view reads numbers in the order in which they lie: what came before an axis comes before it still."""
-    before, after = (_parts(axes) for axes in (shape, wanted))
+# A view reads numbers in memory order, so axes keep their order.
+def _check_order(shape: Shape, wanted: Sequence[Axis]) -> None:
+    before, after = (_letters_of(axes) for axes in (shape, wanted))
     while before and after and before[0] == after[0] is not None:
         before, after = before[1:], after[1:]
     shared = next((part for part in after if part is not None and part in before), None)
@@ -241,30 +247,30 @@ def _in_order(shape: Shape, wanted: Sequence[Axis]) -> None:
         raise Disagreement("E774", f"a view does not move the axis {shared}", facts, fix)
 
 
-def _parts(axes: Iterable[Axis]) -> list[str | None]:
-    return [part and bare(part) for axis in axes for part in ((None,) if axis is None else axis)]
+def _letters_of(axes: Iterable[Axis]) -> list[str | None]:
+    return [part and strip(part) for axis in axes for part in ((None,) if axis is None else axis)]
 
 
-def moved(shape: Shape, order: Sequence[int]) -> Shape:
-    """The axes in another order."""
+def move(shape: Shape, order: Sequence[int]) -> Shape:
+    """Returns the axes in another order."""
     return tuple(shape[k] for k in order)
 
 
-def swapped(shape: Shape, one: int, other: int) -> Shape:
-    """The axes with two of them exchanged."""
+def swap(shape: Shape, one: int, other: int) -> Shape:
+    """Returns the axes with two of them exchanged."""
     order = list(range(len(shape)))
     order[one], order[other] = order[other], order[one]
-    return moved(shape, order)
+    return move(shape, order)
 
 
-def reduced(shape: Shape, dims: Iterable[int], keep: bool) -> Shape:
-    """The axes that a sum over some of them leaves."""
+def reduce(shape: Shape, dims: Iterable[int], keep: bool) -> Shape:
+    """Returns the axes that remain after a sum over some of them."""
     gone = {dim % len(shape) for dim in dims}
     return tuple(ONE if k in gone else axis for k, axis in enumerate(shape) if keep or k not in gone)
 
 
-def weighed(weights: Value, contracted_axis: int) -> None:
-    """Are weights summed over the positions over which they add up to 1? Raises Disagreement E775."""
+def check_weights(weights: Value, contracted_axis: int) -> None:
+    """Checks that weights are summed over the positions over which they add up to 1. Raises Disagreement E775."""
     if weights.normalised is None or weights.normalised == contracted_axis:
         return
     normalised, summed = weights.shape[weights.normalised], weights.shape[contracted_axis]

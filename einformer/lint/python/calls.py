@@ -1,4 +1,4 @@
-"""What is a call to the linter: which function, of what, and what is known of a tensor, a size, a shape?"""
+"""Describes a call to the linter: its function, its arguments, and the known axes of its tensors, sizes and shapes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from einformer.lint.python.axes import ONE, Axis, Shape, Value
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """The length of an axis, or the product of several."""
+    """The length of an axis, or the product of several lengths."""
 
     axis: tuple[str, ...]
 
@@ -25,7 +25,7 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True)
 class Several:
-    """A tuple of tensors that have these axes each, as many as are unpacked."""
+    """A tuple of tensors that all have these axes, however many are unpacked."""
 
     shape: Shape
 
@@ -33,16 +33,16 @@ class Several:
 Known = Value | Size | Sizes | Several | int | tuple["Known | None", ...]
 
 
-def spread(found: Sizes | tuple[Known | None, ...]) -> tuple[Known | None, ...]:
-    """The sizes of a shape one by one."""
-    if isinstance(found, tuple):
-        return found
-    return tuple(1 if axis == ONE else Size(axis) if axis else None for axis in found.shape)
+def spread_sizes(sizes: Sizes | tuple[Known | None, ...]) -> tuple[Known | None, ...]:
+    """Returns the sizes of a shape one by one."""
+    if isinstance(sizes, tuple):
+        return sizes
+    return tuple(1 if axis == ONE else Size(axis) if axis else None for axis in sizes.shape)
 
 
-def axis_of_size(found: Known | None) -> Axis:
-    """The axis that has a size."""
-    return found.axis if isinstance(found, Size) else ONE if found == 1 else None
+def axis_of_size(size: Known | None) -> Axis:
+    """Returns the axis that has a size."""
+    return size.axis if isinstance(size, Size) else ONE if size == 1 else None
 
 
 Evaluate = Callable[[ast.expr], Known | None]
@@ -50,7 +50,7 @@ Evaluate = Callable[[ast.expr], Known | None]
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call: its receiver or first argument, `x` of `x.view(…)` and of `torch.softmax(x, …)`; the others; how to know them."""
+    """A call. `first` is the receiver or the first argument: `x` in `x.view(…)` and in `torch.softmax(x, …)`."""
 
     first: ast.expr
     rest: Sequence[ast.expr]
@@ -59,53 +59,59 @@ class Call:
 
     @property
     def value(self) -> Value | None:
-        """The receiver, if it is a tensor of known axes."""
-        return closed(self.evaluate(self.first))
+        """Returns the receiver if it is a tensor with known axes."""
+        return as_tensor(self.evaluate(self.first))
 
     def argument(self, position: int, *names: str) -> ast.expr | None:
-        """The argument of this position after the receiver, or of one of these names."""
+        """Returns the argument at a position after the receiver, or with one of these names."""
         named = next((self.keywords[name] for name in names if name in self.keywords), None)
         return named or (self.rest[position] if position < len(self.rest) else None)
 
     def tensor(self, position: int, *names: str) -> Value | None:
-        """The same, if it is a tensor of known axes."""
+        """Returns the argument if it is a tensor with known axes."""
         node = self.argument(position, *names)
-        return closed(self.evaluate(node)) if node is not None else None
+        return as_tensor(self.evaluate(node)) if node is not None else None
 
     def number(self, position: int, *names: str) -> int | None:
-        """The same, if it is a whole number that stands there."""
+        """Returns the argument if it is a literal whole number."""
         node = self.argument(position, *names)
-        return None if node is None else whole(node)
+        return None if node is None else read_number(node)
 
     def dims(self, position: int, *names: str) -> tuple[int, ...] | None:
-        """One number or several, in a tuple or alone."""
+        """Returns the argument as one number or several."""
         node = self.argument(position, *names)
         written = node.elts if isinstance(node, ast.Tuple | ast.List) else [node] if node is not None else []
-        found = [whole(each) for each in written]
-        return tuple(each for each in found if each is not None) if found and None not in found else None
+        numbers = [read_number(argument) for argument in written]
+        return tuple(argument for argument in numbers if argument is not None) if numbers and None not in numbers else None
 
     def numbers(self) -> list[ast.expr]:
-        """The arguments after the receiver, `(2, 3)` or `2, 3`."""
+        """Returns the arguments after the receiver: `(2, 3)` or `2, 3`."""
         if len(self.rest) == 1 and isinstance(self.rest[0], ast.Tuple | ast.List):
             return list(self.rest[0].elts)
         return list(self.rest)
 
     def sizes(self, written: Sequence[ast.expr]) -> tuple[Known | None, ...] | None:
-        """What is known of sizes, alone, in a tuple, or in a shape with a star; None where their number is not."""
+        """Returns known sizes: alone, in a tuple, or in a shape with a star. Returns None if their number is unknown."""
         if len(written) == 1 and not isinstance(written[0], ast.Starred):
-            found = self.evaluate(written[0])
-            return spread(found) if isinstance(found, Sizes | tuple) else (found,) if isinstance(found, int | Size) else None
-        found = self.evaluate(ast.Tuple(list(written), ast.Load()))
-        return found if isinstance(found, tuple) else None
+            known_sizes = self.evaluate(written[0])
+            return (
+                spread_sizes(known_sizes)
+                if isinstance(known_sizes, Sizes | tuple)
+                else (known_sizes,)
+                if isinstance(known_sizes, int | Size)
+                else None
+            )
+        known_sizes = self.evaluate(ast.Tuple(list(written), ast.Load()))
+        return known_sizes if isinstance(known_sizes, tuple) else None
 
 
-def closed(found: Known | None) -> Value | None:
-    """A tensor all of whose axes are known."""
-    return found if isinstance(found, Value) and not found.open else None
+def as_tensor(value: Known | None) -> Value | None:
+    """Returns a tensor if all its axes are known."""
+    return value if isinstance(value, Value) and not value.open else None
 
 
-def whole(node: ast.expr) -> int | None:
-    """The whole number that is written there."""
+def read_number(node: ast.expr) -> int | None:
+    """Returns a literal whole number."""
     match node:
         case ast.Constant(value=int(number)) if not isinstance(number, bool):
             return number

@@ -1,4 +1,4 @@
-"""Which axes has a part of a tensor, of its shape, of several tensors?"""
+"""Infers the axes of a part of a tensor, of its shape, or of several tensors."""
 
 from __future__ import annotations
 
@@ -6,74 +6,74 @@ import ast
 from collections.abc import Sequence
 
 from einformer.lint.python.axes import ONE, Axis, Shape, Value
-from einformer.lint.python.calls import Evaluate, Known, Several, Sizes, closed, spread, whole
+from einformer.lint.python.calls import Evaluate, Known, Several, Sizes, as_tensor, read_number, spread_sizes
 
 
-def taken(found: Known | None, keys: Sequence[ast.expr], evaluate: Evaluate) -> Known | None:
-    """What `found[keys]` is."""
-    match found, keys:
-        case Sizes() | tuple(), [key] if (k := whole(key)) is not None:
-            sizes = spread(found)
+def index(value: Known | None, keys: Sequence[ast.expr], evaluate: Evaluate) -> Known | None:
+    """Returns the value of `value[keys]`."""
+    match value, keys:
+        case Sizes() | tuple(), [key] if (k := read_number(key)) is not None:
+            sizes = spread_sizes(value)
             return sizes[k] if -len(sizes) <= k < len(sizes) else None
         case Sizes(shape), [ast.Slice(lower=lower, upper=upper, step=None)] if _is_whole(lower) and _is_whole(upper):
-            return Sizes(shape[_bound(lower) : _bound(upper)])
-        case Several(shape), [key] if whole(key) is not None:
+            return Sizes(shape[_read_bound(lower) : _read_bound(upper)])
+        case Several(shape), [key] if read_number(key) is not None:
             return Value(shape)
-        case Value(), [key] if (rows := closed(evaluate(key))) and (table := closed(found)):
-            return _rows(table.shape, rows.shape)
-        case Value(), _ if tensor := closed(found):
-            return _cut(tensor.shape, keys)
+        case Value(), [key] if (rows := as_tensor(evaluate(key))) and (table := as_tensor(value)):
+            return _look_up(table.shape, rows.shape)
+        case Value(), _ if tensor := as_tensor(value):
+            return _slice_axes(tensor.shape, keys)
     return None
 
 
 def _is_whole(node: ast.expr | None) -> bool:
-    return node is None or whole(node) is not None
+    return node is None or read_number(node) is not None
 
 
-def _bound(node: ast.expr | None) -> int | None:
-    return None if node is None else whole(node)
+def _read_bound(node: ast.expr | None) -> int | None:
+    return None if node is None else read_number(node)
 
 
-def _rows(table: Shape, rows: Shape) -> Value | None:
-    """`E_vd[x_bs]`, unless it may be a choice by a mask, which has the axes that it chooses from."""
+# `E_vd[x_bs]`, unless it may be a choice by a mask, which has the axes of its table.
+def _look_up(table: Shape, rows: Shape) -> Value | None:
     mask = rows and table and rows[0] is not None and rows[0] == table[0]
     return None if mask or not table else Value((*rows, *table[1:]))
 
 
-def part_of(found: Known | None, k: int, count: int) -> Known | None:
-    """What the k-th of so many names gets."""
-    match found:
+def unpack(value: Known | None, k: int, count: int) -> Known | None:
+    """Returns the k-th of several unpacked values."""
+    match value:
         case Sizes(shape) if len(shape) == count:
-            return spread(found)[k]
+            return spread_sizes(value)[k]
         case Several(shape):
             return Value(shape)
-        case tuple() if len(found) == count:
-            return found[k]
+        case tuple() if len(value) == count:
+            return value[k]
     return None
 
 
-def _cut(shape: Shape, keys: Sequence[ast.expr]) -> Value | None:
-    """The axes of `x[:, None, 0]`; of a slice with bounds nothing is known."""
-    taken = sum(not (isinstance(key, ast.Constant) and key.value in (None, ...)) for key in keys)
-    if taken > len(shape):
+# The axes of `x[:, None, 0]`. A slice with bounds has unknown length.
+def _slice_axes(shape: Shape, keys: Sequence[ast.expr]) -> Value | None:
+    used = sum(not (isinstance(key, ast.Constant) and key.value in (None, ...)) for key in keys)
+    if used > len(shape):
         return None
-    found: list[Axis] = []
+    axes: list[Axis] = []
     rest = list(shape)
     for place, key in enumerate(keys):
         match key:
             case ast.Constant(value=None):
-                found.append(ONE)
+                axes.append(ONE)
             case ast.Constant(value=value) if value is ...:
-                after = sum(not (isinstance(each, ast.Constant) and each.value is None) for each in keys[place + 1 :])
-                found += rest[: len(rest) - after]
+                after = sum(not (isinstance(key_, ast.Constant) and key_.value is None) for key_ in keys[place + 1 :])
+                axes += rest[: len(rest) - after]
                 rest = rest[len(rest) - after :]
             case ast.Slice(lower=None, upper=None, step=None):
-                found.append(rest.pop(0))
+                axes.append(rest.pop(0))
             case ast.Slice():
                 rest.pop(0)
-                found.append(None)
-            case _ if whole(key) is not None:
+                axes.append(None)
+            case _ if read_number(key) is not None:
                 rest.pop(0)
             case _:
                 return None
-    return Value((*found, *rest))
+    return Value((*axes, *rest))

@@ -1,4 +1,4 @@
-"""What do the modules do that a file keeps in attributes: `self.q_proj = nn.Linear(…)`, then `self.q_proj(z_bsd)`?"""
+"""Reads the modules that a file keeps in attributes: `self.q_proj = nn.Linear(…)`, then `self.q_proj(z_bsd)`."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from collections.abc import Iterator, Mapping
 
 from einformer.lint.python.axes import Value
 from einformer.lint.python.calls import Call, Known, Operation
-from einformer.lint.python.functions import called
+from einformer.lint.python.functions import name_call
 
 
-def _same(call: Call) -> Known | None:
-    found = call.evaluate(call.first)
-    return found if isinstance(found, Value) else None
+def _keep_axes(call: Call) -> Known | None:
+    value = call.evaluate(call.first)
+    return value if isinstance(value, Value) else None
 
 
-def _linear(call: Call) -> Known | None:
-    """Its last axis becomes another one."""
+# The last axis becomes another one.
+def _replace_last(call: Call) -> Known | None:
     return call.value and Value((*call.value.shape[:-1], None))
 
 
-def _embedding(call: Call) -> Known | None:
+def _embed(call: Call) -> Known | None:
     return call.value and Value((*call.value.shape, None))
 
 
@@ -34,24 +34,24 @@ MODULES: Mapping[str, Operation] = {
             Sigmoid Softplus Softsign Tanh
             """,
         ),
-        _same,
+        _keep_axes,
     ),
-    "Linear": _linear,
-    "Embedding": _embedding,
+    "Linear": _replace_last,
+    "Embedding": _embed,
 }
 
 
-def modules(tree: ast.Module, imports: Mapping[str, str]) -> dict[str, Operation]:
-    """The modules of a file by attribute; one that two classes assign, and not the same, is none."""
-    found: dict[str, set[Operation | None]] = {}
+def find_modules(tree: ast.Module, imports: Mapping[str, str]) -> dict[str, Operation]:
+    """Returns the modules of a file by attribute. An attribute that two classes assign differently is left out."""
+    operations: dict[str, set[Operation | None]] = {}
     for node in ast.walk(tree):
-        for name, value in _assigned(node):
-            found.setdefault(name, set()).add(_module(value, imports))
-    alone = {name: next(iter(each)) for name, each in found.items() if len(each) == 1}
+        for name, value in _find_assignments(node):
+            operations.setdefault(name, set()).add(_read_module(value, imports))
+    alone = {name: next(iter(distinct)) for name, distinct in operations.items() if len(distinct) == 1}
     return {name: operation for name, operation in alone.items() if operation is not None}
 
 
-def _assigned(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
+def _find_assignments(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
     match node:
         case (
             ast.Assign(targets=[ast.Attribute(attr=name)], value=value)
@@ -60,12 +60,12 @@ def _assigned(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
             yield name, value
 
 
-def _module(node: ast.expr, imports: Mapping[str, str]) -> Operation | None:
-    """What a module does; a sequence of some that act on the last axis acts on the last axis."""
+# A sequence of modules that act on the last axis acts on the last axis.
+def _read_module(node: ast.expr, imports: Mapping[str, str]) -> Operation | None:
     if not isinstance(node, ast.Call):
         return None
-    name, _ = called(node.func, imports)
+    name, _ = name_call(node.func, imports)
     if name != "Sequential":
         return MODULES.get(name)
-    parts = {_module(part, imports) for part in node.args}
-    return next(iter(parts)) if len(parts) == 1 else _linear if parts == {_linear, _same} else None
+    parts = {_read_module(part, imports) for part in node.args}
+    return next(iter(parts)) if len(parts) == 1 else _replace_last if parts == {_replace_last, _keep_axes} else None

@@ -1,11 +1,12 @@
-"""Which names of a Python file say which axes a tensor has? `q_bsea`, where the file shows that b, s, e and a are axes.
+"""Finds the names of a Python file whose suffix states axes: `q_bsea`, if the file shows that b, s, e and a are axes.
 
-Most suffixes are words (`n_head`), so a suffix counts only where each of its letters is shown to be an axis: by an equation
-or a pattern beside a name with just these letters, by an annotation, a contract, a legend in comments, or by sizes that are
-unpacked from a shape into its letters. What spells a whole suffix (all of these but a contract and a legend) makes axes even of
-a word; letters alone do not, as a file about heads h, features e, a and d has a number `n_head` still.
+Most suffixes are words (`n_head`), so a suffix counts only if the file shows each of its letters to be an axis: by an
+equation or a pattern beside a name with just these letters, by an annotation, a contract or a legend in comments, or by
+sizes that are unpacked from a shape into its letters. A whole suffix that is spelled so (except in a contract or a legend)
+makes axes even of a word. Single letters do not: a file about heads h, features e, a and d may still have a number
+`n_head`.
 
-The names of one function can show as much: a contract asks for it, where no file is read.
+The names of one function can show as much. A contract uses this, since it does not read a file.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import itertools
 import re
 from collections.abc import Container, Iterable, Iterator
 
-from einformer.lint.python.axes import ONE, SECOND, Axis, Shape, are_kin, distinct
+from einformer.lint.python.axes import ONE, SECOND, Axis, Shape, are_kin, drop_positions
 
 _LETTER = re.compile(r"[A-Za-z][2-9]?|1")
 _NAME = re.compile(r"[^\W\d_]\w*?_(?P<suffix>(?:[A-Za-z][2-9]?|1){2,})")  # one letter is no suffix: `loss_a`, `pos_x`
@@ -44,62 +45,66 @@ _WORDS = frozenset(  # none is a suffix of a shipped text; it is asked only wher
 )
 
 
-def letters(tree: ast.Module, text: str) -> frozenset[str]:
-    """The letters that the file uses for axes, and the suffixes that it spells as axes; `f'` where it says that f is e'."""
-    rules = (_of_calls, _of_equations, _of_annotations, _of_contracts, _of_sizes)
+def find_axis_letters(tree: ast.Module, text: str) -> frozenset[str]:
+    """Returns the letters that the file uses for axes, and the suffixes that it spells as axes. `f'`: f is another letter
+    of e.
+    """
+    rules = (_read_calls, _read_equations, _read_annotations, _read_contracts, _read_sizes)
     return frozenset(
-        {*_of_comments(tree, text), *(letter for node in ast.walk(tree) for rule in rules for letter in rule(node))}
+        {*_read_comments(tree, text), *(letter for node in ast.walk(tree) for rule in rules for letter in rule(node))}
     )
 
 
-def axes(name: str, known: frozenset[str]) -> Shape | None:
-    """The axes that a name says, `q_bsea`; none where its suffix is a word, or has letters that are not known as axes."""
+def axes_of_name(name: str, known: frozenset[str]) -> Shape | None:
+    """Returns the axes of a name, `q_bsea`, or None if its suffix is a word or has unknown letters."""
     match = _NAME.fullmatch(name)
     suffix = match["suffix"] if match else ""
-    parts = split(suffix)
+    parts = split_suffix(suffix)
     if not parts or len(parts) - len(set(parts)) > 1 or not _are_axes(suffix, [part for part in parts if part != "1"], known):
         return None
-    return distinct(tuple(ONE if part == "1" else (part + SECOND if part + SECOND in known else part,) for part in parts))
+    return drop_positions(tuple(ONE if part == "1" else (part + SECOND if part + SECOND in known else part,) for part in parts))
 
 
-def among(names: Iterable[str], known: Iterable[str] = ()) -> dict[str, str]:
-    """Each of the names of one place that says its axes as a contract does, with their letters, different ones.
+def select_suffixed(names: Iterable[str], known: Iterable[str] = ()) -> dict[str, str]:
+    """Returns the names of one place that state their axes as a contract does, with their letters, all different.
 
-    A name of one letter may have several letters of axes as it is. A longer name, or a suffix of one letter, counts only where
-    its letters are `known`: from other names of the place, or from `letters`.
+    A name of one letter may have several letters of axes. A longer name, or a suffix of one letter, counts only if its
+    letters are `known`: from other names of the place, or from `letters`.
     """
     matches = {name: match for name in names if (match := _ITEM.fullmatch(name)) and _distinct(match["suffix"])}
     plain = {match["suffix"] for match in matches.values() if len(match["name"]) == 1 < len(match["suffix"])}
-    shown = {letter for suffix in plain if _are_axes(suffix, _letters(suffix.lower()), _AXES) for letter in suffix} | set(known)
-    found = {name: match["suffix"] for name, match in matches.items()}
-    return {name: suffix for name, suffix in found.items() if _are_axes(suffix, _letters(suffix), shown)}
+    shown = {letter for suffix in plain if _are_axes(suffix, _split_letters(suffix.lower()), _AXES) for letter in suffix} | set(
+        known
+    )
+    suffixes = {name: match["suffix"] for name, match in matches.items()}
+    return {name: suffix for name, suffix in suffixes.items() if _are_axes(suffix, _split_letters(suffix), shown)}
 
 
+# All its letters are known as axes, and it is not a word, unless it is spelled as axes.
 def _are_axes(suffix: str, parts: Iterable[str], known: Container[str]) -> bool:
-    """Are all its letters known as axes, and is it no word, unless it is spelled as axes?"""
     return all(part in known for part in parts) and (suffix in known or suffix.lower() not in _WORDS)
 
 
-def _letters(suffix: str) -> list[str]:
+def _split_letters(suffix: str) -> list[str]:
     return [letter for letter in suffix if not letter.isdigit()]
 
 
 def _distinct(suffix: str) -> bool:
-    return len(set(_letters(suffix))) == len(_letters(suffix))
+    return len(set(_split_letters(suffix))) == len(_split_letters(suffix))
 
 
-def split(suffix: str) -> list[str]:
-    """`b`, `s`, `s2` of `bss2`."""
+def split_suffix(suffix: str) -> list[str]:
+    """Splits a suffix into letters: `b`, `s`, `s2` of `bss2`."""
     return _LETTER.findall(suffix)
 
 
-def annotated(node: ast.expr | None) -> Shape | None:
-    """The axes of `Float[Tensor, "b s d"]` or `ein.contracts.T["bsd"]`; names of several letters are letters too."""
+def read_annotation(node: ast.expr | None) -> Shape | None:
+    """Returns the axes of `Float[Tensor, "b s d"]` or `ein.contracts.T["bsd"]`. Names of several letters are letters too."""
     match node:
         case ast.Subscript(slice=ast.Tuple(elts=[_, ast.Constant(value=str(text))])):
             parts = text.split()
         case ast.Subscript(value=ast.Attribute(attr="T"), slice=ast.Constant(value=str(text))):
-            parts = split(text)
+            parts = split_suffix(text)
         case _:
             return None
     if any("*" in part or "..." in part for part in parts):
@@ -107,8 +112,8 @@ def annotated(node: ast.expr | None) -> Shape | None:
     return tuple(ONE if part == "1" else None if not part.isidentifier() or part == "_" else (part,) for part in parts)
 
 
-def equation(text: str, spaced: bool) -> tuple[list[list[str]], list[str]] | None:
-    """The terms and the output of an einsum, `bsd,dea->bsea`, or of einops' with spaces; none if it is read otherwise."""
+def read_einsum(text: str, spaced: bool) -> tuple[list[list[str]], list[str]] | None:
+    """Returns the terms and the output of an einsum, `bsd,dea->bsea`, or of einops with spaces, or None."""
     left, arrow, right = text.partition("->")
     if not arrow or "." in text or "(" in text:
         return None
@@ -116,91 +121,90 @@ def equation(text: str, spaced: bool) -> tuple[list[list[str]], list[str]] | Non
     return [read(term) for term in left.split(",")], read(right)
 
 
-def pattern(text: str) -> tuple[list[Axis], list[Axis]] | None:
-    """Both sides of a pattern of einops, `b s (a e) -> b a s e`; none if it has an ellipsis or brackets in brackets."""
+def read_pattern(text: str) -> tuple[list[Axis], list[Axis]] | None:
+    """Returns both sides of a pattern of einops, `b s (a e) -> b a s e`. Returns None for an ellipsis or nested brackets."""
     left, arrow, right = text.partition("->")
     if not arrow or "." in text:
         return None
-    return _side(left), _side(right)
+    return _read_side(left), _read_side(right)
 
 
-def _side(text: str) -> list[Axis]:
+def _read_side(text: str) -> list[Axis]:
     groups = re.findall(r"\(([^()]*)\)|(\S+)", text)
     return [tuple(inner.split()) if not alone else ONE if alone == "1" else (alone,) for inner, alone in groups]
 
 
-def _of_calls(node: ast.AST) -> Iterator[str]:
-    """Letters of `einsum("bsd,dea->bsea", z_bsd, Q_dea)`, where a name has the letters of its term."""
+# `einsum("bsd,dea->bsea", z_bsd, Q_dea)`, where a name has the letters of its term.
+def _read_calls(node: ast.AST) -> Iterator[str]:
     match node:
-        case ast.Call(args=[ast.Constant(value=str(text)), *operands]) if read := equation(text, spaced=False):
+        case ast.Call(args=[ast.Constant(value=str(text)), *operands]) if read := read_einsum(text, spaced=False):
             terms = zip(read[0], operands, strict=False)
-        case ast.Call(args=[*operands, ast.Constant(value=str(text))]) if read := equation(text, spaced=True):
+        case ast.Call(args=[*operands, ast.Constant(value=str(text))]) if read := read_einsum(text, spaced=True):
             terms = zip(read[0], operands, strict=False)
         case _:
             return
-    if shown := [term for term, operand in terms if len(term) > 1 and _suffix(operand) == term]:
+    if shown := [term for term, operand in terms if len(term) > 1 and _read_suffix(operand) == term]:
         yield from map("".join, shown)
         yield from (letter for term in read[0] for letter in term)
 
 
-def _of_equations(node: ast.AST) -> Iterator[str]:
-    """Letters of an equation or a pattern, where what it makes gets a name with just these letters."""
+# An equation or a pattern whose result gets a name with just these letters.
+def _read_equations(node: ast.AST) -> Iterator[str]:
     match node:
-        case ast.Assign(targets=[target], value=value) if len(suffix := _suffix(target)) > 1:
-            for each in ast.walk(value):
-                match each:
+        case ast.Assign(targets=[target], value=value) if len(suffix := _read_suffix(target)) > 1:
+            for node_ in ast.walk(value):
+                match node_:
                     case ast.Constant(value=str(text)) if "->" in text:
                         sides = text.split("->")
                         output = sides[1].replace("(", " ").replace(")", " ")
-                        found = output.split() if len(output.split()) > 1 else list(output.strip())
-                        if sorted(found) == sorted(suffix):
-                            yield from (*found, "".join(suffix))
+                        output_letters = output.split() if len(output.split()) > 1 else list(output.strip())
+                        if sorted(output_letters) == sorted(suffix):
+                            yield from (*output_letters, "".join(suffix))
 
 
-def _of_annotations(node: ast.AST) -> Iterator[str]:
-    """Letters of `q_bsea: Float[Tensor, "b s e a"]`."""
+# `q_bsea: Float[Tensor, "b s e a"]`
+def _read_annotations(node: ast.AST) -> Iterator[str]:
     match node:
         case ast.arg(arg=name, annotation=written) | ast.AnnAssign(target=ast.Name(id=name), annotation=written):
-            shape = annotated(written)
+            shape = read_annotation(written)
             parts = [part for axis in shape or () for part in axis or ()]
-            if len(parts) > 1 and parts == _suffix(ast.Name(name)):
+            if len(parts) > 1 and parts == _read_suffix(ast.Name(name)):
                 yield from (*parts, "".join(parts))
 
 
-def _of_contracts(node: ast.AST) -> Iterator[str]:
-    """Letters of `"z_bsd, Q_dea -> q_bsea"`."""
+# `"z_bsd, Q_dea -> q_bsea"`
+def _read_contracts(node: ast.AST) -> Iterator[str]:
     match node:
         case ast.Constant(value=str(text)) if _CONTRACT.fullmatch(text):
             for term in re.findall(r"\w+", text):
-                yield from _suffix(ast.Name(term))
+                yield from _read_suffix(ast.Name(term))
 
 
-def _suffix(node: ast.expr) -> list[str]:
-    """The letters after the last underscore of a name or an attribute."""
+def _read_suffix(node: ast.expr) -> list[str]:
     name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
-    found = _NAME.fullmatch(name)
-    return split(found["suffix"]) if found else []
+    match = _NAME.fullmatch(name)
+    return split_suffix(match["suffix"]) if match else []
 
 
-def _of_comments(tree: ast.Module, text: str) -> Iterator[str]:
-    """Letters of a legend, in comments or a docstring: at least two lines, `# d: hidden`, `B = batch`, one below the other."""
+# A legend has at least two lines, one below the other: `# d: hidden`, `B = batch`.
+def _read_comments(tree: ast.Module, text: str) -> Iterator[str]:
     comments = [line.strip().lstrip("#") if line.strip().startswith("#") else "" for line in text.splitlines()]
     strings = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
     for lines in (comments, *(string.splitlines() for string in strings)):
-        found = [_LEGEND.match(line) for line in lines]
-        for one, other in itertools.pairwise(found):
+        matches = [_LEGEND.match(line) for line in lines]
+        for one, other in itertools.pairwise(matches):
             if one and other:
                 yield from (one["letter"], other["letter"])
-        for each in _PRIMED.finditer("\n".join(lines)):
-            if not are_kin(each["letter"], each["axis"]):
-                yield from (each["letter"], each["letter"] + SECOND)
+        for match in _PRIMED.finditer("\n".join(lines)):
+            if not are_kin(match["letter"], match["axis"]):
+                yield from (match["letter"], match["letter"] + SECOND)
 
 
-def _of_sizes(node: ast.AST) -> Iterator[str]:
-    """Letters of `B, S, D = z_bsd.shape`."""
+# `B, S, D = z_bsd.shape`
+def _read_sizes(node: ast.AST) -> Iterator[str]:
     match node:
         case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Attribute(value=tensor, attr="shape")):
-            sizes = [each.id.lower() for each in names if isinstance(each, ast.Name)]
-            parts = _suffix(tensor)
+            sizes = [name.id.lower() for name in names if isinstance(name, ast.Name)]
+            parts = _read_suffix(tensor)
             if len(parts) > 1 and sorted(sizes) == sorted(part.lower() for part in parts):
                 yield from (*parts, "".join(parts))
