@@ -1,5 +1,8 @@
 """Sphinx, with MyST for pages and notebooks; `make docs` fails on any warning."""
 
+import ast
+from pathlib import Path
+
 from pygments.lexer import RegexLexer, bygroups, words
 from pygments.token import Comment, Keyword, Name, Number, Operator, Punctuation, Text
 from sphinx.application import Sphinx
@@ -44,5 +47,16 @@ class EinformerLexer(RegexLexer):
     }
 
 
+def list_modules(app: Sphinx) -> None:
+    """Write the page of modules: the first line of each docstring."""
+    package = Path(app.srcdir).parent / "einformer"
+    lines = ["# Modules", ""]
+    for path in sorted(package.rglob("*.py")):
+        says = (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").partition("\n")[0]
+        lines += [f"`{path.relative_to(package)}`", f": {says}", ""]
+    (Path(app.srcdir) / "modules.md").write_text("\n".join(lines), encoding="utf-8")
+
+
 def setup(app: Sphinx) -> None:
     app.add_lexer("einformer", EinformerLexer)
+    app.connect("builder-inited", list_modules)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import doctest
 import re
 from collections import Counter
@@ -26,7 +27,6 @@ ALL = [example for page in PAGES for example in examples(page)]
 TEXTS = [example for example in ALL if example.info == "einformer"]
 GOOD = [example for example in TEXTS if not example.refused]
 LANGUAGE = (ROOT / "docs" / "language.md").read_text(encoding="utf-8")
-DESIGN = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
 SIZES = {"A": 6, "B": 2, "C": 3, "D": 24, "F": 7, "G": 3, "H": 4, "K": 6, "L": 2, "S": 5, "V": 11, "X": 5}
 
 
@@ -136,12 +136,11 @@ def test_letters_that_look_alike_are_listed() -> None:
     assert set(names._LATIN) <= set(LANGUAGE)
 
 
-def test_every_module_has_a_line_in_the_design() -> None:
-    package = ROOT / "einformer"
-    listed = [row["module"].strip("`") for row in tables(DESIGN, {"module", "answers"})]
-    modules = {path.relative_to(package).as_posix() for path in package.rglob("*.py") if path.name != "__init__.py"}
-    assert {module for module in modules if not module.startswith(tuple(listed))} == set()
-    assert {path for path in listed if not (package / path).exists()} == set()
+def test_every_module_says_what_it_does() -> None:
+    """`make docs` lists the first lines."""
+    for path in (ROOT / "einformer").rglob("*.py"):
+        if path.name != "__init__.py":
+            assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))), path
 
 
 def test_the_readme_is_short() -> None:
