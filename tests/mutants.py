@@ -655,7 +655,7 @@ MUTANTS = (
     ),
     _mutant(
         "a block binds nothing", "contracts/source.py",
-        "f\"{known['USED']} and not", 'f"False and not',
+        "f\"{scope['USED']} and not", 'f"False and not',
         "contracts.py::test_a_block_binds_sizes",
     ),
     _mutant(
@@ -665,7 +665,7 @@ MUTANTS = (
     ),
     _mutant(
         "a probe with equal sizes", "contracts/probe.py",
-        "    distinct(known)\n", "",
+        "    check_distinct(bound_sizes)\n", "",
         "watch.py::test_a_probe_runs_on_sizes_that_differ",
     ),
     # -------------------------------------------------------------------------------------------------- tests of one's own code

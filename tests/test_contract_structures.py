@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import einformer as ein
-from einformer.contracts.decorator import agreement
+from einformer.contracts.decorator import agree
 from einformer.errors import EinformerError
 
 SLOTS = ["b", "s", "d", "s'", "2", "(bs)", "(sd)", "(s+d)", "e"]  # every letter has 2, what stands in brackets 4
@@ -62,18 +62,18 @@ def test_two_checkers_give_one_verdict() -> None:
 
     @settings(max_examples=200, deadline=None)
     @given(st.randoms(use_true_random=False))
-    def agree(random: Random) -> None:
+    def verdicts_agree(random: Random) -> None:
         parts = [item(random) for _ in range(3)]
         bare: Any = lambda a, b, result: result  # noqa: E731
         text = f"a = {parts[0]}, b = {parts[1]} -> {parts[2]}"
-        if not accepts(lambda: agreement(text, bare)):  # an index twice on one tensor
+        if not accepts(lambda: agree(text, bare)):  # an index twice on one tensor
             return
-        agreed, function = agreement(text, bare), ein.contract(text)(bare)
+        agreed, function = agree(text, bare), ein.contract(text)(bare)
         for _ in range(5):
             given = [value(random, part) for part in parts]
             slowly = accepts(lambda given=given: agreed.check_result(given[2], agreed.check(tuple(given))))
             assert accepts(lambda given=given: function(*given)) == slowly, text
             seen[slowly] += 1
 
-    agree()
+    verdicts_agree()
     assert min(seen[True], seen[False]) > 20, seen

@@ -30,7 +30,7 @@ from torch.utils.checkpoint import checkpoint
 
 import einformer as ein
 from einformer.contracts import switch
-from einformer.contracts.decorator import agreement
+from einformer.contracts.decorator import agree
 from einformer.errors import EinformerError
 from einformer.lint.python.suffixes import select_suffixed
 
@@ -268,7 +268,7 @@ def test_jaxtyping_and_beartype_agree() -> None:
 
     @settings(max_examples=150, deadline=None)
     @given(calls())
-    def agree(call: tuple[list[tuple[str, str]], list[Tensor]]) -> None:
+    def verdicts_agree(call: tuple[list[tuple[str, str]], list[Tensor]]) -> None:
         written, tensors = call
         names = [f"p{at}" for at in range(len(tensors) - 1)]
         bare = eval(f"lambda {', '.join([*names, 'result'])}: result")
@@ -277,11 +277,11 @@ def test_jaxtyping_and_beartype_agree() -> None:
         bare.__annotations__ = {name: annotation(theirs) for name, (_, theirs) in zip([*names, "return"], written, strict=True)}
         theirs = accepts(lambda: jaxtyped(typechecker=beartype)(bare)(*tensors))
         assert accepts(lambda: contract(text)(bare)(*tensors)) == theirs
-        agreed = agreement(text, bare)
+        agreed = agree(text, bare)
         assert accepts(lambda: agreed.check_result(tensors[-1], agreed.check(tuple(tensors)))) == theirs
         seen.add(theirs)
 
-    agree()
+    verdicts_agree()
     assert len(seen) == 2
 
 

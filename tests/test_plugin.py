@@ -17,7 +17,7 @@ import torch
 import einformer as ein
 from einformer.contracts import frames
 from einformer.contracts.imports import Finder, install, remove
-from einformer.contracts.rewrite import NAME, rewritten
+from einformer.contracts.rewrite import NAME, rewrite
 from einformer.errors import EinformerError
 
 ROOT = Path(__file__).parents[1]
@@ -149,7 +149,7 @@ def test_a_suite_that_does_not_use_it_pays_nothing(suite: Path) -> None:
 
 def run(source: str, name: str, *arguments: Any) -> Any:
     scope: dict[str, Any] = {NAME: frames, "torch": torch, "ein": ein, "Any": Any}
-    exec(compile(rewritten(source, "made.py"), "made.py", "exec"), scope)
+    exec(compile(rewrite(source, "made.py"), "made.py", "exec"), scope)
     return scope[name](*arguments)
 
 

@@ -1,4 +1,4 @@
-"""Shape contracts for anyone's functions and modules, in the letters of the notation."""
+"""Checks the shapes of your own functions and modules, in the letters of the notation."""
 
 from einformer.contracts.annotations import T
 from einformer.contracts.decorator import contract

@@ -28,7 +28,7 @@ class _Types:
     """`T["bsd"]`, `T["int bs"]`, `T["bs(ae)"]`."""
 
     def __getitem__(self, letters: str) -> Any:
-        """The type of tensors with these axes; a word before them says which dtype. Raises EinformerError."""
+        """Returns the type of tensors with these axes. A word before the letters names a dtype. Raises EinformerError."""
         word, _, axes = letters.partition(" ") if letters.partition(" ")[0] in _JAXTYPING else ("", "", letters)
         if long := [name for name in axes.split() if name != axes.strip() and name.isalpha() and len(name) > 1]:
             message = f"an axis is a letter, and `{long[0]}` has {len(long[0])}"
@@ -37,35 +37,39 @@ class _Types:
         (item,) = read(f"x_{{{axes}}}").arguments
         assert isinstance(item.value, Array)
         kind = getattr(jaxtyping, _JAXTYPING.get(word, "Shaped"))
-        return kind[torch.Tensor, " ".join(map(_dimension, item.value.axes))]
+        return kind[torch.Tensor, " ".join(map(_spell_dimension, item.value.axes))]
 
 
 T: Any = _Types()
 
 
-def written_as(name: str, annotation: Any) -> str:
-    """The tensor of a contract that a type of jaxtyping stands for, if it speaks of single letters: `int x_bs`."""
+def read_annotation(name: str, annotation: Any) -> str:
+    """Returns the tensor of a contract for an annotation of jaxtyping with single letters: `int x_bs`."""
     if not (isinstance(annotation, type) and issubclass(annotation, jaxtyping.AbstractArray)):
         return ""
     word = _WORDS.get(annotation.dtype.__name__)
-    slots = [_slot(dimension) for dimension in annotation.dim_str.split()]
+    slots = [_spell_slot(dimension) for dimension in annotation.dim_str.split()]
     if word is None or annotation.array_type is not torch.Tensor or not all(slots):
         return ""
     plain = "".join(slots)
     return f"{word} {name}_{plain if plain.isalpha() else '{' + ' '.join(slots) + '}'}".strip()
 
 
-def _slot(dimension: str) -> str:
+def _spell_slot(dimension: str) -> str:
     match = _DIMENSION.fullmatch(dimension)
     if match is None:
         return ""
     return match["axis"] or ("..." if match["rest"] else f"({match['group'].replace('*', '')})")
 
 
-def _dimension(axis: Axis) -> str:
-    """As jaxtyping writes it: `s'` has the size of `s`, and a group is a product."""
-    return "*batch" if axis.size == REST else show(_lower(axis.size)).replace(" ", "*").replace("*+*", "+").replace("*-*", "-")
+# jaxtyping has no primes and no groups: `s'` has the size of `s`, and a group is a product.
+def _spell_dimension(axis: Axis) -> str:
+    return (
+        "*batch"
+        if axis.size == REST
+        else show(_lower_case(axis.size)).replace(" ", "*").replace("*+*", "+").replace("*-*", "-")
+    )
 
 
-def _lower(size: Expression) -> Expression:
-    return Name(size.name.lower()) if isinstance(size, Name) else rebuild(size, _lower)
+def _lower_case(size: Expression) -> Expression:
+    return Name(size.name.lower()) if isinstance(size, Name) else rebuild(size, _lower_case)

@@ -1,4 +1,4 @@
-"""How does a function get its contract? `@ein.contract("z_bsd, Q_dea -> q_bsea")`, or `@ein.contract` and suffixed names."""
+"""Attaches a contract to a function: `@ein.contract("z_bsd, Q_dea -> q_bsea")`, or `@ein.contract` with suffixed names."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ import torch
 from einformer.contracts import switch
 from einformer.contracts.check import ARRAYS, MISSING, Checker, attribute, is_scalar
 from einformer.contracts.reader import read
-from einformer.contracts.scopes import OWN, USED, Bound, block, clash, joined, keep, place, written_at
-from einformer.contracts.signature import bound_for_good, matched, owner, parameters, text_of
+from einformer.contracts.scopes import OWN, USED, Bound, block, clashes, find_caller, keep, merge, spell_place
+from einformer.contracts.signature import find_lasting_sizes, find_owner, find_parameters, match_items, spell_contract
 from einformer.contracts.source import SHARED, Written, write
 from einformer.contracts.tree import Contract, Item
 from einformer.errors import EinformerError, fail
@@ -28,8 +28,7 @@ _COUNT = itertools.count(1)
 
 
 @overload
-def contract(text: _F, /) -> _F:
-    """By names and annotations alone."""
+def contract(text: _F, /) -> _F: ...
 
 
 @overload
@@ -48,28 +47,28 @@ def contract(text: Any = "", /) -> Any:
 
     Without a text, suffixed names of parameters (`def attend(q_bsea, k_btea)`) and annotations (`T["bsd"]`) are the contract.
     """
-    return functools.partial(_decorated, text) if isinstance(text, str) else _decorated("", text)
+    return functools.partial(_decorate, text) if isinstance(text, str) else _decorate("", text)
 
 
-def _decorated(text: str, function: Any) -> Any:
+def _decorate(text: str, function: Any) -> Any:
     if isinstance(function, staticmethod | classmethod):
-        return type(function)(_decorated(text, function.__func__))
-    return wrapped(text, function) if switch.active() else function
+        return type(function)(_decorate(text, function.__func__))
+    return wrap(text, function) if switch.active() else function
 
 
-def wrapped(text: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function behind its checks. Raises EinformerError for a text that is no contract of this function."""
-    agreed = agreement(text, function)
-    made = write(agreed.contract, agreed.items, function)
-    wrapper = _run(made.text, agreed.closure(made), agreed.contract.span.source.name)
+def wrap(text: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns the function behind its checks. Raises EinformerError if the text is not a contract of this function."""
+    agreed = agree(text, function)
+    written = write(agreed.contract, agreed.items, function)
+    wrapper = _run_text(written.text, agreed.closure(written), agreed.contract.span.source.name)
     wrapper.__defaults__, wrapper.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
     functools.update_wrapper(wrapper, function)
-    return agreed.keeping(wrapper) if agreed.kept else wrapper
+    return agreed.keep_sizes(wrapper) if agreed.kept else wrapper
 
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """A contract and the function it is of."""
+    """A contract and its function."""
 
     contract: Contract
     items: tuple[tuple[str, Item], ...]
@@ -77,51 +76,53 @@ class Agreement:
     owner: str
     kept: tuple[str, ...]  # the sizes that an `__init__` binds for its object
 
-    def closure(self, made: Written) -> dict[str, Any]:
-        """What the wrapper reads, by the names it has there."""
+    def closure(self, written: Written) -> dict[str, Any]:
+        """Returns the closure of the wrapper, by name."""
         values: tuple[Any, ...] = (
             self.function, self.refusal(), self.check, self.check_result, ARRAYS, is_scalar, attribute, MISSING, USED,
-            OWN, block, clash, torch.compiler.is_compiling, isinstance, getattr, len,
+            OWN, block, clashes, torch.compiler.is_compiling, isinstance, getattr, len,
             (int, torch.SymInt), (tuple, list), MappingProxyType({}),
         )  # fmt: skip
-        return made.constants | {made.names[name]: value for name, value in zip(SHARED, values, strict=True)}
+        return written.constants | {written.names[name]: value for name, value in zip(SHARED, values, strict=True)}
 
     def check(self, values: tuple[Any, ...]) -> Checker:
-        """The binding of a call, before it; raises EinformerError where the arguments do not fit."""
-        given = dict(zip((p.name for p in parameters(self.function)), values, strict=True))
-        checker = Checker(joined(block(), self.own(given)))
+        """Checks the arguments of a call and returns its binding. Raises EinformerError."""
+        values_by_name = dict(zip((p.name for p in find_parameters(self.function)), values, strict=True))
+        checker = Checker(merge(block(), self.own(values_by_name)))
         for name, item in sorted(self.items, key=lambda each: each[1].optional):
-            checker.see(item, given[name], name)
+            checker.see(item, values_by_name[name], name)
         if self.contract.result is None:
             checker.settle(last=True)
         return checker
 
     def check_result(self, result: Any, checker: Checker) -> None:
-        """The same, after it."""
+        """Checks the result of a call. Raises EinformerError."""
         assert self.contract.result is not None
         checker.see(self.contract.result, result, "result")
         checker.settle(last=True)
 
     def own(self, given: Mapping[str, Any]) -> Mapping[str, Bound]:
-        """The sizes of the object, of a method."""
+        """Returns the sizes of the object of a method."""
         return getattr(given.get(self.owner), "__dict__", {}).get(OWN, {}) if self.owner else {}
 
     def refusal(self) -> Callable[..., Exception]:
-        """Why a call does not keep the contract: our error; while Dynamo traces, one of Python's that carries its text."""
+        """Returns a function that makes the error of a call. While Dynamo traces, it is an error of Python with the same
+        text.
+        """
 
-        count = len(parameters(self.function))
+        count = len(find_parameters(self.function))
 
         @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
-        def said(*values: Any) -> str:
+        def describe(*values: Any) -> str:
             return str(self.error(values[:count], *values[count:]))
 
         def refuse(values: tuple[Any, ...], *result: Any) -> Exception:
-            return ValueError(said(*values, *result)) if torch.compiler.is_compiling() else self.error(values, *result)
+            return ValueError(describe(*values, *result)) if torch.compiler.is_compiling() else self.error(values, *result)
 
         return refuse
 
     def error(self, values: tuple[Any, ...], *result: Any) -> EinformerError:
-        """Our error."""
+        """Returns the EinformerError of a call."""
         try:
             checker = self.check(values)
             if result:
@@ -130,24 +131,24 @@ class Agreement:
             return error.with_traceback(None)
         raise AssertionError("the comparisons and the checker disagree")
 
-    def keeping(self, wrapper: Callable[..., Any]) -> Callable[..., Any]:
-        """An `__init__` after which the object has the sizes that were given."""
+    def keep_sizes(self, wrapper: Callable[..., Any]) -> Callable[..., Any]:
+        """Wraps an `__init__` so that the object keeps the sizes that it was given."""
         names = {item.value.name: name for name, item in self.items if getattr(item.value, "name", "") in self.kept}  # type: ignore[union-attr]
         signature = inspect.signature(self.function)
 
         @functools.wraps(self.function)
-        def initialised(this: Any, *arguments: Any, **named: Any) -> None:
+        def initialise(this: Any, *arguments: Any, **named: Any) -> None:
             wrapper(this, *arguments, **named)
-            given = signature.bind(this, *arguments, **named)
-            given.apply_defaults()
-            where = f"{type(this).__name__}, made at {place()}"
-            keep(this, {size: Bound(given.arguments[name], where) for size, name in names.items()})
+            bound = signature.bind(this, *arguments, **named)
+            bound.apply_defaults()
+            where = f"{type(this).__name__}, made at {find_caller()}"
+            keep(this, {size: Bound(bound.arguments[name], where) for size, name in names.items()})
 
-        return initialised
+        return initialise
 
 
-def agreement(text: str, function: Callable[..., Any]) -> Agreement:
-    """The contract of a function, read and matched. Raises EinformerError."""
+def agree(text: str, function: Callable[..., Any]) -> Agreement:
+    """Reads the contract of a function and matches its parameters. Raises EinformerError."""
     code = getattr(inspect.unwrap(function), "__code__", None)
     if code is None:
         raise fail(
@@ -155,23 +156,23 @@ def agreement(text: str, function: Callable[..., Any]) -> Agreement:
             f"{function!r} is not a function",
             fix="`ein.contracts.watch` for modules; a class has its contract on `__init__`",
         )
-    name = f"{function.__qualname__} ({written_at(code.co_filename, code.co_firstlineno)})"
-    read_text = read(text or text_of(function), name)
+    name = f"{function.__qualname__} ({spell_place(code.co_filename, code.co_firstlineno)})"
+    read_text = read(text or spell_contract(function), name)
     if read_text.result is not None and (inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)):
         span = read_text.result.value.span
         raise fail("E724", f"`{function.__name__}` is a generator: it has no result", span, fix="the contract without `->`")
-    items = matched(read_text, parameters(function))
-    return Agreement(read_text, items, function, owner(function), bound_for_good(function, items))
+    items = match_items(read_text, find_parameters(function))
+    return Agreement(read_text, items, function, find_owner(function), find_lasting_sizes(function, items))
 
 
-def _run(text: str, closure: Mapping[str, Any], name: str) -> Any:
-    """The wrapper that a text makes; tracebacks and debuggers show its lines."""
+# Tracebacks and debuggers show the lines of the text.
+def _run_text(text: str, closure: Mapping[str, Any], name: str) -> Any:
     file = f"<contract {next(_COUNT)} of {name}>"
     read = {word: closure[word] for word in closure if re.search(rf"\b{word}\b", text)}
     head = f"def make({', '.join(read)}):\n"
     tail = text.lstrip().removeprefix("async ").removeprefix("def ").partition("(")[0]
     whole = f"{head}{text}    return {tail}\n"
     linecache.cache[file] = (len(whole), None, whole.splitlines(keepends=True), file)
-    made: dict[str, Any] = {}
-    exec(compile(whole, file, "exec"), {}, made)  # names are identifiers, and those of the parameters
-    return made["make"](**read)
+    names: dict[str, Any] = {}
+    exec(compile(whole, file, "exec"), {}, names)  # names are identifiers, and those of the parameters
+    return names["make"](**read)

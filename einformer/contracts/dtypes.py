@@ -1,4 +1,4 @@
-"""Which dtypes and which devices does a word of a contract stand for?"""
+"""Reads the words of a contract as dtypes and devices."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ WORDS = frozenset((*DEVICES, *KINDS, *EXACT))
 
 @functools.cache
 def dtypes(words: tuple[str, ...]) -> tuple[Any, ...]:
-    """The dtypes that the words allow; none where they say nothing of it."""
+    """Returns the dtypes that the words allow, or nothing if no word names one."""
     import torch
 
     everything = {value for value in vars(torch).values() if isinstance(value, torch.dtype)}
     for word in words:
         if word in EXACT:
-            return _with_arrays((getattr(torch, EXACT[word]),))
+            return _add_arrays((getattr(torch, EXACT[word]),))
         if word in KINDS:
-            return _with_arrays(sorted((dtype for dtype in everything if _kind(dtype) == word), key=str))
+            return _add_arrays(sorted((dtype for dtype in everything if _find_word(dtype) == word), key=str))
     return ()
 
 
-def _with_arrays(allowed: Iterable[Any]) -> tuple[Any, ...]:
-    """The dtypes of torch, and those of NumPy that have the same names."""
+# NumPy has dtypes of the same names.
+def _add_arrays(allowed: Iterable[Any]) -> tuple[Any, ...]:
     import numpy as np
 
     names = [str(dtype).removeprefix("torch.") for dtype in allowed]
@@ -45,12 +45,12 @@ def _with_arrays(allowed: Iterable[Any]) -> tuple[Any, ...]:
 
 
 def device(words: tuple[str, ...]) -> str:
-    """The kind of device that the words ask for, or nothing."""
+    """Returns the kind of device that the words name, or an empty string."""
     return next((word for word in words if word in DEVICES), "")
 
 
-def _kind(dtype: Any) -> str:
-    """Which word a dtype falls under; a quantised one under none."""
+# A quantised dtype has no word.
+def _find_word(dtype: Any) -> str:
     name = str(dtype).removeprefix("torch.")
     if dtype.is_floating_point:
         return "float"

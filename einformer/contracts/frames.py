@@ -1,4 +1,4 @@
-"""Do the local variables of one call keep what their names say? What rewritten functions call, at each value of such a name."""
+"""Checks the local variables of a call against their names. Rewritten functions call this module at each assignment."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import torch
 
 from einformer.contracts import switch
 from einformer.contracts.check import Checker
-from einformer.contracts.decorator import wrapped
+from einformer.contracts.decorator import wrap
 from einformer.contracts.reader import read
-from einformer.contracts.scopes import OWN, block, joined
+from einformer.contracts.scopes import OWN, block, merge
 from einformer.contracts.tree import Array
 from einformer.errors import EinformerError
 from einformer.language.tree import Name
@@ -24,7 +24,7 @@ counts = {"functions": 0, "values": 0}
 
 @dataclass(slots=True)
 class Frame:
-    """The binding of one call; `held` are the names that have each size."""
+    """The binding of one call. `held` lists the names that have each size."""
 
     where: str
     checker: Checker
@@ -33,19 +33,19 @@ class Frame:
 
 
 def frame(where: str, owner: object) -> Frame | None:
-    """A new binding, which knows the sizes of the object and of the block around."""
+    """Returns a new binding with the sizes of the object and of the block around it."""
     if torch.compiler.is_compiling() or not switch.active():
         return None
     counts["functions"] += 1
-    known = joined(block(), getattr(owner, "__dict__", {}).get(OWN, {}))
-    return Frame(where, Checker(known), frozenset(known))
+    bound_sizes = merge(block(), getattr(owner, "__dict__", {}).get(OWN, {}))
+    return Frame(where, Checker(bound_sizes), frozenset(bound_sizes))
 
 
 def see(frame: Frame | None, name: str, value: object, loop: tuple[str, ...]) -> None:
-    """Check a tensor against the letters of its name; what is no tensor has no axes.
+    """Checks a tensor against the letters of its name. Other values have no axes.
 
-    A name that gets another value may change a size that it alone has, or in a loop one that only names of the loop have: with
-    `x_bs = cat(x_bs, y_b1)` there are more positions than before. Raises EinformerError.
+    A new value may change a size that only this name has, or in a loop a size that only names of the loop have: after `x_bs
+    = cat(x_bs, y_b1)` there are more positions than before. Raises EinformerError.
     """
     if frame is None or not isinstance(value, torch.Tensor):
         return
@@ -65,8 +65,8 @@ def see(frame: Frame | None, name: str, value: object, loop: tuple[str, ...]) ->
 
 
 def annotated(function: _F) -> _F:
-    """The function with the contract of its annotations, if they are one."""
+    """Returns the function with the contract of its annotations, if they spell one."""
     try:
-        return wrapped("", function) if switch.active() else function  # type: ignore[return-value]
+        return wrap("", function) if switch.active() else function  # type: ignore[return-value]
     except EinformerError:
         return function

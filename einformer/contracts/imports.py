@@ -1,4 +1,4 @@
-"""Which packages are checked without a decorator? Those named before their import: their source is rewritten on the way."""
+"""Checks packages without a decorator: a package that is named before its import is rewritten while it loads."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from typing import Any
 
 from einformer.contracts import frames
-from einformer.contracts.rewrite import NAME, rewritten
+from einformer.contracts.rewrite import NAME, rewrite
 from einformer.errors import fail
 
 
 class Finder(MetaPathFinder):
-    """Finds the modules of some packages where Python would, and loads them rewritten; `loaded` are their names."""
+    """Finds the modules of some packages where Python would, and loads them rewritten. `loaded` lists their names."""
 
     def __init__(self, packages: Sequence[str]) -> None:
         self.packages, self.loaded = tuple(packages), list[str]()
 
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None) -> ModuleSpec | None:
-        """As Python finds it, with a loader of ours."""
+        """Returns Python's spec with a loader of ours."""
         if not any(fullname == package or fullname.startswith(f"{package}.") for package in self.packages):
             return None
         spec = PathFinder.find_spec(fullname, path, target)
@@ -33,25 +33,25 @@ class Finder(MetaPathFinder):
 
 
 class _Loader(SourceFileLoader):
-    """Neither reads nor writes bytecode: that of the plain source stays what it is."""
+    """Neither reads nor writes bytecode, which stays that of the plain source."""
 
     def get_code(self, fullname: str) -> types.CodeType:
-        """The code of the rewritten source."""
+        """Compiles the rewritten source."""
         path = self.get_filename(fullname)
-        tree = rewritten(importlib.util.decode_source(self.get_data(path)), path)
+        tree = rewrite(importlib.util.decode_source(self.get_data(path)), path)
         code: types.CodeType = compile(tree, path, "exec", dont_inherit=True)
         return code
 
     def exec_module(self, module: types.ModuleType) -> None:
-        """Run it, with what the checks are called by."""
+        """Runs the module with the functions that its checks call."""
         setattr(module, NAME, frames)
         super().exec_module(module)
 
 
 def install(packages: Sequence[str]) -> Finder:
-    """From here on these packages are imported with their contracts on; raises E724 if one of them is imported already.
+    """Imports these packages with their contracts on from here on. Raises E724 if one of them is imported already.
 
-    The contracts are those that names of parameters and of local variables spell (`q_bsea = …`), and annotations.
+    Contracts come from the names of parameters and local variables (`q_bsea = …`), and from annotations.
     """
     for package in packages:
         if package in sys.modules:
@@ -62,5 +62,5 @@ def install(packages: Sequence[str]) -> Finder:
 
 
 def remove(finder: Any) -> None:
-    """Import the packages as they are; those that are imported stay as they came."""
+    """Imports the packages unchanged from here on. Packages that are imported already keep their checks."""
     sys.meta_path.remove(finder)

@@ -1,4 +1,4 @@
-"""Does code keep its contract when no two sizes are equal? It is run on random tensors of distinct prime sizes."""
+"""Runs code on random tensors with distinct prime sizes, so that no two axes agree by chance."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import torch
 from einformer.contracts.check import Checker, evaluate
 from einformer.contracts.dtypes import device, dtypes
 from einformer.contracts.reader import read
-from einformer.contracts.scopes import Bound, block, distinct, given_sizes, joined, place
-from einformer.contracts.signature import matched, text_of
+from einformer.contracts.scopes import Bound, block, check_distinct, check_sizes, find_caller, merge
+from einformer.contracts.signature import match_items, spell_contract
 from einformer.contracts.tree import REST, Anything, Array, Contract, Each, Fields, Item, Scalar, Several, Size
 from einformer.errors import fail
 from einformer.language.tree import Name
@@ -31,39 +31,41 @@ def probe(function: Callable[..., Any], text: str = "", /, **sizes: int) -> dict
     given once and left out once. Raises EinformerError where the contract is not kept, or two sizes are equal (E728).
     """
     name = getattr(function, "__name__", type(function).__name__)
-    signature = _signature(function)
+    signature = _find_signature(function)
     if not text and signature is None:
         raise fail("E724", f"Python knows no parameters of `{name}`", fix=f"`ein.contracts.probe({name}, 'x_bs -> y_bs')`")
-    contract = read(text or text_of(function), name)
+    contract = read(text or spell_contract(function), name)
     items = (
-        matched(contract, tuple(signature.parameters.values()))
+        match_items(contract, tuple(signature.parameters.values()))
         if signature
         else tuple((item.key, item) for item in contract.arguments)
     )
-    known = joined(block(), given_sizes(sizes, f"ein.contracts.probe at {place()}"))
-    known |= _primes(contract, known)
-    distinct(known)
+    bound_sizes = merge(block(), check_sizes(sizes, f"ein.contracts.probe at {find_caller()}"))
+    bound_sizes |= _assign_primes(contract, bound_sizes)
+    check_distinct(bound_sizes)
     for whole in (True, False) if any(item.optional for _, item in items) else (True,):
-        result = _called(
-            function, signature, [(name, _made(item, known)) for name, item in items if not _left_out(item, whole)]
+        result = _call(
+            function,
+            signature,
+            [(name, _make_value(item, bound_sizes)) for name, item in items if not _is_left_out(item, whole)],
         )
         if contract.result is not None:
-            checker = Checker(known)
+            checker = Checker(bound_sizes)
             checker.see(contract.result, result, "result")
             checker.settle(last=True)
-    return {name: bound.size for name, bound in known.items() if name != REST.name}
+    return {name: bound.size for name, bound in bound_sizes.items() if name != REST.name}
 
 
-def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
-    """The parameters of a function or of a module's `forward`; None of one that is not written in Python."""
+# A module has the parameters of its `forward`. A builtin has none.
+def _find_signature(function: Callable[..., Any]) -> inspect.Signature | None:
     try:
         return inspect.signature(getattr(function, "forward", function))
     except ValueError:
         return None
 
 
-def _called(function: Callable[..., Any], signature: inspect.Signature | None, values: list[tuple[str, Any]]) -> Any:
-    """The result for values by the names of parameters; without a signature those that have no name come in order."""
+# A builtin takes unnamed values in order.
+def _call(function: Callable[..., Any], signature: inspect.Signature | None, values: list[tuple[str, Any]]) -> Any:
     if signature is None:
         return function(*(value for name, value in values if not name), **{name: value for name, value in values if name})
     call = signature.bind_partial()
@@ -71,20 +73,19 @@ def _called(function: Callable[..., Any], signature: inspect.Signature | None, v
     return function(*call.args, **call.kwargs)
 
 
-def _left_out(item: Item, whole: bool) -> bool:
+def _is_left_out(item: Item, whole: bool) -> bool:
     return isinstance(item.value, Anything) or (item.optional and not whole)
 
 
-def _primes(contract: Contract, known: Mapping[str, Bound]) -> dict[str, Bound]:
-    """The first primes that no size is, for the sizes of a contract in its order."""
+# The first primes that are not a size yet.
+def _assign_primes(contract: Contract, known: Mapping[str, Bound]) -> dict[str, Bound]:
     free = (prime for prime in PRIMES if prime not in [bound.size for bound in known.values()])
     items = [*contract.arguments, *([contract.result] if contract.result else [])]
-    names = dict.fromkeys(name for item in items for name in _names(item) if name not in known)
+    names = dict.fromkeys(name for item in items for name in _find_sizes(item) if name not in known)
     return {name: Bound((next(free),) if name == REST.name else next(free), "ein.contracts.probe, a prime") for name in names}
 
 
-def _names(item: Item) -> Iterator[str]:
-    """The sizes that a value speaks of."""
+def _find_sizes(item: Item) -> Iterator[str]:
     match item.value:
         case Array():
             yield from (e.name for axis in item.value.axes for e in subexpressions(axis.size) if isinstance(e, Name))
@@ -92,38 +93,37 @@ def _names(item: Item) -> Iterator[str]:
             yield item.value.name
         case Several() | Fields():
             for member in item.value.members:
-                yield from _names(member)
+                yield from _find_sizes(member)
         case Each():
-            yield from _names(item.value.member)
+            yield from _find_sizes(item.value.member)
         case Scalar() | Anything():
             return
         case _:
             assert_never(item.value)
 
 
-def _made(item: Item, known: Mapping[str, Bound]) -> Any:
-    """A value that keeps the contract."""
+def _make_value(item: Item, known: Mapping[str, Bound]) -> Any:
     match item.value:
         case Array():
-            return _tensor(item.value, known)
+            return _make_tensor(item.value, known)
         case Scalar():
             return {"int": 1, "bool": True}.get(item.value.words[0] if item.value.words else "", 0.5)
         case Size():
             return known[item.value.name].size
         case Several():
-            return tuple(_made(member, known) for member in item.value.members)
+            return tuple(_make_value(member, known) for member in item.value.members)
         case Each():
-            return [_made(item.value.member, known)]
+            return [_make_value(item.value.member, known)]
         case Fields():
-            return {member.key: _made(member, known) for member in item.value.members}
+            return {member.key: _make_value(member, known) for member in item.value.members}
         case Anything():
             return None
         case _:
             assert_never(item.value)
 
 
-def _tensor(array: Array, known: Mapping[str, Bound]) -> torch.Tensor:
-    """Random numbers; of whole ones only 0 and 1, which every table has."""
+# Whole numbers are 0 and 1, which every table has.
+def _make_tensor(array: Array, known: Mapping[str, Bound]) -> torch.Tensor:
     sizes = [evaluate(axis.size, known) for axis in array.axes]
     shape = [int(n) for size in sizes for n in (size if isinstance(size, tuple) else (size,))]
     allowed = dtypes(array.words)

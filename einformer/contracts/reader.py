@@ -1,4 +1,4 @@
-"""Which contract does a text stand for? The notation's own tokens, letters and groups, with a few brackets around them."""
+"""Reads the text of a contract: tokens, letters and groups of the notation, with a few brackets around them."""
 
 from __future__ import annotations
 
@@ -22,24 +22,26 @@ _KEY = re.compile(r"[^\W\d]\w*(?=\s*[=:])")
 
 @functools.lru_cache(maxsize=1024)
 def read(text: str, name: str = "<contract>") -> Contract:
-    """The contract of a text; `name` is where messages say it stands. Raises EinformerError."""
+    """Reads a contract. `name` is its place in messages. Raises EinformerError."""
     source = Source(name, " ".join(text.split()))
     check_size(source)
     line = plain_line(source, 0, source.text)
-    at = next((at for at, token in enumerate(line.tokens) if token.kind == "name" and token.text == "where"), len(line.tokens))
-    legend = _Reader(source, replace(line, tokens=line.tokens[at + 1 :]), {}).legend() if at < len(line.tokens) else {}
-    return _Reader(source, replace(line, tokens=line.tokens[:at]), legend).contract()
+    start = next(
+        (start for start, token in enumerate(line.tokens) if token.kind == "name" and token.text == "where"), len(line.tokens)
+    )
+    legend = _Reader(source, replace(line, tokens=line.tokens[start + 1 :]), {}).legend() if start < len(line.tokens) else {}
+    return _Reader(source, replace(line, tokens=line.tokens[:start]), legend).contract()
 
 
-def size_name(letter: str) -> str:
-    """The size of the axis of an index, where nothing else is said: `D` of `d` and of `d'`."""
+def name_size(letter: str) -> str:
+    """Returns the size of the axis of an index by default: `D` for `d` and for `d'`."""
     letter = axis_of(letter)
     capital = letter.upper()
     return capital if capital.lower() == letter else letter
 
 
 class _Reader(Formulas):
-    """The rules of contracts; `legend` is what stands behind `where`."""
+    """The rules of contracts. `legend` is the text after `where`."""
 
     def __init__(self, source: Source, line: Line, legend: dict[str, Expression]) -> None:
         super().__init__(source, line, set())
@@ -54,7 +56,7 @@ class _Reader(Formulas):
         return Contract(arguments, result, span=Span(self.source, 0, max(1, len(self.source.text))))
 
     def refuse_loose_letters(self, items: tuple[Item, ...]) -> None:
-        """Refuse a value of its own, `s` of `y_b,s,d`, that is a letter of a tensor: the comma ends the tensor before it."""
+        """Refuses a value, `s` in `y_b,s,d`, that is a letter of a tensor: the comma ends the tensor before it."""
         flat = [*items, *(member for item in items if isinstance(item.value, Several) for member in item.value.members)]
         arrays = [item.value for item in flat if isinstance(item.value, Array)]
         letters = {letter for array in arrays for axis in array.axes for letter in axis.written}
@@ -66,7 +68,7 @@ class _Reader(Formulas):
                 raise fail("E724", message, value.span, fix=fix)
 
     def outputs(self) -> Item:
-        """One value, or several, which come as a tuple."""
+        """Reads one value, or several, which form a tuple."""
         start = self.peek()
         items = self.items("end")
         if len(items) == 1:
@@ -88,7 +90,7 @@ class _Reader(Formulas):
         return Item(key, value, optional)
 
     def key(self) -> str:
-        """A name of Python before `=` or `:`, which to the notation may look like anything."""
+        """Reads a name of Python before `=` or `:`, which may be any token of the notation."""
         start = self.peek().span.start
         match = _KEY.match(self.source.text, start)
         if match is None:
@@ -134,18 +136,18 @@ class _Reader(Formulas):
         return Several(tuple(members), more, span=self.since(start))
 
     def words(self) -> tuple[str, ...]:
-        """Names of dtypes and devices that another name follows."""
+        """Reads names of dtypes and devices before another name."""
         words = []
         while self.peek().text in WORDS and self.follows("name"):
             words.append(self.next().text)
         return tuple(words)
 
     def follows(self, kind: str) -> bool:
-        """Is the token after the next one of this kind?"""
+        """Returns whether the token after the next one is of this kind."""
         return self.at + 1 < len(self.line.tokens) and self.line.tokens[self.at + 1].kind == kind
 
     def named_value(self, words: tuple[str, ...]) -> Value:
-        """A tensor, a scalar or a size: by what the name looks like."""
+        """Reads a tensor, a scalar or a size, by its spelling."""
         name = self.expect("name", "a tensor such as `z_bsd`")
         if self.peek().kind == OPEN:
             axes = tuple(self.axis(slot) for slot in self.slots())
@@ -165,42 +167,42 @@ class _Reader(Formulas):
         return super().slot()
 
     def axis(self, slot: Expression) -> Axis:
-        """A slot with its size."""
+        """Reads a slot with its size."""
         if slot == REST:
             return Axis("...", REST, span=slot.span)
         text = show(slot)
         simple = isinstance(slot, Index | Number | Group)
-        return Axis(text if simple else f"({text})", self.sized(slot), span=slot.span)
+        return Axis(text if simple else f"({text})", self.find_size(slot), span=slot.span)
 
     def check_axes(self, axes: tuple[Axis, ...]) -> None:
-        """An index stands once on a tensor, and so does `...`."""
-        for at, axis in enumerate(axes):
-            if not axis.written.isdigit() and axis.written in [other.written for other in axes[:at]]:
+        """Refuses an index, or `...`, that stands twice on one tensor."""
+        for number, axis in enumerate(axes):
+            if not axis.written.isdigit() and axis.written in [other.written for other in axes[:number]]:
                 fix = f"`{axis.written}'` for the second" if axis.size != REST else "one `...`"
                 raise fail("E305", f"`{axis.written}` stands twice on one tensor", axis.span, fix=fix)
 
-    def sized(self, slot: Expression) -> Expression:
-        """The size of a slot: its letters are those of their axes, a group is the product of its members."""
+    def find_size(self, slot: Expression) -> Expression:
+        """Returns the size of a slot: an index has the size of its axis, a group the product of its members."""
         match slot:
             case Index():
-                return self.given.get(slot.letter, Name(size_name(slot.letter), span=slot.span))
+                return self.given.get(slot.letter, Name(name_size(slot.letter), span=slot.span))
             case Name():
-                return self.sized(Index(slot.name, span=slot.span)) if slot.name[0].islower() else slot
+                return self.find_size(Index(slot.name, span=slot.span)) if slot.name[0].islower() else slot
             case Number() if not isinstance(slot.value, int) or slot.value < 0:
                 raise fail("E604", f"`{show(slot)}` is no size", slot.span, fix="a whole number")
             case Group():
-                return Product(tuple(map(self.sized, slot.members)), span=slot.span)
+                return Product(tuple(map(self.find_size, slot.members)), span=slot.span)
             case Number() | Product() | Quotient() | Sum():
-                return rebuild(slot, self.sized) if not isinstance(slot, Number) else slot
+                return rebuild(slot, self.find_size) if not isinstance(slot, Number) else slot
             case _:
                 raise fail("E106", "the size of an axis is no tensor", slot.span, fix="letters, groups, numbers, `(s + 1)`")
 
     def legend(self) -> dict[str, Expression]:
-        """legend: LETTER ":" sum ("," LETTER ":" sum)*: what the size of an index is called, or what it is"""
+        """legend: LETTER ":" sum ("," LETTER ":" sum)*: the name or the formula of the size of an index"""
         while True:
             letter = self.letter().letter
             self.expect(":")
-            self.given[letter] = self.sized(self.sum())
+            self.given[letter] = self.find_size(self.sum())
             if not self.accept(","):
                 self.end()
                 return self.given

@@ -1,4 +1,4 @@
-"""Where in a function do names say their axes? A check is put behind each place where such a name gets its value."""
+"""Rewrites functions so that a check follows each assignment to a name that states its axes."""
 
 from __future__ import annotations
 
@@ -15,42 +15,42 @@ _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 
 
-def rewritten(text: str, path: str) -> ast.Module:
-    """The module with checks in its functions; what is not checked is as it was, line for line."""
+def rewrite(text: str, path: str) -> ast.Module:
+    """Returns the module with checks in its functions. Everything else stays, line for line."""
     tree = ast.parse(text, path)
-    made = _Functions(Path(path).name, find_axis_letters(tree, text)).visit(tree)
-    assert isinstance(made, ast.Module)
-    return ast.fix_missing_locations(made)
+    module = _Functions(Path(path).name, find_axis_letters(tree, text)).visit(tree)
+    assert isinstance(module, ast.Module)
+    return ast.fix_missing_locations(module)
 
 
 class _Functions(ast.NodeTransformer):
-    """Every function, inner ones and methods too, for itself; `known` are letters that the file uses for axes."""
+    """Rewrites every function, with inner functions and methods. `known` holds the letters that the file uses for axes."""
 
     def __init__(self, file: str, known: frozenset[str]) -> None:
         self.file, self.known, self.outer = file, known, list[str]()
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
-        """The methods of a class are named after it."""
+        """Adds the name of the class to the names of its methods."""
         self.outer.append(node.name)
         self.generic_visit(node)
         self.outer.pop()
         return node
 
     def visit_FunctionDef(self, node: _Function) -> ast.AST:
-        """A function with its checks."""
+        """Adds checks to a function."""
         name = ".".join([*self.outer, node.name])
         self.outer.append(node.name)
         self.generic_visit(node)
         self.outer.pop()
-        parameters = [each.arg for each in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
-        suffixed = select_suffixed(dict.fromkeys([*parameters, *_assigned(node.body)]), self.known)
-        if any(isinstance(each, ast.Subscript) for each in (node.returns, *(p.annotation for p in node.args.args))):
+        parameters = [node_.arg for node_ in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
+        suffixed = select_suffixed(dict.fromkeys([*parameters, *_find_assigned(node.body)]), self.known)
+        if any(isinstance(node_, ast.Subscript) for node_ in (node.returns, *(p.annotation for p in node.args.args))):
             node.decorator_list.append(ast.Attribute(ast.Name(NAME, ast.Load()), "annotated", ast.Load()))
         if suffixed:
             owner = parameters[0] if parameters[:1] == ["self"] else "None"
             documented, first = ast.get_docstring(node, clean=False) is not None, node.body[0]
-            opening = _statement(f"{FRAME} = {NAME}.frame({f'{name} ({self.file}:{node.lineno})'!r}, {owner})", first)
-            checks = [_check(each, (), first) for each in parameters if each in suffixed]
+            opening = _make_statement(f"{FRAME} = {NAME}.frame({f'{name} ({self.file}:{node.lineno})'!r}, {owner})", first)
+            checks = [_make_check(node_, (), first) for node_ in parameters if node_ in suffixed]
             body = _Checks(suffixed).block(node.body[documented:], ())
             node.body = [*node.body[:documented], opening, *checks, *body]
         return node
@@ -59,27 +59,27 @@ class _Functions(ast.NodeTransformer):
 
 
 class _Checks:
-    """The statements of one function; `loop` are the names that get values in the loop around."""
+    """The statements of one function. `loop` holds the names that are assigned in the loop around."""
 
     def __init__(self, suffixed: Iterable[str]) -> None:
         self.suffixed = set(suffixed)
 
     def block(self, statements: list[ast.stmt], loop: tuple[str, ...]) -> list[ast.stmt]:
-        """Each statement, and the checks of what it binds behind it; those of a loop or `with` begin its block."""
-        found: list[ast.stmt] = []
+        """Puts checks after each assignment. A loop or `with` begins its block with them."""
+        rewritten_block: list[ast.stmt] = []
         for statement in statements:
-            within = loop or (tuple(_assigned([statement])) if isinstance(statement, _LOOPS) else ())
-            checks = [_check(name, within, statement) for name in _targets(statement) if name in self.suffixed]
+            within = loop or (tuple(_find_assigned([statement])) if isinstance(statement, _LOOPS) else ())
+            checks = [_make_check(name, within, statement) for name in _find_targets(statement) if name in self.suffixed]
             self.inner(statement, within)
-            found.append(statement)
+            rewritten_block.append(statement)
             if isinstance(statement, ast.For | ast.AsyncFor | ast.With | ast.AsyncWith):
                 statement.body[:0] = checks
             else:
-                found += checks
-        return found
+                rewritten_block += checks
+        return rewritten_block
 
     def inner(self, statement: ast.stmt, loop: tuple[str, ...]) -> None:
-        """The blocks of a statement, but not those of an inner scope, which has its own."""
+        """Rewrites the blocks of a statement, but not inner scopes, which have their own."""
         if isinstance(statement, _SCOPES):
             return
         for field, value in ast.iter_fields(statement):
@@ -90,18 +90,17 @@ class _Checks:
                     part.body = self.block(part.body, loop)
 
 
-def _assigned(statements: Iterable[ast.stmt]) -> Iterator[str]:
-    """The names that get a value in statements, without those of inner scopes."""
+# The names that are assigned in statements, without inner scopes.
+def _find_assigned(statements: Iterable[ast.stmt]) -> Iterator[str]:
     for statement in statements:
-        yield from _targets(statement)
+        yield from _find_targets(statement)
         if not isinstance(statement, _SCOPES):
             for node in ast.iter_child_nodes(statement):
                 inner = [node] if isinstance(node, ast.stmt) else getattr(node, "body", None)
-                yield from _assigned(inner) if isinstance(inner, list) else ()
+                yield from _find_assigned(inner) if isinstance(inner, list) else ()
 
 
-def _targets(statement: ast.stmt) -> list[str]:
-    """The names that a statement itself gives a value."""
+def _find_targets(statement: ast.stmt) -> list[str]:
     match statement:
         case ast.Assign():
             places: list[ast.expr] = statement.targets
@@ -117,12 +116,12 @@ def _targets(statement: ast.stmt) -> list[str]:
     return [node.id for node in stored if isinstance(node.ctx, ast.Store)]
 
 
-def _check(name: str, loop: tuple[str, ...], place: ast.stmt) -> ast.stmt:
-    return _statement(f"{NAME}.see({FRAME}, {name!r}, {name}, {loop!r})", place)
+def _make_check(name: str, loop: tuple[str, ...], place: ast.stmt) -> ast.stmt:
+    return _make_statement(f"{NAME}.see({FRAME}, {name!r}, {name}, {loop!r})", place)
 
 
-def _statement(text: str, place: ast.stmt) -> ast.stmt:
-    """A line of Python, which tracebacks show where another stands."""
+# A line of Python at the place of another, which tracebacks show.
+def _make_statement(text: str, place: ast.stmt) -> ast.stmt:
     (statement,) = ast.parse(text).body
     for node in ast.walk(statement):
         ast.copy_location(node, place)

@@ -24,7 +24,7 @@ _OURS = str(Path(__file__).parent)
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A size, for `...` a tuple of them, and who said so."""
+    """A size, for `...` a tuple of sizes, with its origin."""
 
     size: Any
     where: str
@@ -35,16 +35,16 @@ block = _BLOCK.get
 
 
 def sizes(**given: int) -> AbstractContextManager[None]:
-    """Every contract that is checked inside the block has these sizes: `with ein.contracts.sizes(D=768, A=12):`.
+    """Binds sizes for every contract that is checked inside the block: `with ein.contracts.sizes(D=768, A=12):`.
 
-    Raises EinformerError (E604, E726) for what is no size, or not that of a block around.
+    Raises EinformerError (E604, E726) if a value is not a size, or differs from a block around.
     """
-    return _opened(given_sizes(given, f"ein.contracts.sizes at {place()}"))
+    return _open_scope(check_sizes(given, f"ein.contracts.sizes at {find_caller()}"))
 
 
 @contextmanager
-def _opened(given: dict[str, Bound]) -> Iterator[None]:
-    token = _BLOCK.set(joined(block(), given))
+def _open_scope(given: dict[str, Bound]) -> Iterator[None]:
+    token = _BLOCK.set(merge(block(), given))
     USED[:] = [True]
     try:
         yield
@@ -53,20 +53,20 @@ def _opened(given: dict[str, Bound]) -> Iterator[None]:
 
 
 def bind(owner: object, /, **given: int) -> None:
-    """The contracts of this object's methods have these sizes for as long as it lives: `ein.contracts.bind(self, D=D, A=A)`.
+    """Binds sizes for the contracts of this object's methods, as long as it lives: `ein.contracts.bind(self, D=D, A=A)`.
 
-    Raises EinformerError (E604, E726) for what is no size, or not the one the object has.
+    Raises EinformerError (E604, E726) if a value is not a size, or differs from the object's.
     """
-    keep(owner, given_sizes(given, f"{type(owner).__name__}, bound at {place()}"))
+    keep(owner, check_sizes(given, f"{type(owner).__name__}, bound at {find_caller()}"))
 
 
 def keep(owner: object, given: dict[str, Bound]) -> None:
-    """The same, for sizes of which it is known who bound them."""
-    vars(owner)[OWN] = joined(vars(owner).get(OWN, {}), given)
+    """Binds sizes with known origins for an object."""
+    vars(owner)[OWN] = merge(vars(owner).get(OWN, {}), given)
 
 
-def joined(known: Mapping[str, Bound], given: Mapping[str, Bound]) -> dict[str, Bound]:
-    """Both, which must agree."""
+def merge(known: Mapping[str, Bound], given: Mapping[str, Bound]) -> dict[str, Bound]:
+    """Merges sizes, which must agree."""
     for name in known.keys() & given.keys():
         if known[name].size != given[name].size:
             facts = [f"`{name}` = {bound.size} by {bound.where}" for bound in (known[name], given[name])]
@@ -74,41 +74,41 @@ def joined(known: Mapping[str, Bound], given: Mapping[str, Bound]) -> dict[str, 
     return {**known, **given}
 
 
-def distinct(known: Mapping[str, Bound]) -> None:
-    """Raise E728 where two letters have one size: a run with such sizes proves less than it seems to."""
+def check_distinct(known: Mapping[str, Bound]) -> None:
+    """Raises E728 if two letters have one size: a run with equal sizes proves less."""
     for (name, bound), (other, again) in combinations(known.items(), 2):
         if bound.size == again.size:
-            facts = [f"`{letter}` = {each.size} by {each.where}" for letter, each in ((name, bound), (other, again))]
+            facts = [f"`{letter}` = {binding.size} by {binding.where}" for letter, binding in ((name, bound), (other, again))]
             raise fail(
                 "E728", f"`{name}` and `{other}` are both {bound.size}", facts=facts, fix="sizes that differ, best primes"
             )
 
 
-def clash(known: Mapping[str, Bound], found: Mapping[str, int]) -> bool:
-    """Does a size of a call differ from what is known?"""
+def clashes(known: Mapping[str, Bound], actual: Mapping[str, int]) -> bool:
+    """Returns whether a size of a call differs from a known size."""
     for name, bound in known.items():  # noqa: SIM110  Dynamo follows a loop
-        if found.get(name, bound.size) != bound.size:
+        if actual.get(name, bound.size) != bound.size:
             return True
     return False
 
 
-def place() -> str:
-    """The line of code that called us; what was typed, or read from no file, has none that one could open."""
+def find_caller() -> str:
+    """Returns the line of code of the caller. Code that was typed has no file to open."""
     frame = sys._getframe(1)
     while frame.f_back is not None and (
         frame.f_code.co_filename.startswith(_OURS) or frame.f_code.co_filename.startswith("<contract ")
     ):
         frame = frame.f_back
-    return written_at(frame.f_code.co_filename, frame.f_lineno)
+    return spell_place(frame.f_code.co_filename, frame.f_lineno)
 
 
-def written_at(file: str, line: int) -> str:
-    """`model.py:12`."""
+def spell_place(file: str, line: int) -> str:
+    """Returns `model.py:12`."""
     return "the prompt" if file.startswith("<") else f"{Path(file).name}:{line}"
 
 
-def given_sizes(given: Mapping[str, int], where: str) -> dict[str, Bound]:
-    """Sizes that somebody named, if they are any."""
+def check_sizes(given: Mapping[str, int], where: str) -> dict[str, Bound]:
+    """Checks named sizes and adds their origin."""
     for name, size in given.items():
         if not isinstance(size, int) or isinstance(size, bool) or size < 0:
             raise fail("E604", f"`{name}` is {size!r}, and no size", fix="a whole number")

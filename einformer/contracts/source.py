@@ -1,7 +1,7 @@
-"""How does one check a contract fast? By plain comparisons, written as Python once for each decorated function.
+"""Writes the fast check of a contract: plain comparisons in Python, once for each decorated function.
 
-The function that is written has the parameters of the one it stands for, binds sizes by unpacking shapes, and compares. It
-reads nothing but its closure, so Dynamo traces it; where something does not fit, it asks `refuse` for the message.
+The written function has the parameters of the original, binds sizes by unpacking shapes, and compares. It reads only its
+closure, so Dynamo traces it. On a misfit it asks `refuse` for the message.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from inspect import Parameter
 from typing import Any
 
 from einformer.contracts.dtypes import device, dtypes
-from einformer.contracts.signature import owner, parameters
+from einformer.contracts.signature import find_owner, find_parameters
 from einformer.contracts.tree import REST, Anything, Array, Contract, Each, Fields, Item, Scalar, Several, Size
 from einformer.language.tree import Expression, Name, Number, Product, Quotient, Sum
 from einformer.language.walk import subexpressions
@@ -25,7 +25,7 @@ _STARS: dict[Any, str] = {Parameter.VAR_POSITIONAL: "*", Parameter.VAR_KEYWORD: 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The text of the factory of a wrapper, and what its closure holds besides what all wrappers do."""
+    """The text of the factory of a wrapper, and the part of its closure that other wrappers do not have."""
 
     text: str
     constants: dict[str, Any]
@@ -33,14 +33,14 @@ class Written:
 
 
 class Hard(Exception):
-    """Sizes cannot be bound by unpacking alone: `check.py` checks this contract itself.
+    """A contract whose sizes cannot be bound by unpacking alone: `check.py` checks it.
 
-    Values come in any number, a size must be solved for, or one that is bound in an optional value is needed elsewhere.
+    It has any number of values, a size must be solved for, or a size of an optional value is needed elsewhere.
     """
 
 
 def write(contract: Contract, items: tuple[tuple[str, Item], ...], function: Callable[..., Any]) -> Written:
-    """The wrapper of a function: one that compares, or where that is `Hard`, one that asks."""
+    """Writes the wrapper of a function: one that compares, or if that is `Hard`, one that asks."""
     try:
         writer = _Writer(function)
         writer.compare(contract, items)
@@ -54,7 +54,7 @@ class _Writer:
     """Lines of Python, and the names that they bind."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        self.function, self.parameters, self.owner = function, parameters(function), owner(function)
+        self.function, self.parameters, self.owner = function, find_parameters(function), find_owner(function)
         name = function.__name__
         self.name = name if name.isidentifier() and not keyword.iskeyword(name) else "wrapper"
         self.taken = {self.name, *(parameter.name for parameter in self.parameters)}
@@ -69,17 +69,17 @@ class _Writer:
     # ---------------------------------------------------------------------------------------------------------- names
 
     def fresh(self, name: str) -> str:
-        """The name, or the like, that stands for nothing yet."""
+        """Returns the name, or a variant that is not used yet."""
         while name in self.taken:
             name += "_"
         self.taken.add(name)
         return name
 
     def constant(self, name: str, value: Any) -> str:
-        """The name of a value in the closure."""
-        for known, other in self.constants.items():
+        """Returns the name of a value in the closure."""
+        for constant_name, other in self.constants.items():
             if other is value or other == value:
-                return known
+                return constant_name
         name = self.fresh(name)
         self.constants[name] = value
         return name
@@ -96,12 +96,12 @@ class _Writer:
     # -------------------------------------------------------------------------------------------------------- the frame
 
     def open(self) -> None:
-        """The head: the parameters of the function, with defaults that are put in their place afterwards."""
+        """Writes the head: the parameters of the function, with defaults that are replaced later."""
         coroutine = "async " if inspect.iscoroutinefunction(self.function) else ""
         self.lines = [f"    {coroutine}def {self.name}({', '.join(self.head())}):", "        __tracebackhide__ = True"]
 
     def head(self) -> Iterator[str]:
-        """The parameters."""
+        """Yields the parameters."""
         star, last = False, next((p for p in reversed(self.parameters) if p.kind == Parameter.POSITIONAL_ONLY), None)
         for parameter in self.parameters:
             if parameter.kind == Parameter.KEYWORD_ONLY and not star:
@@ -113,11 +113,11 @@ class _Writer:
                 yield "/"
 
     def given(self) -> str:
-        """The names of the parameters as a tuple: what messages are made of."""
+        """Returns the names of the parameters as a tuple, for messages."""
         return "".join(f"{parameter.name}, " for parameter in self.parameters).rstrip() or ""
 
     def call(self) -> str:
-        """The function, called with the same arguments."""
+        """Writes the call of the function with the same arguments."""
         passed = (
             f"{p.name}={p.name}" if p.kind == Parameter.KEYWORD_ONLY else f"{_STARS.get(p.kind, '')}{p.name}"
             for p in self.parameters
@@ -126,7 +126,7 @@ class _Writer:
         return f"{awaited}{self.known['function']}({', '.join(passed)})"
 
     def refuse_if(self, tests: Iterable[str], *result: str) -> None:
-        """One comparison for all the tests."""
+        """Writes one comparison for all the tests."""
         if joined := " or ".join(tests):
             self.line(f"if {joined}:")
             self.line(f"    raise {self.known['refuse']}({', '.join([f'({self.given()})', *result])})")
@@ -134,7 +134,7 @@ class _Writer:
     # -------------------------------------------------------------------------------------------------------- two kinds
 
     def ask(self, contract: Contract) -> None:
-        """Ask for everything, but while Dynamo traces: it would follow every step."""
+        """Writes a full check, but not while Dynamo traces, which would follow every step."""
         self.open()
         self.line(f"if {self.known['is_compiling']}():")
         self.line(f"    return {self.call()}")
@@ -146,7 +146,7 @@ class _Writer:
         self.line(f"return {result}")
 
     def compare(self, contract: Contract, items: tuple[tuple[str, Item], ...]) -> None:
-        """Bind and compare, the certain values before those that may be None."""
+        """Writes the bindings and comparisons, values that are certain before values that may be None."""
         self.open()
         for name, item in sorted(items, key=lambda each: each[1].optional):
             self.item(item, name)
@@ -161,29 +161,29 @@ class _Writer:
         self.finish(result)
 
     def finish(self, result: str) -> None:
-        """What is still not known cannot be unpacked."""
+        """Refuses formulas that cannot be compared by unpacking."""
         if self.later:
             raise Hard
         self.line(f"return {result}")
 
     def against_scopes(self, names: list[str], *result: str) -> None:
-        """Compare with the sizes of the object, and with those of the block around."""
+        """Compares with the sizes of the object and of the block around."""
         if not names:
             return
-        found = "{" + ", ".join(f'"{name}": {self.sizes[name]}' for name in names) + "}"
-        known = self.known
+        literal = "{" + ", ".join(f'"{name}": {self.sizes[name]}' for name in names) + "}"
+        scope = self.known
         if self.owner:
             own = self.fresh("own")
-            self.line(f'{own} = {known["getattr"]}({self.owner}, "__dict__", {known["nothing"]}).get({known["OWN"]})')
-            self.refuse_if([f"{own} is not None and {known['clash']}({own}, {found})"], *result)
+            self.line(f'{own} = {scope["getattr"]}({self.owner}, "__dict__", {scope["nothing"]}).get({scope["OWN"]})')
+            self.refuse_if([f"{own} is not None and {scope['clash']}({own}, {literal})"], *result)
         self.refuse_if(
-            [f"{known['USED']} and not {known['is_compiling']}() and {known['clash']}({known['block']}(), {found})"], *result
+            [f"{scope['USED']} and not {scope['is_compiling']}() and {scope['clash']}({scope['block']}(), {literal})"], *result
         )
 
     # ------------------------------------------------------------------------------------------------------------ values
 
     def item(self, item: Item, value: str, *result: str) -> None:
-        """Everything that is to be said of one value; `result` is the result of the call, once there is one."""
+        """Writes the check of one value. `result` is the result of the call, once there is one."""
         if not item.optional:
             self.value(item, value, *result)
             return
@@ -199,32 +199,33 @@ class _Writer:
             raise Hard
 
     def value(self, item: Item, value: str, *result: str) -> None:
-        known = self.known
+        names = self.known
         match item.value:
             case Array():
                 self.array(item.value, value, *result)
             case Scalar():
                 scalar = self.constant(item.value.name, item.value)
-                self.refuse_if([f"not {known['is_scalar']}({value}, {scalar})"], *result)
+                self.refuse_if([f"not {names['is_scalar']}({value}, {scalar})"], *result)
             case Size():
                 self.refuse_if(
-                    [f"not {known['isinstance']}({value}, {known['whole']}) or {value} is True or {value} is False"], *result
+                    [f"not {names['isinstance']}({value}, {names['whole']}) or {value} is True or {value} is False"],
+                    *result,
                 )
                 if self.has(item.value.name):
                     self.refuse_if([f"{value} != {self.sizes[item.value.name]}"], *result)
                 self.sizes.setdefault(item.value.name, value)
             case Several():
                 count, differs = len(item.value.members), "<" if item.value.more else "!="
-                wrong = f"not {known['isinstance']}({value}, {known['listing']}) or {known['len']}({value}) {differs} {count}"
+                wrong = f"not {names['isinstance']}({value}, {names['listing']}) or {names['len']}({value}) {differs} {count}"
                 self.refuse_if([wrong], *result)
-                for at, member in enumerate(item.value.members):
-                    self.part(member, f"{value}[{at}]", *result)
+                for number, member in enumerate(item.value.members):
+                    self.part(member, f"{value}[{number}]", *result)
             case Fields():
                 for member in item.value.members:
-                    default = "None" if member.optional else known["MISSING"]
-                    read = f'{known["attribute"]}({value}, "{member.key}", {default})'
+                    default = "None" if member.optional else names["MISSING"]
+                    read = f'{names["attribute"]}({value}, "{member.key}", {default})'
                     if isinstance(member.value, Anything):
-                        self.refuse_if([f"{read} is {known['MISSING']}"], *result)
+                        self.refuse_if([f"{read} is {names['MISSING']}"], *result)
                     self.part(member, read, *result)
             case Each():
                 raise Hard
@@ -232,20 +233,20 @@ class _Writer:
                 pass
 
     def has(self, name: str) -> bool:
-        """Is the size bound by now, whatever is None?"""
+        """Returns whether the size is bound in every case."""
         if name in self.loose:
             raise Hard
         return name in self.sizes
 
     def part(self, member: Item, read: str, *result: str) -> None:
-        """A value inside another."""
+        """Writes the check of a value inside another."""
         if not isinstance(member.value, Anything):
             name = self.fresh("part")
             self.line(f"{name} = {read}")
             self.item(member, name, *result)
 
     def array(self, array: Array, value: str, *result: str) -> None:
-        """A tensor: its kind and rank, then its axes in one assignment, then what must be equal."""
+        """Writes the check of a tensor: its kind, its rank, its axes in one assignment, then the comparisons."""
         self.refuse_if([" or ".join(self.kind(array, value))], *result)
         targets, tests = [], []
         for axis in array.axes:
@@ -263,7 +264,7 @@ class _Writer:
         self.refuse_if(self.settled(), *result)
 
     def kind(self, array: Array, value: str) -> Iterator[str]:
-        """What it must be, before it has a shape to speak of."""
+        """Yields the tests that come before the shape."""
         yield f"not {self.known['isinstance']}({value}, {self.known['Tensor']})"
         if allowed := dtypes(array.words):
             yield f"{value}.dtype not in {self.constant(array.words[0], allowed)}"
@@ -272,7 +273,7 @@ class _Writer:
         yield f"{value}.ndim {'<' if array.open else '!='} {array.rank}"
 
     def settled(self) -> Iterator[str]:
-        """The comparisons whose sizes are all bound by now."""
+        """Yields the comparisons whose sizes are all bound."""
         waiting, self.later = self.later, []
         for target, size in waiting:
             if all(self.has(e.name) for e in subexpressions(size) if isinstance(e, Name)):
@@ -281,7 +282,7 @@ class _Writer:
                 self.later.append((target, size))
 
     def formula(self, size: Expression) -> str:
-        """A formula of sizes in Python."""
+        """Writes a formula of sizes in Python."""
         match size:
             case Name():
                 return self.sizes[size.name]

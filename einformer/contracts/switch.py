@@ -1,4 +1,4 @@
-"""Are contracts checked? `EINFORMER_CONTRACTS=0`, or `ein.contracts.off()` before the functions are decorated, says no."""
+"""Turns contracts on and off: `EINFORMER_CONTRACTS=0`, or `ein.contracts.off()` before the functions are decorated."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ _state = {"on": os.environ.get("EINFORMER_CONTRACTS", "1") not in ("0", "off", "
 
 
 def off() -> None:
-    """From here on a decorated function is the function itself, and nothing is watched."""
+    """Leaves functions that are decorated from here on unchanged, and watches nothing."""
     _state["on"] = False
 
 
 def on() -> None:
-    """From here on contracts are checked, as they are without a word."""
+    """Checks contracts from here on, as is the default."""
     _state["on"] = True
 
 
 def active() -> bool:
-    """Are they checked?"""
+    """Returns whether contracts are checked."""
     return _state["on"]

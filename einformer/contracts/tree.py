@@ -1,4 +1,4 @@
-"""What is a contract? Which values go in and come out, and the size of each axis of those that are tensors.
+"""Defines a contract: the values that go in and come out, and the size of each axis of the tensors among them.
 
 A size is an expression of the notation in the letters of sizes: `s` and `s'` are two indices, and the axis of both has S.
 """
@@ -22,7 +22,7 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class Axis(Written):
-    """One axis of a tensor, or those of `...`: as it is written, `s'`, `(ae)` or `64`, and its size."""
+    """An axis of a tensor, or the axes of `...`: its text, `s'`, `(ae)` or `64`, and its size."""
 
     written: str
     size: Expression
@@ -30,7 +30,7 @@ class Axis(Written):
 
 @dataclass(frozen=True, slots=True)
 class Array(Written):
-    """`bf16 z_bsd`: a tensor; the words before it say which dtypes, and which device."""
+    """A tensor, `bf16 z_bsd`. The words before it name dtypes and a device."""
 
     name: str
     axes: tuple[Axis, ...]
@@ -38,18 +38,18 @@ class Array(Written):
 
     @property
     def rank(self) -> int:
-        """How many axes it has, `...` apart."""
+        """Returns the number of axes, without `...`."""
         return len(self.axes) - self.open
 
     @property
     def open(self) -> bool:
-        """Does it have any axes besides those with a letter?"""
+        """Returns whether the tensor may have more axes than those with a letter."""
         return any(axis.size == REST for axis in self.axes)
 
 
 @dataclass(frozen=True, slots=True)
 class Scalar(Written):
-    """`int n`: a number, or a tensor without axes."""
+    """A number, or a tensor without axes: `int n`."""
 
     name: str
     words: tuple[str, ...]
@@ -57,14 +57,14 @@ class Scalar(Written):
 
 @dataclass(frozen=True, slots=True)
 class Size(Written):
-    """`D`: a whole number that is a size."""
+    """A whole number that is a size: `D`."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Several(Written):
-    """`(q_bsea, k_btea)`: a tuple or a list of just these; with `...` at the end, these and any others."""
+    """A tuple or a list of these values, `(q_bsea, k_btea)`. With `...` at the end, more may follow."""
 
     members: tuple[Item, ...]
     more: bool
@@ -72,21 +72,21 @@ class Several(Written):
 
 @dataclass(frozen=True, slots=True)
 class Each(Written):
-    """`[z_bsd]`: any number of values, each of them this."""
+    """Any number of values that each fit: `[z_bsd]`."""
 
     member: Item
 
 
 @dataclass(frozen=True, slots=True)
 class Fields(Written):
-    """`{logits: y_bsv}`: keys of a mapping, or attributes of an object."""
+    """Keys of a mapping, or attributes of an object: `{logits: y_bsv}`."""
 
     members: tuple[Item, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Anything(Written):
-    """`?`: not looked at."""
+    """A value that is not checked: `?`."""
 
 
 Value = Array | Scalar | Size | Several | Each | Fields | Anything
@@ -94,7 +94,7 @@ Value = Array | Scalar | Size | Several | Each | Fields | Anything
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A value with the name it is given by, if it has one (`mask = m_bs`); an optional one may be None."""
+    """A value with its name, if it has one (`mask = m_bs`). An optional value may be None."""
 
     key: str
     value: Value
@@ -103,7 +103,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Contract(Written):
-    """What goes in, and what comes out (None: anything)."""
+    """The values that go in and come out. None: anything may come out."""
 
     arguments: tuple[Item, ...]
     result: Item | None

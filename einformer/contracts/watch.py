@@ -1,7 +1,7 @@
-"""Do the modules of a model keep their contracts, in one run of the whole? Watched from outside, by hooks.
+"""Checks the contracts of a model's modules in one run of the whole model, from outside, by hooks.
 
-In a run each letter has one size throughout the model; those that parameters bind hold for as long as it is watched. A module
-that is called by itself, outside of a run of the model, is a run of its own.
+In a run each letter has one size throughout the model. Sizes of parameters hold as long as the model is watched. A module
+that is called outside of a run of the model is a run of its own.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from torch import nn
 
 from einformer.contracts import switch
 from einformer.contracts.check import Checker
-from einformer.contracts.derived import derived
+from einformer.contracts.derived import derive
 from einformer.contracts.reader import read
-from einformer.contracts.scopes import Bound, block, distinct, joined
-from einformer.contracts.signature import matched
+from einformer.contracts.scopes import Bound, block, check_distinct, merge
+from einformer.contracts.signature import match_items
 from einformer.contracts.tree import REST, Contract, Item
 from einformer.errors import EinformerError, fail
 from einformer.language.names import closest
@@ -34,19 +34,20 @@ def watch(
     *,
     probe: bool = False,
 ) -> Watch:
-    """Check any `nn.Module` while it runs: `watch(model, {"transformer.h.*.attn": "z_bsd -> (z_bsd, ...)"})`.
+    """Checks any `nn.Module` while it runs: `watch(model, {"transformer.h.*.attn": "z_bsd -> (z_bsd, ...)"})`.
 
     A pattern names modules, or parameters, which are checked at once: `{"h.*.mlp.up.weight": "W_fd"}`. `*` is one part of a
-    path, `**` any number of them, and `""` the model. The layers of a specification watch the modules whose class has their
-    name, or those that `names` gives them: `{"MLP": "h.*.mlp", "MLP.W": "h.*.mlp.up.weight"}`.
+    path, `**` any number of them, and `""` the model. A specification gives each layer to the modules whose class has its
+    name, or to those in `names`: `{"MLP": "h.*.mlp", "MLP.W": "h.*.mlp.up.weight"}`.
 
-    With `probe`, a run in which two letters have one size is refused: it would hide what swaps them. The watch ends with
-    `.remove()`, or with its `with` block. Raises EinformerError: E727, and E720 … of parameters, at once; the rest in a run.
+    With `probe`, a run in which two letters have one size is refused: it could hide a swap. The watch ends with
+    `.remove()`, or with its `with` block. Raises EinformerError at once for the names and for parameters (E727, E720 …),
+    and during a run for modules.
     """
-    known: Mapping[str, Bound] = {}
+    bound_sizes: Mapping[str, Bound] = {}
     if not isinstance(contracts, Mapping):
-        contracts, known = derived(model, contracts, names or {})
-    watched = Watch(model, dict(known), probe)
+        contracts, bound_sizes = derive(model, contracts, names or {})
+    watched = Watch(model, dict(bound_sizes), probe)
     if switch.active():
         watched.start(contracts)
     return watched
@@ -54,7 +55,7 @@ def watch(
 
 @dataclass(slots=True, eq=False)
 class Watch:
-    """A model that is watched: `sizes` hold for as long as it is, `last` are those of the last run."""
+    """A watched model: `sizes` hold as long as it is watched, `last` are the sizes of the last run."""
 
     model: nn.Module
     sizes: dict[str, Bound]
@@ -65,7 +66,7 @@ class Watch:
     _hooks: list[Any] = field(default_factory=list)
 
     def remove(self) -> None:
-        """Watch no longer."""
+        """Stops watching."""
         while self._hooks:
             self._hooks.pop().remove()
 
@@ -76,32 +77,32 @@ class Watch:
         self.remove()
 
     def start(self, contracts: Mapping[str, str]) -> None:
-        """Check the parameters, and put hooks on the modules; on the model first, so that its run is one binding."""
+        """Checks the parameters and adds hooks to the modules. The model comes first, so that its run is one binding."""
         modules = dict(self.model.named_modules())
         tensors = self.model.state_dict() | dict(self.model.named_parameters()) | dict(self.model.named_buffers())
         self.hook(self.model, self.enter)
         for pattern, text in contracts.items():
-            paths, held = list(_matching(pattern, modules)), list(_matching(pattern, tensors))
+            paths, held = list(_match_paths(pattern, modules)), list(_match_paths(pattern, tensors))
             for path in held:
-                self.tensor(path, tensors[path], text)
+                self.check_tensor(path, tensors[path], text)
             for path in paths:
-                self.module(path, modules[path], text)
+                self.watch_module(path, modules[path], text)
             if not paths and not held:
                 self.remove()
-                raise _nothing(pattern, [*modules, *tensors])
+                raise _refuse_pattern(pattern, [*modules, *tensors])
 
-    def tensor(self, path: str, tensor: Any, text: str) -> None:
-        """A parameter or a buffer, whose sizes then hold in every run."""
-        checker = Checker(joined(block(), self.sizes))
+    def check_tensor(self, path: str, tensor: Any, text: str) -> None:
+        """Checks a parameter or a buffer, whose sizes then hold in every run."""
+        checker = Checker(merge(block(), self.sizes))
         checker.see(read(text, path).arguments[0], tensor, path)
         checker.settle(last=True)
         self.sizes |= {name: bound for name, bound in checker.sizes.items() if name != REST.name}
 
-    def module(self, path: str, module: nn.Module, text: str) -> None:
-        """A module, which is looked at before and after each call."""
+    def watch_module(self, path: str, module: nn.Module, text: str) -> None:
+        """Adds checks before and after each call of a module."""
         contract = read(text, f"{path or 'the model'} ({type(module).__name__})")
         signature = inspect.signature(module.forward)
-        items = matched(contract, tuple(signature.parameters.values()))
+        items = match_items(contract, tuple(signature.parameters.values()))
         seen = _Seen(self, path or type(module).__name__, contract, signature, items)
         if module is not self.model:
             self.hook(module, self.enter)
@@ -111,7 +112,7 @@ class Watch:
         ]
 
     def hook(self, module: nn.Module, enter: Any) -> None:
-        """A run begins with the first module that is entered, and ends when that is left, be it by an error."""
+        """Begins a run at the first module that is entered. It ends when the module is left, by a return or by an error."""
         self._hooks += [
             module.register_forward_pre_hook(enter),
             module.register_forward_hook(self.finish),
@@ -119,26 +120,26 @@ class Watch:
         ]
 
     def enter(self, module: nn.Module, inputs: Any) -> None:
-        """One module deeper."""
+        """Enters a module."""
         if not self._depth:
-            self._run = Checker(joined(block(), self.sizes))
+            self._run = Checker(merge(block(), self.sizes))
         self._depth += 1
 
     def finish(self, module: nn.Module, inputs: Any, result: Any) -> None:
-        """At the end of a run all sizes are known, and with `probe` they differ."""
+        """Ends a run: all sizes must be known, and with `probe` distinct."""
         if self._depth == 1:
-            self.run.settle(last=True)
-            self.last = {name: bound.size for name, bound in self.run.sizes.items()}
+            self.find_binding.settle(last=True)
+            self.last = {name: bound.size for name, bound in self.find_binding.sizes.items()}
             if self.probe:
-                distinct(self.run.sizes)
+                check_distinct(self.find_binding.sizes)
 
     def leave(self, module: nn.Module, inputs: Any, result: Any) -> None:
-        """One module less deep."""
+        """Leaves a module."""
         self._depth = max(0, self._depth - 1)
 
     @property
-    def run(self) -> Checker:
-        """The binding of the run."""
+    def find_binding(self) -> Checker:
+        """Returns the binding of the run."""
         assert self._run is not None
         return self._run
 
@@ -154,25 +155,24 @@ class _Seen:
     items: tuple[tuple[str, Item], ...]
 
     def before(self, module: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any]) -> None:
-        """Its arguments."""
-        given = self.signature.bind(*inputs, **named)
-        given.apply_defaults()
+        """Checks the arguments."""
+        values = self.signature.bind(*inputs, **named)
+        values.apply_defaults()
         for name, item in sorted(self.items, key=lambda each: each[1].optional):
-            self.watch.run.see(item, given.arguments[name], f"{self.path}.{name}")
+            self.watch.find_binding.see(item, values.arguments[name], f"{self.path}.{name}")
 
     def after(self, module: nn.Module, inputs: tuple[Any, ...], result: Any) -> None:
-        """Its result."""
+        """Checks the result."""
         if self.contract.result is not None:
-            self.watch.run.see(self.contract.result, result, f"{self.path}(…)")
+            self.watch.find_binding.see(self.contract.result, result, f"{self.path}(…)")
 
 
-def _matching(pattern: str, paths: Mapping[str, Any]) -> Iterator[str]:
-    """The paths that a pattern names."""
+def _match_paths(pattern: str, paths: Mapping[str, Any]) -> Iterator[str]:
     parts = [re.escape(part).replace(r"\*\*", ".+").replace(r"\*", "[^.]*") for part in pattern.split(".")]
     wanted = re.compile(r"\.".join(parts))
     return (path for path in paths if wanted.fullmatch(path))
 
 
-def _nothing(pattern: str, paths: list[str]) -> EinformerError:
+def _refuse_pattern(pattern: str, paths: list[str]) -> EinformerError:
     close = closest(pattern, paths)
     return fail("E727", f"`{pattern}` names no module and no parameter of the model", fix=f"`{close}`?" if close else "")

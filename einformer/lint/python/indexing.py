@@ -64,7 +64,7 @@ def _slice_axes(shape: Shape, keys: Sequence[ast.expr]) -> Value | None:
             case ast.Constant(value=None):
                 axes.append(ONE)
             case ast.Constant(value=value) if value is ...:
-                after = sum(not (isinstance(key_, ast.Constant) and key_.value is None) for key_ in keys[place + 1 :])
+                after = sum(not (isinstance(later, ast.Constant) and later.value is None) for later in keys[place + 1 :])
                 axes += rest[: len(rest) - after]
                 rest = rest[len(rest) - after :]
             case ast.Slice(lower=None, upper=None, step=None):

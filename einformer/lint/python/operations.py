@@ -200,7 +200,7 @@ def _attend(call: Call) -> Known | None:
     query, key, value = call.value, call.tensor(0, "key"), call.tensor(1, "value")
     if not query or not key or not value or not len(query.shape) == len(key.shape) == len(value.shape) >= 2:
         return None
-    keys, values = (_share_heads(value_.shape, query.shape, call) for value_ in (key, value))
+    keys, values = (_share_heads(tensor.shape, query.shape, call) for tensor in (key, value))
     scores = multiply(query.shape, swap(keys, -1, -2))
     return Value(multiply((*scores[:-1], keys[-2]), values))
 

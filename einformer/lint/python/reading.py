@@ -189,19 +189,19 @@ class Reading:
             case ast.BinOp():
                 return self.binary(node, names)
             case ast.UnaryOp(operand=operand):
-                value_ = self.value(operand, names)
-                return read_number(node) if isinstance(value_, int) else value_ if isinstance(value_, Value) else None
+                result = self.value(operand, names)
+                return read_number(node) if isinstance(result, int) else result if isinstance(result, Value) else None
             case ast.Compare(left=left, comparators=[right]):
                 return self.attempt(node, self.meet, self.value(left, names), self.value(right, names), left, right)
             case ast.Tuple(elts=parts) | ast.List(elts=parts):
                 return self.several(parts, names)
             case ast.IfExp(body=one, orelse=other):
-                value_, second = self.value(one, names), self.value(other, names)
-                return value_ if value_ == second else None
+                result, second = self.value(one, names), self.value(other, names)
+                return result if result == second else None
             case ast.NamedExpr(target=target, value=value):
-                value_ = self.value(value, names)
-                self.assign(target, value_, names)
-                return value_
+                result = self.value(value, names)
+                self.assign(target, result, names)
+                return result
         return None
 
     def several(self, parts: Iterable[ast.expr], names: Names) -> tuple[Known | None, ...] | None:

@@ -152,8 +152,8 @@ def _read_calls(node: ast.AST) -> Iterator[str]:
 def _read_equations(node: ast.AST) -> Iterator[str]:
     match node:
         case ast.Assign(targets=[target], value=value) if len(suffix := _read_suffix(target)) > 1:
-            for node_ in ast.walk(value):
-                match node_:
+            for part in ast.walk(value):
+                match part:
                     case ast.Constant(value=str(text)) if "->" in text:
                         sides = text.split("->")
                         output = sides[1].replace("(", " ").replace(")", " ")
