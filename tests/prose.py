@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from einformer.interpreters.latex import latex
-from einformer.interpreters.latex.expressions import indexed
+from einformer.interpreters.latex.pages import LATEX
 from einformer.language.tree import Axis, Equation, Expression, Index, Layer, Name, Spec, Tensor
 from einformer.language.walk import equations, loops
 
@@ -44,7 +44,7 @@ def _shape(name: str, slots: tuple[Expression, ...], sized: dict[str, str]) -> I
     letters = [slot.letter for slot in slots if isinstance(slot, Index)]
     sizes = [sized[letter.rstrip("'")] for letter in letters]
     if letters and len(name.rstrip("'")) == 1:
-        yield f"A tensor ${indexed(name, slots)}$ of shape `({', '.join(sizes)})`."
+        yield f"A tensor ${LATEX.tensor(name, slots)}$ of shape `({', '.join(sizes)})`."
 
 
 __all__ = ["Equation", "Tensor", "prose"]

@@ -1,13 +1,16 @@
-"""How is a tree written? As plain text in the one style of the project, which parses to the same tree again.
+"""Prints a tree as plain text in the one style of the project, which parses to the same tree again.
 
-The rules of precedence stand here once; the printer of LaTeX (`interpreters/latex.py`) asks them too.
+The rules of precedence stand here once: the printer of LaTeX, `interpreters/latex/pages.py`, spells the parts in its own way.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import IntEnum
+from types import MappingProxyType
 from typing import TypeGuard, assert_never
 
 from einformer.language.primitives import COMPARISONS, PRIMITIVES
@@ -37,136 +40,7 @@ from einformer.language.tree import (
 _LEGEND, _COMMENT, _NOTE = 22, 48, 65  # columns of what is said beside the code
 _ROW = 90  # characters of a row of weights
 _OPERATORS = frozenset(name for name, with_indices in PRIMITIVES if with_indices)
-
-
-def show(node: Declaration | Expression) -> str:
-    """The text of a node; of a whole `Spec`, a file.
-
-    >>> show(Equation(Tensor("q", (Index("s"),)), "=", Product((Number(-1), Name("H")))))
-    'q_s = -H'
-    """
-    match node:
-        case Spec():
-            return "\n".join(_spec(node)) + "\n"
-        case Layer():
-            return "\n".join(_layer(node))
-        case Equation() | Loop():
-            return "\n".join(_statement(node, ""))
-        case Axis():
-            return _axis(node)
-        case Scalar():
-            return _scalar(node)
-        case Weight():
-            return _weight(node)
-        case _:
-            return expression(node)
-
-
-# ----------------------------------------------------------------------------------------------------- declarations
-
-
-def _spec(spec: Spec) -> Iterator[str]:
-    legend = list(_said((spec.title, *spec.about) if spec.title else (), ""))
-    axes = [line for axis in spec.axes for line in _entry(axis, _axis(axis))]
-    scalars = [line for scalar in spec.scalars for line in _entry(scalar, _scalar(scalar))]
-    blocks = [legend + (["axes", *axes] if axes else []), ["scalars", *scalars] if scalars else []]
-    blocks += (list(_layer(layer)) for layer in spec.layers)
-    blocks.append(list(_said(spec.below, "")))
-    for at, block in enumerate(block for block in blocks if block):
-        yield from [""] * bool(at) + block
-
-
-def _entry(node: Axis | Scalar, text: str) -> Iterator[str]:
-    yield from _said(node.above, "  ")
-    note = node.note if isinstance(node, Scalar) else ""
-    yield _beside(_beside(f"  {text}", _LEGEND, "@", note), _LEGEND, "#", node.comment)
-
-
-def _said(comments: tuple[str, ...], indent: str) -> Iterator[str]:
-    """Whole lines of comment."""
-    return (f"{indent}# {comment}" for comment in comments)
-
-
-def _axis(axis: Axis) -> str:
-    default = f" = {expression(axis.default, Level.SUM)}" if axis.default is not None else ""
-    bound = f" <= {expression(axis.bound, Level.SUM)}" if axis.bound is not None else ""
-    return f"{axis.letter}: {expression(axis.size, Level.SUM)}{default}{bound}"
-
-
-def _scalar(scalar: Scalar) -> str:
-    value = scalar.value
-    text = f"[{', '.join(number(item.value) for item in value)}]" if isinstance(value, tuple) else expression(value)
-    return f"{scalar.name}{_subscript(scalar.indices)} = {text}"
-
-
-def _layer(layer: Layer) -> Iterator[str]:
-    formals = ", ".join(map(_left, layer.formals))
-    time = f" causal in {layer.time.letter}" if layer.time else ""
-    head = f"{layer.kind} {layer.name}{_subscript(layer.indices)}({formals}) -> {_left(layer.output)}{time}:"
-    yield from _said(layer.above, "")
-    yield _remarked(head, layer.note, layer.comment)
-    for row in rows(layer.weights, _weight):
-        yield from _said(row[0].above, "  ")
-        kind, of = "buffers" if row[0].kind == "buffer" else "weights", row[0].layer
-        yield _remarked(f"  {kind} {', '.join(map(_weight, row))}{of and ': '}{of}", "", row[-1].comment)
-    for statement in layer.body:
-        yield from _statement(statement, "  ")
-
-
-def rows(weights: tuple[Weight, ...], write: Callable[[Weight], str]) -> Iterator[list[Weight]]:
-    """The weights of one line after the other: of one kind, as many as fit, with comments only above and at the end."""
-    row: list[Weight] = []
-    for weight in weights:
-        width = len(", ".join(map(write, row))) + len(write(weight))
-        if row and (_kind(row[-1]) != _kind(weight) or row[-1].comment or weight.above or width > _ROW):
-            yield row
-            row = []
-        row.append(weight)
-    yield from [row] * bool(row)
-
-
-def _kind(weight: Weight) -> tuple[str, str]:
-    return weight.kind, weight.layer
-
-
-def _weight(weight: Weight) -> str:
-    default = f" = {expression(weight.default, Level.SUM)}" if weight.default is not None else ""
-    return f"{weight.name}{_subscript(weight.indices)}{'?' * weight.optional}{default}"
-
-
-def _statement(statement: Statement, indent: str) -> Iterator[str]:
-    yield from _said(statement.above, indent)
-    match statement:
-        case Equation():
-            yield _remarked(indent + alone(statement), statement.note, statement.comment)
-        case Loop():
-            head = f"{indent}for {statement.index.letter} < {expression(statement.count, Level.SUM)}:"
-            yield _remarked(head, "", statement.comment)
-            for inner in statement.body:
-                yield from _statement(inner, indent + "  ")
-        case _:
-            assert_never(statement)
-
-
-def alone(equation: Equation | Scalar) -> str:
-    """An equation or a scalar without what is remarked above and beside it."""
-    if isinstance(equation, Scalar):
-        return _scalar(equation)
-    head = "return" if equation.relation == "return" else f"{_left(equation.left)} {equation.relation}"
-    return f"{head} {expression(equation.right)}"
-
-
-def _left(left: Tensor | Name) -> str:
-    return left.name if isinstance(left, Name) else left.name + _subscript(left.slots)
-
-
-def _remarked(text: str, note: str, comment: str) -> str:
-    return _beside(_beside(text, _NOTE, "@", note), _COMMENT, "#", comment)
-
-
-def _beside(text: str, column: int, mark: str, remark: str) -> str:
-    return f"{text:<{column - 1}} {mark} {remark}" if remark else text
-
+_COMMAND = re.compile(r"\\[a-zA-Z]+$")
 
 # ------------------------------------------------------------------------------------------------------- precedence
 
@@ -235,38 +109,272 @@ def takes_no_power(e: Expression) -> bool:
     return isinstance(e, Apply) and bool(e.indices) and e.name in _OPERATORS
 
 
-# ------------------------------------------------------------------------------------------------------ expressions
+# ---------------------------------------------------------------------------------------------------------- printing
 
 
-def expression(e: Expression, least: Level = Level.OR) -> str:
-    """The text of e, in parentheses where the grammar wants something that holds tighter."""
-    return _expression(e) if level(e) >= least else f"({_expression(e)})"
+@dataclass(frozen=True, slots=True)
+class PrintedLine:
+    """A line of the text: its indentation in steps, what it says, the note and the comment beside it."""
+
+    indent: int
+    text: str
+    note: str = ""
+    comment: str = ""
 
 
-def _expression(e: Expression) -> str:
-    match e:
-        case Number():
-            return number(e.value)
-        case Name():
-            return e.name
-        case Index():
-            return e.letter
-        case Tensor():
-            return e.name + _subscript(e.slots)
-        case Group():
-            return f"({''.join(map(_member, e.members))})"
-        case Sum():
-            return _sum(e)
-        case Product():
-            return _product(e.factors)
-        case Quotient():
-            return f"{_numerator(e.numerator)} / {expression(e.denominator, Level.FACTOR)}"
-        case Power():
-            return f"{_base(e.base)}^{_exponent(e.exponent)}"
-        case Apply():
-            return _apply(e)
-        case _:
-            assert_never(e)
+class Printer:
+    """Prints nodes as plain text. The printer of another form overrides what that spells otherwise, and no rule."""
+
+    signs: Mapping[str, str] = MappingProxyType({})
+    blank = " "
+
+    @property
+    def flat(self) -> Printer:
+        """The printer of subscripts, exponents and sizes, which stay in one line."""
+        return self
+
+    # ------------------------------------------------------------------------------------------------ how it is spelled
+
+    def sign(self, name: str) -> str:
+        """A sign between two parts."""
+        return self.signs.get(name, name)
+
+    def keyword(self, word: str) -> str:
+        """A word of the language, and what parts it from the next one."""
+        return word + self.blank
+
+    def remark(self, comment: str) -> str:
+        """A whole line of comment."""
+        return f"# {comment}"
+
+    def number(self, value: float) -> str:
+        """A number that reads again as the same: `12`, `0.1`, `1e-5`, `-inf`."""
+        return number(value)
+
+    def symbol(self, name: str) -> str:
+        """A name by itself."""
+        return name
+
+    def tensor(self, name: str, slots: Sequence[Expression]) -> str:
+        """A name with its subscript."""
+        return name + self.subscript(slots)
+
+    def subscript(self, slots: Sequence[Expression]) -> str:
+        """`_bsea` of letters; else in braces, apart where a letter would join what stands before it: `_{x_bs d}`."""
+        if all(isinstance(slot, Index) for slot in slots):
+            return "_" * bool(slots) + "".join(map(self.slot, slots))
+        apart = " " if any(isinstance(slot, Tensor | Number) for slot in slots) else ""
+        return f"_{{{apart.join(map(self.slot, slots))}}}"
+
+    def operator(self, name: str, indices: Sequence[Index]) -> str:
+        """`Sm_s'`, but `mean_{egj}`: several letters under an operator stand in braces."""
+        return name + (f"_{{{abut(map(self.member, indices))}}}" if len(indices) > 1 else self.subscript(indices))
+
+    def enclosed(self, text: str) -> str:
+        """A formula in parentheses."""
+        return f"({text})"
+
+    def argued(self, text: str) -> str:
+        """The arguments of a function in their parentheses."""
+        return f"({text})"
+
+    def beside(self, factors: Sequence[str]) -> str:
+        """Factors that do not run into each other."""
+        return " ".join(factors)
+
+    def quotient(self, e: Quotient) -> str:
+        """A product over one factor."""
+        over = e.numerator
+        above = self.text(over) if isinstance(over, Product | Number) else self.expression(over, Level.FACTOR)
+        return f"{above} / {self.expression(e.denominator, Level.FACTOR)}"
+
+    def power(self, base: Expression, exponent: Expression) -> str:
+        """A power of what takes one."""
+        below = self.base(base)
+        if isinstance(exponent, Number):
+            return f"{below}^{self.number(exponent.value)}"
+        return f"{below}^{self.enclosed(self.text(exponent)) if needs_end(exponent) else self.expression(exponent, Level.ATOM)}"
+
+    def base(self, e: Expression) -> str:
+        """What a power is of."""
+        text = self.expression(e, Level.ATOM)
+        return self.enclosed(text) if takes_no_power(e) else text
+
+    def application(self, e: Apply) -> str:
+        """A name before its arguments."""
+        return self.operator(e.name, e.indices) + self.arguments(e.arguments)
+
+    def right(self, e: Expression) -> str:
+        """A right side."""
+        return self.expression(e)
+
+    # ---------------------------------------------------------------------------------------------------------- formulas
+
+    def expression(self, e: Expression, least: Level = Level.OR) -> str:
+        """The text of e, in parentheses where the grammar wants something that holds tighter."""
+        return self.text(e) if level(e) >= least else self.enclosed(self.text(e))
+
+    def text(self, e: Expression) -> str:
+        """The text of e where anything may stand."""
+        match e:
+            case Number():
+                return self.number(e.value)
+            case Name():
+                return self.symbol(e.name)
+            case Index():
+                return self.symbol(e.letter)
+            case Tensor():
+                return self.tensor(e.name, e.slots)
+            case Group():
+                return f"({abut(map(self.member, e.members))})"
+            case Sum():
+                return added(self.expression(term, Level.TERM) for term in e.terms)
+            case Product():
+                return self.product(e.factors)
+            case Quotient():
+                return self.quotient(e)
+            case Power():
+                return self.power(e.base, e.exponent)
+            case Apply():
+                return self.apply(e)
+            case _:
+                assert_never(e)
+
+    def product(self, factors: tuple[Expression, ...]) -> str:
+        """Factors side by side, with a sign only in front; a single factor is one in parentheses (a numerator)."""
+        if len(factors) == 1:
+            return self.enclosed(self.text(factors[0]))
+        sign, factors = ("-", factors[1:]) if is_minus(factors) else ("", factors)
+        first = [self.number(factors[0].value)] if isinstance(factors[0], Number) else []
+        *before, last = factors[len(first) :]
+        middle = [self.enclosed(self.text(f)) if needs_end(f) else self.expression(f, Level.FACTOR) for f in before]
+        alone = sign and not before and isinstance(last, Quotient)  # `-a / b` and `-\frac{a}{b}` are (-a) / b
+        end = self.enclosed(self.text(last)) if alone else self.expression(last, Level.FACTOR)
+        return sign + self.beside([*first, *middle, end])
+
+    def apply(self, e: Apply) -> str:
+        """A chain of comparisons, a word between conditions, or a name before its arguments."""
+        if chain := links(e):
+            first = self.expression(chain[0].arguments[0], Level.SUM)
+            others = (f" {self.sign(link.name)} {self.expression(link.arguments[1], Level.SUM)}" for link in chain)
+            return first + "".join(others)
+        match e.name, e.arguments:
+            case ("or" | "and" as word, (left, right)):
+                own, inner = (Level.OR, Level.AND) if word == "or" else (Level.AND, Level.NOT)
+                return f"{self.expression(left, own)} {self.sign(word)} {self.expression(right, inner)}"
+            case ("not", (condition,)):
+                return f"{self.sign('not')} {self.expression(condition, Level.NOT)}"
+            case ("mod", (left, right)):
+                flat = self.flat
+                over = flat.product(left.factors) if is_dividend(left) else flat.expression(left, Level.FACTOR)
+                return f"{over} {self.sign('mod')} {flat.expression(right, Level.FACTOR)}"
+            case ("top", (k, *arguments)):
+                below = f"{self.flat.expression(k, Level.SUM)},{abut(map(self.member, e.indices))}"
+                return f"{self.symbol('top')}_{{{below}}}{self.arguments(arguments)}"
+            case _:
+                return self.application(e)
+
+    def arguments(self, arguments: Sequence[Expression]) -> str:
+        """Arguments in their parentheses."""
+        return self.argued(", ".join(map(self.expression, arguments)))
+
+    def slot(self, e: Expression) -> str:
+        """What stands in a subscript: a tensor, a digit, or a member of a group."""
+        plain = isinstance(e, Tensor) or (isinstance(e, Number) and level(e) is Level.ATOM)
+        return self.flat.text(e) if plain else self.member(e)
+
+    def member(self, e: Expression) -> str:
+        """What stands in a group: a letter, a group, or anything else in parentheses."""
+        return self.flat.text(e) if isinstance(e, Index | Group) else f"({self.flat.expression(e, Level.SUM)})"
+
+    # ------------------------------------------------------------------------------------------------------ declarations
+
+    def declared(self, node: Axis | Scalar | Weight | Equation) -> PrintedLine:
+        """What is declared or defined in one line."""
+        match node:
+            case Axis():
+                return PrintedLine(0, self.axis(node), comment=node.comment)
+            case Scalar():
+                return PrintedLine(0, self.scalar(node), node.note, node.comment)
+            case Weight():
+                return PrintedLine(0, self.weight(node))
+            case Equation():
+                return PrintedLine(0, self.equation(node), node.note, node.comment)
+            case _:
+                assert_never(node)
+
+    def axis(self, axis: Axis) -> str:
+        """`e: H = D / A`."""
+        default = f" = {self.flat.expression(axis.default, Level.SUM)}" if axis.default is not None else ""
+        bound = f" {self.sign('<=')} {self.flat.expression(axis.bound, Level.SUM)}" if axis.bound is not None else ""
+        size = self.flat.expression(axis.size, Level.SUM)
+        return f"{self.symbol(axis.letter)}{self.sign(':')} {size}{default}{bound}"
+
+    def scalar(self, scalar: Scalar) -> str:
+        """`W_l = [128, inf]`."""
+        value = scalar.value
+        text = f"[{', '.join(self.number(n.value) for n in value)}]" if isinstance(value, tuple) else self.right(value)
+        return f"{self.tensor(scalar.name, scalar.indices)} = {text}"
+
+    def weight(self, weight: Weight) -> str:
+        """`U_vd? = E_vd`."""
+        default = f" = {self.expression(weight.default, Level.SUM)}" if weight.default is not None else ""
+        return f"{self.tensor(weight.name, weight.indices)}{'?' * weight.optional}{default}"
+
+    def equation(self, equation: Equation) -> str:
+        """`y_s <- z_s + y_s`."""
+        right = self.right(equation.right)
+        if equation.relation == "return":
+            return f"{self.keyword('return')}{right}"
+        return f"{self.left(equation.left)} {self.sign(equation.relation)} {right}"
+
+    def left(self, left: Tensor | Name) -> str:
+        """What an equation defines, or a layer takes or gives."""
+        return self.symbol(left.name) if isinstance(left, Name) else self.tensor(left.name, left.slots)
+
+    def statement(
+        self, node: Statement, indent: int, write: Callable[[Equation], PrintedLine | None] | None = None
+    ) -> Iterator[PrintedLine]:
+        """The lines of an equation, as `write` has it, or of a loop; none where `write` has none."""
+        if isinstance(node, Loop):
+            turns = f"{self.symbol(node.index.letter)} {self.sign('<')} {self.flat.expression(node.count, Level.SUM)}"
+            line: PrintedLine | None = PrintedLine(0, f"{self.keyword('for')}{turns}{self.sign(':')}", comment=node.comment)
+        else:
+            line = (write or self.declared)(node)
+        if line is not None:
+            yield from self.said(node.above, indent)
+            yield replace(line, indent=indent)
+        for inner in node.body if isinstance(node, Loop) else ():
+            yield from self.statement(inner, indent + 1, write)
+
+    def layer(self, layer: Layer) -> Iterator[PrintedLine]:
+        """The head of a layer, its weights and its body."""
+        name = self.symbol(layer.name) + self.subscript(layer.indices)
+        formals = ", ".join(map(self.left, layer.formals))
+        yield from self.head(layer, f"{name}({formals}) {self.sign('->')} {self.left(layer.output)}")
+        for row in rows(layer.weights, self.weight):
+            yield from self.said(row[0].above, 1)
+            kind, of = "buffers" if row[0].kind == "buffer" else "weights", row[0].layer
+            names = ", ".join(map(self.weight, row)) + (f"{self.sign(':')} {self.symbol(of)}" if of else "")
+            yield PrintedLine(1, self.keyword(kind) + names, comment=row[-1].comment)
+        for statement in layer.body:
+            yield from self.statement(statement, 1)
+
+    def head(self, layer: Layer, called: str) -> Iterator[PrintedLine]:
+        """`model Decoder(x_bs) -> y_bsv causal in s:`, where `called` says how the layer is called."""
+        time = f"{self.blank}{self.keyword('causal in')}{self.symbol(layer.time.letter)}" if layer.time else ""
+        yield from self.said(layer.above, 0)
+        yield PrintedLine(0, f"{self.keyword(layer.kind)}{called}{time}{self.sign(':')}", layer.note, layer.comment)
+
+    def legend(self, entries: Iterable[Axis | Scalar], indent: int) -> Iterator[PrintedLine]:
+        """The declarations of axes or of scalars."""
+        for entry in entries:
+            yield from self.said(entry.above, indent)
+            yield replace(self.declared(entry), indent=indent)
+
+    def said(self, comments: Iterable[str], indent: int) -> Iterator[PrintedLine]:
+        """Whole lines of comment."""
+        return (PrintedLine(indent, self.remark(comment)) for comment in comments)
 
 
 def number(value: float) -> str:
@@ -275,79 +383,79 @@ def number(value: float) -> str:
     return f"{mantissa}e{int(exponent)}" if e else mantissa
 
 
-def _sum(e: Sum) -> str:
-    first, *others = (expression(term, Level.TERM) for term in e.terms)
+def added(terms: Iterable[str]) -> str:
+    """Terms with their signs between them."""
+    first, *others = terms
     return first + "".join(f" - {term[1:]}" if term.startswith("-") else f" + {term}" for term in others)
 
 
-def _product(factors: tuple[Expression, ...]) -> str:
-    """Factors with a space between; a sign only in front, and a single factor is one in parentheses (a numerator)."""
-    if len(factors) == 1:
-        return f"({_expression(factors[0])})"
-    sign, factors = ("-", factors[1:]) if is_minus(factors) else ("", factors)
-    *before, last = factors
-    leading = [number(factors[0].value)] if isinstance(factors[0], Number) and before else []
-    middle = [f"({_expression(f)})" if needs_end(f) else expression(f, Level.FACTOR) for f in before[len(leading) :]]
-    return sign + " ".join([*leading, *middle, expression(last, Level.FACTOR)])
+def abut(parts: Iterable[str]) -> str:
+    r"""Letters side by side, with a space after a command of LaTeX that the next letter would lengthen."""
+    text = ""
+    for part in parts:
+        text += " " * bool(part[:1].isalpha() and _COMMAND.search(text)) + part
+    return text
 
 
-def _numerator(e: Expression) -> str:
-    return _expression(e) if isinstance(e, Product | Number) else expression(e, Level.FACTOR)
+def rows(weights: tuple[Weight, ...], write: Callable[[Weight], str]) -> Iterator[list[Weight]]:
+    """The weights of one line after the other: of one kind, as many as fit, with comments only above and at the end."""
+    row: list[Weight] = []
+    for weight in weights:
+        width = len(", ".join(map(write, row))) + len(write(weight))
+        if row and (_kind(row[-1]) != _kind(weight) or row[-1].comment or weight.above or width > _ROW):
+            yield row
+            row = []
+        row.append(weight)
+    yield from [row] * bool(row)
 
 
-def _base(e: Expression) -> str:
-    return f"({_expression(e)})" if takes_no_power(e) else expression(e, Level.ATOM)
+def _kind(weight: Weight) -> tuple[str, str]:
+    return weight.kind, weight.layer
 
 
-def _exponent(e: Expression) -> str:
-    return number(e.value) if isinstance(e, Number) else f"({_expression(e)})" if needs_end(e) else expression(e, Level.ATOM)
+# ---------------------------------------------------------------------------------------------------------- plain text
+
+_PLAIN = Printer()
+expression = _PLAIN.expression
 
 
-def _apply(e: Apply) -> str:
-    chain = links(e)
-    if chain:
-        first = expression(chain[0].arguments[0], Level.SUM)
-        return first + "".join(f" {link.name} {expression(link.arguments[1], Level.SUM)}" for link in chain)
-    match e.name, e.arguments:
-        case ("or", (left, right)):
-            return f"{expression(left, Level.OR)} or {expression(right, Level.AND)}"
-        case ("and", (left, right)):
-            return f"{expression(left, Level.AND)} and {expression(right, Level.NOT)}"
-        case ("not", (condition,)):
-            return f"not {expression(condition, Level.NOT)}"
-        case ("mod", (left, right)):
-            over = _product(left.factors) if is_dividend(left) else expression(left, Level.FACTOR)
-            return f"{over} mod {expression(right, Level.FACTOR)}"
-        case ("top", (k, *arguments)):
-            return f"top_{{{expression(k, Level.SUM)},{_letters(e.indices)}}}({', '.join(map(expression, arguments))})"
+def show(node: Declaration | Expression) -> str:
+    """The text of a node; of a whole `Spec`, a file.
+
+    >>> show(Equation(Tensor("q", (Index("s"),)), "=", Product((Number(-1), Name("H")))))
+    'q_s = -H'
+    """
+    match node:
+        case Spec():
+            return "\n\n".join("\n".join(block) for block in _blocks(node) if block) + "\n"
+        case Layer():
+            return "\n".join(map(_written, _PLAIN.layer(node)))
+        case Equation() | Loop():
+            return "\n".join(map(_written, _PLAIN.statement(node, 0)))
+        case Axis() | Scalar() | Weight():
+            return _PLAIN.declared(node).text
         case _:
-            return f"{e.name}{_operator_subscript(e.indices)}({', '.join(map(expression, e.arguments))})"
+            return expression(node)
 
 
-# ------------------------------------------------------------------------------------------------------- subscripts
+def alone(equation: Equation | Scalar) -> str:
+    """An equation or a scalar without what is remarked above and beside it."""
+    return _PLAIN.declared(equation).text
 
 
-def _subscript(slots: tuple[Expression, ...]) -> str:
-    """`_bsea` of letters; else in braces, apart where a letter would join what stands before it: `_{x_bs d}`."""
-    if all(isinstance(slot, Index) for slot in slots):
-        return "_" * bool(slots) + "".join(map(_slot, slots))
-    apart = " " if any(isinstance(slot, Tensor | Number) for slot in slots) else ""
-    return f"_{{{apart.join(map(_slot, slots))}}}"
+def _blocks(spec: Spec) -> Iterator[list[str]]:
+    """What blank lines part: the legend of axes with the title, the scalars, the layers, the last remarks."""
+    title = [line.text for line in _PLAIN.said((spec.title, *spec.about) if spec.title else (), 0)]
+    axes, scalars = ([_written(line, _LEGEND, _LEGEND) for line in _PLAIN.legend(of, 1)] for of in (spec.axes, spec.scalars))
+    yield [*title, *["axes"] * bool(axes), *axes]
+    yield [*["scalars"] * bool(scalars), *scalars]
+    yield from ([show(layer)] for layer in spec.layers)
+    yield [line.text for line in _PLAIN.said(spec.below, 0)]
 
 
-def _slot(e: Expression) -> str:
-    return _expression(e) if isinstance(e, Tensor) or (isinstance(e, Number) and level(e) is Level.ATOM) else _member(e)
+def _written(line: PrintedLine, note: int = _NOTE, comment: int = _COMMENT) -> str:
+    return _beside(_beside("  " * line.indent + line.text, note, "@", line.note), comment, "#", line.comment)
 
 
-def _member(e: Expression) -> str:
-    """What stands in a group: a letter, a group, or anything else in parentheses."""
-    return _expression(e) if isinstance(e, Index | Group) else f"({expression(e, Level.SUM)})"
-
-
-def _operator_subscript(indices: tuple[Index, ...]) -> str:
-    """`Sm_s'`, but `mean_{egj}`: several letters under an operator stand in braces."""
-    return f"_{{{_letters(indices)}}}" if len(indices) > 1 else _subscript(indices)
-
-
-def _letters(indices: tuple[Index, ...]) -> str:
-    return "".join(index.letter for index in indices)
+def _beside(text: str, column: int, mark: str, remark: str) -> str:
+    return f"{text:<{column - 1}} {mark} {remark}" if remark else text

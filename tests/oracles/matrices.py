@@ -17,9 +17,10 @@ from typing import assert_never
 
 import numpy as np
 
-from einformer.interpreters.latex import expressions
 from einformer.interpreters.latex.matrices.algebra import Piece, Printer, Shape
 from einformer.interpreters.latex.matrices.lines import Formula, LayerFormulas
+from einformer.interpreters.latex.pages import INFIX as WRITTEN
+from einformer.interpreters.latex.pages import LATEX
 from einformer.interpreters.reference import frame as reference
 from einformer.interpreters.reference.named import Array, Stored
 from einformer.language.calls import axis_of, slot_letters
@@ -34,8 +35,8 @@ At = dict[str, int]
 Value = Callable[[], Array]
 Leaf = Callable[["Oracle"], Array]
 PLACES = 3  # of the labels of a line: one of all heads, sequences and experts
-INFIX = {f" {sign} ": name for name, sign in expressions.SIGNS.items()}
-NAMES = {expressions.operator(name, ()): name for name in (*FUNCTIONS, *KEEPING, *REDUCING)} | {r"\mathrm{softmax}": "Sm"}
+INFIX = {f" {sign} ": name for name, sign in WRITTEN.items()}
+NAMES = {LATEX.operator(name, ()): name for name in (*FUNCTIONS, *KEEPING, *REDUCING)} | {r"\mathrm{softmax}": "Sm"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,13 @@ environment around it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
-from typing import TypeGuard, assert_never
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from typing import TypeGuard
 
-from einformer.interpreters.latex.expressions import expression, flat, indexed, literal, operator, symbol
-from einformer.language.printer import Level, rows
+from einformer.language.latex_marks import GREEK
+from einformer.language.primitives import PRIMITIVES, primitive
+from einformer.language.printer import Level, PrintedLine, Printer, abut, is_minus, level, number
 from einformer.language.tokens import is_latex
 from einformer.language.tree import (
     Apply,
@@ -20,19 +21,28 @@ from einformer.language.tree import (
     Declaration,
     Equation,
     Expression,
+    Index,
     Layer,
     Loop,
     Name,
     Number,
+    Product,
+    Quotient,
     Scalar,
     Spec,
-    Statement,
     Tensor,
     Weight,
 )
 
-_RELATIONS = {"=": "=", "<-": r"\leftarrow"}
+INFIX = {row.name: row.latex for row in PRIMITIVES.values() if row.infix}
+_SIGNS = INFIX | {"not": r"\lnot", "=": "=", "<-": r"\leftarrow", "->": r"\rightarrow", ":": r"\colon"}
+_FENCES = {row.name: row.fence for row in PRIMITIVES.values() if any(row.fence)}
+_UPRIGHT = (r"\mathrm", *(left for left, _ in _FENCES.values()))
+_CLOSED = re.compile(r"\)$|\\mathrm\{[^{}]*\}'*$")
+_TALL = re.compile(r"\\(frac|sum|begin)(?![a-zA-Z])")
 _UNSPEAKABLE = {"^": r"\hat{\ }", "\\": r"{\backslash}", "~": r"{\sim}"} | {sign: f"\\{sign}" for sign in "_&%#${}"}
+_BLANK = PrintedLine(0, "")
+LayerLines = Callable[[Layer], Iterator[PrintedLine]]
 
 
 def latex(node: Declaration | Expression, lines: LayerLines | None = None) -> str:
@@ -43,15 +53,15 @@ def latex(node: Declaration | Expression, lines: LayerLines | None = None) -> st
     """
     match node:
         case Spec():
-            return aligned(_spec(node, lines or _layer))
+            return _aligned(_spec(node, lines or LATEX.layer))
         case Layer():
-            return aligned((lines or _layer)(node))
+            return _aligned((lines or LATEX.layer)(node))
         case Loop():
-            return aligned(statement(node, 0))
+            return _aligned(LATEX.statement(node, 0))
         case Equation() | Axis() | Scalar() | Weight():
-            return _unmistakable(_row(declaration(node)), 1)
+            return _unmistakable(_row(LATEX.declared(node)), 1)
         case _:
-            return _unmistakable(_right(node), 0)
+            return _unmistakable(LATEX.right(node), 0)
 
 
 def _unmistakable(text: str, defining: int) -> str:
@@ -60,22 +70,163 @@ def _unmistakable(text: str, defining: int) -> str:
     return text if is_latex(text) or text.count("=") <= defining else rf"\displaystyle {text}"
 
 
-@dataclass(frozen=True, slots=True)
-class PrintedLine:
-    """A line of the text: its indentation in steps, what it says, the note and the comment beside it."""
+class Latex(Printer):
+    """Prints nodes in the signs of LaTeX; `inline`, without fractions."""
 
-    indent: int
-    text: str
-    note: str = ""
-    comment: str = ""
+    signs = _SIGNS
+    blank = "\\ "
+
+    def __init__(self, inline: bool = False) -> None:
+        self.inline = inline
+
+    @cached_property
+    def flat(self) -> Printer:
+        """The printer without fractions."""
+        return self if self.inline else Latex(inline=True)
+
+    def keyword(self, word: str) -> str:
+        """A word in bold."""
+        return f"\\textbf{{{word}}}{self.blank}"
+
+    def remark(self, comment: str) -> str:
+        r"""A whole line of comment; `\textit` at the start says that a row is one."""
+        return (r"\textit{}" if comment[:1] in {*_UNSPEAKABLE, ""} else "") + _words(comment, "textit")
+
+    # ------------------------------------------------------------------------------------------------- names
+
+    def number(self, value: float) -> str:
+        """A number; a power of ten is written as one."""
+        mantissa, exponential, exponent = number(value).partition("e")
+        return f"{mantissa} \\times 10^{{{exponent}}}" if exponential else mantissa.replace("inf", r"\infty")
+
+    def symbol(self, name: str) -> str:
+        r"""A letter, or a name of several letters upright; its primes after it. Documents have `d_model` and `seq_len` too."""
+        first, _, below = name.partition("_")
+        if below and len(first) == 1:
+            return f"{first}_{{{self.symbol(below)}}}"
+        letters = name.rstrip("'")
+        text = abut(f"\\{GREEK[letter]}" if letter in GREEK else letter for letter in letters.replace("_", r"\_"))
+        return (text if len(letters) == 1 else f"\\mathrm{{{text}}}") + "'" * (len(name) - len(letters))
+
+    def tensor(self, name: str, slots: Sequence[Expression]) -> str:
+        r"""A tensor. The digits of `W0_d` stand above: `W^{0}_{d}` (R11)."""
+        letters = name.rstrip("'")
+        if slots and len(letters) > 1 and letters[1:].isdigit():
+            primes = r"\prime" * (len(name) - len(letters))
+            return f"{self.symbol(letters[0])}^{{{letters[1:]}{primes}}}{self.subscript(slots)}"
+        return self.symbol(name) + self.subscript(slots)
+
+    def subscript(self, slots: Sequence[Expression]) -> str:
+        r"""A subscript, with `\,` between slots where one of them is more than letters."""
+        apart = any(isinstance(slot, Tensor | Number) for slot in slots)
+        text = r"\,".join(map(self.slot, slots)) if apart else abut(map(self.slot, slots))
+        return f"_{{{text}}}" if slots else ""
+
+    def operator(self, name: str, indices: Sequence[Index]) -> str:
+        """An operator or a layer with its subscript."""
+        row = primitive(name, bool(indices))
+        braced = row is not None and row.latex.endswith("{}")  # takes its one argument in braces, and is a name elsewhere
+        return (row.latex if row and row.latex and not braced else self.symbol(name)) + self.subscript(indices)
+
+    # ---------------------------------------------------------------------------------------------- formulas
+
+    def enclosed(self, text: str) -> str:
+        """A formula in parentheses, as tall as it is."""
+        return f"\\left({text}\\right)" if _TALL.search(text) else f"({text})"
+
+    def argued(self, text: str) -> str:
+        """The arguments of a function in their parentheses."""
+        return f"\\!\\left({text}\\right)" if _TALL.search(text) else f"({text})"
+
+    def beside(self, factors: Sequence[str]) -> str:
+        r"""Factors that neither a number nor an upright name runs into."""
+        text = factors[0]
+        for factor in factors[1:]:
+            apart = factor.startswith(_UPRIGHT) or _CLOSED.search(text)
+            text += (r" \cdot " if factor[0].isdigit() else r" \, " if apart else " ") + factor
+        return text
+
+    def expression(self, e: Expression, least: Level = Level.OR) -> str:
+        """The LaTeX of e; a fraction is a factor as it stands."""
+        if isinstance(e, Quotient) and least is Level.FACTOR and not self.inline:
+            return self.fraction(e.numerator, e)
+        return super().expression(e, least)
+
+    def quotient(self, e: Quotient) -> str:
+        """A fraction, with the sign of its numerator in front."""
+        if self.inline:
+            return super().quotient(e)
+        match e.numerator:
+            case Number(value) as minuend if level(minuend) is Level.TERM:
+                return "-" + self.fraction(Number(-value), e)
+            case Product((Number(-1), *factors)) as product if is_minus(product.factors):
+                alone = len(factors) == 1 and not isinstance(factors[0], Product)
+                return "-" + self.fraction(factors[0] if alone else Product(tuple(factors)), e)
+            case Product((Number(value) as minuend, *factors)) if level(minuend) is Level.TERM:
+                return "-" + self.fraction(Product((Number(-value), *factors)), e)
+            case numerator:
+                return self.fraction(numerator, e)
+
+    def fraction(self, numerator: Expression, e: Quotient) -> str:
+        """The fraction of e with this numerator."""
+        return f"\\frac{{{self.expression(numerator)}}}{{{self.expression(e.denominator)}}}"
+
+    def power(self, base: Expression, exponent: Expression) -> str:
+        """A power; braces around a name that has a superscript already."""
+        text = self.base(base)
+        if isinstance(base, Number) and r"\times" in text:
+            text = self.enclosed(text)
+        scripted = isinstance(base, Tensor | Name | Index) and any(sign in text.partition("_")[0] for sign in "'^")
+        return f"{f'{{{text}}}' if scripted else text}^{{{self.flat.expression(exponent)}}}"
+
+    def application(self, e: Apply) -> str:
+        """Fences around an argument, a root, Σ before the rest of its product, or a name before its arguments."""
+        match e.name, e.indices, e.arguments:
+            case (_, (), (argument,)) if e.name in _FENCES:
+                (left, right), text = _FENCES[e.name], self.expression(argument)
+                return f"\\left{left} {text} \\right{right}" if _TALL.search(text) else f"{left} {text} {right}"
+            case ("sqrt", (), (argument,)):
+                return f"\\sqrt{{{self.expression(argument)}}}"
+            case ("sum", (_, *_), (argument,)):
+                return f"{self.operator(e.name, e.indices)} {self.summand(argument)}"
+            case _:
+                return super().application(e)
+
+    def summand(self, e: Expression) -> str:
+        """What Σ sums: the rest of the product. Braces keep parentheses at its start from being all of it."""
+        text, whole = self.text(e), isinstance(e, Product) or (isinstance(e, Quotient) and not self.inline)
+        if text.startswith("-") or not (whole or level(e) >= Level.FACTOR):
+            return self.enclosed(text)
+        return f"{{{text}}}" if text.startswith(("(", r"\left(")) else text
+
+    def right(self, e: Expression) -> str:
+        """A right side: `where` as cases; a condition in parentheses, where `=` compares."""
+        if _is_where(e):
+            return "\\begin{cases} " + r" \\ ".join(self.cases(e)) + " \\end{cases}"
+        return self.expression(e, Level.SUM)
+
+    def cases(self, e: Apply) -> Iterator[str]:
+        """A row for each branch."""
+        condition, value, other = e.arguments
+        yield f"{self.expression(value)} & \\text{{if}}\\ {self.flat.expression(condition)}"
+        if _is_where(other):
+            yield from self.cases(other)
+        else:
+            yield f"{self.expression(other)} & \\text{{otherwise}}"
 
 
-_BLANK = PrintedLine(0, "")
-LayerLines = Callable[[Layer], Iterator[PrintedLine]]
+LATEX = Latex()
 
 
-def aligned(lines: Iterator[PrintedLine]) -> str:
-    """LayerLines one below the other."""
+def _is_where(e: Expression) -> TypeGuard[Apply]:
+    return isinstance(e, Apply) and e.name == "where" and len(e.arguments) == 3 and not e.indices
+
+
+# --------------------------------------------------------------------------------------------------------------- lines
+
+
+def _aligned(lines: Iterator[PrintedLine]) -> str:
+    """Lines one below the other."""
     rows = " \\\\\n".join("&" + r"\quad " * line.indent + _row(line) for line in lines)
     return f"\\begin{{aligned}}\n{rows}\n\\end{{aligned}}"
 
@@ -100,123 +251,19 @@ def _words(text: str, font: str = "text") -> str:
 
 
 def _spec(spec: Spec, lines: LayerLines) -> Iterator[PrintedLine]:
-    yield from said((spec.title, *spec.about) if spec.title else (), 0)
+    yield from LATEX.said((spec.title, *spec.about) if spec.title else (), 0)
     for head, entries in (("axes", spec.axes), ("scalars", spec.scalars)):
         if entries:
             yield from [_BLANK] * (head != "axes")
             yield PrintedLine(0, f"\\textbf{{{head}}}")
-            yield PrintedLine(1, _legend(entries))
+            yield PrintedLine(1, _aligned(map(_entry, LATEX.legend(entries, 0))))
     for layer in spec.layers:
         yield _BLANK
         yield from lines(layer)
-    yield from said(spec.below, 0)
+    yield from LATEX.said(spec.below, 0)
 
 
-def said(comments: tuple[str, ...], indent: int) -> Iterator[PrintedLine]:
-    r"""Whole lines of comment; `\textit` at the start says that a row is one."""
-    for comment in comments:
-        yield PrintedLine(indent, (r"\textit{}" if comment[:1] in {*_UNSPEAKABLE, ""} else "") + _words(comment, "textit"))
-
-
-def _legend(entries: Iterable[Axis | Scalar]) -> str:
-    """The legend: what each letter means, or follows, stands in a column of its own."""
-    return aligned(line for entry in entries for line in _entry(entry))
-
-
-def _entry(entry: Axis | Scalar) -> Iterator[PrintedLine]:
-    yield from said(entry.above, 0)
-    line = declaration(entry)
+def _entry(line: PrintedLine) -> PrintedLine:
+    """What a letter means, or follows, stands in a column of its own."""
     beside = _apart(_note(line), line.comment and _words(line.comment))
-    yield PrintedLine(0, " && ".join(filter(None, (line.text, beside))))
-
-
-def declaration(node: Axis | Scalar | Weight | Equation) -> PrintedLine:
-    """The line of what is declared or defined, in indices."""
-    match node:
-        case Axis():
-            return PrintedLine(0, _axis(node), comment=node.comment)
-        case Scalar():
-            return PrintedLine(0, f"{indexed(node.name, node.indices)} = {_scalar(node.value)}", node.note, node.comment)
-        case Weight():
-            return PrintedLine(0, _weight(node))
-        case Equation():
-            return PrintedLine(0, _equation(node), node.note, node.comment)
-        case _:
-            assert_never(node)
-
-
-def _axis(axis: Axis) -> str:
-    default = f" = {flat(axis.default, Level.SUM)}" if axis.default is not None else ""
-    bound = f" \\leq {flat(axis.bound, Level.SUM)}" if axis.bound is not None else ""
-    return f"{symbol(axis.letter)}\\colon {flat(axis.size, Level.SUM)}{default}{bound}"
-
-
-def _scalar(value: Expression | tuple[Number, ...]) -> str:
-    return f"[{', '.join(literal(item) for item in value)}]" if isinstance(value, tuple) else _right(value)
-
-
-def _layer(layer: Layer) -> Iterator[PrintedLine]:
-    formals = ", ".join(map(_left, layer.formals))
-    time = f"\\ \\textbf{{causal in}}\\ {symbol(layer.time.letter)}" if layer.time else ""
-    name = operator(layer.name, layer.indices)
-    head = f"\\textbf{{{layer.kind}}}\\ {name}({formals}) \\rightarrow {_left(layer.output)}{time}\\colon"
-    yield from said(layer.above, 0)
-    yield PrintedLine(0, head, layer.note, layer.comment)
-    for row in rows(layer.weights, _weight):
-        yield from said(row[0].above, 1)
-        kind, of = "buffers" if row[0].kind == "buffer" else "weights", row[0].layer
-        names = ", ".join(map(_weight, row)) + (f"\\colon {symbol(of)}" if of else "")
-        yield PrintedLine(1, f"\\textbf{{{kind}}}\\ {names}", comment=row[-1].comment)
-    for each in layer.body:
-        yield from statement(each, 1)
-
-
-def _weight(weight: Weight) -> str:
-    default = f" = {expression(weight.default, Level.SUM)}" if weight.default is not None else ""
-    return f"{indexed(weight.name, weight.indices)}{'?' * weight.optional}{default}"
-
-
-def statement(
-    node: Statement, indent: int, write: Callable[[Equation], PrintedLine | None] = declaration
-) -> Iterator[PrintedLine]:
-    """The lines of an equation, as `write` has it, or of a loop; none where `write` has none."""
-    if isinstance(node, Loop):
-        bound = f"{symbol(node.index.letter)} < {flat(node.count, Level.SUM)}"
-        line: PrintedLine | None = PrintedLine(0, f"\\textbf{{for}}\\ {bound}\\colon", comment=node.comment)
-    else:
-        line = write(node)
-    if line is not None:
-        yield from said(node.above, indent)
-        yield replace(line, indent=indent)
-    for inner in node.body if isinstance(node, Loop) else ():
-        yield from statement(inner, indent + 1, write)
-
-
-def _equation(equation: Equation) -> str:
-    if equation.relation == "return":
-        return f"\\textbf{{return}}\\ {_right(equation.right)}"
-    return f"{_left(equation.left)} {_RELATIONS[equation.relation]} {_right(equation.right)}"
-
-
-def _left(left: Tensor | Name) -> str:
-    return symbol(left.name) if isinstance(left, Name) else indexed(left.name, left.slots)
-
-
-def _right(e: Expression) -> str:
-    """A right side: `where` as cases; a condition in parentheses, where `=` compares."""
-    if _is_where(e):
-        return "\\begin{cases} " + r" \\ ".join(_cases(e)) + " \\end{cases}"
-    return expression(e, Level.SUM)
-
-
-def _is_where(e: Expression) -> TypeGuard[Apply]:
-    return isinstance(e, Apply) and e.name == "where" and len(e.arguments) == 3 and not e.indices
-
-
-def _cases(e: Apply) -> Iterator[str]:
-    condition, value, other = e.arguments
-    yield f"{expression(value)} & \\text{{if}}\\ {flat(condition)}"
-    if _is_where(other):
-        yield from _cases(other)
-    else:
-        yield f"{expression(other)} & \\text{{otherwise}}"
+    return PrintedLine(0, " && ".join(filter(None, (line.text, beside))))

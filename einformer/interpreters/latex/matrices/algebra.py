@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
-from einformer.interpreters.latex import expressions
 from einformer.interpreters.latex.matrices.naming import Names
+from einformer.interpreters.latex.pages import INFIX, LATEX
 from einformer.language import printer
 from einformer.language.calls import axis_of
 from einformer.language.primitives import COMPARISONS
@@ -50,7 +50,7 @@ class Piece:
 
     def within(self, least: Level) -> str:
         """The text, in parentheses where a formula is wanted that holds tighter."""
-        return self.text if self.level >= least else expressions.enclosed(self.text)
+        return self.text if self.level >= least else LATEX.enclosed(self.text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Printer:
 
     def number(self, e: Expression) -> Piece:
         """A number made of no tensor: `sqrt(H)`, `2 ε`."""
-        return Piece(expressions.expression(e), level=Level.__members__.get(printer.level(e).name, Level.SUM))
+        return Piece(LATEX.expression(e), level=Level.__members__.get(printer.level(e).name, Level.SUM))
 
     def tensor(self, e: Tensor, rows: str = "", cols: str = "", turned: bool = False) -> Piece:
         """A tensor; of its slots those of `rows` and `cols` are axes, all others labels."""
@@ -94,7 +94,7 @@ class Printer:
 
     def times(self, one: Piece, other: Piece) -> Piece:
         """A product of matrices: the columns of one are the rows of the other."""
-        text = expressions.beside([one.within(Level.CHAIN), other.within(Level.CHAIN)])
+        text = LATEX.beside([one.within(Level.CHAIN), other.within(Level.CHAIN)])
         turn = lambda: self.times(self.transposed(other), self.transposed(one))  # noqa: E731
         return Piece(text, one.rows, other.cols, Level.CHAIN, turn)
 
@@ -109,7 +109,7 @@ class Printer:
         text, level = first.text, first.level
         if others:
             sign, shown = ("-", others) if text == "-1" else ("", product)
-            text, level = sign + expressions.beside([each.within(Level.FACTOR) for each in shown]), Level.TERM
+            text, level = sign + LATEX.beside([each.within(Level.FACTOR) for each in shown]), Level.TERM
         if under:
             text, level, product = f"\\frac{{{text}}}{{{self.scaled(under).text}}}", Level.FACTOR, []
         if not of:
@@ -137,15 +137,14 @@ class Printer:
 
     def total(self, labels: Sequence[str], m: Piece) -> Piece:
         """A sum over labels."""
-        text = f"\\sum_{{{''.join(map(expressions.symbol, labels))}}} {m.within(Level.TERM)}"
+        text = f"\\sum_{{{''.join(map(LATEX.symbol, labels))}}} {m.within(Level.TERM)}"
         return Piece(text, *m.shape, Level.TERM, lambda: self.total(labels, self.transposed(m)))
 
     # ------------------------------------------------------------------------------------------- sums and functions
 
     def plus(self, terms: Sequence[Piece]) -> Piece:
         """A sum of matrices of one shape, with its signs."""
-        first, *others = (term.within(Level.TERM) for term in terms)
-        text = first + "".join(f" - {term[1:]}" if term.startswith("-") else f" + {term}" for term in others)
+        text = printer.added(term.within(Level.TERM) for term in terms)
         return Piece(text, *terms[0].shape, Level.SUM, lambda: self.plus([*map(self.transposed, terms)]))
 
     def power(self, base: Piece, exponent: Piece) -> Piece:
@@ -156,18 +155,18 @@ class Printer:
     def function(self, name: str, arguments: Sequence[Piece]) -> Piece:
         """A function of each number: a name before its arguments, or a sign between two."""
         rows, cols = next((each.shape for each in arguments if each.letters), ("", ""))
-        level = Level.SUM if name in COMPARISONS or name in expressions.SIGNS else Level.ATOM
-        if name in expressions.SIGNS:
-            text = f" {expressions.SIGNS[name]} ".join(each.within(Level.FACTOR) for each in arguments)
+        level = Level.SUM if name in COMPARISONS or name in INFIX else Level.ATOM
+        if name in INFIX:
+            text = f" {INFIX[name]} ".join(each.within(Level.FACTOR) for each in arguments)
         elif name == "sqrt":
             text = f"\\sqrt{{{arguments[0].text}}}"
         else:
-            text = expressions.operator(name, ()) + _arguments(arguments)
+            text = LATEX.operator(name, ()) + _arguments(arguments)
         return Piece(text, rows, cols, level, lambda: self.function(name, [*map(self.transposed, arguments)]))
 
     def by_row(self, name: str, of: Piece, first: Sequence[Piece] = ()) -> Piece:
         """An operator that keeps the columns it works on: on each row, or on a vector; the k of `top` below."""
-        spelled = f"\\mathrm{{{self.names.style.softmax}}}" if name == "Sm" else expressions.operator(name, ())
+        spelled = f"\\mathrm{{{self.names.style.softmax}}}" if name == "Sm" else LATEX.operator(name, ())
         below = f"_{{{', '.join(each.text for each in first)}}}" if first else ""
         turn = (lambda: self.by_row(name, self.transposed(of), first)) if len(of.letters) == 1 else None
         return Piece(spelled + below + _arguments([of]), *of.shape, turn=turn)
@@ -175,11 +174,11 @@ class Printer:
     def reduced(self, e: Apply, of: Piece, whole: bool) -> Piece:
         """An operator that makes a number of each row, or of a `whole` vector; of a whole matrix with its letters below."""
         below = e.indices if whole and len(of.letters) > 1 else ()
-        return Piece(expressions.operator(e.name, below) + _arguments([of]), "" if whole else of.rows)
+        return Piece(LATEX.operator(e.name, below) + _arguments([of]), "" if whole else of.rows)
 
     def call(self, e: Apply, arguments: Sequence[Piece], shape: Shape) -> Piece:
         """A layer applied."""
-        return Piece(expressions.operator(self.layer(e.name), e.indices) + _arguments(arguments), *shape)
+        return Piece(LATEX.operator(self.layer(e.name), e.indices) + _arguments(arguments), *shape)
 
     def layer(self, name: str) -> str:
         """What a layer is called."""
@@ -190,7 +189,7 @@ class Printer:
         size = self.names.legend.axes[axis_of(labels[0])].size
         one = len(labels) == 1 and isinstance(of, Tensor) and m.text == self.names.letter(of, *m.shape)
         if not (one and isinstance(of, Tensor) and isinstance(size, Name | Number)):
-            below = f"_{{{''.join(map(expressions.symbol, labels))}}}"
+            below = f"_{{{''.join(map(LATEX.symbol, labels))}}}"
             return Piece(rf"\mathrm{{Concat}}{below}" + _arguments([m]), m.rows, cols)
         first, last = (self.names.letter(_at(of, labels[0], each), *m.shape) for each in (Number(1), size))
         return Piece(f"\\mathrm{{Concat}}({first}, \\dots, {last})", m.rows, cols)
@@ -201,7 +200,7 @@ def _at(tensor: Tensor, label: str, place: Name | Number) -> Tensor:
 
 
 def _arguments(of: Iterable[Piece]) -> str:
-    return expressions.argued(", ".join(each.text for each in of))
+    return LATEX.argued(", ".join(each.text for each in of))
 
 
 def raised(text: str, power: str) -> str:

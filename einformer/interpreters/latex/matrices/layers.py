@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from einformer.interpreters.latex.expressions import operator, symbol
 from einformer.interpreters.latex.matrices.lines import Formula, LayerFormulas, forms
 from einformer.interpreters.latex.matrices.naming import Style, expanded, is_attention, scripted
-from einformer.interpreters.latex.pages import PrintedLine, declaration, latex, said, statement
+from einformer.interpreters.latex.pages import LATEX, latex
 from einformer.language.calls import axis_of
-from einformer.language.printer import Level
+from einformer.language.printer import Level, PrintedLine
 from einformer.language.tree import Equation, Index, Layer, Spec, Tensor, Weight
 from einformer.language.walk import equations
 
@@ -36,27 +35,24 @@ def matrices(spec: Spec, style: Style, layer: str | None = None) -> str:
 
 def _layer(layer: Layer, lines: LayerFormulas) -> Iterator[PrintedLine]:
     """The head, the weights with their sizes, and the lines of the body."""
-    time = f"\\ \\textbf{{causal in}}\\ {symbol(layer.time.letter)}" if layer.time else ""
-    yield from said(layer.above, 0)
-    yield PrintedLine(0, f"\\textbf{{{layer.kind}}}\\ {_head(lines)}{time}\\colon", layer.note, layer.comment)
+    yield from LATEX.head(layer, _head(lines))
     for kind, heading in (("trained", "weights"), ("buffer", "buffers")):
         entries = [_weight(weight, lines) for weight in layer.weights if weight.kind == kind]
         for at in range(0, len(entries), _ROW):
-            yield PrintedLine(1, f"\\textbf{{{heading}}}\\ {', '.join(entries[at : at + _ROW])}")
+            yield PrintedLine(1, LATEX.keyword(heading) + ", ".join(entries[at : at + _ROW]))
     for weight in (weight for weight in layer.weights if weight.kind == "instance"):
-        yield PrintedLine(
-            1, f"\\textbf{{weights}}\\ {symbol(weight.name)}\\colon {symbol(weight.layer)}", comment=weight.comment
-        )
+        named = f"{LATEX.symbol(weight.name)}{LATEX.sign(':')} {LATEX.symbol(weight.layer)}"
+        yield PrintedLine(1, LATEX.keyword("weights") + named, comment=weight.comment)
     formulas = {
         id(each): lines.found.get(id(of)) for each, of in zip(equations(layer.body), equations(lines.layer.body), strict=True)
     }
     for each in layer.body:
-        yield from statement(each, 1, lambda written: _equation(written, formulas[id(written)], lines))
+        yield from LATEX.statement(each, 1, lambda written: _equation(written, formulas[id(written)], lines))
 
 
 def _head(lines: LayerFormulas) -> str:
     """The layer and what it is given."""
-    name = operator(lines.translator.out.layer(lines.layer.name), ())
+    name = LATEX.operator(lines.translator.out.layer(lines.layer.name), ())
     return f"{name}({', '.join(each.text for each in lines.head)})"
 
 
@@ -77,7 +73,7 @@ def _equation(written: Equation, line: Formula | None, lines: LayerFormulas) -> 
         return None
     of, left, tensor = lines.translator.out.names, line.left, line.equation.left
     if left is None or line.right is None:
-        row = replace(declaration(written), comment="; ".join(filter(None, (written.comment, f"in indices: {line.why}"))))
+        row = replace(LATEX.declared(written), comment="; ".join(filter(None, (written.comment, f"in indices: {line.why}"))))
         whole = f"{left.text} = [{latex(tensor)}], \\quad " if left and left.rows and left.cols else ""
         return replace(row, text=whole + row.text)
     text = left.text
@@ -85,7 +81,7 @@ def _equation(written: Equation, line: Formula | None, lines: LayerFormulas) -> 
         text = scripted(_head(lines), of.labels(tensor, *left.shape) if isinstance(tensor, Tensor) else [])
     if of.style.attention and (read := _attended(line)):
         text += f" = \\mathrm{{{of.style.attention}}}({', '.join(read)})"
-    sign = r"\leftarrow" if written.relation == "<-" else "="
+    sign = LATEX.sign("<-" if written.relation == "<-" else "=")
     return PrintedLine(0, f"{text} {sign} {line.right.text}", written.note, written.comment)
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from einformer.interpreters.latex.expressions import flat, symbol
+from einformer.interpreters.latex.pages import LATEX
 from einformer.language.calls import axis_of
 from einformer.language.printer import Level, show
 from einformer.language.sizes import Legend
@@ -76,7 +76,7 @@ class Names:
         if short and name in self.weights and letter.isupper():
             return ("W" if whole else "w"), [_script(self.style.weight, below)] if letter != "W" else []
         shown = name.upper() if short and whole and name not in self.small else name
-        return (rf"\boldsymbol{{{symbol(shown)}}}" if shown in self.numbers else symbol(shown)), []
+        return (rf"\boldsymbol{{{LATEX.symbol(shown)}}}" if shown in self.numbers else LATEX.symbol(shown)), []
 
     def _cut(self, e: Tensor, rows: str, cols: str) -> str:
         """The range of a weight of which only the first places are read, as positions of the longest sequence are."""
@@ -87,7 +87,7 @@ class Names:
 
     def size(self, letter: str, least: Level = Level.SUM) -> str:
         """The size of an axis."""
-        return flat(self.legend.axes[axis_of(letter)].size, least)
+        return LATEX.flat.expression(self.legend.axes[axis_of(letter)].size, least)
 
 
 def axis(slot: Expression) -> str | None:
@@ -120,7 +120,7 @@ def _script(place: str, text: str) -> tuple[str, str]:
 
 
 def _abut(labels: Sequence[Expression]) -> str:
-    texts = [symbol(each.letter) if isinstance(each, Index) else flat(each, Level.SUM) for each in labels]
+    texts = [LATEX.flat.expression(each, Level.SUM) for each in labels]
     plain = all(isinstance(each, Index) for each in labels)
     return ("" if plain and not any("\\" in text for text in texts) else ",").join(texts)
 
