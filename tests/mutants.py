@@ -790,7 +790,7 @@ MUTANTS = (
     ),
     _mutant(
         "a sum in a product has no parentheses", "interpreters/latex/matrices/algebra.py",
-        "self.text if self.level >= least else expressions.enclosed(self.text)", "self.text",
+        "self.text if self.level >= least else LATEX.enclosed(self.text)", "self.text",
         "matrices.py::test_each_line_of_a_text_is_what_its_indices_say[gpt2]",
     ),
     _mutant(
