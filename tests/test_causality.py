@@ -294,6 +294,28 @@ def test_positions_are_followed_through_numbers(body: list[str]) -> None:
     assert not {finding.code for finding in findings} & {"E501", "E502"}, findings
 
 
+CAPPED = {"min(ρ_l, 1)": True, "max(1, -ρ_l)": True, "ρ_l": False, "max(ρ_l, 1)": False, "min(-ρ_l, 1)": False}
+
+
+@pytest.mark.parametrize(("term", "causal"), CAPPED.items(), ids=list(CAPPED))
+def test_an_infinity_is_of_one_sign(term: str, causal: bool) -> None:
+    """A scalar that is infinite in some turns may stand beside a mask where a `min` or a `max` keeps it finite."""
+    text = f"""axes
+  s: S
+  l: L
+scalars
+  ρ_l = where(l mod 2 == 0, 0.5, inf)
+model Q(x_s) -> y_s causal in s:
+  y_s = x_s
+  for l < L:
+    w_ss' = Sm_s'(x_s x_s' {term} + where(s' <= s, 0, -inf))
+    y_s <- w_ss' x_s'
+  return y_s
+"""
+    _, findings = examine(Source("<text>", text))
+    assert ("E501" not in {finding.code for finding in findings}) == causal
+
+
 BATCH = "axes\n  b: B\n  s: S\n  d: D\n  t: T\n\nmodel M({inputs}) -> y_bsd causal in s:\n  {line}\n"
 
 

@@ -503,7 +503,7 @@ class Facts:
             return False
         try:
             bound = atom.name in self.legend.values
-            values = (Name(atom.name),) if bound else _branches(scalar.value)
+            values = (Name(atom.name),) if bound else branches(scalar.value)
             return all(_is_whole(self.legend.number(value)) for value in values)
         except (EinformerError, ValueError, OverflowError):
             return False
@@ -563,13 +563,13 @@ def _kinds(lists: list[tuple[Number, ...]], alike: bool) -> list[int]:
     return sorted(first.values()) if alike else list(places)
 
 
-def _branches(value: Expression | tuple[Number, ...]) -> tuple[Expression, ...]:
+def branches(value: Expression | tuple[Number, ...]) -> tuple[Expression, ...]:
     """The numbers between which a scalar chooses."""
     match value:
         case tuple():
             return value
         case Apply("where", (), (_, then, otherwise)):
-            return (*_branches(then), *_branches(otherwise))
+            return (*branches(then), *branches(otherwise))
         case _:
             return (value,)
 

@@ -53,6 +53,7 @@ from einformer.program.inequalities import (
     Linear,
     atoms_in,
     both,
+    branches,
     cases_at,
     compare,
     either,
@@ -459,13 +460,12 @@ class Body:
         return replace(value, reads=merged(value.reads, selecting)) if selecting else value
 
     def constant(self, e: Tensor) -> Value:
-        """A weight, or a scalar with indices; these may be infinite."""
+        """A weight, or a scalar with indices, which may be infinite where one of the numbers that it chooses from is."""
         scalar = self.analysis.legend.scalars.get(e.name)
         if e.name in self.weights or scalar is None:
             return PLAIN
-        values = scalar.value if isinstance(scalar.value, tuple) else subexpressions(scalar.value)
-        infinite = [x.value for x in values if isinstance(x, Number) and math.isinf(x.value)]
-        return replace(PLAIN, low=ALWAYS, high=ALWAYS) if infinite else PLAIN
+        low, high = (any(_may_be(infinity, x) for x in branches(scalar.value)) for infinity in (-math.inf, math.inf))
+        return replace(PLAIN, low=ALWAYS if low else NEVER, high=ALWAYS if high else NEVER)
 
     def read(self, e: Tensor | Name, definition: Definition, slots: tuple[Expression, ...]) -> Value:
         """A tensor at the numbers in its slots."""
@@ -930,6 +930,13 @@ def _number(value: float) -> Value:
     known, zero = (ALWAYS, NEVER) if value else (NEVER, ALWAYS)
     low, high = (ALWAYS if value == infinity else NEVER for infinity in (-math.inf, math.inf))
     return Value((), known, NEVER if value == -math.inf else ALWAYS, low, high, zero)
+
+
+def _may_be(infinity: float, e: Expression) -> bool:
+    """Is it this infinity, or computed from an infinity of either sign?"""
+    if isinstance(e, Number):
+        return e.value == infinity
+    return any(isinstance(x, Number) and math.isinf(x.value) for x in subexpressions(e))
 
 
 def _negative(value: Value) -> Value:
