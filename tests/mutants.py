@@ -671,12 +671,12 @@ MUTANTS = (
     # -------------------------------------------------------------------------------------------------- tests of one's own code
     _mutant(
         "sizes of axes may be equal", "testing/sizes.py",
-        "if _repeated(trial, turns) == repeated:", "if _repeated(trial, turns) is not None:",
+        "if _count_repeats(trial, turns) == repeated:", "if _count_repeats(trial, turns) is not None:",
         "testing.py::test_sizes_are_different_and_keep_the_relations[gpt2]",
     ),
     _mutant(
         "gradients are not compared", "testing/implements.py",
-        "list(gradients.wrong(tested, question, seed))", "list[gradients.Slope]()",
+        "list(gradients.find_wrong(tested, question, seed))", "list[gradients.Slope]()",
         "testing.py::test_gradients_are_compared_one_by_one",
     ),
     _mutant(

@@ -26,7 +26,7 @@ from einformer.notes.rendering import attention, printed, rendered
 from einformer.notes.shelf import documents, source
 from einformer.objects import Specification
 from einformer.targets import load, parse
-from einformer.testing.subject import Subject, subject
+from einformer.testing.subject import Subject, isolate
 from tests import well_formed
 from tests.examples import ROOT
 from tests.oracles.matrices import SIGNS, Oracle, Recorder, apart, called_sizes
@@ -84,7 +84,7 @@ def _infinite() -> Iterator[None]:
 def test_each_line_of_a_text_is_what_its_indices_say(name: str) -> None:
     """Vectors as rows and as columns, weights of attention in a line of their own and not."""
     spec = text(name)
-    legend = fitted(subject(spec, GIVEN.get(name, {})))
+    legend = fitted(isolate(spec, GIVEN.get(name, {})))
     for form in (False, True):
         found = [each for oracle in oracles(spec, legend, form, form) for each in oracle.differences()]
         assert bool(found) == (name != "loss")  # whose one line reads a logit at the place of a token
@@ -126,7 +126,7 @@ def test_every_sign_is_proved() -> None:
         "return (sum_d(u_sd A_de)) q_e / (sum_d x_sd^2)",
     )
     for spec in (odd, *map(text, sorted(QUICK))):
-        for oracle in oracles(spec, fitted(subject(spec, {}))):
+        for oracle in oracles(spec, fitted(isolate(spec, {}))):
             assert all(difference < 1e-9 for _, difference in oracle.differences())
             seen |= oracle.seen
     assert seen >= SIGNS
@@ -164,7 +164,7 @@ def test_heads_side_by_side_stand_in_columns(case: str) -> None:
     axes = ["a", "e: H", *["d: D = A H"] * ("d" in body[0]), *["f"] * ("f" in body[0])]
     spec = of(", ".join(axes), *body)
     for columns, sides in enumerate(printed):
-        (oracle,) = oracles(spec, fitted(subject(spec, {})), bool(columns))
+        (oracle,) = oracles(spec, fitted(isolate(spec, {})), bool(columns))
         first, *_ = lines = list(oracle.differences())
         assert all(difference < 1e-9 for _, difference in lines)
         assert [side and side.text for side in (first[0].left, first[0].right)] == sides
@@ -175,7 +175,7 @@ def test_a_line_is_taken_in_where_nothing_changes(case: str) -> None:
     """How many lines are left, and what they say."""
     body, left = TAKEN[case]
     spec = of("s, d" + ", l" * ("loop" in case), "layer Line(x_sd) -> y_sd:", "a_ss' = Sm_s'(x_sd x_s'd)", *body)
-    (oracle,) = oracles(spec, fitted(subject(spec, {})))
+    (oracle,) = oracles(spec, fitted(isolate(spec, {})))
     found = list(oracle.differences())
     assert len(found) == left
     assert all(difference < 1e-9 for _, difference in found)
@@ -232,7 +232,7 @@ def test_a_vector_with_the_letter_of_a_number_is_bold() -> None:
     head = ["layer Line(x_sd) -> y_sd:", "weights β_d", "return x_sd β_d + β"]
     spec = of("s, d", *head, scalars="β = 2")
     assert r"= X \operatorname{diag}(\boldsymbol{\beta}) + \beta (\mathbf{1} \mathbf{1}^{\top})" in spec.latex(form="matrix")
-    (oracle,) = oracles(spec, fitted(subject(spec, {})))
+    (oracle,) = oracles(spec, fitted(isolate(spec, {})))
     assert all(difference < 1e-9 for _, difference in oracle.differences())
 
 

@@ -19,7 +19,7 @@ from einformer.errors import EinformerError, Source
 from einformer.language.printer import show
 from einformer.notes.programs import Program, program
 from einformer.objects import Specification
-from einformer.testing.execution import executed
+from einformer.testing.execution import execute
 from einformer.testing.trial import trial
 
 ROOT = Path(__file__).parents[1]
@@ -310,7 +310,7 @@ $$y_{nd} = w_{nd}$$
 @pytest.mark.parametrize(("total", "holds"), [("1", True), ("2", False)])
 def test_a_statement_is_computed(total: str, holds: bool) -> None:
     """A third side, and a sum on the left: neither defines anything, both are true of a softmax, or not."""
-    found = executed(Source("note.md", f"{LEGEND}\n{SOFTMAX % total}"), {}, 0)
+    found = execute(Source("note.md", f"{LEGEND}\n{SOFTMAX % total}"), {}, 0)
     said = {check.claim: (check.holds, check.detail) for check in found.checks if "note.md" in check.claim}
     assert [right for right, _ in said.values()] == [True, holds]
     assert [detail for _, detail in said.values()] == ["equal", "equal" if holds else "off by 1"]
@@ -320,14 +320,14 @@ def test_a_statement_is_computed(total: str, holds: bool) -> None:
 
 def test_a_statement_of_what_changes_is_not_judged() -> None:
     note = f"{LEGEND}\n$$x_{{nd}} \\leftarrow 2 x_{{nd}}$$\n$$\\sum_d x_{{nd}} = 0$$\n```einformer\n  return x_nd\n```\n"
-    found = executed(Source("note.md", note), {}, 0)
+    found = execute(Source("note.md", note), {}, 0)
     assert found.unchecked == (("note.md:9: \\sum_d x_{nd} = 0", "`x` changes its value"),)
     assert found.holds
 
 
 def test_a_statement_of_what_is_not_there_is_not_judged() -> None:
     note = f"{LEGEND}\n$$y_{{nd}} = 2 x_{{nd}}$$\n$$\\sum_d y_{{nd}} = \\hat{{z}}_{{n}}$$\n"
-    found = executed(Source("note.md", note), {}, 0)
+    found = execute(Source("note.md", note), {}, 0)
     assert found.unchecked == (("note.md:9: \\sum_d y_{nd} = \\hat{z}_{n}", "`zhat` is not computed"),)
 
 
@@ -341,7 +341,7 @@ def test_what_was_measured() -> None:
     note = (
         LEGEND.replace("  d: D", "  d: D\n  m: M").replace("y_nd:", "y_nm:\n  weights W_dm") + "\n$$y_{nm} = x_{nd} W_{dm}$$\n"
     )
-    found = executed(Source("note.md", note), {"N": 3, "D": 5, "M": 7}, 0)
+    found = execute(Source("note.md", note), {"N": 3, "D": 5, "M": 7}, 0)
     measured = {check.claim: check.detail for check in found.checks}
     assert measured["parameters: by the text = in the module"] == "35"
     assert measured["FLOPs: by the text = by torch's FlopCounterMode"] == "210"

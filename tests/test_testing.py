@@ -15,7 +15,7 @@ from einformer.errors import EinformerError
 from einformer.language.printer import show
 from einformer.testing import Disagreement, assert_implements, sizes
 from einformer.testing.mistakes import MISTAKES
-from einformer.testing.subject import subject
+from einformer.testing.subject import isolate
 from tests.wrong_programs import right
 
 ATTENTION = ein.load("gpt2")["CausalAttention"]
@@ -35,7 +35,7 @@ def refused(f: Any, equations: Any, **options: Any) -> str:
 @pytest.mark.parametrize("text", TEXTS)
 def test_sizes_are_different_and_keep_the_relations(text: str) -> None:
     model = ein.load(text).bind()
-    drawn = sizes.drawn(model.legend, sorted(model.open), frozenset("L"))
+    drawn = sizes.draw(model.legend, sorted(model.open), frozenset("L"))
     bound = model.spec.bind(**drawn)
     axes = [axis for axis in bound.spec.tree.axes if show(axis.size).isalpha() and show(axis.size) != "L"]
     lengths = [bound.legend.length(axis.letter) for axis in axes]
@@ -67,9 +67,9 @@ def test_what_a_module_does_not_tell_is_asked_for() -> None:
 
 
 def test_a_layer_carries_the_axes_of_the_model_along() -> None:
-    about = subject(ein.load("llama")["RMSNorm"], {})
+    about = isolate(ein.load("llama")["RMSNorm"], {})
     assert show(about.head.formals[0]) == "z_bsd"
-    assert show(subject(ein.load("gpt2"), {}).head.formals[0]) == "x_bs"
+    assert show(isolate(ein.load("gpt2"), {}).head.formals[0]) == "x_bs"
 
 
 # ------------------------------------------------------------------------------------------------------------ weights

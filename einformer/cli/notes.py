@@ -103,7 +103,7 @@ def run(options: argparse.Namespace) -> int:
     if out and out.resolve() == pathlib.Path(options.note).resolve():
         options.misuse(f"`{out}` is the note itself")
     source = shelf.read(options.note)
-    found = execution.executed(source, options.set, options.seed)
+    found = execution.execute(source, options.set, options.seed)
     if out:
         out.write_text(found.source, encoding="utf-8")
     if options.json:

@@ -42,15 +42,15 @@ class _Functions(ast.NodeTransformer):
         self.outer.append(node.name)
         self.generic_visit(node)
         self.outer.pop()
-        parameters = [node_.arg for node_ in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
+        parameters = [part.arg for part in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
         suffixed = select_suffixed(dict.fromkeys([*parameters, *_find_assigned(node.body)]), self.known)
-        if any(isinstance(node_, ast.Subscript) for node_ in (node.returns, *(p.annotation for p in node.args.args))):
+        if any(isinstance(part, ast.Subscript) for part in (node.returns, *(p.annotation for p in node.args.args))):
             node.decorator_list.append(ast.Attribute(ast.Name(NAME, ast.Load()), "annotated", ast.Load()))
         if suffixed:
             owner = parameters[0] if parameters[:1] == ["self"] else "None"
             documented, first = ast.get_docstring(node, clean=False) is not None, node.body[0]
             opening = _make_statement(f"{FRAME} = {NAME}.frame({f'{name} ({self.file}:{node.lineno})'!r}, {owner})", first)
-            checks = [_make_check(node_, (), first) for node_ in parameters if node_ in suffixed]
+            checks = [_make_check(part, (), first) for part in parameters if part in suffixed]
             body = _Checks(suffixed).block(node.body[documented:], ())
             node.body = [*node.body[:documented], opening, *checks, *body]
         return node

@@ -70,10 +70,10 @@ def _add_facts(read: Read, finding: Finding, sizes: Sizes, makers: dict[str, tup
         return replace(finding, facts=sizes_of_letters)
     tensor, maker = next((form_of_maker for name, form_of_maker in makers.items() if f"`{name}_" in form[0]), (None, None))
     if tensor and maker:
-        form_ = form[0] if maker.defines is tensor else form[0].replace("defined", "used")
+        words = form[0] if maker.defines is tensor else form[0].replace("defined", "used")
         place = maker.place(tensor.span)
         cell = "" if place.source is read.equation.formula.latex.source else f"{place.source.name}, "
-        form = (f"{form_} ({cell}line {place.line})",)
+        form = (f"{words} ({cell}line {place.line})",)
     return replace(finding, facts=(*form, *dict.fromkeys((*finding.facts[1:], *sizes_of_letters))))
 
 

@@ -1,4 +1,4 @@
-"""Is code what its equations say, and has it the properties that its architecture promises? Assertions for anyone's code."""
+"""Asserts that your code computes its equations, and that it has the properties that its architecture promises."""
 
 from einformer.testing.implements import assert_implements
 from einformer.testing.properties import (

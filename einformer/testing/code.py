@@ -1,4 +1,4 @@
-"""What does some code compute? A function or a module, called with given numbers; its gradients by autograd."""
+"""Runs the code under test: a function or a module, with given numbers, and its gradients by autograd."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from einformer.errors import fail
-from einformer.testing.guess import Parameter, guessed
-from einformer.testing.mapping import Entry, Given, Shape, arguments, parameters, said
+from einformer.testing.guess import Parameter, guess
+from einformer.testing.mapping import Entry, Given, Shape, assign_arguments, list_parameters, read_entries
 from einformer.testing.subject import Subject
 
 Array = NDArray[Any]
@@ -24,19 +24,19 @@ Call = Callable[..., Any]
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """What is tested, and which of its parameters are which weights; `call` is how it is called, if not with the inputs."""
+    """A function or module under test, with the weights in its parameters."""
 
     f: Callable[..., Any]
     entries: tuple[Entry, ...]
     name: str
 
     def output(self, inputs: Mapping[str, Array], weights: Mapping[str, Array]) -> Array:
-        """What comes out, without gradients."""
+        """Returns the output, without gradients."""
         tensors = _tensors({**inputs, **weights}, frozenset())
-        return result(self.called(tensors, inputs))
+        return to_array(self.call(tensors, inputs))
 
     def is_narrow(self, inputs: Mapping[str, Array], weights: Mapping[str, Array]) -> bool:
-        """Does the code take steps in float32 or less, whatever it is given?"""
+        """Returns whether the code computes in float32 or less, whatever its inputs are."""
         with _Narrowest() as watch:
             self.output(inputs, weights)
         return bool(watch.narrow)
@@ -44,60 +44,67 @@ class Code:
     def gradients(
         self, inputs: Mapping[str, Array], weights: Mapping[str, Array], names: Iterable[str], by: Array
     ) -> dict[str, Array]:
-        """The gradients of the sum of the output times `by`, by each of these that is a real number."""
+        """Returns the gradient of the sum of the output times `by`, for each real input and weight that is named."""
         tensors = _tensors({**inputs, **weights}, frozenset(names))
         wanted = [name for name, x in tensors.items() if x.requires_grad]
-        output = first(self.called(tensors, inputs))
+        output = first_tensor(self.call(tensors, inputs))
         if not output.requires_grad:
             return {name: np.zeros(tensors[name].shape) for name in wanted}
         total = (output.double() * torch.from_numpy(by)).sum()
-        found = torch.autograd.grad(total, [tensors[name] for name in wanted], allow_unused=True)
+        gradients_of_total = torch.autograd.grad(total, [tensors[name] for name in wanted], allow_unused=True)
         return {
-            name: np.zeros(tensors[name].shape) if each is None else each.numpy()
-            for name, each in zip(wanted, found, strict=True)
+            name: np.zeros(tensors[name].shape) if gradient is None else gradient.numpy()
+            for name, gradient in zip(wanted, gradients_of_total, strict=True)
         }
 
     def weights(self, drawn: Mapping[str, Array], subject: Subject) -> dict[str, Array]:
-        """The weights that the code has: optional ones that none of its parameters holds are absent. Raises E905."""
+        """Returns the weights that the code has. Optional weights without a parameter are left out. Raises E905."""
         held = {path for entry in self.entries for path in entry.paths}
-        for path, each in subject.weights().items():
-            if path not in held and not each.weight.optional:
+        for path, placed in subject.weights().items():
+            if path not in held and not placed.weight.optional:
                 raise fail(
                     "E905", f"no parameter of the code holds `{path}`", fix='`weights={"q_proj.weight": "Q_{(ae)d}", …}`'
                 )
         return {path: array for path, array in drawn.items() if path in held}
 
-    def called(self, tensors: Mapping[str, torch.Tensor], inputs: Mapping[str, Array]) -> Any:
-        """One call, with what the entries make of the tensors."""
-        made = {entry.parameter: value(entry, tensors) for entry in self.entries}
+    def call(self, tensors: Mapping[str, torch.Tensor], inputs: Mapping[str, Array]) -> Any:
+        """Calls the code once, with the parameters that the entries make of the tensors."""
+        list_parameters = {entry.parameter: make_parameter(entry, tensors) for entry in self.entries}
         if isinstance(self.f, nn.Module):
-            return torch.func.functional_call(self.f, made, tuple(tensors[name] for name in inputs))
-        return self.f(**made)
+            return torch.func.functional_call(self.f, list_parameters, tuple(tensors[name] for name in inputs))
+        return self.f(**list_parameters)
 
 
 def code(f: Callable[..., Any], subject: Subject, given: Mapping[str, Given], call: Call | None) -> Code:
-    """A function or a module, ready to be called. Raises EinformerError E905."""
-    name = named(f)
+    """Prepares a function or a module for calls. Raises EinformerError E905."""
+    name = name_code(f)
     if not isinstance(f, nn.Module):
-        written = said(subject, given, parameters(f))
-        return Code(f, tuple(written + arguments(subject, parameters(f), written)), name)
-    shapes = _shapes(f)
-    written = said(subject, given, [each.name for each in shapes])
-    found = [entry for entry in written if entry.pieces or entry.made] + guessed(subject, shapes, written)
-    along = {each.name: each.shape for each in shapes}
-    joined = (replace(each, axis=_joined(each, along[each.parameter], subject)) for each in found)
+        written = read_entries(subject, given, list_parameters(f))
+        return Code(f, tuple(written + assign_arguments(subject, list_parameters(f), written)), name)
+    shapes = _list_parameters(f)
+    written = read_entries(subject, given, [found_entry.name for found_entry in shapes])
+    entries = [entry for entry in written if entry.pieces or entry.made] + guess(subject, shapes, written)
+    shapes_by_name = {found_entry.name: found_entry.shape for found_entry in shapes}
+    joined = (
+        replace(found_entry, axis=_find_joining_axis(found_entry, shapes_by_name[found_entry.parameter], subject))
+        for found_entry in entries
+    )
     if call is None:
         return Code(f, tuple(joined), name)
-    return Code(_Called(f, call), tuple(replace(each, parameter=f"module.{each.parameter}") for each in joined), name)
+    return Code(
+        _Called(f, call),
+        tuple(replace(found_entry, parameter=f"module.{found_entry.parameter}") for found_entry in joined),
+        name,
+    )
 
 
-def named(f: object) -> str:
-    """What messages call it."""
+def name_code(f: object) -> str:
+    """Returns the name of the code in messages."""
     return str(getattr(f, "__name__", type(f).__name__)).replace("<lambda>", "lambda")
 
 
-def _joined(entry: Entry, shape: Shape, subject: Subject) -> int:
-    """Along which axis the pieces of a parameter follow each other. Raises EinformerError E905."""
+# The axis along which the pieces of a parameter follow each other.
+def _find_joining_axis(entry: Entry, shape: Shape, subject: Subject) -> int:
     if not entry.pieces:
         return 0
     placed = subject.weights()
@@ -110,13 +117,13 @@ def _joined(entry: Entry, shape: Shape, subject: Subject) -> int:
     raise fail("E905", f"the parameter `{entry.parameter}` has shape {shape}", facts=facts, fix="a layout of that shape")
 
 
-def prepared(f: Callable[..., Any]) -> Callable[..., Any]:
-    """A module as a copy in float64 that does not train; a function as it is."""
+def prepare(f: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a module as a copy in float64 in evaluation mode, and a function unchanged."""
     return copy.deepcopy(f).double().eval() if isinstance(f, nn.Module) else f
 
 
-def first(output: Any) -> torch.Tensor:
-    """The first tensor of what was returned: an output may stand in a tuple, a list or a dictionary."""
+def first_tensor(output: Any) -> torch.Tensor:
+    """Returns the first tensor of an output, which may be a tuple, a list or a dictionary."""
     while not isinstance(output, torch.Tensor):
         if isinstance(output, Mapping):
             output = list(output.values())
@@ -130,16 +137,16 @@ def first(output: Any) -> torch.Tensor:
     return output
 
 
-def result(output: Any) -> Array:
-    """The first tensor of what was returned, as an array in float64."""
-    return first(output).detach().double().cpu().numpy()
+def to_array(output: Any) -> Array:
+    """Returns the first tensor of an output, as an array in float64."""
+    return first_tensor(output).detach().double().cpu().numpy()
 
 
-def value(entry: Entry, tensors: Mapping[str, torch.Tensor]) -> Any:
-    """A parameter, made of weights; several pieces follow each other along the axis along which they differ from it."""
+def make_parameter(entry: Entry, tensors: Mapping[str, torch.Tensor]) -> Any:
+    """Makes a parameter of weights. Several pieces follow each other along the axis along which they differ from it."""
     if entry.made is not None:
-        return entry.made(*(tensors[name] for name in parameters(entry.made)))
-    laid = [piece.laid(tensors[piece.path]) for piece in entry.pieces]
+        return entry.made(*(tensors[name] for name in list_parameters(entry.made)))
+    laid = [piece.lay_out(tensors[piece.path]) for piece in entry.pieces]
     return laid[0] if len(laid) == 1 else torch.cat(laid, entry.axis)
 
 
@@ -148,7 +155,7 @@ def _tensors(arrays: Mapping[str, Array], moving: frozenset[str]) -> dict[str, t
     return {name: x.requires_grad_(name in moving and x.is_floating_point()) for name, x in tensors.items()}
 
 
-def _shapes(module: nn.Module) -> list[Parameter]:
+def _list_parameters(module: nn.Module) -> list[Parameter]:
     owners = dict(module.named_modules())
     return [
         Parameter(name, tuple(p.shape), isinstance(owners[name.rpartition(".")[0]], nn.Linear))
@@ -156,18 +163,17 @@ def _shapes(module: nn.Module) -> list[Parameter]:
     ]
 
 
+# Watches the dtypes of results: any real one below float64 counts.
 class _Narrowest(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Watches which numbers operations give: is any real one narrower than float64?"""
-
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.narrow = False
 
     def __torch_dispatch__(self, f: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        made = f(*args, **(kwargs or {}))
-        given = made if isinstance(made, tuple | list) else (made,)
-        self.narrow |= any(isinstance(x, torch.Tensor) and x.is_floating_point() and x.element_size() < 8 for x in given)
-        return made
+        result = f(*args, **(kwargs or {}))
+        results = result if isinstance(result, tuple | list) else (result,)
+        self.narrow |= any(isinstance(x, torch.Tensor) and x.is_floating_point() and x.element_size() < 8 for x in results)
+        return result
 
 
 class _Called(nn.Module):

@@ -1,4 +1,4 @@
-"""Where does code leave its equations? The first tensor of the text that the code holds with other numbers."""
+"""Finds the first tensor of the text that the code holds with other numbers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """Which tensors of the text the code holds, and the first that it holds with other numbers, if it shows it."""
+    """The tensors of the text that the code holds, and the first that it holds with other numbers, if it shows one."""
 
     agreeing: tuple[str, ...]
     tensor: str
@@ -28,49 +28,47 @@ class Departure:
     equation: Equation | None
 
 
-def departure(subject: Subject, trace: Mapping[str, Array], shown: Sequence[Shown], tolerance: float) -> Departure:
-    """Each tensor of the text in turn, looked for among what the code shows: by its numbers, its axes in any order.
+def find_departure(subject: Subject, trace: Mapping[str, Array], shown: Sequence[Shown], tolerance: float) -> Departure:
+    """Looks for each tensor of the text in turn among the values of the code: by its numbers, with axes in any order.
 
-    The first that is not there departs, if the code shows something of its shape after all that agrees, and that is
-    nothing else of the text.
+    The first missing tensor departs if the code later shows a value of the same shape that is not another tensor of the
+    text.
     """
     agreeing, after = list[str](), 0
     for path, array in trace.items():
-        if places := [place for place, each in enumerate(shown) if _is_same(array, each.array, tolerance)]:
+        if places := [place for place, value in enumerate(shown) if _is_same(array, value.array, tolerance)]:
             after = max(after, places[0] + 1)
-            agreeing.append(f"{_written(subject, path)} (`{shown[places[0]].name}`, {shown[places[0]].place})")
-        elif other := _other(array, shown[after:], trace.values(), tolerance):
-            return Departure(tuple(agreeing), _written(subject, path), other, _equation(subject, path))
+            agreeing.append(f"{_spell_path(subject, path)} (`{shown[places[0]].name}`, {shown[places[0]].place})")
+        elif other := _find_substitute(array, shown[after:], trace.values(), tolerance):
+            return Departure(tuple(agreeing), _spell_path(subject, path), other, _find_equation(subject, path))
     return Departure(tuple(agreeing), "", None, None)
 
 
-def _other(array: Array, shown: Sequence[Shown], text: Iterable[Array], tolerance: float) -> Shown | None:
-    """What stands in for a tensor: of what has its shape and is nothing of the text the first name, with its last value."""
-    alike = [each for each in shown if _is_alike(array, each.array)]
-    alike = [each for each in alike if not any(_is_same(other, each.array, tolerance) for other in text)]
-    return next((each for each in reversed(alike) if each.name == alike[0].name), None)
+# Of the values with the same shape that are not other tensors of the text: the first name, with its last value.
+def _find_substitute(array: Array, shown: Sequence[Shown], text: Iterable[Array], tolerance: float) -> Shown | None:
+    alike = [value for value in shown if _is_alike(array, value.array)]
+    alike = [value for value in alike if not any(_is_same(other, value.array, tolerance) for other in text)]
+    return next((value for value in reversed(alike) if value.name == alike[0].name), None)
 
 
-def _written(subject: Subject, path: str) -> str:
-    """`blocks.0.MLP.h_bsf`: a path of the trace with the letters that the tensor has."""
-    equation = _equation(subject, path)
+# `blocks.0.MLP.h_bsf`: a path of the trace with the letters of the tensor.
+def _spell_path(subject: Subject, path: str) -> str:
+    equation = _find_equation(subject, path)
     letters = "".join(slot_letters(equation.left)) if equation else ""
     return f"{path.removeprefix(subject.prefix)}_{letters}" if letters else path
 
 
-def _equation(subject: Subject, path: str) -> Equation | None:
-    """The equation that defines the tensor at a path."""
+def _find_equation(subject: Subject, path: str) -> Equation | None:
     folder, _, name = path.rpartition(".")
-    return next((q for q in equations(subject.called(folder).body) if q.left.name == name), None)
+    return next((q for q in equations(subject.find_layer(folder).body) if q.left.name == name), None)
 
 
+# The same axes in some order. Axes of size one do not count.
 def _is_alike(ours: Array, theirs: Array) -> bool:
-    """The same axes in some order; those of size one do not count."""
     return ours.size > 1 and sorted(np.squeeze(ours).shape) == sorted(np.squeeze(theirs).shape)
 
 
 def _is_same(ours: Array, theirs: Array, tolerance: float) -> bool:
-    """The same numbers, the axes in some order."""
     if not _is_alike(ours, theirs):
         return False
     one, other = np.squeeze(ours), np.squeeze(theirs)

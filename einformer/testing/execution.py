@@ -1,4 +1,4 @@
-"""What does a note compute, and is it what the note says? One evaluation, and checks that measure it."""
+"""Evaluates a note once, and checks its statements on the numbers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from einformer.testing.trial import Trial, trial
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """A note that was run: what it displays, what it computes, which checks were made, and it as a file of PyTorch."""
+    """A note that was evaluated: its tensors, its checks, and its file of PyTorch."""
 
     trial: Trial
     checks: tuple[Check, ...]
@@ -36,48 +36,47 @@ class Execution:
 
     @property
     def holds(self) -> bool:
-        """Do all checks?"""
+        """Returns whether all checks hold."""
         return all(check.holds for check in self.checks)
 
     def data(self) -> dict[str, Any]:
-        """For `--json`."""
+        """Returns the object for `--json`."""
         checks = [asdict(check) for check in self.checks]
-        said = {"equations": self.lines, "words": self.words, "checks": checks, "unchecked": dict(self.unchecked)}
-        return self.trial.data() | said | {"holds": self.holds}
+        record = {"equations": self.lines, "words": self.words, "checks": checks, "unchecked": dict(self.unchecked)}
+        return self.trial.data() | record | {"holds": self.holds}
 
 
-def executed(source: Source, given: Mapping[str, int], seed: int) -> Execution:
-    """A note, or another text, run once with random numbers. Raises EinformerError as `parse` and `trial` do."""
+def execute(source: Source, given: Mapping[str, int], seed: int) -> Execution:
+    """Evaluates a note, or another text, with random numbers. Raises EinformerError as `parse` and `trial` do."""
     spec = targets.parse(source.text, source.name)
-    found = trial(spec, given, seed)
-    sizes = found.legend.values
-    bound = spec.bind(**{name: size for name, size in sizes.items() if name not in _open(spec)})
+    result = trial(spec, given, seed)
+    sizes = result.legend.values
+    bound = spec.bind(**{name: size for name, size in sizes.items() if name not in _find_open_sizes(spec)})
     subject = Subject(bound, {name: int(sizes[name]) for name in bound.open}, seed)
     checks = [check for what, row in CHECKS.items() for check in made(what, row, subject)]
     note = program(source) or Program(source, (), (), 0)
     changed = {line.left.tree.name for line in note.lines if line.rebinds and isinstance(line.left.tree, Tensor)}
-    said = [(each, *_said(each, found, changed)) for each in note.statements]
-    checks += [Check(_shown(each), right, detail) for each, right, detail in said if right is not None]
-    unchecked = tuple((_shown(each), why) for each, right, why in said if right is None)
-    return Execution(found, tuple(checks), unchecked, len(note.lines), note.words, bound.source())
+    verdicts = [(statement, *_check_statement(statement, result, changed)) for statement in note.statements]
+    checks += [Check(_show_statement(statement), right, detail) for statement, right, detail in verdicts if right is not None]
+    unchecked = tuple((_show_statement(statement), why) for statement, right, why in verdicts if right is None)
+    return Execution(result, tuple(checks), unchecked, len(note.lines), note.words, bound.source())
 
 
-def _open(spec: Specification) -> set[str]:
-    """The sizes of its inputs that no weight has: a file of PyTorch holds for any."""
+# Inputs have these sizes and weights do not, so a file of PyTorch works for any of them.
+def _find_open_sizes(spec: Specification) -> set[str]:
     held = {index.letter for layer in spec.tree.layers for weight in layer.weights for index in weight.indices}
     sizes = {axis.size.name for axis in spec.tree.axes if isinstance(axis.size, Name) and axis.letter not in held}
     return sizes & {"B", "S"}
 
 
-def _shown(statement: Equation) -> str:
-    """Where it stands, and what it says."""
+def _show_statement(statement: Equation) -> str:
     first, last = (side.text.span() for side in statement.sides)
     text = first.source.text[first.start : last.end]
     return f"{first}: {' '.join(text.split()).rstrip(' .,;')}"
 
 
-def _said(statement: Equation, found: Trial, changed: set[str]) -> tuple[bool | None, str]:
-    """Is a statement true of the tensors of a trial, and what was found; None where that cannot be said."""
+# None if the statement cannot be checked.
+def _check_statement(statement: Equation, run: Trial, changed: set[str]) -> tuple[bool | None, str]:
     if statement.skipped:
         return None, statement.skipped
     left, right = (side.tree for side in statement.sides)
@@ -86,33 +85,32 @@ def _said(statement: Equation, found: Trial, changed: set[str]) -> tuple[bool | 
     read = {node.name: node for node in statement.nodes() if isinstance(node, Tensor)}
     if late := sorted(changed & read.keys()):
         return None, f"`{late[0]}` changes its value"
-    numbers = {key.partition("_")[0]: array for key, array in found.tensors.items() if key.partition("_")[0] in read}
+    numbers = {key.partition("_")[0]: array for key, array in run.tensors.items() if key.partition("_")[0] in read}
     if missing := sorted(read.keys() - numbers.keys()):
         return None, f"`{missing[0]}` is not computed"
-    setting = equality.Setting(_legend(found.legend), ", ".join(show(read[name]) for name in numbers), numbers)
-    side = f"left_{''.join(_wanted(left, right))}"
+    setting = equality.Setting(_show_legend(run.legend), ", ".join(show(read[name]) for name in numbers), numbers)
+    side = f"left_{''.join(_find_wanted(left, right))}"
     line, claim = f"{side} = {show(left)}", f"{side} = {show(right)}"
     if why := equality.refusal(setting, line, claim):
         return None, why
     return equality.holds(setting, line, claim)
 
 
-def _legend(legend: Legend) -> str:
-    """The axes with their numbers."""
+def _show_legend(legend: Legend) -> str:
     sizes = ((axis, legend.length(axis.letter)) for axis in legend.axes.values())
     return "; ".join(
         f"{axis.letter}: {f'{axis.size.name} = {size}' if isinstance(axis.size, Name) else size}" for axis, size in sizes
     )
 
 
-def _wanted(left: Expression, right: Expression) -> list[str]:
-    """The indices of an equation: those that both sides have, and those of one that nothing in it sums."""
-    one, other = Counter(_free(left, frozenset())), Counter(_free(right, frozenset()))
+# The indices that both sides have, and those of one side that nothing in it sums.
+def _find_wanted(left: Expression, right: Expression) -> list[str]:
+    one, other = Counter(_find_free(left, frozenset())), Counter(_find_free(right, frozenset()))
     return [letter for letter in {**one, **other} if (letter in one and letter in other) or (one + other)[letter] == 1]
 
 
-def _free(e: Expression, bound: frozenset[str]) -> Iterator[str]:
-    """The letters of what stands in a side, each as often as a factor has it, but those that an operator takes."""
+# Each letter as often as a factor has it, without the indices of operators.
+def _find_free(e: Expression, bound: frozenset[str]) -> Iterator[str]:
     if isinstance(e, Tensor):
         letters = {x.letter for x in subexpressions(e) if isinstance(x, Index)}
         yield from (letter for letter in sorted(letters - bound, key=axis_of))
@@ -121,4 +119,4 @@ def _free(e: Expression, bound: frozenset[str]) -> Iterator[str]:
         yield from () if e.letter in bound else (e.letter,)
     inner = bound | {index.letter for index in e.indices} if isinstance(e, Apply) else bound
     for child in children(e):
-        yield from _free(child, inner)
+        yield from _find_free(child, inner)

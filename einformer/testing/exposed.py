@@ -1,4 +1,4 @@
-"""Which intermediate values does some code show? Local variables, outputs of submodules, tensors that modules keep."""
+"""Collects the intermediate values of code: local variables, outputs of submodules, tensors that modules keep."""
 
 from __future__ import annotations
 
@@ -23,31 +23,30 @@ _LIBRARIES = tuple(
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A value that the code held, and where it is seen: `att` in line 31."""
+    """A value of the code, and its place: `att` in line 31."""
 
     name: str
     place: str
     array: Array
 
 
-def shown(f: Callable[..., Any], run: Callable[[], object]) -> list[Shown]:
-    """What the code shows while `run` calls it, in the order in which it is seen."""
-    found = list[Shown]()
-    with _watched(f, found), _traced(found):
+def collect(f: Callable[..., Any], run: Callable[[], object]) -> list[Shown]:
+    """Returns the values that the code shows while `run` calls it, in order."""
+    values = list[Shown]()
+    with _watch_submodules(f, values), _trace_locals(values):
         run()
-    return found + list(_kept(f))
+    return values + list(_find_kept(f))
 
 
 @contextmanager
-def _traced(found: list[Shown]) -> Iterator[None]:
-    """Every tensor that a local variable of the user's own code comes to hold."""
+def _trace_locals(values: list[Shown]) -> Iterator[None]:
     seen = dict[tuple[int, int], torch.Tensor]()  # holds them, so that no other takes their id
 
     def look(frame: FrameType, event: str, argument: object) -> Any:
         for name, x in frame.f_locals.items():
             if isinstance(x, torch.Tensor) and not x.is_complex() and (key := (id(x), x._version)) not in seen:
                 seen[key] = x
-                found.append(Shown(name, f"line {frame.f_lineno}", _array(x)))
+                values.append(Shown(name, f"line {frame.f_lineno}", _to_array(x)))
         return look
 
     def enter(frame: FrameType, event: str, argument: object) -> Any:
@@ -62,14 +61,13 @@ def _traced(found: list[Shown]) -> Iterator[None]:
 
 
 @contextmanager
-def _watched(f: object, found: list[Shown]) -> Iterator[None]:
-    """The outputs of every submodule."""
+def _watch_submodules(f: object, values: list[Shown]) -> Iterator[None]:
     modules = list(f.named_modules()) if isinstance(f, nn.Module) else []
 
     def keep(name: str) -> Callable[..., None]:
         def hook(module: nn.Module, inputs: object, output: object) -> None:
             if isinstance(output, torch.Tensor) and not output.is_complex():
-                found.append(Shown(name, "its output", _array(output)))
+                values.append(Shown(name, "its output", _to_array(output)))
 
         return hook
 
@@ -81,13 +79,12 @@ def _watched(f: object, found: list[Shown]) -> Iterator[None]:
             handle.remove()
 
 
-def _kept(f: object) -> Iterator[Shown]:
-    """Tensors that modules keep as plain attributes."""
+def _find_kept(f: object) -> Iterator[Shown]:
     for path, module in f.named_modules() if isinstance(f, nn.Module) else ():
         for name, x in vars(module).items():
             if isinstance(x, torch.Tensor) and not x.is_complex():
-                yield Shown(f"{path}.{name}".strip("."), "kept", _array(x))
+                yield Shown(f"{path}.{name}".strip("."), "kept", _to_array(x))
 
 
-def _array(x: torch.Tensor) -> Array:
+def _to_array(x: torch.Tensor) -> Array:
     return x.detach().double().cpu().numpy().copy()

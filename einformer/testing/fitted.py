@@ -1,4 +1,4 @@
-"""At which sizes is code tested? A module's own, which its parameters tell; where nothing is said, small different ones."""
+"""Chooses the sizes for a test: a module's own, which its parameters tell, or small different ones."""
 
 from __future__ import annotations
 
@@ -12,42 +12,46 @@ from einformer.errors import fail
 from einformer.language.calls import axis_of
 from einformer.language.tree import Name
 from einformer.testing import sizes
-from einformer.testing.code import prepared
-from einformer.testing.mapping import Given, Piece, Shape, declared, parameters, said
+from einformer.testing.code import prepare
+from einformer.testing.mapping import Given, Piece, Shape, list_letters, list_parameters, read_entries
 from einformer.testing.subject import Subject
 
 
-def fitted(f: Callable[..., Any], about: Subject, weights: Mapping[str, Given]) -> tuple[Callable[..., Any], Subject]:
-    """What is tested, and the equations at its sizes. Raises EinformerError E905 where a module does not tell its own."""
-    draft = about.bound(sizes.drawn(about.legend, about.letters(), about.turns()))
+def fit(f: Callable[..., Any], about: Subject, weights: Mapping[str, Given]) -> tuple[Callable[..., Any], Subject]:
+    """Returns the code under test, and the equations at its sizes. Raises EinformerError E905 if a module does not tell a
+    size.
+    """
+    draft = about.bind(sizes.draw(about.legend, about.letters(), about.turns()))
     if isinstance(f, nn.Module):
-        known = _told(f, about, draft, weights)
-        _all_are_told(about, known)
-        legend = replace(about.legend, values={**about.legend.values, **known})
-        free = [letter for letter in about.letters() if letter not in known]
-        return prepared(f), about.bound({**known, **sizes.drawn(legend, free)})
-    if names := _sizes_it_takes(f, draft):
-        return prepared(f(**{name: int(draft.legend.number(Name(name))) for name in names})), draft
+        sizes_of_module = _read_sizes(f, about, draft, weights)
+        _check_complete(about, sizes_of_module)
+        legend = replace(about.legend, values={**about.legend.values, **sizes_of_module})
+        free = [letter for letter in about.letters() if letter not in sizes_of_module]
+        return prepare(f), about.bind({**sizes_of_module, **sizes.draw(legend, free)})
+    if names := _find_size_parameters(f, draft):
+        return prepare(f(**{name: int(draft.legend.number(Name(name))) for name in names})), draft
     return f, draft
 
 
-def _sizes_it_takes(f: Callable[..., Any], draft: Subject) -> list[str]:
-    """The parameters of a function of sizes alone, which builds a module."""
-    names = parameters(f)
+# A function of sizes alone builds a module.
+def _find_size_parameters(f: Callable[..., Any], draft: Subject) -> list[str]:
+    names = list_parameters(f)
     inputs = {formal.name for formal in draft.head.formals}
-    return names if names and set(names) <= draft.legend.letters - inputs and not set(names) <= declared(draft).keys() else []
+    return (
+        names if names and set(names) <= draft.legend.letters - inputs and not set(names) <= list_letters(draft).keys() else []
+    )
 
 
-def _told(f: nn.Module, about: Subject, draft: Subject, weights: Mapping[str, Given]) -> dict[str, int]:
-    """The open sizes that parameters tell: their lengths where a slot is a single letter."""
+# The length of a slot with a single letter.
+def _read_sizes(f: nn.Module, about: Subject, draft: Subject, weights: Mapping[str, Given]) -> dict[str, int]:
     shapes = {name: tuple(p.shape) for name, p in f.named_parameters()}
-    entries = [entry for entry in said(draft, weights, list(shapes)) if len(entry.pieces) == 1]
-    told = [size for entry in entries for size in _lengths(draft, entry.pieces[0], shapes[entry.parameter]).items()]
-    return {name: size for name, size in told if name in about.letters()}
+    entries = [entry for entry in read_entries(draft, weights, list(shapes)) if len(entry.pieces) == 1]
+    lengths = [size for entry in entries for size in _read_lengths(draft, entry.pieces[0], shapes[entry.parameter]).items()]
+    return {name: size for name, size in lengths if name in about.letters()}
 
 
-def _lengths(draft: Subject, piece: Piece, shape: Shape) -> dict[str, int]:
-    """The sizes of single letters by name, where the letter has its own axis: a layer may be called with another."""
+# The letter must have its own axis, since a layer may be called with another.
+def _read_lengths(draft: Subject, piece: Piece, shape: Shape) -> dict[str, int]:
     own = dict(zip(piece.letters, draft.weights()[piece.path].shape[len(piece.at) :], strict=True))
     pairs = [(slot[0], size) for slot, size in zip(piece.slots, shape, strict=False) if len(slot) == 1]
     named = [
@@ -56,8 +60,8 @@ def _lengths(draft: Subject, piece: Piece, shape: Shape) -> dict[str, int]:
     return {name.name: size for name, size in named if isinstance(name, Name)}
 
 
-def _all_are_told(about: Subject, known: Mapping[str, int]) -> None:
-    """The sizes of weights, and how often loops turn, are a module's own: they cannot be drawn."""
+# A module fixes the sizes of its weights and the number of its loops, so they cannot be drawn.
+def _check_complete(about: Subject, known: Mapping[str, int]) -> None:
     letters = {axis_of(i.letter) for layer in about.written.layers for w in layer.weights for i in w.indices}
     terms = [monomial for letter in letters for monomial in about.legend.polynomial(about.legend.axes[letter].size)]
     needed = {name for monomial in terms for name, _ in monomial} | about.turns()

@@ -1,6 +1,6 @@
-"""Are gradients what they should be? Those of the code, by autograd, beside finite differences of the reference.
+"""Compares the gradients of the code, by autograd, with finite differences of the reference.
 
-The reference knows no derivatives, so nothing is on both sides. Along a random direction the difference of two values of
+The reference has no derivatives, so the two sides share nothing. Along a random direction the difference of two values of
 the reference is one number, which the gradients of the code must give too.
 """
 
@@ -24,35 +24,34 @@ TOLERANCE = 1e-5  # of the largest slope: a difference quotient knows no more; w
 
 @dataclass(frozen=True, slots=True)
 class Slope:
-    """How fast the output changes along the direction of one tensor: by the code, and as it should."""
+    """The change of the output along the direction of one tensor: by the code, and by the reference."""
 
     name: str
     here: float
     expected: float
 
 
-def wrong(code: Code, question: Question, seed: int) -> Iterator[Slope]:
-    """The inputs and weights whose gradients are wrong. All are compared as one sum, which cannot be right by chance."""
+def find_wrong(code: Code, question: Question, seed: int) -> Iterator[Slope]:
+    """Yields the inputs and weights with wrong gradients. Their sum is compared first, which cannot be right by chance."""
     random = np.random.default_rng(seed + 2)
     by = random.standard_normal(question.answer.shape)
-    found = code.gradients(question.inputs, question.weights, question.moving, by)
-    directions = {name: random.standard_normal(each.shape) for name, each in found.items()}
-    here = {name: float((found[name] * directions[name]).sum()) for name in found}
-    allowed = TOLERANCE * math.hypot(*here.values(), expected := _slope(question, directions, by))
+    gradients = code.gradients(question.inputs, question.weights, question.moving, by)
+    directions = {name: random.standard_normal(gradient.shape) for name, gradient in gradients.items()}
+    here = {name: float((gradients[name] * directions[name]).sum()) for name in gradients}
+    allowed = TOLERANCE * math.hypot(*here.values(), expected := _measure_slope(question, directions, by))
     if abs(sum(here.values()) - expected) > allowed:
-        slopes = (Slope(name, here[name], _slope(question, {name: directions[name]}, by)) for name in found)
+        slopes = (Slope(name, here[name], _measure_slope(question, {name: directions[name]}, by)) for name in gradients)
         yield from (slope for slope in slopes if not abs(slope.here - slope.expected) <= allowed)
 
 
-def _slope(question: Question, directions: Mapping[str, Array], by: Array) -> float:
-    """The derivative of the sum of the output times `by` as inputs and weights move along these directions."""
-    ahead, behind = (_total(question, directions, step, by) for step in (STEP, -STEP))
+def _measure_slope(question: Question, directions: Mapping[str, Array], by: Array) -> float:
+    ahead, behind = (_sum_output(question, directions, step, by) for step in (STEP, -STEP))
     return (ahead - behind) / (2 * STEP)
 
 
-def _total(question: Question, directions: Mapping[str, Array], step: float, by: Array) -> float:
-    def moved(arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+def _sum_output(question: Question, directions: Mapping[str, Array], step: float, by: Array) -> float:
+    def move(arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
         return {name: x + step * directions[name] if name in directions else x for name, x in arrays.items()}
 
-    value = question.subject.value(moved(question.inputs), moved(question.weights))
+    value = question.subject.value(move(question.inputs), move(question.weights))
     return float((np.where(np.isfinite(value), value, 0) * by).sum())

@@ -1,6 +1,6 @@
-"""Which mistakes do people make in these formulas? A table: each a change of the text, tried wherever it can be made.
+"""Lists the mistakes that people make in these formulas. Each is a change of the text, tried wherever it can be made.
 
-Code that departs from its equations, and equals them with one of these changes, makes that mistake.
+If code differs from its equations, and equals them with one of these changes, it makes that mistake.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ from einformer.language.tree import (
 )
 from einformer.language.walk import equations, subexpressions
 from einformer.testing.forms import (
-    added,
+    add,
     calls,
-    counted_from,
-    exchanged,
+    count_from,
+    drop_part,
+    exchange,
+    find_masked,
     hides,
-    in_reverse,
     is_mask,
     is_norm,
     is_plain,
-    masked,
-    mirrored,
-    multiplied,
-    orders,
-    others,
-    put,
+    mirror,
+    multiply,
+    reorder,
+    replace_part,
+    reverse_groups,
 )
-from einformer.testing.rewrites import Around, Rewrite, each_equation, each_node, each_pair, each_several
+from einformer.testing.rewrites import Around, Rewrite, exchange_pairs, rewrite_equations, rewrite_nodes, split_equations
 
 Variants = Iterator[Expression]
 ACTIVATIONS = ("gelu", "gelutanh", "silu", "relu", "sigmoid", "tanh")
@@ -54,7 +54,7 @@ VIEWED = "view"  # the numbers of a tensor in one row
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """A row of the table: what people do, and the change of the text that does it."""
+    """A row of the table: a mistake, and the change of the text that makes it."""
 
     says: str
     rewrite: Rewrite
@@ -63,48 +63,48 @@ class Mistake:
 # --------------------------------------------------------------------------------------------------------- attention
 
 
-def _without_mask(e: Expression, around: Around) -> Variants:
+def _drop_mask(e: Expression, around: Around) -> Variants:
     if isinstance(e, Sum):
-        yield from (added(others(e.terms, term)) for term in e.terms if is_mask(term))
+        yield from (add(drop_part(e.terms, term)) for term in e.terms if is_mask(term))
     match e:
         case Apply(arguments=(_, shown, _)) if hides(e):
             yield shown
 
 
-def _other_way(e: Expression, around: Around) -> Variants:
+def _mirror_mask(e: Expression, around: Around) -> Variants:
     match e:
         case Apply(arguments=(condition, shown, hidden)) if hides(e):
             yield replace(e, arguments=(Apply("not", (), (condition,)), shown, hidden))
-            yield replace(e, arguments=(mirrored(condition), shown, hidden))
+            yield replace(e, arguments=(mirror(condition), shown, hidden))
 
 
-def _off_by_one(e: Expression, around: Around) -> Variants:
+def _shift_mask(e: Expression, around: Around) -> Variants:
     match e:
         case Apply(name="<=" | "<" as name, arguments=(left, right)):
             yield replace(e, name="<=" if name == "<" else "<")
-            yield replace(e, arguments=(left, added((right, Number(1 if name == "<=" else -1)))))
+            yield replace(e, arguments=(left, add((right, Number(1 if name == "<=" else -1)))))
 
 
-def _after_softmax(e: Expression, around: Around) -> Variants:
-    for softmax, mask, rest in masked(e):
+def _mask_after_softmax(e: Expression, around: Around) -> Variants:
+    for softmax, mask, rest in find_masked(e):
         yield Product((replace(softmax, arguments=(rest,)), Apply("exp", (), (mask,))))
 
 
-def _zeroed(e: Expression, around: Around) -> Variants:
-    for softmax, mask, rest in masked(e):
+def _mask_with_zero(e: Expression, around: Around) -> Variants:
+    for softmax, mask, rest in find_masked(e):
         yield replace(softmax, arguments=(Product((rest, Apply("exp", (), (mask,)))),))
 
 
-def _transposed(e: Expression, around: Around) -> Variants:
+def _transpose_mask(e: Expression, around: Around) -> Variants:
     match e:
         case Product() | Quotient() | Tensor():
             letters = dict.fromkeys(x.letter for x in subexpressions(e) if isinstance(x, Index))
             for one, other in itertools.combinations(letters, 2):
                 if axis_of(one) == axis_of(other):
-                    yield exchanged(e, {one: other, other: one})
+                    yield exchange(e, {one: other, other: one})
 
 
-def _over_another(e: Expression, around: Around) -> Variants:
+def _normalise_over_another(e: Expression, around: Around) -> Variants:
     match e:
         case Apply(name="Sm", indices=(index,)):
             for letter in slot_letters(around.equation.left):
@@ -112,15 +112,15 @@ def _over_another(e: Expression, around: Around) -> Variants:
                     yield replace(e, indices=(Index(letter),))
 
 
-def _unscaled(e: Expression, around: Around) -> Variants:
+def _drop_scale(e: Expression, around: Around) -> Variants:
     match e:
         case Quotient(numerator, denominator) if is_plain(denominator):
             yield numerator
         case Product(factors):
-            yield from (multiplied(others(factors, f)) for f in factors if is_plain(f) and f not in (MINUS, Number(1)))
+            yield from (multiply(drop_part(factors, f)) for f in factors if is_plain(f) and f not in (MINUS, Number(1)))
 
 
-def _scaled_otherwise(e: Expression, around: Around) -> Variants:
+def _change_scale(e: Expression, around: Around) -> Variants:
     match e:
         case Quotient(numerator, denominator) if is_plain(denominator):
             yield Product((numerator, denominator))
@@ -131,25 +131,25 @@ def _scaled_otherwise(e: Expression, around: Around) -> Variants:
             yield from (replace(e, arguments=(size,)) for size in sizes if isinstance(size, Name) and size != inner)
 
 
-def _regrouped(equation: Equation, around: Around) -> Iterator[Equation]:
+def _regroup(equation: Equation, around: Around) -> Iterator[Equation]:
     if isinstance(equation.left, Tensor):
         for number, slot in enumerate(equation.left.slots):
-            for group in orders(slot):
+            for group in reorder(slot):
                 slots = (*equation.left.slots[:number], group, *equation.left.slots[number + 1 :])
                 yield replace(equation, left=replace(equation.left, slots=slots))
 
 
-def _regrouped_inside(e: Expression, around: Around) -> Variants:
+def _regroup_inside(e: Expression, around: Around) -> Variants:
     if isinstance(e, Group):
-        yield from orders(e)
+        yield from reorder(e)
 
 
-def _viewed(equation: Equation, around: Around) -> Iterator[tuple[Equation, ...]]:
-    """Two axes change places by a view, which moves no number, and not by a transposition: `y.view(B, S, A, H)` of y_base."""
+# Two axes change places by a view, which moves no number, instead of a transposition: `y.view(B, S, A, H)` of y_base.
+def _view_axes(equation: Equation, around: Around) -> Iterator[tuple[Equation, ...]]:
     letters = sorted(slot_letters(equation.left), key=lambda letter: letter == "e")
-    for at in range(len(letters) - 1 - ("e" in letters)):  # the features of a head lie together
-        swapped = [*letters[:at], letters[at + 1], letters[at], *letters[at + 2 :]]
-        if axis_of(letters[at]) == axis_of(letters[at + 1]):
+    for number in range(len(letters) - 1 - ("e" in letters)):  # the features of a head lie together
+        swapped = [*letters[:number], letters[number + 1], letters[number], *letters[number + 2 :]]
+        if axis_of(letters[number]) == axis_of(letters[number + 1]):
             continue  # that is a transposition
         for stored, read in ((letters, swapped), (swapped, letters)):
             flat, view = (Tensor(VIEWED, (Group(tuple(map(Index, order))),)) for order in (stored, read))
@@ -159,30 +159,30 @@ def _viewed(equation: Equation, around: Around) -> Iterator[tuple[Equation, ...]
 # ------------------------------------------------------------------------------------------------------------ rotary
 
 
-def _paired(equation: Equation, around: Around) -> Iterator[Equation]:
-    """Every group of the equation in the other order: `(hi)` for `(ih)`."""
-    left, right = in_reverse(equation.left), in_reverse(equation.right)
+# Every group of the equation in the other order: `(hi)` for `(ih)`.
+def _reverse_groups(equation: Equation, around: Around) -> Iterator[Equation]:
+    left, right = reverse_groups(equation.left), reverse_groups(equation.right)
     if isinstance(left, Tensor | Name) and left != equation.left and right != equation.right:
         yield replace(equation, left=left, right=right)
 
 
-def _turned(e: Expression, around: Around) -> Variants:
+def _turn_otherwise(e: Expression, around: Around) -> Variants:
     if isinstance(e, Apply) and e.name == "sin":
         yield Product((MINUS, e))
 
 
-def _shifted(equation: Equation, around: Around) -> Iterator[Equation]:
-    """Positions count from one: `s` becomes `s + 1` wherever it is a number."""
+# Positions count from one: `s` becomes `s + 1` wherever it is a number.
+def _shift_positions(equation: Equation, around: Around) -> Iterator[Equation]:
     for letter in slot_letters(equation.left):
-        yield replace(equation, right=counted_from(equation.right, letter, added((Index(letter), Number(1)))))
+        yield replace(equation, right=count_from(equation.right, letter, add((Index(letter), Number(1)))))
 
 
-def _uncalled(e: Expression, around: Around) -> Variants:
+def _drop_call(e: Expression, around: Around) -> Variants:
     if isinstance(e, Apply) and len(e.arguments) == 1 and around.callee(e.name) and not is_norm(e, around):
         yield e.arguments[0]
 
 
-def _called_too(equation: Equation, around: Around) -> Iterator[Equation]:
+def _call_again(equation: Equation, around: Around) -> Iterator[Equation]:
     called = {e.name for q in equations(around.layer.body) for e in subexpressions(q.right) if isinstance(e, Apply)}
     for name in sorted(called):
         layer = around.callee(name)
@@ -193,93 +193,93 @@ def _called_too(equation: Equation, around: Around) -> Iterator[Equation]:
 # ------------------------------------------------------------------------------------------- residuals, norms, biases
 
 
-def _without_residual(e: Expression, around: Around) -> Variants:
+def _drop_residual(e: Expression, around: Around) -> Variants:
     if isinstance(e, Sum):
         own = slot_letters(around.equation.left)
         lone = [t for t in e.terms if isinstance(t, Tensor) and not around.is_weight(t.name) and slot_letters(t) == own]
-        yield from (added(others(e.terms, term)) for term in lone)
+        yield from (add(drop_part(e.terms, term)) for term in lone)
 
 
-def _without_bias(e: Expression, around: Around) -> Variants:
+def _drop_bias(e: Expression, around: Around) -> Variants:
     if isinstance(e, Sum):
         lone = [t for t in e.terms if isinstance(t, Tensor) and around.is_weight(t.name)]
-        yield from (added(others(e.terms, term)) for term in lone)
+        yield from (add(drop_part(e.terms, term)) for term in lone)
 
 
-def _norm_elsewhere(e: Expression, around: Around) -> Variants:
-    """`z + F(Norm(z))` as `Norm(z + F(z))`, `z + Norm(F(z))` and `Norm(z) + F(Norm(z))`."""
+# `z + F(Norm(z))` as `Norm(z + F(z))`, `z + Norm(F(z))` and `Norm(z) + F(Norm(z))`.
+def _move_norm(e: Expression, around: Around) -> Variants:
     if not isinstance(e, Sum):
         return
     for call in (x for x in subexpressions(e) if isinstance(x, Apply) and is_norm(x, around)):
         (inner,) = call.arguments
-        bare = put(e, call, inner)
+        bare = replace_part(e, call, inner)
         yield replace(call, arguments=(bare,))
         if isinstance(bare, Sum):
             for term, plain in zip(e.terms, bare.terms, strict=True):
                 if term != plain:
-                    yield put(e, term, replace(call, arguments=(plain,)))
-        yield added(tuple(call if term == inner else term for term in e.terms))
+                    yield replace_part(e, term, replace(call, arguments=(plain,)))
+        yield add(tuple(call if term == inner else term for term in e.terms))
 
 
-def _unnormed(e: Expression, around: Around) -> Variants:
+def _drop_norm(e: Expression, around: Around) -> Variants:
     if isinstance(e, Apply) and is_norm(e, around):
         yield e.arguments[0]
 
 
-def _outside_root(e: Expression, around: Around) -> Variants:
+def _move_epsilon(e: Expression, around: Around) -> Variants:
     match e:
         case Apply(name="sqrt", arguments=(Sum(terms),)):
             for small in (term for term in terms if is_plain(term)):
-                rest = added(others(terms, small))
+                rest = add(drop_part(terms, small))
                 yield Sum((replace(e, arguments=(rest,)), small))
                 yield replace(e, arguments=(rest,))
 
 
-def _other_epsilon(e: Expression, around: Around) -> Variants:
+def _change_epsilon(e: Expression, around: Around) -> Variants:
     match e:
         case Apply(name="sqrt", arguments=(Sum(terms),)):
             for small in (term for term in terms if is_plain(term)):
-                yield from (replace(e, arguments=(added((*others(terms, small), Number(x))),)) for x in EPSILONS)
+                yield from (replace(e, arguments=(add((*drop_part(terms, small), Number(x))),)) for x in EPSILONS)
 
 
-def _unbiased(e: Expression, around: Around) -> Variants:
+def _use_unbiased_variance(e: Expression, around: Around) -> Variants:
     match e:
         case Apply(name="var", indices=(index,)):
             size = next(axis.size for axis in around.spec.axes if axis.letter == axis_of(index.letter))
             yield Product((e, Quotient(size, Sum((size, MINUS)))))
 
 
-def _uncentred(e: Expression, around: Around) -> Variants:
+def _drop_mean(e: Expression, around: Around) -> Variants:
     if isinstance(e, Sum):
         means = [t for t in e.terms if any(isinstance(x, Apply) and x.name == "mean" for x in subexpressions(t))]
-        yield from (added(others(e.terms, term)) for term in means if len(e.terms) > 1)
+        yield from (add(drop_part(e.terms, term)) for term in means if len(e.terms) > 1)
     if isinstance(e, Apply) and e.name == "mean":
         yield replace(e, name="sum")
 
 
-def _centred(e: Expression, around: Around) -> Variants:
+def _subtract_mean(e: Expression, around: Around) -> Variants:
     match e:
         case Apply(name="mean", indices=indices, arguments=(Power(base, Number(value=2)),)):
             yield Apply("var", indices, (base,))
 
 
-def _ungained(e: Expression, around: Around) -> Variants:
+def _drop_gain(e: Expression, around: Around) -> Variants:
     if isinstance(e, Product):
         gains = [f for f in e.factors if isinstance(f, Tensor) and around.is_weight(f.name) and len(f.slots) == 1]
-        yield from (multiplied(others(e.factors, f)) for f in gains)
-        yield from (put(e, f, Sum((Number(1), f))) for f in gains)
+        yield from (multiply(drop_part(e.factors, f)) for f in gains)
+        yield from (replace_part(e, f, Sum((Number(1), f))) for f in gains)
 
 
 # ----------------------------------------------------------------------------------------------------- MLPs, experts
 
 
-def _activated_otherwise(e: Expression, around: Around) -> Variants:
+def _change_activation(e: Expression, around: Around) -> Variants:
     if isinstance(e, Apply) and e.name in ACTIVATIONS:
         yield from (replace(e, name=name) for name in ACTIVATIONS if name != e.name)
         yield e.arguments[0]
 
 
-def _unnormalised(e: Expression, around: Around) -> Variants:
+def _drop_normalisation(e: Expression, around: Around) -> Variants:
     match e:
         case Quotient(numerator, Apply(name="sum")):
             yield numerator
@@ -288,85 +288,86 @@ def _unnormalised(e: Expression, around: Around) -> Variants:
             yield Apply("sigmoid", (), (inner,))
 
 
-def _chosen_late(e: Expression, around: Around) -> Variants:
-    """`Sm(where(c, r, -inf))` as `where(c, Sm(r), 0)`: over all, of which some are taken."""
+# `Sm(where(c, r, -inf))` as `where(c, Sm(r), 0)`: the sum runs over all, of which some are kept.
+def _choose_late(e: Expression, around: Around) -> Variants:
     match e:
         case Apply(name="Sm", arguments=(Apply(name="where", arguments=(condition, shown, _)) as inner,)) if hides(inner):
             yield Apply("where", (), (condition, replace(e, arguments=(shown,)), Number(0)))
 
 
-def _more_or_fewer(e: Expression, around: Around) -> Variants:
+def _change_count(e: Expression, around: Around) -> Variants:
     match e:
         case Apply(name="top", arguments=(count, *rest)):
-            yield from (replace(e, arguments=(added((count, Number(step))), *rest)) for step in (-1, 1))
+            yield from (replace(e, arguments=(add((count, Number(step))), *rest)) for step in (-1, 1))
 
 
-def _other_sign(e: Expression, around: Around) -> Variants:
+def _change_sign(e: Expression, around: Around) -> Variants:
     match e:
         case Product(factors) if MINUS in factors:
-            yield multiplied([factor for factor in factors if factor != MINUS])
+            yield multiply([factor for factor in factors if factor != MINUS])
 
 
-def _alike(layer: Layer) -> Iterator[tuple[str, str]]:
-    """Pairs of tensors that the layer reads, over the same axes."""
-    read = _read(layer)
+# Pairs of tensors that the layer reads, over the same axes.
+def _pair_alike(layer: Layer) -> Iterator[tuple[str, str]]:
+    read = _list_reads(layer)
     yield from ((a, b) for a, b in itertools.combinations(read, 2) if sorted(read[a]) == sorted(read[b]) and read[a])
 
 
-def _read(layer: Layer) -> dict[str, tuple[str, ...]]:
-    """The tensors that a layer reads, with their axes."""
+def _list_reads(layer: Layer) -> dict[str, tuple[str, ...]]:
     read = [e for q in equations(layer.body) for e in subexpressions(q.right) if isinstance(e, Tensor)]
     return {e.name: tuple(map(axis_of, slot_letters(e))) for e in read}
 
 
-def _another(e: Expression, around: Around) -> Variants:
+def _use_another(e: Expression, around: Around) -> Variants:
     if isinstance(e, Tensor):
-        read = _read(around.layer)
+        read = _list_reads(around.layer)
         yield from (replace(e, name=name) for name in read if name != e.name and read[name] == read.get(e.name))
 
 
-def _shared(e: Expression, around: Around) -> Variants:
+def _share(e: Expression, around: Around) -> Variants:
     instances = {w.name: w.layer for w in around.layer.weights if w.kind == "instance"}
     match e:
         case Apply(name=own) if own in instances:
-            others = (name for name, layer in instances.items() if layer == instances[own] and name != own)
-            yield from (replace(e, name=name) for name in others)
+            drop_part = (name for name, layer in instances.items() if layer == instances[own] and name != own)
+            yield from (replace(e, name=name) for name in drop_part)
 
 
 MISTAKES = (
-    Mistake("the scores are not scaled, or a factor is missing", each_node(_unscaled)),
-    Mistake("the scale is another one", each_node(_scaled_otherwise)),
-    Mistake("the mask is missing", each_node(_without_mask)),
-    Mistake("the mask is inverted", each_node(_other_way)),
-    Mistake("a bound is off by one", each_node(_off_by_one)),
-    Mistake("the mask is applied after the softmax, whose rows then do not sum to one", each_node(_after_softmax)),
-    Mistake("what is masked has the score 0, not -inf", each_node(_zeroed)),
-    Mistake("the softmax runs over another index", each_node(_over_another)),
-    Mistake("queries and keys change places: scores, weights or a mask are transposed", each_node(_transposed)),
-    Mistake("the heads are merged in the other order", each_equation(_regrouped)),
-    Mistake("the heads are split in the other order", each_node(_regrouped_inside)),
-    Mistake("two axes change places by a view where a transposition is meant", each_several(_viewed)),
-    Mistake("the rotary pairs are the others: neighbours for halves, or halves for neighbours", each_equation(_paired)),
-    Mistake("the rotation turns the other way", each_node(_turned)),
-    Mistake("positions count from one", each_equation(_shifted)),
-    Mistake("a layer is not applied", each_node(_uncalled)),
-    Mistake("a layer is applied to what it should leave alone", each_equation(_called_too)),
-    Mistake("the residual is missing", each_node(_without_residual)),
-    Mistake("the norm stands in another place", each_node(_norm_elsewhere)),
-    Mistake("the norm is missing", each_node(_unnormed)),
-    Mistake("a bias is missing", each_node(_without_bias)),
-    Mistake("ε stands outside the root, or is missing", each_node(_outside_root)),
-    Mistake("ε is another number", each_node(_other_epsilon)),
-    Mistake("the variance is divided by one less, as `torch.var` and `torch.std` do", each_node(_unbiased)),
-    Mistake("the mean is not subtracted, or is a sum", each_node(_uncentred)),
-    Mistake("the mean is subtracted", each_node(_centred)),
-    Mistake("the gain is missing, or one is added to it", each_node(_ungained)),
-    Mistake("the activation is another one, or missing", each_node(_activated_otherwise)),
-    Mistake("weights are not normalised, or otherwise", each_node(_unnormalised)),
-    Mistake("the softmax runs over all, and what is chosen of it is not normalised", each_node(_chosen_late)),
-    Mistake("one more or one fewer is chosen", each_node(_more_or_fewer)),
-    Mistake("a sign is the other", each_node(_other_sign)),
-    Mistake("two tensors change places", each_pair(_alike)),
-    Mistake("a tensor is read for another", each_node(_another)),
-    Mistake("the weights of another call are used", each_node(_shared)),
+    Mistake("the scores are not scaled, or a factor is missing", rewrite_nodes(_drop_scale)),
+    Mistake("the scale is another one", rewrite_nodes(_change_scale)),
+    Mistake("the mask is missing", rewrite_nodes(_drop_mask)),
+    Mistake("the mask is inverted", rewrite_nodes(_mirror_mask)),
+    Mistake("a bound is off by one", rewrite_nodes(_shift_mask)),
+    Mistake("the mask is applied after the softmax, whose rows then do not sum to one", rewrite_nodes(_mask_after_softmax)),
+    Mistake("what is masked has the score 0, not -inf", rewrite_nodes(_mask_with_zero)),
+    Mistake("the softmax runs over another index", rewrite_nodes(_normalise_over_another)),
+    Mistake("queries and keys change places: scores, weights or a mask are transposed", rewrite_nodes(_transpose_mask)),
+    Mistake("the heads are merged in the other order", rewrite_equations(_regroup)),
+    Mistake("the heads are split in the other order", rewrite_nodes(_regroup_inside)),
+    Mistake("two axes change places by a view where a transposition is meant", split_equations(_view_axes)),
+    Mistake(
+        "the rotary pairs are the others: neighbours for halves, or halves for neighbours", rewrite_equations(_reverse_groups)
+    ),
+    Mistake("the rotation turns the other way", rewrite_nodes(_turn_otherwise)),
+    Mistake("positions count from one", rewrite_equations(_shift_positions)),
+    Mistake("a layer is not applied", rewrite_nodes(_drop_call)),
+    Mistake("a layer is applied to what it should leave alone", rewrite_equations(_call_again)),
+    Mistake("the residual is missing", rewrite_nodes(_drop_residual)),
+    Mistake("the norm stands in another place", rewrite_nodes(_move_norm)),
+    Mistake("the norm is missing", rewrite_nodes(_drop_norm)),
+    Mistake("a bias is missing", rewrite_nodes(_drop_bias)),
+    Mistake("ε stands outside the root, or is missing", rewrite_nodes(_move_epsilon)),
+    Mistake("ε is another number", rewrite_nodes(_change_epsilon)),
+    Mistake("the variance is divided by one less, as `torch.var` and `torch.std` do", rewrite_nodes(_use_unbiased_variance)),
+    Mistake("the mean is not subtracted, or is a sum", rewrite_nodes(_drop_mean)),
+    Mistake("the mean is subtracted", rewrite_nodes(_subtract_mean)),
+    Mistake("the gain is missing, or one is added to it", rewrite_nodes(_drop_gain)),
+    Mistake("the activation is another one, or missing", rewrite_nodes(_change_activation)),
+    Mistake("weights are not normalised, or otherwise", rewrite_nodes(_drop_normalisation)),
+    Mistake("the softmax runs over all, and what is chosen of it is not normalised", rewrite_nodes(_choose_late)),
+    Mistake("one more or one fewer is chosen", rewrite_nodes(_change_count)),
+    Mistake("a sign is the other", rewrite_nodes(_change_sign)),
+    Mistake("two tensors change places", exchange_pairs(_pair_alike)),
+    Mistake("a tensor is read for another", rewrite_nodes(_use_another)),
+    Mistake("the weights of another call are used", rewrite_nodes(_share)),
 )

@@ -1,4 +1,4 @@
-"""Which sizes tell the axes of a specification apart? Small, prime as far as its relations allow, and no two equal."""
+"""Draws sizes that tell the axes of a specification apart: small, prime as far as its relations allow, and all different."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47)
 TURNS = 2  # of a loop
 
 
-def drawn(legend: Legend, letters: Sequence[str], turns: frozenset[str] = frozenset()) -> dict[str, int]:
-    """A size for each of the letters, the first ones the smallest; `turns` are those that only count turns of loops.
+def draw(legend: Legend, letters: Sequence[str], turns: frozenset[str] = frozenset()) -> dict[str, int]:
+    """Returns a size for each of the letters, the first ones the smallest. `turns` are letters that only count loops.
 
-    Where `h: H / 2` and `H = D / A`, D becomes a multiple of 2 A: a prime times what must divide it. Sizes that are bound may
-    be equal, those that are drawn are not. Raises EinformerError E601 where there are none.
+    With `h: H / 2` and `H = D / A`, D becomes a multiple of 2 A: a prime times its divisors. Bound sizes may be equal,
+    drawn sizes are not. Raises EinformerError E601 if there are none.
     """
     counted = {letter: TURNS for letter in letters if letter in turns}
     start = replace(legend, values={**legend.values, **counted})
     rest = [letter for letter in letters if letter not in counted]
-    found = next(_completed(start, _ordered(start, rest), turns, _repeated(start, turns)), None)
-    if found is None:
+    legend_with_sizes = next(_complete(start, _order_letters(start, rest), turns, _count_repeats(start, turns)), None)
+    if legend_with_sizes is None:
         raise fail("E601", f"no small sizes were found for {', '.join(rest)}", fix="`bind={…}` with sizes of your own")
-    return {letter: int(found.values[letter]) for letter in letters}
+    return {letter: int(legend_with_sizes.values[letter]) for letter in letters}
 
 
-def _completed(legend: Legend, letters: Sequence[str], turns: frozenset[str], repeated: int | None) -> Iterator[Legend]:
-    """The legends in which the letters have sizes, and no more axes are equal."""
+# Legends in which the letters have sizes, without more equal axes.
+def _complete(legend: Legend, letters: Sequence[str], turns: frozenset[str], repeated: int | None) -> Iterator[Legend]:
     if not letters:
         yield legend
         return
-    factor = _factor(legend, letters[0])
+    factor = _find_factor(legend, letters[0])
     for prime in PRIMES:
         trial = replace(legend, values={**legend.values, letters[0]: prime * factor})
-        if _repeated(trial, turns) == repeated:
-            yield from _completed(trial, letters[1:], turns, repeated)
+        if _count_repeats(trial, turns) == repeated:
+            yield from _complete(trial, letters[1:], turns, repeated)
 
 
-def _repeated(legend: Legend, turns: frozenset[str]) -> int | None:
-    """How many sizes are also those of other axes; None where one is not whole, or beyond its bound."""
+# The number of sizes that other axes have too. None if one is not whole, or beyond its bound.
+def _count_repeats(legend: Legend, turns: frozenset[str]) -> int | None:
     sizes = list[int]()
     for axis in legend.axes.values():
         if isinstance(axis.size, Number) or (isinstance(axis.size, Name) and axis.size.name in turns):
@@ -60,8 +60,8 @@ def _repeated(legend: Legend, turns: frozenset[str]) -> int | None:
     return len(sizes) - len(set(sizes))
 
 
-def _divisors(legend: Legend) -> Iterator[tuple[str, set[str], int]]:
-    """What must divide each letter: the letters and the number below the line, in the sizes written out."""
+# The letters and the number below each line, in the sizes written out.
+def _find_divisors(legend: Legend) -> Iterator[tuple[str, set[str], int]]:
     for axis in legend.axes.values():
         terms = legend.polynomial(axis.size)
         if len(terms) == 1:
@@ -71,10 +71,10 @@ def _divisors(legend: Legend) -> Iterator[tuple[str, set[str], int]]:
                 yield letter, below, factor.denominator
 
 
-def _ordered(legend: Legend, letters: Sequence[str]) -> list[str]:
-    """The letters, each after those that must divide it; these first, for what they divide is large."""
+# Each letter comes after its divisors. Divisors come first, since their multiples are large.
+def _order_letters(legend: Legend, letters: Sequence[str]) -> list[str]:
     needs: dict[str, set[str]] = {letter: set() for letter in letters}
-    for letter, below, _ in _divisors(replace(legend, values={})):
+    for letter, below, _ in _find_divisors(replace(legend, values={})):
         if letter in needs:
             needs[letter].update(below & needs.keys())
     dividing = set().union(*needs.values()) | {letter for letter in letters if needs[letter]}
@@ -85,17 +85,17 @@ def _ordered(legend: Legend, letters: Sequence[str]) -> list[str]:
     return ordered
 
 
-def _factor(legend: Legend, letter: str) -> int:
-    """What must divide a letter, now that those before it have numbers."""
+# The divisor of a letter, once the letters before it have numbers.
+def _find_factor(legend: Legend, letter: str) -> int:
     plain = replace(legend, values={})
     return math.lcm(
         *(
-            number * math.prod(_whole(legend.values.get(each, 1)) for each in below)
-            for other, below, number in _divisors(plain)
+            number * math.prod(_to_whole(legend.values.get(name, 1)) for name in below)
+            for other, below, number in _find_divisors(plain)
             if other == letter
         )
     )
 
 
-def _whole(value: Value) -> int:
+def _to_whole(value: Value) -> int:
     return max(1, int(value))

@@ -1,4 +1,4 @@
-"""Which equations are under test? A layer by itself: with what it calls, and with the axes named that it carries along (R7)."""
+"""Isolates the layer under test: with the layers that it calls, and the axes that it carries along (R7)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from einformer.language.walk import equations, loops, subexpressions
 from einformer.objects import Model, Specification
 from einformer.program import check
 from einformer.targets import load, parse
-from einformer.testing.bare import bare
+from einformer.testing.bare import read_bare
 
 Array = NDArray[np.float64]
 Equations = Specification | Model | str | pathlib.Path
@@ -33,7 +33,7 @@ _HARMLESS = ("E203", "E206", "E313", "E5")
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A layer on its own. `written` has the layers it needs, their instances named; `layer` is the one that is evaluated."""
+    """A layer by itself. `written` has the layers that it needs, their instances named. `layer` is the one under test."""
 
     written: Spec
     name: str
@@ -44,32 +44,32 @@ class Subject:
 
     def __post_init__(self) -> None:
         tree, findings = check.check(self.written, values=binding.known(self.legend), origins=self.legend.origins)
-        if serious := _serious(findings):
+        if serious := _select_serious(findings):
             raise EinformerError(serious)
-        layers = tuple(replace(each, time=self.time) if each.name == self.layer else each for each in tree.layers)
+        layers = tuple(replace(layer, time=self.time) if layer.name == self.layer else layer for layer in tree.layers)
         object.__setattr__(self, "tree", replace(tree, layers=layers))
 
     @property
     def head(self) -> Layer:
-        """The layer that is evaluated."""
+        """Returns the layer that is evaluated."""
         return next(layer for layer in self.tree.layers if layer.name == self.layer)
 
     @property
     def prefix(self) -> str:
-        """What stands before the path of a weight: the layer itself where another carries axes along for it."""
+        """Returns the prefix of the paths of weights: the layer, if another carries axes along for it."""
         return f"{self.name}." if self.layer != self.name else ""
 
-    def varied(self, layer: Layer) -> Spec | None:
-        """The tree with one layer of the text replaced; None if that is no formula."""
-        layers = {each.name: each for each in self.written.layers} | {layer.name: layer}
+    def vary(self, layer: Layer) -> Spec | None:
+        """Returns the tree with one layer replaced, or None if the result is not well formed."""
+        layers = {other.name: other for other in self.written.layers} | {layer.name: layer}
         body = Body(layer, layers, self.legend)
         try:
             checked = body.checked(with_weights(layers))
         except EinformerError:
             return None
         new = replace(checked, time=self.time) if checked.name == self.layer else checked
-        tree = replace(self.tree, layers=tuple(new if each.name == new.name else each for each in self.tree.layers))
-        return None if _serious(body.findings) else tree
+        tree = replace(self.tree, layers=tuple(new if other.name == new.name else other for other in self.tree.layers))
+        return None if _select_serious(body.findings) else tree
 
     def value(
         self,
@@ -78,59 +78,59 @@ class Subject:
         tree: Spec | None = None,
         trace: dict[str, Array] | None = None,
     ) -> Array:
-        """The output by the meaning of the notation, of this text or a variant that may have lost some of the weights."""
-        given = [inputs[formal.name] for formal in self.head.formals]
+        """Evaluates this text, or a variant that may have fewer weights, with the reference."""
+        arrays = [inputs[formal.name] for formal in self.head.formals]
         held = {self.prefix + path: weights[path] for path in self.weights(tree) if path in weights}
-        return reference.evaluate(tree or self.tree, self.layer, given, held, self.legend, trace)
+        return reference.evaluate(tree or self.tree, self.layer, arrays, held, self.legend, trace)
 
     def weights(self, tree: Spec | None = None) -> dict[str, placed.Placed]:
-        """The weights by path, of this text or a variant."""
+        """Returns the weights by path, of this text or a variant."""
         tree = tree or self.tree
         head = next(layer for layer in tree.layers if layer.name == self.layer)
-        return {path.removeprefix(self.prefix): each for path, each in placed.weights(tree, head, self.legend).items()}
+        return {path.removeprefix(self.prefix): weight for path, weight in placed.weights(tree, head, self.legend).items()}
 
-    def called(self, path: str) -> Layer:
-        """The layer whose tensors have this path: that of the call `blocks.0.MLP`."""
-        layer, layers = self.head, {each.name: each for each in self.tree.layers}
+    def find_layer(self, path: str) -> Layer:
+        """Returns the layer at a path of the trace: the layer that `blocks.0.MLP` calls."""
+        layer, layers = self.head, {candidate.name: candidate for candidate in self.tree.layers}
         for part in path.split("."):
             layer = callees(layer, layers).get(part, layer)
         return layer
 
-    def selecting(self) -> dict[str, str]:
-        """The inputs that stand in a slot, with the letter of the axis in which they select."""
+    def find_selectors(self) -> dict[str, str]:
+        """Returns the inputs that stand in a slot, with the letter of the axis in which they select."""
         heads = {w.name: w.indices for layer in self.written.layers for w in layer.weights}
-        found = dict[str, str]()
+        letters = dict[str, str]()
         for e in self._expressions():
             if isinstance(e, Tensor):
                 for slot, axis in zip(e.slots, heads.get(e.name, ()), strict=False):
                     if isinstance(slot, Tensor):
-                        found[slot.name] = axis.letter
-        return {formal.name: found[formal.name] for formal in self.head.formals if formal.name in found}
+                        letters[slot.name] = axis.letter
+        return {formal.name: letters[formal.name] for formal in self.head.formals if formal.name in letters}
 
     def turns(self) -> frozenset[str]:
-        """The letters of sizes that only count turns of loops."""
+        """Returns the letters of sizes that only count loops."""
         counts = {
             loop.count.name for layer in self.written.layers for loop in loops(layer.body) if isinstance(loop.count, Name)
         }
         return frozenset(counts)
 
     def letters(self) -> list[str]:
-        """The letters of open sizes, those that the layer uses first."""
+        """Returns the letters of open sizes, those that the layer uses first."""
         return sorted(binding.open_sizes(self.legend), key=lambda name: (name not in self.used(), name))
 
     def used(self) -> set[str]:
-        """The letters of the sizes of its axes."""
+        """Returns the letters of the sizes of its axes."""
         used = {axis_of(x.letter) for e in self._expressions() for x in subexpressions(e) if isinstance(x, Index)}
         used |= {i.letter for layer in self.written.layers for w in layer.weights for i in w.indices}
         return {axis.size.name for axis in self.legend.axes.values() if isinstance(axis.size, Name) and axis.letter in used}
 
     def sizes(self) -> dict[str, int]:
-        """The sizes of its axes by name."""
+        """Returns the sizes of its axes by name."""
         named = [(axis.size.name, axis.letter) for axis in self.legend.axes.values() if isinstance(axis.size, Name)]
         return {name: self.legend.length(letter) for name, letter in sorted(named) if name in self.used()}
 
-    def bound(self, values: Mapping[str, int]) -> Subject:
-        """The same with open sizes bound. Raises EinformerError E603 to E605."""
+    def bind(self, values: Mapping[str, int]) -> Subject:
+        """Returns the subject with open sizes bound. Raises EinformerError E603 to E605."""
         return replace(self, legend=binding.bind_sizes(self.written, self.legend, values))
 
     def _expressions(self) -> Iterator[Expression]:
@@ -140,24 +140,24 @@ class Subject:
                 yield from subexpressions(equation.left)
 
 
-def _serious(findings: Iterable[Finding]) -> list[Finding]:
-    """What makes a text no formula."""
+# Errors that leave the text without a meaning.
+def _select_serious(findings: Iterable[Finding]) -> list[Finding]:
     return [finding for finding in findings if not finding.code.startswith(_HARMLESS)]
 
 
-def subject(given: Equations, bind: Mapping[str, binding.Given]) -> Subject:
-    """What is given, made to stand for itself, with the sizes and scalars that are bound. Raises EinformerError."""
-    spec, origin = _specification(given, frozenset(bind))
+def isolate(given: Equations, bind: Mapping[str, binding.Given]) -> Subject:
+    """Isolates the given layer, with sizes and scalars bound. Raises EinformerError."""
+    spec, origin = _find_specification(given, frozenset(bind))
     written, legend = binding.bind(spec.written, bind, "bind")
     if origin is not None:
         values = {**origin.values, **legend.values}
         legend = replace(legend, values=values, origins={**origin.origins, **legend.origins})
-    alone = _alone(written, spec.name)
+    alone = _select_needed(written, spec.name)
     weighted = with_weights({layer.name: layer for layer in alone})
     named = tuple(name_instances(layer, weighted)[0] for layer in alone)
     model = next((layer for layer in written.layers if layer.time), None)
-    carried = _carried(model, named[-1])
-    carrier = (_carrier(named[-1], carried),) if carried else ()
+    carried = _find_carried(model, named[-1])
+    carrier = (_make_carrier(named[-1], carried),) if carried else ()
     layers = (*named, *(name_instances(layer, weighted)[0] for layer in carrier))
     time = model.time if model else None
     earlier = time is not None and any(_reads_earlier(layer, time.letter) for layer in layers)
@@ -166,8 +166,7 @@ def subject(given: Equations, bind: Mapping[str, binding.Given]) -> Subject:
     return Subject(replace(written, layers=tuple(plain)), spec.name, layers[-1].name, time, legend)
 
 
-def _specification(given: Equations, names: frozenset[str]) -> tuple[Specification, Legend | None]:
-    """The layer that is meant, and the legend of a model whose sizes are bound."""
+def _find_specification(given: Equations, names: frozenset[str]) -> tuple[Specification, Legend | None]:
     match given:
         case Model():
             return given.spec, given.legend
@@ -175,41 +174,43 @@ def _specification(given: Equations, names: frozenset[str]) -> tuple[Specificati
             return given, None
         case str() if "=" in given or "\n" in given:
             whole = any(line.startswith(("layer ", "model ")) for line in given.split("\n"))
-            return (parse(given) if whole else bare(given, names)), None
+            return (parse(given) if whole else read_bare(given, names)), None
         case _:
             return load(given), None
 
 
-def _alone(spec: Spec, name: str) -> tuple[Layer, ...]:
-    """The layers that one needs, itself last."""
+def _select_needed(spec: Spec, name: str) -> tuple[Layer, ...]:
     layers = {layer.name: layer for layer in spec.layers}
     needed, waiting = dict[str, Layer](), [name]
     while waiting:
         layer = layers[waiting.pop()]
         needed[layer.name] = layer
         called = [call.name for call in calls(layer)] + [w.layer for w in layer.weights]
-        known = callees(layer, layers)
-        waiting += [known[each].name for each in called if each in known and known[each].name not in needed]
+        callees_by_name = callees(layer, layers)
+        waiting += [
+            callees_by_name[callee].name
+            for callee in called
+            if callee in callees_by_name and callees_by_name[callee].name not in needed
+        ]
     return (*(layer for layer in spec.layers if layer.name in needed and layer.name != name), layers[name])
 
 
+# A slot counts positions, `S_{b(s - 1)e}`, so the value before the first position matters.
 def _reads_earlier(layer: Layer, time: str) -> bool:
-    """Does a slot count positions, `S_{b(s - 1)e}`, so that what stands before the first one matters?"""
     tensors = [e for q in equations(layer.body) for e in subexpressions(q.right) if isinstance(e, Tensor)]
     slots = [slot for tensor in tensors for slot in tensor.slots if not isinstance(slot, Index | Tensor)]
     return any(isinstance(x, Index) and axis_of(x.letter) == time for slot in slots for x in subexpressions(slot))
 
 
-def _carried(model: Layer | None, layer: Layer) -> tuple[str, ...]:
-    """The axes of the model's inputs that the layer does not name."""
+def _find_carried(model: Layer | None, layer: Layer) -> tuple[str, ...]:
     if model is None or model.name == layer.name:
         return ()
     own = {letter for formal in layer.formals for letter in slot_letters(formal)}
     return tuple(letter for letter in slot_letters(model.formals[0]) if letter not in own)
 
 
-def _carrier(layer: Layer, carried: tuple[str, ...]) -> Layer:
-    """A layer that calls another on an input with more axes: `Tested(z_bsd) -> z_bsd` for `RMSNorm_d(z_d)`."""
+# `Tested(z_bsd) -> z_bsd` for `RMSNorm_d(z_d)`.
+def _make_carrier(layer: Layer, carried: tuple[str, ...]) -> Layer:
     extra = tuple(map(Index, carried))
     first, *rest = layer.formals
     formals = (replace(first, slots=(*extra, *first.slots)), *rest)

@@ -1,4 +1,4 @@
-"""Which numbers tell formulas apart? Random ones in float64, in rows of several magnitudes, so that an ε shows."""
+"""Draws numbers that tell formulas apart: random in float64, with rows of several magnitudes, so that an ε shows."""
 
 from __future__ import annotations
 
@@ -20,45 +20,45 @@ SMALLEST, LARGEST = 0.01, 2.0  # magnitudes of a row of an input: at the smalles
 Given = ArrayLike | Callable[..., ArrayLike]
 
 
-def inputs(subject: Subject, given: Mapping[str, Given], seed: int) -> dict[str, NDArray[np.generic]]:
-    """An array for each input: as it is given, whole numbers where it selects, else normal ones."""
-    random, selecting = np.random.default_rng(seed), subject.selecting()
-    found = dict[str, NDArray[np.generic]]()
+def draw_inputs(subject: Subject, given: Mapping[str, Given], seed: int) -> dict[str, NDArray[np.generic]]:
+    """Returns an array for each input: the given one, whole numbers where it selects, else normal numbers."""
+    random, selecting = np.random.default_rng(seed), subject.find_selectors()
+    arrays = dict[str, NDArray[np.generic]]()
     for formal in subject.head.formals:
         shape = shape_of(subject, formal)
         if formal.name in given:
-            found[formal.name] = _given(subject, given[formal.name])
+            arrays[formal.name] = _read_given(subject, given[formal.name])
         elif formal.name in selecting:
-            found[formal.name] = random.integers(subject.legend.length(selecting[formal.name]), size=shape)
+            arrays[formal.name] = random.integers(subject.legend.length(selecting[formal.name]), size=shape)
         else:
-            found[formal.name] = random.standard_normal(shape) * _magnitudes(shape)
-    return found
+            arrays[formal.name] = random.standard_normal(shape) * _grow_magnitudes(shape)
+    return arrays
 
 
-def _given(subject: Subject, given: Given) -> NDArray[np.generic]:
+def _read_given(subject: Subject, given: Given) -> NDArray[np.generic]:
     if not callable(given):
         return np.asarray(given)
     sizes = {name: int(subject.legend.number(Name(name))) for name in inspect.signature(given).parameters}
     return np.asarray(given(**sizes))
 
 
-def weights(subject: Subject, seed: int) -> dict[str, Array]:
-    """An array for each weight: vectors around one, others of a size that neither grows nor shrinks what they meet."""
-    random, found = np.random.default_rng(seed + 1), dict[str, Array]()
-    for path, each in subject.weights().items():
-        normal = random.standard_normal(each.shape)
-        scale = math.sqrt(max(each.shape)) if len(each.shape) > 1 else 1
-        found[path] = np.asarray(normal / scale if len(each.shape) > 1 else (0.3 * normal + (each.weight.default is None)))
-    return found
+def draw_weights(subject: Subject, seed: int) -> dict[str, Array]:
+    """Returns an array for each weight: vectors around one, others of a scale that keeps magnitudes."""
+    random, arrays = np.random.default_rng(seed + 1), dict[str, Array]()
+    for path, weight in subject.weights().items():
+        normal = random.standard_normal(weight.shape)
+        scale = math.sqrt(max(weight.shape)) if len(weight.shape) > 1 else 1
+        arrays[path] = np.asarray(normal / scale if len(weight.shape) > 1 else (0.3 * normal + (weight.weight.default is None)))
+    return arrays
 
 
 def shape_of(subject: Subject, formal: Tensor) -> tuple[int, ...]:
-    """The shape of an input."""
+    """Returns the shape of an input."""
     return tuple(subject.legend.length(letter) for letter in slot_letters(formal))
 
 
-def _magnitudes(shape: tuple[int, ...]) -> Array:
-    """Rows, those of the last axis but one, grow from one magnitude to the other."""
+# Rows along the last axis but one grow from one magnitude to the other.
+def _grow_magnitudes(shape: tuple[int, ...]) -> Array:
     if len(shape) < 2:
         return np.ones(())
     return np.geomspace(SMALLEST, LARGEST, shape[-2])[:, None]

@@ -1,4 +1,4 @@
-"""How is a test told what is wrong? By an error of ours that is an AssertionError too: test runners count it as a failure."""
+"""Reports a failure as an error of ours that is an AssertionError too, so test runners count it as a failure."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from einformer.errors import NOWHERE, EinformerError, Finding, Span
 
 
 class Disagreement(EinformerError, AssertionError):
-    """Some code does not do what was claimed of it."""
+    """Code that does not do what an assertion claims."""
 
 
 @contextmanager
 def its_own_errors(name: str, facts: Iterable[str]) -> Iterator[None]:
-    """What the code raises is its answer: Disagreement E901, which the user's own traceback comes before."""
+    """Reports an exception of the code as its answer: Disagreement E901, after the user's own traceback."""
     try:
         yield
     except EinformerError:
@@ -24,5 +24,5 @@ def its_own_errors(name: str, facts: Iterable[str]) -> Iterator[None]:
 
 
 def disagree(code: str, message: str, span: Span = NOWHERE, facts: Iterable[str] = (), fix: str = "") -> Disagreement:
-    """A disagreement of a single finding: `raise disagree("E902", …)`."""
+    """Makes a disagreement of a single finding: `raise disagree("E902", …)`."""
     return Disagreement([Finding(code, message, span, tuple(facts), fix)])
