@@ -210,3 +210,14 @@ def test_what_one_cannot_say_in_letters(capsys: pytest.CaptureFixture[str]) -> N
     """The formula of the other one is told all the same."""
     assert main(["diff", "loss", "llama"]) == 0
     assert capsys.readouterr().out.endswith("\ncache of a position\n- not to be said in letters\n+ 4 L G D / A\n")
+
+
+@pytest.mark.parametrize("size", ["3.5 D", "0.5 D", "D / 2.5", "D^1.5", "floor(3.5 D)"])
+def test_a_text_that_keeps_nothing_and_has_fractions_in_its_sizes(
+    size: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = "axes\n  s: S\n  d: D\n  f: F = {}\nmodel M(z_sd) -> y_sf causal in s:\n  weights W_df\n  return z_sd W_df\n"
+    (tmp_path / "one.ein").write_text(text.format("4 D"))
+    (tmp_path / "other.ein").write_text(text.format(size))
+    assert main(["diff", str(tmp_path / "one.ein"), str(tmp_path / "other.ein")]) == 0
+    assert "cache of a position, the same: 0\n" in capsys.readouterr().out

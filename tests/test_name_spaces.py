@@ -189,7 +189,9 @@ def test_a_scalar_may_have_any_name(name: str) -> None:
     agrees(f"{AXES}scalars\n  {name} = 0.5\n{MODEL}{MIXES.format(name)}", D=4)
 
 
-@pytest.mark.parametrize("name", ["Top", "Torch", "Tensor", "Float", "T", "Stored", "MainBlock", "Range", "Cache", "Max"])
+@pytest.mark.parametrize(
+    "name", ["Top", "Torch", "Tensor", "Float", "T", "Stored", "MainBlock", "Range", "Cache", "Max", "for", "None"]
+)
 def test_a_layer_may_have_any_name(name: str) -> None:
     """With weights, a class; without, a function."""
     lines = MIXES.replace("{0}", "0.5").replace("  S_bsd =", "  for l < L:\n    z_bsd <- {call}(z_bsd)\n  S_bsd =")
@@ -241,7 +243,9 @@ def test_what_looks_like_a_prime_is_none() -> None:
         einformer.parse(f"{AXES}{MODEL}  weights z'_d, zʹ_d\n  return z_bsd z'_d zʹ_d\n")
 
 
-@pytest.mark.parametrize("name", ["Tensor", "Float", "Cache", "Stored", "Module", "nn", "torch", "forward", "self", "len"])
+@pytest.mark.parametrize(
+    "name", ["Tensor", "Float", "Cache", "Stored", "Module", "nn", "torch", "forward", "self", "len", "class"]
+)
 def test_a_model_has_any_name(name: str) -> None:
     lines = "  weights Q_dd', K_dd'\n  q_bsd' = z_bsd Q_dd'\n  return q_bsd + z_{b(s - 1)d'} K_d'd\n"
     agrees(f"{AXES}{MODEL.replace('Main', name)}{lines}", D=4)

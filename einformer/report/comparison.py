@@ -113,4 +113,7 @@ def _formulas(model: Model) -> dict[str, sympy.Expr | None]:
 
 def _kept(model: Model, letters: Letters) -> sympy.Expr:
     """The bytes that a position adds to the cache. Raises EinformerError E508, E607."""
-    return cached.per_token(kept_in_letters(model.spec.tree, model.spec.name, model.legend), letters, _ELEMENT)
+    from einformer.interpreters.count import formulas
+
+    kept = kept_in_letters(model.spec.tree, model.spec.name, model.legend)
+    return formulas.total(()) + cached.per_token(kept, letters, _ELEMENT)  # a formula too where nothing is kept

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import builtins
 import itertools
+import keyword
 import re
 import textwrap
 from collections import Counter
@@ -147,19 +148,16 @@ class EmittedFile:
         """The whole file, and the lines of each class before they are folded; each name stands for one thing."""
         text, classes = self.once()
         while (taken := next(self.clashes(text), None)) is not None:
-            bound = {*_bound(text), *self.names.values()}
-            self.names[taken] = next(
-                name for name in itertools.accumulate(itertools.repeat("_"), initial=self.names[taken]) if name not in bound
-            )
+            words, longer = {*re.findall(r"\w+", text)}, itertools.accumulate(itertools.repeat("_"), initial=self.names[taken])
+            self.names[taken] = next(name for name in longer if name not in words)
             text, classes = self.once()
         return self.once(romanised(text)) if self.style.ascii else (text, classes)
 
     def clashes(self, text: str) -> Iterator[tuple[str, str]]:
         """The scalars, layers and blocks whose names something else in the file has, or Python."""
+        yield from (named for named, called in self.names.items() if keyword.iskeyword(called) or hasattr(builtins, called))
         bound = _bound(text)
-        for (kind, name), called in self.names.items():
-            if bound[called] > 1 or hasattr(builtins, called):
-                yield kind, name
+        yield from (named for named, called in self.names.items() if bound[called] > 1)
 
     def once(self, names: Mapping[str, str] | None = None) -> tuple[str, list[tuple[Class, list[str]]]]:
         """The file with its names as they are by now, or with others for those that are not ASCII."""
