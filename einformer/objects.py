@@ -11,7 +11,7 @@ from einformer.errors import EinformerError, Source, fail, known, row
 from einformer.interpreters.count.conventions import CONVENTIONS
 from einformer.interpreters.count.precisions import PRECISIONS
 from einformer.interpreters.torch.plan import Initialisation, Style
-from einformer.language import absent, binding, parser
+from einformer.language import binding, parser
 from einformer.language import weights as placed
 from einformer.language.calls import slot_letters
 from einformer.language.sizes import Legend
@@ -154,7 +154,7 @@ class Specification:
 
         Raises EinformerError E605.
         """
-        return self._rewritten(absent.without(self.written, weights))
+        return self._rewritten(binding.without(self.written, weights))
 
     def replace(self, scalars: str) -> Specification:
         """The specification with scalars replaced or added by the lines of a `scalars` block (rope scaling, R8)."""

@@ -784,7 +784,7 @@ MUTANTS = (
         "matrices.py::test_each_line_of_a_text_is_what_its_indices_say[llama]",
     ),
     _mutant(
-        "inner letters need not meet", "interpreters/latex/matrices/products.py",
+        "inner letters need not meet", "interpreters/latex/matrices/algebra.py",
         "out.times(along(out, one, letter), down(out, other, letter))", "out.times(along(out, one, letter), other)",
         "matrices.py::test_each_line_of_a_text_is_what_its_indices_say[gpt2]",
     ),

@@ -15,8 +15,7 @@ import pytest
 
 import einformer
 from einformer.architectures import texts
-from einformer.language.alignment import Change
-from einformer.language.difference import Difference, difference
+from einformer.language.difference import Change, Difference, difference
 from einformer.language.printer import show
 from einformer.language.tree import Apply, Axis, Equation, Expression, Index, Layer, Loop, Scalar, Spec, Statement, Weight
 from einformer.language.walk import rebuild

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from einformer.cli.screen import aligned
-from einformer.language.alignment import Change, Marks
-from einformer.language.difference import Part, rows
+from einformer.language.difference import Change, Marks, Part, rows
 from einformer.report.comparison import Comparison, Count
 
 if TYPE_CHECKING:

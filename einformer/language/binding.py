@@ -1,4 +1,4 @@
-"""What does a specification become when sizes and scalars are given (R8)? The same spec with its defaults replaced."""
+"""Gives a specification sizes and scalars in the place of its defaults (R8), and leaves out optional weights (R9)."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from typing import SupportsFloat, SupportsIndex, TypeVar
 from einformer.errors import EinformerError, fail
 from einformer.language.calls import axis_of, slot_letters
 from einformer.language.parser import parse_expression
+from einformer.language.primitives import primitive
 from einformer.language.recursion import check_references
 from einformer.language.sizes import MAXIMUM_NUMBER, MAXIMUM_SIZE, Legend, Value, unbound
-from einformer.language.tree import Expression, Index, Layer, Name, Number, Scalar, Spec, Tensor
-from einformer.language.walk import equations, loops, subexpressions
+from einformer.language.tree import Apply, Expression, Index, Layer, Name, Number, Product, Quotient, Scalar, Spec, Sum, Tensor
+from einformer.language.walk import equations, loops, map_expressions, rebuild, subexpressions
 
 T = TypeVar("T")
 Given = SupportsIndex | SupportsFloat | str | Sequence[float]  # numbers of NumPy too
@@ -259,3 +260,48 @@ def lengths_fit(lengths: Sequence[int], shapes: Sequence[tuple[int, ...]]) -> No
         if len(shape) < 2 or len(lengths) != shape[0] or not all(1 <= length <= shape[1] for length in lengths):
             message = f"`lengths` are {_shown(list(lengths))}, and an input has the shape {shape}"
             raise fail("E701", message, fix="for each row of a batch how many of its positions it has")
+
+
+_ZERO = Number(0)
+
+
+def without(spec: Spec, names: Iterable[str]) -> Spec:
+    """The checked spec without the weights `Layer.weight`; one with a default is tied to it. Raises EinformerError E605."""
+    for name in names:
+        layer_name, _, weight = name.partition(".")
+        layer = next((layer for layer in spec.layers if layer.name == layer_name), None)
+        optional = [f"{each.name}.{w.name}" for each in spec.layers for w in each.weights if w.optional]
+        if layer is None or name not in optional:
+            raise fail(
+                "E605", f"there is no optional weight `{name}`", spec.span, [f"there are {', '.join(optional) or 'none'}"]
+            )
+        spec = replace(spec, layers=tuple(_without(each, weight) if each is layer else each for each in spec.layers))
+    return spec
+
+
+def _without(layer: Layer, name: str) -> Layer:
+    weight = next(w for w in layer.weights if w.name == name)
+    if weight.default is not None:
+        tied = replace(weight, optional=False)
+        return replace(layer, weights=tuple(tied if w is weight else w for w in layer.weights))
+    layer = replace(layer, weights=tuple(w for w in layer.weights if w is not weight))
+    return map_expressions(layer, lambda e: _dropped(e, name))
+
+
+def _dropped(e: Expression, name: str) -> Expression:
+    """e where the tensor `name` is zero: a sum loses the term, a product is zero."""
+    if isinstance(e, Tensor) and e.name == name:
+        return _ZERO
+    if isinstance(e, Sum):
+        terms = tuple(term for term in (_dropped(term, name) for term in e.terms) if term is not _ZERO)
+        return _ZERO if not terms else terms[0] if len(terms) == 1 else replace(e, terms=terms)
+    new = rebuild(e, lambda child: _dropped(child, name))
+    match new:
+        case Product() if any(factor is _ZERO for factor in new.factors):
+            return _ZERO
+        case Quotient() if new.numerator is _ZERO:
+            return _ZERO
+        case Apply() if new.arguments[0] is _ZERO and (row := primitive(new.name, bool(new.indices))) and row.zero:
+            return _ZERO
+        case _:
+            return new

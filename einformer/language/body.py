@@ -10,15 +10,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 from einformer.errors import EinformerError, Finding, Span
-from einformer.language.agreement import repeated, slots_agree
-from einformer.language.arguments import arity, conditions, counted
+from einformer.language.agreement import arity, conditions, counted, repeated, slots_agree
 from einformer.language.calls import axis_of
 from einformer.language.instances import callees, name_instances
 from einformer.language.names import closest, is_defined, names_in, undeclared
 from einformer.language.primitives import NAMES, NUMERIC
 from einformer.language.printer import show
-from einformer.language.scope import Scope
-from einformer.language.shifts import unfelt
+from einformer.language.scope import Scope, unfelt
 from einformer.language.sizes import Legend, index_of
 from einformer.language.slots import Numbers, Read, is_affine, reads
 from einformer.language.tree import (

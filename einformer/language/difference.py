@@ -1,17 +1,81 @@
-"""What distinguishes two specifications? Layer by layer and line by line; letters that are only renamed do not."""
+"""Compares two specifications layer by layer and line by line; letters that are only renamed make no difference."""
 
 from __future__ import annotations
 
+import difflib
 import itertools
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
-from einformer.language.alignment import Change, Marks, TextLine, changes, likeness
 from einformer.language.binding import known
-from einformer.language.printer import number, show
-from einformer.language.renaming import Reading, same_axes, whole
+from einformer.language.calls import axis_of
+from einformer.language.printer import PLAIN, Printer, number, show
 from einformer.language.sizes import Legend
-from einformer.language.tree import Axis, Equation, Layer, Loop, Number, Scalar, Spec, Statement, Weight
+from einformer.language.tree import (
+    Axis,
+    Equation,
+    Layer,
+    Loop,
+    Number,
+    Scalar,
+    Spec,
+    Statement,
+    Weight,
+)
+
+# By what two axes are the same one, the surest first: size and letter, size, what is said of them, letter.
+_RULES: tuple[Callable[[Axis], str], ...] = (
+    lambda axis: f"{show(axis.size)} {axis.letter}",
+    lambda axis: show(axis.size),
+    lambda axis: axis.comment,
+    lambda axis: axis.letter,
+)
+
+
+def same_axes(one: Spec, other: Spec) -> dict[str, str]:
+    """The letters of the axes of `other` in those of `one`; those of axes that `one` lacks are no letters of it."""
+    found: dict[str, str] = {}
+    for rule in _RULES:
+        free = {rule(axis): axis.letter for axis in reversed(one.axes) if axis.letter not in found.values()}
+        for axis in other.axes:
+            if axis.letter not in found and rule(axis) and rule(axis) in free:
+                found[axis.letter] = free.pop(rule(axis))
+    taken = {axis.letter for axis in one.axes}
+    return {axis.letter: axis.letter + "°" * (axis.letter in taken) for axis in other.axes} | found
+
+
+class Renaming(Printer):
+    """Prints one line with its axes by other letters, and primes by the order in which they first stand.
+
+    Positions that are computed and those that are visible are told apart by a prime (R6), so that `time` without one stays.
+    """
+
+    def __init__(self, letters: Mapping[str, str], time: str) -> None:
+        self.letters, self.time = letters, time
+        self.seen: dict[str, dict[str, int]] = {}
+
+    def letter(self, letter: str) -> str:
+        """The letter of an axis, with as many primes as other indices over it stand before."""
+        axis = axis_of(letter)
+        seen = {} if letter == self.time else self.seen.setdefault(axis, {})
+        primes = 0 if letter == self.time else seen.setdefault(letter, len(seen) + (axis == self.time))
+        return self.letters.get(axis, axis) + "'" * primes
+
+    def equation(self, equation: Equation) -> str:
+        """An equation, whose left side stands first also where it is the output."""
+        self.left(equation.left)
+        return super().equation(equation)
+
+    def number(self, value: float) -> str:
+        """A number; `500000.0` says what `500000` says."""
+        return number(whole(value))
+
+
+def whole(value: float) -> float:
+    """A whole number without a point: `500000.0` says what `500000` says."""
+    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 1e15 else value
+
 
 OPEN, NOTHING = "open", "–"  # a size that is not bound; a letter that is not there
 _SAME_ROLE = 0.4  # the least score of two layers of which one became the other
@@ -93,15 +157,12 @@ class _Text:
 
     def line(self, node: Axis | Scalar | Layer | Equation | Loop, indent: str = "", defines: str = "") -> TextLine:
         """A line without what is said beside and above it."""
-        bare = replace(node, above=(), comment="")
-        bare = bare if isinstance(bare, Axis | Loop) else replace(bare, note="")
-        reading = Reading(self.letters, self.time).line(bare)
-        return TextLine(indent + show(bare), indent + show(reading), defines)
+        read = Renaming(self.letters, self.time).declared(node).text
+        return TextLine(indent + PLAIN.declared(node).text, indent + read, defines)
 
     def layer(self, layer: Layer) -> Iterator[TextLine]:
         """The lines of a layer. A model has no name here: two models are the same one."""
-        head = replace(layer, weights=(), body=())
-        line = self.line(head)
+        line = self.line(layer)
         yield TextLine(line.text, line.reading.replace(layer.name, "°", 1) if layer.kind == "model" else line.reading, "head")
         for (kind, of), weights in itertools.groupby(layer.weights, key=lambda weight: (weight.kind, weight.layer)):
             yield self.weights(f"  {'buffers' if kind == 'buffer' else 'weights'} ", list(weights), f": {of}" if of else "")
@@ -109,16 +170,15 @@ class _Text:
 
     def weights(self, start: str, weights: Sequence[Weight], end: str) -> TextLine:
         """Weights of one kind in a line, however long."""
-        bare = [replace(weight, above=(), comment="") for weight in weights]
-        readings = [Reading(self.letters, self.time).line(weight) for weight in bare]
-        written, read = (f"{start}{', '.join(map(show, each))}{end}" for each in (bare, readings))
-        return TextLine(written, read, start + end)
+        written = ", ".join(map(PLAIN.weight, weights))
+        read = ", ".join(Renaming(self.letters, self.time).weight(weight) for weight in weights)
+        return TextLine(start + written + end, start + read + end, start + end)
 
     def body(self, body: Sequence[Statement], indent: str) -> Iterator[TextLine]:
         """The lines of a body."""
         for statement in body:
             if isinstance(statement, Loop):
-                yield self.line(replace(statement, body=()), indent, "for")
+                yield self.line(statement, indent, "for")
                 yield from self.body(statement.body, indent + "  ")
             else:
                 defines = "return" if statement.relation == "return" else statement.left.name
@@ -206,3 +266,97 @@ def _role(texts: tuple[_Text, _Text], x: Layer, y: Layer) -> float:
         return 0.0
     words = [[word for line in text.layer(layer) for word in line.key] for text, layer in zip(texts, (x, y), strict=True)]
     return (likeness(x.name, y.name) + likeness(*words)) / 2
+
+
+# The indentation; a subscript; a number; a name; any other sign.
+_TOKEN = re.compile(r"^ *|_\{[^{}]*\}|_[\w'°]+|\d+(?:\.\d+)?(?:e-?\d+)?|[^\W\d_]\w*'*|\S")
+_ALIKE = 0.4  # the least score of two lines of which one became the other
+_MOST_PAIRS = 10_000  # of lines that are compared with each other
+Marks = tuple[tuple[int, int], ...]  # from a letter to another
+
+
+@dataclass(frozen=True, slots=True)
+class TextLine:
+    """A line: its text, what it reads in the letters of the other text, and the name that it defines."""
+
+    text: str
+    reading: str
+    defines: str = ""
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """Lines of the same key say the same."""
+        return tuple(_TOKEN.findall(self.reading))
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A line of one text and the line of the other that stands for it, empty where there is none; what of each differs."""
+
+    one: str
+    other: str
+    marks: tuple[Marks, Marks] = ((), ())
+
+
+def changes(one: Sequence[TextLine], other: Sequence[TextLine]) -> Iterator[Change]:
+    """What became of the lines of one text in the other, in their order, but for those that stayed."""
+    for x, y in _aligned(one, other):
+        if x and y and x.key != y.key:
+            yield Change(x.text, y.text, _marks(x, y))
+        elif not (x and y):
+            yield Change(x.text if x else "", y.text if y else "")
+
+
+def likeness(one: Sequence[str], other: Sequence[str]) -> float:
+    """How much two sequences of words have in common, from 0 to 1."""
+    return difflib.SequenceMatcher(None, one, other, autojunk=False).ratio()
+
+
+Pairs = list[tuple[TextLine | None, TextLine | None]]
+
+
+def _aligned(one: Sequence[TextLine], other: Sequence[TextLine]) -> Pairs:
+    """Lines side by side: those that say the same, and between them those that are alike."""
+    pairs: Pairs = []
+    for kind, a, b, c, d in _opcodes([line.key for line in one], [line.key for line in other]):
+        pairs += zip(one[a:b], other[c:d], strict=True) if kind == "equal" else _alike(one[a:b], other[c:d])
+    return pairs
+
+
+def _opcodes(one: Sequence[object], other: Sequence[object]) -> Sequence[tuple[str, int, int, int, int]]:
+    return difflib.SequenceMatcher(None, one, other, autojunk=False).get_opcodes()
+
+
+def _alike(one: Sequence[TextLine], other: Sequence[TextLine]) -> Pairs:
+    """The pairs in order whose scores add up to the most, and between them the lines that have none."""
+    if len(one) * len(other) > _MOST_PAIRS:
+        return list(itertools.zip_longest(one, other))
+    best: dict[tuple[int, int], tuple[float, int, int]] = {}  # from these lines on: the sum, and which lines come next
+    for i, j in itertools.product(reversed(range(len(one) + 1)), reversed(range(len(other) + 1))):
+        steps = [(best[a, b][0], a, b) for a, b in ((i + 1, j), (i, j + 1)) if (a, b) in best]
+        if i < len(one) and j < len(other) and (score := _score(one[i], other[j])) >= _ALIKE:
+            steps.append((best[i + 1, j + 1][0] + score, i + 1, j + 1))
+        best[i, j] = max(steps, default=(0.0, i, j), key=lambda step: step[0])
+    pairs, at = Pairs(), (0, 0)
+    while at != (len(one), len(other)):
+        _, *after = best[at]
+        pairs.append((one[at[0]] if after[0] > at[0] else None, other[at[1]] if after[1] > at[1] else None))
+        at = (after[0], after[1])
+    return pairs
+
+
+def _score(x: TextLine, y: TextLine) -> float:
+    """Half for what they define, half for how they say it."""
+    return (likeness(x.key, y.key) + (x.defines == y.defines)) / 2
+
+
+def _marks(x: TextLine, y: TextLine) -> tuple[Marks, Marks]:
+    """The letters of each that the other has not; none where the lines have little in common."""
+    places = [[found.span() for found in _TOKEN.finditer(line.text)] for line in (x, y)]
+    if [len(x.key), len(y.key)] != [*map(len, places)] or likeness(x.key, y.key) < _ALIKE:
+        return (), ()
+    opcodes = [code for code in _opcodes(x.key, y.key) if code[0] != "equal"]
+    return (
+        tuple((places[0][a][0], places[0][b - 1][1]) for _, a, b, _, _ in opcodes if a < b),
+        tuple((places[1][c][0], places[1][d - 1][1]) for _, _, _, c, d in opcodes if c < d),
+    )

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from einformer.errors import Finding, Span
 from einformer.language.calls import axis_of
-from einformer.language.cursor import WORDS
 from einformer.language.primitives import CONSTANTS, NAMES
 from einformer.language.printer import show
 from einformer.language.sizes import Legend
+from einformer.language.tokens import WORDS
 from einformer.language.tree import Apply, Expression, Index, Name, Spec, Tensor
 from einformer.language.walk import children
 

@@ -155,6 +155,10 @@ class Printer:
         """A name by itself."""
         return name
 
+    def letter(self, letter: str) -> str:
+        """An index."""
+        return self.symbol(letter)
+
     def tensor(self, name: str, slots: Sequence[Expression]) -> str:
         """A name with its subscript."""
         return name + self.subscript(slots)
@@ -222,7 +226,7 @@ class Printer:
             case Name():
                 return self.symbol(e.name)
             case Index():
-                return self.symbol(e.letter)
+                return self.letter(e.letter)
             case Tensor():
                 return self.tensor(e.name, e.slots)
             case Group():
@@ -289,8 +293,8 @@ class Printer:
 
     # ------------------------------------------------------------------------------------------------------ declarations
 
-    def declared(self, node: Axis | Scalar | Weight | Equation) -> PrintedLine:
-        """What is declared or defined in one line."""
+    def declared(self, node: Axis | Scalar | Weight | Equation | Loop | Layer) -> PrintedLine:
+        """The line of what is declared or defined, of a loop and of a layer their head."""
         match node:
             case Axis():
                 return PrintedLine(0, self.axis(node), comment=node.comment)
@@ -300,15 +304,27 @@ class Printer:
                 return PrintedLine(0, self.weight(node))
             case Equation():
                 return PrintedLine(0, self.equation(node), node.note, node.comment)
+            case Loop():
+                turns = f"{self.letter(node.index.letter)} {self.sign('<')} {self.flat.expression(node.count, Level.SUM)}"
+                return PrintedLine(0, f"{self.keyword('for')}{turns}{self.sign(':')}", comment=node.comment)
+            case Layer():
+                name, formals = self.symbol(node.name), ", ".join(map(self.left, node.formals))
+                called = f"{name}{self.subscript(node.indices)}({formals}) {self.sign('->')} {self.left(node.output)}"
+                return self.head(node, called)
             case _:
                 assert_never(node)
+
+    def head(self, layer: Layer, called: str) -> PrintedLine:
+        """`model Decoder(x_bs) -> y_bsv causal in s:`, where `called` says how the layer is called."""
+        time = f"{self.blank}{self.keyword('causal in')}{self.letter(layer.time.letter)}" if layer.time else ""
+        return PrintedLine(0, f"{self.keyword(layer.kind)}{called}{time}{self.sign(':')}", layer.note, layer.comment)
 
     def axis(self, axis: Axis) -> str:
         """`e: H = D / A`."""
         default = f" = {self.flat.expression(axis.default, Level.SUM)}" if axis.default is not None else ""
         bound = f" {self.sign('<=')} {self.flat.expression(axis.bound, Level.SUM)}" if axis.bound is not None else ""
         size = self.flat.expression(axis.size, Level.SUM)
-        return f"{self.symbol(axis.letter)}{self.sign(':')} {size}{default}{bound}"
+        return f"{self.letter(axis.letter)}{self.sign(':')} {size}{default}{bound}"
 
     def scalar(self, scalar: Scalar) -> str:
         """`W_l = [128, inf]`."""
@@ -336,11 +352,7 @@ class Printer:
         self, node: Statement, indent: int, write: Callable[[Equation], PrintedLine | None] | None = None
     ) -> Iterator[PrintedLine]:
         """The lines of an equation, as `write` has it, or of a loop; none where `write` has none."""
-        if isinstance(node, Loop):
-            turns = f"{self.symbol(node.index.letter)} {self.sign('<')} {self.flat.expression(node.count, Level.SUM)}"
-            line: PrintedLine | None = PrintedLine(0, f"{self.keyword('for')}{turns}{self.sign(':')}", comment=node.comment)
-        else:
-            line = (write or self.declared)(node)
+        line = write(node) if write and isinstance(node, Equation) else self.declared(node)
         if line is not None:
             yield from self.said(node.above, indent)
             yield replace(line, indent=indent)
@@ -349,9 +361,8 @@ class Printer:
 
     def layer(self, layer: Layer) -> Iterator[PrintedLine]:
         """The head of a layer, its weights and its body."""
-        name = self.symbol(layer.name) + self.subscript(layer.indices)
-        formals = ", ".join(map(self.left, layer.formals))
-        yield from self.head(layer, f"{name}({formals}) {self.sign('->')} {self.left(layer.output)}")
+        yield from self.said(layer.above, 0)
+        yield self.declared(layer)
         for row in rows(layer.weights, self.weight):
             yield from self.said(row[0].above, 1)
             kind, of = "buffers" if row[0].kind == "buffer" else "weights", row[0].layer
@@ -359,12 +370,6 @@ class Printer:
             yield PrintedLine(1, self.keyword(kind) + names, comment=row[-1].comment)
         for statement in layer.body:
             yield from self.statement(statement, 1)
-
-    def head(self, layer: Layer, called: str) -> Iterator[PrintedLine]:
-        """`model Decoder(x_bs) -> y_bsv causal in s:`, where `called` says how the layer is called."""
-        time = f"{self.blank}{self.keyword('causal in')}{self.symbol(layer.time.letter)}" if layer.time else ""
-        yield from self.said(layer.above, 0)
-        yield PrintedLine(0, f"{self.keyword(layer.kind)}{called}{time}{self.sign(':')}", layer.note, layer.comment)
 
     def legend(self, entries: Iterable[Axis | Scalar], indent: int) -> Iterator[PrintedLine]:
         """The declarations of axes or of scalars."""
@@ -415,8 +420,8 @@ def _kind(weight: Weight) -> tuple[str, str]:
 
 # ---------------------------------------------------------------------------------------------------------- plain text
 
-_PLAIN = Printer()
-expression = _PLAIN.expression
+PLAIN = Printer()
+expression = PLAIN.expression
 
 
 def show(node: Declaration | Expression) -> str:
@@ -429,28 +434,28 @@ def show(node: Declaration | Expression) -> str:
         case Spec():
             return "\n\n".join("\n".join(block) for block in _blocks(node) if block) + "\n"
         case Layer():
-            return "\n".join(map(_written, _PLAIN.layer(node)))
+            return "\n".join(map(_written, PLAIN.layer(node)))
         case Equation() | Loop():
-            return "\n".join(map(_written, _PLAIN.statement(node, 0)))
+            return "\n".join(map(_written, PLAIN.statement(node, 0)))
         case Axis() | Scalar() | Weight():
-            return _PLAIN.declared(node).text
+            return PLAIN.declared(node).text
         case _:
             return expression(node)
 
 
 def alone(equation: Equation | Scalar) -> str:
     """An equation or a scalar without what is remarked above and beside it."""
-    return _PLAIN.declared(equation).text
+    return PLAIN.declared(equation).text
 
 
 def _blocks(spec: Spec) -> Iterator[list[str]]:
     """What blank lines part: the legend of axes with the title, the scalars, the layers, the last remarks."""
-    title = [line.text for line in _PLAIN.said((spec.title, *spec.about) if spec.title else (), 0)]
-    axes, scalars = ([_written(line, _LEGEND, _LEGEND) for line in _PLAIN.legend(of, 1)] for of in (spec.axes, spec.scalars))
+    title = [line.text for line in PLAIN.said((spec.title, *spec.about) if spec.title else (), 0)]
+    axes, scalars = ([_written(line, _LEGEND, _LEGEND) for line in PLAIN.legend(of, 1)] for of in (spec.axes, spec.scalars))
     yield [*title, *["axes"] * bool(axes), *axes]
     yield [*["scalars"] * bool(scalars), *scalars]
     yield from ([show(layer)] for layer in spec.layers)
-    yield [line.text for line in _PLAIN.said(spec.below, 0)]
+    yield [line.text for line in PLAIN.said(spec.below, 0)]
 
 
 def _written(line: PrintedLine, note: int = _NOTE, comment: int = _COMMENT) -> str:

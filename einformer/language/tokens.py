@@ -20,6 +20,7 @@ MAXIMUM_HEIGHT = 150  # of formulas in loops, and with the layers that they call
 OPEN, CLOSE = "_{", "_}"  # of a subscript; `{` and `}` group in LaTeX
 BRACKETS = {"(": ")", "[": "]", "{": "}", OPEN: CLOSE}
 DIGITS = "0123456789"
+WORDS = ("mod", "and", "or", "not")  # they stand between or before formulas, and are never called
 PRIME = "ʹ"  # a letter to Unicode, and a prime to the eye
 SYNONYMS = str.maketrans(
     {"′": "'", "’": "'", "−": "-", "≤": "<=", "≥": ">=", "≠": "!=", "←": "<-", "→": "->", "·": " ", "∞": "inf"}

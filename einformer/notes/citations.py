@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from einformer.architectures import texts
 from einformer.language import check, parser
+from einformer.language.difference import Renaming
 from einformer.language.printer import alone
-from einformer.language.renaming import Reading
 from einformer.language.tree import Equation, Scalar, Spec
 from einformer.language.walk import equations
 from einformer.notes.references import Reference, references
@@ -130,9 +130,6 @@ def form(equation: Equation | Scalar) -> str:
     >>> {form(each.equation) for each in shipped() if each.says in ("u_xf = z_d U_xdf", "u_xo = z_d U_xdo")}
     {'u_ab = z_c U_acb'}
     """
-    plain = Reading({}, time="")
-    plain.line(equation)
-    reading = Reading(dict(zip(plain.seen, string.ascii_letters, strict=False)), time="")
-    read = reading.line(equation)
-    assert isinstance(read, Equation | Scalar)
-    return alone(read)
+    plain = Renaming({}, time="")
+    plain.declared(equation)
+    return Renaming(dict(zip(plain.seen, string.ascii_letters, strict=False)), time="").declared(equation).text

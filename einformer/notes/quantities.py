@@ -15,7 +15,7 @@ from einformer.interpreters.count.memory import Activation
 from einformer.interpreters.count.precisions import PRECISIONS
 from einformer.interpreters.count.rules import EquationCount, Phase, Recompute, WeightCount
 from einformer.interpreters.count.traffic import Traffic, intensity, traffic
-from einformer.language import absent
+from einformer.language import binding
 from einformer.language.sizes import Legend
 from einformer.language.tree import Group, Index, Layer, Spec, Tensor
 from einformer.language.walk import equations
@@ -84,7 +84,7 @@ def spec(text: str, without: tuple[str, ...] = ()) -> Spec:
     written, tree, findings = understood(text)
     if without and not findings:
         names = (f"{layer.name}.{w.name}" for layer in written.layers for w in layer.weights if w.optional)
-        tree, findings = check.check(absent.without(written, names if without == ("*",) else without))
+        tree, findings = check.check(binding.without(written, names if without == ("*",) else without))
     if findings:
         raise EinformerError(findings)
     return tree

@@ -9,9 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import assert_never
 
-from einformer.interpreters.latex.matrices.algebra import Piece, Printer, Shape
+from einformer.interpreters.latex.matrices.algebra import NoForm, Piece, Printer, Shape, along, common, oriented, product
 from einformer.interpreters.latex.matrices.naming import axis
-from einformer.interpreters.latex.matrices.products import NoForm, along, common, oriented, product
 from einformer.language.calls import axis_of, slot_letters
 from einformer.language.primitives import primitive
 from einformer.language.printer import show
