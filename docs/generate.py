@@ -11,7 +11,7 @@ from einformer.notes import references, shelf, worked
 from einformer.notes.citations import shipped
 from einformer.notes.claims import Verdict, judge, summary
 from einformer.notes.claims import claims as published
-from einformer.notes.rendering import printed
+from einformer.notes.rendering import print_latex
 from einformer.notes.sources import Source as Document
 from einformer.notes.sources import sources as documents
 from einformer.targets import examine
@@ -153,7 +153,7 @@ def errata() -> str:
     parts = [ERRATA.format(summary=slips.summary(verdicts))]
     for source, group in groupby(verdicts, lambda verdict: verdict.erratum.source):
         parts += [f"## {source}\n", *map(_erratum, group)]
-    return "\n".join([*parts, WORKED.format(rows="\n".join(map(_step, worked.steps())))])
+    return "\n".join([*parts, WORKED.format(rows="\n".join(map(_step, worked.list_steps())))])
 
 
 def _erratum(verdict: slips.Verdict) -> str:
@@ -265,7 +265,7 @@ def matrices() -> str:
     """The page of texts in matrices."""
     parts = [MATRICES]
     for text, convention, title in SHOWN:
-        tex = printed(understood(shelf.source(text))[0], convention, "matrix")
+        tex = print_latex(understood(shelf.source(text))[0], convention, "matrix")
         parts.append(f"## {title}\n\n$$\n{tex}\n$$\n")
     return "\n".join(parts)
 

@@ -54,7 +54,7 @@ def _style(annotations: bool = False, check: bool = False, ascii: bool = False) 
     """How a file is written whose notes name the documents that are known here."""
     from einformer.notes import sources
 
-    return Style(annotations, check, ascii, sources.cited, sources.listed)
+    return Style(annotations, check, ascii, sources.read_note, sources.list_sources)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -103,10 +103,10 @@ class Specification:
         return f"{self.name}: {self.title.partition('.ein: ')[2] or self.title}".removesuffix(": ")
 
     def _repr_latex_(self) -> str:
-        from einformer.notes.rendering import printed
+        from einformer.notes.rendering import print_latex
 
         layer = None if self.name == self.tree.layers[-1].name else self.name
-        return f"$$\n{printed(self.written, 'ours', None, layer)}\n$$"
+        return f"$$\n{print_latex(self.written, 'ours', None, layer)}\n$$"
 
     def _repr_html_(self) -> str:
         import html  # for notebooks alone
@@ -145,9 +145,9 @@ class Specification:
 
         The `form` is `index` or `matrix`; by default the form of the document. Raises EinformerError E605.
         """
-        from einformer.notes.rendering import printed
+        from einformer.notes.rendering import print_latex
 
-        return printed(self.written, letters, form)
+        return print_latex(self.written, letters, form)
 
     def without(self, *weights: str) -> Specification:
         """The specification without some of its optional weights, `"CausalAttention.α"`; one with a default is tied to it.

@@ -35,14 +35,14 @@ HOLDING = [verdict for verdict in VERDICTS.values() if verdict.outcome.startswit
 def printed(name: str, **sizes: int) -> int:
     """The printed formula of a claim at these sizes, in our letters."""
     claim = CLAIMS[name]
-    formula = quantities.number(claim.printed, claim.letters, claim.about)
+    formula = quantities.read_number(claim.printed, claim.letters, claim.about)
     return int(formula.subs({symbol: sizes[symbol.name] for symbol in formula.free_symbols}))
 
 
 def derived(name: str, **sizes: int) -> int:
     """The derived one."""
     claim = CLAIMS[name]
-    (formula,) = notes._derived(claim)
+    (formula,) = notes._derive(claim)
     return int(formula.subs({symbol: sizes[symbol.name] for symbol in formula.free_symbols}))
 
 
@@ -268,10 +268,10 @@ def test_a_product_moves_its_operands_and_its_result() -> None:
     x, q = torch.zeros(5, 7, 26, dtype=torch.bfloat16, device="meta"), torch.zeros(26, 26, dtype=torch.bfloat16, device="meta")
     moved = x.nbytes + q.nbytes + (x @ q).nbytes
     claim = CLAIMS["goon-intensity"]
-    (formula,) = notes._derived(claim)
+    (formula,) = notes._derive(claim)
     right, theirs = (
         e.subs({symbol: (SIZES | {"p": 2})[symbol.name] for symbol in formula.free_symbols})
-        for e in (formula, quantities.number(claim.printed, claim.letters, claim.about))
+        for e in (formula, quantities.read_number(claim.printed, claim.letters, claim.about))
     )
     assert right * moved == counted(lambda: x @ q).total() == 2 * theirs * moved
 

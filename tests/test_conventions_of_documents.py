@@ -16,13 +16,13 @@ from einformer.language import parser
 from einformer.language.printer import show
 from einformer.language.sizes import Legend
 from einformer.language.tree import Axis, Index, Name, Node, Scalar, Spec
-from einformer.notes.conventions import conventions, written
-from einformer.notes.rendering import rendered
+from einformer.notes.conventions import conventions, translate
+from einformer.notes.rendering import render
 
 FEW = ("gpt2", "llama", "deepseek_v3")
 TEXTS = [pytest.param(name, marks=[] if name in FEW else pytest.mark.slow) for name in shipped()]
 # Sizes that are no capitals are for people only: in the language a small letter is an index.
-READABLE = [name for name in conventions() if all(len(letter) == 1 and letter.isupper() for letter in written(name).values())]
+READABLE = [name for name in conventions() if all(len(letter) == 1 and letter.isupper() for letter in translate(name).values())]
 
 # The rows of a table of letters, document by document, that stand for no size of our texts.
 OTHERS = {
@@ -50,7 +50,7 @@ def test_documents_in_capitals_are_read_back() -> None:
 def test_a_text_says_the_same_in_every_convention(name: str) -> None:
     ours = understood(text(name))[0]
     for convention in conventions():
-        theirs = rendered(ours, convention)
+        theirs = render(ours, convention)
         legend = Legend.of(theirs)
         letters = [axis.letter for axis in theirs.axes]
         assert len(set(letters)) == len(letters) == len(ours.axes), convention
@@ -62,7 +62,7 @@ def test_a_text_says_the_same_in_every_convention(name: str) -> None:
 def test_a_text_in_capitals_is_read_back(name: str) -> None:
     ours = understood(text(name))[0]
     for convention in READABLE:
-        theirs = rendered(ours, convention)
+        theirs = render(ours, convention)
         read, findings = parser.parse(Source(name, latex(theirs)))
         assert findings == (), convention
         assert read == theirs, convention
@@ -71,11 +71,11 @@ def test_a_text_in_capitals_is_read_back(name: str) -> None:
 def test_a_number_of_a_layer_is_no_size() -> None:
     """S002 writes `m` for D, and a layer of this text has a number m."""
     ours = understood(text("phimoe"))[0]
-    theirs = show(rendered(ours, "s002"))
+    theirs = show(render(ours, "s002"))
     assert "d: m " in theirs
     assert "n = max_x t_x" not in theirs
     assert "m = max_x t_x" not in theirs
-    assert numbered(rendered(ours, "s002")) == numbered(ours)
+    assert numbered(render(ours, "s002")) == numbered(ours)
 
 
 def test_two_axes_of_one_letter_are_not_the_same_text() -> None:

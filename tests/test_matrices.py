@@ -22,7 +22,7 @@ from einformer.language.sizes import Legend
 from einformer.language.tree import Layer
 from einformer.language.walk import equations
 from einformer.notes.conventions import conventions, style
-from einformer.notes.rendering import attention, printed, rendered
+from einformer.notes.rendering import attention, print_latex, render
 from einformer.notes.shelf import documents, source
 from einformer.objects import Specification
 from einformer.targets import load, parse
@@ -299,10 +299,10 @@ def test_every_text_can_be_written_in_every_document_s_matrices(name: str) -> No
     """Braces are closed, no letter has two scripts above, no two tensors of a layer are called the same."""
     spec = text(name)
     for convention in ["ours", *MATRICES]:
-        found = printed(spec.written, convention, "matrix")
+        found = print_latex(spec.written, convention, "matrix")
         assert found.count("{") == found.count("}")
         assert tex_refuses(found) == "", convention
-        theirs, how = rendered(spec.written, convention), style(convention) or Style()
+        theirs, how = render(spec.written, convention), style(convention) or Style()
         for lines in forms(theirs, how).values():
             symbols = list(called(lines.layer, lines.translator.out.names))
             assert len(set(symbols)) == len(symbols), (convention, lines.layer.name, sorted(symbols))

@@ -15,8 +15,8 @@ from einformer.language import parser
 from einformer.language.printer import show
 from einformer.language.tree import Name, Spec
 from einformer.language.walk import subexpressions
-from einformer.notes.conventions import conventions, written
-from einformer.notes.rendering import rendered
+from einformer.notes.conventions import conventions, translate
+from einformer.notes.rendering import render
 from einformer.targets import load, parse
 
 # Read off the documents themselves.
@@ -42,23 +42,23 @@ def spec(name: str) -> Spec:
 
 def legend(name: str, convention: str) -> list[str]:
     """The axes of a shipped text in the letters of a document."""
-    axes = show(rendered(spec(name), convention)).partition("axes\n")[2].partition("\n\n")[0]
+    axes = show(render(spec(name), convention)).partition("axes\n")[2].partition("\n\n")[0]
     return [line.partition("#")[0].strip() for line in axes.split("\n")]
 
 
 @pytest.mark.parametrize("name", PRINTED)
 def test_letters_are_those_that_the_document_prints(name: str) -> None:
-    assert written(name).items() >= PRINTED[name].items()
+    assert translate(name).items() >= PRINTED[name].items()
 
 
 @pytest.mark.parametrize("name", conventions())
 def test_no_document_has_one_letter_for_two_of_ours(name: str) -> None:
-    assert len(set(written(name).values())) == len(written(name))
+    assert len(set(translate(name).values())) == len(translate(name))
 
 
 @pytest.mark.parametrize("name", ["gpt2", "llama", "mixtral", "deepseek_v3", "mamba2"])
 def test_our_letters_stay(name: str) -> None:
-    assert rendered(spec(name), "ours") == spec(name)
+    assert render(spec(name), "ours") == spec(name)
 
 
 def test_an_index_makes_way_for_a_size() -> None:
@@ -81,7 +81,7 @@ def test_every_shipped_legend_can_be_written_in_every_convention() -> None:
         whole, _ = parser.parse(text(name))
         legend = replace(whole, layers=())
         for convention in conventions():
-            theirs = rendered(legend, convention)
+            theirs = render(legend, convention)
             assert len({axis.letter for axis in theirs.axes}) == len(legend.axes), (name, convention)
             assert len(names(theirs)) == len(names(legend)), (name, convention)
 
@@ -114,8 +114,8 @@ def test_a_model_in_other_letters_is_the_same_function(convention: str, sizes: d
 
 def test_names_of_several_letters_are_upright() -> None:
     """`d_{model}` and `head\\_size`, as papers and code print them; no bare underscore, which TeX would take for an index."""
-    assert r"H = d_{\mathrm{model}} / n_{\mathrm{heads}}" in latex(rendered(spec("llama"), "kaplan"))
-    assert r"\sqrt{\mathrm{head\_size}}" in latex(rendered(spec("gpt2"), "s004"))
+    assert r"H = d_{\mathrm{model}} / n_{\mathrm{heads}}" in latex(render(spec("llama"), "kaplan"))
+    assert r"\sqrt{\mathrm{head\_size}}" in latex(render(spec("gpt2"), "s004"))
 
 
 def test_an_unknown_convention_is_refused() -> None:

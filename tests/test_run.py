@@ -17,7 +17,7 @@ import einformer
 from einformer.cli import main
 from einformer.errors import EinformerError, Source
 from einformer.language.printer import show
-from einformer.notes.programs import Program, program
+from einformer.notes.programs import Program, read_program
 from einformer.objects import Specification
 from einformer.testing.execution import execute
 from einformer.testing.trial import trial
@@ -28,7 +28,7 @@ LEGEND = "```einformer note\naxes\n  n: N\n  d: D\nlayer Twice(x_nd) -> y_nd:\n`
 
 
 def read(text: str, name: str = "note.md") -> Program:
-    found = program(Source(name, text))
+    found = read_program(Source(name, text))
     assert found
     return found
 

@@ -21,10 +21,10 @@ from einformer.language.printer import show
 from einformer.language.tree import Equation, Expression, Layer, Scalar, Tensor
 from einformer.language.walk import equations, rebuild
 from einformer.notes import claims, shelf
-from einformer.notes.citations import Noted, at, citations, form, noted, shipped
+from einformer.notes.citations import Noted, find_at, find_noted, normalise_axes, read_citations, shipped
 from einformer.notes.conventions import conventions
 from einformer.notes.errata import errata
-from einformer.notes.references import documents, lines, references, said
+from einformer.notes.references import documents, lines, references, strip_remark
 from einformer.notes.sources import sources
 from tests.examples import ROOT
 
@@ -40,7 +40,7 @@ OTHERWISE = {"return n_acde O_cdeb + ω_b", "return n_abdef O_defc"}
 def all_noted() -> list[Noted]:
     """Of the shipped texts and of those of the documents."""
     own = (path.stem for path in FOLDERS[1].glob("*.ein"))
-    return [*shipped(), *(each for name in own for each in noted(parser.parse(shelf.source(name))[0], name))]
+    return [*shipped(), *(each for name in own for each in find_noted(parser.parse(shelf.source(name))[0], name))]
 
 
 # ---------------------------------------------------------------------------------------------------------------- notes
@@ -77,9 +77,9 @@ def is_there(words: str) -> bool:
         return place in classes(place.partition(".")[0])
     if not source.document:
         return place in source.places or (not place and not source.places)
-    (citation,) = citations(words)
+    (citation,) = read_citations(words)
     claimed = {row.place for row in claims.claims() if row.id.startswith(source.document)}
-    return citation.printed is not None if " eq " in place else bool(at(source.document, place)) or place in claimed
+    return citation.printed is not None if " eq " in place else bool(find_at(source.document, place)) or place in claimed
 
 
 @functools.cache
@@ -103,7 +103,7 @@ def test_what_is_no_place_is_found(wrong: str) -> None:
 def test_equations_that_are_one_but_for_their_axes_name_one_note() -> None:
     notes = defaultdict(set)
     for each in shipped():
-        notes[form(each.equation)].add(each.note)
+        notes[normalise_axes(each.equation)].add(each.note)
     assert {equation for equation, found in notes.items() if len(found) > 1} == OTHERWISE
 
 
@@ -129,7 +129,7 @@ def shape(layer: Layer) -> str:
     for equation in equations(layer.body):
         left = renamed(equation.left)
         assert isinstance(left, type(equation.left))
-        whole.append(form(replace(equation, left=left, right=renamed(equation.right))))
+        whole.append(normalise_axes(replace(equation, left=left, right=renamed(equation.right))))
     return "\n".join(whole)
 
 
@@ -141,9 +141,13 @@ def test_lines_of_a_document_name_the_place_where_it_says_so(document: str) -> N
     """If they name the document at all."""
     for each in references(document):
         for line in lines(each) if each.layer else ():
-            if (isinstance(line, Equation) or (isinstance(line, Scalar) and line.note)) and said(line) == each.line:
+            if (isinstance(line, Equation) or (isinstance(line, Scalar) and line.note)) and strip_remark(line) == each.line:
                 (found,) = {noted.note for noted in all_noted() if same(noted, each.layer, line)}
-                own = [citation for citation in citations(found) if (source := citation.source) and source.document == document]
+                own = [
+                    citation
+                    for citation in read_citations(found)
+                    if (source := citation.source) and source.document == document
+                ]
                 places = [citation.place.partition(" eq ")[0] for citation in own]
                 assert not own or any(within(each.place, place) for place in places), each
 
@@ -283,4 +287,4 @@ def test_a_form_forgets_the_names_of_axes_only() -> None:
         next(each.equation for each in shipped() if each.text == name and show(each.equation).startswith("u_x"))
         for name in ("mixtral", "deepseek_v3", "llama4")
     )
-    assert form(one) == form(other) != form(third)
+    assert normalise_axes(one) == normalise_axes(other) != normalise_axes(third)

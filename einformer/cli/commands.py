@@ -122,7 +122,7 @@ def _latex(options: argparse.Namespace) -> int:
     specification = _target(options).spec
     if options.layer and options.layer not in specification.layers:
         options.misuse(f"no layer `{options.layer}` in {options.target}; there are {', '.join(specification.layers)}")
-    text = rendering.printed(specification.written, options.letters, options.form, options.layer)
+    text = rendering.print_latex(specification.written, options.letters, options.form, options.layer)
     if options.json:
         show_json({"target": options.target, "latex": text})
     else:

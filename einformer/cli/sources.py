@@ -18,7 +18,7 @@ OK = 0
 def show_text(options: argparse.Namespace) -> int:
     """The equations of a text, the note that each stands under, and what stands there."""
     source = shelf.read(options.document)
-    found = list(citations.noted(targets.parse(source.text, source.name).written, source.name.removesuffix(".ein")))
+    found = list(citations.find_noted(targets.parse(source.text, source.name).written, source.name.removesuffix(".ein")))
     if options.json:
         show_json([_data(each) for each in found])
         return OK
@@ -42,16 +42,16 @@ def show_source(options: argparse.Namespace) -> int:
         options.misuse(f"no source `{options.cites}`; there are {', '.join(known)}")
     if not options.cites:
         return _show_all(options)
-    rows = sorted(citations.following(options.cites), key=lambda row: row[0].place)
+    rows = sorted(citations.find_following(options.cites), key=lambda row: row[0].place)
     if options.json:
         show_json([_data(each) for _, each in rows])
         return OK
-    forms = citations.alike(each for _, each in rows)
+    forms = citations.group_alike(each for _, each in rows)
     counts = f"{len(rows)} equations, {len(forms)} that differ in more than axes"
     lines = [f"{options.cites}: {known[options.cites]}", counts]
     for citation, group in itertools.groupby(rows, lambda row: row[0]):
         lines += ["", _said(citation)]
-        for same in citations.alike(each for _, each in group):
+        for same in citations.group_alike(each for _, each in group):
             lines += [f"  {same[0].says}", f"    {' '.join(dict.fromkeys(each.text for each in same))}"]
     show("\n".join(lines))
     return OK

@@ -77,12 +77,12 @@ def _annotate(name: str, finding: Finding) -> str:
     return f"::error file={_escape_property(_file_of(name))}{where},title={finding.code}::{_escape(message)}"
 
 
-def _escape(text: str) -> str:
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+def _escape(value: str) -> str:
+    return value.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
-def _escape_property(said: str) -> str:
-    return _escape(said).replace(":", "%3A").replace(",", "%2C")
+def _escape_property(value: str) -> str:
+    return _escape(value).replace(":", "%3A").replace(",", "%2C")
 
 
 def sarif(checked: Sequence[Checked]) -> dict[str, object]:

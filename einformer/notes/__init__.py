@@ -1,1 +1,1 @@
-"""What do documents say of these models, and is it so? Their letters, and their formulas, as data."""
+"""Holds the letters and formulas of documents about these models as data, and checks them."""

@@ -1,4 +1,4 @@
-"""Which document does an equation follow? What the notes beside equations name, and the equations that name a document."""
+"""Links equations with the documents that they follow, by the notes beside them."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from einformer.notes.sources import Source, sources
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """One thing that a note says: a source, if it is one of ours, and a place in it; else its words as they stand."""
+    """A part of a note: a source and a place in it, or other words."""
 
     words: str
 
     @property
     def source(self) -> Source | None:
-        """The source, if the first word is the key of one."""
+        """Returns the source, if the first word is its key."""
         return sources().get(self.words.partition(" ")[0])
 
     @property
     def place(self) -> str:
-        """`3.4.2 eq 34`; nothing where a document is named as a whole."""
+        """Returns `3.4.2 eq 34`, or an empty string for a document as a whole."""
         return self.words.partition(" ")[2]
 
     @property
     def there(self) -> str:
-        """What stands at that place: in words, or the equation, if it is one of a document of `references/`.
+        """Returns the text at that place: words, or the equation, for a document in `references/`.
 
         >>> Citation("rope 3.4.2 eq 34").there, Citation("goon 1.1.2 eq 3").there
         ('the rotation without a matrix', 'v_bsea = z_bsd V_dea')
@@ -46,15 +46,15 @@ class Citation:
 
     @property
     def printed(self) -> Reference | None:
-        """The equation that `eq 3` is: the third of those that stand at the place, in its order."""
+        """Returns the equation that `eq 3` names: the third of those at the place, in order."""
         place, _, number = self.place.partition(" eq ")
-        found = at(self.source.document, place) if self.source and self.source.document else []
-        return found[int(number) - 1] if number.isdecimal() and 0 < int(number) <= len(found) else None
+        equations_there = find_at(self.source.document, place) if self.source and self.source.document else []
+        return equations_there[int(number) - 1] if number.isdecimal() and 0 < int(number) <= len(equations_there) else None
 
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """An equation of a text, by its layer or among the `scalars`, and its note: its own, or that of the layer."""
+    """An equation of a layer, or among the `scalars`, with its note or the note of its layer."""
 
     text: str
     layer: str
@@ -63,22 +63,24 @@ class Noted:
 
     @property
     def says(self) -> str:
-        """The equation alone, as it is printed."""
+        """Returns the equation alone, as it is printed."""
         return alone(self.equation)
 
     @property
     def cited(self) -> tuple[Citation, ...]:
-        """What the note names."""
-        return citations(self.note)
+        """Returns the citations in the note."""
+        return read_citations(self.note)
 
 
-def at(document: str, place: str) -> list[Reference]:
-    """The equations of a document that stand at a place, or at a part of it: those of `1.1, step 4` are of `1.1`."""
-    return [each for each in references(document) if each.place == place or each.place.startswith(place + ",")]
+def find_at(document: str, place: str) -> list[Reference]:
+    """Returns the equations of a document at a place, or at a part of it: `1.1, step 4` is in `1.1`."""
+    return [
+        reference for reference in references(document) if reference.place == place or reference.place.startswith(place + ",")
+    ]
 
 
-def citations(note: str) -> tuple[Citation, ...]:
-    """What a note names, one after the other.
+def read_citations(note: str) -> tuple[Citation, ...]:
+    """Returns the citations in a note, in order.
 
     >>> [(citation.source.year, citation.place) for citation in citations("rope 3.2.2 eq 14; gqa 2.2")]
     [(2021, '3.2.2 eq 14'), (2023, '2.2')]
@@ -86,10 +88,10 @@ def citations(note: str) -> tuple[Citation, ...]:
     return tuple(Citation(" ".join(words.split())) for words in note.split(";") if words.strip())
 
 
-def noted(spec: Spec, name: str) -> Iterator[Noted]:
-    """The equations of a text in its order, each with the note that it stands under; of its scalars those that have one.
+def find_noted(spec: Spec, name: str) -> Iterator[Noted]:
+    """Yields the equations of a text in order, each with its note, then the scalars that have a note.
 
-    Scalars are numbers for the most part, which follow no document.
+    Most scalars are numbers, which follow no document.
     """
     yield from (Noted(name, "scalars", scalar, scalar.note) for scalar in spec.scalars if scalar.note)
     for layer in spec.layers:
@@ -99,35 +101,35 @@ def noted(spec: Spec, name: str) -> Iterator[Noted]:
 
 @functools.cache
 def shipped() -> tuple[Noted, ...]:
-    """Those of all texts that ship, each with the layers of the prelude that it calls."""
+    """Returns the equations of all shipped texts, with the layers of the prelude that they call."""
     prelude = texts.prelude()
-    known = frozenset(layer.name for layer in prelude.layers)
-    read = {name: parser.parse(texts.text(name), known)[0] for name in texts.shipped()}
-    return tuple(each for name, spec in read.items() for each in noted(check.with_prelude(spec, prelude), name))
+    prelude_layers = frozenset(layer.name for layer in prelude.layers)
+    read = {name: parser.parse(texts.text(name), prelude_layers)[0] for name in texts.shipped()}
+    return tuple(equation for name, spec in read.items() for equation in find_noted(check.with_prelude(spec, prelude), name))
 
 
-def following(key: str) -> list[tuple[Citation, Noted]]:
-    """The equations of the shipped texts that follow a source, each with the citation that says so."""
-    every = ((citation, each) for each in shipped() for citation in each.cited)
-    return [(citation, each) for citation, each in every if citation.source and citation.source.key == key]
+def find_following(key: str) -> list[tuple[Citation, Noted]]:
+    """Returns the equations of the shipped texts that follow a source, each with its citation."""
+    every = ((citation, equation) for equation in shipped() for citation in equation.cited)
+    return [(citation, equation) for citation, equation in every if citation.source and citation.source.key == key]
 
 
-def alike(found: Iterable[Noted]) -> list[list[Noted]]:
-    """Equations that differ only in the names of axes, together.
+def group_alike(found: Iterable[Noted]) -> list[list[Noted]]:
+    """Groups equations that differ only in the names of axes.
 
-    >>> [len(same) for same in alike(each for _, each in following("nope"))]
+    >>> [len(same) for same in alike(noted for _, noted in following("nope"))]
     [3, 3]
     """
     forms: dict[str, list[Noted]] = {}
-    for each in found:
-        forms.setdefault(form(each.equation), []).append(each)
+    for equation in found:
+        forms.setdefault(normalise_axes(equation.equation), []).append(equation)
     return list(forms.values())
 
 
-def form(equation: Equation | Scalar) -> str:
-    """How an equation reads whatever its axes are called: they are `a`, `b`, `c` in the order of the text.
+def normalise_axes(equation: Equation | Scalar) -> str:
+    """Returns an equation with its axes named `a`, `b`, `c` in the order of the text.
 
-    >>> {form(each.equation) for each in shipped() if each.says in ("u_xf = z_d U_xdf", "u_xo = z_d U_xdo")}
+    >>> {form(noted.equation) for noted in shipped() if noted.says in ("u_xf = z_d U_xdf", "u_xo = z_d U_xdo")}
     {'u_ab = z_c U_acb'}
     """
     plain = Renaming({}, time="")

@@ -1,4 +1,4 @@
-"""Is what documents say true? Published formulas as data, and for each the verdict of the derivation."""
+"""Checks the formulas that documents print. They are data, and each gets the verdict of the derivation."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ Outcome = Literal["holds", "holds to leading order", "does not hold", "contradic
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A formula as it is printed, in the letters of its document, what it is `about`, and the relation that it asserts.
+    """A formula in the letters of its document, the quantity that it is `about`, and the relation that it asserts.
 
-    `where` are letters that are quantities themselves, the N of `6 N`. `assume` replaces our letters by formulas, `at` by
-    numbers that the text must be able to have. With `solve` the formula is that of a letter for which what it is about
+    `where` holds letters that are quantities themselves, the N of `6 N`. `assume` replaces our letters by formulas, `at` by
+    numbers that the text must be able to have. With `solve` the formula is the solution for a letter, with the quantity
     `equals` another formula.
     """
 
@@ -53,7 +53,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the derivation says of a claim, and the formula that it found, or why there is none."""
+    """The verdict on a claim, with the derived formula, or the reason why there is none."""
 
     claim: Claim
     outcome: Outcome
@@ -61,85 +61,82 @@ class Verdict:
 
     @property
     def found(self) -> bool:
-        """Is there a formula?"""
+        """Returns whether there is a formula."""
         return self.outcome not in ("contradicts itself", "not derived")
 
     def data(self) -> dict[str, Any]:
-        """For `--json`."""
+        """Returns the object for `--json`."""
         claim = self.claim
-        said = {name: getattr(claim, name) for name in ("id", "source", "place", "says", "printed", "relation")}
-        return said | {"verdict": self.outcome, "derived": self.derived}
+        record = {name: getattr(claim, name) for name in ("id", "source", "place", "says", "printed", "relation")}
+        return record | {"verdict": self.outcome, "derived": self.derived}
 
 
 @functools.cache
 def claims() -> tuple[Claim, ...]:
-    """Every claim, a file of `claims/` for each source.
+    """Returns every claim. Each source has a file in `claims/`.
 
     >>> next(claim for claim in claims() if claim.id == "S001-C7").printed
     '2 D'
     """
     files = sorted((path for path in _CLAIMS.iterdir() if path.name.endswith(".toml")), key=lambda path: path.name)
-    return tuple(claim for path in files for claim in _read(tomllib.loads(path.read_text(encoding="utf-8"))))
+    return tuple(claim for path in files for claim in _read_claims(tomllib.loads(path.read_text(encoding="utf-8"))))
 
 
-def _read(table: dict[str, Any]) -> Iterator[Claim]:
-    """The claims of one source, in its letters; a claim may add letters of its own."""
+def _read_claims(table: dict[str, Any]) -> Iterator[Claim]:
     letters = conventions()[table["letters"]]
     for row in table["claim"]:
-        row |= {"letters": letters | row.get("letters", {}), "about": _about(row["about"])}
-        row["where"] = {letter: _about(about) for letter, about in row.get("where", {}).items()}
+        row |= {"letters": letters | row.get("letters", {}), "about": _read_about(row["about"])}
+        row["where"] = {letter: _read_about(about) for letter, about in row.get("where", {}).items()}
         yield Claim(source=str(sources()[table["source"]]), **row)
 
 
-def _about(row: dict[str, Any]) -> About:
-    """`{ parameters = "gpt2.MLP", only = ["W"] }`."""
+# `{ parameters = "gpt2.MLP", only = ["W"] }`
+def _read_about(row: dict[str, Any]) -> About:
     (what,) = row.keys() & (QUANTITIES.keys() | NOT_DERIVED.keys())
-    options: dict[str, Any] = {name: _frozen(value) for name, value in row.items() if name != what}
+    options: dict[str, Any] = {name: _freeze(value) for name, value in row.items() if name != what}
     return About(what, row[what], **options)
 
 
-def _frozen(value: Any) -> Any:
-    """A list or a table as a tuple."""
+def _freeze(value: Any) -> Any:
     return tuple(value.items() if isinstance(value, dict) else value) if isinstance(value, dict | list) else value
 
 
 def judge(claim: Claim) -> Verdict:
-    """The verdict on a claim."""
+    """Returns the verdict on a claim."""
     if claim.about.what in NOT_DERIVED:
         return Verdict(claim, "not derived", NOT_DERIVED[claim.about.what])
     try:
-        _bound(claim)
+        _check_sizes(claim)
     except EinformerError as error:
         if error.findings[0].code != NOT_WHOLE:
             raise
         return Verdict(claim, "contradicts itself", error.findings[0].message)
-    derived = _derived(claim)
-    return Verdict(claim, _outcome(claim, derived), _shown(claim, derived))
+    derived = _derive(claim)
+    return Verdict(claim, _find_outcome(claim, derived), _show_derived(claim, derived))
 
 
-def _bound(claim: Claim) -> None:
-    """Raises EinformerError where a model cannot have these sizes."""
+# Raises EinformerError if a model cannot have these sizes.
+def _check_sizes(claim: Claim) -> None:
     if claim.at and claim.about.text:
         binding.bind(quantities.spec(claim.about.text, claim.about.without), claim.at)
 
 
-def _derived(claim: Claim) -> tuple[sympy.Expr, ...]:
-    """What is true of what the claim is about."""
-    found = tuple(_settled(claim, each) for each in quantities.derived(claim.about))
+def _derive(claim: Claim) -> tuple[sympy.Expr, ...]:
+    formulas = tuple(_substitute(claim, formula) for formula in quantities.find_quantity(claim.about))
     if not claim.solve:
-        return found
-    other = quantities.ours(claim.equals)
-    return (comparison.solution(found[0] - _settled(claim, other), _letter(claim.solve)),)
+        return formulas
+    other = quantities.parse_ours(claim.equals)
+    return (comparison.solution(formulas[0] - _substitute(claim, other), _make_letter(claim.solve)),)
 
 
-def _outcome(claim: Claim, derived: tuple[sympy.Expr, ...]) -> Outcome:
+def _find_outcome(claim: Claim, derived: tuple[sympy.Expr, ...]) -> Outcome:
     relation, _, letters = claim.relation.partition(" in ")
     if relation == "rounded":
         return "holds" if comparison.rounded(claim.printed, derived[0]) else "does not hold"
-    printed = tuple(_settled(claim, each) for each in _printed(claim))
+    printed = tuple(_substitute(claim, formula) for formula in _read_printed(claim))
     if len(printed) != len(derived):
         return "does not hold"
-    pairs, symbols = list(zip(printed, derived, strict=True)), tuple(map(_letter, letters.split()))
+    pairs, symbols = list(zip(printed, derived, strict=True)), tuple(map(_make_letter, letters.split()))
     if all(itertools.starmap(comparison.equal, pairs)):
         return "holds"
     if not all(comparison.RELATIONS[relation](*pair, symbols) for pair in pairs):
@@ -147,41 +144,39 @@ def _outcome(claim: Claim, derived: tuple[sympy.Expr, ...]) -> Outcome:
     return "holds to leading order" if relation == "leading" else "holds"
 
 
-def _printed(claim: Claim) -> Iterator[sympy.Expr]:
-    """The printed formula in our letters; of a shape, `(N, D_q)`, one for each axis."""
+# A shape, `(N, D_q)`, has a formula for each axis.
+def _read_printed(claim: Claim) -> Iterator[sympy.Expr]:
     parts = claim.printed[1:-1].split(",") if claim.about.what == "shape" else [claim.printed]
-    return (quantities.number(part, claim.letters, claim.about) for part in parts)
+    return (quantities.read_number(part, claim.letters, claim.about) for part in parts)
 
 
-def _settled(claim: Claim, formula: sympy.Expr) -> sympy.Expr:
-    """A formula with its letters replaced by what they are, what is assumed of them, and their numbers."""
+def _substitute(claim: Claim, formula: sympy.Expr) -> sympy.Expr:
     for values in (
-        {letter: quantities.derived(about)[0] for letter, about in claim.where.items()},
-        {letter: quantities.ours(text) for letter, text in claim.assume.items()},
-        {letter: quantities.ours(str(size)) for letter, size in claim.at.items()},
+        {letter: quantities.find_quantity(about)[0] for letter, about in claim.where.items()},
+        {letter: quantities.parse_ours(text) for letter, text in claim.assume.items()},
+        {letter: quantities.parse_ours(str(size)) for letter, size in claim.at.items()},
     ):
-        formula = formula.xreplace({_letter(letter): value for letter, value in values.items()})
+        formula = formula.xreplace({_make_letter(letter): value for letter, value in values.items()})
     return formula
 
 
 @functools.cache
-def _letter(name: str) -> sympy.Expr:
-    return quantities.number(name, {name: name})
+def _make_letter(name: str) -> sympy.Expr:
+    return quantities.read_number(name, {name: name})
 
 
-def _shown(claim: Claim, derived: tuple[sympy.Expr, ...]) -> str:
-    """The derived formula as people write it."""
+def _show_derived(claim: Claim, derived: tuple[sympy.Expr, ...]) -> str:
     order = printer.letters(quantities.spec(claim.about.text)) if claim.about.text else ()
-    shown = [_number(each) if each.is_Number else printer.show(each, order) for each in derived]
+    shown = [_show_number(formula) if formula.is_Number else printer.show(formula, order) for formula in derived]
     return f"({', '.join(shown)})" if claim.about.what == "shape" else shown[0]
 
 
-def _number(value: sympy.Expr) -> str:
+def _show_number(value: sympy.Expr) -> str:
     return f"{int(value):,}" if value.is_Integer else f"{float(value):.6g}"
 
 
 def rows(verdicts: Iterable[Verdict]) -> Iterator[tuple[str, str, str]]:
-    """The cells of a table: claim, verdict, what is printed; and under it what is derived, where that differs."""
+    """Yields the cells of a table: claim, verdict and print, and below it the derived formula if it differs."""
     for verdict in verdicts:
         yield verdict.claim.id, verdict.outcome, f"{verdict.claim.says}: {verdict.claim.printed}"
         if verdict.outcome != "holds" or verdict.claim.relation != "equal":
@@ -189,6 +184,6 @@ def rows(verdicts: Iterable[Verdict]) -> Iterator[tuple[str, str, str]]:
 
 
 def summary(verdicts: Iterable[Verdict]) -> str:
-    """`253 claims: 180 holds, 30 does not hold`."""
+    """Counts the verdicts: `253 claims: 180 holds, 30 does not hold`."""
     counts = Counter(verdict.outcome for verdict in verdicts)
     return f"{counts.total()} claims: {', '.join(f'{counts[o]} {o}' for o in get_args(Outcome) if counts[o])}"

@@ -1,4 +1,4 @@
-"""Which letters does a document use for what? A printed formula, in the letters of the shipped texts."""
+"""Maps the letters of documents to the letters of the shipped texts."""
 
 from __future__ import annotations
 
@@ -21,87 +21,87 @@ _LETTERS = re.compile(r"[^\W\d_]+(?:_\w+)?")  # d_model, Psi, D_K
 
 @functools.cache
 def conventions() -> Mapping[str, Mapping[str, str]]:
-    """The letters of each convention, and what they are in ours.
+    """Returns the letters of each convention, and their meaning in ours.
 
     >>> conventions()["megatron"]["h"], conventions()["kaplan"]["d_attn"]
     ('D', 'A H')
     """
-    return {name: _spelled_out(row) for name, row in _data().items() if name != "letters"}
+    return {name: _spell_out(row) for name, row in _read_data().items() if name != "letters"}
 
 
 @functools.cache
-def _data() -> dict[str, dict[str, Any]]:
+def _read_data() -> dict[str, dict[str, Any]]:
     return tomllib.loads((pathlib.Path(__file__).parent / "conventions.toml").read_text(encoding="utf-8"))
 
 
-def _spelled_out(row: dict[str, Any]) -> dict[str, str]:
-    """`same` are letters that mean what they mean here."""
+# The letters in `same` mean the same in both.
+def _spell_out(row: dict[str, Any]) -> dict[str, str]:
     same = {letter: letter for letter in row.get("same", "").split()}
     return same | {letter: ours for letter, ours in row.items() if letter not in _HOW}
 
 
-def written(name: str) -> dict[str, str]:
-    """How the letters of our texts are written in a convention. Raises EinformerError E605 where there is no such one.
+def translate(name: str) -> dict[str, str]:
+    """Returns the letters of our texts in a convention. Raises EinformerError E605 if it does not exist.
 
     >>> written("kaplan")["D"], written("s000")["S"]
     ('d_model', 'N')
     """
     if name not in conventions():
         raise fail("E605", f"there is no convention `{name}`", fix=f"one of {', '.join(conventions())}")
-    named = reversed([(ours, letter) for letter, ours in conventions()[name].items() if ours in _data()["letters"]])
+    named = reversed([(ours, letter) for letter, ours in conventions()[name].items() if ours in _read_data()["letters"]])
     first: dict[str, str] = dict(named)
-    first.update(_data()[name].get("writes", {}))
+    first.update(_read_data()[name].get("writes", {}))
     return first
 
 
-def own(name: str) -> dict[str, str]:
-    """The letters that a document has for sizes of its own text, where tokens are N.
+def own_letters(name: str) -> dict[str, str]:
+    """Returns the letters of a document for sizes of its own text, where tokens are N.
 
     >>> own("s003"), own("s000")["Q"]
     ({'N': 'L'}, 'D_q')
     """
-    return {conventions()[name][letter]: letter for letter in _data()[name].get("own", "").split()}
+    return {conventions()[name][letter]: letter for letter in _read_data()[name].get("own", "").split()}
 
 
 def indices(name: str) -> Mapping[str, str]:
-    """The letter that a document has for the index of a size of ours.
+    """Returns the letter of a document for the index of a size of ours.
 
     >>> indices("vaswani")
     {'A': 'i'}
     """
-    found: dict[str, str] = _data()[name].get("indices", {})
-    return found
+    letters: dict[str, str] = _read_data()[name].get("indices", {})
+    return letters
 
 
 def style(name: str) -> Style | None:
-    """How a document names its matrices; None if it writes none.
+    """Returns the names of a document's matrices, or None if it has none.
 
     >>> style("s000").softmax, style("kaplan")
     ('Softmax', None)
     """
     from einformer.interpreters.latex.matrices.naming import Style
 
-    row = _data()[name].get("matrices")
+    row = _read_data()[name].get("matrices")
     return Style(**row) if row is not None else None
 
 
 def attends(name: str) -> str:
-    """The layer of a document's text, or of another's, whose attention is that of the document: `s003.Heads`."""
-    return str(_data()[name].get("attends", "s003.Heads"))
+    """Returns the layer with the attention of a document: `s003.Heads`."""
+    return str(_read_data()[name].get("attends", "s003.Heads"))
 
 
 def rosetta() -> Iterator[tuple[str, ...]]:
-    """A row for each convention: how it writes each letter of our texts; the head, and what they mean, first."""
-    letters = _data()["letters"]
+    """Yields a row for each convention with its letters for ours. The head and the meanings come first."""
+    letters = _read_data()["letters"]
     yield "", *letters
     yield "means", *letters.values()
     for name in conventions():
-        if name != "ours" and written(name):
-            yield name, *(written(name).get(letter, "") for letter in letters)
+        if name != "ours" and translate(name):
+            yield name, *(translate(name).get(letter, "") for letter in letters)
 
 
 def read(text: str, letters: Mapping[str, str]) -> Expression:
-    """A printed formula in our letters. Raises EinformerError E605 for a letter of which nothing is said.
+    """Reads a printed formula in our letters. Raises EinformerError E605 for an unknown letter.
 
     >>> from einformer.language.printer import show
     >>> show(read("12 l h^2", conventions()["megatron"]))

@@ -1,4 +1,4 @@
-"""On which line of the PyTorch of a text does an equation stand, and which test compares that with the reference?"""
+"""Finds the line of emitted PyTorch for an equation, and the test that compares it with the reference."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TEXTS = pathlib.Path(__file__).parent / "emitted.toml"
 
 @dataclass(frozen=True, slots=True)
 class Emitted:
-    """A line of an emitted file, and the class that it is in."""
+    """A line of an emitted file, and its class."""
 
     file: str
     line: int
@@ -30,37 +30,36 @@ class Emitted:
         return f"{self.file}:{self.line} {self.name}"
 
 
-def emitted(layer: str, written: Span) -> Emitted:
-    """Where the equation of a layer stands: in the file of its text, else in that of the layer alone.
+def find_emitted(layer: str, written: Span) -> Emitted:
+    """Returns the line of an equation in the file of its text, or else in the file of the layer alone.
 
-    The line of the comment that is the equation; below it is what computes that.
+    It is the comment with the equation. The code below it computes the equation.
     """
     text, _, name = layer.partition(".")
     last = shelf.understood(text)[0].layers[-1].name
-    whole = _places(text, last)
-    file, places = (text, whole) if written in whole else (layer, _places(text, name))
+    whole = _find_places(text, last)
+    file, places = (text, whole) if written in whole else (layer, _find_places(text, name))
     return Emitted(f"{file}.py", *places[written])
 
 
-def tested(layer: str) -> str:
-    """The test that compares the PyTorch of a text with the reference."""
-    row = _table()[layer.partition(".")[0]]
+def name_test(layer: str) -> str:
+    """Returns the test that compares the PyTorch of a text with the reference."""
+    row = _read_table()[layer.partition(".")[0]]
     return f"tests/test_{row['test']}"
 
 
 def sizes(text: str) -> dict[str, int]:
-    """The sizes with which a text is emitted; no line hangs on them."""
-    return {letter: int(size) for letter, _, size in (each.partition("=") for each in _table()[text]["sizes"].split())}
+    """Returns the sizes with which a text is emitted. The lines do not depend on them."""
+    return {letter: int(size) for letter, _, size in (part.partition("=") for part in _read_table()[text]["sizes"].split())}
 
 
 @functools.cache
-def _table() -> dict[str, dict[str, str]]:
+def _read_table() -> dict[str, dict[str, str]]:
     return tomllib.loads(_TEXTS.read_text(encoding="utf-8"))
 
 
 @functools.cache
-def _places(text: str, name: str) -> dict[Span, tuple[int, str]]:
-    """The places of all equations in the file of a layer."""
+def _find_places(text: str, name: str) -> dict[Span, tuple[int, str]]:
     written, legend = binding.bind(shelf.understood(text)[0], sizes(text))
     tree, _ = check.check(written, values=binding.known(legend), origins=legend.origins)
-    return source.places(tree, name, legend, FAST, Style(cited=documents.cited, sources=documents.listed))
+    return source.places(tree, name, legend, FAST, Style(cited=documents.read_note, sources=documents.list_sources))

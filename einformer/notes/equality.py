@@ -1,6 +1,6 @@
-"""By how much does an equation fail? It is written under lines that define what it speaks of, and both sides are computed.
+"""Measures the error of an equation. It is written below lines that define its tensors, and both sides are computed.
 
-What is given is drawn from a normal distribution, or has the numbers that a document prints.
+Inputs are drawn from a normal distribution, or have the numbers that a document prints.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _DIFFERENT = 0.01  # what `!=` asserts
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What an equation is about: a legend `n: N = 5; d: D = 4`, the tensors that are given, and their `numbers`.
+    """The setting of an equation: a legend `n: N = 5; d: D = 4`, the given tensors, and their `numbers`.
 
-    Its sides are equal if no two numbers of them differ by more than `within`.
+    The sides are equal if no two of their numbers differ by more than `within`.
     """
 
     axes: str
@@ -42,7 +42,8 @@ class Setting:
 
 
 def holds(setting: Setting, lines: str, claim: str = "") -> tuple[bool, str]:
-    """Is an equation right under lines that define its tensors, and what is found? Without one: are the lines well formed?
+    """Returns whether an equation holds below lines that define its tensors, and the difference. Without an equation:
+    whether the lines are well formed.
 
     >>> holds(Setting("n: N = 3", "x_n"), "y_n = 2 x_n", "y_n = x_n + x_n")
     (True, 'equal')
@@ -51,55 +52,54 @@ def holds(setting: Setting, lines: str, claim: str = "") -> tuple[bool, str]:
     """
     if why := refusal(setting, lines, claim):
         return False, why
-    written, tree, _ = _understood(setting, lines, claim)
-    return _compared(setting, tree, binding.bind(written, {})[1], claim) if claim else (True, "well formed")
+    written, tree, _ = _parse(setting, lines, claim)
+    return _compare(setting, tree, binding.bind(written, {})[1], claim) if claim else (True, "well formed")
 
 
 def refusal(setting: Setting, lines: str, claim: str = "") -> str:
-    """Why lines and an equation mean nothing; no words where they mean something.
+    """Returns the reason why lines and an equation have no meaning, or an empty string.
 
     >>> refusal(Setting("n: N = 3", "x_n"), "y_n = 2 x_n", "y_n = z_n")
     'E204: `Lines` has no tensor `z`'
     """
-    wrong = (finding for finding in _understood(setting, lines, claim)[2] if finding.code != _UNUSED)
+    wrong = (finding for finding in _parse(setting, lines, claim)[2] if finding.code != _UNUSED)
     return next((f"{finding.code}: {finding.message}" for finding in wrong), "")
 
 
-def _understood(setting: Setting, lines: str, claim: str) -> tuple[Spec, Spec, tuple[Finding, ...]]:
-    return texts.understood(Source("lines", _layer(setting, lines, claim)))
+def _parse(setting: Setting, lines: str, claim: str) -> tuple[Spec, Spec, tuple[Finding, ...]]:
+    return texts.understood(Source("lines", _write_layer(setting, lines, claim)))
 
 
-def _layer(setting: Setting, lines: str, claim: str) -> str:
-    """A text whose layer returns the difference of the sides, or what the last line defines."""
+# A text whose layer returns the difference of the sides, or the value of the last line.
+def _write_layer(setting: Setting, lines: str, claim: str) -> str:
     body = [line.strip() for line in lines.strip().split("\n")]
-    left, letters, _, right = _sides(claim or body[-1])
+    left, letters, _, right = _split_sides(claim or body[-1])
     value = f"{left} - ({right})" if claim else left
     axes = [axis.strip() for axis in setting.axes.split(";")]
     head = f"layer Lines({setting.given}) -> difference_{letters}:"
     return "\n  ".join(["axes", *axes]) + "\n" + "\n  ".join([head, *body, f"return {value}"])
 
 
-def _sides(equation: str) -> tuple[str, ...]:
-    """The left side, its letters, the sign and the right side. Raises EinformerError E102."""
+# Raises EinformerError E102.
+def _split_sides(equation: str) -> tuple[str, ...]:
     match = _EQUATION.fullmatch(equation)
     if match is None:
         raise fail("E102", f"`{equation}` has no tensor on its left side", fix="`a_nn' = a_n'n`")
     return match.groups()
 
 
-def _compared(setting: Setting, tree: Spec, legend: Legend, claim: str) -> tuple[bool, str]:
-    """The largest difference, of which `=` says that there is none."""
+def _compare(setting: Setting, tree: Spec, legend: Legend, claim: str) -> tuple[bool, str]:
     random = np.random.default_rng(_SEED)
     (layer,) = (layer for layer in tree.layers if layer.name == "Lines")
     shapes = {t.name: tuple(legend.length(axis_of(i)) for i in slot_letters(t)) for t in layer.formals}
     inputs = [np.asarray(setting.numbers.get(name, random.standard_normal(shape))) for name, shape in shapes.items()]
     off = float(np.max(np.abs(reference.evaluate(tree, "Lines", inputs, {}, legend))))
-    right = off > _DIFFERENT if _sides(claim)[2] == "!=" else off <= setting.within
-    return right, _said(off, setting.within)
+    right = off > _DIFFERENT if _split_sides(claim)[2] == "!=" else off <= setting.within
+    return right, _describe(off, setting.within)
 
 
-def _said(off: float, within: float) -> str:
-    """The difference in words; that of what is not a number is none."""
+# The difference of NaN is none.
+def _describe(off: float, within: float) -> str:
     if math.isnan(off):
         return "not a number"
     return f"off by {off:.3g}" if off > within else "equal" if within == _EXACT else f"equal within {within:g}"

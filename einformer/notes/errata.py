@@ -1,6 +1,6 @@
-"""Which printed equations are wrong? Errata as data, with checks that the printed form fails and the corrected one passes.
+"""Checks printed equations that are wrong: the printed form must fail, and the corrected form must pass.
 
-No verdict is written down. A row says why where nothing can be computed.
+The verdicts are computed. A row gives the reason if nothing can be computed.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ Found = tuple[bool, str]  # is a form right, and what was found of it?
 
 @dataclass(frozen=True, slots=True)
 class Erratum:
-    """What a document prints at a place, Markdown with formulas, what it should, and `says` in one line what is wrong.
+    """The print of a document at a place, in Markdown with formulas, its correction, and the error in one line, `says`.
 
-    `check` is the name of a row of `CHECKS`, and `about` what that takes; or there is none, and `why` says why.
+    `check` names a row of `CHECKS`, and `about` holds its arguments. Without a check, `why` gives the reason.
     """
 
     id: str
@@ -47,13 +47,13 @@ class Erratum:
     why: str = ""
 
     def form(self, form: Form) -> str:
-        """One of the two forms."""
+        """Returns one of the two forms."""
         return self.printed if form == "printed" else self.corrected
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What was found of the printed form and of the corrected one."""
+    """The results of the check for both forms."""
 
     erratum: Erratum
     outcome: Outcome
@@ -61,25 +61,25 @@ class Verdict:
     corrected: str = ""
 
     def data(self) -> dict[str, Any]:
-        """For `--json`."""
+        """Returns the object for `--json`."""
         row = self.erratum
-        said = {name: getattr(row, name) for name in ("id", "source", "place", "kind", "says", "printed", "corrected")}
-        found = {"printed": self.printed, "corrected": self.corrected} if row.check else {"why": row.why}
-        return said | {"verdict": self.outcome, "check": row.check, "found": found}
+        record = {name: getattr(row, name) for name in ("id", "source", "place", "kind", "says", "printed", "corrected")}
+        forms = {"printed": self.printed, "corrected": self.corrected} if row.check else {"why": row.why}
+        return record | {"verdict": self.outcome, "check": row.check, "found": forms}
 
 
 @functools.cache
 def errata() -> tuple[Erratum, ...]:
-    """Every erratum, a file of `errata/` for each document.
+    """Returns every erratum. Each document has a file in `errata/`.
 
     >>> next(erratum for erratum in errata() if erratum.id == "S001-E5").kind
     'cost'
     """
-    return tuple(row for path in sorted(_ERRATA.glob("*.toml")) for row in _read(tomllib.loads(path.read_text("utf-8"))))
+    return tuple(row for path in sorted(_ERRATA.glob("*.toml")) for row in _read_errata(tomllib.loads(path.read_text("utf-8"))))
 
 
-def _read(table: dict[str, Any]) -> Iterator[Erratum]:
-    """The rows of one document; of a row, the key of its check names what that takes."""
+# The key of the check names its arguments.
+def _read_errata(table: dict[str, Any]) -> Iterator[Erratum]:
     for row in table["erratum"]:
         checks = row.keys() & CHECKS.keys()
         yield Erratum(
@@ -91,7 +91,7 @@ def _read(table: dict[str, Any]) -> Iterator[Erratum]:
 
 
 def judge(erratum: Erratum) -> Verdict:
-    """What the check of an erratum finds; `not demonstrated` where the printed form passes, or the corrected one fails."""
+    """Runs the check of an erratum. It is `not demonstrated` if the printed form passes or the corrected form fails."""
     if not erratum.check:
         return Verdict(erratum, "no check")
     check = CHECKS[erratum.check]
@@ -99,70 +99,70 @@ def judge(erratum: Erratum) -> Verdict:
     return Verdict(erratum, "demonstrated" if after and not before else "not demonstrated", printed, corrected)
 
 
-def _linted(erratum: Erratum, form: Form) -> Found:
-    """The form, after equations of its document. A printed form must be read to be wrong, a corrected one to be right."""
+# The form follows other equations of its document. Only equations that are read count.
+def _lint_form(erratum: Erratum, form: Form) -> Found:
     text = f"{erratum.about['after']}\n\n{erratum.form(form)}\n"
     checked = lint_text(Source(f"{erratum.id}.md", text), Settings())
-    found = [f"{finding.code}: {finding.message}" for finding in checked.findings]
+    messages = [f"{finding.code}: {finding.message}" for finding in checked.findings]
     unread = [f"not read: {verdict.skipped}" for verdict in checked.verdicts if verdict.skipped]
-    return not found and (form == "printed" or not unread), "; ".join(found or unread) or "nothing found"
+    return not messages and (form == "printed" or not unread), "; ".join(messages or unread) or "nothing found"
 
 
-def _computed(erratum: Erratum, form: Form) -> Found:
-    """An equation, or lines that must be well formed; a list has one for each form."""
+# An equation, or lines that must be well formed. A list has one for each form.
+def _compute_form(erratum: Erratum, form: Form) -> Found:
     about = dict(erratum.about)
-    lines, claim = (_of(about.pop(name, ""), form) for name in ("lines", "claim"))
+    lines, claim = (_choose_form(about.pop(name, ""), form) for name in ("lines", "claim"))
     return equality.holds(equality.Setting(**about), lines, claim)
 
 
-def _of(given: str | list[str], form: Form) -> str:
+def _choose_form(given: str | list[str], form: Form) -> str:
     return given if isinstance(given, str) else given[form == "corrected"]
 
 
-def _claimed(erratum: Erratum, form: Form) -> Found:
-    """A row of the claims, with what `printed` or `corrected` says else."""
+# A row of the claims, with changes in `printed` or `corrected`.
+def _judge_claim(erratum: Erratum, form: Form) -> Found:
     claim = next(claim for claim in claims.claims() if claim.id == erratum.about["of"])
     verdict = claims.judge(replace(claim, **erratum.about.get(form, {})))
     right = verdict.outcome.startswith("holds")
     return right, verdict.outcome if right else f"{verdict.outcome}: {verdict.derived}"
 
 
-def _stated(erratum: Erratum, form: Form) -> Found:
-    """Words that must say the sizes of some letters."""
+# Words that must state the sizes of some letters.
+def _read_statement(erratum: Erratum, form: Form) -> Found:
     document = read_markdown(Source(f"{erratum.id}.md", erratum.form(form)))
-    said = {known.letter: known.size for section in document.sections for known in legend.read_sizes(section)}
-    return said.keys() >= set(erratum.about["letters"]), ", ".join(map(": ".join, said.items())) or "no size is said"
+    sizes = {size.letter: size.size for section in document.sections for size in legend.read_sizes(section)}
+    return sizes.keys() >= set(erratum.about["letters"]), ", ".join(map(": ".join, sizes.items())) or "no size is said"
 
 
-def _run(erratum: Erratum, form: Form) -> Found:
-    """Python as the document has it, which must come to its end."""
+# Python of the document, which must run to its end.
+def _run_code(erratum: Erratum, form: Form) -> Found:
     try:
-        exec(_of(erratum.about["code"], form), {})  # the errata are our own
+        exec(_choose_form(erratum.about["code"], form), {})  # the errata are our own
     except Exception as error:  # whatever a document's code raises is what is found
         return False, f"{type(error).__name__}: {error}"
     return True, "runs"
 
 
 CHECKS: dict[str, Callable[[Erratum, Form], Found]] = {
-    "lint": _linted,
-    "equation": _computed,
-    "claim": _claimed,
-    "stated": _stated,
-    "python": _run,
+    "lint": _lint_form,
+    "equation": _compute_form,
+    "claim": _judge_claim,
+    "stated": _read_statement,
+    "python": _run_code,
 }
 
 
 def rows(verdicts: Iterable[Verdict]) -> Iterator[tuple[str, str, str]]:
-    """The cells of a table: erratum, verdict, what is wrong; under it both forms and what was found, or why nothing was."""
+    """Yields the cells of a table: erratum, verdict and error, and below it both forms with their results, or the reason."""
     for verdict in verdicts:
         row = verdict.erratum
         yield row.id, verdict.outcome, row.says
-        found = {"printed": f"{row.printed} → {verdict.printed}", "corrected": f"{row.corrected} → {verdict.corrected}"}
-        shown = found if row.check else {"printed": row.printed, "corrected": row.corrected, "why": row.why}
-        yield from (("", form, said.replace("$", "")) for form, said in shown.items())
+        results = {"printed": f"{row.printed} → {verdict.printed}", "corrected": f"{row.corrected} → {verdict.corrected}"}
+        shown = results if row.check else {"printed": row.printed, "corrected": row.corrected, "why": row.why}
+        yield from (("", form, result.replace("$", "")) for form, result in shown.items())
 
 
 def summary(verdicts: Iterable[Verdict]) -> str:
-    """`86 errata: 60 demonstrated, 26 no check`."""
+    """Counts the verdicts: `86 errata: 60 demonstrated, 26 no check`."""
     counts = Counter(verdict.outcome for verdict in verdicts)
     return f"{counts.total()} errata: {', '.join(f'{counts[o]} {o}' for o in get_args(Outcome) if counts[o])}"

@@ -1,4 +1,4 @@
-"""What does a note say of its letters outside its blocks, and which block would make a program of a note that has none?"""
+"""Builds the legend of a note from its words, and the block that would make a program of a note without one."""
 
 from __future__ import annotations
 
@@ -17,32 +17,34 @@ _DECLARED = re.compile(r"^\s*([a-z]):", re.MULTILINE)
 _SUBSCRIPT = re.compile(r"(?<=\w)_\{?([a-z'(){} ]+)")
 
 
-def axes(document: Document, blocks: Sequence[Passage], lines: Sequence[Equation]) -> Iterator[Passage]:
-    """A legend of the letters that no block declares, though blocks or equations use them and the text says their sizes."""
+def declare_axes(document: Document, blocks: Sequence[Passage], lines: Sequence[Equation]) -> Iterator[Passage]:
+    """Yields the declarations of letters that blocks or equations use, that no block declares, and whose sizes the text
+    states.
+    """
     declared = {letter for block in blocks for letter in _DECLARED.findall(block.text)}
     used = {letter for block in blocks for slots in _SUBSCRIPT.findall(block.text) for letter in slots}
-    missing = (used | set(_letters(lines))) - declared
-    found = [known for letter, known in _stated(document).items() if letter in missing]
-    for number, known in enumerate(found):
-        text = "axes\n" * (not number) + f"  {known.letter}: {known.size}\n"
-        yield Passage(known.span.source, text, (known.span.start,) * len(text))
+    missing = (used | set(_list_letters(lines))) - declared
+    missing_sizes = [size for letter, size in _read_first_sizes(document).items() if letter in missing]
+    for number, size in enumerate(missing_sizes):
+        text = "axes\n" * (not number) + f"  {size.letter}: {size.size}\n"
+        yield Passage(size.span.source, text, (size.span.start,) * len(text))
 
 
-def proposed(document: Document, lines: Sequence[Equation], fences: tuple[str, str]) -> str:
-    """The block that the equations of a note ask for: its sizes as the text says them, else the capitals of their letters.
+def propose(document: Document, lines: Sequence[Equation], fences: tuple[str, str]) -> str:
+    """Returns the block that the equations of a note need: sizes as the text states them, else capitals of the letters.
 
-    What nothing defines is given where its name is lower-case, learned where that is capital or Greek.
+    Undefined tensors are inputs if their name is lower-case, and weights if it is capital or Greek.
     """
     defined = {line.left.tree.name: line.left.tree for line in lines if isinstance(line.left.tree, Tensor)}
-    free = {tensor.name: tensor for tensor in _tensors(lines) if tensor.name not in defined}
+    free = {tensor.name: tensor for tensor in _list_tensors(lines) if tensor.name not in defined}
     if not defined or not free:
         return "a block of einformer with the legend and the head of a layer, and equations below it"
-    said, letters = _stated(document), list(_letters(lines))
+    sizes, letters = _read_first_sizes(document), list(_list_letters(lines))
     plain = {letter: "H" if letter == "e" and "h" not in letters else letter.upper() for letter in letters}
-    legend = [f"  {letter}: {said[letter].size if letter in said else plain[letter]}" for letter in letters]
-    given = ", ".join(_plain(tensor) for name, tensor in free.items() if _is_given(name))
-    learned = ", ".join(_plain(tensor) for name, tensor in free.items() if not _is_given(name))
-    head = f"layer Note({given}) -> {show(list(defined.values())[-1])}:"
+    legend = [f"  {letter}: {sizes[letter].size if letter in sizes else plain[letter]}" for letter in letters]
+    inputs = ", ".join(_drop_primes(tensor) for name, tensor in free.items() if _is_given(name))
+    learned = ", ".join(_drop_primes(tensor) for name, tensor in free.items() if not _is_given(name))
+    head = f"layer Note({inputs}) -> {show(list(defined.values())[-1])}:"
     weights = [f"  weights {learned}"] * bool(learned)
     return "\n".join(["above the equations", "", fences[0], "axes", *legend, head, *weights, fences[1]])
 
@@ -51,26 +53,25 @@ def _is_given(name: str) -> bool:
     return name[0].isascii() and name[0].islower()
 
 
-def _plain(tensor: Tensor) -> str:
-    """With the letters without primes, where they then are still different ones."""
+# Without primes, unless two letters would be equal.
+def _drop_primes(tensor: Tensor) -> str:
     letters = [axis_of(x.letter) for x in subexpressions(tensor) if isinstance(x, Index)]
     return f"{tensor.name}_{''.join(letters)}" if len(set(letters)) == len(letters) else show(tensor)
 
 
-def _stated(document: Document) -> dict[str, StatedSize]:
-    """What is said first of each letter."""
-    found = dict[str, StatedSize]()
+# The first size of each letter.
+def _read_first_sizes(document: Document) -> dict[str, StatedSize]:
+    sizes = dict[str, StatedSize]()
     for section in document.sections:
-        for known in read_sizes(section):
-            found.setdefault(known.letter, known)
-    return found
+        for size in read_sizes(section):
+            sizes.setdefault(size.letter, size)
+    return sizes
 
 
-def _tensors(lines: Sequence[Equation]) -> Iterator[Tensor]:
+def _list_tensors(lines: Sequence[Equation]) -> Iterator[Tensor]:
     return (node for line in lines for node in line.nodes() if isinstance(node, Tensor))
 
 
-def _letters(lines: Sequence[Equation]) -> Iterator[str]:
-    """Every letter of their subscripts, in the order of the text."""
+def _list_letters(lines: Sequence[Equation]) -> Iterator[str]:
     nodes = (node for line in lines for node in line.nodes())
     yield from dict.fromkeys(axis_of(node.letter) for node in nodes if isinstance(node, Index))

@@ -1,7 +1,7 @@
-r"""Which specification is a note? Its blocks of `einformer` and its displayed equations, in the order of the text.
+"""Reads a note as a specification: its blocks of `einformer` and its displayed equations, in the order of the text.
 
-A block (```` ```einformer note ````) holds what prose does not: the legend, scalars, the head of a layer and its weights. The
-equations below it are its body, those below a `for` the body of that.
+A block (```` ```einformer note ````) holds the parts that prose does not: the legend, scalars, the head of a layer and its
+weights. The equations below it are its body. The equations below a `for` are the body of the loop.
 """
 
 from __future__ import annotations
@@ -56,12 +56,12 @@ _FENCES = {".tex": ("\\begin{lstlisting}[language=einformer]", "\\end{lstlisting
 
 @dataclass(frozen=True, slots=True)
 class Manuscript:
-    """Passages one after the other, of one file or of the cells of one."""
+    """Passages one after the other, of one file or of the cells of a notebook."""
 
     parts: tuple[Passage, ...]
 
     def place(self, start: int, end: int) -> Span:
-        """Where the characters `start … end` were written; of what spans several passages, the part in the first."""
+        """Returns the span in the file of the characters `start … end`. Across several passages, the part in the first."""
         for part in self.parts:
             if start < len(part.text):
                 return part.span(start, min(end, len(part.text)))
@@ -71,10 +71,10 @@ class Manuscript:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """The text of the language that a note holds; each of its characters knows its place in the note.
+    r"""The text of the language in a note. Each of its characters has its place in the note.
 
-    `lines` are the equations of it that are displayed. `statements` define nothing, but say what is true of what others
-    define: `\\sum_{s'} w_{ss'} = 1`, or the third side of `y = … = …`. `words` are displayed equations without indices.
+    `lines` are its displayed equations. `statements` do not define anything, but state facts: `\sum_{s'} w_{ss'} = 1`, or
+    the third side of `y = … = …`. `words` are displayed equations without indices.
     """
 
     source: Source
@@ -84,19 +84,19 @@ class Program:
 
 
 def understood(source: Source) -> tuple[Spec, Spec, tuple[Finding, ...]]:
-    """What `texts.understood` says of a text, or of the one that a note holds."""
+    """Reads a text, or the text of a note, as `texts.understood` does."""
     try:
-        note = program(source)
+        note = read_program(source)
     except EinformerError as error:
         nothing = Spec("", (), (), ())
         return nothing, nothing, error.findings
     return texts.understood(note.source if note else source)
 
 
-def program(note: Source) -> Program | None:
-    """The program that a note is; None for what is no note, but a text of the language. Raises EinformerError E001, E801, E806.
+def read_program(note: Source) -> Program | None:
+    r"""Returns the program of a note, or None for a text of the language. Raises EinformerError E001, E801, E806.
 
-    >>> note = "```einformer\\naxes\\n  d: D\\nlayer Twice(x_d) -> y_d:\\n```\\n\\nIt doubles:\\n\\n$$y_d = 2 x_d.$$\\n"
+    >>> note = "```einformer\naxes\n  d: D\nlayer Twice(x_d) -> y_d:\n```\n\nIt doubles:\n\n$$y_d = 2 x_d.$$\n"
     >>> print(program(Source("twice.md", note)).source.text.strip())
     axes
       d: D
@@ -111,84 +111,86 @@ def program(note: Source) -> Program | None:
     note = replace(note, text=note.text.removeprefix("\ufeff").replace("\r\n", "\n"))
     files = list(cells(note, "markdown")) if suffix == ".ipynb" else [note]
     document = READERS[suffix](note)
-    blocks = [_block(file, match) for file in files for form in (_FRONT, _BLOCK) for match in form.finditer(file.text)]
-    blocks += [_whole(formula) for section in document.sections for formula in section.formulas if is_specification(formula)]
+    blocks = [_read_block(file, match) for file in files for form in (_FRONT, _BLOCK) for match in form.finditer(file.text)]
+    blocks += [
+        _read_whole(formula) for section in document.sections for formula in section.formulas if is_specification(formula)
+    ]
     if not blocks and suffix in (".txt", ".tex") and _TEXT.search(note.text):  # a text of the language as it is
         return None
-    found = list(_displayed(document))
-    displayed = [equation for equation in found if equation.skipped != NO_INDICES]
+    displayed_equations = list(_find_displayed(document))
+    displayed = [equation for equation in displayed_equations if equation.skipped != NO_INDICES]
     if not blocks:
-        fix = heads.proposed(document, displayed, _FENCES.get(suffix, ("```einformer", "```")))
+        fix = heads.propose(document, displayed, _FENCES.get(suffix, ("```einformer", "```")))
         raise fail("E806", f"`{note.name}` has no block of einformer", Span(note, 0, 1), fix=fix)
     before = [None, *displayed]
-    lines = [each for each, last in zip(displayed, before, strict=False) if _defines(each, last)]
-    statements = [each for each, last in zip(displayed, before, strict=False) if not _defines(each, last)]
-    pieces: list[Passage | Equation] = sorted([*blocks, *lines], key=lambda piece: _place(files, piece))
-    manuscript = Manuscript((*heads.axes(document, blocks, lines), *_parts(pieces)))
+    lines = [one for one, last in zip(displayed, before, strict=False) if _defines(one, last)]
+    statements = [one for one, last in zip(displayed, before, strict=False) if not _defines(one, last)]
+    pieces: list[Passage | Equation] = sorted([*blocks, *lines], key=lambda piece: _place_of(files, piece))
+    manuscript = Manuscript((*heads.declare_axes(document, blocks, lines), *_lay_out(pieces)))
     text = "".join(part.text for part in manuscript.parts)
-    return Program(Source(note.name, text, manuscript.place), tuple(lines), tuple(statements), len(found) - len(displayed))
+    return Program(
+        Source(note.name, text, manuscript.place), tuple(lines), tuple(statements), len(displayed_equations) - len(displayed)
+    )
 
 
+# The left side must be a name that the equation before does not have: `y = … = …`.
 def _defines(equation: Equation, before: Equation | None) -> bool:
-    """Is it a line? Not where its left side is no name, nor where the equation before has the same one: `y = … = …`."""
     again = before is not None and before.formula is equation.formula and before.left is equation.left
     return not again and isinstance(equation.left.tree, Tensor | Name | NoneType)
 
 
-def _displayed(document: Document) -> Iterator[Equation]:
-    """Every equation that stands by itself."""
+def _find_displayed(document: Document) -> Iterator[Equation]:
     for section in document.sections:
         for formula in section.formulas:
             if formula.display and not is_specification(formula):
-                yield from (each for each in read_equations(formula, document.macros, {}) if each.right is not None)
+                yield from (equation for equation in read_equations(formula, document.macros, {}) if equation.right is not None)
 
 
-def _block(file: Source, match: re.Match[str]) -> Passage:
-    """What a block holds, as if its fence stood at the left margin."""
+# As if its fence stood at the left margin.
+def _read_block(file: Source, match: re.Match[str]) -> Passage:
     return Passage.of(file, *match.span("text")).sub(re.compile(rf"^[ \t]{{0,{len(match['margin'])}}}", re.MULTILINE))
 
 
-def _whole(formula: Formula) -> Passage:
-    """A whole text of the language, as `einformer latex` prints it."""
-    read_latex = formula.latex
-    return join(read_latex.source, [read_latex.put("$$", 0), read_latex, read_latex.put("$$\n", -1)])
+# A whole text of the language, as `einformer latex` prints it.
+def _read_whole(formula: Formula) -> Passage:
+    text = formula.latex
+    return join(text.source, [text.put("$$", 0), text, text.put("$$\n", -1)])
 
 
-def _place(files: list[Source], piece: Passage | Equation) -> tuple[int, int]:
-    """Which file it is in, and where."""
+def _place_of(files: list[Source], piece: Passage | Equation) -> tuple[int, int]:
     span = (piece.left.text if isinstance(piece, Equation) else piece).span()
     return files.index(span.source), span.start
 
 
-def _parts(pieces: list[Passage | Equation]) -> Iterator[Passage]:
-    """Blocks as they are; equations in lines, indented as the block above them asks for."""
+# Equations are indented as the block above them asks for.
+def _lay_out(pieces: list[Passage | Equation]) -> Iterator[Passage]:
     indent = 0
     for _, group in groupby(pieces, lambda piece: isinstance(piece, Equation)):
         run = list(group)
-        for equation in _in_order([piece for piece in run if isinstance(piece, Equation)]):
-            yield _line(equation, " " * indent)
+        for equation in _sort_equations([piece for piece in run if isinstance(piece, Equation)]):
+            yield _write_line(equation, " " * indent)
         for block in (piece for piece in run if isinstance(piece, Passage)):
             yield block
-            indent = _indent(block.text)
+            indent = _find_indent(block.text)
 
 
-def _indent(block: str) -> int:
-    """Of what goes on below a block: as its last line, deeper if that ends with a colon."""
+# As the last line of the block, deeper if it ends with a colon.
+def _find_indent(block: str) -> int:
     code = [line.partition("#")[0].rstrip() for line in block.split("\n")]
     last = next(filter(None, reversed(code)), "")
     return len(last) - len(last.lstrip()) + 2 * last.endswith(":")
 
 
-def _in_order(read_equations: list[Equation]) -> Iterator[Equation]:
-    """Definitions before what reads them, for a note says "where m is …" after the fact; not where a name changes its value."""
-    rest = list(read_equations)
+# A note may say "where m is …" after it uses m. Equations that change a value keep their order.
+def _sort_equations(equations: list[Equation]) -> Iterator[Equation]:
+    rest = list(equations)
     while rest:
-        late = {_name(equation) for equation in rest}
-        ready = (at for at, each in enumerate(rest) if not _reads(each) & (late - {_name(each)}))
-        yield rest.pop(0 if any(each.rebinds for each in read_equations) else next(ready, 0))
+        late = {_name_of(equation) for equation in rest}
+        ready = (number for number, one in enumerate(rest) if not _reads(one) & (late - {_name_of(one)}))
+        yield rest.pop(0 if any(one.rebinds for one in equations) else next(ready, 0))
 
 
-def _name(equation: Equation) -> str:
+def _name_of(equation: Equation) -> str:
     tree = equation.left.tree
     return tree.name if isinstance(tree, Tensor | Name) else ""
 
@@ -197,16 +199,14 @@ def _reads(equation: Equation) -> set[str]:
     return {node.name for node in equation.sides[-1].nodes if isinstance(node, Tensor)}
 
 
-def _line(equation: Equation, indent: str) -> Passage:
-    """An equation as a line of a body."""
+def _write_line(equation: Equation, indent: str) -> Passage:
     left, right = (side.text for side in equation.sides)
     sign = "\\leftarrow" if equation.rebinds else "="
     around = (left.put(f"{indent}$$ ", 0), left.put(f" {sign} ", -1), right.put(" $$\n", -1))
-    return join(left.source, [around[0], _trimmed(left), around[1], _trimmed(right), around[2]])
+    return join(left.source, [around[0], _trim(left), around[1], _trim(right), around[2]])
 
 
-def _trimmed(side: Passage) -> Passage:
-    """A side in one line, without what only aligns it, and without what ends its sentence."""
+def _trim(side: Passage) -> Passage:
     kept, cases = list[Passage](), 0
     for mark in marks(side.text):
         cases += (mark.kind == "begin") - (mark.kind == "end") if mark.command in CASES else 0

@@ -1,4 +1,4 @@
-"""What can a claim be about? A quantity of a text, derived: parameters, FLOPs, bytes, the shape of a tensor."""
+"""Derives the quantities that claims are about: parameters, FLOPs, bytes, the shape of a tensor."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ Count = TypeVar(
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """A quantity (`what`) `of` a text (`gpt2`), or of one of its layers (`gpt2.MLP`), of a turn of its loop
-    (`gpt2.block`), or of what is in no loop (`gpt2.outside`). Numbers and letters are formulas in our letters.
+    """A quantity (`what`) `of` a text (`gpt2`), one of its layers (`gpt2.MLP`), a turn of its loop (`gpt2.block`), or
+    everything outside the loop (`gpt2.outside`). Numbers and letters are formulas in our letters.
     """
 
     what: str
@@ -58,29 +58,29 @@ class About:
 
     @property
     def text(self) -> str:
-        """The name of the text."""
+        """Returns the name of the text."""
         return self.of.partition(".")[0]
 
     @property
     def part(self) -> str:
-        """`MLP`, `block`, `outside`; nothing for the whole."""
+        """Returns `MLP`, `block`, `outside`, or an empty string for the whole."""
         return self.of.partition(".")[2]
 
 
 @functools.cache
-def derived(about: About) -> tuple[sympy.Expr, ...]:
-    """The quantity as a formula in our letters; of a shape, one for each axis. Raises EinformerError."""
-    return tuple(each / ours(about.per) for each in QUANTITIES[about.what](about))
+def find_quantity(about: About) -> tuple[sympy.Expr, ...]:
+    """Returns the quantity as a formula in our letters, or a formula for each axis of a shape. Raises EinformerError."""
+    return tuple(formula / parse_ours(about.per) for formula in QUANTITIES[about.what](about))
 
 
-def number(text: str, letters: Mapping[str, str], about: About | None = None) -> sympy.Expr:
-    """A printed formula in our letters; of those, sizes that the text derives from others are replaced."""
-    return formulas.Letters(_root(about).legend if about and about.of else Legend({}, {})).number(read(text, letters))
+def read_number(text: str, letters: Mapping[str, str], about: About | None = None) -> sympy.Expr:
+    """Reads a printed formula in our letters. Sizes that the text derives from others are replaced."""
+    return formulas.Letters(_find_root(about).legend if about and about.of else Legend({}, {})).number(read(text, letters))
 
 
 @functools.cache
 def spec(text: str, without: tuple[str, ...] = ()) -> Spec:
-    """A shipped text, or one of the documents', without some of its optional weights. Raises EinformerError."""
+    """Returns a text that ships, or a document's, without some of its optional weights. Raises EinformerError."""
     written, tree, findings = understood(text)
     if without and not findings:
         names = (f"{layer.name}.{w.name}" for layer in written.layers for w in layer.weights if w.optional)
@@ -90,10 +90,9 @@ def spec(text: str, without: tuple[str, ...] = ()) -> Spec:
     return tree
 
 
+# The layer at which a count starts: the model at the end of a text, else the layer itself.
 @dataclass(frozen=True, slots=True)
 class _Root:
-    """Where a count starts: at the model that a text ends with, else at a layer itself."""
-
     text: str
     without: tuple[str, ...]
     name: str
@@ -105,50 +104,50 @@ class _Root:
 
     @property
     def legend(self) -> Legend:
-        """Only sizes that stand for themselves are bound, whatever to: they stay letters."""
+        """Returns the legend with independent sizes bound, to any number: they stay letters."""
         return Legend.of(self.spec, dict.fromkeys(self.free.split(), _ANY))
 
 
-def _root(about: About) -> _Root:
+def _find_root(about: About) -> _Root:
     last = spec(about.text, about.without).layers[-1]
     return _Root(about.text, about.without, last.name if last.kind == "model" else about.part or last.name, about.free)
 
 
 @functools.cache
-def _weights_of(root: _Root) -> tuple[WeightCount[sympy.Expr], ...]:
+def _count_weights(root: _Root) -> tuple[WeightCount[sympy.Expr], ...]:
     return tuple(count for count in formulas.weights(root.spec, root.name, root.legend) if count.trained)
 
 
 @functools.cache
-def _equations_of(root: _Root, convention: str, cached: str) -> tuple[EquationCount[sympy.Expr], ...]:
-    return formulas.flops(root.spec, root.name, root.legend, CONVENTIONS[convention], ours(cached))
+def _count_equations(root: _Root, convention: str, cached: str) -> tuple[EquationCount[sympy.Expr], ...]:
+    return formulas.flops(root.spec, root.name, root.legend, CONVENTIONS[convention], parse_ours(cached))
 
 
 @functools.cache
-def _kept_by(
+def _find_activations(
     root: _Root, element: str, recompute: Recompute, shards: tuple[tuple[str, str], ...]
 ) -> tuple[Activation[sympy.Expr], ...]:
-    sizes = {letters: ours(devices) for letters, devices in shards}
-    return formulas.activations(root.spec, root.name, ours(element), recompute, sizes, root.legend)
+    sizes = {letters: parse_ours(devices) for letters, devices in shards}
+    return formulas.activations(root.spec, root.name, parse_ours(element), recompute, sizes, root.legend)
 
 
 @functools.cache
-def ours(text: str) -> sympy.Expr:
-    """A formula in our letters."""
-    return number(text, conventions()["ours"])
+def parse_ours(text: str) -> sympy.Expr:
+    """Parses a formula in our letters."""
+    return read_number(text, conventions()["ours"])
 
 
-def _counted(about: About, counts: Iterable[Count], name: Callable[[Count], str]) -> list[Count]:
-    """The counts of a part, those of a loop in a single turn, and of them those named."""
-    root = _root(about)
-    of_part = [count for each in counts for count in _of_part(about, root, each)]
-    found = [count for count in of_part if not about.only or name(count) in about.only]
-    if missing := set(about.only) - set(map(name, found)):
+# The counts of a part, with a loop in a single turn.
+def _select_counts(about: About, counts: Iterable[Count], name: Callable[[Count], str]) -> list[Count]:
+    root = _find_root(about)
+    of_part = [count for whole in counts for count in _select_part(about, root, whole)]
+    chosen = [count for count in of_part if not about.only or name(count) in about.only]
+    if missing := set(about.only) - set(map(name, chosen)):
         raise fail("E605", f"`{about.of}` has no {', '.join(sorted(missing))}")
-    return found
+    return chosen
 
 
-def _of_part(about: About, root: _Root, count: Count) -> list[Count]:
+def _select_part(about: About, root: _Root, count: Count) -> list[Count]:
     looped = any(turns != 1 for turns in count.turns)
     once = replace(count, turns=count.turns[1:])
     match about.part:
@@ -167,91 +166,88 @@ def _of_part(about: About, root: _Root, count: Count) -> list[Count]:
 # ------------------------------------------------------------------------------------------------------- quantities
 
 
-def _parameters(about: About) -> tuple[sympy.Expr]:
-    """Of all, or of those on each of the devices that share axes."""
-    shards = {letters: ours(devices) for letters, devices in about.shards}
-    return (memory.on_one_device(_weights(about), formulas.Letters(_root(about).legend), shards),)
+# All of them, or those on each of the devices that share axes.
+def _count_parameters(about: About) -> tuple[sympy.Expr]:
+    shards = {letters: parse_ours(devices) for letters, devices in about.shards}
+    return (memory.on_one_device(_select_weights(about), formulas.Letters(_find_root(about).legend), shards),)
 
 
-def _weights(about: About) -> list[WeightCount[sympy.Expr]]:
-    return _counted(about, _weights_of(_root(about)), lambda count: count.name)
+def _select_weights(about: About) -> list[WeightCount[sympy.Expr]]:
+    return _select_counts(about, _count_weights(_find_root(about)), lambda count: count.name)
 
 
-def _flops(about: About) -> tuple[sympy.Expr]:
-    found = _counted(about, _equations_of(_root(about), about.convention, about.cached), _left)
-    return (rules.total(_spent(about, count) for count in found),)
+def _count_flops(about: About) -> tuple[sympy.Expr]:
+    counts = _select_counts(about, _count_equations(_find_root(about), about.convention, about.cached), _spell_left)
+    return (rules.total(_count_phase(about, count) for count in counts),)
 
 
-def _spent(about: About, count: EquationCount[sympy.Expr]) -> sympy.Expr:
-    """The FLOPs of a phase, or of what a training step does again."""
+# The FLOPs of a phase, or those that a training step repeats.
+def _count_phase(about: About, count: EquationCount[sympy.Expr]) -> sympy.Expr:
     if about.phase == "recomputed":
         return count.spent("training", about.recompute) - count.spent("training")
     return count.spent(about.phase, about.recompute)
 
 
-def _left(count: EquationCount[sympy.Expr] | Activation[sympy.Expr] | Traffic[sympy.Expr]) -> str:
-    """`q_bsea`, `return`."""
+def _spell_left(count: EquationCount[sympy.Expr] | Activation[sympy.Expr] | Traffic[sympy.Expr]) -> str:
     return count.text.partition(" ")[0]
 
 
-def _activations(about: About) -> tuple[sympy.Expr]:
-    found = _kept_by(_root(about), about.element, about.recompute, about.shards)
-    return (rules.total(count.total for count in _counted(about, found, _left)),)
+def _count_activations(about: About) -> tuple[sympy.Expr]:
+    activations = _find_activations(_find_root(about), about.element, about.recompute, about.shards)
+    return (rules.total(count.total for count in _select_counts(about, activations, _spell_left)),)
 
 
-def _moves(about: About) -> list[Traffic[sympy.Expr]]:
-    """What the products of some equations move between the memory and the chip."""
-    root = _root(about)
-    found = derive(root.spec, root.name)
-    sizes = formulas.Letters(root.legend, found.time, ours(about.cached))
-    moves = traffic(found, sizes, CONVENTIONS[about.convention], ours(about.element), about.fused)
-    return _counted(about, moves, _left)
+# The bytes that products move between the memory and the chip.
+def _find_traffic(about: About) -> list[Traffic[sympy.Expr]]:
+    root = _find_root(about)
+    layers = derive(root.spec, root.name)
+    sizes = formulas.Letters(root.legend, layers.time, parse_ours(about.cached))
+    moves = traffic(layers, sizes, CONVENTIONS[about.convention], parse_ours(about.element), about.fused)
+    return _select_counts(about, moves, _spell_left)
 
 
-def _moved(about: About) -> tuple[sympy.Expr]:
-    return (rules.total(rules.product((move.times, move.moved)) for move in _moves(about)),)
+def _count_moved(about: About) -> tuple[sympy.Expr]:
+    return (rules.total(rules.product((move.times, move.moved)) for move in _find_traffic(about)),)
 
 
-def _intensity(about: About) -> tuple[sympy.Expr]:
-    """FLOPs for each byte."""
-    return (intensity(_moves(about)).cancel(),)
+def _divide_flops(about: About) -> tuple[sympy.Expr]:
+    return (intensity(_find_traffic(about)).cancel(),)
 
 
-def _cache(about: About) -> tuple[sympy.Expr]:
-    """The bytes of what decoding keeps once there were S positions."""
-    root = _root(about)
-    return (formulas.cache_bytes(root.spec, root.name, ours(about.element), root.legend).total,)
+# The bytes of the cache after S positions.
+def _count_cache(about: About) -> tuple[sympy.Expr]:
+    root = _find_root(about)
+    return (formulas.cache_bytes(root.spec, root.name, parse_ours(about.element), root.legend).total,)
 
 
-def _memory(about: About) -> tuple[sympy.Expr]:
-    """The bytes of parameters, gradients and optimiser states: of a text, or of N parameters where there is none."""
+# The bytes of parameters, gradients and optimiser states: of a text, or of N parameters without one.
+def _count_memory(about: About) -> tuple[sympy.Expr]:
     letters = formulas.Letters(Legend({}, {}))
     if about.of:
-        letters = formulas.Letters(_root(about).legend)
-        weights = _weights(replace(about, only=()))
+        letters = formulas.Letters(_find_root(about).legend)
+        weights = _select_weights(replace(about, only=()))
     else:
-        n = ours("N")
+        n = parse_ours("N")
         weights = [WeightCount("", "W", (), n, n, ())]
-    found = memory.training(weights, (), 0, letters, PRECISIONS[about.precision], {}, about.zero, ours(about.ranks))
-    return (rules.total(getattr(found, name) for name in about.only or _STATE),)
+    state = memory.training(weights, (), 0, letters, PRECISIONS[about.precision], {}, about.zero, parse_ours(about.ranks))
+    return (rules.total(getattr(state, name) for name in about.only or _STATE),)
 
 
 _STATE = ("parameters", "gradients", "main_gradients", "master", "momentum", "variance")
 
 
-def _shape(about: About) -> tuple[sympy.Expr, ...]:
-    """The sizes of a tensor, `of = "gpt2.MLP.h"`, in the order of its letters."""
+# `of = "gpt2.MLP.h"`
+def _find_shape(about: About) -> tuple[sympy.Expr, ...]:
     layer_name, _, name = about.part.partition(".")
     tree = spec(about.text, about.without)
-    letters = formulas.Letters(_root(about).legend)
+    letters = formulas.Letters(_find_root(about).legend)
     layer = next(layer for layer in tree.layers if layer.name == layer_name)
-    indices = [slot for slot in _slots(layer, name) if not (isinstance(slot, Index) and slot.letter in about.drop)]
+    indices = [slot for slot in _find_slots(layer, name) if not (isinstance(slot, Index) and slot.letter in about.drop)]
     members = [slot.members if isinstance(slot, Group) else (slot,) for slot in indices]
     return tuple(rules.product(letters.length(m.letter) for m in ms if isinstance(m, Index)) for ms in members)
 
 
-def _slots(layer: Layer, name: str) -> tuple[object, ...]:
-    """The slots with which a layer declares or defines a tensor."""
+def _find_slots(layer: Layer, name: str) -> tuple[object, ...]:
     for weight in layer.weights:
         if weight.name == name:
             return weight.indices
@@ -260,14 +256,14 @@ def _slots(layer: Layer, name: str) -> tuple[object, ...]:
 
 
 QUANTITIES: dict[str, Callable[[About], tuple[sympy.Expr, ...]]] = {
-    "parameters": _parameters,
-    "flops": _flops,
-    "activations": _activations,
-    "moved": _moved,
-    "intensity": _intensity,
-    "cache": _cache,
-    "memory": _memory,
-    "shape": _shape,
+    "parameters": _count_parameters,
+    "flops": _count_flops,
+    "activations": _count_activations,
+    "moved": _count_moved,
+    "intensity": _divide_flops,
+    "cache": _count_cache,
+    "memory": _count_memory,
+    "shape": _find_shape,
 }
 
 # What documents make claims about, and nothing here derives.

@@ -1,9 +1,9 @@
-"""Which line says what an equation of a document says, or which test shows it? Equations as data; formulas are claims.
+"""Links the equations of documents with the lines that say them, or with the tests that show them. Formulas are claims.
 
-A file of `references/` for each document. `says` is an equation in our notation and letters, as it is meant; `line` is that
-line of the `layer` of a text which says it there, where it looks different. What no line says is `computed`, or shown by a
-`test`, or there is a reason `why` not. `errata` are the numbers of what is wrong with the print. Formulas of shapes, sizes
-and costs are claims, and stand in `claims/`.
+Each document has a file in `references/`. `says` is an equation in our notation and letters, as it is meant. `line` is the
+line of the `layer` of a text that says it, if it looks different. An equation without a line is `computed`, or shown by a
+`test`, or has a reason `why` not. `errata` holds the numbers of errors in the print. Formulas of shapes, sizes and costs
+are claims in `claims/`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from einformer.language.printer import alone, show
 from einformer.language.tree import Axis, Equation, Scalar
 from einformer.language.walk import equations
-from einformer.notes.emitted import Emitted, emitted, tested
+from einformer.notes.emitted import Emitted, find_emitted, name_test
 from einformer.notes.shelf import understood
 
 if TYPE_CHECKING:
@@ -32,11 +32,11 @@ Status = Literal["a line", "in other words", "computed", "not equal", "a test", 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """An equation of a document: its place, what it `says` in our notation, and what says or shows it here.
+    """An equation of a document: its place, its meaning in our notation, and the line or test that says or shows it.
 
-    `layer` is one of a text, `minimal.Attention`, and `line` its line that says it; a `test` is told by its file and name.
-    `computed` are a setting and lines under which both sides are computed. Where there is none of these, `why`. `errata`
-    are the numbers of what is wrong with the print.
+    `layer` is a layer of a text, `minimal.Attention`, and `line` its line. A `test` has a file and a name. `computed` holds
+    a setting and lines under which both sides are computed. If none of these exists, `why` gives the reason. `errata` holds
+    the numbers of errors in the print.
     """
 
     document: str
@@ -51,16 +51,16 @@ class Reference:
 
     @property
     def status(self) -> Status:
-        """What there is of it: a line with this right side, one that says it in other words, numbers, a test, or nothing."""
+        """Returns the status: a line with this right side, a line in other words, numbers, a test, or nothing."""
         if self.layer:
-            return "a line" if _right(self.says) == _right(self.line) else "in other words"
+            return "a line" if _right_side(self.says) == _right_side(self.line) else "in other words"
         if self.computed:
             return "computed" if self.found[0] else "not equal"
         return "a test" if self.test else "nothing"
 
     @property
     def found(self) -> tuple[bool, str]:
-        """Do both sides have the same numbers, and what else?"""
+        """Returns whether both sides have the same numbers, and the difference."""
         from einformer.notes import equality
 
         about = dict(self.computed)
@@ -69,7 +69,7 @@ class Reference:
 
     @property
     def where(self) -> str:
-        """The place of its line.
+        """Returns the place of its line.
 
         >>> references("S001")[11].where
         'minimal.ein:19'
@@ -78,17 +78,17 @@ class Reference:
 
     @property
     def written(self) -> Line:
-        """Its line."""
-        return next(line for line in lines(self) if said(line) == self.line)
+        """Returns its line."""
+        return next(line for line in lines(self) if strip_remark(line) == self.line)
 
     @property
     def emitted(self) -> Emitted | None:
-        """Where the PyTorch of its line stands; nowhere if that is no equation.
+        """Returns the place of its line in the emitted PyTorch, or None if the line is not an equation.
 
         >>> references("S001")[11].emitted
         Emitted(file='minimal.py', line=79, name='Attention')
         """
-        return emitted(self.layer, self.written.span) if self.layer and isinstance(self.written, Equation) else None
+        return find_emitted(self.layer, self.written.span) if self.layer and isinstance(self.written, Equation) else None
 
 
 Line = Axis | Scalar | Equation
@@ -96,44 +96,44 @@ Line = Axis | Scalar | Equation
 
 @functools.cache
 def references(document: str) -> tuple[Reference, ...]:
-    """The equations of one of `documents`, in its order."""
-    return tuple(Reference(document, **{"line": row["says"]} | row) for row in _data(document)["equations"])
+    """Returns the equations of one of `documents`, in order."""
+    return tuple(Reference(document, **{"line": row["says"]} | row) for row in _read_data(document)["equations"])
 
 
 @functools.cache
 def documents() -> tuple[str, ...]:
-    """The source documents S000 to S004, and the full notes of which S001 is an excerpt, S005."""
+    """Returns the source documents S000 to S004, and S005, the full notes of which S001 is an excerpt."""
     return tuple(sorted(path.name[:-5].upper() for path in _REFERENCES.iterdir() if path.name.endswith(".toml")))
 
 
 @functools.cache
-def _data(document: str) -> dict[str, Any]:
+def _read_data(document: str) -> dict[str, Any]:
     return tomllib.loads((_REFERENCES / f"{document.lower()}.toml").read_text(encoding="utf-8"))
 
 
 def lines(reference: Reference) -> Iterator[Line]:
-    """The lines of its layer; of a text as a whole, the legend."""
+    """Yields the lines of its layer, or the legend of a text as a whole."""
     name, _, layer = reference.layer.partition(".")
     spec, _, _ = understood(name)
     if layer:
-        yield from (line for each in spec.layers if each.name == layer for line in equations(each.body))
+        yield from (line for candidate in spec.layers if candidate.name == layer for line in equations(candidate.body))
     else:
         yield from spec.axes
         yield from spec.scalars
 
 
-def said(line: Line) -> str:
-    """A line as its text says it, without what is remarked beside it."""
+def strip_remark(line: Line) -> str:
+    """Returns a line of a text, without the remark beside it."""
     return alone(line) if isinstance(line, Equation) else show(line)
 
 
-def _right(text: str) -> str:
+def _right_side(text: str) -> str:
     return re.sub(r"^(\w: )?\S+ (=|<-) |^return ", "", text)
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What there is of an equation or a formula of a document: its line, the line of the PyTorch, its test, what was found."""
+    """An equation or a formula of a document, with its line, its line of PyTorch, its test and its result."""
 
     document: str
     place: str
@@ -147,11 +147,11 @@ class Row:
     found: str = ""
 
     def data(self) -> dict[str, str]:
-        """For `--json`."""
+        """Returns the object for `--json`."""
         return asdict(self)
 
     def shown(self) -> str:
-        """What there is of it in a line: `a line: minimal.ein:19 → minimal.py:79 Attention; cache::what_is_kept_suffices`."""
+        """Prints the row in a line: `a line: minimal.ein:19 → minimal.py:79 Attention; cache::what_is_kept_suffices`."""
         places = " → ".join(filter(None, (self.line, self.source)))
         test = self.test.replace("tests/test_", "").replace(".py::test_", "::")
         return f"{self.status}: {'; '.join(filter(None, (places, test, self.claim, self.found)))}"
@@ -159,50 +159,60 @@ class Row:
 
 @functools.cache
 def rows(document: str) -> tuple[Row, ...]:
-    """Each equation of a document and each of its formulas, which are claims, with their verdicts; by numbered sections."""
-    return tuple(sorted((*_equations(document), *_formulas(document)), key=lambda row: _numbers(row.place)))
+    """Returns the equations of a document and its claims, with their verdicts, ordered by numbered sections."""
+    return tuple(sorted((*_list_equations(document), *_list_formulas(document)), key=lambda row: _read_numbers(row.place)))
 
 
-def _numbers(place: str) -> tuple[list[int], list[int]]:
-    """`([1, 1, 3], [4])`, of `1.1.3, eq 4`; appendices have letters, and sections without a number are last."""
+# `([1, 1, 3], [4])` for `1.1.3, eq 4`. Appendices have letters. Sections without a number are last.
+def _read_numbers(place: str) -> tuple[list[int], list[int]]:
     section, _, rest = place.partition(",")
     numbered = re.fullmatch(r"([A-Z]|\d+)(\.\d+)*", section)
     numbers = [int(n) if n.isdecimal() else ord(n) for n in section.split(".")] if numbered else [1000]
     return numbers, [int(n) for n in re.findall(r"\d+", rest)] if numbered else []
 
 
-def _equations(document: str) -> Iterator[Row]:
-    for each in references(document):
-        test = _path(each.test) or (tested(each.layer) if each.layer else "")
-        found = each.why or (each.found[1] if each.computed else "")
-        at = str(each.emitted or "")
-        yield Row(document, each.place, each.says, each.status, each.errata, each.where, at, test, found=found)
+def _list_equations(document: str) -> Iterator[Row]:
+    for reference in references(document):
+        test = _find_test(reference.test) or (name_test(reference.layer) if reference.layer else "")
+        result = reference.why or (reference.found[1] if reference.computed else "")
+        emitted_place = str(reference.emitted or "")
+        yield Row(
+            document,
+            reference.place,
+            reference.says,
+            reference.status,
+            reference.errata,
+            reference.where,
+            emitted_place,
+            test,
+            found=result,
+        )
 
 
-def _formulas(document: str) -> Iterator[Row]:
+def _list_formulas(document: str) -> Iterator[Row]:
     from einformer.notes import claims
 
     for claim in claims.claims():
-        if claim.id.startswith(_data(document).get("claims", f"{document}-")):
-            yield _formula(document, claims.judge(claim))
+        if claim.id.startswith(_read_data(document).get("claims", f"{document}-")):
+            yield _make_row(document, claims.judge(claim))
 
 
-def _formula(document: str, verdict: claims.Verdict) -> Row:
-    """The verdict on a claim; of one that no count decides the test that shows it, or why there is none."""
-    claim, test = verdict.claim, _path(_data(document).get("tests", {}).get(verdict.claim.id, ""))
+# If no count decides a claim, a test shows it, or a reason is given.
+def _make_row(document: str, verdict: claims.Verdict) -> Row:
+    claim, test = verdict.claim, _find_test(_read_data(document).get("tests", {}).get(verdict.claim.id, ""))
     status = verdict.outcome if verdict.outcome != "not derived" else "a test" if test else "nothing"
-    found = verdict.derived if status in ("nothing", "does not hold", "contradicts itself") else ""
-    return Row(document, claim.place, f"{claim.says}: {claim.printed}", status, test=test, claim=claim.id, found=found)
+    result = verdict.derived if status in ("nothing", "does not hold", "contradicts itself") else ""
+    return Row(document, claim.place, f"{claim.says}: {claim.printed}", status, test=test, claim=claim.id, found=result)
 
 
-def _path(test: str) -> str:
-    """`tests/test_cache.py::test_what_is_kept_suffices`, of `cache::what_is_kept_suffices`."""
+# `tests/test_cache.py::test_what_is_kept_suffices` for `cache::what_is_kept_suffices`.
+def _find_test(test: str) -> str:
     file, _, name = test.partition("::")
     return test and f"tests/test_{file}.py::test_{name}"
 
 
 def summary(rows: Iterable[Row]) -> str:
-    """`43 equations and formulas: 14 a line, 7 in other words`."""
+    """Counts the verdicts: `43 equations and formulas: 14 a line, 7 in other words`."""
     from einformer.notes import claims
 
     counts = Counter(row.status for row in rows)

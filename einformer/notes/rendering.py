@@ -1,6 +1,6 @@
-"""How does a text read in the letters of a document? Its sizes are renamed on the tree, and what stands in their way.
+"""Prints a text in the letters of a document. Sizes are renamed on the tree, and so are names that would collide.
 
-A letter that the document uses for something else becomes the next free one, and no index is called as a size is (R1).
+A letter that the document uses for something else becomes the next free one. No index has the name of a size (R1).
 """
 
 from __future__ import annotations
@@ -17,59 +17,60 @@ from einformer.language.calls import axis_of
 from einformer.language.sizes import Legend
 from einformer.language.tree import Axis, Index, Name, Node, Scalar, Spec, Tensor, Weight
 from einformer.language.walk import equations
-from einformer.notes.conventions import attends, indices, own, style, written
+from einformer.notes.conventions import attends, indices, own_letters, style, translate
 from einformer.notes.shelf import understood
 from einformer.program import check
 
 
-def rendered(spec: Spec, convention: str) -> Spec:
-    """The text in the letters of a document, as far as that has some. Raises EinformerError E605.
+def render(spec: Spec, convention: str) -> Spec:
+    r"""Returns the text in the letters of a document, as far as it has some. Raises EinformerError E605.
 
     >>> from einformer.interpreters.latex import latex
     >>> print(latex(rendered(understood("gpt2")[0], "megatron").axes[4]))
-    e\\colon H = h / a \\qquad \\text{head}
+    e\colon H = h / a \qquad \text{head}
     """
     legend = Legend.of(spec)
-    known = written(convention) if "S" in legend.letters else written(convention) | own(convention)
-    theirs = {ours: letter for ours, letter in known.items() if ours in legend.letters}
-    others = legend.letters - theirs.keys() | _numbers(spec)
-    names = theirs | _apart(sorted(others), set(theirs.values()))
-    result: Spec = _renamed(spec, names, _indices(legend, convention, set(names.values())))
+    letters = translate(convention) if "S" in legend.letters else translate(convention) | own_letters(convention)
+    theirs = {ours: letter for ours, letter in letters.items() if ours in legend.letters}
+    others = legend.letters - theirs.keys() | _find_bare_names(spec)
+    names = theirs | _separate(sorted(others), set(theirs.values()))
+    result: Spec = _rename(spec, names, _name_indices(legend, convention, set(names.values())))
     return result
 
 
-def _numbers(spec: Spec) -> set[str]:
-    """What stands beside sizes without a subscript: scalars, and tensors of a layer (`m = max_x t_x`)."""
+# Names that stand beside sizes without a subscript: scalars, and tensors of a layer (`m = max_x t_x`).
+def _find_bare_names(spec: Spec) -> set[str]:
     scalars = {scalar.name for scalar in spec.scalars if not scalar.indices}
-    lefts = {each.left for layer in spec.layers for each in equations(layer.body)}
-    heads = {each for layer in spec.layers for each in (*layer.formals, layer.output)}
+    lefts = {item.left for layer in spec.layers for item in equations(layer.body)}
+    heads = {item for layer in spec.layers for item in (*layer.formals, layer.output)}
     weights = {w.name for layer in spec.layers for w in layer.weights if w.kind != "instance" and not w.indices}
-    return scalars | weights | {each.name for each in lefts | heads if isinstance(each, Name) or not each.slots}
+    return scalars | weights | {item.name for item in lefts | heads if isinstance(item, Name) or not item.slots}
 
 
-def _indices(legend: Legend, convention: str, taken: set[str]) -> dict[str, str]:
-    """The index of each axis: the document's, where that is free, or its own, or the next one that is."""
+# The document's index if it is free, or the text's own, or the next free one.
+def _name_indices(legend: Legend, convention: str, taken: set[str]) -> dict[str, str]:
     sizes = {axis.size.name: axis.letter for axis in legend.axes.values() if isinstance(axis.size, Name)}
     theirs = {sizes[size]: letter for size, letter in indices(convention).items() if size in sizes}
     kept = {axis: letter for axis, letter in theirs.items() if letter not in taken}
-    return kept | _apart([axis for axis in legend.axes if axis not in kept], taken | set(kept.values()))
+    return kept | _separate([axis for axis in legend.axes if axis not in kept], taken | set(kept.values()))
 
 
-def printed(spec: Spec, convention: str, form: str | None = None, layer: str | None = None) -> str:
-    r"""The LaTeX of a text as its author wrote it, or of a layer: in the letters of a document, in its form if none is given.
+def print_latex(spec: Spec, convention: str, form: str | None = None, layer: str | None = None) -> str:
+    r"""Prints the LaTeX of a text as its author wrote it, or of a layer: in the letters of a document, in its form by
+    default.
 
     >>> r"= \mathrm{softmax}(X X^{T}) \, X" in printed(understood("s002")[0], "s002")
     True
 
     Raises EinformerError E605.
     """
-    text, how = rendered(spec, convention), style(convention)
+    text, how = render(spec, convention), style(convention)
     match form or ("matrix" if how else "index"):
         case "index" if layer is None:
             return latex(text)
         case "index":
             explicit, _ = check.check(text)  # with the sums that a reader of one layer alone would have to know
-            return latex(next(each for each in explicit.layers if each.name == layer))
+            return latex(next(candidate for candidate in explicit.layers if candidate.name == layer))
         case "matrix":
             return matrices(text, how or Style(), layer)
         case _:
@@ -77,7 +78,7 @@ def printed(spec: Spec, convention: str, form: str | None = None, layer: str | N
 
 
 def attention(convention: str) -> tuple[str, ...]:
-    r"""The formulas of attention behind its projections, in the matrices of a document; none if it writes none.
+    r"""Returns the formulas of attention after its projections, in the matrices of a document. Empty if it has none.
 
     >>> attention("s002")
     ('\\mathrm{Attention}(X) = \\mathrm{softmax}\\!\\left(\\frac{Q K^{T}}{\\sqrt{D_{K}}}\\right) \\, V',)
@@ -85,34 +86,35 @@ def attention(convention: str) -> tuple[str, ...]:
     if style(convention) is None:
         return ()
     text, _, layer = attends(convention).partition(".")
-    rows = printed(understood(text)[0], convention, layer=layer).splitlines()[1:-1]
-    projections = next(at for at, row in enumerate(rows) if "oftmax" in row)
+    rows = print_latex(understood(text)[0], convention, layer=layer).splitlines()[1:-1]
+    projections = next(number for number, row in enumerate(rows) if "oftmax" in row)
     return tuple(row.removeprefix(r"&\quad ").removesuffix(r" \\").partition(" && ")[0] for row in rows[projections:])
 
 
-def _apart(letters: Iterable[str], taken: set[str]) -> dict[str, str]:
-    """Each letter as it is, or where that is taken, the next one that is free."""
-    found = {letter: letter for letter in letters if letter not in taken}
+# A letter that is taken becomes the next free one.
+def _separate(letters: Iterable[str], taken: set[str]) -> dict[str, str]:
+    names = {letter: letter for letter in letters if letter not in taken}
     for letter in letters:
         if letter in taken:
             alphabet = string.ascii_lowercase if letter.islower() else string.ascii_uppercase
             before, _, after = alphabet.partition(letter)
-            found[letter] = next(each for each in after + before if each not in taken and each not in found.values())
-    return found
+            names[letter] = next(free for free in after + before if free not in taken and free not in names.values())
+    return names
 
 
-def _renamed(node: Any, names: Mapping[str, str], axes: Mapping[str, str]) -> Any:
-    """A node, or a tuple of them, with other letters for names and axes."""
+def _rename(node: Any, names: Mapping[str, str], axes: Mapping[str, str]) -> Any:
     match node:
         case tuple():
-            return tuple(_renamed(each, names, axes) for each in node)
+            return tuple(_rename(child, names, axes) for child in node)
         case Index(letter):
             axis = axis_of(letter)
             return replace(node, letter=axes.get(axis, axis) + letter[len(axis) :])
         case Name(name):
             return replace(node, name=names.get(name, name))
         case Node():
-            inner = {each.name: _renamed(getattr(node, each.name), names, axes) for each in fields(node) if each.name != "span"}
+            inner = {
+                child.name: _rename(getattr(node, child.name), names, axes) for child in fields(node) if child.name != "span"
+            }
             match node:
                 case Axis(letter):
                     inner["letter"] = axes[letter]

@@ -1,4 +1,4 @@
-"""Which documents have a text of their own, and what does it say?"""
+"""Reads the texts of documents."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _TEXTS = pathlib.Path(__file__).parent / "texts"
 
 @functools.cache
 def documents() -> tuple[str, ...]:
-    """The documents that have a text of their own.
+    """Returns the documents with a text of their own.
 
     >>> documents()
     ('s000', 's002', 's003', 's005', 's005_flash', 's005_rope')
@@ -23,12 +23,12 @@ def documents() -> tuple[str, ...]:
 
 
 def source(text: str) -> Source:
-    """A shipped text, or one of the documents'."""
+    """Returns a text that ships, or a document's."""
     return texts.text(text) if text in texts.shipped() else Source(f"{text}.ein", (_TEXTS / f"{text}.ein").read_text("utf-8"))
 
 
 def read(target: str | pathlib.Path) -> Source:
-    """The text of a target: a shipped one, that of a document, or a file. Raises EinformerError E801, E802.
+    """Returns the text of a target: a shipped name, a document, or a file. Raises EinformerError E801, E802.
 
     >>> read("s005_flash").name
     's005_flash.ein'
@@ -38,5 +38,5 @@ def read(target: str | pathlib.Path) -> Source:
 
 @functools.cache
 def understood(text: str) -> tuple[Spec, Spec, tuple[Finding, ...]]:
-    """It as it is written, elaborated, and what is wrong with it; read once, though many equations stand in one text."""
+    """Parses and checks a text: as written, elaborated, and its errors. Each text is read once."""
     return texts.understood(source(text))

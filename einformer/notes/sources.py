@@ -1,4 +1,4 @@
-"""Which documents are there? Those whose formulas are claims, whose equations have entries, and which texts follow."""
+"""Lists the documents whose formulas are claims, whose equations have entries, and which texts follow."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A document: who says what and when, where it can be read, and what stands at the places that our texts name.
+    """A document: authors, year, title, address, and the words for the places that our texts name.
 
-    The places of a `document` are those of its equations in `references/`.
+    The places of a `document` are the places of its equations in `references/`.
     """
 
     key: str
@@ -27,12 +27,12 @@ class Source:
 
     @property
     def url(self) -> str:
-        """Where it can be read; nothing where nowhere is known."""
+        """Returns the address, or an empty string."""
         return f"https://arxiv.org/abs/{self.arxiv}" if self.arxiv else self.link
 
     @property
     def brief(self) -> str:
-        """`Ba et al. 2016`."""
+        """Returns `Ba et al. 2016`."""
         return f"{self.author} {self.year}" if self.year else self.author
 
     def __str__(self) -> str:
@@ -42,7 +42,7 @@ class Source:
 
 @functools.cache
 def sources() -> Mapping[str, Source]:
-    """The documents by key.
+    """Returns the documents by key.
 
     >>> sources()["rope"].url, sources()["rope"].places["3.4.2 eq 34"]
     ('https://arxiv.org/abs/2104.09864', 'the rotation without a matrix')
@@ -51,8 +51,8 @@ def sources() -> Mapping[str, Source]:
     return {key: Source(key, **row) for key, row in tomllib.loads(text).items()}
 
 
-def cited(note: str) -> tuple[str, str]:
-    """What stands where a note points, in words, and where that is.
+def read_note(note: str) -> tuple[str, str]:
+    """Returns the words for the place of a note, and the place in full.
 
     >>> cited("vaswani 3.3 eq 2")
     ('the feed-forward network', 'Vaswani et al. 2017, section 3.3, equation 2')
@@ -61,10 +61,10 @@ def cited(note: str) -> tuple[str, str]:
     there = (
         sources()[key].places.get(place, "") for key, _, place in (words.partition(" ") for words in parts) if key in sources()
     )
-    return next(filter(None, there), ""), "; ".join(map(_in_words, parts))
+    return next(filter(None, there), ""), "; ".join(map(_spell_out, parts))
 
 
-def _in_words(words: str) -> str:
+def _spell_out(words: str) -> str:
     key, _, place = words.partition(" ")
     if key not in sources():
         return words
@@ -73,8 +73,8 @@ def _in_words(words: str) -> str:
     return ", ".join(filter(None, (sources()[key].brief, section, f"equation {equation}" if equation else "")))
 
 
-def listed(notes: Iterable[str]) -> list[str]:
-    """The sources that notes name, by their keys.
+def list_sources(notes: Iterable[str]) -> list[str]:
+    """Lists the sources that notes name, by key.
 
     >>> listed(["rope 3.2.2 eq 14; gqa 2.2"])[0]
     'rope: Su et al. 2021, RoFormer: Enhanced Transformer with Rotary Position Embedding, arXiv 2104.09864'

@@ -1,4 +1,4 @@
-"""What does the worked example of S004 come to: as its formula says, and without the scale that was forgotten for print?"""
+"""Computes the worked example of S004, with its scale, and without it as printed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _QUANTITIES = {"S004-E3": ("scores", "t"), "S004-E1": ("weights", "w"), "S004-E2
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A quantity of the example: what is printed, and what is computed without the scale and with it."""
+    """A quantity of the example: the printed value, and the computed values without the scale and with it."""
 
     erratum: str
     name: str
@@ -39,8 +39,8 @@ class Step:
     scaled: str
 
 
-def steps() -> Iterator[Step]:
-    """The quantities of the example, in its order.
+def list_steps() -> Iterator[Step]:
+    """Yields the quantities of the example in order.
 
     >>> for step in steps():
     ...     print(step.name, step.printed == step.unscaled == step.scaled)
@@ -49,13 +49,13 @@ def steps() -> Iterator[Step]:
     output False
     """
     rows = {row.id: row for row in errata()}
-    unscaled, scaled = _computed(""), _computed(" / sqrt(H)")
+    unscaled, scaled = _compute(""), _compute(" / sqrt(H)")
     for name, (quantity, tensor) in _QUANTITIES.items():
         yield Step(name, quantity, rows[name].printed, unscaled[tensor], scaled[tensor])
 
 
-def _computed(scale: str) -> dict[str, str]:
-    """Every tensor of the head, rounded as it is printed."""
+# Every tensor of the head, rounded as it is printed.
+def _compute(scale: str) -> dict[str, str]:
     numbers = next(row.about["numbers"] for row in errata() if row.id == "S004-E2")
     written, tree, _ = texts.understood(Source("head.ein", _HEAD.format(scale=scale)))
     trace: dict[str, NDArray[np.float64]] = {}

@@ -69,10 +69,10 @@ class Code:
 
     def call(self, tensors: Mapping[str, torch.Tensor], inputs: Mapping[str, Array]) -> Any:
         """Calls the code once, with the parameters that the entries make of the tensors."""
-        list_parameters = {entry.parameter: make_parameter(entry, tensors) for entry in self.entries}
+        parameters = {entry.parameter: make_parameter(entry, tensors) for entry in self.entries}
         if isinstance(self.f, nn.Module):
-            return torch.func.functional_call(self.f, list_parameters, tuple(tensors[name] for name in inputs))
-        return self.f(**list_parameters)
+            return torch.func.functional_call(self.f, parameters, tuple(tensors[name] for name in inputs))
+        return self.f(**parameters)
 
 
 def code(f: Callable[..., Any], subject: Subject, given: Mapping[str, Given], call: Call | None) -> Code:

@@ -16,7 +16,7 @@ from einformer.language.tree import Apply, Expression, Index, Name, Tensor
 from einformer.language.walk import children, subexpressions
 from einformer.lint.reading import Equation
 from einformer.notes import equality
-from einformer.notes.programs import Program, program
+from einformer.notes.programs import Program, read_program
 from einformer.objects import Specification
 from einformer.report.checks import CHECKS, Check, made
 from einformer.report.subject import Subject
@@ -54,7 +54,7 @@ def execute(source: Source, given: Mapping[str, int], seed: int) -> Execution:
     bound = spec.bind(**{name: size for name, size in sizes.items() if name not in _find_open_sizes(spec)})
     subject = Subject(bound, {name: int(sizes[name]) for name in bound.open}, seed)
     checks = [check for what, row in CHECKS.items() for check in made(what, row, subject)]
-    note = program(source) or Program(source, (), (), 0)
+    note = read_program(source) or Program(source, (), (), 0)
     changed = {line.left.tree.name for line in note.lines if line.rebinds and isinstance(line.left.tree, Tensor)}
     verdicts = [(statement, *_check_statement(statement, result, changed)) for statement in note.statements]
     checks += [Check(_show_statement(statement), right, detail) for statement, right, detail in verdicts if right is not None]

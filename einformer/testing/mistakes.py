@@ -328,8 +328,8 @@ def _share(e: Expression, around: Around) -> Variants:
     instances = {w.name: w.layer for w in around.layer.weights if w.kind == "instance"}
     match e:
         case Apply(name=own) if own in instances:
-            drop_part = (name for name, layer in instances.items() if layer == instances[own] and name != own)
-            yield from (replace(e, name=name) for name in drop_part)
+            others = (name for name, layer in instances.items() if layer == instances[own] and name != own)
+            yield from (replace(e, name=name) for name in others)
 
 
 MISTAKES = (

@@ -214,8 +214,8 @@ class _Speller(Names):
         self.put(f"\\mathrm{{{whole}}}{scripts.primes}" if len(whole) > 1 else f" {whole}{scripts.primes}", mark)
         if scripts.below:
             space = self.text.put(" ", mark.start)
-            rewrite_slots = [part for below in scripts.below for part in (self.subscript(below), space)]
-            self.write_script("_", join(self.text.source, rewrite_slots[:-1]), mark)
+            slots = [part for below in scripts.below for part in (self.subscript(below), space)]
+            self.write_script("_", join(self.text.source, slots[:-1]), mark)
         self.powers(scripts, mark)
 
     def powers(self, scripts: Scripts, mark: Mark) -> None:
@@ -259,11 +259,11 @@ class _Speller(Names):
         """Reads a word as a tensor if it has slots, else as a function of the brackets or factor that follow."""
         name, start, scripts = "".join(filter(str.isalnum, word)), self.at, self.read_scripts(Scripts())
         below = join(self.text.source, scripts.below)
-        rewrite_slots, upright = len(find_letters(below.text)), mark.command not in TEXTS
-        if rewrite_slots < 2 and (upright or rewrite_slots) and self.precedes_factor():
+        slots, upright = len(find_letters(below.text)), mark.command not in TEXTS
+        if slots < 2 and (upright or slots) and self.precedes_factor():
             self.depends(below, mark)
             return self.put(f"\\mathrm{{{name}{OF_AUTHOR}}}", mark)
-        named = upright or rewrite_slots or self.opens() >= 0 or (self.begins() and (self.follows("=") or self.follows("&")))
+        named = upright or slots or self.opens() >= 0 or (self.begins() and (self.follows("=") or self.follows("&")))
         self.at = start
         return self.name(name, mark) if named else self.unread(word, mark)
 

@@ -159,10 +159,10 @@ class Reading:
             self.report("E777", f"{len(parts)} names for the sizes of {len(shape)} axes", target, facts)
             return False
         named = [part.id.lower() if isinstance(part, ast.Name) else "_" for part in parts]
-        letters_of = [axis[0].lower() if axis and len(axis) == 1 else "" for axis in shape]
-        if sorted(named) != sorted(letters_of) or named == letters_of:
+        letters = [axis[0].lower() if axis and len(axis) == 1 else "" for axis in shape]
+        if sorted(named) != sorted(letters) or named == letters:
             return True
-        self.report("E777", "the sizes are unpacked in another order", target, facts, f"`{', '.join(letters_of).upper()} = …`")
+        self.report("E777", "the sizes are unpacked in another order", target, facts, f"`{', '.join(letters).upper()} = …`")
         return False
 
     # ----------------------------------------------------------------------------------------------------- expressions
