@@ -94,7 +94,7 @@ MUTANTS = (
         "calls.py::test_a_size_in_a_body_is_that_of_the_actual",
     ),
     _mutant(
-        "every instance has the first one's weights", "language/instances.py",
+        "every instance has the first one's weights", "language/calls.py",
         "name = e.name if number == 1 else", "name = e.name if number else",
         "calls.py::test_anonymous_instances_are_numbered_in_text_order",
     ),

@@ -15,7 +15,7 @@ from torch.utils.flop_counter import FlopCounterMode
 import einformer
 from einformer.interpreters.torch.memory import peak
 from einformer.interpreters.torch.sparse import HELPERS
-from einformer.language.instances import calls
+from einformer.language.calls import calls
 from einformer.objects import Model
 from einformer.report import checks
 from einformer.report.subject import Subject, shrunk

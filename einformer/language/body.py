@@ -11,14 +11,13 @@ from functools import cached_property, partial
 
 from einformer.errors import EinformerError, Finding, Span
 from einformer.language.agreement import arity, conditions, counted, repeated, slots_agree
-from einformer.language.calls import axis_of
-from einformer.language.instances import callees, name_instances
+from einformer.language.calls import axis_of, callees, name_instances
 from einformer.language.names import closest, is_defined, names_in, undeclared
 from einformer.language.primitives import NAMES, NUMERIC
 from einformer.language.printer import show
 from einformer.language.scope import Scope, unfelt
 from einformer.language.sizes import Legend, index_of
-from einformer.language.slots import Numbers, Read, is_affine, reads
+from einformer.language.slots import Numbers, Read, Whole, is_affine, reads
 from einformer.language.tree import (
     Apply,
     Axis,
@@ -39,7 +38,6 @@ from einformer.language.tree import (
     Weight,
 )
 from einformer.language.walk import equations, loops, subexpressions
-from einformer.language.whole import Whole
 
 # What a note begins with, if that is a factor: a name, and its subscript.
 _FACTOR = re.compile(r"[\s\d.(+*-]*([^\W\d_][^\W_]*'*)(?:_(\{[^}]*\}|[\w']+))?")

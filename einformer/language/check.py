@@ -15,8 +15,7 @@ from einformer.errors import EinformerError, Finding, Span
 from einformer.language.agreement import repeated
 from einformer.language.binding import check_sizes
 from einformer.language.body import Body, dropped, formula
-from einformer.language.calls import axis_of
-from einformer.language.instances import calls, with_weights
+from einformer.language.calls import axis_of, calls, with_weights
 from einformer.language.meant import suggested
 from einformer.language.names import look_alikes, undeclared
 from einformer.language.parser import MAXIMUM_FINDINGS, resolve_layer

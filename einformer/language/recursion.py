@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from einformer.errors import Span, fail
-from einformer.language.instances import callees, calls
+from einformer.language.calls import callees, calls
 from einformer.language.tokens import MAXIMUM_HEIGHT
 from einformer.language.tree import Expression, Layer, Loop, Name, Spec, Statement, Tensor
 from einformer.language.walk import equations, height, subexpressions

@@ -11,8 +11,7 @@ import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from einformer.language.calls import Binding, Letters, axis_of, slot_letters
-from einformer.language.instances import callees
+from einformer.language.calls import Binding, Letters, axis_of, callees, slot_letters
 from einformer.language.scope import Scope
 from einformer.language.sizes import Legend
 from einformer.language.tree import (

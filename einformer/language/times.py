@@ -10,8 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from einformer.errors import Finding
-from einformer.language.calls import axis_of, defined, slot_letters
-from einformer.language.instances import callees
+from einformer.language.calls import axis_of, callees, defined, slot_letters
 from einformer.language.primitives import primitive
 from einformer.language.scope import Scope
 from einformer.language.sizes import Legend

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from einformer.errors import EinformerError
-from einformer.language.calls import axis_of
-from einformer.language.instances import callees, calls
+from einformer.language.calls import axis_of, callees, calls
 from einformer.language.scope import Scope
 from einformer.language.sizes import Legend
 from einformer.language.tree import Apply, Equation, Expression, Layer, Loop, Spec, Statement, Weight

@@ -16,12 +16,12 @@ from typing import Any, Generic, Literal, TypeVar, cast
 from einformer.errors import EinformerError, fail
 from einformer.language.calls import axis_of, slot_letters
 from einformer.language.sizes import Legend
+from einformer.language.slots import Whole
 from einformer.language.specialise import specialise
 from einformer.language.times import rows_of
 from einformer.language.tree import Apply, Expression, Index, Name, Number, Spec, Tensor
 from einformer.language.walk import equations, loops, subexpressions
 from einformer.language.weights import key, place, versions
-from einformer.language.whole import Whole
 from einformer.program.inequalities import Atom, Cases, Facts, Inequality, Linear, negated, plain, written
 from einformer.program.positions import Analysis, Anchor, Body, Call, Definition, Read, Step, Value
 from einformer.program.turns import Loops, Site

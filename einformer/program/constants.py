@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from einformer.errors import Source, Span
-from einformer.language.instances import callees, calls
+from einformer.language.calls import callees, calls
 from einformer.language.primitives import PRIMITIVES
 from einformer.language.printer import expression
 from einformer.language.sizes import Legend

@@ -9,12 +9,11 @@ from typing import assert_never
 
 from einformer.errors import EinformerError, Span
 from einformer.language import tree as declared
-from einformer.language.calls import axis_of, slot_letters
-from einformer.language.instances import callees
+from einformer.language.calls import axis_of, callees, slot_letters
 from einformer.language.primitives import CONSTANTS, row_of
 from einformer.language.scope import factors_of
 from einformer.language.sizes import Legend
-from einformer.language.slots import Guards, Numbers, parts
+from einformer.language.slots import Guards, Numbers, Whole, parts
 from einformer.language.specialise import specialise
 from einformer.language.tree import (
     Apply,
@@ -35,7 +34,6 @@ from einformer.language.tree import (
     Tensor,
 )
 from einformer.language.walk import equations, subexpressions
-from einformer.language.whole import Whole
 from einformer.program.canonical import Reach, reaching
 from einformer.program.operations import (
     Axes,

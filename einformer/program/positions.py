@@ -18,8 +18,7 @@ from fractions import Fraction
 from typing import assert_never
 
 from einformer.errors import EinformerError
-from einformer.language.calls import axis_of, slot_letters
-from einformer.language.instances import callees
+from einformer.language.calls import axis_of, callees, slot_letters
 from einformer.language.primitives import COMPARISONS, CONDITIONS, CONSTANTS, NUMERIC, primitive, row_of
 from einformer.language.scope import Scope
 from einformer.language.sizes import Legend

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from einformer.language.calls import axis_of
 from einformer.language.sizes import Legend
-from einformer.language.slots import reads
+from einformer.language.slots import Whole, reads
 from einformer.language.tree import (
     Apply,
     Equation,
@@ -24,7 +24,6 @@ from einformer.language.tree import (
     Weight,
 )
 from einformer.language.walk import children, equations
-from einformer.language.whole import Whole
 
 
 class Kind(enum.Enum):

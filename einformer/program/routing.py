@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
 
-from einformer.language.instances import calls
+from einformer.language.calls import calls
 from einformer.language.primitives import CONDITIONS
 from einformer.language.scope import Scope, factors_of
 from einformer.language.sizes import Legend

@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from einformer.language.instances import callees
+from einformer.language.calls import callees
 from einformer.language.primitives import CONDITIONS, primitive
 from einformer.language.scope import Scope, factors_of
 from einformer.language.sizes import Legend

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from einformer.language.instances import callees
+from einformer.language.calls import callees
 from einformer.language.tree import Equation, Expression, Layer, Loop, Spec, Statement, Tensor
 from einformer.language.walk import children, equations, rebuild
 

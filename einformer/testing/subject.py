@@ -14,8 +14,7 @@ from einformer.interpreters import reference
 from einformer.language import binding
 from einformer.language import weights as placed
 from einformer.language.body import Body
-from einformer.language.calls import axis_of, slot_letters
-from einformer.language.instances import callees, calls, name_instances, with_weights
+from einformer.language.calls import axis_of, callees, calls, name_instances, slot_letters, with_weights
 from einformer.language.sizes import Legend
 from einformer.language.tree import Apply, Equation, Expression, Index, Layer, Name, Spec, Statement, Tensor
 from einformer.language.walk import equations, loops, subexpressions

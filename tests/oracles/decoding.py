@@ -17,8 +17,7 @@ from einformer.interpreters.reference import frame as reference
 from einformer.interpreters.reference.frame import CARRIED
 from einformer.interpreters.reference.named import Named, Stored
 from einformer.language.binding import bind_inputs
-from einformer.language.calls import Binding, axis_of, slot_letters
-from einformer.language.instances import calls
+from einformer.language.calls import Binding, axis_of, calls, slot_letters
 from einformer.language.tree import Apply, Equation, Expression, Index, Name, Tensor
 from einformer.language.walk import subexpressions
 from einformer.language.weights import key, versions

@@ -23,8 +23,7 @@ from einformer.interpreters.latex.pages import INFIX as WRITTEN
 from einformer.interpreters.latex.pages import LATEX
 from einformer.interpreters.reference import frame as reference
 from einformer.interpreters.reference.named import Array, Stored
-from einformer.language.calls import axis_of, slot_letters
-from einformer.language.instances import callees
+from einformer.language.calls import axis_of, callees, slot_letters
 from einformer.language.scope import Scope
 from einformer.language.sizes import Legend
 from einformer.language.tree import Apply, Equation, Expression, Group, Index, Layer, Loop, Name, Spec, Statement, Tensor

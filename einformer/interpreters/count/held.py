@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 
 from einformer.interpreters.count.contraction import Chosen, chosen_of
 from einformer.interpreters.count.visits import Visit, Work, gathers
-from einformer.language.calls import axis_of
-from einformer.language.instances import callees
+from einformer.language.calls import axis_of, callees
 from einformer.language.tree import Apply, Group, Index, Layer, Product, Tensor, Weight
 from einformer.language.walk import equations, subexpressions
 from einformer.program.choices import NO_CHOICE, slots

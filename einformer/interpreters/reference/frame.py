@@ -18,8 +18,7 @@ from numpy.typing import ArrayLike
 from einformer.errors import fail
 from einformer.interpreters.reference.named import Array, Named, Stored, binary, chosen, union
 from einformer.interpreters.reference.primitives import FUNCTIONS, OPERATORS
-from einformer.language.calls import Binding, axis_of, slot_letters
-from einformer.language.instances import callees
+from einformer.language.calls import Binding, axis_of, callees, slot_letters
 from einformer.language.primitives import CONSTANTS
 from einformer.language.scope import Scope
 from einformer.language.sizes import Legend

@@ -20,6 +20,7 @@ from einformer.interpreters.torch.recurrences import Start, solved
 from einformer.interpreters.torch.slots import Variable, define, merged, python_name, shaped
 from einformer.language.calls import axis_of, slot_letters
 from einformer.language.sizes import Legend
+from einformer.language.slots import Whole
 from einformer.language.tree import (
     Apply,
     Equation,
@@ -33,7 +34,6 @@ from einformer.language.tree import (
 )
 from einformer.language.walk import equations, subexpressions
 from einformer.language.weights import key
-from einformer.language.whole import Whole
 from einformer.program.canonical import reaching
 from einformer.program.operations import Function
 from einformer.program.recurrences import recurrent

@@ -21,7 +21,7 @@ from einformer.interpreters.torch.recurrences import solved
 from einformer.interpreters.torch.slots import Variable
 from einformer.interpreters.torch.source import EmittedFile, ranks
 from einformer.interpreters.torch.tail import tail
-from einformer.language.instances import callees
+from einformer.language.calls import callees
 from einformer.language.sizes import Legend
 from einformer.language.specialise import specialise
 from einformer.language.tree import Equation, Layer, Loop, Name, Spec, Statement, Tensor

@@ -9,9 +9,9 @@ from einformer.interpreters.torch.code import uses
 from einformer.interpreters.torch.lower import Lowering
 from einformer.interpreters.torch.slots import python_name, scalar_name
 from einformer.language.calls import axis_of, slot_letters
+from einformer.language.slots import Whole
 from einformer.language.tree import Scalar, Tensor
 from einformer.language.walk import subexpressions
-from einformer.language.whole import Whole
 from einformer.program.roles import stored
 
 NAMES = 5  # that are read off the config in one line

@@ -34,7 +34,7 @@ from einformer.language.calls import axis_of, slot_letters
 from einformer.language.primitives import CONSTANTS, row_of
 from einformer.language.scope import factors_of
 from einformer.language.sizes import Legend
-from einformer.language.slots import MOST, Numbers, parts
+from einformer.language.slots import MOST, Numbers, Whole, parts
 from einformer.language.tree import (
     Apply,
     Expression,
@@ -52,7 +52,6 @@ from einformer.language.tree import (
 )
 from einformer.language.walk import equations, subexpressions
 from einformer.language.weights import key
-from einformer.language.whole import Whole
 from einformer.program.canonical import Reach
 from einformer.program.orders import pairs, typical
 from einformer.program.softmax import weighs

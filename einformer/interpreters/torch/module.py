@@ -22,8 +22,8 @@ from einformer.interpreters.torch.plan import PLAIN, Plan, Style
 from einformer.interpreters.torch.source import source
 from einformer.language.calls import axis_of
 from einformer.language.sizes import Legend
+from einformer.language.slots import Whole
 from einformer.language.tree import Index, Layer, Spec
-from einformer.language.whole import Whole
 from einformer.program.cache import Entry
 from einformer.program.roles import selecting
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from einformer.language.calls import axis_of, slot_letters
-from einformer.language.instances import callees, calls
+from einformer.language.calls import axis_of, callees, calls, slot_letters
 from einformer.language.tree import Apply, Expression, Index, Layer, Name, Spec, Tensor
 from einformer.language.walk import children, equations, map_equations, map_expressions, rebuild
 

@@ -9,10 +9,10 @@ from einformer.interpreters.torch.code import Code, Kind
 from einformer.interpreters.torch.lower import Lowering
 from einformer.interpreters.torch.slots import Variable, define, merged, place
 from einformer.language.calls import slot_letters
+from einformer.language.slots import Whole
 from einformer.language.tree import Equation, Index, Name, Tensor
 from einformer.language.walk import subexpressions
 from einformer.language.weights import key
-from einformer.language.whole import Whole
 from einformer.program.recurrences import backs
 
 

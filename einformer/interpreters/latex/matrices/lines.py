@@ -12,8 +12,7 @@ from einformer.interpreters.latex.matrices.labels import Axes, Labels, labels, p
 from einformer.interpreters.latex.matrices.naming import Style, expanded, is_attention, names, scripted
 from einformer.interpreters.latex.matrices.translation import Translator
 from einformer.interpreters.latex.pages import LATEX, latex
-from einformer.language.calls import axis_of
-from einformer.language.instances import callees
+from einformer.language.calls import axis_of, callees
 from einformer.language.primitives import primitive
 from einformer.language.printer import Level, PrintedLine
 from einformer.language.scope import Scope
