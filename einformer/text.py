@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import codecs
-import json
 import pathlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from einformer.errors import fail
+from einformer.huggingface import documents
 from einformer.objects import Model
 
 _BYTES = 256
-_UNREAD = ("*.bin", "*.pt", "*.pth", "*.gguf", "*.safetensors.index.json")  # weights in formats other than safetensors
-
-
 _BEGUN = 3  # of a letter of four bytes so many may be there, each shown as one sign until the last comes
 
 
@@ -51,7 +48,10 @@ class Tokenizer:
             from tokenizers import Tokenizer as Theirs
         except ImportError as error:
             raise fail("E801", f"`{path}` needs the package tokenizers", fix="`pip install einformer[text]`") from error
-        self.theirs = Theirs.from_file(str(path))
+        try:
+            self.theirs = Theirs.from_str(path.read_text(encoding="utf-8-sig"))
+        except Exception as error:  # tokenizers raises nothing more special
+            raise fail("E801", f"`{path}` cannot be read: {error}", fix="a fresh copy of the file") from error
 
     def read(self, text: str) -> list[int]:
         """As the tokenizer cuts it."""
@@ -110,6 +110,8 @@ class Writer:
 
     def write(self, text: str, options: Options, step: Callable[[], object] = lambda: None) -> Iterator[str]:
         """What follows on a text, piece by piece; `step` is called for each token. Raises EinformerError E703, E706 to E708."""
+        if not text.isprintable() and any("\ud800" <= letter <= "\udfff" for letter in text):
+            raise fail("E801", "the text holds bytes that are not letters", fix="a text in UTF-8")
         read = self.tokens.read(text)
         if not read:
             raise fail("E706", "the text is empty", fix='a beginning, `--text "Once"`')
@@ -122,26 +124,40 @@ class Writer:
             yield spelled(token)
 
 
-def writer(model: Model, folder: pathlib.Path, seed: int = 0) -> Writer:
-    """The weights and the tokenizer in a folder of transformers; else random weights, whose tokens are bytes.
+def writer(model: Model, target: pathlib.Path, seed: int = 0) -> Writer:
+    """The weights and the tokenizer in a folder of transformers; for any other target random weights, whose tokens are bytes.
 
-    Raises EinformerError E708 for what is not causal, E801 for a tokenizer without its library, and as `load_huggingface`.
+    Raises EinformerError E708 for a model that is not causal, E614, E801, E802 for a folder, and as `load_huggingface`.
     """
     from einformer.interpreters.torch.generate import seeded, unpredicting
 
     if model.spec.layer.time is None:
         raise unpredicting(model.spec.layer)
-    if any(folder.glob("*.safetensors")):
-        module: Any = model.build().eval()
-        module.load_huggingface(folder)
-        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        ends = config.get("eos_token_id")
-        stop = tuple(ends) if isinstance(ends, list) else () if ends is None else (int(ends),)
-        tokenizer = folder / "tokenizer.json"
-        return Writer(module, Tokenizer(tokenizer) if tokenizer.exists() else Bytes(), stop)
-    if unread := [path for kind in _UNREAD for path in sorted(folder.glob(kind))]:
-        raise fail("E801", f"the weights in `{unread[0]}` cannot be read", fix="the same weights as `model.safetensors`")
-    return Writer(seeded(of_bytes(model).build, seed), Bytes(), random=True)
+    if not target.is_dir():
+        return Writer(seeded(of_bytes(model).build, seed), Bytes(), random=True)
+    tokens, stop = _tokens(model, target / "tokenizer.json"), _stop(documents.read(target / "config.json"))
+    module: Any = model.build().eval()
+    module.load_huggingface(target)
+    return Writer(module, tokens, tuple(stop))
+
+
+def _tokens(model: Model, path: pathlib.Path) -> Tokens:
+    """The tokenizer beside weights; without one, bytes are the tokens of a vocabulary of bytes alone."""
+    if path.exists():
+        return Tokenizer(path)
+    if model.legend.values.get("V") != _BYTES:
+        raise fail("E802", f"there is no file `{path}`", fix="the `tokenizer.json` of these weights")
+    return Bytes()
+
+
+def _stop(config: documents.Document) -> list[int]:
+    """The tokens after which a config says that a text ends."""
+    ends = config.values.get("eos_token_id")
+    listed: list[Any] = ends if isinstance(ends, list) else [] if ends is None else [ends]
+    if not all(type(token) is int for token in listed):
+        message = f"`eos_token_id` cannot be {documents.shown(ends)}"
+        raise fail("E614", message, config.span("eos_token_id"), fix="a token, a list of tokens, or `null`")
+    return listed
 
 
 def of_bytes(model: Model) -> Model:

@@ -238,7 +238,33 @@ def test_logits_that_are_no_numbers_are_refused() -> None:
         module.generate(torch.zeros(1, 2, dtype=torch.int64), 2)
 
 
-@pytest.mark.parametrize("options", [{"temperature": -1.0}, {"temperature": float("nan")}, {"top_k": 0}, {"top_p": 1.5}])
+@pytest.mark.parametrize("temperature", [5e-324, 1e-300, 1e-40, 1e300])
+def test_no_temperature_takes_logits_beyond_numbers(temperature: float) -> None:
+    """Near zero the likeliest follows, however large the logits are; at a high one any that may follow."""
+    logits = torch.tensor([[1.0, -1e300, 1e300, -torch.inf]], dtype=torch.float64)
+    drawn = Choice(temperature).next(logits.expand(200, 4), torch.Generator().manual_seed(0))
+    assert set(drawn.tolist()) <= ({2} if temperature < 1 else {0, 1, 2})
+
+
+def test_logits_beyond_numbers_are_refused() -> None:
+    module: Any = built(model("gpt2"), "fast", torch.float32)
+    with torch.no_grad():
+        module.E.fill_(torch.finfo(torch.float32).max)
+    with pytest.raises(EinformerError, match="E707"):
+        module.generate(torch.zeros(1, 2, dtype=torch.int64), 2)
+
+
+def test_a_cache_has_room_for_what_comes_and_not_for_what_is_asked_for() -> None:
+    """A stream of 10^12 tokens begins."""
+    module: Any = built(model("llama"), "fast")
+    stream = module.stream(prompts(1, 2) % 5, 10**12, seed=0)
+    assert [next(stream).shape for _ in range(3)] == [(1,)] * 3
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"seed": -1}, {"seed": 2**63}, {"temperature": -1.0}, {"temperature": float("nan")}, {"top_k": 0}, {"top_p": 1.5}],
+)
 def test_options_that_choose_nothing_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(EinformerError, match=f"E708 `{next(iter(options))}`"):
         ours().generate(prompts(1, 2), 1, **options)

@@ -162,11 +162,63 @@ def test_a_tokenizer_is_its_authors(folder: Path) -> None:
         (("--temperature", "-1"), "E708"),
         (("--tokens", "99"), "E706"),
         (("--temperature", "1", "--top-p", "2"), "E708"),
+        (("--temperature", "1", "--seed", str(2**64)), "E708"),
+        (("--tokens", "-1"), "E708"),
     ],
 )
 def test_mistakes_are_findings(folder: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], code: str) -> None:
     assert main(["generate", str(folder), "--text", "one", *arguments]) == 1
     assert code in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["", "{", "{}", "[]", "null", '{"model": {}}', b"\xff\xfe"])
+def test_a_broken_tokenizer_is_a_finding(folder: Path, capsys: pytest.CaptureFixture[str], text: str | bytes) -> None:
+    (folder / "tokenizer.json").write_bytes(text if isinstance(text, bytes) else text.encode())
+    assert main(["generate", str(folder), "--text", "one"]) == 2
+    assert capsys.readouterr().err.startswith("E801")
+
+
+def test_a_tokenizer_may_begin_with_a_mark(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = (str(folder), "--text", "one", "--tokens", "3")
+    plain, path = written(capsys, *arguments), folder / "tokenizer.json"
+    path.write_text(path.read_text(encoding="utf-8"), encoding="utf-8-sig")
+    assert written(capsys, *arguments) == plain
+
+
+def test_weights_without_a_tokenizer_have_no_tokens(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "tokenizer.json").unlink()
+    assert main(["generate", str(folder), "--text", "one"]) == 2
+    assert capsys.readouterr().err.startswith("E802")
+
+
+@pytest.mark.parametrize(
+    ("ends", "code"),
+    [
+        (None, 0),
+        ([], 0),
+        (-1, 0),
+        (10**30, 0),
+        ([0, 10**30], 0),
+        ("x", 1),
+        (1.5, 1),
+        (True, 1),
+        ({"a": 1}, 1),
+        ([[1]], 1),
+        ([None], 1),
+    ],
+)
+def test_a_token_that_ends_is_a_whole_number(folder: Path, capsys: pytest.CaptureFixture[str], ends: object, code: int) -> None:
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    (folder / "config.json").write_text(json.dumps(config | {"eos_token_id": ends}), encoding="utf-8")
+    assert main(["generate", str(folder), "--text", "one", "--tokens", "2"]) == code
+    assert code == 0 or capsys.readouterr().err.startswith("E614")
+
+
+def test_bytes_that_are_no_letters_are_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As Python hands over what a shell was given."""
+    for target in (str(folder), "gpt2"):
+        assert main(["generate", target, "--text", "one\udcff", "--set", "D=12,A=3,L=1"][: 4 if target != "gpt2" else 6]) == 2
+        assert "E801 the text holds" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("target", ["loss", "unit.ein", "features.ein"])

@@ -16,6 +16,8 @@ from einformer.interpreters.torch.positions import timed
 from einformer.language.calls import axis_of, slot_letters
 from einformer.language.tree import Layer
 
+_RESERVED = 4096  # positions for which a cache has room from the start; its stores double where there are more
+
 
 @dataclass(frozen=True, slots=True)
 class Choice:
@@ -37,7 +39,10 @@ class Choice:
         """A token for each row."""
         if self.temperature == 0:
             return logits_bv.argmax(-1)
-        scaled = self.among(logits_bv.float() / self.temperature)
+        logits_bv = logits_bv.to(torch.promote_types(logits_bv.dtype, torch.float32))
+        below = (logits_bv - logits_bv.amax(-1, keepdim=True)).float()  # the largest is 0, at any temperature
+        floats = torch.finfo(torch.float32)
+        scaled = self.among(below / min(max(self.temperature, floats.tiny), floats.max))
         return torch.multinomial(scaled.softmax(-1), 1, generator=generator)[:, 0]
 
     def among(self, logits_bv: Tensor) -> Tensor:
@@ -129,16 +134,18 @@ class Decodes:
         """
         choice = Choice(temperature, top_k, top_p)
         self._predicts()
-        generator = None if seed is None else torch.Generator(x_bs.device).manual_seed(seed)
-        cache = self.cache(_padding(x_bs, lengths), x_bs.shape[1] + max_new_tokens)
-        stops = torch.tensor(sorted(stop), dtype=x_bs.dtype, device=x_bs.device)
+        if max_new_tokens < 0:
+            raise fail("E708", f"`max_new_tokens` cannot be {max_new_tokens}", fix="0 or more")
+        generator = None if seed is None else torch.Generator(x_bs.device).manual_seed(_whole(seed))
+        cache = self.cache(_padding(x_bs, lengths), x_bs.shape[1] + min(max_new_tokens, _RESERVED))
+        stops = torch.tensor([token for token in stop if 0 <= token < 2**63], dtype=torch.int64, device=x_bs.device)
         stopped, new = torch.zeros(len(x_bs), dtype=torch.bool, device=x_bs.device), x_bs
         for _ in range(max_new_tokens):
             logits_bv = _numbers(self.decode(new, cache=cache, last=1)[:, -1])
             token_b = choice.next(logits_bv, generator).to(x_bs.dtype)
             token_b = torch.where(stopped, new[:, -1], token_b)
             yield token_b
-            stopped = stopped | torch.isin(token_b, stops)
+            stopped = stopped | torch.isin(token_b.long(), stops)
             if stop and bool(stopped.all()):
                 return
             new = token_b[:, None]
@@ -254,10 +261,17 @@ def unpredicting(layer: Layer) -> EinformerError:
 
 
 def seeded(build: Callable[[], nn.Module], seed: int) -> nn.Module:
-    """A module whose random weights are those of a seed."""
+    """A module whose random weights are those of a seed. Raises EinformerError E708."""
     with torch.random.fork_rng():
-        torch.manual_seed(seed)
+        torch.manual_seed(_whole(seed))
         return build()
+
+
+def _whole(seed: int) -> int:
+    """A seed that every generator takes. Raises EinformerError E708."""
+    if not 0 <= seed < 2**63:
+        raise fail("E708", f"`seed` cannot be {seed}", fix="a whole number from 0, less than 2^63")
+    return seed
 
 
 def _padding(x_bs: Tensor, lengths: Sequence[int] | None) -> Tensor | None:
@@ -273,9 +287,9 @@ def _padding(x_bs: Tensor, lengths: Sequence[int] | None) -> Tensor | None:
 
 
 def _numbers(logits: Tensor) -> Tensor:
-    """Logits that are numbers."""
-    if bool(torch.isnan(logits).any()):
-        raise fail("E707", "the logits are no numbers (NaN)", fix="weights that are finite; a dtype with a larger range")
+    """Logits among which there is a largest number; -inf is that of a token that never follows."""
+    if not bool(torch.isfinite(logits.amax(-1)).all()):
+        raise fail("E707", "the logits are not numbers (NaN, inf)", fix="weights that are finite; a dtype with a larger range")
     return logits
 
 
