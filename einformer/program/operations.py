@@ -206,6 +206,7 @@ class Line:
     value: Value
     labels: tuple[Label, ...]
     equation: Equation | None = None  # none where the legend or a weight says what it is
+    notes: tuple[str, ...] = ()  # why it is not what a reader may expect
 
 
 @dataclass(frozen=True, slots=True)

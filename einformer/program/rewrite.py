@@ -6,14 +6,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
-from einformer.program.operations import Carried, Function, Line, Turns, Value, operands, with_operands
+from einformer.program.operations import Carried, Function, Line, Operation, Turns, Value, operands, with_operands
 
 
 @dataclass(slots=True)
 class Rewriting:
     """A rewrite of one function. The rule sees each value once, after its operands were rewritten."""
 
-    rule: Callable[[Value], Value]
+    rule: Callable[[Value], Value] = lambda value: value
     new: dict[Value, Value] = field(default_factory=dict)  # of each old value
 
     def value(self, old: Value) -> Value:
@@ -49,6 +49,20 @@ class Rewriting:
         return Function(function.name, inputs, weights, scalars, lines, self.plain(function.output))
 
 
+class Descending(Rewriting):
+    """A rewrite whose rule sees each value before what it is made of."""
+
+    __slots__ = ()
+
+    def value(self, old: Value) -> Value:
+        """What stands in the place of a value."""
+        if old not in self.new:
+            value = self.rule(old)
+            operation = with_operands(value.operation, self.value)
+            self.new[old] = value if operation is value.operation else replace(value, operation=operation)
+        return self.new[old]
+
+
 def values(function: Function) -> Iterator[Value]:
     """The values of a function, each once, after its operands."""
     seen = set[Value]()
@@ -68,10 +82,42 @@ def reads(function: Function) -> Counter[Value]:
     """How often each value is read: as an operand, by a loop, as the output; not by the line that names it."""
     counted = Counter(operand for value in values(function) for operand in operands(value.operation))
     counted[function.output.value] += 1
-    for turns in loops(function.lines):
+    for turns in reversed([*loops(function.lines)]):
         counted[turns.count] += 1
-        counted.update(value for each in turns.carried for value in (each.before, each.last) if value is not None)
+        for each in turns.carried:  # a name of one turn is not read by the next
+            counted.update([each.last] if each.before is None and counted[each.after] else [])
+            counted.update([each.before, each.last] if each.before is not None else [])
     return counted
+
+
+def pruned(function: Function, nothing: Operation) -> Function:
+    """A function in whose lines `nothing` stands where its output does not depend on what they compute."""
+    used = _used(function)
+
+    def kept(line: Line | Turns) -> Line | Turns:
+        if isinstance(line, Line):
+            return line if line.value in used else replace(line, value=Value(nothing, line.value.axes), notes=())
+        carried = tuple(each for each in line.carried if {each.within, each.after} & used)
+        return replace(line, carried=carried, lines=tuple(map(kept, line.lines)))
+
+    return replace(function, lines=tuple(map(kept, function.lines)))
+
+
+def _used(function: Function) -> set[Value]:
+    """The values that the output of a function depends on."""
+    used, todo = set[Value](), [function.output.value]
+    carried = {
+        value: (each, turns) for turns in loops(function.lines) for each in turns.carried for value in (each.within, each.after)
+    }
+    while todo:
+        value = todo.pop()
+        if value not in used:
+            used.add(value)
+            todo += operands(value.operation)
+            if value in carried:
+                each, turns = carried[value]
+                todo += [turns.count, each.last, *([] if each.before is None else [each.before])]
+    return used
 
 
 def roots(function: Function) -> Iterator[Value]:

@@ -1,0 +1,367 @@
+"""Recognises attention by its terms: a softmax over keys of products of queries and keys, applied to values."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from einformer.language.calls import axis_of
+from einformer.program import operations as op
+from einformer.program.kernels import Attention
+from einformer.program.operations import Axes, Value, operands
+from einformer.program.orders import MANY, pairs, typical
+from einformer.program.scopes import Scope
+from einformer.program.terms import MINUS, ONE, Factor, Term, Terms, contracted, identity, mapped, multiplied, spelled
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """`c sum_e (q k)`: what does not depend on positions, the factors, and the letters that are summed."""
+
+    scale: Term
+    factors: Term
+    summed: frozenset[str]
+    written: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """The query and the key of scores, the letters of their features, and their scale."""
+
+    query: Value
+    key: Value
+    features: Axes
+    scale: Term
+
+    @property
+    def letters(self) -> Axes:
+        """The letters of the scores."""
+        return tuple(letter for letter in (*self.key.axes, *self.query.axes) if letter not in self.features)
+
+
+@dataclass(frozen=True, slots=True)
+class Attending:
+    """Looks for attention in one scope of a model whose positions have the letter `time`."""
+
+    scope: Scope
+    time: str
+
+    def attention(self, value: Value) -> Value | None:
+        """What a value is as an attention, with the equations before it that nothing else reads put in."""
+        if not (isinstance(value.operation, op.Contract) and self.has(value, "Sm")):
+            return None
+        (product, *more), summed = self.apart(mapped("*", list(value.operation.factors)), "Sm"), set(value.operation.letters)
+        for weights, power in product.powers.items() if not more else ():
+            softmax, dropout = self.undropped(weights.value)
+            match softmax.operation:
+                case op.Reduce("Sm", (over,), argument) if power == 1 and over in summed:
+                    rest = product.without(weights)
+                    parts = [self.scores(term, over) or term for term in self.terms(argument)]
+                    scores = [part for part in parts if isinstance(part, Scores)]
+                    masks = [part for part in parts if isinstance(part, Value)]
+                    if scores and any(over in factor.letters for factor in rest.powers):
+                        return self.kernel(scores, masks, rest, dropout, over, frozenset(summed - {over}))
+        return None
+
+    # --------------------------------------------------------------------------------------------------- where it is
+
+    def has(self, value: Value, operator: str) -> bool:
+        """Does an operator stand in a value, or in what its names stand for?"""
+        if is_operator(value, operator):
+            return True
+        return any(self.scope.is_open(each) and self.has(each, operator) for each in inside(value))
+
+    def apart(self, value: Value, operator: str) -> Terms:
+        """The terms of a value; a name that has the operator is opened."""
+
+        def closed(each: Value) -> bool:
+            return each in self.scope.names and not (self.scope.is_open(each) and self.has(each, operator))
+
+        return self.scope.values.apart(value, lambda each: self.scope.values.terms(each, closed))
+
+    def product(self, value: Value, operator: str) -> Term:
+        """The factors of a value; a sum is one."""
+        terms = self.apart(value, operator)
+        return terms[0] if len(terms) == 1 else Term(ONE, {self.scope.values.sealed(value): ONE})
+
+    def undropped(self, value: Value) -> tuple[Value, Value | None]:
+        """What dropout drops of, and its probability."""
+        match value.operation:
+            case op.Map("Dr", (argument, probability)) if self.scope.is_open(argument):
+                return argument, probability
+            case _:
+                return value, None
+
+    def terms(self, value: Value) -> list[Value]:
+        """What is added, with the sums and the masks around products multiplied out."""
+        if not (self.scope.is_open(value) and self.has(value, "sum")):
+            return [value]
+        match value.operation:
+            case op.Map("+", parts):
+                return [term for part in parts for term in self.terms(part)]
+            case op.Map("where", (condition, then, otherwise)) if MINUS in (then.operation, otherwise.operation):
+                hidden = then.operation == MINUS
+                terms = self.terms(otherwise if hidden else then)
+                rest = _added([term for term in terms if not self.has(term, "sum")])
+                arms = (then, rest) if hidden else (rest, otherwise)
+                masked = mapped("where", [condition, *arms])
+                masked = replace(masked, kind=rest.kind if rest.kind in ("tensor", "number") else "number")
+                return [*(term for term in terms if self.has(term, "sum")), masked]
+            case op.Map("*" | "/"):
+                product = self.product(value, "sum")
+                for factor, power in product.powers.items():
+                    match factor.value.operation:
+                        case op.Map("+", parts) if power == 1 and self.has(factor.value, "sum"):
+                            rest = spelled(product.without(factor))
+                            return [x for part in parts for x in self.terms(mapped("*", [rest, part]))]
+                return [value]
+            case _:
+                return [value]
+
+    def scores(self, value: Value, over: str) -> Scores | None:
+        """The scores that a term is: one sum of a product, with or without factors around it."""
+        product = self.product(value, "sum") if self.scope.is_open(value) and self.has(value, "sum") else Term()
+        sums = [f for f, power in product.powers.items() if power == 1 and self.is_sum(f.value)]
+        if len(sums) != 1 or not isinstance(total := sums[0].value.operation, op.Contract):
+            return None
+        inside = self.scope.named(mapped("*", list(total.factors)))
+        if len(inside) != 1:
+            return None
+        product = self.unscaled(inside[0]).times(product.without(sums[0]))
+        scale = replace(product.part(lambda factor: not factor.letters), number=product.number)
+        return Scores(scale, product.times(scale, -ONE), frozenset(total.letters), value)
+
+    def is_sum(self, value: Value) -> bool:
+        """Is it a sum that may be computed here?"""
+        return isinstance(value.operation, op.Contract) and self.scope.is_open(value)
+
+    def unscaled(self, product: Term) -> Term:
+        """A product with the scales of its factors beside them: `q / sqrt(H)` by a name of its own is q, and a scale."""
+        for factor in product.powers:
+            opens = factor.value in self.scope.names and self.scope.is_open(factor.value) and product.powers[factor] == 1
+            value = self.scope.named(factor.value) if opens else ()
+            lettered = [each for each in value[0].powers if each.letters] if len(value) == 1 else []
+            if len(lettered) == 1 and self.is_tensor(lettered[0].value) and value[0].powers[lettered[0]] == 1:
+                product = product.without(factor).times(value[0])
+        return product
+
+    def is_tensor(self, value: Value) -> bool:
+        """Is it a name that stands here, or one under other letters?"""
+        if value in self.scope.names:
+            return self.scope.stands(value)
+        return isinstance(value.operation, op.View | op.Gather) and all(map(self.scope.stands, self.scope.leaves(value)))
+
+    # ---------------------------------------------------------------------------------------------------- as a kernel
+
+    def kernel(
+        self, scores: list[Scores], masks: list[Value], rest: Term, dropout: Value | None, over: str, summed: frozenset[str]
+    ) -> Value | None:
+        """`Attention` on (batch, heads, positions, features), where the letters allow it, and what stands around it."""
+        sides = [self.pair(each, over) for each in scores]
+        products = [pair for pair in sides if pair is not None]
+        letters = dict.fromkeys(letter for pair in products for letter in pair.letters if letter != over)
+        together = (letter for letter in letters if any(letter in pair.key.axes for pair in products))
+        shared = tuple(sorted(together, key=lambda letter: self.typical(letter) < MANY))  # what a call brings along, then heads
+        own = [letter for letter in letters if letter not in shared]
+        if not own or not shared:
+            return None
+        position = self.position(own, over)
+        groups, batch, heads = tuple(letter for letter in own if letter != position), shared[:1], shared[1:]
+        value, around = self.value(rest, over, summed, (*letters, over))
+        put = [letter for letter in value.axes if letter not in (*shared, over)]
+        masks = [*masks, *(each.written for each, pair in zip(scores, sides, strict=True) if pair is None)]
+        causal = bool(masks) and all(self.is_causal(mask, position, over) for mask in masks)
+        mask = _added(masks) if masks and not causal else None
+        fits = mask is None or _lines_up(mask, batch, (*heads, *groups), position, over)
+        if not fits or len(put) != 1 or not {*shared, over} <= set(value.axes) or put[0] in own:
+            return None
+        products, scale = self.scaled(products)
+        queries, keys = tuple(pair.query for pair in products), tuple(pair.key for pair in products)
+        features = tuple(pair.features for pair in products)
+        kernel = Attention(
+            queries, keys, features, value, scale, mask, dropout, causal, batch, heads, groups, position, over, put[0]
+        )
+        whole = Value(kernel, (*batch, *heads, *groups, position, *put), "tensor", value.span)
+        plain, tensors = [each for each in around if not each.axes], [each for each in around if each.axes]
+        left = summed & {letter for each in (whole, *tensors) for letter in each.axes}
+        if left:
+            whole = contracted(tuple(sorted(left)), (whole, *tensors))
+        factors = [whole, *plain, *([] if left else tensors)]
+        return multiplied(factors)
+
+    def pair(self, scores: Scores, over: str) -> Pair | None:
+        """The query and the key of scores, once what lies between them is multiplied to the one for which that is less work."""
+        sides = _factors(scores.factors)
+        while len(sides) > 2:
+            order = pairs([frozenset(side.axes) for side in sides], scores.summed, self.typical)
+            sides = _joined(sides, order[0], scores.summed)
+        keys = [side for side in sides if over in side.axes]
+        if len(sides) != 2 or len(keys) != 1:
+            return None
+        key, query = keys[0], next(side for side in sides if side is not keys[0])
+        features = tuple(letter for letter in key.axes if letter in scores.summed and letter in query.axes)
+        plain = {letter for side in sides for letter in side.axes if letter in scores.summed} == set(features)
+        own = set(query.axes) - set(key.axes)
+        if not plain or not features or not any(self.runs(letter, over) for letter in own):
+            return None
+        return Pair(query, key, features, scores.scale)
+
+    def runs(self, letter: str, over: str) -> bool:
+        """Can a letter be the position of queries: is it over the axis of the keys, or over one whose length is open?"""
+        return axis_of(letter) in (axis_of(over), self.time) or self.typical(letter) == MANY
+
+    def typical(self, letter: str) -> int:
+        """The size of an axis as it decides in which order factors are multiplied."""
+        return typical(self.scope.values.legend, letter)
+
+    def position(self, own: Sequence[str], over: str) -> str:
+        """Of the letters that the queries have alone the one for positions; the others are heads that share keys."""
+        return max(
+            own, key=lambda letter: (axis_of(letter) == axis_of(over), axis_of(letter) == self.time, self.typical(letter))
+        )
+
+    def value(self, rest: Term, over: str, summed: frozenset[str], weights: Axes) -> tuple[Value, list[Value]]:
+        """What is summed by the weights, and what the result is multiplied by."""
+        sides, letters = _factors(rest), {*summed, over}
+        while True:
+            holders = [place for place, side in enumerate(sides) if over in side.axes]
+            pair = (holders[0], holders[1]) if len(holders) > 1 else self.before(sides, weights, letters)
+            if pair is None:
+                break
+            sides = _joined(sides, pair, letters - {over} - set(weights))
+        around = [side for side in sides if over not in side.axes]
+        number = [] if rest.number == 1 else [spelled(Term(rest.number))]
+        return next(side for side in sides if over in side.axes), [*number, *around]
+
+    def before(self, sides: list[Value], weights: Axes, letters: set[str]) -> tuple[int, int] | None:
+        """Which two are multiplied before the weights are applied, if that is less work."""
+        if len(sides) < 2:
+            return None
+        factors = [frozenset(axes) for axes in (weights, *(side.axes for side in sides))]
+        one, other = pairs(factors, frozenset(letters), self.typical)[0]
+        return (one - 1, other - 1) if one else None
+
+    def is_causal(self, mask: Value, position: str, over: str) -> bool:
+        """Is a mask zero up to the position of the query, and -inf after it?"""
+        same = axis_of(position) == axis_of(over) and position == axis_of(position)
+        return same and self.scope.values.is_causal(mask, position, over)
+
+    def scaled(self, products: list[Pair]) -> tuple[list[Pair], Value | None]:
+        """What scores are multiplied by: a number of Python, or the queries are; none where a kernel does it by itself."""
+        scale, features = products[0].scale, products[0].features
+        alike = all((pair.scale.number, pair.scale.product) == (scale.number, scale.product) for pair in products)
+        if not (alike and spelled(scale).plain):
+            queries = [mapped("*", [spelled(pair.scale), pair.query]) for pair in products]
+            one = Value(op.Constant(1), (), "integer")
+            return [replace(pair, query=query) for pair, query in zip(products, queries, strict=True)], one
+        size = self.scope.values.size(features[0])
+        root = self.scope.values.opened(mapped("^", [size, Value(op.Constant(-0.5), (), "number")]))
+        alone = len(products) == 1 and len(features) == 1 and identity(root) == identity((scale,))
+        return products, None if alone else spelled(scale)
+
+    # --------------------------------------------------------------------------------------------------- why it is none
+
+    def refusal(self, value: Value) -> tuple[str, str] | None:
+        """The letter of the keys that a softmax weighs, and why that is no attention; None where there is no such softmax."""
+        if not isinstance(value.operation, op.Contract):
+            return None
+        summed = set(value.operation.letters)
+        for factor in (each for term in self.scope.named(value) for each in self.parts(term)):
+            softmax, reason = self.followed(factor.value, "Sm")
+            match softmax.operation if softmax is not None else None:
+                case op.Reduce(_, letters, argument) if over := set(letters) & summed:
+                    scores, around = self.followed(argument, "sum")
+                    if scores is not None:
+                        return over.pop(), reason or around or "its letters are not those of queries, keys and values"
+        return None
+
+    def parts(self, term: Term) -> list[Factor]:
+        """The factors of a product, those of sums among them too."""
+        return [
+            each
+            for factor in term.powers
+            for each in (
+                [inner for some in self.scope.named(mapped("*", list(factor.value.operation.factors))) for inner in some.powers]
+                if isinstance(factor.value.operation, op.Contract)
+                else [factor]
+            )
+        ]
+
+    def followed(self, value: Value, operator: str) -> tuple[Value | None, str]:
+        """Where an operator stands in what a value is made of, and what keeps it from being a factor or a term."""
+        several = ""
+        if value in self.scope.names:
+            if self.scope.loops.get(value) != self.scope.here:
+                return None, ""
+            several = f"`{self.scope.names[value]}` is read more than once" if self.scope.reads[value] > 1 else ""
+            gone = self.scope.gone(value)
+            several = f"`{gone}` has changed since" if gone else several
+        if is_operator(value, operator):
+            return value, several
+        for each in inside(value):
+            inner, reason = self.followed(each, operator)
+            if inner is not None:
+                name = applied(value)
+                return inner, several or reason or (f"`{name}` stands around the scores" if name else "")
+        return None, several
+
+
+def is_operator(value: Value, operator: str) -> bool:
+    """Is a value made by an operator over letters?"""
+    match value.operation:
+        case op.Contract():
+            return operator == "sum"
+        case op.Reduce(name):
+            return name == operator
+        case _:
+            return False
+
+
+def inside(value: Value) -> tuple[Value, ...]:
+    """What a value is computed of where it is read."""
+    match value.operation:
+        case op.Gather(numbers=numbers):
+            return numbers
+        case op.View():
+            return ()
+        case _:
+            return operands(value.operation)
+
+
+def applied(value: Value) -> str:
+    """The function or the operator that is applied, if it is neither arithmetic nor a choice."""
+    match value.operation:
+        case op.Map(name) if name not in ("+", "*", "/", "^", "Dr", "where"):
+            return name
+        case op.Reduce(name):
+            return name
+        case op.Contract():
+            return "sum"
+        case op.Call(name):
+            return name
+        case _:
+            return ""
+
+
+def _added(terms: list[Value]) -> Value:
+    return terms[0] if len(terms) == 1 else mapped("+", terms) if terms else Value(op.Constant(0), (), "integer")
+
+
+def _factors(term: Term) -> list[Value]:
+    """The factors of a product as values."""
+    return [spelled(Term(ONE, {factor: Fraction(power)})) for factor, power in term.powers.items()]
+
+
+def _joined(sides: list[Value], pair: tuple[int, int], summed: Collection[str]) -> list[Value]:
+    """Two of them as one product, over letters that no other has."""
+    some, rest = [sides[place] for place in pair], [side for place, side in enumerate(sides) if place not in pair]
+    here = {letter for letter in summed if not any(letter in side.axes for side in rest)}
+    both = here & set(some[0].axes) & set(some[1].axes)
+    return [*rest, contracted(tuple(sorted(both)), tuple(some)) if both else mapped("*", some)]
+
+
+def _lines_up(mask: Value, batch: Axes, together: Axes, position: str, over: str) -> bool:
+    """Has a mask the axes that the kernel knows, heads as one at most?"""
+    axes = set(mask.axes)
+    return axes <= {*batch, position, over, *together} and not (axes & set(together) and len(together) > 1)

@@ -1,0 +1,287 @@
+"""Rewrites the products of a function that run over chosen experts, so that these alone compute; whatever they are called.
+
+In `p_x silu(g_xf) u_xf O_xfd` the weight p is zero but for T numbers of x (R10). So the sum over x is one over pairs of a row,
+a number of the other letters of p, and an expert chosen for it; and what is read in such sums only, g and u, is computed for
+these pairs only.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from einformer.language.primitives import CONDITIONS
+from einformer.program import operations as op
+from einformer.program.choosing import Choice, Flow, settled
+from einformer.program.kernels import PAIR, Gathered, Linear, Picked, Routed
+from einformer.program.mapping import heads_first
+from einformer.program.operations import Axes, Function, Line, Turns, Value, operands, with_operands
+from einformer.program.rewrite import Descending, reads
+from einformer.program.terms import multiplied, union
+
+
+def routings(functions: Mapping[str, Function]) -> dict[str, Routing]:
+    """How the experts of each function are routed, of those that have some."""
+    found = {name: routing(functions[name], flow) for name, flow in settled(functions).items()}
+    return {name: each for name, each in found.items() if each is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class Routing:
+    """The experts of a function: their letter, how many of them are chosen, by which weight, for which rows.
+
+    `sums` are the contractions over pairs, `tensors` what has a name and is computed for pairs only.
+    """
+
+    function: Function
+    letter: str
+    weight: Value
+    rows: Axes
+    pairs: Value
+    names: frozenset[Value]
+    sums: frozenset[Value] = frozenset()
+    tensors: frozenset[Value] = frozenset()
+    known: dict[Value, Value] = field(default_factory=dict, compare=False)  # what is computed for pairs
+
+    # ---------------------------------------------------------------------------------------------------- for pairs
+
+    def is_picked(self, value: Value) -> bool:
+        """Is a value computed whole, so that its numbers for the pairs are picked?"""
+        whole = value in self.names and value not in self.tensors
+        stands = not isinstance(value.operation, op.Map | op.Contract | op.Reduce | op.Spread | op.Call)
+        return value is self.weight or self.letter not in value.axes or whole or stands
+
+    def is_matrix(self, value: Value) -> bool:
+        """Is a tensor another for each expert, and the same for each row?"""
+        plain = value in self.names - self.tensors or isinstance(value.operation, op.View)
+        return plain and self.letter in value.axes and not set(value.axes) & set(self.rows)
+
+    def paired(self, value: Value) -> Value:
+        """A value for each pair."""
+        if value not in self.known:
+            self.known[value] = self.computed(value)
+        return self.known[value]
+
+    def computed(self, value: Value) -> Value:
+        """The same, by what it is made of; what no expert changes is computed for each row, and picked."""
+        rest = tuple(letter for letter in value.axes if letter not in (*self.rows, self.letter))
+        if self.is_picked(value):
+            apart = {self.letter, *self.rows}.isdisjoint(value.axes)
+            return value if apart else Value(Picked(value, self.pairs), (PAIR, *rest), value.kind, value.span)
+        if (map_ := self.grouped(value)) is not None:
+            kernel, around = map_
+            whole = Value(replace(kernel, argument=self.paired(kernel.argument)), (PAIR, *kernel.rows[0]), "tensor", value.span)
+            return multiplied([whole, *map(self.paired, around)])
+        operation = with_operands(value.operation, self.paired)
+        return replace(value, operation=operation, axes=(PAIR, *rest))
+
+    def grouped(self, value: Value) -> tuple[Linear, list[Value]] | None:
+        """The product by expert that a value is, and what stands around it: one factor is a matrix for each expert."""
+        if not isinstance(value.operation, op.Contract) or len(value.operation.factors) < 2:
+            return None
+        summed, factors = set(value.operation.letters), value.operation.factors
+        having, around = [f for f in factors if summed & set(f.axes)], [f for f in factors if not summed & set(f.axes)]
+        for weight in (f for f in having if self.is_matrix(f) and summed <= set(f.axes)):
+            rest = [f for f in having if f is not weight]
+            apart = tuple(letter for letter in weight.axes if letter not in (*summed, self.letter))
+            own = set(union(rest)) - summed
+            alike = all(summed <= set(f.axes) for f in rest)  # else another order may be better
+            if rest and apart and own and own <= {*self.rows, self.letter} and alike:
+                columns = heads_first(tuple(letter for letter in weight.axes if letter in summed))
+                x = multiplied(rest)
+                return Linear(x, (weight,), (), columns, (heads_first(apart),), (self.letter,), self.pairs), around
+        return None
+
+    def fits(self, value: Value) -> bool:
+        """Can a value be computed for pairs, without a matrix for each of them?"""
+        if self.is_picked(value):
+            return True
+        operation = value.operation
+        bound = set(operation.letters) if isinstance(operation, op.Contract | op.Reduce) else set[str]()
+        if isinstance(operation, op.Call) or {self.letter, *self.rows} & bound:
+            return False
+        if (map_ := self.grouped(value)) is not None:
+            return all(map(self.fits, (map_[0].argument, *map_[1])))
+        heavy = (f for f in operands(value.operation) if bound and self.is_matrix(f))
+        if any(set(f.axes) - bound - {self.letter} for f in heavy):
+            return False
+        return all(map(self.fits, operands(value.operation)))
+
+    # ------------------------------------------------------------------------------------------------------ rewrite
+
+    def inner(self, value: Value) -> Value:
+        """What a sum over pairs adds up: the sum over its other letters."""
+        assert isinstance(value.operation, op.Contract)
+        rest = tuple(letter for letter in value.operation.letters if letter != self.letter)
+        axes = tuple(letter for letter in union(value.operation.factors) if letter not in rest)
+        if rest:
+            return replace(value, operation=replace(value.operation, letters=rest), axes=axes)
+        return multiplied(list(value.operation.factors))
+
+    def rewritten(self) -> Function:
+        """The function, with what is computed for pairs after the weight that says which they are."""
+
+        def rule(value: Value) -> Value:
+            if value not in self.sums:
+                return value
+            paired = self.paired(self.inner(value))
+            return Value(Gathered(paired, self.pairs), value.axes, "tensor", value.span)
+
+        rewriting, late, lines = Descending(rule), list[Line](), list[Line | Turns]()
+        for place, line in enumerate(self.function.lines):
+            assert isinstance(line, Line)
+            if line.value in self.tensors:
+                labels = ((PAIR,), *(label for label in line.labels if label[0] not in (*self.rows, self.letter)))
+                line = replace(line, value=rewriting.value(self.paired(line.value)), labels=labels)
+                (late if place <= self.ready else lines).append(line)
+            else:
+                lines.append(rewriting.plain(line))
+            if place == self.ready:
+                lines += late
+        return replace(rewriting.function(replace(self.function, lines=())), lines=tuple(lines))
+
+    @property
+    def ready(self) -> int:
+        """The number of the line after which the weight of the experts is known; -1 where it is from the start."""
+        inside = set(below(self.weight))
+        lines = enumerate(self.function.lines)
+        return max((place for place, line in lines if isinstance(line, Line) and line.value in inside), default=-1)
+
+
+def below(value: Value) -> Iterator[Value]:
+    """A value and all that it is made of."""
+    seen, todo = {value}, [value]
+    while todo:
+        each = todo.pop()
+        yield each
+        new = [operand for operand in operands(each.operation) if operand not in seen]
+        seen.update(new)
+        todo += new
+
+
+# ------------------------------------------------------------------------------------------------------- recognition
+
+
+def routing(function: Function, flow: Flow) -> Routing | None:
+    """How the experts of a function are routed; None where it has none, or where something wants all of them."""
+    if any(isinstance(line, Turns) or isinstance(line.value.operation, op.Recur) for line in function.lines):
+        return None
+    names = frozenset(
+        line.value
+        for line in (*function.inputs, *function.weights, *function.scalars, *function.lines)
+        if isinstance(line, Line)
+    )
+    for weight, choice in _weights(function, flow):
+        rows = tuple(letter for letter in weight.axes if letter != choice.letter)
+        pairs = Value(Routed(weight, choice.count, rows, choice.letter), (PAIR,))
+        found = _found(Routing(function, choice.letter, weight, rows, pairs, names), flow, choice)
+        if rows and found.sums and _is_sound(found):
+            return found
+    return None
+
+
+def _contracts(function: Function) -> Iterator[tuple[int, Value]]:
+    """The sums of a function, each with the number of its line, in order."""
+    seen = set[Value]()
+    for place, line in enumerate(function.lines):
+        for value in [*below(line.value)] if isinstance(line, Line) else []:
+            if isinstance(value.operation, op.Contract) and value not in seen:
+                seen.add(value)
+                yield place, value
+
+
+def _weights(function: Function, flow: Flow) -> Iterator[tuple[Value, Choice]]:
+    """What makes the sums of a function over chosen numbers sparse."""
+    for _, value in _contracts(function):
+        assert isinstance(value.operation, op.Contract)
+        choices = [choice for choice in flow.zero(value.operation.factors) if choice.letter in value.operation.letters]
+        choices = [choice for choice in choices if not set(union(value.operation.factors)) <= choice.letters]
+        for choice in sorted(choices, key=lambda choice: (choice.letter, -len(choice.of))):
+            for factor in value.operation.factors:
+                if (weight := _weight(factor, choice, flow)) is not None:
+                    yield weight, choice
+
+
+def _weight(value: Value, choice: Choice, flow: Flow) -> Value | None:
+    """The part of a value that is zero by a choice, and has one number for each row and expert."""
+    match value.operation:
+        case op.Map(name) | op.Reduce(name) if name in CONDITIONS or name == "top":
+            return None
+    if choice not in flow.support(value).zero:
+        return None
+    if set(value.axes) == choice.letters:
+        return value
+    inside = operands(value.operation) if isinstance(value.operation, op.Map | op.Reduce | op.Contract) else ()
+    return next((found for each in inside if (found := _weight(each, choice, flow)) is not None), None)
+
+
+def _found(start: Routing, flow: Flow, choice: Choice) -> Routing:
+    """The sums over pairs after the weight is known, and what nothing else reads."""
+    own, sums, counted = set(below(start.weight)), set[Value](), reads(start.function)
+    for place, value in _contracts(start.function):
+        assert isinstance(value.operation, op.Contract)
+        factors, letters = value.operation.factors, value.operation.letters
+        wide = not set(union(factors)) <= {start.letter, *start.rows}
+        over = start.letter in letters and wide and place > start.ready and value not in own
+        if over and _by_row(factors, start) and choice in flow.zero(factors):
+            sums.add(value)
+    lines = [line for line in start.function.lines if isinstance(line, Line)]
+    tensors = frozenset(line.value for line in lines if _may_be_paired(line, start) and line.value not in own)
+    while True:
+        found = replace(start, sums=frozenset(sums), tensors=tensors, known={})
+        inside = _read_for_pairs(found)
+        fewer = frozenset(value for value in tensors if inside[value] == counted[value] > 0)
+        if fewer == tensors:
+            return found
+        tensors = fewer
+
+
+def _by_row(factors: tuple[Value, ...], routing: Routing) -> bool:
+    """Is each factor that is another for each expert one for each row, or the same for all rows? Keys are neither."""
+    rows, differing = set(routing.rows), [set(factor.axes) for factor in factors if routing.letter in factor.axes]
+    return all(rows <= axes or not rows & axes for axes in differing)
+
+
+def _may_be_paired(line: Line, routing: Routing) -> bool:
+    """Is a tensor defined for each row and each expert?"""
+    letters = [letter for label in line.labels for letter in label]
+    plain = len(letters) == len(line.labels) and line.equation is not None and line.equation.relation == "="
+    return plain and {routing.letter, *routing.rows} <= set(letters)
+
+
+def _read_for_pairs(routing: Routing) -> Counter[Value]:
+    """How often each value is read by what is computed for pairs."""
+    counted, seen = Counter[Value](), set[Value]()
+
+    def visit(value: Value) -> None:
+        if value in seen or routing.is_picked(value):
+            return
+        seen.add(value)
+        for operand in operands(value.operation):
+            counted[operand] += 1
+            visit(operand)
+
+    for value in routing.sums:
+        for operand in operands(value.operation):
+            counted[operand] += 1
+            visit(operand)
+    return counted
+
+
+def _is_sound(routing: Routing) -> bool:
+    """Can all that is wanted for pairs be computed for pairs, and after the weight is known?"""
+    function = routing.function
+    lines = [line for line in function.lines if isinstance(line, Line)]
+    for at, line in enumerate(lines):
+        if line.value in routing.tensors:
+            inside = set(below(line.value))
+            read = {each.name for each in (*function.inputs, *lines) if each.value in inside}
+            later = lines[at + 1 : routing.ready + 1]
+            if not routing.fits(line.value) or any(each.name in read for each in later if _changes(each)):
+                return False
+    return all(routing.fits(routing.inner(value)) for value in routing.sums)
+
+
+def _changes(line: Line) -> bool:
+    return line.equation is not None and line.equation.relation == "<-"

@@ -1,0 +1,187 @@
+"""Puts kernels in the place of values: a rewrite of a function, after which what a kernel takes in is read by nothing."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from einformer.errors import EinformerError
+from einformer.language.calls import axis_of
+from einformer.language.sizes import Legend
+from einformer.language.weights import key
+from einformer.program import operations as op
+from einformer.program.attending import Attending
+from einformer.program.kernels import JOINT, Linear, Part, Reversed, Taken
+from einformer.program.mapping import linear, weight_of
+from einformer.program.norming import norm
+from einformer.program.operations import Function, Line, Value, operands
+from einformer.program.rewrite import Descending, pruned, reads
+from einformer.program.scopes import Following, Scope
+from einformer.program.terms import Values
+
+
+def fused(function: Function, legend: Legend, trained: frozenset[str], time: str) -> Function:
+    """A function with kernels, where `trained` weights are matrices; several maps of one input are one product."""
+    scope = Scope.of(function, legend, trained)
+    function = Fusing(scope=scope, attending=Attending(scope, time)).function(function)
+    return together(pruned(function, Taken()), scope)
+
+
+@dataclass(slots=True)
+class Fusing(Following):
+    """The rewrite of one function."""
+
+    attending: Attending = field(kw_only=True)
+    notes: list[str] = field(default_factory=list)  # why the values of this line are no kernels
+
+    def __post_init__(self) -> None:
+        self.rule = self.kernel
+
+    def kernel(self, value: Value) -> Value:
+        """A value by a kernel, or itself."""
+        for found in self.kernels(value):
+            if found is not None and all(map(self.scope.stands, self.scope.leaves(found))):
+                return found
+        attends = self.attending.refusal(value)
+        if attends is not None and self.attending.runs(attends[0], self.attending.time):
+            self.notes.append(f"not one attention kernel: {attends[1]}")
+        return value
+
+    def kernels(self, value: Value) -> Iterator[Value | None]:
+        """The kernels that a value may be."""
+        yield self.normed(value)
+        yield linear(value, self.scope)
+        yield reversed_(value, self.scope.values.legend)
+        yield self.attending.attention(value)
+
+    def normed(self, value: Value) -> Value | None:
+        """A value as a norm, whose letter is the last."""
+        kernel = norm(value, self.scope)
+        if kernel is None:
+            return None
+        rest = tuple(letter for letter in kernel.argument.axes if letter != kernel.letter)
+        return Value(kernel, (*rest, kernel.letter), "tensor", value.span)
+
+    def plain(self, line: Line) -> Line:
+        """A line of an equation, with the reasons why it is no kernel."""
+        self.notes.clear()
+        new = Following.plain(self, line)
+        return replace(new, notes=tuple(dict.fromkeys(self.notes)))
+
+
+def reversed_(value: Value, legend: Legend) -> Value | None:
+    """`x_{s((1 - i)h)}` of two i: the tensor under the letters s, i, h, along i backwards."""
+    if not isinstance(value.operation, op.Gather):
+        return None
+    argument, labels = value.operation.argument, value.operation.labels
+    members = [_members(number) for number in value.operation.numbers]
+    turned = [letter for some in members for each in some if len(some) > 1 and (letter := _turned(each, legend))]
+    new = tuple(tuple(_letter(each) or _turned(each, legend) or "" for each in some) for some in members)
+    axes = tuple(letter for label in new for letter in label)
+    if len(turned) != 1 or "" in axes or len(set(axes)) < len(axes):
+        return None
+    view = Value(op.View(argument, labels, new), axes, argument.kind, value.span)
+    return Value(Reversed(view, turned[0]), axes, argument.kind, value.span)
+
+
+def _members(number: Value) -> list[Value]:
+    """The numbers of a group: a and e of `a H + e`."""
+    match number.operation:
+        case op.Map("+", (Value(operation=op.Map("*", (first, Value(operation=op.Constant(str()))))), last)):
+            return [*_members(first), last]
+        case _:
+            return [number]
+
+
+def _letter(number: Value) -> str | None:
+    return number.operation.letter if isinstance(number.operation, op.Iota) else None
+
+
+def _turned(number: Value, legend: Legend) -> str | None:
+    """The i of `1 - i`, of which there are two."""
+    match number.operation:
+        case op.Map("+", (Value(operation=op.Constant(int() as last)), Value(operation=op.Map("*", (minus, index))))):
+            letter = _letter(index)
+            try:
+                whole = letter is not None and minus.operation == op.Constant(-1) and last == legend.length(letter) - 1
+            except EinformerError:  # not bound
+                return None
+            return letter if whole else None
+        case _:
+            return None
+
+
+# ------------------------------------------------------------------------------------------------------ several maps
+
+
+def together(function: Function, scope: Scope) -> Function:
+    """A function in which the maps of one input are one product of which each is a part."""
+    read, values = reads(function), Values(scope.values.legend)
+    taken = {key(line.name) for line in function.weights}
+    groups, seen = defaultdict[object, list[Value]](list), set[Value]()
+    for line in function.lines:
+        if isinstance(line, Line) and not isinstance(line.value.operation, op.Recur):
+            for value in (each for each in maps(line.value, scope) if each not in seen):
+                seen.add(value)
+                kernel = value.operation
+                assert isinstance(kernel, Linear)
+                weights = [weight_of(each, scope) for each in (*kernel.weights, *kernel.biases)]
+                if all(
+                    weight is not None and isinstance(weight.operation, op.Weight) and read[weight] == 1 for weight in weights
+                ):
+                    groups[_input(kernel, values)].append(value)
+    parts = dict[Value, Value]()
+    for group in groups.values():
+        parts |= joint(group, scope, taken)
+    return Descending(lambda value: parts.get(value, value)).function(function)
+
+
+def _is_single(value: Value, scope: Scope, read: Counter[Value]) -> bool:
+    """Is a weight a parameter of its own that is read once only, so that it may lie as that reading wants it?"""
+    weight = weight_of(value, scope)
+    return weight is not None and isinstance(weight.operation, op.Weight) and read[weight] == 1
+
+
+def maps(value: Value, scope: Scope, top: bool = True) -> Iterator[Value]:
+    """The linear maps in a line, the outermost first."""
+    if top or value not in scope.names:
+        if isinstance(value.operation, Linear):
+            yield value
+        for each in operands(value.operation):
+            yield from maps(each, scope, False)
+
+
+def _input(kernel: Linear, values: Values) -> object:
+    """What is the same for two maps of one input: its value, and the axes that are summed, whatever their primes."""
+    places = {letter: f"{axis_of(letter)} {place}" for place, letter in enumerate(kernel.columns)}
+    x = values.relettered(kernel.argument, places)
+    meaning = values.meaning(x) if x is not None else kernel
+    return meaning, tuple(map(axis_of, kernel.columns)), kernel.experts, not kernel.biases
+
+
+def joint(group: Sequence[Value], scope: Scope, taken: set[str]) -> dict[Value, Value]:
+    """Each of several maps as a part of one; alone where that has no name: `QK` may be a weight beside `Q` and `K`."""
+    kernels = [value.operation for value in group if isinstance(value.operation, Linear)]
+    weights, biases = tuple(_under(k, kernels[0], scope) for k in kernels), tuple(bias for k in kernels for bias in k.biases)
+    names = [name_of(some, scope) for some in (weights, biases) if some]
+    lettered = all(len(set(weight.axes)) == len(weight.axes) for weight in weights)
+    if len(kernels) < 2 or not lettered or {*names} & taken or len({*names}) < len(names):
+        return {}
+    taken |= {*names}
+    rest = tuple(letter for letter in group[0].axes if letter not in kernels[0].rows[0])
+    kernel = replace(kernels[0], weights=weights, biases=biases, rows=tuple(k.rows[0] for k in kernels))
+    whole = Value(kernel, (*rest, JOINT), "tensor", group[0].span)
+    return {old: Value(Part(whole, k), rest + kernels[k].rows[0], "tensor", old.span) for k, old in enumerate(group)}
+
+
+def _under(kernel: Linear, first: Linear, scope: Scope) -> Value:
+    """The weight of a map under the letters of the inputs of another."""
+    new = scope.values.relettered(kernel.weights[0], dict(zip(kernel.columns, first.columns, strict=True)))
+    assert new is not None
+    return new
+
+
+def name_of(weights: Sequence[Value], scope: Scope) -> str:
+    """`QKV` holds `Q`, `K` and `V`."""
+    return "".join(key(scope.names[weight]) for each in weights if (weight := weight_of(each, scope)) is not None)

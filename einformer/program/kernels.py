@@ -1,0 +1,113 @@
+"""What several operations are as one function of PyTorch: norms, linear maps, attention, and the experts that are chosen.
+
+`fusing.py` puts them in the place of values; each is a value like others, so that later rewrites can follow.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from einformer.program.operations import Axes, Rewritten, Value
+
+PAIR = "a pair of a row and one of its experts"  # the index of what is computed for those chosen
+JOINT = "the rows of several matrices"  # the index of a product of several maps
+
+
+@dataclass(frozen=True, slots=True)
+class Taken(Rewritten):
+    """What a kernel has taken in, so that nothing reads it: the line of the text is left."""
+
+
+@dataclass(frozen=True, slots=True)
+class Norm(Rewritten):
+    """Root mean square or layer norm of the argument over one letter, times a gain, plus a bias."""
+
+    kind: Literal["rms", "layer"]
+    letter: str
+    argument: Value
+    epsilon: Value
+    gain: Value | None = None
+    bias: Value | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Linear(Rewritten):
+    """`sum_I (x W) + bias`: the columns of W are the letters I, its rows are its outputs. Several weights are one matrix.
+
+    With `experts` there is a matrix for each of them, and x has a row for each of the `pairs`.
+    """
+
+    argument: Value
+    weights: tuple[Value, ...]
+    biases: tuple[Value, ...]
+    columns: Axes
+    rows: tuple[Axes, ...]
+    experts: Axes = ()
+    pairs: Value | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Part(Rewritten):
+    """What one of several weights gives, of a product with all of them."""
+
+    argument: Value
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Attention(Rewritten):
+    """`sum_s' Dr(Sm_s'(q k c + m)) v`: what scaled_dot_product_attention computes; several products of scores are added.
+
+    The `features` of each query and key are summed; `scale` is none where it is the root of one over their size. A mask that
+    is `causal` is no operand. The result has the axes batch, heads, groups (heads that share keys), position, put.
+    """
+
+    queries: tuple[Value, ...]
+    keys: tuple[Value, ...]
+    features: tuple[Axes, ...]
+    value: Value
+    scale: Value | None
+    mask: Value | None
+    dropout: Value | None
+    causal: bool
+    batch: Axes
+    heads: Axes
+    groups: Axes
+    position: str
+    over: str
+    put: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reversed(Rewritten):
+    """A tensor read along an axis from the last number to the first."""
+
+    argument: Value
+    letter: str
+
+
+@dataclass(frozen=True, slots=True)
+class Routed(Rewritten):
+    """The pairs of a row and an expert that is chosen for it by a weight."""
+
+    weight: Value
+    count: Value
+    rows: Axes
+    letter: str
+
+
+@dataclass(frozen=True, slots=True)
+class Picked(Rewritten):
+    """What is there for each row, each expert, or each of both, at the pairs."""
+
+    argument: Value
+    pairs: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered(Rewritten):
+    """The sum over the chosen experts of each row of what is computed for pairs."""
+
+    argument: Value
+    pairs: Value

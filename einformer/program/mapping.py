@@ -1,0 +1,116 @@
+"""Recognises linear maps by their terms: the product of a vector and a matrix, a bias, and how the axes of both lie."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from einformer.program import operations as op
+from einformer.program.kernels import Linear
+from einformer.program.operations import Axes, Value
+from einformer.program.orders import pairs, typical
+from einformer.program.scopes import Scope
+from einformer.program.terms import ONE, Factor, Term, contracted, mapped, spelled
+
+
+def heads_first(some: Axes) -> Axes:
+    """The notes write features before heads, `q_bsea`; memory is faster the other way round."""
+    return some[1:] + some[:1]
+
+
+def linear(value: Value, scope: Scope) -> Value | None:
+    """What a value is as a linear map, times what stands around it, or plus what stands beside it and its bias."""
+    match value.operation:
+        case op.Map("+", terms):
+            return _biased(terms, scope)
+        case op.Contract():
+            found = _scaled(value, scope)
+            return found and _around(*found)
+        case _:
+            return None
+
+
+def _around(whole: Value, around: Value | None) -> Value:
+    """A map times what stands around it, or divided by it."""
+    match around.operation if around is not None else None:
+        case None:
+            return whole
+        case op.Map("/", (one, below)) if one.operation == op.Constant(1):
+            return mapped("/", [whole, below])
+        case _:
+            assert around is not None
+            return mapped("*", [whole, around])
+
+
+def weight_of(value: Value, scope: Scope) -> Value | None:
+    """The trained weight that a value is, under whatever letters."""
+    match value.operation:
+        case op.View(argument, old, new) if all(len(label) == 1 for label in (*old, *new)):
+            value = argument
+    return value if value in scope.learned else None
+
+
+def _scaled(value: Value, scope: Scope) -> tuple[Value, Value | None] | None:
+    """The linear map that a sum is, and what multiplies it."""
+    terms = scope.named(value)
+    totals = (
+        [f for f, power in terms[0].powers.items() if isinstance(f.value.operation, op.Contract) and power == 1]
+        if terms
+        else []
+    )
+    if len(terms) != 1 or len(totals) != 1:
+        return None
+    around, total = terms[0].without(totals[0]), totals[0].value
+    assert isinstance(total.operation, op.Contract)
+    inside = scope.named(mapped("*", list(total.operation.factors)))
+    plain = len(inside) == 1 and inside[0].number == 1 and (total is value or total not in scope.names)
+    kernel = _map(inside[0], frozenset(total.operation.letters), scope) if plain else None
+    if kernel is None:
+        return None
+    kept = tuple(letter for letter in (*total.axes,) if letter not in kernel.rows[0])
+    new = Value(kernel, kept + kernel.rows[0], "tensor", value.span)
+    return new, spelled(around) if around.powers or around.number != 1 else None
+
+
+def _map(product: Term, summed: frozenset[str], scope: Scope) -> Linear | None:
+    """The map of a sum of a product: by one of its factors, of all others."""
+    for weight in (f for f, power in product.powers.items() if power == 1 and weight_of(f.value, scope) is not None):
+        rest, own = product.without(weight), weight.value.axes
+        rows, columns = (tuple(letter for letter in own if (letter in summed) == inside) for inside in (False, True))
+        read = {letter for factor in rest.powers for letter in factor.letters}
+        learned = all(weight_of(factor.value, scope) is not None for factor in rest.powers)
+        plain = rows and columns and not learned and not set(rows) & read and summed <= read
+        if plain and _is_last(weight, product, summed, scope):
+            before = tuple(sorted(summed - set(columns)))
+            x = contracted(before, tuple(_factors(rest))) if before else spelled(rest)
+            return Linear(x, (weight.value,), (), heads_first(columns), (heads_first(rows),))
+    return None
+
+
+def _factors(term: Term) -> list[Value]:
+    """The factors of a product as values."""
+    return [spelled(Term(ONE, {factor: power})) for factor, power in term.powers.items()]
+
+
+def _is_last(weight: Factor, product: Term, summed: frozenset[str], scope: Scope) -> bool:
+    """Is a weight multiplied after all other factors? Where these have the same of the summed letters, no order is better."""
+    factors = list(product.powers)
+    if summed <= weight.letters and all(summed <= factor.letters or not summed & factor.letters for factor in factors):
+        return True
+    order = pairs([factor.letters for factor in factors], summed, lambda letter: typical(scope.values.legend, letter))
+    return factors.index(weight) in order[-1]
+
+
+def _biased(terms: tuple[Value, ...], scope: Scope) -> Value | None:
+    """The first linear map among the terms of a sum that has its bias among them too, plus the others."""
+    for term in terms:
+        found = _scaled(term, scope) if isinstance(term.operation, op.Contract) and scope.is_open(term) else None
+        if found is None or found[1] is not None:
+            continue
+        kernel = found[0].operation
+        assert isinstance(kernel, Linear)
+        for bias in terms:
+            if weight_of(bias, scope) is not None and set(bias.axes) == set(kernel.rows[0]):
+                whole = replace(found[0], operation=replace(kernel, biases=(bias,)))
+                rest = [each for each in terms if each not in (term, bias)]
+                return mapped("+", [rest[0] if len(rest) == 1 else mapped("+", rest), whole]) if rest else whole
+    return None
