@@ -34,6 +34,7 @@ from einformer.language.tree import (
     Tensor,
 )
 from einformer.language.walk import equations, subexpressions
+from einformer.language.weights import place
 from einformer.program.canonical import Reach, reaching
 from einformer.program.operations import (
     Axes,
@@ -391,7 +392,7 @@ class Body:
         arguments = tuple(spread(self.value(argument), slot_letters(formal)) for formal, argument in pairs)
         self.branches, self.guards = around
         turns = tuple(index.letter for index in e.indices) if instance else ()
-        call = Call(callee.name, e.name if instance else "", turns, arguments)
+        call = Call(callee.name, e.name if instance else "", turns, arguments, place(e, self.layer))
         return Value(call, slot_letters(callee.output), "tensor", e.span)
 
 

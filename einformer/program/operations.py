@@ -151,12 +151,16 @@ class Gather:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Another function. Its weights lie under `instance`, in the turns of some loops, or it has none."""
+    """Another function. Its weights lie under `instance`, in the turns of some loops, or it has none.
+
+    What it keeps lies at a `path`.
+    """
 
     function: str
     instance: str
     turns: Axes
     arguments: tuple[Value, ...]
+    path: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -150,8 +150,7 @@ class Blocks:
         lists = [f"{block_name(path[:-1], self.low.layer)}.blocks" for path in paths]
         if len(paths) > 1 or self.low.turns(loop) < self.low.turns(self.longest(len(paths[0]) - 1)):
             return f"{', '.join([letter, *blocks])} in zip(range({low.lower(loop.count).text}), {', '.join(lists)})"
-        named = low.past is not None  # paths of the cache have the number of the turn
-        read = named or any(x == loop.index for q in equations(loop.body) for x in subexpressions(q.right))
+        read = low.named or any(x == loop.index for q in equations(loop.body) for x in subexpressions(q.right))
         return f"{letter}, {blocks[0]} in enumerate({lists[0]})" if read else f"{blocks[0]} in {lists[0]}"
 
 

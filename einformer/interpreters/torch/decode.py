@@ -10,7 +10,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from einformer.errors import Span
 from einformer.interpreters.torch.cache import TEXT
+from einformer.interpreters.torch.cached import CachedNotation
 from einformer.interpreters.torch.classes import Class
 from einformer.interpreters.torch.code import Dims
 from einformer.interpreters.torch.fast import FastClass
@@ -30,12 +32,16 @@ from einformer.language.weights import called, key, versions
 from einformer.program.cache import Entry
 from einformer.program.conditions import turned
 from einformer.program.constants import raised
+from einformer.program.decoding import decodings, equalise, keeps, reads_cache
+from einformer.program.lowering import functions
 from einformer.program.masks import sunk
 
 
 def source(spec: Spec, name: str, legend: Legend, plan: Plan, kept: Sequence[Entry[int]], style: Style = PLAIN) -> str:
     """The file for the causal model `name`: each class as in the file without a cache, its forward with one."""
-    special = raised(turned(specialise(spec, name)), legend) if plan.fast else specialise(spec, name)
+    if not plan.fast:
+        return _from_program(specialise(spec, name), name, legend, plan, style, kept, ranks(spec))
+    special = raised(turned(specialise(spec, name)), legend)
     model = next(layer for layer in special.layers if layer.name == name)
     assert model.time is not None
     time, rows = model.time.letter, rows_of(model)
@@ -44,11 +50,26 @@ def source(spec: Spec, name: str, legend: Legend, plan: Plan, kept: Sequence[Ent
     keeping = reaching(layers, {each.layer for each in kept}) & live
     counting = reaching(layers, {name, *keeping, *(each.name for each in special.layers if numbered(each, time))}) & live
     bare = {(each.name, t.name) for each in special.layers for t in (*each.formals, each.output) if lacks(t, time, rows)}
-    special = sunk(special, legend) if plan.fast else special
+    special = sunk(special, legend)
     file = CachedFile(
         with_rows(special, time, rows), name, legend, plan, style, ranks(spec), kept=kept, rows=rows, bare=frozenset(bare)
     )
     file.live, file.keeping, file.counting = live, keeping, counting
+    return file.text()
+
+
+def _from_program(
+    spec: Spec, name: str, legend: Legend, plan: Plan, style: Style, kept: Sequence[Entry[int]], fronts: Mapping[Span, int]
+) -> str:
+    """The file of the plan `notation`, whose forwards are those of the program that continues."""
+    layers = {layer.name: layer for layer in spec.layers}
+    rows = rows_of(layers[name])
+    program = functions(spec, legend)
+    kept = equalise(kept, program, layers)
+    decoded = decodings(program, layers, kept, name, rows)
+    file = CachedFile(spec, name, legend, plan, style, fronts, functions=decoded, kept=kept, rows=rows)
+    file.counting = frozenset({name, *(each for each, function in decoded.items() if reads_cache(function, decoded))})
+    file.keeping = frozenset(each for each, function in decoded.items() if keeps(function, decoded))
     return file.text()
 
 
@@ -65,9 +86,11 @@ class CachedFile(EmittedFile):
 
     def written(self, layer: Layer, layers: Mapping[str, Layer]) -> Class:
         """A layer whose forward takes a cache; one that is never called keeps nothing, and is as it is without one."""
+        if not self.plan.fast:
+            return CachedNotation(self, layer, layers)
         if layer.name not in self.live:
             return EmittedFile.written(self, layer, layers)
-        return CachedFast(self, layer, layers) if self.plan.fast else CachedClass(self, layer, layers)
+        return CachedFast(self, layer, layers)
 
     def first(self) -> Iterator[str]:
         """What is kept, and the class that keeps it."""
@@ -140,7 +163,7 @@ class CachedClass(Class):
 
     def forward(self) -> list[str]:
         """The lines of the forward, those that read the cache first."""
-        self.lowering.past = self.past
+        self.lowering.past, self.lowering.named = self.past, True
         lines = super().forward()
         return [*self.past.heads(), *lines]
 

@@ -96,17 +96,16 @@ class Emitter:
             if isinstance(line, Turns):
                 yield from self.loop(line, indent)
             else:
-                yield self.shell.comment_of(line, indent)
+                yield from [] if line.equation is None else [self.shell.comment_of(line, indent)]
                 yield from (indent + each for each in self.line(line))
 
     def line(self, line: Line) -> Iterator[str]:
         """An equation: its variable, its axes as written; a number without axes stays one of Python."""
-        assert line.equation is not None
         if isinstance(line.value.operation, op.Recur) and line.value not in self.stored:
             yield from self.solved(line, line.value.operation)
         else:
-            start = "return" if line.equation.relation == "return" else f"{self.name(line)} ="
-            yield f"{start} {self.text(line)}"
+            returns = line.equation is not None and line.equation.relation == "return"
+            yield f"{'return' if returns else f'{self.name(line)} ='} {self.text(line)}"
         self.store(line)
 
     def loop(self, turns: Turns, indent: str) -> Iterator[str]:
@@ -150,8 +149,12 @@ class Emitter:
     def name(self, line: Line) -> str:
         """`q_bsea`, a prime as the letter that stands for it; what `<-` changes keeps its variable."""
         if line.name not in self.names or line.equation is None or line.equation.relation != "<-":
-            self.names[line.name] = f"{key(line.name)}_{''.join(map(self.low.spelling, _letters(line.labels)))}"
+            self.names[line.name] = self.variable(line)
         return self.names[line.name]
+
+    def variable(self, line: Line) -> str:
+        """What the value of a line is called."""
+        return f"{key(line.name)}_{''.join(map(self.low.spelling, _letters(line.labels)))}"
 
     def store(self, line: Line) -> None:
         """The value of a line lies in a variable now, and nothing else does."""
@@ -225,10 +228,16 @@ class Emitter:
                 return self.gathered(value.operation, value.kind, wanted)
             case op.Call():
                 return Code(self.call(value.operation), value.axes)
-            case op.Input() | op.Weight() | op.Table() | op.Recur() | op.Rewritten() as operation:
+            case op.Rewritten():
+                return self.rewritten(value, wanted)
+            case op.Input() | op.Weight() | op.Table() | op.Recur() as operation:
                 raise AssertionError(f"{operation} lies in no variable")
             case _:
                 assert_never(value.operation)
+
+    def rewritten(self, value: Value, wanted: Dims | None) -> Code:
+        """The code of an operation that a rewrite puts in the place of others."""
+        raise AssertionError(f"{value.operation} is none of this plan")
 
     def call(self, e: op.Call) -> str:
         """A function, or the module of an instance, of tensors that lie as it wants them; each is computed whole."""
@@ -404,8 +413,9 @@ class Emitter:
         """The number of a slot as an index of Python; with it, where it may lie before the start of time, that it does not."""
         value, label, number = e.numbers[axis], e.labels[axis], self.code(e.numbers[axis], wanted)
         place = _whole(number)
-        token = isinstance(value.operation, op.Input) and value.operation.name in self.low.tokens
-        if isinstance(value.operation, op.Iota | op.Turn) or token or not label:  # steps are counted from the last
+        if (
+            isinstance(value.operation, op.Iota | op.Turn) or self.is_token(value) or not label
+        ):  # steps are counted from the last
             return place, None
         size = self.low.size(label[0]) if len(label) == 1 else str(math.prod(map(self.low.legend.length, label)))
         guarded = any(not guard.code.plain for guard in self.low.guards)
@@ -422,6 +432,15 @@ class Emitter:
             ), None
         return replace(place, text=f"({place.text}).clamp(0, {size} - 1)", level=ATOM) if guarded else place, None
 
+    def is_token(self, value: Value) -> bool:
+        """Is it an input that was checked to lie inside what it selects from, under whatever letters?"""
+        e = value.operation
+        return (
+            self.is_token(e.argument)
+            if isinstance(e, op.View | op.Gather)
+            else isinstance(e, op.Input) and e.name in self.low.tokens
+        )
+
     # ------------------------------------------------------------------------------------------------- recurrences
 
     def solved(self, line: Line, recur: op.Recur) -> Iterator[str]:
@@ -432,15 +451,23 @@ class Emitter:
         whole = recur.so_far.kind == "integer"
         self.low.needs |= dict.fromkeys(["device"] if whole else ["dtype", "device"])
         zeros = f"torch.zeros({sizes}, dtype={'torch.long' if whole else 'dtype'}, device=device)"
-        yield f"{steps} = [{zeros}] * {recur.back}"
+        yield f"{steps} = {self.before(recur, f'[{zeros}] * {recur.back}', axis)}"
         yield f"for step in range({self.low.size(recur.letter)}):"
         self.steps[recur.so_far] = steps, axis, recur.back
         self.turns[recur.letter] = self.low.still[recur.letter] = "step"
         code = self.settled(self.code(recur.step, _letters(rest)), recur.so_far.kind)
         tensor = f"torch.as_tensor({code.text}, device=device)" if whole and not rest else self.lying(code, rest)
-        yield f"    {steps}.append({tensor})"
+        yield f"    {steps}.append({self.each(recur, tensor, rest)})"
         del self.turns[recur.letter], self.low.still[recur.letter]
         yield f"{self.name(line)} = torch.stack({steps}[{recur.back}:], {axis})"
+
+    def before(self, recur: op.Recur, zeros: str, axis: int) -> str:
+        """What stands before the first step: zeros."""
+        return zeros
+
+    def each(self, recur: op.Recur, step: str, labels: Sequence[Label]) -> str:
+        """One step."""
+        return step
 
     def step(self, e: op.Gather) -> tuple[op.Gather, str]:
         """An earlier step, `S_{b(s - 1)e}` the last, or one for each number of some letters; and how the rest of it is read."""

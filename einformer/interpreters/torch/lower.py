@@ -103,6 +103,7 @@ class Lowering:
     config: str = "self.config"  # what that head reads them from
     own: frozenset[str] = frozenset()  # sizes that a layer is given itself, for it serves several
     passed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # what a layer is made of: the config, and sizes
+    named: bool = False  # has what stands in a turn of a loop a path with its number?
 
     def called(self, kind: str, name: str, wanted: str) -> str:
         """The name in the file of a scalar, a layer or a block."""

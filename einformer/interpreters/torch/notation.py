@@ -31,9 +31,14 @@ class NotationClass(Class):
     def given(self, call: Call) -> Sequence[str]:
         """What a function is given beside tensors: the config, whether it is trained."""
         if self.has_module(call):
-            return ()
+            return self.cached(call)
         config = [self.lowering.config] * bool(self.lowering.passed.get(call.function))
-        return [*config, *["self.training"] * drops(self.layers[call.function], self.layers)]
+        trained = ["self.training"] * drops(self.layers[call.function], self.layers)
+        return [*config, *self.cached(call), *trained]
+
+    def cached(self, call: Call) -> Sequence[str]:
+        """What a call is given of a cache, where there is one."""
+        return ()
 
     def has_module(self, call: Call) -> bool:
         """Has the layer that is called weights of its own?"""
