@@ -385,6 +385,16 @@ model Text(z_bsd) -> y_bsd causal in s:
         {"z": None, "blocks.0.z": None},
     ),
     Cached(
+        "one tensor under two names",
+        "bsd",
+        """model Text(z_bsd) -> y_bsd causal in s:
+  k_bsd = z_bsd
+  w_bss' = Sm_s'(z_bsd z_bs'd + where(s - 2 < s' <= s, 0, -inf))
+  return w_bss' z_bs'd + k_{b(s - 5)d}
+""",
+        {"z": 1, "k": 5},
+    ),
+    Cached(
         "nothing is kept", "bsd", "model Text(z_bsd) -> y_bsd causal in s:\n  weights A_d\n  return A_d z_bsd sin(s + 1)\n", {}
     ),
 )

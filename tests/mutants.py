@@ -505,7 +505,7 @@ MUTANTS = (
         "decode.py::test_padding_does_not_matter[gpt2]",
     ),
     _mutant(
-        "rows are looked for on the first axis", "interpreters/torch/past.py",
+        "rows are looked for on the first axis", "interpreters/torch/cached.py",
         'return f", {at}" * bool(at)', 'return ""',
         "forms.py::test_rows_of_a_form_start_late[heads before rows-alike-notation]",
     ),
@@ -576,9 +576,19 @@ MUTANTS = (
         "decode.py::test_any_text[layers in a loop share keys and the last inputs-fast]",
     ),
     _mutant(
-        "layers share what they keep", "interpreters/torch/past.py",
-        'return own + "".join(', 'return "" + "".join(',
-        "decode.py::test_step_by_step_is_all_at_once[llama-fast]",
+        "layers share what they keep", "program/decoding.py",
+        'return "{path}" * (not self.is_model) + "".join(', 'return "".join(',
+        "decode.py::test_step_by_step_is_all_at_once[llama-notation]",
+    ),
+    _mutant(
+        "what hangs on no input is there before the start of time", "program/decoding.py",
+        "return value if is_natural(number) else Value(", "return value if True else Value(",
+        "decode.py::test_what_hangs_on_no_input_is_zero_before_the_start_of_time[notation]",
+    ),
+    _mutant(
+        "a tensor under another name is the same value", "program/lowering.py",
+        "if self.renames(equation, value):", "if False:",
+        "decode.py::test_any_text[one tensor under two names-notation]",
     ),
     _mutant(
         "a continuation is judged one position late", "interpreters/torch/generate.py",

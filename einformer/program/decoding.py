@@ -6,7 +6,6 @@ own, so that whatever runs over positions runs over rows too. What keeps what, a
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeVar
@@ -16,7 +15,7 @@ from einformer.language.primitives import row_of
 from einformer.language.tree import Layer
 from einformer.language.weights import key, versions
 from einformer.program import operations as op
-from einformer.program.cache import Entry, farthest
+from einformer.program.cache import Entry
 from einformer.program.lowering import mapped
 from einformer.program.operations import Axes, Carried, Function, Label, Line, Turns, Value, operands, with_operands
 from einformer.program.rewrite import Rewriting, loops, values
@@ -105,32 +104,6 @@ def decodings(
         whole = Decoding(time.letter, rows, own, versions(layers[each.name]), each.name == name).function(each)
         decoded[each.name] = asked(whole, decoded, time.letter) if each.name == name else whole
     return decoded
-
-
-def equalise(
-    kept: Sequence[Entry[int]], functions: Mapping[str, Function], layers: Mapping[str, Layer]
-) -> tuple[Entry[int], ...]:
-    """Gives the names of one value as many positions: `k_bsd = z_bsd`."""
-    same = dict[tuple[str, str, int], Value]()
-    for function in functions.values():
-        names = versions(layers[function.name])
-        same |= {(function.name, line.name, 0): line.value for line in function.inputs}
-        same |= {(function.name, *names[id(x.equation)]): x.value for x in _flat(function.lines) if x.equation is not None}
-    alike = defaultdict[tuple[str, Value | None, bool], list[Entry[int]]](list)
-    for entry in kept:
-        alike[_alike(entry, same)].append(entry)
-    return tuple(_farthest(entry, alike[_alike(entry, same)]) for entry in kept)
-
-
-def _alike(entry: Entry[int], same: Mapping[tuple[str, str, int], Value]) -> tuple[str, Value | None, bool]:
-    return entry.frame, same.get((entry.layer, entry.name, entry.loops)), entry.kind == "sum"
-
-
-def _farthest(entry: Entry[int], others: Sequence[Entry[int]]) -> Entry[int]:
-    if all(other.name == entry.name for other in others):
-        return entry
-    kind: Kind = "visible" if any(other.kind == "visible" for other in others) else entry.kind
-    return replace(entry, kind=kind, back=farthest(other.back for other in others))
 
 
 def reads_cache(function: Function, functions: Mapping[str, Function]) -> bool:

@@ -135,9 +135,16 @@ class Body:
         """The line of an equation; its name stands for its value from here on."""
         letter, self.reach = recurrent(equation), self.reaching[id(equation)]
         value = self.value(equation.right) if letter is None else self.recurrence(equation, letter)
+        if self.renames(equation, value):
+            value = replace(value, operation=Spread(value))
         line = self.defined(equation.left, value)
         self.names[equation.left.name] = line = replace(line, equation=equation)
         return line
+
+    def renames(self, equation: Equation, value: Value) -> bool:
+        """Does an equation give a tensor another name? That is another value, of which other positions may be read."""
+        grouped = any(len(label) > 1 for label in labels_of(equation.left))
+        return equation.relation != "return" and not grouped and any(value is line.value for line in self.names.values())
 
     def defined(self, left: Tensor | Name, value: Value) -> Line:
         """A value under a left side: an axis for each of its letters."""

@@ -32,7 +32,7 @@ from einformer.language.weights import called, key, versions
 from einformer.program.cache import Entry
 from einformer.program.conditions import turned
 from einformer.program.constants import raised
-from einformer.program.decoding import decodings, equalise, keeps, reads_cache
+from einformer.program.decoding import decodings, keeps, reads_cache
 from einformer.program.lowering import functions
 from einformer.program.masks import sunk
 
@@ -64,9 +64,7 @@ def _from_program(
     """The file of the plan `notation`, whose forwards are those of the program that continues."""
     layers = {layer.name: layer for layer in spec.layers}
     rows = rows_of(layers[name])
-    program = functions(spec, legend)
-    kept = equalise(kept, program, layers)
-    decoded = decodings(program, layers, kept, name, rows)
+    decoded = decodings(functions(spec, legend), layers, kept, name, rows)
     file = CachedFile(spec, name, legend, plan, style, fronts, functions=decoded, kept=kept, rows=rows)
     file.counting = frozenset({name, *(each for each, function in decoded.items() if reads_cache(function, decoded))})
     file.keeping = frozenset(each for each, function in decoded.items() if keeps(function, decoded))
