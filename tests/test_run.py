@@ -426,3 +426,19 @@ def test_sizes_that_are_none(note: Callable[[str], str], sizes: str) -> None:
     with pytest.raises(SystemExit) as error:
         main(["run", note(LEGEND), "--set", sizes])
     assert error.value.code == 2
+
+
+@pytest.mark.parametrize("sizes", [{"N": 10**9}, {"D": 10**6, "N": 10**3}, {"D": 10**12}])
+def test_what_is_too_large_is_refused_before_it_is_allocated(sizes: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first array would be drawn for the inputs."""
+    monkeypatch.setattr("einformer.testing.values.draw_inputs", lambda *_: pytest.fail("numbers are drawn"))
+    with pytest.raises(EinformerError, match="E604 this equation has") as refusal:
+        execute(Source("note.md", f"{LEGEND}$$y_{{nd}} = 2 x_{{nd}}$$\n"), sizes, 0)
+    assert refusal.value.findings[0].span.line == 7
+
+
+def test_a_weight_that_is_too_large_is_refused_before_it_is_allocated() -> None:
+    """Though the equations read one row of it."""
+    text = "axes\n  d: D\n  k: K\nlayer Row(x_d) -> y_d:\n  weights W_kd\n  return x_d W_0d\n"
+    with pytest.raises(EinformerError, match="E604 the weight `W` has 3e\\+12 numbers"):
+        trial(einformer.parse(text), {"K": 10**12, "D": 3}, 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -9,15 +10,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from einformer.errors import fail
 from einformer.language.printer import show
 from einformer.language.sizes import Legend
-from einformer.language.tree import Layer, Tensor
-from einformer.language.walk import equations
+from einformer.language.specialise import specialise
+from einformer.language.tree import Index, Layer, Tensor
+from einformer.language.walk import equations, subexpressions
 from einformer.objects import Specification
 from einformer.testing import sizes, values
-from einformer.testing.subject import isolate
+from einformer.testing.subject import Subject, isolate
 
 Array = NDArray[np.float64]
+MOST_NUMBERS = 10**8
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,7 @@ def trial(spec: Specification, given: Mapping[str, int], seed: int) -> Trial:
     """
     about = isolate(spec, given)
     about = about.bind(sizes.draw(about.legend, about.letters(), about.turns()))
+    _refuse_large(about)
     inputs, weights = values.draw_inputs(about, {}, seed), values.draw_weights(about, seed)
     trace = dict[str, Array]()
     output = about.value(inputs, weights, trace=trace)
@@ -61,6 +66,25 @@ def trial(spec: Specification, given: Mapping[str, int], seed: int) -> Trial:
     written = _spell_tensors(spec.layer)
     tensors = {written.get(name, name): array for name, array in (drawn | trace).items()}
     return Trial(head, about.sizes(), tensors, output, about.legend)
+
+
+# Before anything is allocated: an equation has at most a number for each combination of its indices.
+def _refuse_large(about: Subject) -> None:
+    for layer in specialise(about.tree, about.layer).layers:
+        for equation in equations(layer.body):
+            indices = {x.letter for e in (equation.left, equation.right) for x in subexpressions(e) if isinstance(x, Index)}
+            if (count := math.prod(map(about.legend.length, indices))) > MOST_NUMBERS:
+                facts = [about.legend.describe(letter) for letter in sorted(indices)]
+                message = f"this equation has {count:.0e} combinations of its indices"
+                raise fail("E604", message, equation.span, facts, f"smaller sizes: at most {MOST_NUMBERS:.0e} combinations")
+    for path, weight in about.weights().items():
+        if math.prod(weight.shape) > MOST_NUMBERS:
+            raise fail(
+                "E604",
+                f"the weight `{path}` has {math.prod(weight.shape):.0e} numbers",
+                weight.weight.span,
+                fix="smaller sizes",
+            )
 
 
 def _spell_tensors(layer: Layer) -> dict[str, str]:
