@@ -65,7 +65,7 @@ class Specification:
     <specification GPT2: pre-norm decoder with learned positions>
     """
 
-    written: Spec  # as its author wrote it, with the layers of the prelude that it calls
+    written: Spec  # as its author wrote it, with the layers of the library that it calls
     tree: Spec  # elaborated: every sum explicit, every instance named
     name: str
 

@@ -27,12 +27,12 @@ class Told(NamedTuple):
 
 
 CASES = {
-    "a layer of the prelude, over positions": Told(
+    "a layer of the library, over positions": Told(
         "", "E503", "ε RMSNorm_s(z_bsd)", "RMSNorm_s(z_bsd)", "`RMSNorm` runs over `s`",
-        ("RMSNorm_d(z_d) -> z_d` (prelude.ein:",),
+        ("RMSNorm_d(z_d) -> z_d` (library.ein:",),
     ),
-    "a layer of the prelude, over rows": Told(
-        "", "E506", "ε LayerNorm_b(z_bsd)", "LayerNorm_b(z_bsd)", "a batch, `b`", ("LayerNorm_d(z_d) -> z_d` (prelude.ein:",)
+    "a layer of the library, over rows": Told(
+        "", "E506", "ε LayerNorm_b(z_bsd)", "LayerNorm_b(z_bsd)", "a batch, `b`", ("LayerNorm_d(z_d) -> z_d` (library.ein:",)
     ),
     "a layer of the text, over positions": Told(
         MEAN, "E503", "ε Mean_s(z_bsd)", "Mean_s(z_bsd)", "`Mean` runs over `s`", ("Mean_d(z_d) -> y_d` (<text>:9)",)
@@ -79,7 +79,7 @@ def test_the_line_that_can_be_mended_is_told_in_its_own_letters(told: Told) -> N
     assert ("over another index" in finding.fix) == bool(told.called)
 
 
-def test_a_layer_of_the_prelude_is_never_the_place() -> None:
+def test_a_layer_of_the_library_is_never_the_place() -> None:
     """Even where it has the letter itself: its author is another."""
     text = "axes\n  b: B\n  d: D\n\nscalars\n  ε = 1e-5\n\nmodel Model(z_bd) -> y_bd causal in d:\n  return RMSNorm(z_bd)\n"
     with pytest.raises(EinformerError) as error:

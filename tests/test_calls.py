@@ -277,6 +277,6 @@ def test_a_renamed_letter_from_which_a_size_is_derived_is_refused() -> None:
         spec("d, e: H, i: 2, h: H / 2", *lines)
 
 
-def test_a_layer_of_the_file_replaces_that_of_the_prelude() -> None:
+def test_a_layer_of_the_file_replaces_that_of_the_library() -> None:
     lines = ["layer RMSNorm(z_d) -> z_d:", "return z_d / 2", "layer Y(z_d) -> z_d:", "return RMSNorm(z_d)"]
     assert spec("d", *lines).bind().reference(np.array([4]), weights={}) == [2]

@@ -45,7 +45,7 @@ EXPERTS = {"mixtral", "gpt_oss"}
 TEXTS = sorted(
     path.name.removesuffix(".ein")
     for path in importlib.resources.files(architectures).iterdir()
-    if path.name.endswith(".ein") and path.name != "prelude.ein"
+    if path.name.endswith(".ein") and path.name != "library.ein"
 )
 
 

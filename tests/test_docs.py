@@ -13,10 +13,11 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from einformer.architectures.texts import prelude
+from einformer.architectures.texts import library
 from einformer.language import names
 from einformer.language.calls import signature, slot_letters
 from einformer.language.primitives import PRIMITIVES
+from einformer.language.printer import show
 from einformer.language.sizes import Legend
 from einformer.language.tree import Declaration, Expression, Tensor
 from einformer.targets import examine, parse
@@ -120,9 +121,11 @@ def test_latex_reads_as_the_plain_text(row: dict[str, str]) -> None:
     assert examine(replace(source, text=source.text.replace(plain, latex))) == (tree, ())
 
 
-def test_the_prelude_is_listed() -> None:
-    listed = [row["layer"].strip("`") for row in tables(LANGUAGE, {"layer", "is"})]
-    assert listed == [signature(layer) for layer in prelude().layers]
+def test_the_library_is_listed() -> None:
+    listed = {what: [row[what].strip("`") for row in tables(LANGUAGE, {what, "is"})] for what in ("axis", "scalar", "layer")}
+    assert listed["layer"] == [signature(layer) for layer in library().layers]
+    assert listed["axis"] == [show(axis) for axis in library().axes]
+    assert listed["scalar"] == [show(scalar) for scalar in library().scalars]
 
 
 def test_the_nodes_are_listed() -> None:

@@ -339,7 +339,7 @@ def test_a_mask_that_the_scores_lack_is_told_beside_the_leak() -> None:
     assert any("`m` is never used" in fact for fact in finding.facts)
 
 
-def test_what_a_layer_of_the_prelude_lacks_is_told_at_the_call() -> None:
+def test_what_a_layer_of_the_library_lacks_is_told_at_the_call() -> None:
     text = "axes\n  d: D\nlayer Same(z_d) -> z_d:\n  return RMSNorm(z_d) + GatedMLP(z_d)"
     found = examined(text)
     assert [(finding.code, finding.span.line, finding.span.text) for finding in found] == [

@@ -6,6 +6,7 @@ import functools
 import random
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import lark
@@ -14,6 +15,7 @@ from hypothesis import given, settings
 from lark.lexer import PatternRE, TerminalDef
 
 import einformer.language
+from einformer.architectures.texts import library
 from einformer.errors import Source
 from einformer.interpreters.latex import latex
 from einformer.language.parser import parse
@@ -22,24 +24,29 @@ from einformer.language.printer import show
 from einformer.language.tree import Equation
 from tests import strategies
 from tests.few import FEW_TEXTS, few
+from tests.texts import callable_layers
 
 PACKAGE = Path(einformer.language.__file__).parent
 TEXTS = {path.stem: path.read_text(encoding="utf-8") for path in sorted((PACKAGE.parent / "architectures").glob("*.ein"))}
-RULES = ("axis", "scalar", "head", "statement")
+RULES = ("axis", "scalar", "taken", "head", "statement")
 FRAMES = {
     "axis": "axes\n  {}",
     "scalar": "scalars\n  {}",
+    "taken": "{}",
     "head": "{}\n  return 0",
     "statement": "layer Frame(z_s) -> y:\n  {}\n  return 0",
 }
 LAYERS = frozenset(re.findall(r"^(?:layer|model) (\w+?)(?:_\w+)?\(", "\n".join(TEXTS.values()), re.MULTILINE))
 SHIPPED_CALLABLE = frozenset(LAYERS | {"pre", "post", "pre'", "post'"})
+LIBRARY = replace(library(), layers=(*library().layers, *callable_layers(SHIPPED_CALLABLE).layers))
 GENERATED_CALLABLE = frozenset((*strategies.LAYERS, *strategies.INSTANCES))
 WORDS = frozenset(("and", "or", "not", "mod"))
 BEYOND_THE_GRAMMAR = {
     "E104": "an operator without parentheses may derive in two ways; the parser refuses what a reader could take otherwise",
     "E002": "a grammar nests without end",
+    "E201": "the axes of the library are a list",
     "E202": "what the language calls its own names is a list, not a form",
+    "E204": "so are its scalars and layers",
 }
 ALPHABET = "abdesxzADHWQε θ'_^{}()[]+-/<>=!:,.?0127 e5 ≤∞·"
 
@@ -71,7 +78,7 @@ def derives(rule: str, line: str, callable_: frozenset[str] = SHIPPED_CALLABLE) 
 
 def refusals(rule: str, line: str) -> set[str]:
     """The codes with which the parser refuses the line."""
-    _, findings = parse(Source("<line>", FRAMES[rule].format(line)), SHIPPED_CALLABLE)
+    _, findings = parse(Source("<line>", FRAMES[rule].format(line)), LIBRARY)
     return {finding.code for finding in findings}
 
 
@@ -89,6 +96,8 @@ def lines(text: str) -> Iterator[tuple[str, str]]:
             continue
         if line.startswith(("axes", "scalars")):
             block = {"axes": "axis", "scalars": "scalar"}[line.split()[0]]
+        elif re.match(r"layer \w+ =", line):
+            yield "taken", line
         elif line.startswith(("layer", "model")):
             block = "statement"
             yield "head", line
@@ -98,8 +107,8 @@ def lines(text: str) -> Iterator[tuple[str, str]]:
 
 def damaged(line: str, source: random.Random) -> str:
     """The line with a letter or a token more, less, or another."""
-    if source.random() < 0.5:
-        at = source.randrange(len(line))
+    if not line or source.random() < 0.5:
+        at = source.randrange(len(line) + 1)
         return line[:at] + source.choice(("", source.choice(ALPHABET))) + line[at + source.randrange(2) :]
     tokens = re.findall(r"\w+'*|\s+|.", line)
     one, other = source.randrange(len(tokens)), source.randrange(len(tokens))
@@ -151,14 +160,14 @@ def test_damaged_lines_are_printed_as_they_are_read(seed: int) -> None:
     for _ in range(400):
         rule, line = source.choice(SHIPPED)
         text = (
-            "axes\n" + "".join(f"  {letter}: N\n" for letter in "bsdaef") + FRAMES[rule].format(damaged(line, source).strip())
+            "axes\n" + "".join(f"  {letter}: N\n" for letter in "bsdaefih") + FRAMES[rule].format(damaged(line, source).strip())
         )
-        spec, findings = parse(Source("<damaged>", text), SHIPPED_CALLABLE)
+        spec, findings = parse(Source("<damaged>", text), LIBRARY)
         if findings or not spec.layers:
             continue
         taken += 1
         for printed in (show(spec), latex(spec)):
-            again, wrong = parse(Source("<printed>", printed), SHIPPED_CALLABLE)
+            again, wrong = parse(Source("<printed>", printed), LIBRARY)
             assert not wrong, f"{line}\n{printed}\n{wrong[0]}"
             assert repr(again) == repr(spec), f"{line}\n{printed}"
     assert taken > 100

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from einformer.architectures.texts import library
 from einformer.errors import EinformerError, Finding, Source
 from einformer.interpreters.latex import latex
 from einformer.language.parser import parse
@@ -16,12 +17,11 @@ from einformer.language.printer import show
 from einformer.language.tree import Equation, Spec
 from tests.guard import guarded
 
-PRELUDE = frozenset(("RMSNorm", "LayerNorm", "GatedMLP"))
 FRAME = "axes\n  b: B\n  s: S\n  d: D\n  e: E\n  a: A\n  l: L\nlayer F(z_s) -> y_s:\n  {}\n  return z_s\n"
 
 
 def read(text: str) -> tuple[Spec, tuple[Finding, ...]]:
-    return parse(Source("notes.tex", text), PRELUDE)
+    return parse(Source("notes.tex", text), library())
 
 
 def equation(text: str) -> Equation:

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from einformer.architectures.texts import prelude, read
+from einformer.architectures.texts import library, read
 from einformer.errors import Finding, Source
 from einformer.interpreters.latex import latex
 from einformer.language import parser, printer
@@ -30,8 +30,6 @@ from tests.test_mutation_detection import FOUND_LATER, MISSED, REPORTED
 from tests.test_well_formed import SHIPPED
 from tests.well_formed import Text, texts, written
 
-LAYERS = frozenset(layer.name for layer in prelude().layers)
-
 
 def note(spec: Spec) -> str:
     return f"# A note\n\nAll of it:\n\n\\[\n{latex(spec)}\n\\]\n"
@@ -42,7 +40,7 @@ def linted(text: str) -> tuple[Finding, ...]:
 
 
 def parsed(text: str) -> Spec:
-    return parser.parse(Source("text.ein", text), LAYERS)[0]
+    return parser.parse(Source("text.ein", text), library())[0]
 
 
 def is_at(slip: Slip, spec: Spec, found: tuple[Finding, ...]) -> bool:

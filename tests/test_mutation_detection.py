@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 import einformer
 from einformer import EinformerError
-from einformer.architectures.texts import prelude, read
+from einformer.architectures.texts import library, read
 from einformer.errors import Source
 from einformer.language import parser, printer
 from einformer.language.tree import Spec
@@ -51,7 +51,7 @@ class Target:
 
 
 def target(name: str, text: str, sizes: dict[str, Any]) -> Target:
-    spec, _ = parser.parse(Source(name, text), frozenset(layer.name for layer in prelude().layers))
+    spec, _ = parser.parse(Source(name, text), library())
     model = einformer.parse(text).bind(**sizes)
     return Target(name, spec, sizes, model, model.reference(*arrays.inputs(model), weights=arrays.weights(model)))
 

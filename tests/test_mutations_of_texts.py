@@ -10,8 +10,9 @@ import difflib
 
 import pytest
 
-from einformer.architectures.texts import read
+from einformer.architectures.texts import text, written
 from einformer.errors import Source
+from einformer.language.printer import show
 from einformer.targets import examine
 
 FOUND = """
@@ -61,11 +62,11 @@ llama | x_{s((1 - i)h)} | x_{s((2 - i)h)} | E309 +0
 llama | cos(s θ_h) | cos(h θ_h) | E303 +0
 llama | v_seg = z_sd V_deg | v_sed = z_sd V_deg | E301 +0
 llama | z_sd K_deg | z_sd K_dek | E201 +0
-mistral | s - W < s' <= s | s + W < s' <= s | E502 -6
-mistral | s - W < s' <= s | s - W < s' <= W | E501 -6
+mistral | s - W < s' <= s | s + W < s' <= s | E502 -16
+mistral | s - W < s' <= s | s - W < s' <= W | E501 -16
 mixtral | top_{T,x}(r_x) | top_{T,f}(r_x) | E306 +0
 mixtral | (r_x), r_x, 0) | (r_x), p_x, 0) | E507 +0
-mixtral | / sum_x p_x | / sum_f p_x | E306 +0
+mixtral | / sum_x(p_x) | / sum_f(p_x) | E306 +0
 linear_attention | S_{(s - 1)eua} | S_{(s + 1)eua} | E507 +0
 linear_attention | S_{(s - 1)eua} | S_{(s - 0)eua} | E507 +0
 linear_attention | z_sd V_dua | z_sd V_due | E307 +0
@@ -73,7 +74,7 @@ deepseek_v3 | K_rna c_s'r + | K_rna c_sr + | E313 +0
 deepseek_v3 | RMSNorm_c(z_sd A_dc) | RMSNorm_d(z_sd A_dc) | E301 +0
 deepseek_v3 | GatedMLP_o( | GatedMLP_d( | E402 +0
 gemma2 | s - W_l < s' | s - W_k < s' | E201 +0
-loss | lse_v y_bsv | lse_s y_bsv | E301 +0
+loss | lse_v(y_bsv) | lse_s(y_bsv) | E301 +0
 """
 LEGAL = """
 gpt2 | f: F = E D | f: F = E G | a size may be made of a letter without an axis
@@ -94,8 +95,8 @@ def rows(table: str) -> list[list[str]]:
 
 
 def mutated(name: str, old: str, new: str) -> tuple[Source, int]:
-    """The text with the first `old` written otherwise, and the line of that."""
-    source = read(name)
+    """The text, its library's layers written out, with the first `old` written otherwise, and the line of that."""
+    source = text(name) if name == "gpt2" else Source(f"{name}.ein", show(written(name)))
     assert old in source.text
     return Source(source.name, source.text.replace(old, new, 1)), source.text[: source.text.index(old)].count("\n") + 1
 

@@ -484,7 +484,7 @@ def test_layers_number_their_weights() -> None:
     assert np.array_equal(value(spec("d, l", *lines), [0], weights=weights, L=2), [24])
 
 
-# ------------------------------------------------------------------------------------------- the prelude, and a trace
+# ------------------------------------------------------------------------------------------- the library, and a trace
 
 
 def test_the_root_of_a_norm_holds_its_epsilon() -> None:

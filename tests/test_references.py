@@ -15,12 +15,13 @@ import numpy as np
 import pytest
 import torch
 
-from einformer.architectures.texts import understood
+from einformer.architectures.texts import library, understood
 from einformer.cli import main
 from einformer.errors import Source
 from einformer.interpreters import reference
 from einformer.language import binding
 from einformer.language.parser import parse_expression
+from einformer.language.printer import show
 from einformer.language.tree import Spec
 from einformer.notes import emitted, shelf
 from einformer.notes.claims import claims
@@ -139,20 +140,24 @@ def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
 def test_lines_are_where_they_are_said_to_be() -> None:
     """In the file itself, read as characters, spaces and parentheses apart."""
     for each in LINES:
-        file, number = each.where.split(":")
-        assert re.sub(r"[ ()]", "", as_written(file, number)) == re.sub(r"[ ()]", "", each.line)
+        assert re.sub(r"[ ()]", "", as_written(each)) == re.sub(r"[ ()]", "", each.line)
 
 
-def as_written(file: str, number: str) -> str:
-    """A line of a file, without what stands beside it."""
-    return re.split(" [@#]", written(file).split("\n")[int(number) - 1])[0].strip()
+def as_written(each: Reference) -> str:
+    """The line of its file, without what stands beside it; of axes that are named there, the line of the library."""
+    file, number = each.where.split(":")
+    lines = [re.split(" [@#]", line)[0].strip() for line in written(file).split("\n")]
+    return each.line if re.fullmatch(r"\w(, \w)+", lines[int(number) - 1]) and each.line in LEGEND else lines[int(number) - 1]
+
+
+LEGEND = {show(axis) for axis in library().axes}
 
 
 def test_a_line_is_what_is_said_sign_for_sign() -> None:
     """What stands right of the sign; it is in other words that it may not."""
     for each in (each for each in LINES if each.status in ("a line", "in other words")):
         ours, theirs = (re.sub(r"^(\w: )?\S+ (<-|=) +|^return |[ ()]", "", re.sub(r" +", " ", line)) for line in (
-            as_written(*each.where.split(":")), each.says))  # fmt: skip
+            as_written(each), each.says))  # fmt: skip
         assert (ours == theirs) == (each.status == "a line"), each
 
 
@@ -163,8 +168,7 @@ def test_the_pytorch_of_a_line_is_where_it_is_said_to_be(layer: str) -> None:
         at = each.emitted
         assert at is not None
         source = pytorch(at.file.removesuffix(".py"))
-        file, number = each.where.split(":")
-        assert source[at.line - 1].strip().partition("  @ ")[0] == "# " + as_written(file, number)
+        assert source[at.line - 1].strip().partition("  @ ")[0] == "# " + as_written(each)
         blocks = (node for node in ast.parse("\n".join(source)).body if isinstance(node, ast.ClassDef | ast.FunctionDef))
         assert [node.name for node in blocks if node.lineno < at.line <= (node.end_lineno or 0)] == [at.name]
 
@@ -233,12 +237,12 @@ def test_a_line_in_other_words_gives_the_layer_its_value(words: tuple[str, str, 
 
 
 def reworded(text: str, said: Sequence[Reference]) -> str:
-    """The text with other lines; a layer of the prelude becomes one of the text."""
+    """The text with other lines; a layer of the library becomes one of the text."""
     (file,) = {each.where.split(":")[0] for each in said}
     lines = written(file).split("\n")
     for number, group in itertools.groupby(said, key=lambda each: int(each.where.split(":")[1])):
         lines[number - 1] = "\n".join("  " + line for line in in_place([*group]))
-    if file != "prelude.ein":
+    if file != "library.ein":
         return "\n".join(lines)
     name = said[0].layer.partition(".")[2]
     (block,) = re.findall(rf"^layer {name}_.*?\n(?:  .*\n)+", "\n".join(lines), re.MULTILINE)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import Phase, given, settings
 
-from einformer.architectures.texts import prelude
+from einformer.architectures.texts import library
 from einformer.errors import Source
 from einformer.interpreters.latex import latex
 from einformer.language.parser import parse, parse_expression
@@ -34,15 +34,15 @@ from einformer.language.tree import (
 from einformer.targets import examine
 from tests import strategies
 from tests.few import FEW_TEXTS, few
+from tests.texts import callable_layers
 
 ARCHITECTURES = sorted((Path(__file__).parents[1] / "einformer" / "architectures").glob("*.ein"))
-CALLABLE = frozenset((*strategies.LAYERS, *strategies.INSTANCES))
-PRELUDE = frozenset(layer.name for layer in prelude().layers)
+CALLABLE = callable_layers((*strategies.LAYERS, *strategies.INSTANCES))
 LEGEND = Spec(
     "",
     tuple(Axis(letter, Name("N")) for letter in strategies.LETTERS),
     (),
-    tuple(Layer(name, (), (Tensor("z", ()),), Name("y"), (), ()) for name in CALLABLE),
+    CALLABLE.layers,
 )
 AXES = "axes\n" + "".join(f"  {letter}: N\n" for letter in strategies.LETTERS)
 WHOLE = settings(deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])  # a file would shrink for minutes
@@ -50,12 +50,12 @@ Printer = Callable[[Declaration | Expression], str]
 PRINTERS = pytest.mark.parametrize("print_", [show, latex])
 FEW = {path for path in ARCHITECTURES if path.stem in FEW_TEXTS}
 SHIPPED = pytest.mark.parametrize("path", few(ARCHITECTURES, FEW), ids=lambda path: path.stem)
-TEXTS = [path for path in ARCHITECTURES if path.stem != "prelude"]
+TEXTS = [path for path in ARCHITECTURES if path.stem != "library"]
 
 
-def read(text: str, callable_: frozenset[str] = CALLABLE) -> Spec:
+def read(text: str, known: Spec = CALLABLE) -> Spec:
     """The tree of a text without findings, in which these names may be called."""
-    spec, findings = parse(Source("<printed>", text), callable_)
+    spec, findings = parse(Source("<printed>", text), known)
     assert not findings, "\n\n".join(map(str, findings))
     return spec
 
@@ -146,14 +146,14 @@ def test_letters(print_: Printer, name: str) -> None:
 @PRINTERS
 @SHIPPED
 def test_shipped(print_: Printer, path: Path) -> None:
-    spec = read(path.read_text(encoding="utf-8"), PRELUDE)
-    assert same(read(print_(spec), PRELUDE), spec)
+    spec = read(path.read_text(encoding="utf-8"), library())
+    assert same(read(print_(spec), library()), spec)
 
 
 @SHIPPED
 def test_show_is_a_fixed_point(path: Path) -> None:
-    text = show(read(path.read_text(encoding="utf-8"), PRELUDE))
-    assert show(read(text, PRELUDE)) == text
+    text = show(read(path.read_text(encoding="utf-8"), library()))
+    assert show(read(text, library())) == text
 
 
 @PRINTERS
@@ -162,17 +162,16 @@ def test_elaborated(print_: Printer, path: Path) -> None:
     """With every implicit sum written out a text can still be read (anonymous instances apart, `LayerNorm_2`)."""
     elaborated, findings = examine(Source(path.name, path.read_text(encoding="utf-8")))
     assert not findings
-    callable_ = frozenset(layer.name for layer in elaborated.layers)
     layers = [layer for layer in elaborated.layers if not any("_" in weight.name for weight in layer.weights)]
     assert layers
     for layer in layers:
         alone = Spec("", elaborated.axes, (), (layer,))
-        assert same(read(print_(alone), callable_), alone)
+        assert same(read(print_(alone), elaborated), alone)
 
 
 def test_golden_latex(golden: Callable[[str, str], None]) -> None:
     gpt2 = next(path for path in ARCHITECTURES if path.stem == "gpt2")
-    golden("gpt2.tex", latex(read(gpt2.read_text(encoding="utf-8"), PRELUDE)) + "\n")
+    golden("gpt2.tex", latex(read(gpt2.read_text(encoding="utf-8"), library())) + "\n")
 
 
 COMMENTED = """# scale.ein: what is said stays

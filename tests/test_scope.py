@@ -174,7 +174,7 @@ def legend(line: str) -> str:
 def read(line: str) -> Equation:
     """An equation in a legend in which every letter is an axis."""
     source = Source("<text>", f"{legend(line)}layer Text(x) -> y:\n  {line}\n")
-    spec, findings = parser.parse(source, frozenset(layer.name for layer in layers().layers))
+    spec, findings = parser.parse(source, layers())
     assert not findings, findings[0]
     (equation,) = equations(spec.layers[0].body)
     return equation

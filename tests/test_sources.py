@@ -50,17 +50,16 @@ def all_noted() -> list[Noted]:
 def test_every_equation_stands_under_a_note(path: pathlib.Path) -> None:
     """Read as characters: each head of a layer has one; and what the parser finds is all that is written."""
     text = path.read_text(encoding="utf-8").split("\n")
-    heads = [line for line in text if line.startswith(("layer ", "model "))]
+    heads = [line for line in text if line.startswith(("layer ", "model ")) and " = " not in line]
     assert heads
     assert all(" @ " in line for line in heads)
     written = [line.partition("#")[0].partition(" @ ")[2].strip() for line in text if " @ " in line]
-    spec, _ = parser.parse(shelf.source(path.stem) if path.stem != "prelude" else texts.text("prelude"), LAYERS)
-    scalars = [scalar.note for scalar in spec.scalars]
-    read = [note for layer in spec.layers for note in (layer.note, *(each.note for each in equations(layer.body)))]
+    source = shelf.source(path.stem) if path.stem != "library" else texts.text("library")
+    spec, _ = parser.parse(source, texts.library())
+    scalars = [scalar.note for scalar in spec.scalars if "=" in text[scalar.span.line - 1]]
+    own = [layer for layer in spec.layers if layer.span.source == source]
+    read = [note for layer in own for note in (layer.note, *(each.note for each in equations(layer.body)))]
     assert list(filter(None, [*scalars, *read])) == written
-
-
-LAYERS = frozenset(layer.name for layer in texts.prelude().layers)
 
 
 def test_notes_name_places_of_sources() -> None:
@@ -111,7 +110,7 @@ def test_layers_that_are_one_but_for_their_names_name_one_note() -> None:
     """Axes, weights and tensors may all be called something else."""
     notes = defaultdict(set)
     for name in texts.shipped():
-        for layer in parser.parse(texts.text(name), LAYERS)[0].layers:
+        for layer in texts.written(name).layers:
             notes[shape(layer)].add(tuple(equation.note or layer.note for equation in equations(layer.body)))
     assert len(notes) > 100
     assert {head: found for head, found in notes.items() if len(found) > 1} == {}
@@ -238,9 +237,10 @@ def test_equations_of_a_text_and_what_they_follow(capsys: pytest.CaptureFixture[
     assert len(rows) == 17
     assert (rows[0]["layer"], rows[0]["equation"], rows[0]["note"]) == ("scalars", "θ_h = Θ^(-2 h / H)", "rope 3.2.2 eq 15")
     (found,) = [row for row in rows if row["equation"] == "v_seg = z_sd V_deg"]
-    assert (found["text"], found["layer"], found["note"]) == ("llama", "Attention", "goon 1.1.2 eq 3")
+    assert (found["text"], found["layer"], found["file"]) == ("llama", "Attention", "library.ein")
+    assert found["note"] == "goon 1.1.2 eq 3"
     assert found["cited"][0]["there"] == "v_bsea = z_bsd V_dea"
-    line = (FOLDERS[0] / "llama.ein").read_text(encoding="utf-8").split("\n")[found["line"] - 1]
+    line = (FOLDERS[0] / found["file"]).read_text(encoding="utf-8").split("\n")[found["line"] - 1]
     assert line.split() == [*found["equation"].split(), "@", *found["note"].split()]
 
 

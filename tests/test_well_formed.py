@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from numpy.typing import NDArray
 
 import einformer
-from einformer.architectures.texts import prelude
+from einformer.architectures.texts import library
 from einformer.errors import Source
 from einformer.language import parser, tree
 from einformer.language.calls import slot_letters
@@ -111,8 +111,8 @@ def test_it_checks(text: Text) -> None:
 def test_it_prints_and_reads_back(text: Text) -> None:
     from einformer.language import printer
 
-    spec, _ = parser.parse(Source("drawn", text.text), frozenset(layer.name for layer in prelude().layers))
-    again, findings = parser.parse(Source("printed", printer.show(spec)), frozenset(("RMSNorm", "LayerNorm", "GatedMLP")))
+    spec, _ = parser.parse(Source("drawn", text.text), library())
+    again, findings = parser.parse(Source("printed", printer.show(spec)), library())
     assert (again, findings) == (spec, ())
 
 

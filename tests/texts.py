@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from numpy.typing import NDArray
 
 import einformer
+from einformer.language.tree import Layer, Name, Spec, Tensor
 from einformer.objects import Specification
 
 Array = NDArray[Any]
@@ -31,3 +33,8 @@ def text(axes: str, *lines: str, scalars: str = "") -> str:
 def spec(axes: str, *lines: str, scalars: str = "") -> Specification:
     """The checked text."""
     return einformer.parse(text(axes, *lines, scalars=scalars))
+
+
+def callable_layers(names: Iterable[str]) -> Spec:
+    """A library that has layers of these names, and nothing else."""
+    return Spec("", (), (), tuple(Layer(name, (), (Tensor("z", ()),), Name("y"), (), ()) for name in names))

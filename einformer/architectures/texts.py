@@ -1,4 +1,4 @@
-"""What does a text say? Its tree, with the layers of the prelude that it calls, and the texts that ship."""
+"""Reads texts: their trees, with the layers of the library that they call, and the texts that ship."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import replace
 from einformer.architectures import models
 from einformer.errors import EinformerError, Finding, Source, fail
 from einformer.language import parser
-from einformer.language.check import with_prelude
+from einformer.language.check import with_library
 from einformer.language.tree import Spec
 from einformer.program import check
 
@@ -20,10 +20,10 @@ _SHIPPED = pathlib.Path(__file__).parent
 
 
 def understood(source: Source) -> tuple[Spec, Spec, tuple[Finding, ...]]:
-    """A text as it is written, with the layers of the prelude that it calls; elaborated; and what is wrong with it."""
+    """A text written out, with the layers of the library that it calls; elaborated; and what is wrong with it."""
     source = replace(source, text=source.text.removeprefix("\ufeff").replace("\r\n", "\n"))
     try:
-        spec, findings = parser.parse(source, frozenset(layer.name for layer in prelude().layers))
+        spec, findings = parser.parse(source, library())
     except EinformerError as error:
         nothing = Spec("", (), (), ())
         return nothing, nothing, error.findings
@@ -31,21 +31,28 @@ def understood(source: Source) -> tuple[Spec, Spec, tuple[Finding, ...]]:
         return spec, spec, findings
     if not spec.layers:
         return spec, spec, (Finding("E105", "the text has no layer", spec.span, fix="`layer Name(z_d) -> z_d:`"),)
-    written = with_prelude(spec, prelude())
+    written = with_library(spec, library())
     return written, *check.check(written)
 
 
 @functools.cache
-def prelude() -> Spec:
-    """The layers that every file may call without writing them."""
-    spec, _ = parser.parse(text("prelude"))
+def written(name: str) -> Spec:
+    """A shipped text written out, with the layers of the library that it calls."""
+    spec, _ = parser.parse(text(name), library())
+    return with_library(spec, library())
+
+
+@functools.cache
+def library() -> Spec:
+    """The axes and scalars that every file may name, and the layers that it may call, without writing them."""
+    spec, _ = parser.parse(text("library"))
     return spec
 
 
 @functools.cache
 def shipped() -> tuple[str, ...]:
     """The names of the shipped architectures."""
-    return tuple(sorted(name[:-4] for name in os.listdir(_SHIPPED) if name.endswith(".ein") and name != "prelude.ein"))
+    return tuple(sorted(name[:-4] for name in os.listdir(_SHIPPED) if name.endswith(".ein") and name != "library.ein"))
 
 
 def text(name: str) -> Source:

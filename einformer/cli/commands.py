@@ -131,10 +131,23 @@ def _latex(options: argparse.Namespace) -> int:
 
 
 def _source_file(options: argparse.Namespace) -> int:
-    found = _target(options)
-    text = found.source(options.plan, annotations=options.annotations, check=options.check, ascii=options.ascii)
+    if options.text:
+        return _written_out(options)
+    plan = options.plan or "fast"
+    text = _target(options).source(plan, annotations=options.annotations, check=options.check, ascii=options.ascii)
     if options.json:
-        show_json({"target": options.target, "plan": options.plan, "source": text})
+        show_json({"target": options.target, "plan": plan, "source": text})
+    else:
+        print(text, end="")
+    return OK
+
+
+def _written_out(options: argparse.Namespace) -> int:
+    """The specification itself, with the layers of the library that it calls."""
+    _refuse(options, "with `--text`", "plan", "annotations", "check", "ascii")
+    text = str(_target(options).spec)
+    if options.json:
+        show_json({"target": options.target, "text": text})
     else:
         print(text, end="")
     return OK

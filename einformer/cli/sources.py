@@ -84,5 +84,6 @@ def _data(each: Noted) -> dict[str, object]:
         | {"source": citation.source and _about(citation.source)}
         for citation in each.cited
     ]
-    line = each.equation.span.line
-    return {"text": each.text, "layer": each.layer, "line": line, "equation": each.says, "note": each.note, "cited": cited}
+    span = each.equation.span
+    place = {"text": each.text, "layer": each.layer, "file": span.source.name, "line": span.line}
+    return place | {"equation": each.says, "note": each.note, "cited": cited}

@@ -15,7 +15,7 @@ from einformer.errors import EinformerError, Finding, Span
 from einformer.language.agreement import repeated
 from einformer.language.binding import check_sizes
 from einformer.language.body import Body, dropped, formula
-from einformer.language.calls import axis_of, calls, with_weights
+from einformer.language.calls import axis_of, callees, calls, with_weights
 from einformer.language.meant import suggested
 from einformer.language.names import look_alikes, undeclared
 from einformer.language.parser import MAXIMUM_FINDINGS, resolve_layer
@@ -28,23 +28,20 @@ from einformer.language.walk import equations, loops, subexpressions
 
 Claims = Callable[[Spec, Legend], tuple[Finding, ...]]
 
-_EMPTY = Spec("", (), (), ())
 _OF_A_DECLARATION = ("E201", "E204", "E304", "E307", "E308")
 
 
 def check(
     spec: Spec,
-    prelude: Spec = _EMPTY,
     values: Mapping[str, Value] | None = None,
     origins: Mapping[str, str] | None = None,
     claims: Claims = lambda spec, legend: (),
 ) -> tuple[Spec, tuple[Finding, ...]]:
-    """The elaborated spec and every finding in the order of the text; layers it calls from `prelude` become its own.
+    """The elaborated spec and every finding in the order of the text.
 
     With `values`, the sizes bound, groups and axes are compared as numbers; `origins` say where each came from. What is
     well formed is asked what it `claims`.
     """
-    spec = with_prelude(spec, prelude)
     try:
         check_references(spec)
     except EinformerError as error:
@@ -81,12 +78,23 @@ def _shown(findings: list[Finding], spec: Spec) -> tuple[Finding, ...]:
 
 
 def _at_call(finding: Finding, layer: Layer, spec: Spec) -> Finding:
-    """What a layer of the prelude lacks is told at its first call, since its text is not the reader's."""
+    """What a layer of the library lacks is told at the first call that leads to it, since its text is not the reader's."""
+    layers = {other.name: other for other in spec.layers}
     for other in (other for other in spec.layers if layer.span.source is not spec.span.source is other.span.source):
-        names = {layer.name, *(weight.name for weight in other.weights if weight.layer == layer.name)}
-        if call := next((call for call in calls(other) if call.name in names), None):
+        if call := next((call for call, callee in _called(other, layers) if layer.name in _reached(callee, layers)), None):
             return replace(finding, span=call.span, facts=(*finding.facts, f"`{layer.name}` needs it ({finding.span})"))
     return finding
+
+
+def _called(layer: Layer, layers: Mapping[str, Layer]) -> list[tuple[Apply, Layer]]:
+    """The calls in a body, each with the layer that is called."""
+    callable_ = callees(layer, layers)
+    return [(call, callable_[call.name]) for call in calls(layer) if call.name in callable_]
+
+
+def _reached(layer: Layer, layers: Mapping[str, Layer]) -> set[str]:
+    """The layer and those that it calls, directly or not."""
+    return {layer.name}.union(*(_reached(callee, layers) for _, callee in _called(layer, layers)))
 
 
 def _first_places(findings: Iterable[Finding]) -> list[Finding]:
@@ -98,20 +106,22 @@ def _first_places(findings: Iterable[Finding]) -> list[Finding]:
     return list(first.values())
 
 
-def with_prelude(spec: Spec, prelude: Spec) -> Spec:
-    """The spec with the layers of the prelude that it calls, directly or not, and does not define itself."""
+def with_library(spec: Spec, library: Spec) -> Spec:
+    """The spec with the layers of the library that it calls, directly or not, and does not define; callees come first."""
     letters = {axis.letter for axis in spec.axes}
-    available = {layer.name: layer for layer in prelude.layers}
-    layers = {layer.name: layer for layer in spec.layers}
-    wanted = list(layers.values())
-    for layer in wanted:
-        names = [call.name for call in calls(layer)] + [w.layer for w in layer.weights]
-        for name in names:
-            if name in available and name not in layers:
-                layers[name] = resolve_layer(available[name], letters)
-                wanted.append(layers[name])
-    own = {layer.name for layer in spec.layers}
-    added = [layer for name, layer in layers.items() if name not in own]
+    missing = {layer.name: layer for layer in library.layers}
+    for layer in spec.layers:
+        missing.pop(layer.name, None)
+    added: list[Layer] = []
+
+    def add_callees(layer: Layer) -> None:
+        for name in [*(call.name for call in calls(layer)), *(weight.layer for weight in layer.weights)]:
+            if callee := missing.pop(name, None):
+                add_callees(callee)
+                added.append(resolve_layer(callee, letters))
+
+    for layer in spec.layers:
+        add_callees(layer)
     return replace(spec, layers=(*added, *spec.layers))
 
 

@@ -131,7 +131,7 @@ def _carets(marks: Marks) -> str:
 
 
 def difference(one: Spec, other: Spec, legends: tuple[Legend, Legend] | None = None) -> Difference:
-    """What distinguishes two specifications as they are written, with the layers of the prelude that they call.
+    """What distinguishes two specifications as they are written, with the layers of the library that they call.
 
     Of sizes those differ that their legends bind, or that follow.
     """

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Literal, TypeVar
 
 from einformer.errors import EinformerError, Finding, Source, Span, fail
-from einformer.language import tokens
+from einformer.language import library, tokens
 from einformer.language.formulas import Formulas
 from einformer.language.meant import suggested
 from einformer.language.primitives import NAMES
@@ -26,6 +26,7 @@ from einformer.language.tree import (
     Loop,
     Name,
     Number,
+    Remarked,
     Scalar,
     Spec,
     Statement,
@@ -36,16 +37,20 @@ from einformer.language.walk import map_expressions, rebuild
 
 MAXIMUM_FINDINGS = 100
 _HEADS = ("axes", "scalars", "layer", "model")
+_AFTER_A_NAME = (",", "end")  # of the library, whose declaration is not written here
 _Item = TypeVar("_Item")
+_Key = TypeVar("_Key")
+_Entry = TypeVar("_Entry", bound=Remarked)
 
 
-def parse(source: Source, layers: frozenset[str] = frozenset()) -> tuple[Spec, tuple[Finding, ...]]:
+def parse(source: Source, known: Spec = library.EMPTY) -> tuple[Spec, tuple[Finding, ...]]:
     """The tree of a text, plain or LaTeX, and the findings of its syntax.
 
-    `layers` are callable names from elsewhere (the prelude). Raises EinformerError for a text that is too large.
+    `known` is the library: the text may call its layers, and name its axes, scalars and layers as its own.
+    Raises EinformerError for a text that is too large.
     """
     lines, findings = _read_lines(source)
-    parser = _Parser(source, lines, findings, layers)
+    parser = _Parser(source, lines, findings, known)
     spec = parser.spec()
     findings = sorted(parser.findings, key=lambda finding: finding.span.start)[:MAXIMUM_FINDINGS]
     return spec, tuple(map(suggested, findings))
@@ -57,7 +62,7 @@ def parse_expression(text: str, spec: Spec, name: str = "<expression>") -> Expre
     lines, findings = _read_lines(source)
     if findings or len(lines) != 1:
         raise EinformerError(findings or [Finding("E101", "one expression is expected", Span(source, 0, len(text)))])
-    parser = _Parser(source, lines, [], frozenset(layer.name for layer in spec.layers))
+    parser = _Parser(source, lines, [], spec)
     parser.take(lines[0])
     expression = parser.expression()
     parser.unnoted()
@@ -67,8 +72,8 @@ def parse_expression(text: str, spec: Spec, name: str = "<expression>") -> Expre
 def parse_scalars(source: Source, spec: Spec) -> tuple[Spec, tuple[Finding, ...]]:
     """`spec` with the scalars that the lines of `source` replace or add, and the findings of their syntax."""
     lines, findings = _read_lines(source)
-    parser = _Parser(source, lines, findings, frozenset())
-    given = parser.collect([line for line in lines if line.tokens], parser.scalar)
+    parser = _Parser(source, lines, findings)
+    given = parser.entries([line for line in lines if line.tokens], parser.scalar)
     letters = {axis.letter for axis in spec.axes}
     scalars = {scalar.name: scalar for scalar in spec.scalars} | {s.name: _resolve_scalar(s, letters) for s in given}
     return replace(spec, scalars=tuple(scalars.values())), tuple(parser.findings)
@@ -89,10 +94,11 @@ def resolve_layer(layer: Layer, letters: set[str]) -> Layer:
 class _Parser(Formulas):
     """The rules of statements. Methods are named after the rules of the grammar."""
 
-    def __init__(self, source: Source, lines: list[Line], findings: list[Finding], layers: frozenset[str]) -> None:
+    def __init__(self, source: Source, lines: list[Line], findings: list[Finding], known: Spec = library.EMPTY) -> None:
         first = lines[0] if lines else Line(0, (), "", "", Span(source, 0, 1))
+        layers = {layer.name for layer in known.layers}
         super().__init__(source, first, {*layers, *NAMES, *declared_callables(lines)})
-        self.lines, self.findings = lines, findings
+        self.lines, self.findings, self.library = lines, findings, known
 
     # ------------------------------------------------------------------------------------------------- statements
 
@@ -107,10 +113,10 @@ class _Parser(Formulas):
             match head.tokens[0].text:
                 case "axes":
                     self.collect([head], self.heading)
-                    axes += self.collect(headed(head, body), self.axis)
+                    axes += self.entries(headed(head, body), self.axis)
                 case "scalars":
                     self.collect([head], self.heading)
-                    scalars += self.collect(headed(head, body), self.scalar)
+                    scalars += self.entries(headed(head, body), self.scalar)
                 case "layer" | "model":
                     layers += self.collect([head], partial(self.layer, head, body)) or self.headless(body)
                 case _:  # of several lines the first: they belong to one head, which is not there
@@ -133,30 +139,51 @@ class _Parser(Formulas):
                 self.findings += error.findings
         return items
 
+    def entries(self, lines: list[Line], rule: Callable[[], list[_Item]]) -> list[_Item]:
+        """The declarations of a block, of which a line may hold several."""
+        return [item for row in self.collect(lines, rule) for item in row]
+
     def heading(self) -> None:
         """`axes` and `scalars` stand alone on their line."""
         self.next()
         self.unnoted()
 
-    def axis(self) -> Axis:
-        """axis: LETTER ":" expression ["=" expression] ["<=" sum]"""
+    def axis(self) -> list[Axis]:
+        """axis: LETTER ":" expression ["=" expression] ["<=" sum] | LETTER ("," LETTER)*"""
         letter = self.letter()
+        if self.peek().kind in _AFTER_A_NAME:
+            return self.listed(letter, self.letter, library.take_axis)
         self.expect(":")
         size = self.sum()
         default = self.sum() if self.accept("=") else None
         bound = self.sum() if self.accept("<=") else None
         self.unnoted()
-        return Axis(letter.letter, size, default, bound, self.line.comment, above=self.line.above, span=letter.span)
+        return [Axis(letter.letter, size, default, bound, self.line.comment, above=self.line.above, span=letter.span)]
 
-    def scalar(self) -> Scalar:
-        """scalar: NAME [subscript] "=" (expression | "[" number ("," number)* "]")"""
-        name = self.new_name("the name of a scalar")
-        indices = self.indices()
+    def scalar(self) -> list[Scalar]:
+        """scalar: NAME [subscript] ("=" (expression | "[" number ("," number)* "]") | ("," NAME [subscript])*)"""
+        name = self.scalar_name()
+        if self.peek().kind in _AFTER_A_NAME:
+            return self.listed(name, self.scalar_name, library.take_scalar)
         self.expect("=")
         value = self.listing() if self.accept("[") else self.expression()
         self.end()
         beside = self.line.note, self.line.comment
-        return Scalar(name.text, indices, value, *beside, above=self.line.above, span=name.span)
+        return [Scalar(name.name, name.indices, value, *beside, above=self.line.above, span=name.span)]
+
+    def scalar_name(self) -> library.ScalarName:
+        name = self.new_name("the name of a scalar")
+        return library.ScalarName(name.text, self.indices(), name.span)
+
+    def listed(self, first: _Key, rule: Callable[[], _Key], take: Callable[[Spec, _Key], _Entry]) -> list[_Entry]:
+        """The declarations of the library that a line names; what is said of the line is said above the first."""
+        names = [first]
+        while self.accept(","):
+            names.append(rule())
+        self.unnoted()
+        taken = [take(self.library, name) for name in names]
+        said = (*self.line.above, *[self.line.comment] * bool(self.line.comment))
+        return [replace(taken[0], above=said), *taken[1:]]
 
     def listing(self) -> tuple[Number, ...]:
         items = [self.signed_number()]
@@ -165,10 +192,23 @@ class _Parser(Formulas):
         self.expect("]")
         return tuple(items)
 
+    def layer_of_the_library(self, name: Token, head: Line, body: list[Line]) -> Layer:
+        """A layer of the library under a name of this text."""
+        theirs = self.expect("name", "the name of a layer of the library")
+        self.unnoted()
+        for line in body:
+            self.report("E105", "this line is indented under a layer of the library", line.span, "nothing: delete the line")
+        return replace(library.take_layer(self.library, theirs), name=name.text, above=head.above)
+
     def layer(self, head: Line, body: list[Line]) -> Layer:
-        """layer: ("layer" | "model") NAME [subscript] "(" formals ")" "->" output ["causal" "in" LETTER] ":" body"""
+        """layer: ("layer" | "model") NAME [subscript] "(" formals ")" "->" output ["causal" "in" LETTER] ":" body
+
+        A layer of the library is taken under another name by `layer NAME = NAME`.
+        """
         kind: Literal["layer", "model"] = "model" if self.expect("name").text == "model" else "layer"
         name = self.expect("name", f"the name of a {kind}")
+        if kind == "layer" and self.accept("="):
+            return self.layer_of_the_library(name, head, body)
         indices = self.indices()
         self.expect("(")
         formals = [self.formal()]

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from einformer.architectures import texts
-from einformer.language import check, parser
 from einformer.language.difference import Renaming
 from einformer.language.printer import alone
 from einformer.language.tree import Equation, Scalar, Spec
@@ -101,11 +100,8 @@ def find_noted(spec: Spec, name: str) -> Iterator[Noted]:
 
 @functools.cache
 def shipped() -> tuple[Noted, ...]:
-    """Returns the equations of all shipped texts, with the layers of the prelude that they call."""
-    prelude = texts.prelude()
-    prelude_layers = frozenset(layer.name for layer in prelude.layers)
-    read = {name: parser.parse(texts.text(name), prelude_layers)[0] for name in texts.shipped()}
-    return tuple(equation for name, spec in read.items() for equation in find_noted(check.with_prelude(spec, prelude), name))
+    """Returns the equations of all shipped texts, with the layers of the library that they call."""
+    return tuple(equation for name in texts.shipped() for equation in find_noted(texts.written(name), name))
 
 
 def find_following(key: str) -> list[tuple[Citation, Noted]]:

@@ -9,7 +9,6 @@ from typing import Any
 from einformer import targets
 from einformer.architectures import models, texts
 from einformer.huggingface.families import architectures, families
-from einformer.language import parser
 from einformer.language.calls import axis_of, slot_letters
 from einformer.language.tree import Apply, Equation, Expression, Index, Product, Spec, Sum, Tensor
 from einformer.language.walk import equations, subexpressions
@@ -55,7 +54,7 @@ def shipped() -> Shipped:
     followed = {family: architectures(family) for family in families()}
     rows = []
     for name in texts.shipped():
-        spec, _ = parser.parse(texts.text(name), frozenset(layer.name for layer in texts.prelude().layers))
+        spec = texts.written(name)
         used = tuple(family for family, names in followed.items() if name in names)
         rows.append(Architecture(name, spec.title.partition(": ")[2], ", ".join(_attention(spec)), used))
     sizes = (Size(name, row.architecture, targets.model(name).num_parameters) for name, row in models().items())
@@ -97,7 +96,7 @@ def _keys(equation: Equation, time: str, rows: set[str]) -> Iterator[str]:
         keys = [letters for letters, at in zip(factors, earlier, strict=True) if at and time not in letters]
         if queries and keys:
             summed = keys[0].keys() - set(slot_letters(equation.left))
-            heads = queries[0].keys() - summed - rows - {time}
+            heads = {letter for letters in queries for letter in letters} - summed - rows - {time}
             shared = heads & keys[0].keys()
             yield "multi-head" if shared == heads else "grouped" if shared else "latent" if factors[2:] else "multi-query"
 

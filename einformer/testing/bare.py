@@ -11,11 +11,11 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from einformer.architectures.texts import prelude
+from einformer.architectures.texts import library
 from einformer.errors import EinformerError, Source, fail
 from einformer.language import parser
 from einformer.language.calls import axis_of, slot_letters
-from einformer.language.check import with_prelude
+from einformer.language.check import with_library
 from einformer.language.tree import (
     Apply,
     Axis,
@@ -45,10 +45,10 @@ def read_bare(text: str, scalars: frozenset[str]) -> Specification:
     lines = textwrap.indent(textwrap.dedent(text).strip("\n"), "  ")
     legend = "axes\n" + "".join(f"  {letter}: {size}\n" for letter, size in _name_sizes(lines).items())
     source = Source("<equations>", f"layer {_NAME}(x) -> x:\n{lines}\n{legend}")
-    parsed, findings = parser.parse(source, frozenset(layer.name for layer in prelude().layers))
+    parsed, findings = parser.parse(source, library())
     if findings:
         raise EinformerError(findings)
-    written = with_prelude(_declare(parsed, scalars), prelude())
+    written = with_library(_declare(parsed, scalars), library())
     tree, findings = check.check(written)
     if findings:
         raise EinformerError(findings)

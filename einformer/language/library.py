@@ -1,0 +1,59 @@
+"""Takes axes, scalars and layers out of the library, for a text that names them instead of writing them out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from einformer.errors import Span, fail
+from einformer.language.names import closest
+from einformer.language.tokens import Token
+from einformer.language.tree import Axis, Expression, Index, Layer, Scalar, Spec
+from einformer.language.walk import rebuild
+
+EMPTY = Spec("", (), (), ())
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarName:
+    """The name of a scalar with its indices, `θ_h`."""
+
+    name: str
+    indices: tuple[Index, ...]
+    span: Span
+
+
+def take_axis(library: Spec, index: Index) -> Axis:
+    """The axis of a letter that stands alone, placed there. Raises EinformerError E201."""
+    for axis in library.axes:
+        if axis.letter == index.letter:
+            default, bound = (e and _placed(e, index.span) for e in (axis.default, axis.bound))
+            return replace(axis, size=_placed(axis.size, index.span), default=default, bound=bound, span=index.span)
+    known = f"the library has {', '.join(axis.letter for axis in library.axes)}"
+    message = f"`{index.letter}` stands without a size, and the library has no such axis"
+    raise fail("E201", message, index.span, [known] * bool(library.axes), f"`{index.letter}: {index.letter[0].upper()}`")
+
+
+def take_scalar(library: Spec, name: ScalarName) -> Scalar:
+    """The scalar of a name that stands alone, placed there. Raises EinformerError E204."""
+    for scalar in library.scalars:
+        if (scalar.name, scalar.indices) == (name.name, name.indices):
+            assert not isinstance(scalar.value, tuple)
+            return replace(scalar, value=_placed(scalar.value, name.span), span=name.span)
+    known = f"the library has {', '.join(scalar.name for scalar in library.scalars)}"
+    message = f"`{name.name}` stands without a value, and the library has no such scalar"
+    raise fail("E204", message, name.span, [known] * bool(library.scalars), f"`{name.name} = …`")
+
+
+def take_layer(library: Spec, name: Token) -> Layer:
+    """The layer of that name. Raises EinformerError E204."""
+    for layer in library.layers:
+        if layer.name == name.text:
+            return layer
+    close = closest(name.text, (layer.name for layer in library.layers))
+    message = f"the library has no layer `{name.text}`"
+    raise fail("E204", message, name.span, (), f"`{close}`" if close else "`layer Name(z_d) -> z_d:`, written out")
+
+
+def _placed(e: Expression, span: Span) -> Expression:
+    """e as if it were written there: what is wrong with it is wrong in the text that names it."""
+    return replace(rebuild(e, lambda child: _placed(child, span)), span=span)
