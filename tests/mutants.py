@@ -740,9 +740,19 @@ MUTANTS = (
         "self.at, scripts.staggered = position + 2, True", "self.at, scripts.staggered = position + 2, False",
         "lint_reading.py::test_it_is_read_and_a_slip_in_it_is_seen[indices above and below]",
     ),
+    _mutant(
+        "layers of the library call layers of the library alone", "language/check.py",
+        "        missing.pop(layer.name, None)\n", "        pass\n",
+        "library.py::test_layers_of_the_library_call_the_layers_of_the_text",
+    ),
+    _mutant(
+        "an axis of the library keeps its place", "language/library.py",
+        "size=_placed(axis.size, index.span), default=default, bound=bound, span=index.span", "",
+        "library.py::test_what_is_wrong_is_told_in_the_text_that_names_the_library",
+    ),
     # ------------------------------------------------------------------------------------------------------------- Hugging Face
     _mutant(
-        "rotary pairs are neighbours", "architectures/llama.ein",
+        "rotary pairs are neighbours", "architectures/library.ein",
         "y_{s(ih)} = μ (x_{s(ih)} cos(s θ_h) + (2 i - 1) x_{s((1 - i)h)} sin(s θ_h))",
         "y_{s(hi)} = μ (x_{s(hi)} cos(s θ_h) + (2 i - 1) x_{s(h(1 - i))} sin(s θ_h))",
         "families.py::test_logits_are_theirs[llama-fan_in]",
@@ -753,7 +763,7 @@ MUTANTS = (
         "families.py::test_logits_are_theirs[llama-fan_in]",
     ),
     _mutant(
-        "shares are not normalised", "architectures/mixtral.ein",
+        "shares are not normalised", "architectures/library.ein",
         "  p_x <- p_x / sum_x p_x\n", "",
         "families.py::test_logits_are_theirs[mixtral-fan_in]",
     ),
