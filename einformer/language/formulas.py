@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import reduce
 from typing import NoReturn
 
 from einformer.errors import Source, Span, fail
 from einformer.language.names import closest
 from einformer.language.primitives import COMPARISONS, NAMES, PRIMITIVES
-from einformer.language.tokens import CLOSE, MAXIMUM_DEPTH, MAXIMUM_HEIGHT, OPEN, WORDS, Line, Token
+from einformer.language.tokens import BRACKETS, CLOSE, FRACTION, MAXIMUM_DEPTH, MAXIMUM_HEIGHT, OPEN, OVER, WORDS, Line, Token
 from einformer.language.tree import Apply, Expression, Group, Index, Name, Number, Power, Product, Quotient, Sum, Tensor
 from einformer.language.walk import height
 
@@ -84,7 +85,7 @@ class Cursor:
         token = self.peek()
         if token.kind == "name":
             return token.text not in WORDS
-        return token.kind in ("number", "(", "{")
+        return token.kind in ("number", "(", "{", FRACTION)
 
     def deepen(self) -> None:
         """One level down; R13 bounds the levels, those of loops too, so that no text exhausts the stack."""
@@ -168,18 +169,23 @@ class Formulas(Cursor):
         """term: ["-"] factor+ [("/" | "mod") factor], where the minus negates the remainder, not what `mod` divides (R11)"""
         start = self.peek()
         negative = self.accept("-")
-        parenthesised = self.peek().kind == "("
+        first = self.peek()
         factors = [self.factor()]
         while self.starts_factor():
             factors.append(self.factor())
         if self.accept_word("mod"):
             dividend = self.product(factors, start)
             factors = [Apply("mod", (), (dividend, self.divisor("mod")), span=self.since(start))]
+        (fraction, *others) = factors
+        if negative and first.kind == FRACTION and isinstance(fraction, Quotient) and not others and self.peek().kind != "/":
+            over = fraction.numerator
+            negated = _negated(list(over.factors) if isinstance(over, Product) else [over])
+            return replace(fraction, numerator=self.product(negated, start), span=self.since(start))
         if negative:
             factors = _negated(factors)
         if not self.accept("/"):
             return self.product(factors, start)
-        wrapped = parenthesised and len(factors) == 1 and isinstance(factors[0], Product)
+        wrapped = first.kind == "(" and len(factors) == 1 and isinstance(factors[0], Product)
         numerator = Product(tuple(factors), span=self.since(start)) if wrapped else self.product(factors, start)
         return Quotient(numerator, self.divisor("division"), span=self.since(start))
 
@@ -214,7 +220,7 @@ class Formulas(Cursor):
         return Power(base, exponent, span=self.since(start))
 
     def atom(self) -> Expression:
-        """atom: NUMBER | "(" expression ")" | call | NAME [subscript]"""
+        """atom: NUMBER | "(" expression ")" | fraction | call | NAME [subscript]"""
         token = self.peek()
         self.deepen()
         match token.kind:
@@ -227,12 +233,25 @@ class Formulas(Cursor):
                 if before and before[0].kind == "name" and before[0].text not in (*WORDS, "return") and self.peek().kind == ",":
                     self.uncallable(before[0])
                 self.expect(")" if token.kind == "(" else "}")
+            case kind if kind == FRACTION:
+                atom = self.fraction()
             case "name" if token.text not in WORDS:
                 atom = self.call() if token.text in self.callables else self.named()
             case _:
                 self.expected("a number, a name or a bracket")
         self.depth -= 1
         return atom
+
+    def fraction(self) -> Quotient:
+        r"""fraction: "\frac{" expression "}{" expression "}", where parentheses around the numerator make it one factor"""
+        start, first = self.next(), self.peek()
+        over = self.expression()
+        if first.kind == "(" and isinstance(over, Product) and over.span.start > first.span.start:
+            over = Product((over,), span=over.span)
+        self.expect(OVER, "`}`")
+        under = self.expression()
+        self.expect("}")
+        return Quotient(over, under, span=self.since(start))
 
     def uncallable(self, name: Token) -> NoReturn:
         """Refuse a name that is given several arguments and is not a function."""
@@ -279,7 +298,7 @@ class Formulas(Cursor):
         """Do the parentheses that begin here hold a comma?"""
         depth = 0
         for token in self.line.tokens[self.at :]:
-            depth += (token.kind in ("(", "{", OPEN)) - (token.kind in (")", "}", CLOSE))
+            depth += (token.kind in BRACKETS) - (token.kind in BRACKETS.values())
             if depth <= 1 and (not depth or token.kind == ","):
                 return token.kind == ","
         return False

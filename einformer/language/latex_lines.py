@@ -1,4 +1,4 @@
-r"""Which lines does a LaTeX text hold? Rows of the same tokens as plain text, so that one parser serves both.
+r"""Splits a LaTeX text into rows of the same tokens as plain text, so that one parser serves both.
 
 A text with a backslash is LaTeX. A row ends at `\\`, and outside environments where its line ends; there a line without
 commands is plain, so that equations can be pasted from notes under a plain legend.
@@ -6,93 +6,87 @@ commands is plain, so that equations can be pasted from notes under a plain lege
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import re
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
 from einformer.errors import EinformerError, Finding, Source, Span
 from einformer.language import latex_row, tokens
-from einformer.language.latex_marks import CASES, MARK, ROWS, Mark, marks
+from einformer.language.latex_marks import CASES, ROWS, Mark, marks
 from einformer.language.latex_row import Row
 from einformer.language.tokens import CLOSE, OPEN, Line, is_latex
 
 _Item = TypeVar("_Item")
+_BEGINS = re.compile(r"\s*(?:\\begin|\\\[|\$\$)")
 
 
 def read_lines(source: Source) -> tuple[list[Line], list[Finding]]:
     """The lines of a LaTeX text that hold anything, and what was wrong with the others."""
     tokens.check_size(source)
-    lines: list[Line] = []
-    findings: list[Finding] = []
-    for start, chunk in _chunks(source.text):
-        text = "\n".join(_characters(source, start, chunk, findings))
-        if is_latex(text):
-            rows = _Rows(source, findings).split(marks(text, start))
-            lines += _read(rows, partial(latex_row.read, source), findings)
-        else:
-            code, sign, rest = text.partition("#")
-            plain = code.replace("%", "#", 1) + sign + rest
-            lines += _read([plain], partial(tokens.plain_line, source, start), findings)
-    return [_regrouped(line) for line in lines if line.tokens or line.note or line.comment], findings
-
-
-def _characters(source: Source, start: int, chunk: str, findings: list[Finding]) -> Iterator[str]:
-    """The lines of a chunk, blank where they hold what no text may hold; in an environment tabs do not indent."""
-    for line in chunk.split("\n"):
-        try:
-            tokens.check_characters(source, start, line.replace("\t", " ") if "\n" in chunk else line)
-            yield line
-        except EinformerError as error:
-            findings += error.findings
-            yield " " * len(line)
-        start += len(line) + 1
-
-
-def _chunks(text: str) -> Iterator[tuple[int, str]]:
-    """The lines with their starts; what an environment spans comes in one piece."""
-    start = at = opened = 0
-    for line in text.split("\n"):
-        if "\\" in line or "$$" in line:
-            for mark in (match.group() for match in MARK.finditer(line)):
-                opened += (mark.startswith("\\begin{") or mark == "\\[") - (mark.startswith("\\end{") or mark == "\\]")
-                opened = 1 - min(1, opened) if mark == "$$" else opened
-        at += len(line) + 1
-        if opened <= 0:
-            yield start, text[start : at - 1]
-            start, opened = at, 0
-    if opened > 0:
-        yield start, text[start:]
-
-
-def _read(items: Iterable[_Item], read: Callable[[_Item], Line], findings: list[Finding]) -> Iterator[Line]:
-    """A line for each item; an item that is wrong becomes a finding."""
-    for item in items:
-        try:
-            yield read(item)
-        except EinformerError as error:
-            findings += error.findings
+    rows = _Rows(source)
+    start = 0
+    for text in source.text.split("\n"):
+        rows.line(start, text)
+        start += len(text) + 1
+    rows.end_text()
+    return [_regrouped(line) for line in rows.lines if line.tokens or line.note or line.comment], rows.findings
 
 
 class _Rows:
-    """The rows of a chunk. Environments of rows are transparent; those of a formula (cases) stay in their row."""
+    """The rows of a text, line by line. Environments of rows are transparent; those of a formula (cases) stay in their row."""
 
-    def __init__(self, source: Source, findings: list[Finding]) -> None:
-        self.source, self.findings = source, findings
-        self.rows: list[Row] = []
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.lines: list[Line] = []
+        self.findings: list[Finding] = []
+        self.rows: list[Row] = []  # of this line, or of an environment that is open
         self.row = Row(0)
         self.ended: Row | None = None  # the row that ended on this line of the text
         self.opened: list[tuple[Mark, int]] = []
         self.cases = 0
 
-    def split(self, found: Iterable[Mark]) -> list[Row]:
-        """The rows; an environment that begins or ends alone is a finding."""
-        for mark in found:
+    @property
+    def is_open(self) -> bool:
+        """Does an environment go on at the end of the line?"""
+        return bool(self.opened) or self.cases > 0
+
+    def line(self, start: int, text: str) -> None:
+        """Outside environments, a line without commands is plain; in one, and where one begins, tabs do not indent."""
+        if not self.is_open and not is_latex(text):
+            code, sign, rest = text.partition("#")
+            self.read(partial(tokens.plain_line, self.source, start), code.replace("%", "#", 1) + sign + rest)
+            return
+        try:
+            tabs = "\t" if not self.is_open and not _BEGINS.match(text) else " "
+            tokens.check_characters(self.source, start, text.replace("\t", tabs))
+        except EinformerError as error:
+            self.findings += error.findings
+            text = " " * len(text)
+        for mark in marks(text + "\n", start):
             self.take(mark)
+        if not self.is_open:
+            self.read_rows()
+
+    def read(self, reader: Callable[[_Item], Line], item: _Item) -> None:
+        """Another line; an item that is wrong becomes a finding."""
+        try:
+            self.lines.append(reader(item))
+        except EinformerError as error:
+            self.findings += error.findings
+
+    def read_rows(self) -> None:
+        for row in self.rows:
+            self.read(partial(latex_row.read, self.source), row)
+        self.rows = []
+
+    def end_text(self) -> None:
+        """An environment that is still open is a finding."""
         self.end_row()
         for mark, _ in self.opened:
             self.report(mark, "is never closed", "its `\\end`" if mark.kind == "begin" else "its partner")
-        return self.rows
+        self.read_rows()
 
     def take(self, mark: Mark) -> None:
         if mark.kind in ("begin", "end") and mark.command in CASES:

@@ -1,20 +1,32 @@
-r"""Reads the tokens of a row of LaTeX. `\frac{a}{b}` comes out as `{ a / {b} }`, `\sqrt{a}` as `sqrt(a)`.
+r"""Reads the tokens of a row of LaTeX: commands, scripts, roots as `sqrt(a)`, cases as `where(c, a, b)`.
 
-The braces are invisible groups of the parser. A superscript before a subscript belongs to the name, after it is a power.
+Braces are invisible groups of the parser. A superscript before a subscript belongs to the name, after it is a power.
 """
 
 from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from einformer.errors import Source, Span, fail
 from einformer.language import tokens
 from einformer.language.latex_marks import FENCES, FONTS, LENGTHS, LETTERS, NAMED, SIGNS, TEXTS, WORDS, Mark, Marks, Part
 from einformer.language.primitives import COMPARISONS, NAMES
-from einformer.language.tokens import BRACKETS, CLOSE, DIGITS, MAXIMUM_DEPTH, MAXIMUM_LINE, OPEN, SYNONYMS, Line, Token
+from einformer.language.tokens import (
+    BRACKETS,
+    CLOSE,
+    DIGITS,
+    FRACTION,
+    MAXIMUM_DEPTH,
+    MAXIMUM_LINE,
+    OPEN,
+    OVER,
+    SYNONYMS,
+    Line,
+    Token,
+)
 
 MAXIMUM_ROW = 4 * MAXIMUM_LINE  # the same formula is longer in LaTeX
 _KEYWORD = re.compile(r"(axes|scalars|layer|model|weights|buffers|for|return)(?![^\W_])")
@@ -41,7 +53,7 @@ def read(source: Source, row: Row) -> Line:
         raise fail("E001", f"the row has {end - start:,} characters", Span(source, start, start + 1), fix="several rows")
     reader = _Reader(source, row.marks)
     note, comment = (words.replace("\n", " ") for words in reader.row())  # a row may have several lines, plain text one
-    found = tuple(without_braces(equalities(reader.tokens)))
+    found = tuple(equalities(reader.tokens))
     tokens.check_brackets(found)
     span = Span(source, start, found[-1].span.end if found else end)
     return Line(row.indent, found, note, " ".join(filter(None, (comment, row.comment))), span)
@@ -273,17 +285,13 @@ class _Reader(Marks):
     # --------------------------------------------------------------------------------------------------- formulas
 
     def fraction(self, mark: Mark) -> None:
-        r"""`\frac{a}{b}` is `{ a / {b} }`, with braces around a where `a /` would divide only a part of it."""
+        r"""`\frac{a}{b}`."""
         over, under = self.argument(mark), self.argument(mark)
-        self.emit("{", mark.text, mark.start, mark.end)
-        first = len(self.tokens)
+        self.emit(FRACTION, mark.text, mark.start, mark.end)
         self.items(over)
-        if not is_flat(self.tokens[first:]):
-            self.tokens.insert(first, Token("{", "{", self.tokens[first].span))
-            self.close("}", "}", over)
-        self.close("/", "/", over)
-        self.braces(under, mark)
-        self.close("}", mark.text, under)
+        self.close(OVER, "}", over)
+        self.items(under)
+        self.close("}", "}", under)
 
     def root(self, mark: Mark) -> None:
         r"""`\sqrt{a}` is `sqrt(a)`."""
@@ -319,7 +327,7 @@ class _Reader(Marks):
         self.times = mark
 
     def check_product(self, following: str) -> None:
-        if self.times and following not in ("name", "number", "(", "{"):
+        if self.times and following not in ("name", "number", "(", "{", FRACTION):
             self.unexpected(self.times, "a factor on either side")
         self.times = None
 
@@ -398,44 +406,6 @@ def equalities(found: list[Token]) -> Iterator[Token]:
         compares = token.kind == "=" and (depth or defined) and not (keyword in ("weights", "buffers") and not depth)
         defined = defined or (not depth and token.kind in ("=", "<-"))
         yield token._replace(kind="==") if compares else token
-
-
-def without_braces(found: Iterable[Token]) -> list[Token]:
-    r"""The braces of a fraction that is a whole term go, so that `-\frac{a}{b}` is `-a / b` as in plain text."""
-    kept = list(found)
-    opened: list[int] = []
-    dropped: set[int] = set()
-    for at, token in enumerate(kept):
-        if token.kind == "{":
-            opened.append(at)
-        elif token.kind == "}" and opened:
-            first = opened.pop()
-            if kept[first].text != "{" and _begins(kept[max(0, first - 1) : first]) and _ends(kept[at + 1 : at + 2]):
-                dropped |= {first, at}
-    return [token for at, token in enumerate(kept) if at not in dropped]
-
-
-_BETWEEN_TERMS = frozenset((*COMPARISONS, "=", "<-", "+", "-", ",", ":"))
-
-
-def _begins(before: list[Token]) -> bool:
-    """Does a term begin after this token?"""
-    return not before or before[0].kind in _BETWEEN_TERMS | BRACKETS.keys() or before[0].text in ("return", "and", "or", "not")
-
-
-def _ends(after: list[Token]) -> bool:
-    """Does a term end before this token?"""
-    return not after or after[0].kind in _BETWEEN_TERMS | set(BRACKETS.values()) or after[0].text in ("and", "or")
-
-
-def is_flat(found: list[Token]) -> bool:
-    """Is this a product at most, so that a `/` after it divides all of it?"""
-    depth = 0
-    for token in found:
-        depth += (token.kind in BRACKETS) - (token.kind in BRACKETS.values())
-        if not depth and (token.kind in _BETWEEN_TERMS or token.text in ("/", "mod", "and", "or", "not")):
-            return False
-    return True
 
 
 def are_opposite(left: list[Token], right: list[Token]) -> bool:

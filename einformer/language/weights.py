@@ -1,9 +1,10 @@
-"""Which weights does a layer have once its sizes are bound: their paths, shapes, and where each was declared?"""
+"""Lists the weights of a layer whose sizes are bound, by path, with their shapes, and names what its equations define."""
 
 from __future__ import annotations
 
 import keyword
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from einformer.errors import EinformerError
@@ -61,22 +62,42 @@ def _with_depth(body: tuple[Statement, ...], depth: int = 0) -> Iterator[tuple[E
             yield statement, depth
 
 
+Turns = dict[str, int]  # the numbers of the loops around
+
+
 def weights(spec: Spec, layer: Layer, legend: Legend) -> dict[str, Placed]:
     """Every weight and buffer of a checked layer and of the layers it calls, by path, in the order of the text.
 
     Ties have no entry; a branch of `where` that a layer does not take has no weights (R8).
     """
-    layers = {each.name: each for each in spec.layers}
-    return dict(_Walk(layers, legend).layer(layer, "", {}))
+    return dict(_placed(layer, {each.name: each for each in spec.layers}, legend, "", {}))
+
+
+def _placed(
+    layer: Layer, layers: Mapping[str, Layer], legend: Legend, path: str, axes: Mapping[str, str]
+) -> Iterator[tuple[str, Placed]]:
+    """The weights of a layer at `path`, whose letters stand for these axes of the layer that is asked about."""
+    for weight in layer.weights:
+        if weight.kind != "instance" and (weight.default is None or weight.optional):
+            shape = tuple(legend.length(axes.get(axis_of(i.letter), i.letter)) for i in weight.indices)
+            yield f"{path}{key(weight.name)}", Placed(weight, shape)
+    scope = Scope(callees(layer, layers), frozenset(loop.index.letter for loop in loops(layer.body)))
+    instances = {weight.name for weight in layer.weights if weight.kind == "instance"}
+    for e, turns in _applied(layer.body, legend, {}):
+        if e.name in instances and (binding := scope.binding(e)) is not None:
+            blocks = "".join(f"blocks.{turns[i.letter]}." for i in e.indices if i.letter in turns)
+            bound = {axis_of(formal): axes.get(axis_of(actual), actual) for formal, actual in binding.letters.items()}
+            yield from _placed(scope.layers[e.name], layers, legend, f"{path}{blocks}{key(e.name)}.", {**axes, **bound})
 
 
 def called(spec: Spec, name: str, legend: Legend) -> frozenset[str]:
     """A layer and all that it calls, but for what stands in branches that it never takes."""
-    walk, found, todo = _Walk({each.name: each for each in spec.layers}, legend), {name}, [name]
+    layers = {each.name: each for each in spec.layers}
+    found, todo = {name}, [name]
     while todo:
-        layer = walk.layers[todo.pop()]
-        known = callees(layer, walk.layers)
-        new = {known[e.name].name for e, _ in walk.applied(layer.body, {}) if e.name in known} - found
+        layer = layers[todo.pop()]
+        known = callees(layer, layers)
+        new = {known[e.name].name for e, _ in _applied(layer.body, legend, {}) if e.name in known} - found
         found |= new
         todo += sorted(new)
     return frozenset(found)
@@ -85,71 +106,28 @@ def called(spec: Spec, name: str, legend: Legend) -> frozenset[str]:
 def turns_of(layer: Layer, legend: Legend) -> dict[str, set[tuple[int, ...]]]:
     """In which turns of the loops whose letters it carries each instance of a layer is called at all (R8)."""
     found = {w.name: set[tuple[int, ...]]() for w in layer.weights if w.kind == "instance"}
-    for e, turns in _Walk({}, legend).applied(layer.body, {}):
+    for e, turns in _applied(layer.body, legend, {}):
         if e.name in found:
             found[e.name].add(tuple(turns[i.letter] for i in e.indices if i.letter in turns))
     return found
 
 
-class _Walk:
-    """Through the calls of a layer, loops unrolled."""
+def _applied(body: tuple[Statement, ...], legend: Legend, turns: Turns) -> Iterator[tuple[Apply, Turns]]:
+    """The applications in a body, loops unrolled, each with its turns; branches that are never taken are left out."""
+    for statement in body:
+        if isinstance(statement, Loop):
+            for turn in range(int(legend.number(statement.count))):
+                yield from _applied(statement.body, legend, turns | {statement.index.letter: turn})
+        else:
+            yield from ((e, turns) for e in _existing(statement.right, legend, turns) if isinstance(e, Apply))
 
-    def __init__(self, layers: dict[str, Layer], legend: Legend) -> None:
-        self.layers, self.legend = layers, legend
 
-    def layer(self, layer: Layer, path: str, axes: dict[str, str]) -> Iterator[tuple[str, Placed]]:
-        for weight in layer.weights:
-            if weight.kind != "instance" and (weight.default is None or weight.optional):
-                yield f"{path}{key(weight.name)}", Placed(weight, tuple(self.length(i.letter, axes) for i in weight.indices))
-        scope = Scope(callees(layer, self.layers), frozenset(loop.index.letter for loop in loops(layer.body)))
-        yield from self.statements(layer.body, layer, scope, path, axes, {})
-
-    def length(self, letter: str, axes: dict[str, str]) -> int:
-        return self.legend.length(axes.get(axis_of(letter), letter))
-
-    def statements(
-        self, body: tuple[Statement, ...], layer: Layer, scope: Scope, path: str, axes: dict[str, str], turns: dict[str, int]
-    ) -> Iterator[tuple[str, Placed]]:
-        for statement in body:
-            if not isinstance(statement, Loop):
-                yield from self.calls(statement.right, layer, scope, path, axes, turns)
-                continue
-            for turn in range(int(self.legend.number(statement.count))):
-                inner = turns | {statement.index.letter: turn}
-                yield from self.statements(statement.body, layer, scope, path, axes, inner)
-
-    def applied(self, body: tuple[Statement, ...], turns: dict[str, int]) -> Iterator[tuple[Apply, dict[str, int]]]:
-        for statement in body:
-            if isinstance(statement, Loop):
-                for turn in range(int(self.legend.number(statement.count))):
-                    yield from self.applied(statement.body, turns | {statement.index.letter: turn})
-            else:
-                yield from self.existing(statement.right, turns)
-
-    def existing(self, e: Expression, turns: dict[str, int]) -> Iterator[tuple[Apply, dict[str, int]]]:
-        if isinstance(e, Apply):
-            yield e, turns
-        for child in self.taken(e, turns):
-            yield from self.existing(child, turns)
-
-    def calls(
-        self, e: Expression, layer: Layer, scope: Scope, path: str, axes: dict[str, str], turns: dict[str, int]
-    ) -> Iterator[tuple[str, Placed]]:
-        if isinstance(e, Apply) and any(w.kind == "instance" and w.name == e.name for w in layer.weights):
-            binding = scope.binding(e)
-            assert binding is not None
-            blocks = "".join(f"blocks.{turns[i.letter]}." for i in e.indices if i.letter in turns)
-            bound = {axis_of(formal): axes.get(axis_of(actual), actual) for formal, actual in binding.letters.items()}
-            yield from self.layer(scope.layers[e.name], f"{path}{blocks}{key(e.name)}.", axes | bound)
-        for child in self.taken(e, turns):
-            yield from self.calls(child, layer, scope, path, axes, turns)
-
-    def taken(self, e: Expression, turns: dict[str, int]) -> tuple[Expression, ...]:
-        """The children of e that exist in this turn of the loop: of a `where` on layer numbers one branch."""
-        if not (isinstance(e, Apply) and e.name == "where"):
-            return children(e)
-        try:
-            condition = self.legend.number(e.arguments[0], turns)
-        except EinformerError:  # it depends on more than the turn: both branches exist
-            return children(e)
-        return (e.arguments[1 if condition else 2],)
+def _existing(e: Expression, legend: Legend, turns: Turns) -> Iterator[Expression]:
+    """e and what is inside it in this turn of the loops: of a `where` on layer numbers one branch."""
+    yield e
+    inside = children(e)
+    if isinstance(e, Apply) and e.name == "where":
+        with suppress(EinformerError):  # the condition depends on more than the turn: both branches exist
+            inside = (e.arguments[1 if legend.number(e.arguments[0], turns) else 2],)
+    for child in inside:
+        yield from _existing(child, legend, turns)
