@@ -236,11 +236,15 @@ class CachedNotation(NotationClass):
         if any(visible in value.axes for value in values(self.file.functions[self.layer.name])) and visible not in letters:
             letters[visible] = unused(letters, string.ascii_lowercase, self.time)
         self.hold()
-        functions = self.file.functions
-        self.emitter = CachedEmitter(functions[self.layer.name], functions, low, self)
-        self.body = list(self.emitter.body())
+        self.emitted = self.emitter()
+        self.body = list(self.emitted.body())
         lines = [*heads(low, self.body), *self.body]
         return [*self.heads(), *lines]
+
+    def emitter(self) -> Continuing:
+        """What writes the forward."""
+        functions = self.file.functions
+        return CachedEmitter(functions[self.layer.name], functions, self.lowering, self)
 
     def cached(self, call: op.Call) -> Sequence[str]:
         """The cache, and the path of the call in it."""
@@ -251,8 +255,8 @@ class CachedNotation(NotationClass):
 
     def heads(self) -> Iterator[str]:
         """What must stand at the head of a forward."""
-        wanted, time, numbered = self.lowering.wanted, self.time, self.emitter.numbered
-        names = [(self.emitter.name(line), line.labels) for line in self.inputs]
+        wanted, time, numbered = self.lowering.wanted, self.time, self.emitted.numbered
+        names = [(self.emitted.name(line), line.labels) for line in self.inputs]
         timed = [(name, labels.index((time,))) for name, labels in names if (time,) in labels]
         visible = [need.removeprefix("visible ") for need in wanted if need.startswith("visible ")]
         narrowed = list(self.narrowed(names)) if self.visibly else []
