@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from einformer.language.tree import Expression
-from einformer.program.choices import Bound, Choices, chosen
+from einformer.program.needs import Bound, Choice, Choices
 from einformer.program.orders import Letters, Pair, pairs
 
 
@@ -83,16 +83,17 @@ def _steps(contraction: Contraction, order: tuple[Pair, ...]) -> tuple[Step, ...
 def _step(contraction: Contraction, one: Letters, other: Letters) -> Step:
     both = one | other
     chosen = tuple(each for each in contraction.chosen if {each.letter, *each.along} <= both)
-    return Step(one, other, both, chosen, tuple(bound for bound in contraction.bounds if bound.places <= both))
+    return Step(one, other, both, chosen, tuple(bound for bound in contraction.bounds if bound.letters <= both))
 
 
 def chosen_of(choices: Choices, letters: Letters) -> tuple[Chosen, ...]:
     """The choices of these letters, for each letter one."""
-    found = {each.place: Chosen(each.place, each.count, each.along) for each in chosen(choices, letters)}
+    some = sorted((choice for choice in choices if isinstance(choice, Choice) and choice.letter in letters), key=repr)
+    found = {each.letter: Chosen(each.letter, each.count, each.along) for each in some}
     return tuple(found[letter] for letter in sorted(found))
 
 
 def bounds_of(choices: Choices, letters: Letters) -> tuple[Bound, ...]:
     """The bounds between these letters."""
-    found = {bound for bound in choices if isinstance(bound, Bound) and bound.places <= letters}
+    found = {bound for bound in choices if isinstance(bound, Bound) and bound.letters <= letters}
     return tuple(sorted(found, key=repr))

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Container, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from einformer.interpreters.count.contraction import Contraction, bounds_of, chosen_of
 from einformer.interpreters.count.held import Held, held
-from einformer.interpreters.count.visits import Visit, Work, gathers, per_tree, work_of
+from einformer.interpreters.count.visits import Visit, Work, per_tree, rows_of, work_of
 from einformer.language.calls import axis_of
-from einformer.language.scope import factors_of
-from einformer.language.tree import Apply, Equation, Expression, Layer, Product, Quotient, Spec, Tensor
-from einformer.program.choices import Bound
+from einformer.language.tree import Equation, Spec
+from einformer.program.experts import Routing, routings
+from einformer.program.needs import Bound
+from einformer.program.operations import Contract, Map, Reduce, Value
 from einformer.program.orders import Letters
-from einformer.program.support import Need
 from einformer.program.turns import Case, Turns, turns_of
 
 T = TypeVar("T")
@@ -73,38 +73,45 @@ class Derived:
 def derive(spec: Spec, name: str) -> Derived:
     """What the layer or model `name` of a checked spec holds and does, its optional weights too."""
     work = work_of(spec, name)
-    model = work.layers[name]
-    visits = tuple(work.visits(work.whole(model)))
-    done = (_done(visit, work) for visit in visits)
+    visits = tuple(work.visits(work.whole(name)))
+    routes = routings(work.flows)
+    done = (_done(visit, work, routes.get(visit.flow.function.name)) for visit in visits)
     return Derived(
-        tuple(held(work, model, visits)),
+        tuple(held(work, name, visits)),
         tuple(itertools.chain.from_iterable(done)),
         next((layer.time.letter for layer in spec.layers if layer.time), ""),
-        work.vocabulary,
-        _logits(work, model),
+        vocabulary := work.vocabulary,
+        _logits(work, name, vocabulary),
     )
 
 
-def _logits(work: Work, model: Layer) -> tuple[str, ...]:
+def _logits(work: Work, name: str, vocabulary: str) -> tuple[str, ...]:
     """The letters of the output, if one of them numbers tokens."""
-    letters = tuple(work.whole(model).scope.free(model.output))
-    return letters if work.vocabulary in map(axis_of, letters) else ()
+    letters = work.flows.functions[name].output.value.axes
+    return letters if vocabulary in map(axis_of, letters) else ()
 
 
-def _done(visit: Visit, work: Work) -> Iterator[Done]:
-    """What an equation does, once for each of the branches on layer numbers in it."""
+def _done(visit: Visit, work: Work, routing: Routing | None) -> Iterator[Done]:
+    """What a line does, once for each of the branches on layer numbers in it."""
     contractions, softmaxes, read = _Found[Contraction](), _Found[Softmax](), _Found[Gather]()
-    layer = visit.flow.layer
-    name, routing, fused = work.names[layer.span], work.routings.get(layer.name), work.fused(layer)
-    paired = routing.inside(visit.equation) if routing else set[int]()
-    for e, need in visit.nodes:
-        letters = frozenset(routing.letter if routing and id(e) in paired else ())
-        contractions.add(need.cases, _contraction(e, need, visit, letters, fused))
-        softmaxes.add(need.cases, _softmax(e, need, visit))
-        read.add(need.cases, _gather(e, visit))
+    fused = work.norms(visit.flow.function)[1]
+    apart = routing.sums | routing.paired if routing else frozenset[Value]()
+    for value in visit.step.values:
+        need = visit.needs.get(value)
+        if need is None:
+            continue
+        match value.operation:
+            case Contract():
+                contractions.add(need.cases, _contraction(value, value.operation, visit, routing.letter if routing and value in apart else "", value in fused))
+            case Reduce("Sm"):
+                softmaxes.add(need.cases, _softmax(value, visit))
+            case _ if (rows := rows_of(value, visit.flow.weights)) is not None:
+                read.add(need.cases, Gather(visit.letters(value), rows.axis))
+    equation, name = visit.step.line.equation, work.names[visit.flow.function.name]
+    assert equation is not None
     for cases in dict.fromkeys((*contractions, *softmaxes, *read)) or (frozenset[Case](),):
         found = contractions.get(cases, ()), softmaxes.get(cases, ()), read.get(cases, ())
-        yield Done(visit.path, name, visit.equation, (*visit.turns, turns_of(visit.loops, cases)), *found)
+        yield Done(visit.path, name, equation, (*visit.turns, turns_of(visit.step.loops, cases)), *found)
 
 
 class _Found(dict[frozenset[Case], tuple[T, ...]], Generic[T]):
@@ -115,46 +122,31 @@ class _Found(dict[frozenset[Case], tuple[T, ...]], Generic[T]):
             self[cases] = (*self.get(cases, ()), item)
 
 
-def _contraction(e: Expression, need: Need, visit: Visit, paired: Letters, fused: Container[int]) -> Contraction | None:
-    """The contraction that e is: a product under `sum` of two tensors or more."""
-    flow, known = visit.flow, visit.flow.known_at[id(visit.equation)]
-    if not (isinstance(e, Apply) and e.name == "sum" and isinstance(e.arguments[0], Product | Quotient)):
-        return None
-    inside, summed = e.arguments[0], frozenset(index.letter for index in e.indices)
-    operands = [(factor, letters) for factor in _multiplied(inside, summed, visit) if (letters := visit.letters(factor))]
+def _contraction(value: Value, operation: Contract, visit: Visit, paired: str, fused: bool) -> Contraction | None:
+    """The contraction of two tensors or more that a sum of a product is."""
+    flow, summed = visit.flow, frozenset(operation.letters)
+    operands = [(f, letters) for f in operation.factors if (letters := visit.letters(f)) and not _divides(f, summed)]
     if len(operands) < 2:
         return None
     letters = frozenset[str]().union(*(letters for _, letters in operands))
-    choices = need.choices | flow.support(inside, known).zero
+    choices = visit.needs[value].choices | flow.zero_of(operation.factors)
     return Contraction(
         tuple(letters for _, letters in operands),
         summed,
-        tuple(flow.trained(factor, known) for factor, _ in operands),
+        tuple(flow.support(factor).trained for factor, _ in operands),
         chosen_of(choices, letters),
         bounds_of(choices, letters),
-        paired,
-        id(e) in fused,
+        frozenset(paired),
+        fused,
     )
 
 
-def _multiplied(e: Product | Quotient, summed: Letters, visit: Visit) -> tuple[Expression, ...]:
-    """The factors of a sum; a denominator that does not have a summed letter divides the whole."""
-    factors = factors_of(e)
-    return factors[:-1] if isinstance(e, Quotient) and not visit.letters(factors[-1]) & summed else factors
+def _divides(factor: Value, summed: Letters) -> bool:
+    """Does a factor divide the whole, a denominator without a summed letter?"""
+    return isinstance(factor.operation, Map) and factor.operation.function == "/" and summed.isdisjoint(factor.axes)
 
 
-def _softmax(e: Expression, need: Need, visit: Visit) -> Softmax | None:
-    """The softmax that e is; it is zero where its argument is -inf."""
-    if not (isinstance(e, Apply) and e.name == "Sm"):
-        return None
-    letters = frozenset(visit.flow.scope.free(e)) | {index.letter for index in e.indices}
-    choices = need.choices | visit.flow.support(e, visit.flow.known_at[id(visit.equation)]).zero
-    return Softmax(letters, bounds_of(choices, letters))
-
-
-def _gather(e: Expression, visit: Visit) -> Gather | None:
-    """The rows of a table of weights that e reads."""
-    if not isinstance(e, Tensor):
-        return None
-    axes = [axis for tensor, axis in gathers(visit.flow.layer) if tensor is e]
-    return Gather(frozenset(visit.flow.scope.free(e)), axes[0]) if axes else None
+def _softmax(value: Value, visit: Visit) -> Softmax:
+    """A softmax is zero where its argument is -inf."""
+    choices = visit.needs[value].choices | visit.flow.support(value).zero
+    return Softmax(visit.letters(value), bounds_of(choices, visit.letters(value)))

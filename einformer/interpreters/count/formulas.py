@@ -42,7 +42,7 @@ from einformer.language.tree import (
 )
 from einformer.language.walk import subexpressions
 from einformer.program.cache import kept_in_letters
-from einformer.program.choices import Bound
+from einformer.program.needs import Bound
 from einformer.program.orders import typical
 from einformer.program.turns import Case, Site, Turns
 

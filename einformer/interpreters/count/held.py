@@ -6,13 +6,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from einformer.interpreters.count.contraction import Chosen, chosen_of
-from einformer.interpreters.count.visits import Visit, Work, gathers
-from einformer.language.calls import axis_of, callees
-from einformer.language.tree import Apply, Group, Index, Layer, Product, Tensor, Weight
-from einformer.language.walk import equations, subexpressions
-from einformer.program.choices import NO_CHOICE, slots
+from einformer.interpreters.count.visits import Visit, Work
+from einformer.language.calls import axis_of
+from einformer.language.tree import Weight
+from einformer.program import operations as op
+from einformer.program.needs import flat
+from einformer.program.operations import Contract, Map, Value, View
 from einformer.program.orders import Letters
-from einformer.program.turns import Site, Turns, below, carried, in_loops, united
+from einformer.program.turns import Site, Turns, below, united
 
 Place = tuple[str, str]  # the path of a layer, the name of a weight
 
@@ -38,71 +39,79 @@ class Held:
         return self.path, self.weight.name
 
 
-def held(work: Work, layer: Layer, visits: Iterable[Visit]) -> Iterator[Held]:
+def held(work: Work, name: str, visits: Iterable[Visit]) -> Iterator[Held]:
     """The weights of a layer and of its instances, with what the visits say of each."""
-    visits = tuple(visits)
-    chosen, merged = _chosen(visits), _merged(visits)
-    for each in _held(work, layer, "", ()):
+    chosen, merged = dict[Place, tuple[Chosen, ...]](), dict[Place, Letters]()
+    for visit in visits:
+        _choose(visit, chosen)
+        _merge(visit, merged)
+    for each in _held(work, name, "", (), work.vocabulary):
         yield replace(each, chosen=chosen.get(each.place, ()), merged=merged.get(each.place, each.merged))
 
 
-def _held(work: Work, layer: Layer, path: str, turns: tuple[Turns, ...]) -> Iterator[Held]:
+def _held(work: Work, name: str, path: str, turns: tuple[Turns, ...], vocabulary: str) -> Iterator[Held]:
     """The weights of a layer, then of its instances; an instance called at several sites is one."""
-    numbered = {tensor.name for tensor, _ in gathers(layer)}
-    for weight in layer.weights:
+    numbered = {rows.table for rows in work.tables(name)}
+    for weight in work.layers[name].weights:
         if weight.kind != "instance" and (weight.default is None or weight.optional):
             axes = {axis_of(index.letter) for index in weight.indices}
-            yield Held(path, weight, turns, weight.name in numbered or work.vocabulary in axes)
-    called = callees(layer, work.layers)
-    for (name, letters), sites in _instances(work, layer).items():
-        yield from _held(work, called[name], below(path, letters, name), (*turns, Turns(letters, united(sites))))
+            yield Held(path, weight, turns, weight.name in numbered or vocabulary in axes)
+    for call, sites in _instances(work, name).items():
+        inner = below(path, call.turns, call.instance)
+        yield from _held(work, call.function, inner, (*turns, Turns(call.turns, united(sites))), vocabulary)
 
 
-def _instances(work: Work, layer: Layer) -> dict[tuple[str, tuple[str, ...]], list[Site]]:
+def _instances(work: Work, name: str) -> dict[op.Call, list[Site]]:
     """The instances that a body calls, by name and the loops whose numbers they carry, with the sites of the calls."""
-    flow = work.whole(layer)
-    names = {weight.name for weight in layer.weights if weight.kind == "instance"}
-    sites: dict[tuple[str, tuple[str, ...]], list[Site]] = {}
-    for equation, loops in in_loops(layer.body):
-        for e, need in flow.expressions(equation, NO_CHOICE):
-            if isinstance(e, Apply) and e.name in names:
-                sites.setdefault((e.name, carried(e, loops)), []).append(Site(loops, need.cases))
+    flow, sites = work.whole(name), dict[op.Call, list[Site]]()
+    needs = flow.needs()
+    for step in flat(flow.body):
+        loops = {letter for letter, _ in step.loops}
+        for value in step.values:
+            match value.operation:
+                case op.Call(function, instance, turns) if instance and value in needs:
+                    call = op.Call(function, instance, tuple(letter for letter in turns if letter in loops), ())
+                    sites.setdefault(call, []).append(Site(step.loops, needs[value].cases))
     return sites
 
 
-def _chosen(visits: Iterable[Visit]) -> dict[Place, tuple[Chosen, ...]]:
-    """Of the weights at each path, by name, the letters of which only some numbers are read, wherever they are read."""
-    found: dict[Place, tuple[Chosen, ...]] = {}
-    for visit in visits:
-        for e, need in visit.nodes:
-            if isinstance(e, Tensor) and (e.name, True) in visit.flow.weights:
-                here = chosen_of(need.choices, frozenset(visit.flow.scope.free(e)))
-                before = found.get((visit.path, e.name), here)
-                found[visit.path, e.name] = tuple(each for each in here if each in before)
-    return found
+def _choose(visit: Visit, chosen: dict[Place, tuple[Chosen, ...]]) -> None:
+    """Of a weight the letters of which only some numbers are read, wherever it is read."""
+    for value, need in visit.needs.items():
+        if isinstance(value.operation, op.Weight) and value.operation.name in visit.flow.weights:
+            place = visit.path, value.operation.name
+            here = chosen_of(need.choices, frozenset(value.axes))
+            before = chosen.get(place, here)
+            chosen[place] = tuple(each for each in here if each in before)
 
 
-def _merged(visits: Iterable[Visit]) -> dict[Place, Letters]:
-    """Of the weights at each path, by name, the letters of the groups with which they are multiplied."""
-    found: dict[Place, Letters] = {}
-    for visit in visits:
-        groups = _groups(visit.flow.layer)
-        for e in (e for e, _ in visit.nodes if isinstance(e, Product)):
-            tensors = [factor for factor in e.factors if isinstance(factor, Tensor)]
-            read = [(slot, groups.get((tensor.name, k))) for tensor in tensors for k, slot in enumerate(tensor.slots)]
-            for tensor in tensors:
-                for slot, letters in read:
-                    if letters and slot in tensor.slots:
-                        place = visit.path, tensor.name
-                        found[place] = found.get(place, frozenset()) | letters
-    return found
+def _merge(visit: Visit, merged: dict[Place, Letters]) -> None:
+    """The letters of the groups with which weights are multiplied."""
+    for value in visit.step.values:
+        match value.operation:
+            case Contract(_, factors) | Map("*" | "/", factors):
+                groups = {letter: letters for factor in factors for letter, letters in _groups(factor)}
+                for factor in factors if groups else ():
+                    weight = _weight(factor)
+                    for letter in groups.keys() & set(factor.axes) if weight else ():
+                        place = visit.path, weight
+                        merged[place] = merged.get(place, frozenset()) | groups[letter]
 
 
-def _groups(layer: Layer) -> dict[tuple[str, int], Letters]:
-    """The letters of the groups that a body merges, by tensor and slot."""
-    return {
-        (equation.left.name, k): frozenset(index.letter for index in subexpressions(slot) if isinstance(index, Index))
-        for equation in equations(layer.body)
-        for k, slot in enumerate(slots(equation.left))
-        if isinstance(slot, Group)
-    }
+def _groups(value: Value) -> Iterator[tuple[str, Letters]]:
+    """The letters that stand for groups."""
+    if isinstance(value.operation, View):
+        for old, new in zip(value.operation.old, value.operation.new, strict=True):
+            if len(old) > 1 and len(new) == 1:
+                yield new[0], frozenset(old)
+
+
+def _weight(value: Value) -> str:
+    """The weight that is read."""
+    match value.operation:
+        case op.Weight(name):
+            return name
+        case View(argument) | op.Gather(argument) | op.Spread(argument):
+            return _weight(argument)
+        case _:
+            return ""

@@ -1,4 +1,4 @@
-"""What must a forward pass keep for the backward pass? Values of the text, each once, by a rule for each operation.
+"""What must a forward pass keep for the backward pass? Values of the program, each once, by a rule for each operation.
 
 The convention of Korthikanti et al. 2022 (section 4.1): a product of two tensors keeps what the gradient of the other needs,
 a softmax its output, a GELU its input, a norm its input, a dropout its mask of one byte; sums and reshapes keep nothing.
@@ -13,33 +13,14 @@ from itertools import pairwise
 from typing import Literal, assert_never
 
 from einformer.interpreters.count.contraction import Chosen, Contraction, chosen_of, steps
-from einformer.interpreters.count.visits import Work, per_tree, work_of
-from einformer.language.primitives import row_of
-from einformer.language.scope import factors_of
-from einformer.language.tree import (
-    Apply,
-    Equation,
-    Expression,
-    Group,
-    Index,
-    Loop,
-    Name,
-    Number,
-    Power,
-    Product,
-    Quotient,
-    Spec,
-    Statement,
-    Sum,
-    Tensor,
-)
-from einformer.language.walk import equations
-from einformer.program import canonical
-from einformer.program.canonical import Place, Values, identity, reaching
-from einformer.program.choices import NO_CHOICE, Choices
+from einformer.interpreters.count.visits import Work, per_tree, rows_of, work_of
+from einformer.language.primitives import Keeps, row_of
+from einformer.language.tree import Equation, Spec
+from einformer.program import operations as op
+from einformer.program.needs import NO_CHOICE, Choices, Flow, Need, Repeat, Step
 from einformer.program.orders import Letters
-from einformer.program.support import Flow, Need
-from einformer.program.turns import Loops, Turns, inside, turns_of
+from einformer.program.terms import Values
+from einformer.program.turns import Loops, Turns, turns_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +30,7 @@ class Value:
     A product is no value of its own that is kept: its `parts` are, from which it is computed again.
     """
 
-    key: tuple[object, ...]
+    key: int
     letters: Letters
     turns: tuple[Turns, ...]
     chosen: tuple[Chosen, ...] = ()
@@ -85,16 +66,15 @@ class Carried:
     path: str
 
 
-CONSTANT = Value((), frozenset(), ())
+CONSTANT = Value(0, frozenset(), ())
 
 
 @per_tree
 def keeps(spec: Spec, name: str) -> tuple[tuple[Kept, ...], tuple[Carried, ...]]:
     """What the layer or model `name` keeps, in the order of the text, and what its outer loops carry."""
     work = work_of(spec, name)
-    layer = work.layers[name]
-    flow, found, given = work.whole(layer), _Found(work), layer.kind == "layer"
-    inputs = (Value((formal.name,), frozenset(flow.scope.free(formal)), (), (), given) for formal in layer.formals)
+    flow, found, trained = work.whole(name), _Found(work), work.layers[name].kind == "layer"
+    inputs = (Value(found.key(line.name), frozenset(line.value.axes), (), (), trained) for line in flow.function.inputs)
     _Body(found, flow, NO_CHOICE, inputs, "", ()).run()
     return tuple(found.kept.values()), tuple(found.carried)
 
@@ -104,65 +84,74 @@ class _Found:
     """All that is kept, each value once."""
 
     work: Work
-    kept: dict[tuple[object, ...], Kept] = field(default_factory=dict)
+    kept: dict[tuple[int, str], Kept] = field(default_factory=dict)
     carried: list[Carried] = field(default_factory=list)
+    meanings: dict[str, Values] = field(default_factory=dict)  # of the values of each function
+    keys: dict[object, int] = field(default_factory=dict)
+
+    def key(self, *facts: object) -> int:
+        """The number of a value of which these facts say what it is."""
+        return self.keys.setdefault(facts, len(self.keys) + 1)
 
 
 class _Body:
-    """One body: the values of its names, and what each equation keeps of them."""
+    """One function: what each value is that is kept, and what each line keeps."""
 
     def __init__(
         self, found: _Found, flow: Flow, output: Choices, given: Iterable[Value], path: str, turns: tuple[Turns, ...]
     ) -> None:
         self.found, self.flow, self.path, self.turns = found, flow, path, turns
-        self.values = {formal.name: value for formal, value in zip(flow.layer.formals, given, strict=True)}
-        self.weights = {weight.name for weight in flow.layer.weights}
+        self.values = {line.value: value for line, value in zip(flow.function.inputs, given, strict=True)}
+        self.inputs = tuple(value.key for value in self.values.values())
         self.needs = flow.needs(output)
-        self.loops: Loops = ()
-        self.norms, self.within = found.work.norms(flow.layer)
-        self.reaching = reaching(flow.layer)
-        self.deep: dict[Place, canonical.Value] = {}
+        legend = flow.numbers.body.facts.legend
+        self.meanings = found.meanings.setdefault(flow.function.name, Values(legend))
+        self.norms, self.taken = found.work.norms(flow.function)
+        self.turning = _Turning()
 
     def run(self) -> Value:
         """The value of the output."""
-        self.statements(self.flow.layer.body)
-        return self.values[self.flow.layer.output.name]
+        self.steps(self.flow.body)
+        return self.of(self.flow.function.output.value)
 
-    def statements(self, body: tuple[Statement, ...]) -> None:
-        for statement in body:
-            if isinstance(statement, Loop):
-                self.loop(statement)
+    def steps(self, body: tuple[Step | Repeat, ...]) -> None:
+        for step in body:
+            if isinstance(step, Repeat):
+                self.loop(step)
             else:
-                self.equation(statement)
+                self.lines(step)
 
-    def loop(self, loop: Loop) -> None:
+    def loop(self, repeat: Repeat) -> None:
         """What a turn changes enters the next one as another value, and is another one after the last."""
-        around, before = self.loops, dict(self.values)
-        self.loops = (*self.loops, (loop.index.letter, loop.count))
-        changed = list(dict.fromkeys(equation.left.name for equation in equations(loop.body)))
-        for name in changed:
-            if name in before:
-                self.values[name] = self.renewed(before[name], loop, name)
-                if not around:
-                    self.found.carried.append(Carried(self.values[name], self.path))
-        self.statements(loop.body)
-        self.loops = around
-        for name in changed:
-            self.values[name] = self.renewed(self.values[name], loop, name)
+        turns, inside = repeat.turns, repeat.loops
+        for carried in turns.carried:
+            if carried.before is not None:
+                self.values[carried.within] = self.renewed(self.of(carried.before), repeat, carried.name, inside)
+                if len(inside) == 1:
+                    self.found.carried.append(Carried(self.values[carried.within], self.path))
+        self.steps(repeat.body)
+        for carried in turns.carried:
+            self.values[carried.after] = self.renewed(self.of(carried.last), repeat, carried.name, inside[:-1])
 
-    def renewed(self, value: Value, loop: Loop, name: str) -> Value:
+    def renewed(self, value: Value, repeat: Repeat, name: str, loops: Loops) -> Value:
         """What a name stands for where a turn begins, or after the last."""
-        key = (self.path, loop.span.start, name, len(self.loops))
-        return Value(key, value.letters, (*self.turns, turns_of(self.loops, frozenset())), value.chosen, trained=True)
+        key = self.found.key(self.path, self.inputs, repeat.turns.loop.span.start, name, len(loops))
+        return Value(key, value.letters, (*self.turns, turns_of(loops, frozenset())), value.chosen, trained=True)
 
-    def equation(self, equation: Equation) -> None:
-        if id(equation) in self.within:
-            return
-        self.now = equation
-        self.meanings = Values(self.reaching[id(equation)], self.flow.flows.legend, deep=True, known=self.deep)
-        self.known = self.flow.known_at[id(equation)]
-        self.need = {id(e): need for e, need in self.flow.expressions(equation, self.needs[id(equation)])}
-        self.values[equation.left.name] = self.value(equation.right)
+    def lines(self, step: Step) -> None:
+        self.step, self.own = step, set(step.values)
+        if step.line.value not in self.taken:
+            self.of(step.line.value)
+
+    def argument(self, value: op.Value) -> Value:
+        """What a norm is given: a value of the program, or a part of one."""
+        return self.of(value) if value in self.values or value in self.own else self.value(value)
+
+    def of(self, value: op.Value) -> Value:
+        """What a value is that is kept: a weight, or what is made of numbers, is a constant."""
+        if value not in self.values:
+            self.values[value] = self.value(value) if value in self.own else CONSTANT
+        return self.values[value]
 
     # --------------------------------------------------------------------------------------------------- what is kept
 
@@ -172,95 +161,88 @@ class _Body:
             self.keep(part, what, contraction)
         if value.parts:
             return
-        key = (*value.key, what)
+        key = value.key, what
         if value.trained and key not in self.found.kept:
-            layer = self.found.work.names[self.flow.layer.span]
-            self.found.kept[key] = Kept(value, what, self.path, layer, self.now, contraction)
+            layer, equation = self.found.work.names[self.flow.function.name], self.step.line.equation
+            assert equation is not None
+            self.found.kept[key] = Kept(value, what, self.path, layer, equation, contraction)
 
-    def new(self, e: Expression, letters: Letters | None = None) -> Value:
-        """What e itself computes."""
-        need = self.need.get(id(e), Need())
-        letters = self.letters(e) if letters is None else letters
-        turns = (*self.turns, turns_of(self.loops, need.cases))
+    def new(self, value: op.Value, letters: Letters | None = None) -> Value:
+        """What an operation itself computes."""
+        need = self.needs.get(value, Need())
+        letters = self.letters(value) if letters is None else letters
+        turns = (*self.turns, turns_of(self.step.loops, need.cases))
         taken = chosen_of(need.choices, letters)
-        key = (self.path, self.loops, turns, taken, letters, identity(self.meanings.value(e)))
-        return Value(key, letters, turns, taken, self.flow.trained(e, self.known))
+        key = self.found.key(self.path, self.inputs, turns, taken, letters, self.meanings.meaning(value))
+        return Value(key, letters, turns, taken, self.flow.support(value).trained)
 
-    def letters(self, e: Expression) -> Letters:
-        """Those of what e computes in one turn of the loops around."""
-        return frozenset(self.flow.scope.free(e)) - {letter for letter, _ in self.loops}
+    def letters(self, value: op.Value) -> Letters:
+        """The letters of what is computed in one turn of the loops around; a recurrence keeps what each step computes anew."""
+        return frozenset(value.axes).union(self.step.letter if self.turning.turns(value, self.step.letter) else "")
 
     # --------------------------------------------------------------------------------------------------- operations
 
-    def value(self, e: Expression) -> Value:
-        """What e computes; what its operations keep is kept on the way."""
-        if found := self.norms.get(id(e)):
-            self.keep(self.value(found.x))
-            return self.new(e)
-        match e:
-            case Tensor() | Name():
-                return self.named(e)
-            case Number() | Index() | Group():
-                return CONSTANT
-            case Sum():
-                for term in e.terms:
-                    self.value(term)
-                return self.new(e)
-            case Product() | Quotient():
-                return self.multiplied(e)
-            case Power():
-                self.keep(self.value(e.base))
-                return self.new(e)
-            case Apply(name="sum", arguments=(Product() | Quotient() as product,)):
-                return self.contracted(e, product)
-            case Apply() if e.name in self.flow.callees:
-                return self.called(e)
-            case Apply():
-                return self.applied(e)
+    def value(self, value: op.Value) -> Value:
+        """What an operation computes; what it needs for its gradient is kept."""
+        if value in self.norms:
+            self.keep(self.argument(self.norms[value].argument))
+            return self.new(value)
+        for operand in op.operands(value.operation):
+            self.of(operand)
+        match value.operation:
+            case op.View(argument) | op.Gather(argument) | op.Spread(argument):
+                return self.new(value) if isinstance(value.operation, op.Gather) and rows_of(value, self.flow.weights) else self.of(argument)
+            case op.Map("*" | "/", factors):
+                return self.multiplied(value, factors)
+            case op.Map("^", (base, _)):
+                return self.applied(value, "input", base)
+            case op.Map("+"):
+                return self.new(value)
+            case op.Map(name, arguments):
+                return self.applied(value, row_of(name, False).keeps, *arguments)
+            case op.Reduce(name, _, argument):
+                return self.applied(value, row_of(name, True).keeps, argument)
+            case op.Contract(letters, factors):
+                return self.contracted(value, frozenset(letters), factors)
+            case op.Call():
+                return self.called(value, value.operation)
+            case op.Recur(_, step):
+                return self.of(step)
             case _:
-                assert_never(e)
+                return CONSTANT
 
-    def named(self, e: Tensor | Name) -> Value:
-        """A name is what it was defined as, whatever the order of its letters; reading rows by number makes a new value."""
-        if e.name in self.weights or e.name not in self.values:
-            gathers = isinstance(e, Tensor) and e.name in self.weights and any(not isinstance(slot, Index) for slot in e.slots)
-            return self.new(e) if gathers else CONSTANT
-        return self.values[e.name]
+    def multiplied(self, value: op.Value, factors: tuple[op.Value, ...]) -> Value:
+        """Element by element: each factor is kept for the gradients of the others, a divisor for its own."""
+        trained = [self.flow.support(factor).trained for factor in factors]
+        divides = isinstance(value.operation, op.Map) and value.operation.function == "/"
+        for k, factor in enumerate(factors):
+            if (divides and k == len(factors) - 1 and trained[k]) or any(trained[:k]) or any(trained[k + 1 :]):
+                self.keep(self.of(factor))
+        return replace(self.new(value), parts=tuple(map(self.of, factors)))
 
-    def multiplied(self, e: Product | Quotient) -> Value:
-        """Element by element: each factor is kept for the gradients of the others."""
-        factors = list(factors_of(e))
-        values = [self.value(factor) for factor in factors]
-        trained = [self.flow.trained(factor, self.known) for factor in factors]
-        for k, value in enumerate(values):
-            divisor = isinstance(e, Quotient) and k == len(values) - 1 and trained[k]
-            if divisor or any(other for i, other in enumerate(trained) if i != k):
-                self.keep(value)
-        return replace(self.new(e), parts=tuple(values))
-
-    def contracted(self, e: Apply, product: Product | Quotient) -> Value:
+    def contracted(self, value: op.Value, summed: Letters, factors: tuple[op.Value, ...]) -> Value:
         """Two tensors at a time, in the best order; what lies between is kept too."""
-        self.value(product)
-        summed = frozenset(index.letter for index in e.indices)
-        operands = tuple(letters for factor in factors_of(product) if (letters := self.letters(factor)))
+        if len(factors) > 1:
+            self.multiplied(value, factors)
+        operands = tuple(letters for factor in factors if (letters := self.letters(factor)))
         if len(operands) > 2:
-            between = self.new(e, frozenset[str]().union(*operands))
+            between = self.new(value, frozenset[str]().union(*operands))
             self.keep(between, contraction=Contraction(operands, summed, (True,) * len(operands)))
-        return self.new(e)
+        return self.new(value)
 
-    def applied(self, e: Apply) -> Value:
-        arguments = [self.value(argument) for argument in e.arguments]
-        own = self.new(e)
+    def applied(self, value: op.Value, keeps: Keeps, *arguments: op.Value) -> Value:
+        """A function of the table."""
+        own = self.new(value)
         if not own.trained:
             return own
-        match row_of(e.name, bool(e.indices)).keeps:
+        match keeps:
             case "input":
                 for argument in arguments:
-                    self.keep(argument)
+                    self.keep(self.of(argument))
             case "output":
                 self.keep(own)
             case "both":
-                self.keep(arguments[0])
+                self.keep(self.of(arguments[0]))
                 self.keep(own)
             case "mask":
                 self.keep(own, "mask")
@@ -270,13 +252,24 @@ class _Body:
                 assert_never(never)
         return own
 
-    def called(self, e: Apply) -> Value:
+    def called(self, value: op.Value, call: op.Call) -> Value:
         """A layer is given values, and keeps them as its own body says."""
-        need = self.need.get(id(e))
-        given = [self.value(argument) for argument in e.arguments]
+        need = self.needs.get(value)
         if need is None:
-            return self.new(e)
-        callee, choices = self.flow.call(e, need, self.now)
-        path = inside(self.path, e, self.loops, self.found.work.written(e, self.flow))
-        turns = (*self.turns, turns_of(self.loops, need.cases))
-        return _Body(self.found, callee, choices, given, path, turns).run()
+            return self.new(value)
+        path, turns = self.found.work.path(self.path, call, self.step), (*self.turns, turns_of(self.step.loops, need.cases))
+        return _Body(self.found, self.flow.called(value), need.choices, map(self.of, call.arguments), path, turns).run()
+
+
+class _Turning:
+    """Which values are others in each step of a recurrence?"""
+
+    def __init__(self) -> None:
+        self.known: dict[tuple[op.Value, str], bool] = {}
+
+    def turns(self, value: op.Value, letter: str) -> bool:
+        if not letter or value.operation == op.Turn(letter):
+            return bool(letter)
+        if (value, letter) not in self.known:
+            self.known[value, letter] = any(self.turns(operand, letter) for operand in op.operands(value.operation))
+        return self.known[value, letter]

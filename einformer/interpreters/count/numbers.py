@@ -22,7 +22,7 @@ from einformer.language.sizes import Legend, Value
 from einformer.language.tree import Expression, Index, Layer, Spec
 from einformer.language.walk import subexpressions
 from einformer.program.cache import Entry
-from einformer.program.choices import Bound
+from einformer.program.needs import Bound
 from einformer.program.orders import typical
 from einformer.program.turns import Site, Turns
 

@@ -14,7 +14,7 @@ from einformer.interpreters.count.held import Held
 from einformer.language.calls import axis_of
 from einformer.language.tree import Expression
 from einformer.language.weights import key
-from einformer.program.choices import Bound
+from einformer.program.needs import Bound
 from einformer.program.orders import Letters
 from einformer.program.turns import Turns
 
@@ -232,7 +232,7 @@ class Rules(Generic[N]):
         if self.convention.logits == "last" and self.is_logits(step):
             letters -= {self.derived.time}
         sizes = [self.arithmetic.chosen(letter, chosen[letter]) for letter in sorted(letters & chosen.keys())]
-        bounds = tuple(bound for bound in step.bounds if bound.places <= letters)
+        bounds = tuple(bound for bound in step.bounds if bound.letters <= letters)
         return self.counted(letters - chosen.keys(), bounds, (*sizes, *factors))
 
     def softmax(self, softmax: Softmax) -> N:

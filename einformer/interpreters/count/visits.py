@@ -1,29 +1,27 @@
-"""Which equations run when a model runs? A walk through its calls, with what is needed of each equation."""
+"""Which lines run when a model runs? A walk through the calls of its program, with what is needed of each value."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from einformer.errors import Span
 from einformer.language.calls import axis_of
 from einformer.language.sizes import Legend
 from einformer.language.specialise import specialise
-from einformer.language.tree import Apply, Equation, Expression, Index, Layer, Spec, Tensor
-from einformer.language.walk import equations, subexpressions
-from einformer.program.choices import DENSE, INNER, NO_CHOICE, Choices
-from einformer.program.conditions import turned
-from einformer.program.norms import Norm, norms
+from einformer.language.tree import Layer, Spec
+from einformer.program.lowering import functions
+from einformer.program.needs import DENSE, INNER, NO_CHOICE, Choices, Flow, Flows, Need, Numbers, Step, flat
+from einformer.program.kernels import Norm
+from einformer.program.norming import norms
+from einformer.program.operations import Call, Function, Gather, Input, Iota, Turn, Value, View, Weight, operands
 from einformer.program.orders import Letters
-from einformer.program.recurrences import recurrent
-from einformer.program.routing import Routing, routings
-from einformer.program.support import Flow, Flows, Need
-from einformer.program.turns import Loops, Turns, in_loops, inside, turns_of
+from einformer.program.turns import Turns, below, turns_of
 
 T = TypeVar("T")
-Norms = tuple[dict[int, Norm], set[int]]
+Norms = tuple[Mapping[Value, Norm], set[Value]]
 
 MOST_TREES = 64
 
@@ -46,94 +44,126 @@ def per_tree(f: Callable[[Spec, str], T]) -> Callable[[Spec, str], T]:
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """An equation on a walk through the calls: what of its right side is needed, and where the walk stands."""
+    """A line on a walk through the calls: what is needed of its values, and where the walk stands."""
 
     path: str
     flow: Flow
-    equation: Equation
-    nodes: tuple[tuple[Expression, Need], ...]
-    loops: Loops
+    step: Step
+    needs: Mapping[Value, Need]
     turns: tuple[Turns, ...]  # of the calls on the way
 
-    def letters(self, e: Expression) -> Letters:
-        """The letters of what is computed at once: a loop stands at one number; a recurrence computes all anew in each step."""
-        step = recurrent(self.equation)
-        letters = (*self.flow.scope.free(e), *([step] if step else []))
-        return frozenset(letters) - {letter for letter, _ in self.loops}
+    def letters(self, value: Value) -> Letters:
+        """The letters of what is computed at once: a recurrence computes all anew in each step."""
+        return frozenset((*value.axes, *self.step.letter))
+
+    def within(self, value: Value) -> tuple[Turns, ...]:
+        """The turns in which a value is computed."""
+        return (*self.turns, turns_of(self.step.loops, self.needs[value].cases))
 
 
 @per_tree
 def work_of(spec: Spec, name: str) -> Work:
     """The work of counting the layer or model `name`."""
-    specialised = turned(specialise(spec, name))
-    layers = {layer.name: layer for layer in specialised.layers}
-    numbered = (axis for layer in layers.values() for tensor, axis in gathers(layer) if _by_tensor(tensor))
+    specialised = specialise(spec, name)
+    legend, layers = Legend.of(specialised), {layer.name: layer for layer in specialised.layers}
+    program = functions(specialised, legend)
     names = {layer.span: layer.name for layer in spec.layers}
-    return Work(layers, names, Flows(layers, Legend.of(specialised)), routings(specialised), next(numbered, ""), {})
+    flows = Flows(program, layers, Numbers.of(specialised.layers[0], program.values(), legend))
+    return Work(layers, {layer.name: names[layer.span] for layer in specialised.layers}, flows)
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A specialised spec, and the names that its author gave."""
+    """The functions of a specialised spec, and the names that its author gave their layers."""
 
     layers: Mapping[str, Layer]
-    names: Mapping[Span, str]
+    names: Mapping[str, str]
     flows: Flows
-    routings: Mapping[str, Routing]  # of the layers in which chosen experts alone compute
-    vocabulary: str  # the axis that tokens number, that of a slot in which an input stands
-    known: dict[str, Norms]  # those of each layer that was asked for
+    known: dict[str, Norms] = field(default_factory=dict)  # those of each function that was asked for
 
-    def norms(self, layer: Layer) -> Norms:
-        """The norms of a layer by the id of what they are, and the ids of the equations that they take in."""
-        if layer.name not in self.known:
-            self.known[layer.name] = norms(layer, self.flows.legend)
-        return self.known[layer.name]
+    @property
+    def vocabulary(self) -> str:
+        """The axis that tokens number, along which a table is read at an input."""
+        return next((rows.axis for name in self.layers for rows in self.tables(name) if rows.by_input), "")
 
-    def fused(self, layer: Layer) -> set[int]:
-        """What a norm computes by itself, by id: all that is in it, but for what it is the norm of, once."""
-        found, within = self.norms(layer)
-        inside = {id(e) for q in equations(layer.body) if id(q) in within for e in subexpressions(q.right)}
-        for e in (e for q in equations(layer.body) for e in subexpressions(q.right) if id(e) in found):
-            own = [*subexpressions(found[id(e)].x)]
-            for inner in subexpressions(e):
-                if inner in own:
-                    own.remove(inner)
-                else:
-                    inside.add(id(inner))
-        return inside
+    def tables(self, name: str) -> Iterator[Rows]:
+        """The rows of trained weights that a function reads."""
+        trained = {weight.name for weight in self.layers[name].weights if weight.kind == "trained"}
+        for step in flat(self.flows.steps(name)):
+            yield from (rows for value in step.values if (rows := rows_of(value, trained)) is not None)
 
-    def whole(self, layer: Layer) -> Flow:
+    def norms(self, function: Function) -> Norms:
+        """The norms of a function, and the values that they take in."""
+        if function.name not in self.known:
+            found = norms(function, self.flows.numbers.body.facts.legend)
+            self.known[function.name] = found, {inner for value, norm in found.items() for inner in _taken(value, norm)}
+        return self.known[function.name]
+
+    def whole(self, name: str) -> Flow:
         """The flow through a model whose inputs are constants, or through a layer as it stands inside a model."""
-        return self.flows.of(layer, (DENSE if layer.kind == "model" else INNER,) * len(layer.formals))
+        layer = self.layers[name]
+        return self.flows.of(name, (DENSE if layer.kind == "model" else INNER,) * len(layer.formals))
 
     def visits(self, flow: Flow, output: Choices = NO_CHOICE, path: str = "", turns: tuple[Turns, ...] = ()) -> Iterator[Visit]:
-        """The equations of a body whose output is needed for some choices, each after those of the calls in it."""
+        """The lines of a function whose output is needed for some choices, each after those of the calls in it."""
         needs = flow.needs(output)
-        for equation, loops in in_loops(flow.layer.body):
-            nodes = tuple(flow.expressions(equation, needs[id(equation)]))
-            for e, need in nodes:
-                if isinstance(e, Apply) and e.name in flow.callees:
-                    callee, choices = flow.call(e, need, equation)
-                    inner = inside(path, e, loops, self.written(e, flow))
-                    yield from self.visits(callee, choices, inner, (*turns, turns_of(loops, need.cases)))
-            yield Visit(path, flow, equation, nodes, loops, turns)
+        for step in flat(flow.body):
+            visit = Visit(path, flow, step, needs, turns)
+            for value in step.values:
+                if isinstance(value.operation, Call) and value in needs:
+                    inner = self.path(path, value.operation, step)
+                    yield from self.visits(flow.called(value), needs[value].choices, inner, visit.within(value))
+            if step.line.equation is not None:
+                yield visit
 
-    def written(self, e: Apply, flow: Flow) -> str:
-        """The name of an instance, or else of the layer as the text has it."""
-        instances = {weight.name for weight in flow.layer.weights}
-        return e.name if e.name in instances else self.names[flow.callees[e.name].span]
-
-
-def gathers(layer: Layer) -> Iterator[tuple[Tensor, str]]:
-    """The weights of a layer that are read by the numbers of another axis or of a tensor, with the axis that these number."""
-    weights = {weight.name: weight for weight in layer.weights if weight.kind == "trained"}
-    for e in (e for equation in equations(layer.body) for e in subexpressions(equation.right)):
-        if isinstance(e, Tensor) and e.name in weights:
-            for slot, index in zip(e.slots, weights[e.name].indices, strict=True):
-                axis = axis_of(index.letter)
-                if isinstance(slot, Tensor) or (isinstance(slot, Index) and axis_of(slot.letter) != axis):
-                    yield e, axis
+    def path(self, path: str, call: Call, step: Step) -> str:
+        """The path of what is called: the name of an instance, or else of the layer as the text has it."""
+        loops = [letter for letter, _ in step.loops]
+        letters = [letter for letter in call.turns if letter in loops] if call.instance else loops
+        return below(path, letters, call.instance or self.names[call.function])
 
 
-def _by_tensor(e: Tensor) -> bool:
-    return any(isinstance(slot, Tensor) for slot in e.slots)
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows read from a table of weights, along an axis whose numbers are those of another axis or of an input."""
+
+    table: str
+    axis: str
+    by_input: bool
+
+
+def rows_of(value: Value, trained: Collection[str]) -> Rows | None:
+    """The rows of a table that a value reads."""
+    match value.operation:
+        case View(Value(Weight(name)), old, new) if name in trained:
+            pairs = ((one[0], other[0]) for one, other in zip(old, new, strict=True) if len(one) == len(other) == 1)
+            return next((Rows(name, axis_of(one), False) for one, other in pairs if axis_of(one) != axis_of(other)), None)
+        case Gather(Value(Weight(name)), labels, numbers) if name in trained:
+            some = (_numbered(name, axis_of(label[0]), number) for label, number in zip(labels, numbers, strict=True))
+            return next((rows for rows in some if rows is not None), None)
+        case _:
+            return None
+
+
+def _numbered(name: str, axis: str, number: Value) -> Rows | None:
+    """The rows at a number that is made of an input, or of the index of another axis."""
+    made_of = list(_made_of(number))
+    by_input = any(isinstance(value.operation, Input) for value in made_of)
+    letters = {value.operation.letter for value in made_of if isinstance(value.operation, Iota | Turn)}
+    return Rows(name, axis, by_input) if by_input or letters and {axis} != set(map(axis_of, letters)) else None
+
+
+def _made_of(value: Value) -> Iterator[Value]:
+    yield value
+    for operand in operands(value.operation):
+        yield from _made_of(operand)
+
+
+def _taken(value: Value, norm: Norm) -> Iterator[Value]:
+    """What a norm computes by itself: all that is in it but what it is given."""
+    given = set(operands(norm)) | {inner for operand in operands(norm) for inner in operands(operand.operation)}
+    below = [*operands(value.operation)]
+    while below:
+        if (inner := below.pop()) not in given:
+            yield inner
+            below += operands(inner.operation)
