@@ -343,7 +343,7 @@ MUTANTS = (
     ),
     _mutant(
         "what is computed twice is kept twice", "interpreters/count/kept.py",
-        "identity(self.meanings.value(e)))", "id(e))",
+        "self.meanings.meaning(value))", "value)",
         "spellings.py::test_a_value_that_is_written_twice_is_kept_once",
     ),
     _mutant(
@@ -612,19 +612,18 @@ MUTANTS = (
         "conventions.py::test_pairs_are_those_of_an_enumeration",
     ),
     _mutant(
-        "a mask is what one of its cases says", "program/choices.py",
+        "a mask is what one of its cases says", "program/needs.py",
         "if all(facts.refutes(case | {negated(inequality)}) for case in cases)", "if cases",
         "conventions.py::test_pairs_do_not_depend_on_how_a_mask_is_written[s' <= s and (s' < 2 or s - C < s')-11]",
     ),
     _mutant(
-        "a strict comparison is not strict", "program/choices.py",
+        "a strict comparison is not strict", "program/needs.py",
         "Linear.number(int(strict))", "Linear.number(0)",
         "conventions.py::test_each_layer_has_its_own_window",
     ),
     _mutant(
-        "scores are needed where they are masked", "program/support.py",
-        "return [(argument, inner.chosen(deaf)) for argument in e.arguments]",
-        "return [(argument, inner) for argument in e.arguments]",
+        "scores are needed where they are masked", "program/needs.py",
+        "chosen = inner.chosen(self.support(argument).infinite) if deaf else inner", "chosen = inner",
         "conventions.py::test_exact_flops_of_gpt2",
     ),
     _mutant(
@@ -643,13 +642,13 @@ MUTANTS = (
         "orders.py::test_choices_are_executed_as_they_are_counted[features]",
     ),
     _mutant(
-        "the letter of a loop is an axis in each turn", "interpreters/count/visits.py",
-        "return frozenset(letters) - {letter for letter, _ in self.loops}", "return frozenset(letters)",
-        "orders.py::test_products_in_a_loop_are_executed_as_they_are_counted",
+        "a step of a recurrence is counted once", "interpreters/count/visits.py",
+        "frozenset((*value.axes, *self.step.letter))", "frozenset(value.axes)",
+        "count.py::test_flops_are_those_of_the_emitted_module[delta_net-notation-notation]",
     ),
     _mutant(
         "a value that several operations keep is there several times", "interpreters/count/kept.py",
-        "key = (*value.key, what)", "key = (*value.key, what, len(self.found.kept))",
+        "key = value.key, what", "key = value.key, what + str(len(self.found.kept))",
         "conventions.py::test_activations_are_those_of_korthikanti",
     ),
     # ---------------------------------------------------------------------------------------------------------------- contracts

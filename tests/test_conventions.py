@@ -185,6 +185,57 @@ def test_what_needs_no_gradient_costs_nothing() -> None:
     assert (count.each, count.backward) == (2 * 7 * 3 * 5, 2 * 7 * 3 * 5)
 
 
+@pytest.mark.parametrize(
+    ("weights", "gradients"), [(("weights P_de", "buffers Q_de = P_de"), 2), (("buffers P_de", "weights Q_de = P_de"), 1)]
+)
+def test_a_weight_that_is_tied_has_the_gradient_of_the_other(weights: tuple[str, str], gradients: int) -> None:
+    """Whether a product costs two products backward or one says the weight that is stored: as torch counts."""
+    lines = (*weights, "weights E_d", "y_bse = tanh(z_bsd E_d) Q_de", "return y_bse P_de")
+    model = texts_spec("b, s, d, e", "model M(z_bsd) -> z_bsd causal in s:", *lines).bind(D=3, E=5)
+    module, z = model.build(device="meta", plan="notation").eval(), torch.zeros(2, 7, 3, device="meta")
+    total = counted(lambda: module(z).sum().backward(), *GRADIENTS, gradients=True).total()  # type: ignore[no-untyped-call]
+    counts = [count for count in flops(model, "notation", B=2, S=7) if count.each]
+    assert sum(count.each + count.backward for count in counts) == total
+    assert {count.backward // count.each for count in counts} == {gradients}
+
+
+WINDOWS = """axes
+  b: B
+  s: S
+  d: D
+  l: L
+scalars
+  W_l = [2, 5, 3]
+model M(z_bsd) -> z_bsd causal in s:
+  for l < L:
+    {}
+    z_bsd <- w_bss' z_bs'd
+  return z_bsd
+"""
+
+
+@pytest.mark.parametrize("convention", ["chinchilla", "exact", "torch"])
+def test_a_softmax_has_no_axis_for_the_letter_of_a_loop(convention: str) -> None:
+    """A mask counts the same on a line of its own and inside the softmax."""
+    mask, softmax = "where(s - W_l < s' <= s, 0, -inf)", "w_bss' = Sm_s'(z_bsd z_bs'd + {})"
+    named = softmax.format("m_ss'")
+    spellings = f"m_ss' = {mask}\n    {named}", softmax.format(mask)
+    apart, inside = (einformer.parse(WINDOWS.format(lines)).bind(D=3, L=3) for lines in spellings)
+    first, second = (numbers.total(flops(model, convention, B=2, S=7)) for model in (apart, inside))
+    assert first == second > 0
+
+
+def test_a_table_is_an_embedding_whatever_number_it_is_read_at() -> None:
+    """There is a row for each position; OPT reads the third for the first. A matrix over the same axis is not read by rows."""
+    head, table = "model M(x_bs) -> y_bsd causal in s:", "weights E_vd, P_kd, R_kd"
+    spellings = ("E_{x_bs d} + P_{s d}", "E_{x_bs d} + P_{(s + 2) d}", "n_s = s + 2 | E_{x_bs d} + P_{n_s d}")
+    for spelling in spellings:
+        *lines, last = spelling.split(" | ")
+        model = texts_spec("b: B, s: S <= K, d, v, k", head, table, *lines, f"return ({last}) mean_k R_kd").bind(D=3, V=5, K=9)
+        held = numbers.weights(model.spec.tree, model.spec.name, model.legend)
+        assert {count.name for count in held if count.embedding} == {"E", "P"}
+
+
 # --------------------------------------------------------------------------------------------------- activations
 
 B, S, D, A, L, t, p, a, h, s, b = sympy.symbols("B S D A L t p a h s b")
@@ -247,6 +298,16 @@ def test_a_weight_with_the_letter_of_a_loop_keeps_one_turn() -> None:
     kept = sum(each.total for each in formulas.activations(looped.tree, "Looped", 1))
     b, s, d, turns = sympy.symbols("B S D L")
     assert sympy.expand(kept - turns * (2 * b * s * d + d * d)) == 0
+
+
+@pytest.mark.parametrize(("second", "tensors"), [("k_bsd", 2), ("q_bsd", 1)])
+def test_each_call_of_a_layer_keeps_its_own(second: str, tensors: int) -> None:
+    """What a layer without weights makes of two tensors are two, and of one tensor one (queries and keys that are turned)."""
+    half = ("layer Half(z_d) -> z_d:", "  return tanh(z_d)")
+    lines = ("weights P_d, Q_d", "q_bsd = z_bsd P_d", "k_bsd = z_bsd Q_d", f"return Half(q_bsd) Half({second}) + k_bsd")
+    spec = texts_spec("b, s, d", *half, "layer N(z_bsd) -> z_bsd:", *lines)
+    kept = formulas.activations(spec.tree, "N", 1)
+    assert sum(each.layer == "Half" for each in kept) == tensors
 
 
 def test_activations_outside_of_the_blocks() -> None:

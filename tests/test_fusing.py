@@ -12,6 +12,7 @@ from einformer.program.experts import routings
 from einformer.program.fusing import fused
 from einformer.program.kernels import Attention, Linear, Norm
 from einformer.program.lowering import functions, time_of
+from einformer.program.needs import Flows
 from einformer.program.norming import norms
 from einformer.program.operations import Function
 from einformer.program.rewrite import values
@@ -23,7 +24,7 @@ def kernels(bound: Model) -> list[Function]:
     """The functions of a model with kernels."""
     special = specialise(bound.spec.tree, bound.spec.name)
     lowered, time = functions(special, bound.legend), time_of(special)
-    routed = {name: routing.rewritten() for name, routing in routings(lowered).items()}
+    routed = {name: routing.rewritten() for name, routing in routings(Flows.of_spec(special, lowered, bound.legend)).items()}
     trained = {layer.name: frozenset(w.name for w in layer.weights if w.kind == "trained") for layer in special.layers}
     return [fused(routed.get(name, each), bound.legend, trained[name], time) for name, each in lowered.items()]
 

@@ -8,22 +8,22 @@ these pairs only.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from einformer.language.primitives import CONDITIONS
 from einformer.program import operations as op
-from einformer.program.choosing import Choice, Flow, settled
 from einformer.program.kernels import PAIR, Gathered, Linear, Picked, Routed
 from einformer.program.mapping import heads_first
+from einformer.program.needs import Choice, Flow, Flows
 from einformer.program.operations import Axes, Function, Line, Turns, Value, operands, with_operands
 from einformer.program.rewrite import Descending, reads
 from einformer.program.terms import multiplied, union
 
 
-def routings(functions: Mapping[str, Function]) -> dict[str, Routing]:
+def routings(flows: Flows) -> dict[str, Routing]:
     """How the experts of each function are routed, of those that have some."""
-    found = {name: routing(functions[name], flow) for name, flow in settled(functions).items()}
+    found = {name: routing(flow.function, flow) for name, flow in flows.settled().items()} if flows.choose() else {}
     return {name: each for name, each in found.items() if each is not None}
 
 
@@ -51,6 +51,15 @@ class Routing:
         whole = value in self.names and value not in self.tensors
         stands = not isinstance(value.operation, op.Map | op.Contract | op.Reduce | op.Spread | op.Call)
         return value is self.weight or self.letter not in value.axes or whole or stands
+
+    def apart(self) -> set[Value]:
+        """What is computed for pairs: the sums over them, and all in these that is not there before."""
+        apart, todo = set(self.sums), [operand for value in self.sums for operand in operands(value.operation)]
+        while todo:
+            if (value := todo.pop()) not in apart and not self.is_picked(value):
+                apart.add(value)
+                todo += operands(value.operation)
+        return apart
 
     def is_matrix(self, value: Value) -> bool:
         """Is a tensor another for each expert, and the same for each row?"""
@@ -174,7 +183,7 @@ def routing(function: Function, flow: Flow) -> Routing | None:
     )
     for weight, choice in _weights(function, flow):
         rows = tuple(letter for letter in weight.axes if letter != choice.letter)
-        pairs = Value(Routed(weight, choice.count, rows, choice.letter), (PAIR,))
+        pairs = Value(Routed(weight, choice.number, rows, choice.letter), (PAIR,))
         found = _found(Routing(function, choice.letter, weight, rows, pairs, names), flow, choice)
         if rows and found.sums and _is_sound(found):
             return found
@@ -195,7 +204,8 @@ def _weights(function: Function, flow: Flow) -> Iterator[tuple[Value, Choice]]:
     """What makes the sums of a function over chosen numbers sparse."""
     for _, value in _contracts(function):
         assert isinstance(value.operation, op.Contract)
-        choices = [choice for choice in flow.zero(value.operation.factors) if choice.letter in value.operation.letters]
+        choices = [choice for choice in flow.zero_of(value.operation.factors) if isinstance(choice, Choice)]
+        choices = [choice for choice in choices if choice.letter in value.operation.letters]
         choices = [choice for choice in choices if not set(union(value.operation.factors)) <= choice.letters]
         for choice in sorted(choices, key=lambda choice: (choice.letter, -len(choice.of))):
             for factor in value.operation.factors:
@@ -224,7 +234,7 @@ def _found(start: Routing, flow: Flow, choice: Choice) -> Routing:
         factors, letters = value.operation.factors, value.operation.letters
         wide = not set(union(factors)) <= {start.letter, *start.rows}
         over = start.letter in letters and wide and place > start.ready and value not in own
-        if over and _by_row(factors, start) and choice in flow.zero(factors):
+        if over and _by_row(factors, start) and choice in flow.zero_of(factors):
             sums.add(value)
     lines = [line for line in start.function.lines if isinstance(line, Line)]
     tensors = frozenset(line.value for line in lines if _may_be_paired(line, start) and line.value not in own)
@@ -252,21 +262,7 @@ def _may_be_paired(line: Line, routing: Routing) -> bool:
 
 def _read_for_pairs(routing: Routing) -> Counter[Value]:
     """How often each value is read by what is computed for pairs."""
-    counted, seen = Counter[Value](), set[Value]()
-
-    def visit(value: Value) -> None:
-        if value in seen or routing.is_picked(value):
-            return
-        seen.add(value)
-        for operand in operands(value.operation):
-            counted[operand] += 1
-            visit(operand)
-
-    for value in routing.sums:
-        for operand in operands(value.operation):
-            counted[operand] += 1
-            visit(operand)
-    return counted
+    return Counter(operand for value in routing.apart() for operand in operands(value.operation))
 
 
 def _is_sound(routing: Routing) -> bool:

@@ -18,7 +18,7 @@ from functools import reduce
 from einformer.language.calls import axis_of
 from einformer.language.primitives import COMPARISONS, PRIMITIVES, Primitive
 from einformer.language.sizes import Legend
-from einformer.language.tree import Apply, Expression, Index, Layer, Name, Number, Power, Product, Quotient, Sum, Tensor
+from einformer.language.tree import Apply, Expression, Index, Layer, Name, Number, Power, Product, Quotient, Spec, Sum, Tensor
 from einformer.language.walk import subexpressions
 from einformer.program import operations as op
 from einformer.program.inequalities import Cases, Factor, Facts, Inequality, Linear, negated, written
@@ -40,6 +40,7 @@ class Choice:
     count: Expression
     along: frozenset[str]
     of: tuple[int, ...]
+    number: Value = field(compare=False, repr=False)  # the count in the function that chooses
 
     @property
     def letters(self) -> frozenset[str]:
@@ -89,6 +90,12 @@ class Support:
     def meet(self, other: Support) -> Support:
         """What holds of both."""
         return Support(self.zero & other.zero, self.infinite & other.infinite, self.trained or other.trained)
+
+
+def made_by(support: Support, maker: int) -> Support:
+    """A support by the same choices of one maker, by whatever they were made."""
+    change = lambda c: replace(c, of=(~maker,)) if isinstance(c, Choice) else c  # noqa: E731
+    return support.each(lambda choices: frozenset(map(change, choices)))
 
 
 DENSE = Support()
@@ -157,11 +164,11 @@ class Numbers:
     told: dict[tuple[Expression, bool], Choices] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, layer: Layer, functions: Iterable[Function], legend: Legend) -> Numbers:
+    def of(cls, functions: Iterable[Function], legend: Legend) -> Numbers:
         """The numbers of these functions."""
-        analysis = Analysis({}, legend, "", Facts(legend, "", letters=True))
-        body = Body(analysis, replace(layer, formals=(), weights=(), body=()), (), ())
-        return cls(legend, {line.value: line for function in functions for line in function.scalars}, body)
+        analysis, nothing = Analysis({}, legend, "", Facts(legend, "", letters=True)), Layer("", (), (), Name(""), (), ())
+        scalars = {line.value: line for function in functions for line in function.scalars}
+        return cls(legend, scalars, Body(analysis, nothing, (), ()))
 
     def expression(self, value: Value, at: Mapping[str, Expression] | None = None) -> Expression:
         """A value as an expression, with other numbers for letters; what data decide is `UNKNOWN`."""
@@ -174,7 +181,7 @@ class Numbers:
             case op.Constant(str() as name):
                 axis = self.legend.axis(name.strip("|")) if name.startswith("|") else None
                 return axis.size if axis is not None else Name(name, span=value.span)
-            case op.Constant(number):
+            case op.Constant(int() | float() as number):
                 return Number(number, span=value.span)
             case op.Iota(letter):
                 return at.get(letter) or Index(letter)
@@ -312,17 +319,23 @@ class Flows:
     """The flow of each function of a program, by what is known of its inputs."""
 
     functions: Mapping[str, Function]
-    layers: Mapping[str, Layer]
+    trained: Mapping[str, frozenset[str]]  # the weights of each that are trained
     numbers: Numbers
     known: dict[tuple[str, tuple[Support, ...]], Flow] = field(default_factory=dict)
     places: dict[Value, int] = field(default_factory=dict)  # of choices and calls
     bodies: dict[str, Steps] = field(default_factory=dict)
 
+    @classmethod
+    def of_spec(cls, spec: Spec, functions: Mapping[str, Function], legend: Legend) -> Flows:
+        """The flows of the functions of a specialised spec."""
+        trained = {layer.name: frozenset(w.name for w in layer.weights if w.kind == "trained") for layer in spec.layers}
+        return cls(functions, trained, Numbers.of(functions.values(), legend))
+
     def of(self, name: str, inputs: tuple[Support, ...]) -> Flow:
         """The flow through a function whose inputs have these supports."""
         key = name, inputs
         if key not in self.known:
-            self.known[key] = Flow(self, self.functions[name], self.layers[name], inputs)
+            self.known[key] = Flow(self, self.functions[name], self.trained[name], inputs)
         return self.known[key]
 
     def steps(self, name: str) -> Steps:
@@ -330,6 +343,23 @@ class Flows:
         if name not in self.bodies:
             self.bodies[name] = steps_of(self.functions[name])
         return self.bodies[name]
+
+    def choose(self) -> bool:
+        """Is anything chosen at all?"""
+        steps = (step for name in self.functions for step in flat(self.steps(name)))
+        return any(is_top(value.operation) for step in steps for value in step.values)
+
+    def settled(self) -> dict[str, Flow]:
+        """The flow of each function, of whose inputs is known what holds in all its calls, whatever each of them chooses by."""
+        found, given = dict[str, Flow](), {name: list[tuple[Support, ...]]() for name in self.functions}
+        for name in reversed(list(self.functions)):  # callers stand last
+            calls = zip(*given[name], strict=True) if given[name] else [(DENSE,)] * len(self.functions[name].inputs)
+            met = (reduce(Support.meet, (made_by(support, k) for support in some)) for k, some in enumerate(calls))
+            found[name] = flow = self.of(name, tuple(met))
+            for step in flat(flow.body):
+                for call in (value.operation for value in step.values if isinstance(value.operation, op.Call)):
+                    given[call.function].append(tuple(map(flow.support, call.arguments)))
+        return found
 
     def place(self, value: Value) -> int:
         """The number of a choice or a call."""
@@ -339,9 +369,9 @@ class Flows:
 class Flow:
     """One function: the support of each value, and where each is needed."""
 
-    def __init__(self, flows: Flows, function: Function, layer: Layer, inputs: tuple[Support, ...]) -> None:
+    def __init__(self, flows: Flows, function: Function, weights: frozenset[str], inputs: tuple[Support, ...]) -> None:
         self.flows, self.function, self.numbers = flows, function, flows.numbers
-        self.weights = {weight.name for weight in layer.weights if weight.kind == "trained"}
+        self.weights = weights
         self.body = flows.steps(function.name)
         self.loops = frozenset(letter for step in flat(self.body) for letter, _ in step.loops)
         self.supports = {line.value: support for line, support in zip(function.inputs, inputs, strict=True)}
@@ -425,7 +455,7 @@ class Flow:
             case op.Contract(letters, factors):
                 return Support(without(self.zero_of(factors), letters))
             case op.Map(_, (argument, *_)) | op.Reduce(_, _, argument) if row is not None:
-                return Support(self.told(value, True) if row.condition else self.passed(value.operation, row, self.support(argument)))
+                return Support(self.told(value, True) if row.condition else self.passed(value.operation, row, argument))
             case op.View(argument) | op.Gather(argument) | op.Spread(argument):
                 return self.support(argument).each(lambda choices: under(choices, letters_read(value)))
             case op.Recur(_, step):
@@ -436,11 +466,11 @@ class Flow:
             case _:
                 return DENSE
 
-    def passed(self, operation: op.Operation, row: Primitive, argument: Support) -> Choices:
-        """Where a function or an operator is zero since its argument is zero, or -inf."""
-        letters = operation.letters if isinstance(operation, op.Reduce) and row.kind != "function" else ()
-        zero = without(argument.zero, letters) if row.zero else NO_CHOICE
-        return zero | argument.infinite if row.at_minus_infinity == 0 else zero
+    def passed(self, operation: op.Operation, row: Primitive, argument: Value) -> Choices:
+        """Outside of which choices a function or an operator is zero, since its argument is zero, or -inf."""
+        support, letters = self.support(argument), operation.letters if isinstance(operation, op.Reduce) else ()
+        zero = without(support.zero, letters) if row.zero else NO_CHOICE
+        return zero | support.infinite if row.at_minus_infinity == 0 else zero
 
     def zero_of(self, factors: Iterable[Value]) -> Choices:
         """Outside of which choices a product is zero."""
@@ -468,8 +498,8 @@ class Flow:
             case op.Map(name, (left, right)) if name in _COMPARED:
                 return self.bounds(condition, holds) | self.settled(name, left, right, holds)
             case op.Reduce("top", (letter,), argument, (count,)) if holds and not count.axes:
-                number, along = self.numbers.expression(count), frozenset(argument.axes) - {letter}
-                return frozenset([Choice(letter, number, along, (self.flows.place(condition),))])
+                along, of = frozenset(argument.axes) - {letter}, (self.flows.place(condition),)
+                return frozenset([Choice(letter, self.numbers.expression(count), along, of, count)])
             case op.Reduce("top"):
                 return NO_CHOICE
             case op.View(argument) | op.Spread(argument) | op.Gather(argument):
@@ -480,12 +510,10 @@ class Flow:
     def settled(self, name: str, left: Value, right: Value, holds: bool) -> Choices:
         """What a comparison says of a value that is one number where a condition holds and another elsewhere."""
         match left.operation, right.operation:
-            case (
-                op.Map("where", (condition, Value(op.Constant(int() | float() as one)), Value(op.Constant(int() | float() as two)))),
-                op.Constant(int() | float() as number),
-            ):
-                first, second = (_COMPARED[name](each, number) == holds for each in (one, two))
-                return self.told(condition, first) if first != second else NO_CHOICE
+            case op.Map("where", (condition, then, otherwise)), op.Constant(int() | float() as number):
+                numbers = [arm.operation.value for arm in (then, otherwise) if isinstance(arm.operation, op.Constant)]
+                says = [_COMPARED[name](own, number) == holds for own in numbers if not isinstance(own, str)]
+                return self.told(condition, says[0]) if len(says) == 2 and says[0] != says[1] else NO_CHOICE
             case (op.View(argument) | op.Spread(argument) | op.Gather(argument), _):
                 return under(self.settled(name, argument, right, holds), letters_read(left))
             case _:
@@ -621,6 +649,11 @@ class Flow:
                 yield arm, replace(need, cases=need.cases | {Case(on_layers, holds)})
             else:
                 yield arm, need if isinstance(arm.operation, op.Constant) else need.chosen(self.told(condition, holds))
+
+
+def is_top(operation: op.Operation) -> bool:
+    """Does it choose?"""
+    return isinstance(operation, op.Reduce) and operation.operator == "top"
 
 
 def row_of(operation: op.Operation) -> Primitive | None:

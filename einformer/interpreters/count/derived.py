@@ -95,14 +95,15 @@ def _done(visit: Visit, work: Work, routing: Routing | None) -> Iterator[Done]:
     """What a line does, once for each of the branches on layer numbers in it."""
     contractions, softmaxes, read = _Found[Contraction](), _Found[Softmax](), _Found[Gather]()
     fused = work.norms(visit.flow.function)[1]
-    apart = routing.sums | routing.paired if routing else frozenset[Value]()
+    apart = routing.apart() if routing else set[Value]()
     for value in visit.step.values:
         need = visit.needs.get(value)
         if need is None:
             continue
         match value.operation:
             case Contract():
-                contractions.add(need.cases, _contraction(value, value.operation, visit, routing.letter if routing and value in apart else "", value in fused))
+                paired = frozenset(routing.letter if routing and value in apart else "")
+                contractions.add(need.cases, _contraction(value, value.operation, visit, paired, value in fused))
             case Reduce("Sm"):
                 softmaxes.add(need.cases, _softmax(value, visit))
             case _ if (rows := rows_of(value, visit.flow.weights)) is not None:
@@ -122,7 +123,7 @@ class _Found(dict[frozenset[Case], tuple[T, ...]], Generic[T]):
             self[cases] = (*self.get(cases, ()), item)
 
 
-def _contraction(value: Value, operation: Contract, visit: Visit, paired: str, fused: bool) -> Contraction | None:
+def _contraction(value: Value, operation: Contract, visit: Visit, paired: Letters, fused: bool) -> Contraction | None:
     """The contraction of two tensors or more that a sum of a product is."""
     flow, summed = visit.flow, frozenset(operation.letters)
     operands = [(f, letters) for f in operation.factors if (letters := visit.letters(f)) and not _divides(f, summed)]
@@ -136,7 +137,7 @@ def _contraction(value: Value, operation: Contract, visit: Visit, paired: str, f
         tuple(flow.support(factor).trained for factor, _ in operands),
         chosen_of(choices, letters),
         bounds_of(choices, letters),
-        frozenset(paired),
+        paired,
         fused,
     )
 

@@ -104,8 +104,7 @@ class _Body:
         self.values = {line.value: value for line, value in zip(flow.function.inputs, given, strict=True)}
         self.inputs = tuple(value.key for value in self.values.values())
         self.needs = flow.needs(output)
-        legend = flow.numbers.body.facts.legend
-        self.meanings = found.meanings.setdefault(flow.function.name, Values(legend))
+        self.meanings = found.meanings.setdefault(flow.function.name, Values(flow.numbers.legend))
         self.norms, self.taken = found.work.norms(flow.function)
         self.turning = _Turning()
 
@@ -190,8 +189,10 @@ class _Body:
         for operand in op.operands(value.operation):
             self.of(operand)
         match value.operation:
+            case op.Gather() if rows_of(value, self.flow.weights) is not None:
+                return self.new(value)
             case op.View(argument) | op.Gather(argument) | op.Spread(argument):
-                return self.new(value) if isinstance(value.operation, op.Gather) and rows_of(value, self.flow.weights) else self.of(argument)
+                return self.of(argument)
             case op.Map("*" | "/", factors):
                 return self.multiplied(value, factors)
             case op.Map("^", (base, _)):

@@ -7,14 +7,13 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from einformer.errors import Span
 from einformer.language.calls import axis_of
 from einformer.language.sizes import Legend
 from einformer.language.specialise import specialise
 from einformer.language.tree import Layer, Spec
-from einformer.program.lowering import functions
-from einformer.program.needs import DENSE, INNER, NO_CHOICE, Choices, Flow, Flows, Need, Numbers, Step, flat
 from einformer.program.kernels import Norm
+from einformer.program.lowering import functions
+from einformer.program.needs import DENSE, INNER, NO_CHOICE, Choices, Flow, Flows, Need, Step, flat
 from einformer.program.norming import norms
 from einformer.program.operations import Call, Function, Gather, Input, Iota, Turn, Value, View, Weight, operands
 from einformer.program.orders import Letters
@@ -68,7 +67,7 @@ def work_of(spec: Spec, name: str) -> Work:
     legend, layers = Legend.of(specialised), {layer.name: layer for layer in specialised.layers}
     program = functions(specialised, legend)
     names = {layer.span: layer.name for layer in spec.layers}
-    flows = Flows(program, layers, Numbers.of(specialised.layers[0], program.values(), legend))
+    flows = Flows.of_spec(specialised, program, legend)
     return Work(layers, {layer.name: names[layer.span] for layer in specialised.layers}, flows)
 
 
@@ -88,14 +87,14 @@ class Work:
 
     def tables(self, name: str) -> Iterator[Rows]:
         """The rows of trained weights that a function reads."""
-        trained = {weight.name for weight in self.layers[name].weights if weight.kind == "trained"}
+        trained = self.flows.trained[name]
         for step in flat(self.flows.steps(name)):
             yield from (rows for value in step.values if (rows := rows_of(value, trained)) is not None)
 
     def norms(self, function: Function) -> Norms:
         """The norms of a function, and the values that they take in."""
         if function.name not in self.known:
-            found = norms(function, self.flows.numbers.body.facts.legend)
+            found = norms(function, self.flows.numbers.legend)
             self.known[function.name] = found, {inner for value, norm in found.items() for inner in _taken(value, norm)}
         return self.known[function.name]
 
@@ -150,7 +149,7 @@ def _numbered(name: str, axis: str, number: Value) -> Rows | None:
     made_of = list(_made_of(number))
     by_input = any(isinstance(value.operation, Input) for value in made_of)
     letters = {value.operation.letter for value in made_of if isinstance(value.operation, Iota | Turn)}
-    return Rows(name, axis, by_input) if by_input or letters and {axis} != set(map(axis_of, letters)) else None
+    return Rows(name, axis, by_input) if by_input or {axis} < {axis, *map(axis_of, letters)} else None
 
 
 def _made_of(value: Value) -> Iterator[Value]:
