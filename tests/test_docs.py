@@ -15,9 +15,9 @@ import pytest
 
 from einformer.architectures.texts import library
 from einformer.language import names
-from einformer.language.calls import signature, slot_letters
+from einformer.language.calls import slot_letters
 from einformer.language.primitives import PRIMITIVES
-from einformer.language.printer import show
+from einformer.language.printer import PLAIN, show
 from einformer.language.sizes import Legend
 from einformer.language.tree import Declaration, Expression, Tensor
 from einformer.targets import examine, parse
@@ -123,7 +123,7 @@ def test_latex_reads_as_the_plain_text(row: dict[str, str]) -> None:
 
 def test_the_library_is_listed() -> None:
     listed = {what: [row[what].strip("`") for row in tables(LANGUAGE, {what, "is"})] for what in ("axis", "scalar", "layer")}
-    assert listed["layer"] == [signature(layer) for layer in library().layers]
+    assert listed["layer"] == [PLAIN.signature(layer) for layer in library().layers]
     assert listed["axis"] == [show(axis) for axis in library().axes]
     assert listed["scalar"] == [show(scalar) for scalar in library().scalars]
 

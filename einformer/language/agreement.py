@@ -9,6 +9,7 @@ from einformer.errors import EinformerError, Finding, Span
 from einformer.language.calls import axis_of
 from einformer.language.names import undeclared
 from einformer.language.primitives import CONDITIONS, primitive
+from einformer.language.printer import PLAIN
 from einformer.language.sizes import Legend
 from einformer.language.tree import Apply, Expression, Group, Index, Tensor
 from einformer.language.walk import children, subexpressions
@@ -17,7 +18,7 @@ from einformer.language.walk import children, subexpressions
 def slots_agree(tensor: Tensor, slots: tuple[Expression, ...], span: Span, legend: Legend) -> Iterator[Finding]:
     """As many slots as the definition at `span` has, each over its axis."""
     if len(tensor.slots) != len(slots):
-        spelled = f"`{tensor.name}_{_spelled(slots)}`"
+        spelled = f"`{PLAIN.tensor(tensor.name, slots)}`"
         letters = dict.fromkeys(letter for slot in slots for letter in _slot_letters(slot))
         facts = (f"defined as {spelled} ({span})", *map(legend.describe, letters))
         message = f"`{tensor.name}` has {len(slots)} slots, here are {len(tensor.slots)}"
@@ -25,7 +26,7 @@ def slots_agree(tensor: Tensor, slots: tuple[Expression, ...], span: Span, legen
         return
     for slot, defined in zip(tensor.slots, slots, strict=True):
         if slot != defined and (findings := list(_slot_agrees(tensor, slot, defined, legend))):
-            definition = f"defined as `{tensor.name}_{_spelled(slots)}` ({span.source.name}:{span.line})"
+            definition = f"defined as `{PLAIN.tensor(tensor.name, slots)}` ({span.source.name}:{span.line})"
             yield from (replace(finding, facts=(definition, *finding.facts)) for finding in findings)
             return  # two letters that changed places are one slip
 
@@ -44,7 +45,7 @@ def _slot_agrees(tensor: Tensor, slot: Expression, defined: Expression, legend: 
                 )
         case ((Index() | Group()), (Index() | Group())):
             if legend.size(slot) != legend.size(defined):
-                here, there = f"`{_spelled((slot,))}`", f"`{_spelled((defined,))}`"
+                here, there = f"`{PLAIN.slot(slot)}`", f"`{PLAIN.slot(defined)}`"
                 sizes = f"{here} has {legend.spelled(slot)}, {there} has {legend.spelled(defined)}"
                 message = f"{here} does not provably have the size of {there}"
                 fix = "a group whose sizes multiply to that of the axis, or a size that says so, `e: H = D / A`"
@@ -78,20 +79,6 @@ def repeated(slots: Iterable[Expression], legend: Legend) -> Iterator[Finding]:
 
 def _slot_letters(slot: Expression) -> list[str]:
     return [axis_of(x.letter) for x in subexpressions(slot) if isinstance(x, Index)]
-
-
-def _spelled(slots: Iterable[Expression]) -> str:
-    """Slots as they are written, for messages."""
-    texts = [
-        slot.letter
-        if isinstance(slot, Index)
-        else "(" + "".join(_spelled((m,)) for m in children(slot)) + ")"
-        if isinstance(slot, Group)
-        else "…"
-        for slot in slots
-    ]
-    joined = "".join(texts)
-    return joined if all(isinstance(slot, Index) for slot in slots) or joined.startswith("(") else f"{{{joined}}}"
 
 
 MAXIMUM_TURNS = 10_000  # of a loop; no more does `top` take

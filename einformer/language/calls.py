@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from einformer.errors import EinformerError, Finding, fail
+from einformer.language.printer import PLAIN
 from einformer.language.tree import Apply, Equation, Expression, Group, Index, Layer, Loop, Name, Statement, Tensor, Weight
 from einformer.language.walk import equations, loops, map_equations, rebuild, subexpressions
 
@@ -38,7 +39,7 @@ def bind_call(layer: Layer, call: Apply, actuals: Sequence[Letters], loops: froz
     """
     if len(call.arguments) != len(layer.formals):
         message = f"`{call.name}` takes {len(layer.formals)} arguments, here are {len(call.arguments)}"
-        raise fail("E401", message, call.span, [defined(layer)], f"`{signature(layer)}`")
+        raise fail("E401", message, call.span, [defined(layer)], f"`{PLAIN.signature(layer)}`")
     letters = _renamed(layer, call, loops)
     bound = []
     for formal, actual in zip(layer.formals, actuals, strict=True):
@@ -68,24 +69,12 @@ def axis_of(letter: str) -> str:
     return letter.rstrip("'")
 
 
-def signature(layer: Layer) -> str:
-    """The head of a layer as written: `RMSNorm_d(z_d) -> z_d`."""
-    formals = ", ".join(_tensor(formal) for formal in layer.formals)
-    subscript = "_" + "".join(index.letter for index in layer.indices) if layer.indices else ""
-    return f"{layer.name}{subscript}({formals}) -> {_tensor(layer.output)}"
-
-
-def _tensor(tensor: Tensor | Name) -> str:
-    letters = "".join(slot_letters(tensor))
-    return f"{tensor.name}_{letters}" if letters else tensor.name
-
-
 def _renamed(layer: Layer, call: Apply, loops: frozenset[str]) -> dict[str, str]:
     """The letters that the call's subscript names, in the order of the head's."""
     named = [index for index in call.indices if index.letter not in loops]
     if len(named) > len(layer.indices):
         message = f"the subscript of `{call.name}` names {len(named)} indices, its head has {len(layer.indices)}"
-        raise fail("E402", message, named[-1].span, [defined(layer)], f"`{signature(layer)}`")
+        raise fail("E402", message, named[-1].span, [defined(layer)], f"`{PLAIN.signature(layer)}`")
     return {formal.letter: actual.letter for formal, actual in zip(layer.indices, named, strict=False)}
 
 
@@ -100,7 +89,7 @@ def _choice(letter: str, actual: Letters, taken: set[str], layer: Layer, call: A
     fix = (
         f"`{call.name}_…` with the index that stands for `{letter}`"
         if letter in {i.letter for i in layer.indices}
-        else f"`{signature(layer)}`"
+        else f"`{PLAIN.signature(layer)}`"
     )
     message = f"`{call.name}` works on `{letter}`; its argument has {have}, and `{letter}` {how}"
     raise fail("E402", message, call.span, [defined(layer)], fix)
@@ -120,13 +109,13 @@ def _carried_apart(
 
 def _lacking(layer: Layer, call: Apply, formal: Tensor, letter: str, actual: Letters) -> EinformerError:
     have = ", ".join(f"`{other}`" for other in actual) or "none"
-    message = f"`{call.name}` works on `{letter}` here, but its argument for `{_tensor(formal)}` has {have}"
-    return fail("E402", message, call.span, [defined(layer)], f"an argument with `{letter}`: `{signature(layer)}`")
+    message = f"`{call.name}` works on `{letter}` here, but its argument for `{PLAIN.left(formal)}` has {have}"
+    return fail("E402", message, call.span, [defined(layer)], f"an argument with `{letter}`: `{PLAIN.signature(layer)}`")
 
 
 def defined(layer: Layer) -> str:
     """Where a layer is defined, and how."""
-    return f"defined as `{signature(layer)}` ({layer.span})"
+    return f"defined as `{PLAIN.signature(layer)}` ({layer.span})"
 
 
 def calls(layer: Layer) -> list[Apply]:

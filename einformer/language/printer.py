@@ -308,11 +308,14 @@ class Printer:
                 turns = f"{self.letter(node.index.letter)} {self.sign('<')} {self.flat.expression(node.count, Level.SUM)}"
                 return PrintedLine(0, f"{self.keyword('for')}{turns}{self.sign(':')}", comment=node.comment)
             case Layer():
-                name, formals = self.symbol(node.name), ", ".join(map(self.left, node.formals))
-                called = f"{name}{self.subscript(node.indices)}({formals}) {self.sign('->')} {self.left(node.output)}"
-                return self.head(node, called)
+                return self.head(node, self.signature(node))
             case _:
                 assert_never(node)
+
+    def signature(self, layer: Layer) -> str:
+        """`RMSNorm_d(z_d) -> z_d`."""
+        name, formals = self.symbol(layer.name) + self.subscript(layer.indices), ", ".join(map(self.left, layer.formals))
+        return f"{name}({formals}) {self.sign('->')} {self.left(layer.output)}"
 
     def head(self, layer: Layer, called: str) -> PrintedLine:
         """`model Decoder(x_bs) -> y_bsv causal in s:`, where `called` says how the layer is called."""

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from einformer.errors import Span, fail
 from einformer.language.calls import callees, calls
 from einformer.language.tokens import MAXIMUM_HEIGHT
-from einformer.language.tree import Expression, Layer, Loop, Name, Spec, Statement, Tensor
-from einformer.language.walk import equations, height, subexpressions
+from einformer.language.tree import Expression, Layer, Loop, Name, Spec, Tensor
+from einformer.language.walk import equations, height, statements, subexpressions
 
 MAXIMUM_CALLS = 50  # of layers, or of names, of which each refers to the next
 MAXIMUM_NODES = 50_000
@@ -89,7 +89,8 @@ def _calling(layer: Layer, layers: Mapping[str, Layer]) -> Referring:
     formulas = [equation.right for equation in equations(layer.body)]
     callable_here = callees(layer, layers)
     names = [(callable_here[call.name].name, call.span) for call in calls(layer) if call.name in callable_here]
-    return _referring(names, formulas, layer.span, _loops(layer.body))
+    inner = max((around + isinstance(statement, Loop) for statement, around in statements(layer.body)), default=0)
+    return _referring(names, formulas, layer.span, inner)
 
 
 def _legend(spec: Spec) -> Iterator[tuple[str, Referring]]:
@@ -105,8 +106,3 @@ def _legend(spec: Spec) -> Iterator[tuple[str, Referring]]:
 def _referring(names: Sequence[tuple[str, Span]], formulas: Sequence[Expression], span: Span, loops: int = 0) -> Referring:
     nodes = sum(1 for formula in formulas for _ in subexpressions(formula))
     return Referring(names, nodes, loops + max(map(height, formulas), default=0), span)
-
-
-def _loops(body: tuple[Statement, ...]) -> int:
-    """How many loops stand one in another."""
-    return max((1 + _loops(statement.body) for statement in body if isinstance(statement, Loop)), default=0)

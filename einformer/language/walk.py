@@ -1,11 +1,11 @@
-"""How does one go through a tree? The children of an expression, and an expression rebuilt from new children."""
+"""Goes through trees: the children of an expression, an expression rebuilt from others, the statements of a body."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from operator import attrgetter, is_
-from typing import Any, assert_never
+from typing import Any
 
 from einformer.language.tree import (
     Apply,
@@ -25,7 +25,10 @@ from einformer.language.tree import (
     Tensor,
 )
 
-_CHILDREN: dict[type[Expression], Callable[[Any], tuple[Expression, ...]]] = {
+Parts = tuple[Expression, ...]
+
+# Of each kind of node the expressions directly inside it, and the node with others in their place.
+_CHILDREN: dict[type[Expression], Callable[[Any], Parts]] = {
     Number: lambda e: (),
     Name: lambda e: (),
     Index: lambda e: (),
@@ -37,38 +40,27 @@ _CHILDREN: dict[type[Expression], Callable[[Any], tuple[Expression, ...]]] = {
     Power: attrgetter("base", "exponent"),
     Apply: attrgetter("arguments"),
 }
+_REBUILT: dict[type[Expression], Callable[[Any, Parts], Expression]] = {
+    Tensor: lambda e, new: Tensor(e.name, new, span=e.span),
+    Group: lambda e, new: Group(new, span=e.span),
+    Sum: lambda e, new: Sum(new, span=e.span),
+    Product: lambda e, new: Product(new, span=e.span),
+    Quotient: lambda e, new: Quotient(*new, span=e.span),
+    Power: lambda e, new: Power(*new, span=e.span),
+    Apply: lambda e, new: Apply(e.name, e.indices, new, span=e.span),
+}
 
 
-def children(e: Expression) -> tuple[Expression, ...]:
+def children(e: Expression) -> Parts:
     """The expressions directly inside e (of an `Apply` the arguments, not its indices)."""
     return _CHILDREN[type(e)](e)
 
 
 def rebuild(e: Expression, f: Callable[[Expression], Expression]) -> Expression:
     """e with f applied to each child; e itself where f changes none."""
-    old = children(e)
+    old = _CHILDREN[type(e)](e)
     new = tuple(map(f, old))
-    if all(map(is_, new, old)):
-        return e
-    match e:
-        case Number() | Name() | Index():
-            return e
-        case Tensor():
-            return Tensor(e.name, new, span=e.span)
-        case Group():
-            return Group(new, span=e.span)
-        case Sum():
-            return Sum(new, span=e.span)
-        case Product():
-            return Product(new, span=e.span)
-        case Quotient():
-            return Quotient(*new, span=e.span)
-        case Power():
-            return Power(*new, span=e.span)
-        case Apply():
-            return Apply(e.name, e.indices, new, span=e.span)
-        case _:
-            assert_never(e)
+    return e if all(map(is_, new, old)) else _REBUILT[type(e)](e, new)
 
 
 def subexpressions(e: Expression) -> Iterator[Expression]:
@@ -92,24 +84,22 @@ def height(e: Expression) -> int:
     return highest
 
 
+def statements(body: tuple[Statement, ...], around: int = 0) -> Iterator[tuple[Statement, int]]:
+    """The statements of a body in the order of the text, each with the number of loops around it."""
+    for statement in body:
+        yield statement, around
+        if isinstance(statement, Loop):
+            yield from statements(statement.body, around + 1)
+
+
 def equations(body: tuple[Statement, ...]) -> Iterator[Equation]:
     """The equations of a body in the order of the text, those in loops too."""
-    for statement in body:
-        match statement:
-            case Equation():
-                yield statement
-            case Loop():
-                yield from equations(statement.body)
-            case _:
-                assert_never(statement)
+    return (statement for statement, _ in statements(body) if isinstance(statement, Equation))
 
 
 def loops(body: tuple[Statement, ...]) -> Iterator[Loop]:
     """The loops of a body, those in loops too."""
-    for statement in body:
-        if isinstance(statement, Loop):
-            yield statement
-            yield from loops(statement.body)
+    return (statement for statement, _ in statements(body) if isinstance(statement, Loop))
 
 
 def map_equations(body: tuple[Statement, ...], f: Callable[[Equation], Equation]) -> tuple[Statement, ...]:

@@ -12,7 +12,7 @@ from einformer.language.calls import axis_of, callees, calls
 from einformer.language.scope import Scope
 from einformer.language.sizes import Legend
 from einformer.language.tree import Apply, Equation, Expression, Layer, Loop, Spec, Statement, Weight
-from einformer.language.walk import children, loops
+from einformer.language.walk import children, loops, statements
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,18 +48,11 @@ def versions(layer: Layer) -> dict[int, tuple[str, int]]:
     """A name for what each equation defines, by its id, and how many loops are around it: `z`, then `z_2` in as many loops."""
     count = dict.fromkeys(((formal.name, 0) for formal in layer.formals), 1)
     found: dict[int, tuple[str, int]] = {}
-    for equation, depth in _with_depth(layer.body):
-        number = count[equation.left.name, depth] = count.get((equation.left.name, depth), 0) + 1
-        found[id(equation)] = (equation.left.name + (f"_{number}" if number > 1 else ""), depth)
+    for equation, depth in statements(layer.body):
+        if isinstance(equation, Equation):
+            number = count[equation.left.name, depth] = count.get((equation.left.name, depth), 0) + 1
+            found[id(equation)] = (equation.left.name + (f"_{number}" if number > 1 else ""), depth)
     return found
-
-
-def _with_depth(body: tuple[Statement, ...], depth: int = 0) -> Iterator[tuple[Equation, int]]:
-    for statement in body:
-        if isinstance(statement, Loop):
-            yield from _with_depth(statement.body, depth + 1)
-        else:
-            yield statement, depth
 
 
 Turns = dict[str, int]  # the numbers of the loops around
