@@ -228,10 +228,11 @@ def test_a_softmax_has_no_axis_for_the_letter_of_a_loop(convention: str) -> None
 def test_a_table_is_an_embedding_whatever_number_it_is_read_at() -> None:
     """There is a row for each position; OPT reads the third for the first. A matrix over the same axis is not read by rows."""
     head, table = "model M(x_bs) -> y_bsd causal in s:", "weights E_vd, P_kd, R_kd"
-    spellings = ("E_{x_bs d} + P_{s d}", "E_{x_bs d} + P_{(s + 2) d}", "n_s = s + 2 | E_{x_bs d} + P_{n_s d}")
-    for spelling in spellings:
-        *lines, last = spelling.split(" | ")
-        model = texts_spec("b: B, s: S <= K, d, v, k", head, table, *lines, f"return ({last}) mean_k R_kd").bind(D=3, V=5, K=9)
+    spellings = ("K", "P_{s d}"), ("K + 2", "P_{(s + 2) d}"), ("K + 2", "n_s = s + 2 | P_{n_s d}")
+    for size, spelling in spellings:
+        *lines, row = spelling.split(" | ")
+        axes = f"b: B, s: S <= K, d, v, k: {size}"
+        model = texts_spec(axes, head, table, *lines, f"return (E_{{x_bs d}} + {row}) mean_k R_kd").bind(D=3, V=5, K=9)
         held = numbers.weights(model.spec.tree, model.spec.name, model.legend)
         assert {count.name for count in held if count.embedding} == {"E", "P"}
 
