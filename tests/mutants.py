@@ -773,12 +773,12 @@ MUTANTS = (
     ),
     _mutant(
         "a fixed key has no say", "huggingface/config.py",
-        "        *_refused(config, table),\n", "",
+        "        *_find_refused_values(config, table),\n", "",
         "huggingface_keys.py::test_every_change_is_seen[llama-3-8b]",
     ),
     _mutant(
         "keys of one letter may differ", "huggingface/config.py",
-        "        *_contradictions(config, table, given),\n", "",
+        "        *_find_contradictions(config, table, readings),\n", "",
         "huggingface_keys.py::test_every_change_is_seen[deepseek-v3]",
     ),
     _mutant(

@@ -19,7 +19,7 @@ from tests.test_commands import terminal, uncoloured
 
 ARCHITECTURES = Path(einformer.__file__).parent / "architectures"
 CONFIGS = Path(__file__).parent / "configs"
-FOUND = listing.shipped()
+FOUND = listing.list_shipped()
 
 # How each attends, as the papers say it; the others are compared with the texts themselves.
 ATTENTION = {
@@ -86,7 +86,7 @@ def test_how_an_equation_attends(line: str, attention: str) -> None:
     text = f"axes\n  s: S\nmodel M(x_s) -> y_s causal in s:\n  {line}\n  return x_s\n"
     spec, findings = parser.parse(Source("t", text))
     assert not findings
-    assert ", ".join(listing._attention(spec)) == attention
+    assert ", ".join(listing._find_attention(spec)) == attention
 
 
 def test_published_sizes() -> None:

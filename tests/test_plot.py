@@ -186,7 +186,7 @@ def test_legend_and_small_print_stand_beside_the_data(gpt2: Model) -> None:
 def figure_of(model: Model) -> Any:
     subject = plot.Subject("gpt2", model, 1, 256, DEFAULT, HALF, "none", devices()["h100-sxm"])
     with matplotlib.rc_context(plot._STYLE):
-        return plot._figure(subject, list(plot.KINDS.values()))
+        return plot._make_figure(subject, list(plot.KINDS.values()))
 
 
 def test_colours_can_be_told_apart() -> None:

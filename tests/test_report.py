@@ -18,7 +18,7 @@ from einformer.interpreters.count import table
 from einformer.interpreters.torch import measure
 from einformer.objects import Model
 from einformer.report import Report, checks, contents
-from einformer.report.subject import Small, Subject, few, shrunk
+from einformer.report.subject import Small, Subject, choose_inputs, shrink
 
 TOY = {"model_type": "gpt2", "n_embd": 12, "n_head": 3, "n_layer": 2, "n_positions": 8, "vocab_size": 300}
 CLAIMS = [
@@ -108,10 +108,10 @@ def test_the_seed_decides_what_is_random() -> None:
 
 
 def test_small_sizes_keep_what_divides_what() -> None:
-    small = shrunk(einformer.model("gpt2-xl"))
+    small = shrink(einformer.model("gpt2-xl"))
     sizes = [small.size(letter) for letter in "DAVKLF"]
     assert small.size("D") == small.size("A") * small.size("H")
-    assert len({*sizes, small.size("H"), *few(small).values()} - {2}) == 7
+    assert len({*sizes, small.size("H"), *choose_inputs(small).values()} - {2}) == 7
 
 
 # ------------------------------------------------------------------------------------------- a mistake shows as a failure

@@ -18,7 +18,7 @@ from einformer.interpreters.torch.sparse import HELPERS
 from einformer.language.calls import calls
 from einformer.objects import Model
 from einformer.report import checks
-from einformer.report.subject import Subject, shrunk
+from einformer.report.subject import Subject, shrink
 from tests.few import FEW_FAMILIES, few
 from tests.oracles import saved as oracle
 from tests.small import Array, built, error, inputs, model, tensors, weights
@@ -183,9 +183,9 @@ def test_the_report_counts_the_experts_that_compute(name: str) -> None:
 
 def test_small_sizes_have_layers_of_every_kind() -> None:
     """Three dense layers and one with experts; as many as a list of windows has."""
-    assert shrunk(einformer.load("deepseek_v3").bind(**DEEPSEEK)).size("L") == 4
+    assert shrink(einformer.load("deepseek_v3").bind(**DEEPSEEK)).size("L") == 4
     gpt_oss = einformer.load("gpt_oss").bind(**GPT_OSS, W=[128, 7] * 12)
-    assert shrunk(gpt_oss).size("L") == 24
+    assert shrink(gpt_oss).size("L") == 24
 
 
 class Largest(TorchDispatchMode):  # type: ignore[no-untyped-call]

@@ -65,7 +65,7 @@ def test_the_package_alone_loads_nothing() -> None:
 
 def test_each_table_of_a_family_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Families extend the same tables, and each variant is laid over all of them."""
-    read, table = Counter[str](), families._table
+    read, table = Counter[str](), families._read_table
 
     def counted(path: Any) -> dict[str, Any]:
         read[path.name] += 1
@@ -73,7 +73,7 @@ def test_each_table_of_a_family_is_read_once(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(families, "_table", counted)
     families.family.cache_clear()
-    families._whole.cache_clear()
+    families._read_whole.cache_clear()
     assert all(map(families.architectures, families.families()))
     assert {"every_family.toml", "llama.toml", "rope.toml"} <= read.keys()
     assert set(read.values()) == {1}

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import einformer
 from einformer.cli import notes
 from einformer.cli.options import parser
-from einformer.cli.screen import aligned, bar, columns, show, show_json, show_table
+from einformer.cli.screen import align, align_texts, bar, show, show_json, show_table
 from einformer.errors import EinformerError, Finding, Rule, catalogue, fail
 from einformer.interpreters.count.devices import devices
 
@@ -30,7 +30,7 @@ OK, FINDINGS, MISUSE, INTERRUPTED = 0, 1, 2, 130
 
 
 class Verdict(NamedTuple):
-    """What `check` found of one target."""
+    """The result of `check` for one target."""
 
     target: str
     layers: list[str]
@@ -38,24 +38,24 @@ class Verdict(NamedTuple):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; 0 where all is well, 1 where there are findings, 2 where it was called wrongly."""
+    """Runs a command. Returns 0 for success, 1 for findings, 2 for a wrong call."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # a letter that the terminal or the pipe cannot show
     options = parser().parse_args(arguments)
     if not options.command:
-        return _no_command(options)
+        return _show_help(options)
     try:
         code = RUN[options.command](options)
         sys.stdout.flush()
         return code
     except EinformerError as error:
-        findings = _in_a_shell(error.findings)
+        findings = _quote_for_shell(error.findings)
         if options.json:
-            show_json({"findings": _data(findings)})
+            show_json({"findings": _to_data(findings)})
         else:
             show("\n\n".join(map(str, findings)), sys.stderr)
-        return _code(findings)
+        return _find_exit_code(findings)
     except KeyboardInterrupt:
         return INTERRUPTED
     except OSError as error:
@@ -66,17 +66,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return MISUSE
 
 
-def _in_a_shell(findings: Sequence[Finding]) -> tuple[Finding, ...]:
-    """Findings that say `--set D=…,A=…` for `bind(D=…, A=…)`."""
-
+# `--set D=…,A=…` for `bind(D=…, A=…)`
+def _quote_for_shell(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     def spell(fix: str) -> str:
         return re.sub(r"`bind\(([^)]*)\)`", lambda bind: f"`--set {bind[1].replace(', ', ',')}`", fix)
 
     return tuple(replace(finding, fix=spell(finding.fix)) for finding in findings)
 
 
+# Nobody reads any more (`| head -1`), or the disk is full: Python must not write again when it ends.
 def _write_no_more() -> None:
-    """Nobody reads on (`| head -1`), or the disk is full: Python must not try again when it ends."""
     with contextlib.suppress(OSError):  # a stream that is no file
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
@@ -85,31 +84,30 @@ def _write_no_more() -> None:
 
 
 def _check(options: argparse.Namespace) -> int:
-    verdicts = [_verdict(target, options.set) for target in options.targets]
+    verdicts = [_check_target(target, options.set) for target in options.targets]
     findings = [finding for verdict in verdicts for finding in verdict.findings]
     if options.json:
         targets = [verdict._asdict() | {"findings": len(verdict.findings)} for verdict in verdicts]
-        show_json({"targets": targets, "findings": _data(findings)})
+        show_json({"targets": targets, "findings": _to_data(findings)})
     else:
-        show("\n\n".join([*map(str, findings), _table(verdicts)]))
-    return _code(findings)
+        show("\n\n".join([*map(str, findings), _show_verdicts(verdicts)]))
+    return _find_exit_code(findings)
 
 
-def _verdict(target: str, values: Mapping[str, Given]) -> Verdict:
+def _check_target(target: str, values: Mapping[str, Given]) -> Verdict:
     try:
-        layers = _model(target, values).spec.layers
+        layers = _load_model(target, values).spec.layers
     except EinformerError as error:
-        return Verdict("<stdin>" if target == "-" else target, [], _in_a_shell(error.findings))
+        return Verdict("<stdin>" if target == "-" else target, [], _quote_for_shell(error.findings))
     return Verdict("<stdin>" if target == "-" else target, layers, ())
 
 
-def _table(verdicts: Sequence[Verdict]) -> str:
-    """A row for each target."""
+def _show_verdicts(verdicts: Sequence[Verdict]) -> str:
     width = max(len(verdict.target) for verdict in verdicts)
-    return "\n".join(f"{verdict.target:{width}}  {_said(verdict)}" for verdict in verdicts)
+    return "\n".join(f"{verdict.target:{width}}  {_describe(verdict)}" for verdict in verdicts)
 
 
-def _said(verdict: Verdict) -> str:
+def _describe(verdict: Verdict) -> str:
     count = len(verdict.findings)
     if count:
         return f"{count} finding{'s' * (count > 1)}"
@@ -119,7 +117,7 @@ def _said(verdict: Verdict) -> str:
 def _latex(options: argparse.Namespace) -> int:
     from einformer.notes import rendering
 
-    specification = _target(options).spec
+    specification = _read_target(options).spec
     if options.layer and options.layer not in specification.layers:
         options.misuse(f"no layer `{options.layer}` in {options.target}; there are {', '.join(specification.layers)}")
     text = rendering.print_latex(specification.written, options.letters, options.form, options.layer)
@@ -130,11 +128,11 @@ def _latex(options: argparse.Namespace) -> int:
     return OK
 
 
-def _source_file(options: argparse.Namespace) -> int:
+def _write_source(options: argparse.Namespace) -> int:
     if options.text:
-        return _written_out(options)
+        return _write_text(options)
     plan = options.plan or "fast"
-    text = _target(options).source(plan, annotations=options.annotations, check=options.check, ascii=options.ascii)
+    text = _read_target(options).source(plan, annotations=options.annotations, check=options.check, ascii=options.ascii)
     if options.json:
         show_json({"target": options.target, "plan": plan, "source": text})
     else:
@@ -142,10 +140,9 @@ def _source_file(options: argparse.Namespace) -> int:
     return OK
 
 
-def _written_out(options: argparse.Namespace) -> int:
-    """The specification itself, with the layers of the library that it calls."""
+def _write_text(options: argparse.Namespace) -> int:
     _refuse(options, "with `--text`", "plan", "annotations", "check", "ascii")
-    text = str(_target(options).spec)
+    text = str(_read_target(options).spec)
     if options.json:
         show_json({"target": options.target, "text": text})
     else:
@@ -157,63 +154,63 @@ def _program(options: argparse.Namespace) -> int:
     from einformer.program.listing import listing
     from einformer.program.lowering import lower
 
-    found = _target(options)
-    text = listing(lower(found.spec.tree, found.spec.name, found.legend))
+    model = _read_target(options)
+    text = listing(lower(model.spec.tree, model.spec.name, model.legend))
     show_json({"target": options.target, "program": text}) if options.json else print(text)
     return OK
 
 
 def _count(options: argparse.Namespace) -> int:
-    found = _target(options)
-    if options.formulas or found.open - {"B", "S"}:
-        return _count_in_letters(options, found)
-    inputs = _inputs(options, found)
-    _fill(options)
+    model = _read_target(options)
+    if options.formulas or model.open - {"B", "S"}:
+        return _count_in_letters(options, model)
+    inputs = _read_inputs(options, model)
+    _set_defaults(options)
     from einformer.interpreters.count import table
 
-    summary = found.summary(convention=options.convention, precision=options.precision, recompute=options.recompute, **inputs)
-    bounds = _bounds(options, found, inputs) if options.device else ()
+    summary = model.summary(convention=options.convention, precision=options.precision, recompute=options.recompute, **inputs)
+    bounds = _find_bounds(options, model, inputs) if options.device else ()
     if options.json:
-        head = {"target": options.target, "title": found.spec.title, "inputs": inputs}
+        head = {"target": options.target, "title": model.spec.title, "inputs": inputs}
         times = (
             {"device": options.device, "seconds_at_least": {bound.work: bound.seconds for bound in bounds}} if bounds else {}
         )
         show_json(head | summary.data() | times)
     else:
-        about = ", ".join([found.spec.title or options.target, *(f"{letter} = {size:,}" for letter, size in inputs.items())])
-        rows = aligned([table.HEAD, *table.rows(summary.parts, "{:,}".format)])
-        show(f"{about}\n\n{rows}\n\n{columns([*summary.rows(), *(('at least', str(bound)) for bound in bounds)])}")
+        about = ", ".join([model.spec.title or options.target, *(f"{letter} = {size:,}" for letter, size in inputs.items())])
+        rows = align([table.HEAD, *table.rows(summary.parts, "{:,}".format)])
+        show(f"{about}\n\n{rows}\n\n{align_texts([*summary.rows(), *(('at least', str(bound)) for bound in bounds)])}")
     return OK
 
 
-def _bounds(options: argparse.Namespace, found: Model, inputs: Mapping[str, int]) -> tuple[Bound, ...]:
+def _find_bounds(options: argparse.Namespace, model: Model, inputs: Mapping[str, int]) -> tuple[Bound, ...]:
     from einformer.report import series
 
     device, length = devices()[options.device], inputs.get("S", 1)
-    return series.bounds(found, options.batch, length, options.precision, device, options.recompute)
+    return series.bounds(model, options.batch, length, options.precision, device, options.recompute)
 
 
-def _count_in_letters(options: argparse.Namespace, found: Model) -> int:
+def _count_in_letters(options: argparse.Namespace, model: Model) -> int:
     from einformer.interpreters.count import table
 
     if options.device and not options.formulas:
-        found.refuse_missing()  # times are numbers
+        model.refuse_missing()  # times are numbers
     _refuse(options, "to formulas" if options.formulas else "while other sizes are open", "batch", "seq", "device")
-    _fill(options)
-    convention, precision = found.chosen(options.convention, options.precision)
-    tree = found.spec.tree
-    parts = table.formulas(tree, found.spec.name, found.legend, convention, precision.element, options.recompute)
+    _set_defaults(options)
+    convention, precision = model.chosen(options.convention, options.precision)
+    tree = model.spec.tree
+    parts = table.formulas(tree, model.spec.name, model.legend, convention, precision.element, options.recompute)
     write = table.written(tree, options.formulas or "text")
     rows = list(table.rows(parts, write))
-    cache, why = table.cached(tree, found.spec.name, found.legend, precision.element, write)
+    cache, why = table.cached(tree, model.spec.name, model.legend, precision.element, write)
     if options.json:
         named = [dict(zip(table.NAMES, row, strict=True)) for row in rows]
-        about = {"target": options.target, "title": found.spec.title, "inputs": {}, "convention": str(convention)}
+        about = {"target": options.target, "title": model.spec.title, "inputs": {}, "convention": str(convention)}
         show_json(about | {"parts": named, "cache": cache})
     else:
-        said = f"bytes: {cache['total']} in all, {cache['per_token']} for a further position of a row" if cache else why
-        counted = columns([("cache", said), ("counted", str(convention))])
-        show(f"{found.spec.title or options.target}\n\n{aligned([table.HEAD, *rows])}\n\n{counted}")
+        cache_line = f"bytes: {cache['total']} in all, {cache['per_token']} for a further position of a row" if cache else why
+        counted = align_texts([("cache", cache_line), ("counted", str(convention))])
+        show(f"{model.spec.title or options.target}\n\n{align([table.HEAD, *rows])}\n\n{counted}")
     return OK
 
 
@@ -221,19 +218,19 @@ def _fit(options: argparse.Namespace) -> int:
     from einformer.interpreters.count.bisection import BYTES, NUMBERS, quantity
     from einformer.report import fit
 
-    found, training = _target(options), not options.generation
+    answer, training = _read_target(options), not options.generation
     letter = options.solve or ("D" if options.parameters else "B")
     if options.parameters:
         _refuse(options, "to `--parameters`", "generation", "batch", "seq", "precision", "recompute")
-        fitted = fit.of_parameters(found, quantity(options.parameters, NUMBERS), letter, options.step)
+        fitted = fit.of_parameters(answer, quantity(options.parameters, NUMBERS), letter, options.step)
     else:
         _refuse(options, "to `--memory`", "step")
         _refuse(options, "to `--generation`", *(() if training else ("recompute",)))
         _refuse(options, f"where {letter} is solved", *(flag for flag, size in _OF_INPUTS.items() if size == letter))
-        inputs = _inputs(options, found)
-        _fill(options)
+        inputs = _read_inputs(options, answer)
+        _set_defaults(options)
         fitted = fit.in_memory(
-            found,
+            answer,
             quantity(options.memory, BYTES),
             letter,
             use="training" if training else "generation",
@@ -243,10 +240,10 @@ def _fit(options: argparse.Namespace) -> int:
             **inputs,
         )
     if options.json:
-        show_json({"target": options.target, "title": found.spec.title} | fitted.data())
+        show_json({"target": options.target, "title": answer.spec.title} | fitted.data())
     else:
-        about = [found.spec.title or options.target, *(f"{letter} = {size:,}" for letter, size in fitted.inputs.items())]
-        show(f"{', '.join(about)}\n\n{columns(list(fitted.rows()))}")
+        about = [answer.spec.title or options.target, *(f"{letter} = {size:,}" for letter, size in fitted.inputs.items())]
+        show(f"{', '.join(about)}\n\n{align_texts(list(fitted.rows()))}")
     return OK
 
 
@@ -259,14 +256,14 @@ def _plot(options: argparse.Namespace) -> int:
     if not options.out and path.exists():
         options.misuse(f"`{path}` exists already; `--out {path}` replaces it")
     _refuse(options, f"to `--kind {options.kind}`", *_UNREAD.get(options.kind, ()))
-    found = _target(options)
-    found.refuse_missing()
-    length = _inputs(options, found).get("S", 1)
-    _fill(options)
-    convention, precision = found.chosen(options.convention, options.precision)
+    model = _read_target(options)
+    model.refuse_missing()
+    length = _read_inputs(options, model).get("S", 1)
+    _set_defaults(options)
+    convention, precision = model.chosen(options.convention, options.precision)
     device = devices()[options.device or "h100-sxm"]
     plot.plot(
-        plot.Subject(options.target, found, options.batch, length, convention, precision, options.recompute, device),
+        plot.Subject(options.target, model, options.batch, length, convention, precision, options.recompute, device),
         options.kind,
         path,
     )
@@ -282,55 +279,55 @@ def _diff(options: argparse.Namespace) -> int:
     from einformer.report import comparison
 
     targets = (options.one, options.other)
-    one, other = (_model(target, options.set) for target in targets)
+    one, other = (_load_model(target, options.set) for target in targets)
     open_sizes = one.open | other.open
     _refuse(options, "to these targets", *(flag for flag, size in _OF_INPUTS.items() if size not in open_sizes))
     if open_sizes - {"B", "S"}:
         _refuse(options, "while other sizes are open", "batch", "seq")
-    _fill(options)
-    found = comparison.compare(one, other, options.batch, options.seq)
+    _set_defaults(options)
+    compared = comparison.compare(one, other, options.batch, options.seq)
     if options.json:
-        show_json({"targets": list(targets)} | found.data())
+        show_json({"targets": list(targets)} | compared.data())
     else:
-        differences.show(found, targets)
+        differences.show(compared, targets)
     return OK
 
 
 def _list(options: argparse.Namespace) -> int:
     from einformer.report import shipped
 
-    found = shipped.shipped()
+    contents = shipped.list_shipped()
     if options.json:
-        show_json(found.data())
+        show_json(contents.data())
     else:
-        show_table([("architecture", "attention", "about"), *map(_shipped, found.architectures)])
-        sizes = [(each.name, each.architecture, f"{each.parameters:,}") for each in found.models]
-        show("\n" + aligned([("model", "architecture", "parameters"), *sizes]))
+        show_table([("architecture", "attention", "about"), *map(_describe_architecture, contents.architectures)])
+        sizes = [(size.name, size.architecture, f"{size.parameters:,}") for size in contents.models]
+        show("\n" + align([("model", "architecture", "parameters"), *sizes]))
     return OK
 
 
-def _shipped(found: Architecture) -> tuple[str, str, str]:
-    """A row of the list; a `model_type` is said where it is not the name of the text."""
-    others = ", ".join(family for family in found.families if family != found.name)
-    return found.name, found.attention, f"{found.about} [{others}]" if others else found.about
+# The `model_type` is printed if it differs from the name of the text.
+def _describe_architecture(architecture: Architecture) -> tuple[str, str, str]:
+    others = ", ".join(family for family in architecture.families if family != architecture.name)
+    return architecture.name, architecture.attention, f"{architecture.about} [{others}]" if others else architecture.about
 
 
 def _report(options: argparse.Namespace) -> int:
     from einformer import report
     from einformer.report import terminal
 
-    text = report.SENTENCE if options.text is None else _text(options.text)
-    target = _target(options)
+    text = report.SENTENCE if options.text is None else _read_text(options.text)
+    target = _read_target(options)
     target.refuse_missing()
-    _inputs(options, target)
-    _fill(options)
+    _read_inputs(options, target)
+    _set_defaults(options)
     with terminal.progress(report.STEPS) as step:
-        found = report.examine(target, options.batch, options.seq, text, options.seed, step)
+        examined = report.examine(target, options.batch, options.seq, text, options.seed, step)
     if options.json:
-        show_json(report.data(found))
+        show_json(report.data(examined))
     else:
-        terminal.show(found, options.target)
-    return OK if found.holds else FINDINGS
+        terminal.show(examined, options.target)
+    return OK if examined.holds else FINDINGS
 
 
 def _generate(options: argparse.Namespace) -> int:
@@ -341,10 +338,10 @@ def _generate(options: argparse.Namespace) -> int:
     if options.set and any(pathlib.Path(options.target).glob("*.safetensors")):
         options.misuse(f"`--set` does not apply to {options.target}, whose weights have its sizes")
     chosen = text.Options(options.tokens, options.temperature, options.top_k, options.top_p, options.seed)
-    writer = text.writer(_target(options), pathlib.Path(options.target), options.seed)
+    writer = text.writer(_read_target(options), pathlib.Path(options.target), options.seed)
     if writer.random:
         print("einformer: the weights are random, and the tokens are bytes", file=sys.stderr, flush=True)
-    beginning, pieces = _text(options.text), list[str]()
+    beginning, pieces = _read_text(options.text), list[str]()
     if not options.json:
         print(beginning, end="", flush=True)
     with bar(options.tokens) as step:
@@ -359,11 +356,10 @@ def _generate(options: argparse.Namespace) -> int:
     return OK
 
 
-def _text(given: str) -> str:
-    """The content of a file, or else the text itself."""
+def _read_text(text_or_path: str) -> str:
     from einformer.architectures import texts
 
-    return texts.read(given).text if os.path.isfile(given) else given
+    return texts.read(text_or_path).text if os.path.isfile(text_or_path) else text_or_path
 
 
 def _lint(options: argparse.Namespace) -> int:
@@ -373,9 +369,9 @@ def _lint(options: argparse.Namespace) -> int:
     checked = list(files.lint(options.files, chosen))
     if options.json and options.format:
         options.misuse("either `--json` or `--format`")
-    told = findings.FORMATS["json" if options.json else options.format or "text"](checked)
-    show(told) if isinstance(told, str) else show_json(told)
-    return _code([finding for each in checked for finding in each.findings])
+    printed = findings.FORMATS["json" if options.json else options.format or "text"](checked)
+    show(printed) if isinstance(printed, str) else show_json(printed)
+    return _find_exit_code([finding for result in checked for finding in result.findings])
 
 
 def _explain(options: argparse.Namespace) -> int:
@@ -388,23 +384,21 @@ def _explain(options: argparse.Namespace) -> int:
         fields = ("code", "title", "rule", "why", "bad", "good")
         show_json([{name: getattr(row, name) for name in fields} for row in chosen])
     else:
-        show("\n\n\n".join(map(_explanation, chosen)) if codes else _titles(chosen))
+        show("\n\n\n".join(map(_show_rule, chosen)) if codes else _list_titles(chosen))
     return OK
 
 
-def _titles(rows: Sequence[Rule]) -> str:
-    """A line for each code, those of a kind together."""
+def _list_titles(rows: Sequence[Rule]) -> str:
     kinds = itertools.groupby(rows, key=lambda row: row.code[:2])
     return "\n\n".join("\n".join(f"{row.code}  {row.title}" for row in kind) for _, kind in kinds)
 
 
-def _explanation(row: Rule) -> str:
-    """A row of the catalogue as a person reads it."""
-    examples = [f"{label}\n\n{_indented(text)}" for label, text in (("Breaks it:", row.bad), ("Keeps it:", row.good)) if text]
+def _show_rule(row: Rule) -> str:
+    examples = [f"{label}\n\n{_indent(text)}" for label, text in (("Breaks it:", row.bad), ("Keeps it:", row.good)) if text]
     return "\n\n".join(part for part in (f"{row.code}  {row.title}", row.rule, row.why, *examples) if part)
 
 
-def _indented(text: str) -> str:
+def _indent(text: str) -> str:
     return "\n".join(f"  {line}".rstrip() for line in text.strip("\n").split("\n"))
 
 
@@ -420,39 +414,37 @@ _UNREAD = {  # options that a picture does not read
 }
 
 
-def _target(options: argparse.Namespace) -> Model:
-    """The model of a target with the sizes and scalars that are set."""
+def _read_target(options: argparse.Namespace) -> Model:
     if twice := [flag for flag, size in _OF_INPUTS.items() if hasattr(options, flag) and size in options.set]:
         options.misuse(f"`--set {_OF_INPUTS[twice[0]]}=…`: write `--{twice[0]}`")
-    return _model(options.target, options.set)
+    return _load_model(options.target, options.set)
 
 
-def _model(target: str, values: Mapping[str, Given]) -> Model:
-    """The model of a target; `-` is a text that comes through the pipe."""
-    return einformer.parse(_pipe(), "<stdin>").bind(**values) if target == "-" else einformer.model(target, **values)
+# `-` is a text from the pipe.
+def _load_model(target: str, values: Mapping[str, Given]) -> Model:
+    return einformer.parse(_read_pipe(), "<stdin>").bind(**values) if target == "-" else einformer.model(target, **values)
 
 
-def _inputs(options: argparse.Namespace, model: Model) -> dict[str, int]:
-    """The sizes of the inputs; one that the model has not open cannot be given."""
+# A size that is not open in the model cannot be set.
+def _read_inputs(options: argparse.Namespace, model: Model) -> dict[str, int]:
     bound = [flag for flag, size in _OF_INPUTS.items() if size not in model.open]
     _refuse(options, f"to {options.target}, where that size is not open", *bound)
     return model.inputs(1 if options.batch is None else options.batch, options.seq)
 
 
+# Options that would be ignored are refused.
 def _refuse(options: argparse.Namespace, where: str, *names: str) -> None:
-    """Refuse options that would be ignored."""
-    if given := [name for name in names if getattr(options, name) not in (None, False)]:
-        options.misuse(f"`--{given[0].replace('_', '-')}` does not apply {where}")
+    if chosen := [name for name in names if getattr(options, name) not in (None, False)]:
+        options.misuse(f"`--{chosen[0].replace('_', '-')}` does not apply {where}")
 
 
-def _fill(options: argparse.Namespace) -> None:
-    """Set options that were not given to their defaults."""
+def _set_defaults(options: argparse.Namespace) -> None:
     for name, value in _DEFAULTS.items():
         if getattr(options, name, value) is None:
             setattr(options, name, value)
 
 
-def _pipe() -> str:
+def _read_pipe() -> str:
     from einformer.language.tokens import MAXIMUM_TEXT
 
     try:
@@ -462,18 +454,18 @@ def _pipe() -> str:
         raise fail("E801", f"what comes through the pipe cannot be read: {error}", fix="a text in UTF-8") from error
 
 
-def _code(findings: Sequence[Finding]) -> int:
-    """The exit code; a target that is not there is a wrong call."""
+# A missing target is a wrong call.
+def _find_exit_code(findings: Sequence[Finding]) -> int:
     if any(finding.code.startswith("E8") for finding in findings):
         return MISUSE
     return FINDINGS if findings else OK
 
 
-def _data(findings: Sequence[Finding]) -> list[dict[str, object]]:
+def _to_data(findings: Sequence[Finding]) -> list[dict[str, object]]:
     return [finding.as_data() for finding in findings]
 
 
-def _no_command(options: argparse.Namespace) -> int:
+def _show_help(options: argparse.Namespace) -> int:
     if not options.version:
         parser().print_help(sys.stderr)
         return MISUSE
@@ -490,7 +482,7 @@ RUN: dict[str, Callable[[argparse.Namespace], int]] = {
     "count": _count,
     "fit": _fit,
     "plot": _plot,
-    "source": _source_file,
+    "source": _write_source,
     "program": _program,
     "diff": _diff,
     "list": _list,

@@ -1,4 +1,4 @@
-"""How does a difference look? Lines with their signs: in a pipe with carets below what differs, in a terminal in colour."""
+"""Shows differences: lines with signs. A pipe gets carets below the changes, a terminal gets colours."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from einformer.cli.screen import aligned
+from einformer.cli.screen import align
 from einformer.language.difference import Change, Marks, Part, rows
 from einformer.report.comparison import Comparison, Count
 
@@ -24,32 +24,30 @@ _SIGNS = (("-", "red"), ("+", "green"))
 Rows = list[tuple[str, ...]]
 
 
-def show(found: Comparison, targets: Sequence[str]) -> None:
-    """Numbers in tables, then what changed in the legend and in each layer, then what is counted in letters."""
-    title = "" if found.difference else "no difference"
-    names = _names(targets)
-    tables = [table for table in (_values(found, names), _counts(found, names)) if table[1:]]
-    parts = [*found.difference.parts, *(_in_letters(count) for count in found.counts if _is_formula(count))]
+def show(comparison: Comparison, targets: Sequence[str]) -> None:
+    """Prints numbers in tables, then the changes of the legend and of each layer, then counts in letters."""
+    title = "" if comparison.difference else "no difference"
+    names = _name_targets(targets)
+    tables = [table for table in (_list_values(comparison, names), _list_counts(comparison, names)) if table[1:]]
+    parts = [*comparison.difference.parts, *(_compare_formulas(count) for count in comparison.counts if _is_formula(count))]
     if sys.stdout.isatty():
         _show_in_terminal(title, tables, parts)
     else:
-        blocks = [title, *map(aligned, tables), *("\n".join([part.name, *rows(part)]) for part in parts)]
+        blocks = [title, *map(align, tables), *("\n".join([part.name, *rows(part)]) for part in parts)]
         print("\n\n".join(filter(None, blocks)))
 
 
-def _values(found: Comparison, names: Sequence[str]) -> Rows:
-    """Sizes and scalars that differ."""
-    values = found.difference.values
-    return [("", *names), *((f"{v.name}  {v.about}".strip(), _short(v.one), _short(v.other)) for v in values)]
+def _list_values(comparison: Comparison, names: Sequence[str]) -> Rows:
+    values = comparison.difference.values
+    return [("", *names), *((f"{v.name}  {v.about}".strip(), _shorten(v.one), _shorten(v.other)) for v in values)]
 
 
-def _counts(found: Comparison, names: Sequence[str]) -> Rows:
-    """What is counted, and how much more the other one takes."""
-    inputs = ", ".join(f"{letter} = {size:,}" for letter, size in found.inputs.items())
-    return [(inputs, *names, "difference", ""), *(_counted(count) for count in found.counts if not _is_formula(count))]
+def _list_counts(comparison: Comparison, names: Sequence[str]) -> Rows:
+    inputs = ", ".join(f"{letter} = {size:,}" for letter, size in comparison.inputs.items())
+    return [(inputs, *names, "difference", ""), *(_show_count(count) for count in comparison.counts if not _is_formula(count))]
 
 
-def _counted(count: Count) -> tuple[str, ...]:
+def _show_count(count: Count) -> tuple[str, ...]:
     cells = (f"{number:,}" if isinstance(number, int) else "–" for number in (count.one, count.other))
     more = f"{count.more:+,}" if count.more else "the same" if count.more == 0 else ""
     share = f"{count.more / count.one:+.1%}" if isinstance(count.one, int) and isinstance(count.more, int) and count.one else ""
@@ -60,23 +58,23 @@ def _is_formula(count: Count) -> bool:
     return isinstance(count.one, str) or isinstance(count.other, str)
 
 
-def _in_letters(count: Count) -> Part:
-    """Formulas as lines that changed; one that stayed stands without a sign."""
+# Formulas as changed lines. An equal formula has no sign.
+def _compare_formulas(count: Count) -> Part:
     if count.one == count.other:
         return Part(f"{count.what}, the same: {count.one}", ())
     more = f", {count.more} more" if count.more else ""
     return Part(f"{count.what}{more}", (Change(str(count.one or _UNKNOWN), str(count.other or _UNKNOWN)),))
 
 
-def _names(targets: Sequence[str]) -> list[str]:
-    """What to call two targets: files by their names, a config.json by its folder."""
+# Files by their names, a config.json by its folder.
+def _name_targets(targets: Sequence[str]) -> list[str]:
     paths = [pathlib.PurePath(target) for target in targets]
     short = [path.parent.name if path.name == "config.json" and path.parent.name else path.stem for path in paths]
     chosen = [path.name for path in paths] if short[0] == short[1] else short
-    return [_short(name) for name in chosen]
+    return [_shorten(name) for name in chosen]
 
 
-def _short(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 
@@ -89,37 +87,37 @@ def _show_in_terminal(title: str, tables: Sequence[Rows], parts: Sequence[Part])
 
     console = Console(highlight=False)
     shown = tables if console.width >= _WIDE else [[row[:4] for row in table] for table in tables]
-    heads = [Group(Text(part.name, "bold"), *map(_lines, part.changes)) for part in parts]
-    blocks = [*([title] if title else []), *map(_table, shown), *heads]
+    heads = [Group(Text(part.name, "bold"), *map(_show_change, part.changes)) for part in parts]
+    blocks = [*([title] if title else []), *map(_make_table, shown), *heads]
     for k, block in enumerate(blocks):
         console.print(*[""] * bool(k), block, sep="\n")
 
 
-def _table(found: Rows) -> Table:
-    """Rows under a head; the first column is folded where there is no room."""
+# The first column folds if there is no room.
+def _make_table(cells: Rows) -> Table:
     from rich.table import Table
     from rich.text import Text
 
     table = Table.grid(padding=(0, 2, 0, 0))
-    for column in range(len(found[0])):
+    for column in range(len(cells[0])):
         table.add_column(justify="right" if column else "left", no_wrap=bool(column))
-    for k, row in enumerate(found):
+    for k, row in enumerate(cells):
         table.add_row(*map(Text, row), style="" if k else "bold")
     return table
 
 
-def _lines(change: Change) -> Table:
-    """A line in two columns, so that what is folded stays below the text; what differs is in reverse."""
+# Two columns, so that a folded line stays below its text. Changes are in reverse video.
+def _show_change(change: Change) -> Table:
     from rich.table import Table
 
     grid = Table.grid(padding=(0, 1))
     for (sign, colour), text, marks in zip(_SIGNS, (change.one, change.other), change.marks, strict=True):
         if text:
-            grid.add_row(_coloured(sign, colour, ()), _coloured(text, colour, marks))
+            grid.add_row(_colour(sign, colour, ()), _colour(text, colour, marks))
     return grid
 
 
-def _coloured(text: str, colour: str, marks: Marks) -> Text:
+def _colour(text: str, colour: str, marks: Marks) -> Text:
     from rich.text import Text
 
     line = Text(text, colour)

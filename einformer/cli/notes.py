@@ -1,4 +1,4 @@
-"""What do the commands do that are about notes, and about what they claim?"""
+"""Runs the commands about notes and claims."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from einformer.cli.screen import listed, show, show_json, show_table
+from einformer.cli.screen import align_left, show, show_json, show_table
 
 if TYPE_CHECKING:
     from einformer.notes.references import Row
@@ -20,7 +20,7 @@ WIDTH = 100  # of a table whose rows are sentences
 
 
 def show_claims(options: argparse.Namespace) -> int:
-    """The verdict on every claim."""
+    """Shows the verdict on every claim."""
     from einformer.notes import claims
 
     verdicts = [claims.judge(claim) for claim in claims.claims()]
@@ -28,13 +28,13 @@ def show_claims(options: argparse.Namespace) -> int:
         show_json([verdict.data() for verdict in verdicts])
     else:
         sources = itertools.groupby(verdicts, key=lambda verdict: verdict.claim.source)
-        tables = [f"{source}\n\n{listed(list(claims.rows(group)))}" for source, group in sources]
+        tables = [f"{source}\n\n{align_left(list(claims.rows(group)))}" for source, group in sources]
         show("\n\n\n".join([*tables, claims.summary(verdicts)]))
     return OK
 
 
 def show_errata(options: argparse.Namespace) -> int:
-    """What the check of every erratum finds."""
+    """Shows the result of the check of every erratum."""
     from einformer.notes import errata
 
     verdicts = [errata.judge(erratum) for erratum in errata.errata()]
@@ -50,7 +50,7 @@ def show_errata(options: argparse.Namespace) -> int:
 
 
 def show_notes(options: argparse.Namespace) -> int:
-    """The equations and formulas of a document, or of all, with what there is of each; or what our texts say of documents."""
+    """Shows the equations and formulas of documents with their lines and tests, or the documents that our texts follow."""
     from einformer.cli import sources
     from einformer.notes import conventions, references, rendering
 
@@ -62,40 +62,39 @@ def show_notes(options: argparse.Namespace) -> int:
         matrices = {name: rendering.attention(name) for name in conventions.conventions() if rendering.attention(name)}
         formulas = [(name * (line == lines[0]), line) for name, lines in matrices.items() for line in lines]
         table = {name: letters | {"attention": matrices.get(name, ())} for name, letters in data.items()}
-        show_json(table) if options.json else show(f"{listed([head, *rows])}\n\n{listed(formulas)}")
+        show_json(table) if options.json else show(f"{align_left([head, *rows])}\n\n{align_left(formulas)}")
         return OK
     if options.cites is not None:
         return sources.show_source(options)
     if options.document and options.document not in references.documents():
         return sources.show_text(options)
     documents = [options.document] if options.document else references.documents()
-    found = {document: references.rows(document) for document in documents}
+    rows_by_document = {document: references.rows(document) for document in documents}
     if options.json:
-        show_json([row.data() for rows in found.values() for row in rows])
+        show_json([row.data() for rows in rows_by_document.values() for row in rows])
     else:
-        show("\n\n\n".join("\n".join(_table(each, rows)) for each, rows in found.items()))
+        show("\n\n\n".join("\n".join(_list_rows(key, rows)) for key, rows in rows_by_document.items()))
     return OK
 
 
-def _table(document: str, rows: Sequence[Row]) -> Iterator[str]:
-    """What stands at each place of a document, and below each equation what there is of it."""
+def _list_rows(document: str, rows: Sequence[Row]) -> Iterator[str]:
     from einformer.notes import references
 
-    yield from _wrapped(f"{document}: {references.summary(rows)}", 0)
+    yield from _wrap(f"{document}: {references.summary(rows)}", 0)
     for place, group in itertools.groupby(rows, key=lambda row: row.place):
         yield from ("", place)
         for row in group:
-            yield from _wrapped(f"{row.says}  ({row.errata})" if row.errata else row.says, 2)
-            yield from _wrapped(row.shown(), 4)
+            yield from _wrap(f"{row.says}  ({row.errata})" if row.errata else row.says, 2)
+            yield from _wrap(row.shown(), 4)
 
 
-def _wrapped(text: str, indent: int) -> list[str]:
+def _wrap(text: str, indent: int) -> list[str]:
     around = textwrap.TextWrapper(WIDTH, " " * indent, " " * (indent + 4), break_long_words=False, break_on_hyphens=False)
     return around.wrap(text)
 
 
 def run(options: argparse.Namespace) -> int:
-    """What a note computes, and whether it is what the note says."""
+    """Evaluates a note, and checks its statements."""
     from einformer.notes import shelf
     from einformer.testing import execution
 
@@ -103,23 +102,22 @@ def run(options: argparse.Namespace) -> int:
     if out and out.resolve() == pathlib.Path(options.note).resolve():
         options.misuse(f"`{out}` is the note itself")
     source = shelf.read(options.note)
-    found = execution.execute(source, options.set, options.seed)
+    executed = execution.execute(source, options.set, options.seed)
     if out:
-        out.write_text(found.source, encoding="utf-8")
+        out.write_text(executed.source, encoding="utf-8")
     if options.json:
-        show_json({"note": options.note} | found.data())
+        show_json({"note": options.note} | executed.data())
     else:
-        _show_execution(options.note, found)
-    return OK if found.holds else FINDINGS
+        _show_execution(options.note, executed)
+    return OK if executed.holds else FINDINGS
 
 
-def _show_execution(note: str, found: Execution) -> None:
-    """What was computed, and then what was checked."""
-    words = f", {found.words} of words" * bool(found.words)
-    sizes = ", ".join(f"{name} = {size}" for name, size in found.trial.sizes.items())
-    lines = f", {found.lines} equation{'s' * (found.lines != 1)}" * bool(found.lines)  # that a note displays
-    show(f"{note}: {found.trial.head}{lines}{words}\n{sizes}\n")
-    show_table([("tensor", "shape", "mean", "deviation"), *found.trial.rows()])
+def _show_execution(note: str, execution: Execution) -> None:
+    words = f", {execution.words} of words" * bool(execution.words)
+    sizes = ", ".join(f"{name} = {size}" for name, size in execution.trial.sizes.items())
+    lines = f", {execution.lines} equation{'s' * (execution.lines != 1)}" * bool(execution.lines)  # that a note displays
+    show(f"{note}: {execution.trial.head}{lines}{words}\n{sizes}\n")
+    show_table([("tensor", "shape", "mean", "deviation"), *execution.trial.rows()])
     show("")
-    checks = [("holds" if check.holds else "fails", check.claim, check.detail) for check in found.checks]
-    show_table([("check", "of", "found"), *checks, *(("no check", *said) for said in found.unchecked)])
+    checks = [("holds" if check.holds else "fails", check.claim, check.detail) for check in execution.checks]
+    show_table([("check", "of", "found"), *checks, *(("no check", *reason) for reason in execution.unchecked)])

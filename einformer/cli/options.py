@@ -36,14 +36,14 @@ _TARGET = (
 
 
 class Option(NamedTuple):
-    """An argument of a command, as argparse takes it; of those that are `exclusive` exactly one is given."""
+    """An argument of a command for argparse. Of several `exclusive` options exactly one is given."""
 
     flag: str
     settings: dict[str, Any]
     exclusive: bool = False
 
 
-def _option(flag: str, about: str, exclusive: bool = False, **settings: Any) -> Option:
+def _make_option(flag: str, about: str, exclusive: bool = False, **settings: Any) -> Option:
     return Option(flag, settings | {"help": about}, exclusive)
 
 
@@ -51,7 +51,7 @@ _EQUALS = re.compile(r"[,\s]\s*(?=[^\s,=]+\s*=)")
 
 
 def values(text: str) -> dict[str, int | float | str]:
-    """Sizes and scalars as `--set` takes them; a value that is not a number is a formula.
+    """Reads sizes and scalars for `--set`. A value that is not a number is a formula.
 
     >>> values("D=768,ε=1e-6")
     {'D': 768, 'ε': 1e-06}
@@ -59,10 +59,10 @@ def values(text: str) -> dict[str, int | float | str]:
     pairs = [tuple(map(str.strip, part.split("=", 1))) for part in _EQUALS.split(text)]
     if not all(len(pair) == 2 and all(pair) for pair in pairs):
         raise argparse.ArgumentTypeError(f"`{text}` is not a list of sizes and scalars; write `D=768,A=12`")
-    return {name: _value(value) for name, value in pairs}
+    return {name: _read_value(value) for name, value in pairs}
 
 
-def _value(text: str) -> int | float | str:
+def _read_value(text: str) -> int | float | str:
     for number in (int, float):
         try:
             return number(text)
@@ -72,8 +72,6 @@ def _value(text: str) -> int | float | str:
 
 
 class _Set(argparse.Action):
-    """Sizes and scalars of all `--set`; a name that is set twice is refused."""
-
     def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, given: Any, option: Any = None) -> None:
         before = getattr(namespace, self.dest)
         if twice := before.keys() & given.keys():
@@ -81,47 +79,47 @@ class _Set(argparse.Action):
         setattr(namespace, self.dest, before | given)
 
 
-SET = _option(
+SET = _make_option(
     "--set", "Bind sizes and replace scalars, `D=768,A=12`.", type=values, action=_Set, default={}, metavar="D=768,A=12"
 )
-TARGETS = _option("targets", f"Name {_TARGET}.", nargs="+", metavar="TARGET")
-TARGET = _option("target", f"Name {_TARGET}.", metavar="TARGET")
-HELP = _option("--help", "Show this help.", action="help")
-JSON = _option("--json", "Print JSON.", action="store_true")
-BATCH = _option("--batch", "Set the number of sequences. Default: 1.", type=int, metavar="B")
-SEQ = _option(
+TARGETS = _make_option("targets", f"Name {_TARGET}.", nargs="+", metavar="TARGET")
+TARGET = _make_option("target", f"Name {_TARGET}.", metavar="TARGET")
+HELP = _make_option("--help", "Show this help.", action="help")
+JSON = _make_option("--json", "Print JSON.", action="store_true")
+BATCH = _make_option("--batch", "Set the number of sequences. Default: 1.", type=int, metavar="B")
+SEQ = _make_option(
     "--seq",
     "Set the number of tokens of each. Default: the longest that is allowed, at most 1024.",
     type=int,
     metavar="S",
 )
-SEED = _option("--seed", "Set the random seed. Default: 0.", type=int, default=0)
-PRECISION = _option(
+SEED = _make_option("--seed", "Set the random seed. Default: 0.", type=int, default=0)
+PRECISION = _make_option(
     "--precision",
     f"Choose the bytes of numbers: {', '.join(PRECISIONS)}. Default: bfloat16.",
     choices=PRECISIONS,
     metavar="NAME",
 )
-RECOMPUTE = _option(
+RECOMPUTE = _make_option(
     "--recompute",
     "Recompute activations in the backward pass: none, selective or full. Default: none.",
     choices=("none", "selective", "full"),
 )
-CONVENTION = _option(
+CONVENTION = _make_option(
     "--convention",
     f"Choose what is a FLOP: {', '.join(CONVENTIONS)}. Default: torch.",
     choices=CONVENTIONS,
     metavar="NAME",
 )
-LETTERS = _option(
+LETTERS = _make_option(
     "--letters",
     f"Write in the letters of a document: {', '.join(conventions())}. Default: ours.",
     default="ours",
     choices=conventions(),
     metavar="NAME",
 )
-LAYER = _option("--layer", "Print one layer. Default: all.", metavar="NAME")
-FORM = _option(
+LAYER = _make_option("--layer", "Print one layer. Default: all.", metavar="NAME")
+FORM = _make_option(
     "--form", "Write equations in indices or in matrices. Default: the form of the document.", choices=("index", "matrix")
 )
 _DEVICE: dict[str, Any] = {"choices": devices(), "metavar": "NAME"}
@@ -129,7 +127,7 @@ _DEVICES = ", ".join(devices())
 
 
 class Command(NamedTuple):
-    """A command: the line about it, its help, and its options."""
+    """A command: a line about it, its help, and its options."""
 
     name: str
     line: str
@@ -146,7 +144,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             (
                 TARGET,
                 SET,
-                _option(
+                _make_option(
                     "--text",
                     "Read a text or a file; its bytes are the tokens. Default: a sentence.",
                     metavar="TEXT|FILE",
@@ -163,14 +161,14 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             (
                 TARGET,
                 SET,
-                _option(
+                _make_option(
                     "--formulas",
                     "Print formulas instead of numbers, as text, latex or python. Default: text.",
                     nargs="?",
                     const="text",
                     choices=("text", "latex", "python"),
                 ),
-                _option("--device", f"Add the least time of each step on a device: {_DEVICES}.", **_DEVICE),
+                _make_option("--device", f"Add the least time of each step on a device: {_DEVICES}.", **_DEVICE),
                 BATCH,
                 SEQ,
                 PRECISION,
@@ -185,16 +183,20 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             (
                 TARGET,
                 SET,
-                _option("--memory", "Fit into the memory of a device: 80GB, 80GiB, 1.5TB.", exclusive=True, metavar="BYTES"),
-                _option("--parameters", "Stay below a number of parameters: 1.3B, 350M.", exclusive=True, metavar="NUMBER"),
-                _option("--solve", "Find this size. Default: B for memory, D for parameters.", metavar="LETTER"),
-                _option(
+                _make_option(
+                    "--memory", "Fit into the memory of a device: 80GB, 80GiB, 1.5TB.", exclusive=True, metavar="BYTES"
+                ),
+                _make_option(
+                    "--parameters", "Stay below a number of parameters: 1.3B, 350M.", exclusive=True, metavar="NUMBER"
+                ),
+                _make_option("--solve", "Find this size. Default: B for memory, D for parameters.", metavar="LETTER"),
+                _make_option(
                     "--step",
                     "Try only multiples of a number. Default: the least with which all sizes are whole.",
                     type=int,
                     metavar="N",
                 ),
-                _option("--generation", "Count weights and cache instead of a training step.", action="store_true"),
+                _make_option("--generation", "Count weights and cache instead of a training step.", action="store_true"),
                 BATCH,
                 SEQ,
                 PRECISION,
@@ -208,14 +210,14 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             (
                 TARGET,
                 SET,
-                _option("--out", "Write a .png or .svg file. Default: the name of the target, .png.", metavar="FILE"),
-                _option(
+                _make_option("--out", "Write a .png or .svg file. Default: the name of the target, .png.", metavar="FILE"),
+                _make_option(
                     "--kind",
                     "Choose a picture: flops, memory, roofline or all. Default: all.",
                     choices=("flops", "memory", "roofline", "all"),
                     default="all",
                 ),
-                _option("--device", f"Draw the roofline of a device: {_DEVICES}. Default: h100-sxm.", **_DEVICE),
+                _make_option("--device", f"Draw the roofline of a device: {_DEVICES}. Default: h100-sxm.", **_DEVICE),
                 BATCH,
                 SEQ,
                 PRECISION,
@@ -228,8 +230,8 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             "Compare two models.",
             "Compare two targets: sizes, scalars and equations (renamed letters are equal), then counts.",
             (
-                _option("one", f"Name {_TARGET}.", metavar="ONE"),
-                _option("other", "Name another target.", metavar="OTHER"),
+                _make_option("one", f"Name {_TARGET}.", metavar="ONE"),
+                _make_option("other", "Name another target.", metavar="OTHER"),
                 SET,
                 BATCH,
                 SEQ,
@@ -252,15 +254,17 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             (
                 TARGET,
                 SET,
-                _option(
+                _make_option(
                     "--plan",
                     "Choose a plan: fast, or notation with one einsum for each equation. Default: fast.",
                     choices=("fast", "notation"),
                 ),
-                _option("--text", "Print the equations instead, with the library's layers written out.", action="store_true"),
-                _option("--annotations", "Annotate tensors with their axes, for jaxtyping.", action="store_true"),
-                _option("--check", "Check every call by jaxtyping and beartype.", action="store_true"),
-                _option("--ascii", "Spell names in ASCII, gamma for γ, also those of weights.", action="store_true"),
+                _make_option(
+                    "--text", "Print the equations instead, with the library's layers written out.", action="store_true"
+                ),
+                _make_option("--annotations", "Annotate tensors with their axes, for jaxtyping.", action="store_true"),
+                _make_option("--check", "Check every call by jaxtyping and beartype.", action="store_true"),
+                _make_option("--ascii", "Spell names in ASCII, gamma for γ, also those of weights.", action="store_true"),
             ),
         ),
         Command(
@@ -276,22 +280,22 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             (
                 TARGET,
                 SET,
-                _option(
+                _make_option(
                     "--text",
                     "Begin with a text or with the content of a file. Default: Once upon a time.",
                     default="Once upon a time",
                     metavar="TEXT|FILE",
                 ),
-                _option("--tokens", "Add a number of tokens. Default: 64.", type=int, default=64, metavar="N"),
-                _option(
+                _make_option("--tokens", "Add a number of tokens. Default: 64.", type=int, default=64, metavar="N"),
+                _make_option(
                     "--temperature",
                     "Set the temperature; 0 chooses the likeliest token. Default: 0.",
                     type=float,
                     default=0.0,
                     metavar="T",
                 ),
-                _option("--top-k", "Draw among the K likeliest tokens. Default: all.", type=int, metavar="K"),
-                _option(
+                _make_option("--top-k", "Draw among the K likeliest tokens. Default: all.", type=int, metavar="K"),
+                _make_option(
                     "--top-p",
                     "Draw among the likeliest tokens that hold a share P of the probability. Default: all.",
                     type=float,
@@ -304,7 +308,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             "explain",
             "Explain error codes.",
             "Show the rule behind a code, a text that breaks it and one that keeps it.",
-            (_option("codes", "Name codes such as E301. Default: all, a line for each.", nargs="*", metavar="CODE"),),
+            (_make_option("codes", "Name codes such as E301. Default: all, a line for each.", nargs="*", metavar="CODE"),),
         ),
     ),
     "Check your own code and notes": (
@@ -313,9 +317,9 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             "Find wrong equations in notes, and wrong names in Python.",
             "Report equations (LaTeX, Markdown, Typst, notebooks) and names of Python that break the rules of indices.",
             (
-                _option("files", "Name files, or folders of them.", nargs="+", metavar="FILE"),
-                _option("--legend", "Give the sizes of letters, 'b: B, s: S'.", default="", metavar="SIZES"),
-                _option(
+                _make_option("files", "Name files, or folders of them.", nargs="+", metavar="FILE"),
+                _make_option("--legend", "Give the sizes of letters, 'b: B, s: S'.", default="", metavar="SIZES"),
+                _make_option(
                     "--format",
                     "Choose the format: text, json, sarif or github. Default: text.",
                     choices=("text", "json", "sarif", "github"),
@@ -327,9 +331,9 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             "Compute the equations of a note.",
             "Check the displayed equations of a note under its legend, compute them for random numbers, measure the result.",
             (
-                _option("note", "Name a file of Markdown, LaTeX, Typst, or a notebook.", metavar="NOTE"),
+                _make_option("note", "Name a file of Markdown, LaTeX, Typst, or a notebook.", metavar="NOTE"),
                 SET,
-                _option("--out", "Write the note as a file of PyTorch.", metavar="FILE"),
+                _make_option("--out", "Write the note as a file of PyTorch.", metavar="FILE"),
                 SEED,
             ),
         ),
@@ -340,19 +344,19 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             "Find the line that says what an equation of a document says.",
             "Show what there is here of each equation and formula of a document: a line, a test, a verdict, or why nothing.",
             (
-                _option(
+                _make_option(
                     "document",
                     "Name a document, S000 to S005, or a text: a .ein file, a shipped architecture. Default: all documents.",
                     nargs="?",
                 ),
-                _option(
+                _make_option(
                     "--cites",
                     "List the equations of our texts that follow a work. Default: all works.",
                     nargs="?",
                     const="",
                     metavar="KEY",
                 ),
-                _option("--rosetta", "Show how each document writes the letters of our texts.", action="store_true"),
+                _make_option("--rosetta", "Show how each document writes the letters of our texts.", action="store_true"),
             ),
         ),
         Command("claims", "Judge published formulas.", "Judge every formula that documents print, by the derivation.", ()),
@@ -367,8 +371,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
 COMMANDS = tuple(command for group in GROUPS.values() for command in group)
 
 
-def _listed() -> str:
-    """The commands by what people come for."""
+def _list_commands() -> str:
     width = max(len(command.name) for command in COMMANDS)
     groups = (
         "\n".join([f"{title}:", *(f"    {command.name:{width}}  {command.line}" for command in group)])
@@ -378,9 +381,9 @@ def _listed() -> str:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The parser of all commands; `options.command` is the name of the one that was called."""
+    """Makes the parser of all commands. `options.command` is the name of the called command."""
     raw = argparse.RawDescriptionHelpFormatter
-    about = f"{_ABOUT}\n\n{_listed()}\n\n`einformer COMMAND --help` lists the options of a command."
+    about = f"{_ABOUT}\n\n{_list_commands()}\n\n`einformer COMMAND --help` lists the options of a command."
     whole = argparse.ArgumentParser(
         prog="einformer",
         usage="einformer COMMAND …",

@@ -1,4 +1,4 @@
-"""How does an answer look? Plain text in a pipe; in a terminal the same, coloured (`_COLOURS`) and folded to its width."""
+"""Prints answers: plain text in a pipe, and in a terminal the same text with colours (`_COLOURS`), folded to its width."""
 
 from __future__ import annotations
 
@@ -31,21 +31,20 @@ _HANG = re.compile(r" *(?:\S.*?  +)?")  # what stands before the prose of a line
 
 
 def show_json(data: object) -> None:
-    """What `--json` prints; a number that JSON lacks is a word, "inf", "-inf" or "nan"."""
-    print(json.dumps(_finite(data), ensure_ascii=False, indent=2, allow_nan=False))
+    """Prints JSON. A number that JSON lacks is a word: "inf", "-inf" or "nan"."""
+    print(json.dumps(_name_infinities(data), ensure_ascii=False, indent=2, allow_nan=False))
 
 
-def _finite(data: object) -> object:
-    """The same data without floats that are not finite."""
+def _name_infinities(data: object) -> object:
     if isinstance(data, dict):
-        return {name: _finite(value) for name, value in data.items()}
+        return {name: _name_infinities(value) for name, value in data.items()}
     if isinstance(data, list | tuple):
-        return [_finite(value) for value in data]
+        return [_name_infinities(value) for value in data]
     return str(data) if isinstance(data, float) and not math.isfinite(data) else data
 
 
 def show(text: str, to: TextIO | None = None) -> None:
-    """Plain text in a pipe; coloured and folded in a terminal."""
+    """Prints plain text in a pipe, coloured and folded text in a terminal."""
     to = to or sys.stdout
     if to.isatty():
         _show_in_terminal(text, to)
@@ -58,43 +57,43 @@ def _show_in_terminal(text: str, to: TextIO) -> None:
     from rich.text import Text
 
     console = Console(file=to)
-    shown = Text("\n".join(_folded(line, min(console.width, _WIDEST)) for line in text.split("\n")))
+    shown = Text("\n".join(_fold(line, min(console.width, _WIDEST)) for line in text.split("\n")))
     for pattern in _COLOURS:
         shown.highlight_regex(re.compile(pattern, re.MULTILINE))
     console.print(shown, soft_wrap=True)
 
 
-def _folded(line: str, width: int) -> str:
-    """Prose in rows of the terminal; an excerpt stays in one, so that its caret points."""
+# Prose folds. An excerpt stays in one line, so that its caret points.
+def _fold(line: str, width: int) -> str:
     if len(line) <= width or _EXCERPT.match(line):
         return line
     hang = _HANG.match(line)
     return textwrap.fill(line, width, subsequent_indent=" " * (hang.end() if hang else 0), break_on_hyphens=False)
 
 
-def columns(rows: Sequence[tuple[str, str]]) -> str:
-    """A heading and what stands under it, in two columns."""
+def align_texts(rows: Sequence[tuple[str, str]]) -> str:
+    """Lays out headings and their texts in two columns."""
     width = max(len(heading) for heading, _ in rows)
     return "\n".join(f"{heading:{width}}  {text}" for heading, text in rows)
 
 
-def aligned(rows: Sequence[Sequence[str]]) -> str:
-    """Rows in columns, the first to the left, the others to the right."""
+def align(rows: Sequence[Sequence[str]]) -> str:
+    """Lays out rows in columns, the first to the left, the others to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ["  ".join([first.ljust(widths[0]), *map(str.rjust, cells, widths[1:])]).rstrip() for first, *cells in rows]
     return "\n".join(lines)
 
 
-def listed(rows: Sequence[Sequence[str]]) -> str:
-    """Rows in columns, all to the left."""
+def align_left(rows: Sequence[Sequence[str]]) -> str:
+    """Lays out rows in columns, all to the left."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join("  ".join(map(str.ljust, cells, widths)).rstrip() for cells in rows)
 
 
 def show_table(rows: Sequence[Sequence[str]]) -> None:
-    """Rows under a head; in a terminal the head is coloured, and the last column is folded."""
+    """Prints rows under a head. In a terminal the head is coloured, and the last column folds."""
     if not sys.stdout.isatty():
-        print(listed(rows))
+        print(align_left(rows))
         return
     from rich.console import Console
     from rich.table import Table
@@ -110,7 +109,7 @@ def show_table(rows: Sequence[Sequence[str]]) -> None:
 
 @contextlib.contextmanager
 def bar(total: int) -> Iterator[Callable[[], object]]:
-    """A progress bar in the terminal where the text itself goes elsewhere."""
+    """Shows a progress bar in the terminal if the output goes elsewhere."""
     if sys.stdout.isatty() or not sys.stderr.isatty():
         yield lambda: None
         return

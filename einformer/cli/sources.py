@@ -1,4 +1,4 @@
-"""What does `einformer notes` show of texts? Which document each equation follows, and which equations follow a document."""
+"""Shows texts and their sources: the documents that each equation follows, and the equations that follow a document."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import itertools
 from collections import Counter
 
 from einformer import targets
-from einformer.cli.screen import listed, show, show_json
+from einformer.cli.screen import align_left, show, show_json
 from einformer.notes import citations, shelf
 from einformer.notes.citations import Citation, Noted
 from einformer.notes.sources import Source, sources
@@ -16,41 +16,41 @@ OK = 0
 
 
 def show_text(options: argparse.Namespace) -> int:
-    """The equations of a text, the note that each stands under, and what stands there."""
+    """Shows the equations of a text, with their notes and the words for the noted places."""
     source = shelf.read(options.document)
-    found = list(citations.find_noted(targets.parse(source.text, source.name).written, source.name.removesuffix(".ein")))
+    equations = list(citations.find_noted(targets.parse(source.text, source.name).written, source.name.removesuffix(".ein")))
     if options.json:
-        show_json([_data(each) for each in found])
+        show_json([_to_data(equation) for equation in equations])
         return OK
-    under = sum(bool(each.cited) for each in found)
-    lines = [f"{source.name}: {len(found)} equations, {under} under a note"]
-    for layer, group in itertools.groupby(found, lambda each: each.layer):
+    under = sum(bool(equation.cited) for equation in equations)
+    lines = [f"{source.name}: {len(equations)} equations, {under} under a note"]
+    for layer, group in itertools.groupby(equations, lambda equation: equation.layer):
         lines += ["", layer]
-        for each in group:
-            lines += [f"  {each.says}", *(f"    {_said(citation)}" for citation in each.cited)]
-    cited = {citation.source.key: citation.source for each in found for citation in each.cited if citation.source}
-    show("\n".join([*lines, "", listed([(key, str(source)) for key, source in cited.items()])] if cited else lines))
+        for equation in group:
+            lines += [f"  {equation.says}", *(f"    {_describe_citation(citation)}" for citation in equation.cited)]
+    cited = {citation.source.key: citation.source for equation in equations for citation in equation.cited if citation.source}
+    show("\n".join([*lines, "", align_left([(key, str(source)) for key, source in cited.items()])] if cited else lines))
     return OK
 
 
 def show_source(options: argparse.Namespace) -> int:
-    """The equations of the shipped texts that follow a source, by the place in it; or all sources."""
-    known = sources()
+    """Shows the equations of the shipped texts that follow a source, by place, or all sources."""
+    sources_by_key = sources()
     if options.document:
         options.misuse("either a document or text, or --cites")
-    if options.cites and options.cites not in known:
-        options.misuse(f"no source `{options.cites}`; there are {', '.join(known)}")
+    if options.cites and options.cites not in sources_by_key:
+        options.misuse(f"no source `{options.cites}`; there are {', '.join(sources_by_key)}")
     if not options.cites:
         return _show_all(options)
     rows = sorted(citations.find_following(options.cites), key=lambda row: row[0].place)
     if options.json:
-        show_json([_data(each) for _, each in rows])
+        show_json([_to_data(each) for _, each in rows])
         return OK
     forms = citations.group_alike(each for _, each in rows)
     counts = f"{len(rows)} equations, {len(forms)} that differ in more than axes"
-    lines = [f"{options.cites}: {known[options.cites]}", counts]
+    lines = [f"{options.cites}: {sources_by_key[options.cites]}", counts]
     for citation, group in itertools.groupby(rows, lambda row: row[0]):
-        lines += ["", _said(citation)]
+        lines += ["", _describe_citation(citation)]
         for same in citations.group_alike(each for _, each in group):
             lines += [f"  {same[0].says}", f"    {' '.join(dict.fromkeys(each.text for each in same))}"]
     show("\n".join(lines))
@@ -58,32 +58,32 @@ def show_source(options: argparse.Namespace) -> int:
 
 
 def _show_all(options: argparse.Namespace) -> int:
-    """Every source, in how many texts it is named, and beside how many equations."""
     cited = [(citation.source.key, each) for each in citations.shipped() for citation in each.cited if citation.source]
     equations, named = Counter(key for key, _ in cited), Counter(key for key, _ in {(key, each.text) for key, each in cited})
     if options.json:
-        show_json([_about(source) | {"texts": named[key], "equations": equations[key]} for key, source in sources().items()])
+        show_json(
+            [_describe_source(source) | {"texts": named[key], "equations": equations[key]} for key, source in sources().items()]
+        )
     else:
         rows = [(key, str(named[key]), str(equations[key]), str(source)) for key, source in sources().items()]
-        show(listed([("source", "texts", "equations", ""), *rows]))
+        show(align_left([("source", "texts", "equations", ""), *rows]))
     return OK
 
 
-def _said(citation: Citation) -> str:
+def _describe_citation(citation: Citation) -> str:
     return f"{citation.words}: {citation.there}" if citation.there else citation.words
 
 
-def _about(source: Source) -> dict[str, object]:
+def _describe_source(source: Source) -> dict[str, object]:
     return {name: getattr(source, name) for name in ("key", "author", "year", "title", "url")}
 
 
-def _data(each: Noted) -> dict[str, object]:
-    """For `--json`."""
+def _to_data(equation: Noted) -> dict[str, object]:
     cited = [
         {"note": citation.words, "place": citation.place, "there": citation.there}
-        | {"source": citation.source and _about(citation.source)}
-        for citation in each.cited
+        | {"source": citation.source and _describe_source(citation.source)}
+        for citation in equation.cited
     ]
-    span = each.equation.span
-    place = {"text": each.text, "layer": each.layer, "file": span.source.name, "line": span.line}
-    return place | {"equation": each.says, "note": each.note, "cited": cited}
+    span = equation.equation.span
+    place = {"text": equation.text, "layer": equation.layer, "file": span.source.name, "line": span.line}
+    return place | {"equation": equation.says, "note": equation.note, "cited": cited}

@@ -1,1 +1,1 @@
-"""What do files of Hugging Face say in our terms? A config.json is an architecture with sizes, its tensors our weights."""
+"""Reads files of Hugging Face: a config.json as an architecture with sizes, and its tensors as weights."""

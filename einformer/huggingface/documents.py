@@ -1,4 +1,4 @@
-"""What does a JSON file say, and where? An object whose keys stand once, each with its place in the text for messages."""
+"""Reads a JSON object whose keys stand once, each with its place in the text for messages."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:]', re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """The keys and values of a JSON object, and where each key stands; one made of a dict stands nowhere."""
+    """The keys and values of a JSON object, with the place of each key. A dict has no places."""
 
     values: Mapping[str, object]
     source: Source = NOWHERE.source
     places: Mapping[str, Span] = field(default_factory=dict)
 
     def span(self, key: str = "") -> Span:
-        """The place of a key, else the start of the text."""
+        """Returns the place of a key, or the start of the text."""
         return self.places.get(key, Span(self.source, 0, 1))
 
     def origin(self, key: str) -> str:
-        """`n_embd, config.json:9`: a key and its line."""
+        """Returns `n_embd, config.json:9`: a key and its line."""
         return f"{key}, {self.source.name}:{self.places[key].line}" if key in self.places else key
 
 
 def read(path: pathlib.Path) -> Document:
-    """The object in a JSON file. Raises EinformerError E610, E801, E802."""
+    """Reads the object in a JSON file. Raises EinformerError E610, E801, E802."""
     if not os.path.isfile(path):
         raise fail("E802", f"there is no file {name(str(path), 300)}")
     try:
@@ -51,7 +51,7 @@ def read(path: pathlib.Path) -> Document:
 
 
 def parse(source: Source) -> Document:
-    """The object that a JSON text is. Raises EinformerError E610."""
+    """Reads the object of a JSON text. Raises EinformerError E610."""
     start = Span(source, 0, 1)
     try:
         values = json.loads(source.text)
@@ -62,58 +62,54 @@ def parse(source: Source) -> Document:
     except ValueError as error:  # a number of thousands of digits
         raise fail("E610", f"this JSON cannot be read: {error}", start) from error
     if not isinstance(values, dict):
-        raise fail("E610", f"this JSON is {shown(values)}, not an object", start, fix='`{"key": value, …}`')
-    return Document(values, source, _places(source))
+        raise fail("E610", f"this JSON is {show_value(values)}, not an object", start, fix='`{"key": value, …}`')
+    return Document(values, source, _find_keys(source))
 
 
-def opened(document: Document) -> Document:
-    """The document with the keys inside of some objects as keys of their own: `rope.factor` of `rope_scaling`.
+def open_objects(document: Document) -> Document:
+    """Returns the document with the keys inside some objects as its own keys: `rope.factor` in `rope_scaling`.
 
-    Raises EinformerError E615 for two of a name that differ.
+    Raises EinformerError E615 if two keys of one name differ.
     """
     items = document.values.items()
-    inner = (each for key, value in items if key in OPENED for each in _inside(key, OPENED[key], value, 2))
-    return _collected(document, [*((key, key, value) for key, value in items if key not in OPENED), *inner])
+    inner = (each for key, value in items if key in OPENED for each in _walk(key, OPENED[key], value, 2))
+    return _collect(document, [*((key, key, value) for key, value in items if key not in OPENED), *inner])
 
 
-def renamed(document: Document, names: Mapping[str, str]) -> Document:
-    """The document with other names for some keys, and for the keys inside of them. Raises EinformerError E615."""
-    return _collected(document, [(key, _renamed(key, names), value) for key, value in document.values.items()])
+def rename_keys(document: Document, names: Mapping[str, str]) -> Document:
+    """Returns the document with other names for some keys, and for keys inside them. Raises EinformerError E615."""
+    return _collect(document, [(key, _rename_key(key, names), value) for key, value in document.values.items()])
 
 
-def _collected(document: Document, items: Iterable[tuple[str, str, object]]) -> Document:
-    """The document of keys as they are written, their names here and values."""
+def _collect(document: Document, items: Iterable[tuple[str, str, object]]) -> Document:
     values, places = dict[str, object](), dict(document.places)
     for written, inner, value in items:
         place = document.span(written if written in places else str(written).partition(".")[0])
         if inner in values and values[inner] != value:
-            facts = [f"{shown(values[inner])} and {shown(value)}"]
+            facts = [f"{show_value(values[inner])} and {show_value(value)}"]
             raise fail("E615", f"`{inner}` is given twice, and differs", place, facts, "it once")
         values[inner] = value
         places.setdefault(inner, place)
     return Document(values, document.source, places if document.places else {})
 
 
-def _renamed(key: str, names: Mapping[str, str]) -> str:
+def _rename_key(key: str, names: Mapping[str, str]) -> str:
     old = next((old for old in names if f"{key}.".startswith(f"{old}.")), None)
     return names[old] + key.removeprefix(old) if old else key
 
 
-def _inside(written: str, path: str, value: object, depth: int) -> Iterator[tuple[str, str, object]]:
-    """What an object holds by its path, as written and by its name here, objects in it opened too; anything else as it is."""
+# Objects inside are opened too. Other values stay.
+def _walk(written: str, path: str, value: object, depth: int) -> Iterator[tuple[str, str, object]]:
     if not (isinstance(value, dict) and depth):
         yield written, path, value
         return
     for key, each in value.items():
         inner = f"{path}.{key}"
-        yield from _inside(f"{written}.{key}", OPENED.get(inner, inner), each, depth - 1)
+        yield from _walk(f"{written}.{key}", OPENED.get(inner, inner), each, depth - 1)
 
 
-def _places(source: Source) -> dict[str, Span]:
-    """Where each key stands, by its path through objects and lists: the strings before a colon.
-
-    Raises EinformerError E610 for a key that its object has already.
-    """
+# Keys are strings before a colon. Raises EinformerError E610 for a key that its object has already.
+def _find_keys(source: Source) -> dict[str, Span]:
     places: dict[str, Span] = {}
     within: list[tuple[str, set[str]]] = []  # the path of each object or list that is open, and its keys so far
     path, string = "", None
@@ -136,23 +132,23 @@ def _places(source: Source) -> dict[str, Span]:
     return places
 
 
-def shown(value: object) -> str:
-    """A value for messages, in JSON and in few letters."""
+def show_value(value: object) -> str:
+    """Prints a value for messages, in short JSON."""
     match value:
         case dict() | list() | tuple():
             return f"{'an object' if isinstance(value, dict) else 'a list'} of {len(value)}"
         case int() if abs(value) >= 10**18:
             return "a number of 19 digits or more"
         case str() | int() | float() | None:
-            return _short(json.dumps(value))
+            return _shorten(json.dumps(value))
         case _:
             return f"a {type(value).__name__}"
 
 
 def name(key: object, most: int = 60) -> str:
-    """A key, or the name of a file, for messages: no control characters, at most so many letters."""
-    return f"`{_short(json.dumps(key)[1:-1], most)}`" if isinstance(key, str) else shown(key)
+    """Prints a key, or the name of a file, for messages: without control characters, and short."""
+    return f"`{_shorten(json.dumps(key)[1:-1], most)}`" if isinstance(key, str) else show_value(key)
 
 
-def _short(text: str, most: int = 60) -> str:
+def _shorten(text: str, most: int = 60) -> str:
     return text if len(text) <= most else f"{text[:most]}…"

@@ -1,7 +1,7 @@
-"""Which families of models can be read, and how? One table for each `model_type`, beside the architectures.
+"""Reads the tables of model families. Each `model_type` has one, beside the architectures.
 
-A table may extend tables of this folder, and is laid over them (`""` takes a row back); its variants are
-laid over it where a config says so. In it `absent` are sizes of transformers that a key stands for where it is left out.
+A table may extend other tables of this folder, and overrides their rows (`""` removes a row). Its variants override it if a
+config asks for them. `absent` holds sizes of transformers that a missing key stands for.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ DEVIATION = "deviation"
 
 @dataclass(frozen=True, slots=True)
 class Tensors:
-    """Which tensor holds which weights: rows (weights, name, axes), names tied to others, names with no say and why.
+    """The tensors of a family: rows (weights, name, axes), names tied to others, and names without effect, with the
+    reason.
 
-    Weights of different layers stand apart, `blocks.{l}.Local.Q | blocks.{l}.Global.Q`: each has the tensor of its layer.
-    `files` are rows for weights that files hold otherwise than a state dict: `experts.{x}.up_proj` is one place on the axis x.
+    Weights of different layers, `blocks.{l}.Local.Q | blocks.{l}.Global.Q`, have the tensor of their layer. `files` are
+    rows for weights that files hold otherwise than a state dict: `experts.{x}.up_proj` is one place on the axis x.
     """
 
     prefix: str
@@ -38,12 +39,12 @@ class Tensors:
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """How the configs and tensors of a `model_type` are read.
+    """The rules for the configs and tensors of a `model_type`.
 
-    `made` is the class of such a model in transformers. `defaults` are numbers of letters that no key gives, or other letters
-    that they equal; `bounds` of letters by others, `<= X`; `renamed` keys that have the meaning of others; `scalars` lines that
-    replace those of the architecture; `variants` the values of keys for which another table is laid over this one. `saved` are
-    keys that a config of ours has too, and their letters: transformers reads them where the model's authors wrote others.
+    `made` is the class of the model in transformers. `defaults` are numbers, or letters, for letters without a key.
+    `bounds` limit letters by others, `<= X`. `renamed` lists keys that mean the same as others. `scalars` are lines that
+    replace those of the architecture. `variants` are values of keys that select another table on top. `saved` are keys that
+    our configs have too, with their letters: transformers reads them where the authors of the model wrote others.
     """
 
     name: str
@@ -65,30 +66,30 @@ class Family:
 
     @property
     def known(self) -> list[str]:
-        """Every key that this family has an answer to."""
+        """Returns every key that this family handles."""
         return ["model_type", *(key.key for key in self.keys), *self.fixed, *self.lists, *self.ignored]
 
 
 def families() -> list[str]:
-    """Every `model_type` that can be read."""
+    """Returns every `model_type` that can be read."""
     names = {path.name.removesuffix(".toml") for path in _TABLES.iterdir() if path.name.endswith(".toml")}
     return sorted(names - _NO_FAMILY)
 
 
 def architectures(name: str) -> set[str]:
-    """Every text that the models of a family may follow."""
+    """Returns every text that the models of a family may follow."""
     return {family(f"{name} {variant}").architecture for variant in ("", *family(name).variants)}
 
 
 @functools.cache
 def family(name: str) -> Family:
-    """The table of one of the families, with the variants that follow its name: `llama tied`."""
+    """Returns the table of a family, with the variants that follow its name: `llama tied`."""
     name, *chosen = name.split()
-    table = _laid(_whole(_SHARED / "every_family.toml"), _whole(_TABLES / f"{name}.toml"))
+    table = _lay_over(_read_whole(_SHARED / "every_family.toml"), _read_whole(_TABLES / f"{name}.toml"))
     variants = table.pop("variant", {})
     for variant in chosen:
         lines = table.get("scalars", "") + variants[variant].get("scalars", "")  # those of one follow those of another
-        table = {**_laid(table, variants[variant]), "scalars": lines}
+        table = {**_lay_over(table, variants[variant]), "scalars": lines}
     config, start = table["config"], table["config"]["initialisation"]
     absent = config.get("absent", {})
     sizes = [
@@ -98,7 +99,7 @@ def family(name: str) -> Family:
     ]
     scalars = [Key(key, **row) for key, row in config["scalars"].items() if row]
     keys = (*sizes, *scalars, Key(letter=DEVIATION, **start["deviation"]))
-    said = {key for kind in ("fixed", "lists") for key, row in config.get(kind, {}).items() if row}
+    stated = {key for kind in ("fixed", "lists") for key, row in config.get(kind, {}).items() if row}
     return Family(
         name,
         table["architecture"],
@@ -107,80 +108,78 @@ def family(name: str) -> Family:
         {letter: default for letter, default in config.get("defaults", {}).items() if default != ""},
         config.get("bounds", {}),
         start["scheme"],
-        {key: _fixed(**row) for key, row in config["fixed"].items() if row},
-        {key: _list(**row) for key, row in config.get("lists", {}).items() if row},
-        _reasons(config["ignored"], {key.key for key in keys} | said),
+        {key: _read_fixed(**row) for key, row in config["fixed"].items() if row},
+        {key: _read_list(**row) for key, row in config.get("lists", {}).items() if row},
+        _list_reasons(config["ignored"], {key.key for key in keys} | stated),
         config.get("renamed", {}),
         tuple(table.get("absent", ())),
         table.get("scalars", "").replace("{H}", table.get("rotary", "H")),
-        {name: {key: _null(value) for key, value in row["when"].items()} for name, row in variants.items()},
+        {name: {key: _read_null(value) for key, value in row["when"].items()} for name, row in variants.items()},
         config.get("saved", {}),
-        _tensors(**table["weights"]),
+        _read_tensors(**table["weights"]),
     )
 
 
+# Cached, since variants and families share tables.
 @functools.cache
-def _whole(path: Any) -> dict[str, Any]:
-    """A table laid over those that it extends; read once, since variants and families share it."""
-    table, whole = _table(path), dict[str, Any]()
+def _read_whole(path: Any) -> dict[str, Any]:
+    table, whole = _read_table(path), dict[str, Any]()
     for name in table.pop("extends", ()):
-        whole = _laid(whole, _whole(_SHARED / f"{name}.toml"))
-    return _laid(whole, table)
+        whole = _lay_over(whole, _read_whole(_SHARED / f"{name}.toml"))
+    return _lay_over(whole, table)
 
 
-def _laid(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """One table over another: tables are laid over tables, lists follow lists, anything else takes the place."""
-    both = {key: _joined(under[key], value) if key in under else value for key, value in over.items()}
+# Tables are merged, lists are concatenated, anything else is replaced.
+def _lay_over(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    both = {key: _join(under[key], value) if key in under else value for key, value in over.items()}
     return {**under, **both}
 
 
-def _joined(under: Any, over: Any) -> Any:
+def _join(under: Any, over: Any) -> Any:
     if isinstance(under, dict) and isinstance(over, dict) and "values" not in over:
-        return _laid(under, over)
+        return _lay_over(under, over)
     return [*under, *over] if isinstance(under, list) and isinstance(over, list) else over
 
 
-def _reasons(ignored: Mapping[str, str | Sequence[str]], used: set[str]) -> dict[str, str]:
-    """Why keys have no say, whether the reason stands beside the key or before several; those that are used have one."""
-    reasons = [(row, key) if isinstance(key, str) else (each, row) for row, key in ignored.items() for each in _several(key)]
+# A reason stands beside a key, or before several.
+def _list_reasons(ignored: Mapping[str, str | Sequence[str]], used: set[str]) -> dict[str, str]:
+    reasons = [(row, key) if isinstance(key, str) else (own, row) for row, key in ignored.items() for own in _as_list(key)]
     return {key: why for key, why in reasons if key not in used}
 
 
-def _fixed(values: Sequence[object], why: str, **absent: object) -> Fixed:
-    """A row of values; the first is that of an absent key, unless another is said."""
-    allowed = tuple(map(_null, values))
+# The first value is that of an absent key by default.
+def _read_fixed(values: Sequence[object], why: str, **absent: object) -> Fixed:
+    allowed = tuple(map(_read_null, values))
     return Fixed(allowed, why, absent.get("absent", allowed[0]))
 
 
-def _list(**row: Any) -> Words | Numbers:
-    """A row of a list: of numbers where it says of which."""
+def _read_list(**row: Any) -> Words | Numbers:
     return Numbers(**row) if "range" in row else Words(**row)
 
 
-def _null(value: object) -> object:
-    """A value of a table; TOML has none for nothing."""
+# TOML has no null.
+def _read_null(value: object) -> object:
     return None if value == "null" else value
 
 
-def _several(keys: str | Sequence[str]) -> Sequence[str]:
+def _as_list(keys: str | Sequence[str]) -> Sequence[str]:
     return [keys] if isinstance(keys, str) else keys
 
 
-def _tensors(
+def _read_tensors(
     rows: Sequence[Sequence[str]],
     files: Sequence[Sequence[str]] = (),
     prefix: str = "",
     tied: Mapping[str, str] | None = None,
     ignored: Mapping[str, str] | None = None,
 ) -> Tensors:
-    return Tensors(prefix, _last(rows), _last(files), tied or {}, ignored or {})
+    return Tensors(prefix, _keep_last(rows), _keep_last(files), tied or {}, ignored or {})
 
 
-def _last(rows: Sequence[Sequence[str]]) -> tuple[tuple[str, str, str], ...]:
-    """Rows by the name of the tensor, the last of each."""
+def _keep_last(rows: Sequence[Sequence[str]]) -> tuple[tuple[str, str, str], ...]:
     last = {theirs: (ours, theirs, axes) for ours, theirs, axes in rows}
     return tuple(row for row in last.values() if row[0])
 
 
-def _table(path: Any) -> dict[str, Any]:
+def _read_table(path: Any) -> dict[str, Any]:
     return tomllib.loads(path.read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""What may a key of a config say? One class for each kind of key."""
+"""Defines the kinds of keys of a config, a class for each."""
 
 from __future__ import annotations
 
@@ -15,13 +15,12 @@ MOST, MOST_LAYERS = 10**9, 10_000  # layers are written out one by one, so that 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A key of a config and the letter that its number gives.
+    """A key of a config, and the letter of its number.
 
-    `range` is `whole`, `whole from 0` or an interval, `(0, 1)` or `[0, 1)`. An optional key may be null or absent, and
-    then gives nothing; one that is absent stands for its default, where it has one. What a letter is that no key gives is
-    said by the family. A key may stand for a number `less` than its letter: the last layer is L - 1; `unsaid` is as null.
-    It may be a list that says the same of each layer, of which there are as many as the key `repeated` says. One that only
-    `agrees` gives no letter that another key lacks.
+    `range` is `whole`, `whole from 0` or an interval, `(0, 1)` or `[0, 1)`. An optional key may be null or absent. An
+    absent key stands for its default, if it has one, or for the default of the family. A key may be `less` than its letter:
+    the last layer is L - 1. `unsaid` is a value like null. The value may be a list with one value for all layers, as many
+    as the key `repeated`. A key that only `agrees` does not give a letter, but must equal it.
     """
 
     key: str
@@ -35,18 +34,18 @@ class Key:
     agrees: bool = False
 
     def once(self, values: Mapping[str, object]) -> object:
-        """What a config says here, once where a list says the same of each layer."""
+        """Returns the value, or the element of a list that has the same value for each layer."""
         value = values[self.key]
         if not isinstance(value, list) or len(value) != values.get(self.repeated):
             return value
-        return value[0] if value and all(each == value[0] for each in value) else value
+        return value[0] if value and all(element == value[0] for element in value) else value
 
     def gives(self, value: object) -> bool:
-        """Does it say something?"""
+        """Returns whether a value gives a number."""
         return not self.optional or value not in (None, self.unsaid)
 
     def holds(self, value: object) -> bool:
-        """Is this value one that the key may have?"""
+        """Returns whether the key may have this value."""
         if isinstance(value, bool) or not isinstance(value, int | float) or not _finite(value):
             return False
         if self.whole:
@@ -56,38 +55,38 @@ class Key:
 
     @property
     def whole(self) -> bool:
-        """Is it a whole number?"""
+        """Returns whether the number is whole."""
         return self.range in LEAST
 
     @property
     def most(self) -> int:
-        """The largest size."""
+        """Returns the largest size."""
         return 1 if self.range == "0 or 1" else MOST_LAYERS if self.letter == "L" else MOST
 
     @property
     def wanted(self) -> str:
-        """What to write instead."""
+        """Returns the fix for a message."""
         return f"a whole number from {LEAST[self.range]} to {self.most:,}" if self.whole else f"a number in {self.range}"
 
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """The values of a key that the equations take for granted, what in them does, and what an absent key stands for."""
+    """The values of a key that the equations assume, their effect, and the value of an absent key."""
 
     values: tuple[object, ...]
     why: str
     absent: object
 
     def holds(self, value: object) -> bool:
-        """Is it one of the values? True is not 1."""
+        """Returns whether this is one of the values. True is not 1."""
         return any(type(value) is type(fixed) and value == fixed for fixed in self.values)
 
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """A list with a word for each layer, and what the words stand for: a number, or a letter that has one.
+    """A list with a word for each layer. A word stands for a number, or for a letter that has one.
 
-    Without a letter the words are the only ones that the equations allow. `repeated` ones stand beside how often they come,
+    Without a letter the words are the only ones that the equations allow. `repeated` words stand beside their counts,
     `[["global", "local"], 12]`.
     """
 
@@ -97,39 +96,39 @@ class Words:
     required: bool = False
 
     def says(self, value: object) -> bool:
-        """Is there a list?"""
+        """Returns whether there is a list."""
         return value is not None
 
     def holds(self, value: object) -> bool:
-        """Is it a list of such words?"""
+        """Returns whether this is a list of these words."""
         if not isinstance(value, list) or (self.repeated and not _is_repeated(value)):
             return False
         words = [word for some, _ in value for word in some] if self.repeated else value
         return all(isinstance(word, str) and word in self.values for word in words)
 
     def numbers(self, value: Sequence[Any], given: Mapping[str, float]) -> list[float]:
-        """The number of each layer; `given` are those of letters."""
+        """Returns the number of each layer. `given` holds the numbers of letters."""
         words = [word for some, times in value for word in some * times] if self.repeated else value
-        found = [self.values[word] for word in words]
-        return [given[each] if isinstance(each, str) else each for each in found]
+        values = [self.values[word] for word in words]
+        return [given[number] if isinstance(number, str) else number for number in values]
 
     @property
     def letters(self) -> set[str]:
-        """What words stand for that are no numbers."""
-        return {each for each in self.values.values() if isinstance(each, str)}
+        """Returns the letters that words stand for."""
+        return {value for value in self.values.values() if isinstance(value, str)}
 
     @property
     def wanted(self) -> str:
-        """What to write instead."""
+        """Returns the fix for a message."""
         words = " or ".join(map(json.dumps, self.values))
         return f"{words}, in lists beside how often they come" if self.repeated else f"{words} for each layer"
 
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """A list of numbers of a range, as that of a key; those of `layers` name layers, which are 1 where the others are 0.
+    """A list of numbers in the range of a key. With `layers`, the numbers name layers, which are 1 where the others are 0.
 
-    One that is `empty` may stand for none.
+    An `empty` list may stand for no list.
     """
 
     letter: str
@@ -139,25 +138,25 @@ class Numbers:
     required: bool = False
 
     def says(self, value: object) -> bool:
-        """Is there a list, and is it none that stands for nothing?"""
+        """Returns whether there is a list that counts."""
         return value is not None and not (self.empty and value == [])
 
     def holds(self, value: object) -> bool:
-        """Is it a list of such numbers?"""
+        """Returns whether this is a list of these numbers."""
         return isinstance(value, list) and all(map(self._key.holds, value))
 
     def numbers(self, value: Sequence[float], given: Mapping[str, float]) -> list[float]:
-        """The numbers, or those of the layers; `given` are those of letters."""
+        """Returns the numbers, or those of the layers. `given` holds the numbers of letters."""
         return [int(layer in value) for layer in range(int(given["L"]))] if self.layers else list(value)
 
     @property
     def letters(self) -> set[str]:
-        """None: its numbers are its own."""
+        """Returns an empty set: its numbers are its own."""
         return set()
 
     @property
     def wanted(self) -> str:
-        """What to write instead."""
+        """Returns the fix for a message."""
         return f"a list, each of it {self._key.wanted}"
 
     @property
@@ -165,8 +164,8 @@ class Numbers:
         return Key("", self.letter, self.range)
 
 
+# Pairs of words and counts, no more in sum than there may be layers.
 def _is_repeated(value: Sequence[object]) -> bool:
-    """Is it a list of pairs, of words and how often they come, no more than there may be layers?"""
     times = Key("", "L", WHOLE)
     pairs = [item for item in value if isinstance(item, list) and len(item) == 2 and isinstance(item[0], list)]
     return (

@@ -1,4 +1,4 @@
-"""Which tensors does a source hold, and how do files come to hold them?
+"""Finds the tensors of a source, and writes them into files.
 
 A source is a state dict, a `.safetensors` file, or a folder that holds one, or several and their index.
 """
@@ -38,21 +38,21 @@ class Stored:
     read: Callable[[], Tensor]
 
 
-def stored(source: State | str | pathlib.Path) -> dict[str, Stored]:
-    """The tensors of a source by name. Raises EinformerError E617, E618; E610, E801, E802."""
+def find_tensors(source: State | str | pathlib.Path) -> dict[str, Stored]:
+    """Returns the tensors of a source by name. Raises EinformerError E617, E618, E610, E801, E802."""
     if isinstance(source, Mapping):
-        return {name: _in_memory(name, source) for name in source}
+        return {name: _find_in_memory(name, source) for name in source}
     path = pathlib.Path(source)
     if os.path.isdir(path):
-        path = _in_folder(path)
+        path = _find_file(path)
     if path.suffix in PICKLES:
         raise fail("E617", f"`{path}` is pickled", fix="`model.safetensors`, which transformers' `save_pretrained` writes")
     if not os.path.isfile(path):
         raise fail("E802", f"there is no file {documents.name(str(path), 300)}")
-    return _in_shards(path) if path.name.endswith(".index.json") else _in_file(path)
+    return _find_in_shards(path) if path.name.endswith(".index.json") else _find_in_file(path)
 
 
-def _in_memory(name: str, state: State) -> Stored:
+def _find_in_memory(name: str, state: State) -> Stored:
     tensor = state[name]
     if not isinstance(tensor, Tensor):
         return Stored(str(name), (), f"not a tensor but a {type(tensor).__name__}", lambda: state[name])
@@ -60,47 +60,47 @@ def _in_memory(name: str, state: State) -> Stored:
     return Stored(name, tuple(tensor.shape), dtype, lambda: state[name])
 
 
-def _in_folder(folder: pathlib.Path) -> pathlib.Path:
-    """The file that holds the tensors, or their index; else a pickle, which is then refused."""
-    found = [folder / FILE, folder / INDEX, *sorted(path for path in folder.iterdir() if path.suffix in PICKLES)]
-    path = next((path for path in found if path.is_file()), None)
+# A pickle is found last, and refused later.
+def _find_file(folder: pathlib.Path) -> pathlib.Path:
+    files = [folder / FILE, folder / INDEX, *sorted(path for path in folder.iterdir() if path.suffix in PICKLES)]
+    path = next((path for path in files if path.is_file()), None)
     if path is None:
         raise fail("E802", f"the folder `{folder}` holds no weights", fix=f"a folder with `{FILE}` or `{INDEX}`")
     return path
 
 
-def _in_file(path: pathlib.Path) -> dict[str, Stored]:
-    """What the head of a `.safetensors` file says, which is checked against the length of the file."""
+# The head of the file is checked against its length.
+def _find_in_file(path: pathlib.Path) -> dict[str, Stored]:
     try:
         with safe_open(path, "pt") as file:
-            return {name: _at(path, file, name) for name in file.keys()}  # noqa: SIM118 (it is no dict)
+            return {name: _make_stored(path, file, name) for name in file.keys()}  # noqa: SIM118 (it is no dict)
     except (SafetensorError, OSError, ValueError) as error:
         raise fail("E618", f"`{path}` is no whole .safetensors file: {error}", fix="a fresh copy of the file") from error
 
 
-def _at(path: pathlib.Path, file: Any, name: str) -> Stored:
+def _make_stored(path: pathlib.Path, file: Any, name: str) -> Stored:
     head = file.get_slice(name)
     dtype = head.get_dtype()
-    return Stored(name, tuple(head.get_shape()), FLOATS.get(dtype, dtype), functools.partial(_tensor, path, name))
+    return Stored(name, tuple(head.get_shape()), FLOATS.get(dtype, dtype), functools.partial(_read_tensor, path, name))
 
 
-def _tensor(path: pathlib.Path, name: str) -> Tensor:
-    """A tensor of a file. The file is opened for each anew, so that what was read before is not kept."""
+# The file is opened anew for each tensor, so that earlier tensors are released.
+def _read_tensor(path: pathlib.Path, name: str) -> Tensor:
     with safe_open(path, "pt") as file:
         tensor: Tensor = file.get_tensor(name)
     return tensor
 
 
-def _in_shards(index: pathlib.Path) -> dict[str, Stored]:
-    """The tensors of the files that an index names, all of them and no others."""
+# The index must name all tensors of the files and no others.
+def _find_in_shards(index: pathlib.Path) -> dict[str, Stored]:
     document = documents.read(index)
     names = document.values.get("weight_map")
     if not isinstance(names, dict) or not all(isinstance(file, str) for file in names.values()):
         raise fail(
             "E618", f"`{index}` has no `weight_map`", document.span("weight_map"), fix='`"weight_map": {"name": "file", …}`'
         )
-    shards = {file: _shard(index.parent, file) for file in sorted(set(names.values()))}
-    found = {name: tensor for shard in shards.values() for name, tensor in shard.items()}
+    shards = {file: _find_in_shard(index.parent, file) for file in sorted(set(names.values()))}
+    tensors = {name: tensor for shard in shards.values() for name, tensor in shard.items()}
     lost = [f"`{name}` is not in `{file}`" for name, file in names.items() if name not in shards[file]]
     extra = [
         f"`{name}` in `{file}` is not what the index says"
@@ -110,23 +110,23 @@ def _in_shards(index: pathlib.Path) -> dict[str, Stored]:
     ]
     if lost or extra:
         raise fail("E618", f"`{index}` is not the index of its files", facts=[*lost, *extra], fix="fresh copies of the files")
-    return found
+    return tensors
 
 
-def _shard(folder: pathlib.Path, file: str) -> dict[str, Stored]:
-    """A file beside the index: never one elsewhere."""
+# Only beside the index.
+def _find_in_shard(folder: pathlib.Path, file: str) -> dict[str, Stored]:
     if pathlib.PurePath(file).name != file or not os.path.isfile(folder / file):
         raise fail("E618", f"the index names the file {documents.name(file)}, which does not lie beside it")
     if file.endswith(".json"):
         raise fail("E618", f"the index names the file {documents.name(file)}, which is no .safetensors file")
-    return stored(folder / file)
+    return find_tensors(folder / file)
 
 
 # ---------------------------------------------------------------------------------------------------------- to files
 
 
 def write(tensors: State, path: str | pathlib.Path) -> None:
-    """A `.safetensors` file of tensors by name; of those that are one tensor the first. Raises EinformerError E801."""
+    """Writes a `.safetensors` file of tensors by name. Of names that share a tensor, the first. Raises EinformerError E801."""
     first: dict[int, str] = {}
     for name, tensor in tensors.items():
         first.setdefault(id(tensor), name)
@@ -137,13 +137,13 @@ def write(tensors: State, path: str | pathlib.Path) -> None:
 
 
 def write_folder(sizes: Mapping[str, int], tensor: Callable[[str], Tensor], folder: pathlib.Path, most: int) -> None:
-    """The tensors of these bytes in files of at most so many: one file, or several and their index.
+    """Writes tensors into files of limited size: one file, or several and their index.
 
-    Those of one file are made at a time. Raises EinformerError E801, also where the folder holds other weights.
+    The tensors of one file are made together. Raises EinformerError E801, also if the folder holds other weights.
     """
-    shards = list(_shards(sizes, most))
+    shards = list(_group_names(sizes, most))
     files = [f"model-{k:05}-of-{len(shards):05}.safetensors" for k in range(1, len(shards) + 1)] if shards[1:] else [FILE]
-    _emptied(folder, {*files, *([INDEX] if shards[1:] else [])})
+    _check_empty(folder, {*files, *([INDEX] if shards[1:] else [])})
     for file, names in zip(files, shards, strict=True):
         write({name: tensor(name) for name in names}, folder / file)
     if shards[1:]:
@@ -152,8 +152,7 @@ def write_folder(sizes: Mapping[str, int], tensor: Callable[[str], Tensor], fold
         (folder / INDEX).write_text(json.dumps(index, indent=2) + "\n", encoding="utf-8")
 
 
-def _shards(sizes: Mapping[str, int], most: int) -> Iterator[list[str]]:
-    """The names in order, as many together as fit."""
+def _group_names(sizes: Mapping[str, int], most: int) -> Iterator[list[str]]:
     names, room = list[str](), most
     for name, size in sizes.items():
         if names and size > room:
@@ -164,8 +163,8 @@ def _shards(sizes: Mapping[str, int], most: int) -> Iterator[list[str]]:
     yield names
 
 
-def _emptied(folder: pathlib.Path, files: set[str]) -> None:
-    """The folder, without weights that would stand beside the new files and be read instead."""
+# Other weights would be read instead of the new files.
+def _check_empty(folder: pathlib.Path, files: set[str]) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

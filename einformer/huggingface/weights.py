@@ -1,6 +1,6 @@
-"""Which tensor of transformers holds which of our weights? One row of a table for each, read in both directions.
+"""Maps the tensors of transformers to our weights. Each has a row in a table, which is read in both directions.
 
-A source is checked whole before the first tensor is read, and read one tensor at a time.
+A source is checked as a whole before the first tensor is read, and then read one tensor at a time.
 """
 
 from __future__ import annotations
@@ -21,20 +21,21 @@ from torch import Tensor, nn
 from einformer.errors import EinformerError, Finding, fail
 from einformer.huggingface.config import config_text
 from einformer.huggingface.families import Family, family
-from einformer.huggingface.stored import FLOATS, Shape, State, Stored, stored, write_folder
+from einformer.huggingface.stored import FLOATS, Shape, State, Stored, find_tensors, write_folder
 from einformer.interpreters.torch.module import views
 from einformer.language import weights as placed
 from einformer.language.weights import Placed, key
 
 
 class HuggingFaceWeights:
-    """What a module that came from a family of transformers can do: load its weights from that, and save them for it."""
+    """A module of a family of transformers, which loads weights from transformers and saves them for it."""
 
     recipe: Any
     state_dict: Callable[[], dict[str, Tensor]]
 
     def load_huggingface(self, source: State | str | pathlib.Path) -> dict[str, str]:
-        """Take the weights of a state dict of transformers, of a `.safetensors` file or of a folder; what was ignored, and why.
+        """Loads a state dict of transformers, a `.safetensors` file or a folder. Returns the ignored tensors with the
+        reason.
 
         Nothing is written unless everything fits. Raises EinformerError as `read` does.
         """
@@ -42,15 +43,16 @@ class HuggingFaceWeights:
         return load(self.recipe.family, self._placed(), source, self)
 
     def to_huggingface(self) -> dict[str, Tensor]:
-        """The weights by the names and in the shapes of a state dict of transformers."""
+        """Returns the weights with the names and shapes of a state dict of transformers."""
         return save(self.recipe.family, self._placed(), self.state_dict())
 
     def save_huggingface(self, folder: str | pathlib.Path, most: int = 5_000_000_000) -> None:
-        """Write the weights as transformers' `save_pretrained` does, in files of at most so many bytes, and a config.json.
+        """Writes the weights as transformers' `save_pretrained` does, in files of at most `most` bytes, with a
+        config.json.
 
-        It is the config that the model came from, with the class of the model and the dtype of the weights. Of a model for
-        another `length` it says nothing: transformers chooses its angles at each call. Raises EinformerError E801, also where
-        the folder holds other weights.
+        The config is the model's own, with the class of the model and the dtype of the weights. It does not mention another
+        `length`: transformers chooses its angles at each call. Raises EinformerError E801, also if the folder holds other
+        weights.
         """
         assert isinstance(self, nn.Module)
         recipe, weights, path = self.recipe, dict(views(self)), pathlib.Path(folder)
@@ -67,9 +69,11 @@ class HuggingFaceWeights:
 
 
 def load(model_type: str, weights: Mapping[str, Placed], source: State | str | pathlib.Path, into: nn.Module) -> dict[str, str]:
-    """Write the weights of a source into a module, one tensor after the other; those that have no say, with the reason.
+    """Writes the weights of a source into a module, one tensor after the other. Returns the ignored tensors with the
+    reason.
 
-    Nothing is written unless everything fits. Raises EinformerError as `read` does, and E702 for tensors on the device meta.
+    Nothing is written unless everything fits. Raises EinformerError as `read` does, and E702 for tensors on the device
+    meta.
     """
     checkpoint = read(model_type, weights, source)
     if any(parameter.is_meta for parameter in into.parameters()):
@@ -81,49 +85,49 @@ def load(model_type: str, weights: Mapping[str, Placed], source: State | str | p
 
 
 def read(model_type: str, weights: Mapping[str, Placed], source: State | str | pathlib.Path) -> Checkpoint:
-    """The weights of a source, checked and not yet read.
+    """Checks the weights of a source, which are not read yet.
 
-    Raises EinformerError with every tensor that is missing, unknown, of another shape or no floating-point numbers:
-    E616 to E619, E701, E704; E610, E801, E802 for files.
+    Raises EinformerError with every tensor that is missing, unknown, of another shape or not of floating-point numbers:
+    E616 to E619, E701, E704, and E610, E801, E802 for files.
     """
     table = family(model_type)
-    found = _full_names(table, stored(source))
-    rows = tuple(_rows(table, weights, lambda row: row.name in found))
-    ignored = {name: why for name in found for form, why in table.tensors.ignored.items() if _form(form).fullmatch(name)}
+    found = _add_prefix(table, find_tensors(source))
+    rows = tuple(_make_rows(table, weights, lambda row: row.name in found))
+    ignored = {name: why for name in found for form, why in table.tensors.ignored.items() if _match_form(form).fullmatch(name)}
     checkpoint = Checkpoint(rows, found, ignored)
     place = "the state dict" if isinstance(source, Mapping) else f"`{source}`"
-    findings = list(_misfits(checkpoint, table, weights, place)) or list(_untied(checkpoint, table))
+    findings = list(_find_misfits(checkpoint, table, weights, place)) or list(_find_untied(checkpoint, table))
     if findings:
         raise EinformerError(findings)
     return checkpoint
 
 
 def save(model_type: str, weights: Mapping[str, Placed], state: State) -> dict[str, Tensor]:
-    """The tensors of a state dict of transformers, by name, that hold weights by path; tied ones are one tensor."""
+    """Returns the state dict of transformers, by name, for weights by path. Tied names share one tensor."""
     table = family(model_type)
-    tensors = {row.name: row.taken(state) for row in _rows(table, weights, lambda _: False)}
-    return tensors | {name: tensors[other] for name, other in _tied(table, tensors).items()}
+    tensors = {row.name: row.join(state) for row in _make_rows(table, weights, lambda _: False)}
+    return tensors | {name: tensors[other] for name, other in _find_tied(table, tensors).items()}
 
 
 def save_files(model_type: str, weights: Mapping[str, Placed], state: State, folder: pathlib.Path, most: int) -> None:
-    """Write weights by path into files; tied ones once. Raises EinformerError E801."""
-    rows = {row.name: row for row in _rows(family(model_type), weights, lambda _: True)}
+    """Writes weights by path into files. Tied weights are written once. Raises EinformerError E801."""
+    rows = {row.name: row for row in _make_rows(family(model_type), weights, lambda _: True)}
     sizes = {row.name: math.prod(row.shape) * state[row.paths[0]].element_size() for row in rows.values()}
-    write_folder(sizes, lambda name: rows[name].taken(state), folder, most)
+    write_folder(sizes, lambda name: rows[name].join(state), folder, most)
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A source in which every weight has its tensor: by name what is stored, and why some have no say."""
+    """A source in which every weight has its tensor: stored tensors by name, and ignored ones with the reason."""
 
     rows: tuple[Row, ...]
     stored: Mapping[str, Stored]
     ignored: dict[str, str]
 
     def write(self, weights: State) -> None:
-        """Write every weight into its tensor, by path; one tensor of the source is read at a time."""
+        """Writes every weight into its tensor, by path. One tensor of the source is read at a time."""
         for row in self.rows:
-            for into, part in zip(row.places(weights), row.parts(self.stored[row.name].read()), strict=True):
+            for into, part in zip(row.places(weights), row.split(self.stored[row.name].read()), strict=True):
                 into.copy_(part)
 
 
@@ -132,10 +136,10 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A tensor of theirs: its name, the weights that it holds, and its axes in their letters: `d (a e + a e + a e)`.
+    """A tensor of transformers: its name, its weights, and its axes in their letters: `d (a e + a e + a e)`.
 
-    `at`: its place on the axes that its name numbers, where it is not the whole of its weights.
-    One that is a number has no axes, and its weight an axis of length 1.
+    `at` is its place on the axes that its name numbers, if it is a part of its weights. A number has no axes, and its
+    weight has an axis of length 1.
     """
 
     name: str
@@ -145,161 +149,161 @@ class Row:
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The weights that it holds, in order."""
+        """Returns the weights that it holds, in order."""
         return tuple(self.weights)
 
     @property
     def lengths(self) -> list[dict[str, int]]:
-        """The letters of each of its weights with their sizes, without those that its name numbers."""
+        """Returns the sizes of the letters of each weight, without letters that its name numbers."""
         return [
-            {letter: size for letter, size in zip(_letters(each), each.shape, strict=True) if letter not in self.at}
-            for each in self.weights.values()
+            {letter: size for letter, size in zip(_list_letters(held), held.shape, strict=True) if letter not in self.at}
+            for held in self.weights.values()
         ]
 
     @property
     def shape(self) -> Shape:
-        """The shape that the tensor must have."""
-        return _shape(self.axes, tuple(tuple(each.items()) for each in self.lengths))
+        """Returns the shape that the tensor must have."""
+        return _find_shape(self.axes, tuple(tuple(sizes.items()) for sizes in self.lengths))
 
     def places(self, weights: State) -> list[Tensor]:
-        """What it holds of weights by path: views of them."""
+        """Returns views of its weights, by path."""
         return [
-            weights[path][tuple(self.at.get(letter, slice(None)) for letter in _letters(each))]
-            for path, each in self.weights.items()
+            weights[path][tuple(self.at.get(letter, slice(None)) for letter in _list_letters(held))]
+            for path, held in self.weights.items()
         ]
 
-    def taken(self, weights: State) -> Tensor:
-        """The tensor that holds these weights, by path."""
-        return _joined(self.axes, self.lengths, self.places(weights)).detach().contiguous()
+    def join(self, weights: State) -> Tensor:
+        """Returns the tensor that holds these weights."""
+        return _join_weights(self.axes, self.lengths, self.places(weights)).detach().contiguous()
 
-    def parts(self, tensor: Tensor) -> list[Tensor]:
-        """The weights in a tensor: views of it."""
+    def split(self, tensor: Tensor) -> list[Tensor]:
+        """Returns views of the weights in a tensor."""
         lengths = self.lengths
-        outer, terms, rest = _cut(self.axes or " ".join(lengths[0]))
-        sizes = [math.prod(each.get(letter, 1) for letter in term.split()) for each, term in zip(lengths, terms, strict=True)]
-        cut = _arranged(tensor if self.axes else tensor[None], outer, f"cut {rest}", lengths[0] | {"cut": sum(sizes)})
+        outer, terms, rest = _cut_axes(self.axes or " ".join(lengths[0]))
+        sizes = [
+            math.prod(own_lengths.get(letter, 1) for letter in term.split())
+            for own_lengths, term in zip(lengths, terms, strict=True)
+        ]
+        cut = _arrange(tensor if self.axes else tensor[None], outer, f"cut {rest}", lengths[0] | {"cut": sum(sizes)})
         return [
-            _arranged(piece, f"({term}) {rest}", " ".join(each), each)
-            for piece, term, each in zip(torch.split(cut, sizes), terms, lengths, strict=True)
+            _arrange(piece, f"({term}) {rest}", " ".join(own_lengths), own_lengths)
+            for piece, term, own_lengths in zip(torch.split(cut, sizes), terms, lengths, strict=True)
         ]
 
 
-def _joined(axes: str, lengths: Sequence[Mapping[str, int]], weights: Iterable[Tensor]) -> Tensor:
-    """The tensor that holds weights one after the other."""
-    outer, terms, rest = _cut(axes or " ".join(lengths[0]))
+def _join_weights(axes: str, lengths: Sequence[Mapping[str, int]], weights: Iterable[Tensor]) -> Tensor:
+    outer, terms, rest = _cut_axes(axes or " ".join(lengths[0]))
     pieces = [
-        _arranged(weight, " ".join(each), f"({term}) {rest}", each)
-        for weight, term, each in zip(weights, terms, lengths, strict=True)
+        _arrange(weight, " ".join(sizes), f"({term}) {rest}", sizes)
+        for weight, term, sizes in zip(weights, terms, lengths, strict=True)
     ]
-    whole = _arranged(torch.cat(pieces) if pieces[1:] else pieces[0], f"cut {rest}", outer, lengths[0])
+    whole = _arrange(torch.cat(pieces) if pieces[1:] else pieces[0], f"cut {rest}", outer, lengths[0])
     return whole if axes else whole[0]
 
 
 @functools.cache
-def _shape(axes: str, letters: tuple[tuple[tuple[str, int], ...], ...]) -> Shape:
-    """The shape of the tensor that holds weights of these letters and sizes."""
-    lengths = [dict(each) for each in letters]
-    return tuple(_joined(axes, lengths, [torch.empty(tuple(each.values()), device="meta") for each in lengths]).shape)
+def _find_shape(axes: str, letters: tuple[tuple[tuple[str, int], ...], ...]) -> Shape:
+    lengths = [dict(sizes) for sizes in letters]
+    return tuple(_join_weights(axes, lengths, [torch.empty(tuple(sizes.values()), device="meta") for sizes in lengths]).shape)
 
 
-def _cut(axes: str) -> tuple[str, list[str], str]:
-    """The axes with `cut` for the one in which weights lie one after the other, what of it is each weight's, the rest.
-
-    >>> _cut("d (a e + a e)")
-    ('d cut', ['a e', 'a e'], 'd')
-    """
-    found = re.search(r"\([^()]*\+[^()]*\)", axes) or re.match(r"\([^()]*\)|\S+", axes)
-    assert found, axes
-    outer = f"{axes[: found.start()]}cut{axes[found.end() :]}"
-    return outer, found[0].strip("()").split(" + "), " ".join(re.findall(r"\w+", outer.replace("cut", "")))
+# The axes with `cut` for the one in which weights follow each other, the part of each weight, and the rest. `_cut("d (a e +
+# a e)")` is `('d cut', ['a e', 'a e'], 'd')`.
+def _cut_axes(axes: str) -> tuple[str, list[str], str]:
+    match = re.search(r"\([^()]*\+[^()]*\)", axes) or re.match(r"\([^()]*\)|\S+", axes)
+    assert match, axes
+    outer = f"{axes[: match.start()]}cut{axes[match.end() :]}"
+    return outer, match[0].strip("()").split(" + "), " ".join(re.findall(r"\w+", outer.replace("cut", "")))
 
 
-def _arranged(tensor: Tensor, left: str, right: str, lengths: Mapping[str, int]) -> Tensor:
-    known = {letter: length for letter, length in lengths.items() if letter in re.findall(r"\w+", left)}
-    result: Tensor = rearrange(tensor, f"{left} -> {right}", **known)
+def _arrange(tensor: Tensor, left: str, right: str, lengths: Mapping[str, int]) -> Tensor:
+    lengths_here = {letter: length for letter, length in lengths.items() if letter in re.findall(r"\w+", left)}
+    result: Tensor = rearrange(tensor, f"{left} -> {right}", **lengths_here)
     return result
 
 
-def _letters(placed: Placed) -> list[str]:
-    """The letters of a weight."""
+def _list_letters(placed: Placed) -> list[str]:
     return [key(index.letter) for index in placed.weight.indices]
 
 
-def _rows(table: Family, weights: Mapping[str, Placed], in_files: Callable[[Row], bool]) -> Iterator[Row]:
-    """The rows of a state dict for these weights; those of files in the place of each where one of them is wanted."""
+# A row of a file replaces the row of the state dict if one of its tensors is wanted.
+def _make_rows(table: Family, weights: Mapping[str, Placed], in_files: Callable[[Row], bool]) -> Iterator[Row]:
     files: dict[str, list[Row]] = {}
-    for row in _filled(table.tensors.files, weights):
+    for row in _fill_rows(table.tensors.files, weights):
         for path in row.paths:
             files.setdefault(path, []).append(row)
-    for row in _filled(table.tensors.rows, weights):
+    for row in _fill_rows(table.tensors.rows, weights):
         others = [other for path in row.paths for other in files.get(path, ())]
         yield from others if any(map(in_files, others)) else [row]
 
 
-def _filled(rows: Iterable[tuple[str, str, str]], weights: Mapping[str, Placed]) -> Iterator[Row]:
-    """Rows of a table, `{l}` being each number that occurs; letters of theirs alone, `{x}` or `{gj}`, count places on axes."""
-    for ours, name, axes in ((each, *rest) for every, *rest in rows for each in every.split(" | ")):
+# `{l}` is each number that occurs. Letters of theirs alone, `{x}` or `{gj}`, count places on axes.
+def _fill_rows(rows: Iterable[tuple[str, str, str]], weights: Mapping[str, Placed]) -> Iterator[Row]:
+    for ours, name, axes in ((pattern, *rest) for every, *rest in rows for pattern in every.split(" | ")):
         prefix, dot, names = ours.rpartition(".")
-        paths = [f"{prefix}{dot}{each}" for each in names.split(", ")]
-        for found in filter(None, map(_form(paths[0]).fullmatch, weights)):
-            places = {path: weights[path] for path in (path.format(**found.groupdict()) for path in paths)}
-            sizes = dict(zip(_letters(places[found[0]]), places[found[0]].shape, strict=True))
-            numbered = [letters for letters in re.findall(r"\{(\w+)\}", name) if letters not in found.groupdict()]
+        paths = [f"{prefix}{dot}{pattern}" for pattern in names.split(", ")]
+        for match in filter(None, map(_match_form(paths[0]).fullmatch, weights)):
+            places = {path: weights[path] for path in (path.format(**match.groupdict()) for path in paths)}
+            sizes = dict(zip(_list_letters(places[match[0]]), places[match[0]].shape, strict=True))
+            numbered = [letters for letters in re.findall(r"\{(\w+)\}", name) if letters not in match.groupdict()]
             for numbers in itertools.product(*(range(sizes[letter]) for letter in "".join(numbered))):
-                at = dict(zip("".join(numbered), numbers, strict=True))
-                counted = {letters: _counted(letters, at, sizes) for letters in numbered}
-                yield Row(name.format(**found.groupdict(), **counted), places, key(axes), at)
+                position = dict(zip("".join(numbered), numbers, strict=True))
+                counted = {letters: _count_place(letters, position, sizes) for letters in numbered}
+                yield Row(name.format(**match.groupdict(), **counted), places, key(axes), position)
 
 
-def _counted(letters: str, at: Mapping[str, int], sizes: Mapping[str, int]) -> int:
-    """The number of a place on several axes, the last running fastest."""
+# The last axis runs fastest.
+def _count_place(letters: str, at: Mapping[str, int], sizes: Mapping[str, int]) -> int:
     return functools.reduce(lambda number, letter: number * sizes[letter] + at[letter], letters, 0)
 
 
-def _full_names(table: Family, found: Mapping[str, Stored]) -> dict[str, Stored]:
-    """The tensors by name with the prefix, which a model without its head leaves out everywhere."""
+# A model without its head leaves out the prefix everywhere.
+def _add_prefix(table: Family, stored: Mapping[str, Stored]) -> dict[str, Stored]:
     prefix = table.tensors.prefix
-    if any(name.startswith(prefix) for name in found):
-        return dict(found)
+    if any(name.startswith(prefix) for name in stored):
+        return dict(stored)
     rows = (*table.tensors.rows, *table.tensors.files)
     outside = {*table.tensors.tied, *(name for _, name, _ in rows if not name.startswith(prefix))}
-    return {name if name in outside else f"{prefix}{name}": tensor for name, tensor in found.items()}
+    return {name if name in outside else f"{prefix}{name}": tensor for name, tensor in stored.items()}
 
 
-def _tied(table: Family, rows: Iterable[str]) -> dict[str, str]:
-    """The tensors that are others, where no row holds a weight of their own."""
+# Tensors that equal others, unless a row holds a weight of their own.
+def _find_tied(table: Family, rows: Iterable[str]) -> dict[str, str]:
     return {name: other for name, other in table.tensors.tied.items() if name not in set(rows)}
 
 
+# `h.{l}.ln_1.bias` stands for any `h.3.ln_1.bias`.
 @functools.cache
-def _form(name: str) -> re.Pattern[str]:
-    """What a name with a letter in braces stands for: `h.{l}.ln_1.bias` is any `h.3.ln_1.bias`."""
+def _match_form(name: str) -> re.Pattern[str]:
     return re.compile(re.sub(r"\\\{(\w)\\\}", r"(?P<\1>\\d+)", re.escape(name)))
 
 
 # ----------------------------------------------------------------------------------------------------------- checks
 
 
-def _misfits(checkpoint: Checkpoint, table: Family, weights: Mapping[str, Placed], place: str) -> Iterator[Finding]:
-    """Tensors that are missing, unknown, no floating-point numbers, or of another shape; weights without a row."""
+def _find_misfits(checkpoint: Checkpoint, table: Family, weights: Mapping[str, Placed], place: str) -> Iterator[Finding]:
     stored, rows = checkpoint.stored, {row.name: row for row in checkpoint.rows}
     held = {path for row in rows.values() for path in row.paths}
-    tied = _tied(table, rows)
-    known = {*rows, *tied, *checkpoint.ignored}
-    read = [tensor for name, tensor in stored.items() if name in known and name not in checkpoint.ignored]
+    tied = _find_tied(table, rows)
+    names = {*rows, *tied, *checkpoint.ignored}
+    read = [tensor for name, tensor in stored.items() if name in names and name not in checkpoint.ignored]
     shapes = {name: row.shape for name, row in rows.items()}
     shapes |= {name: shapes[other] for name, other in tied.items() if other in shapes}
-    return _listed(
+    return _list_tensors(
         (
             "E704",
             f"weights that no tensor of a {table.name} model holds",
             [f"`{path}`" for path in weights if path not in held],
         ),
-        ("E704", f"tensors missing from {place}", [f"`{name}`, {_by(shapes[name])}" for name in rows if name not in stored]),
+        (
+            "E704",
+            f"tensors missing from {place}",
+            [f"`{name}`, {_show_shape(shapes[name])}" for name in rows if name not in stored],
+        ),
         (
             "E704",
             f"tensors of {place} that no weight reads",
-            [f"`{tensor.name}`" for name, tensor in stored.items() if name not in known],
+            [f"`{tensor.name}`" for name, tensor in stored.items() if name not in names],
         ),
         (
             "E619",
@@ -310,7 +314,7 @@ def _misfits(checkpoint: Checkpoint, table: Family, weights: Mapping[str, Placed
             "E701",
             f"tensors of {place} that have another shape",
             [
-                f"`{tensor.name}`: {_by(tensor.shape)}, not {_by(shapes[name])}"
+                f"`{tensor.name}`: {_show_shape(tensor.shape)}, not {_show_shape(shapes[name])}"
                 for name, tensor in stored.items()
                 if name in shapes and tensor.dtype in FLOATS.values() and tensor.shape != shapes[name]
             ],
@@ -318,24 +322,22 @@ def _misfits(checkpoint: Checkpoint, table: Family, weights: Mapping[str, Placed
     )
 
 
-def _listed(*kinds: tuple[str, str, Sequence[str]]) -> Iterator[Finding]:
-    """One finding for each kind that occurs, with the name of each."""
+def _list_tensors(*kinds: tuple[str, str, Sequence[str]]) -> Iterator[Finding]:
     for code, message, facts in kinds:
         if facts:
             yield Finding(code, f"{message}: {len(facts)}", facts=tuple(facts))
 
 
-def _untied(checkpoint: Checkpoint, table: Family) -> Iterator[Finding]:
-    """Tensors that differ from what they are tied to."""
-    for name, other in _tied(table, {row.name for row in checkpoint.rows}).items():
-        if name in checkpoint.stored and not _equal(checkpoint.stored[name], checkpoint.stored[other]):
+def _find_untied(checkpoint: Checkpoint, table: Family) -> Iterator[Finding]:
+    for name, other in _find_tied(table, {row.name for row in checkpoint.rows}).items():
+        if name in checkpoint.stored and not _are_equal(checkpoint.stored[name], checkpoint.stored[other]):
             message = f"`{name}` differs from `{other}`, and in {table.architecture}.ein they are one weight"
             yield Finding("E616", message, fix=f"your own .ein file, with a weight for `{name}`")
 
 
-def _equal(one: Stored, other: Stored) -> bool:
+def _are_equal(one: Stored, other: Stored) -> bool:
     return one.dtype == other.dtype and torch.equal(one.read(), other.read())
 
 
-def _by(shape: Shape) -> str:
+def _show_shape(shape: Shape) -> str:
     return " × ".join(map(str, shape)) or "one number"

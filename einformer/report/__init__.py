@@ -1,4 +1,4 @@
-"""What is in a model, and is it what it says? Its layers with their counts, checks that measure them, a text run through it."""
+"""Examines a model: its layers with their counts, checks that measure them, and a text run through it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from einformer.interpreters.count.rules import total
 from einformer.objects import Model
-from einformer.report.checks import CHECKS, Check, letters, made
+from einformer.report.checks import CHECKS, Check, list_letters, run_check
 from einformer.report.contents import Section, Size, sections, sizes
 from einformer.report.subject import Subject, reads
 
@@ -24,7 +24,7 @@ STEPS = len(CHECKS) + 1
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A text, its tokens, and what the model makes of it."""
+    """A text, its tokens, and the model's predictions."""
 
     text: str
     tokens: int
@@ -34,7 +34,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All of it."""
+    """The sections, checks and reading of a model."""
 
     title: str
     inputs: Mapping[str, int]
@@ -49,12 +49,12 @@ class Report:
 
     @property
     def holds(self) -> bool:
-        """Do all checks?"""
+        """Returns whether all checks hold."""
         return all(check.holds for check in self.checks)
 
 
 def data(report: Report) -> dict[str, Any]:
-    """The report for `--json`."""
+    """Returns the report for `--json`."""
     return asdict(report) | {"holds": report.holds}
 
 
@@ -66,24 +66,24 @@ def examine(
     seed: int = 0,
     step: Callable[[str], None] = lambda what: None,
 ) -> Report:
-    """Count, measure and run a model whose sizes are bound. Raises EinformerError E601 where they are not, E603 to E605.
+    """Counts, measures and runs a model with bound sizes. Raises EinformerError E601 if a size is open, E603 to E605.
 
-    `batch` and `length` are the sizes at which FLOPs are counted; `seed` decides all that is random;
-    `step` is told what is done next.
+    `batch` and `length` are the sizes at which FLOPs are counted. `seed` seeds all random numbers. `step` is called with
+    the name of the next step.
     """
     subject = Subject(model, model.inputs(batch, length), seed)
-    found = sections(subject)
+    parts = sections(subject)
     checks: list[Check] = []
     for what, check in CHECKS.items():
         step(what)
-        checks += made(what, check, subject)
+        checks += run_check(what, check, subject)
     step("reading the text")
     reading = read(subject, text)
     return Report(
         model.spec.title or model.spec.name,
         subject.inputs,
         tuple(sizes(model)),
-        found,
+        parts,
         sum(part.parameters for part in subject.parts),
         subject.write(total(part.parameters for part in subject.formulas)),
         sum(part.flops for part in subject.parts),
@@ -93,19 +93,18 @@ def examine(
     )
 
 
-def _tokens(model: Model, text: str) -> list[int]:
-    """The last bytes of a text that a model of token ids can read."""
+def _read_tokens(model: Model, text: str) -> list[int]:
     layer, (first, *others) = model.spec.layer, reads(model, model.at(**model.inputs(1, 1)))
-    if others or first[1] is None or len(letters(layer.output)) != len(first[0]) + 1:
+    if others or first[1] is None or len(list_letters(layer.output)) != len(first[0]) + 1:
         return []
     return [byte % first[1] for byte in text.encode()][-model.inputs()["S"] :]
 
 
 def read(subject: Subject, text: str) -> Reading | None:
-    """What the model, with fresh random weights, makes of the bytes of a text; None where it reads no tokens."""
+    """Runs a text of bytes through the model, with new random weights. Returns None if it does not read tokens."""
     from einformer.interpreters.torch import measure
 
-    tokens = _tokens(subject.model, text)
+    tokens = _read_tokens(subject.model, text)
     if not tokens:
         return None
     start = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Is a model what it says? Each check measures it in a way that shares nothing with the count or the claim."""
+"""Checks the counts and claims of a model. Each check measures in a way that shares nothing with the count or the claim."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TOLERANCE = 1e-9  # of two computations of the same number in float64, relative 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A claim, the two numbers (or the one) that decide it, and the verdict."""
+    """A claim, the number or two that decide it, and the verdict."""
 
     claim: str
     holds: bool
@@ -32,49 +32,51 @@ class Check:
 
 
 def parameters_are_live(subject: Subject) -> Iterator[Check]:
-    """Ours against the tensors of the module."""
+    """Compares our count with the tensors of the module."""
     from einformer.interpreters.torch import measure
 
     ours, theirs = sum(part.parameters for part in subject.parts), sum(measure.parameters(subject.live).values())
-    yield _equal("parameters: by the text = in the module", ours, theirs)
+    yield _compare_numbers("parameters: by the text = in the module", ours, theirs)
 
 
 def formulas_are_live(subject: Subject) -> Iterator[Check]:
-    """The formula of each part, with the sizes put in, against the tensors of that part."""
+    """Compares the formula of each part, at the sizes, with the tensors of the part."""
     from einformer.interpreters.torch import measure
 
     paths = sorted((part.path for part in subject.formulas), key=len, reverse=True)
     live = dict.fromkeys(paths, 0)
     for name, count in measure.parameters(subject.live).items():
-        live[next(path for path in paths if _starred(name).startswith(_starred(path)))] += count
+        live[next(path for path in paths if _replace_numbers(name).startswith(_replace_numbers(path)))] += count
     for part in subject.formulas:
         if part.weights:
             claim = f"parameters: {subject.write(part.parameters)} in {part.path or part.layer}"
-            yield _equal(claim, _number(part.parameters, subject.legend), live[part.path])
+            yield _compare_numbers(claim, _evaluate(part.parameters, subject.legend), live[part.path])
 
 
 def flops_are_counted(subject: Subject) -> Iterator[Check]:
-    """Numbers and formula against torch's own counter."""
+    """Compares numbers and formula with torch's own counter."""
     from einformer.interpreters.torch import measure
 
     whole = total(part.flops for part in subject.formulas)
     theirs = measure.flops(subject.live, reads(subject.model, subject.legend))
-    yield _equal("FLOPs: by the text = by torch's FlopCounterMode", sum(part.flops for part in subject.parts), theirs)
-    yield _equal(f"FLOPs: {subject.write(whole)}", _number(whole, subject.legend), theirs)
+    yield _compare_numbers("FLOPs: by the text = by torch's FlopCounterMode", sum(part.flops for part in subject.parts), theirs)
+    yield _compare_numbers(f"FLOPs: {subject.write(whole)}", _evaluate(whole, subject.legend), theirs)
 
 
 def shapes_are_run(subject: Subject) -> Iterator[Check]:
-    """The shapes of the legend against those of the tensors, at small sizes."""
+    """Compares the shapes of the legend with those of tensors, at small sizes."""
     small = subject.small
     weightless = {layer.name for layer in small.model.spec.tree.layers[:-1] if not layer.weights}  # without paths
     claimed: dict[tuple[str, str], list[tuple[Shape, Shape]]] = {}
     for layer, equation, own, carried in shapes(small.model, small.legend):
-        at = "" if layer in weightless else layer
-        claimed.setdefault((at, equation.left.name), []).append((own, carried))
-    layers = {"": small.model.spec.name} | {_starred(equation.path): equation.layer for equation in _instances(small)}
+        owner_of_weightless = "" if layer in weightless else layer
+        claimed.setdefault((owner_of_weightless, equation.left.name), []).append((own, carried))
+    layers = {"": small.model.spec.name} | {
+        _replace_numbers(equation.path): equation.layer for equation in _list_instances(small)
+    }
     wrong, trace = [], small.meaning[1]
     for path, tensor in trace.items():
-        owner = max((each for each in layers if _starred(path).startswith(each)), key=len)
+        owner = max((candidate for candidate in layers if _replace_numbers(path).startswith(candidate)), key=len)
         name = path.rpartition(".")[2]
         here = claimed.get((layers[owner], name), []) + claimed.get(("", name), [])
         if not any(_is_of(tensor.shape, own, carried) for own, carried in here):
@@ -83,50 +85,48 @@ def shapes_are_run(subject: Subject) -> Iterator[Check]:
     yield Check("shapes: by the legend = of every tensor", not wrong, detail)
 
 
+# The axes that a layer carries along follow its own in some order.
 def _is_of(shape: Shape, own: Shape, carried: Shape) -> bool:
-    """What a layer carries along stands after its own axes in some order."""
     return shape[: len(own)] == own and sorted(shape[len(own) :]) == sorted(carried)
 
 
-def _instances(small: Small) -> list[EquationCount[int]]:
-    """Every equation with its path and layer."""
+def _list_instances(small: Small) -> list[EquationCount[int]]:
     return [equation for part in small.parts for equation in part.equations]
 
 
 def values_agree(subject: Subject) -> Iterator[Check]:
-    """Three ways to one number."""
+    """Computes the output in three ways."""
     small = subject.small
     for one, other in (("notation", "reference"), ("fast", "reference"), ("fast", "notation")):
         theirs = small.meaning[0] if other == "reference" else small.value(other, small.given)
-        error = _error(small.value(one, small.given), theirs)
+        error = _measure_error(small.value(one, small.given), theirs)
         yield Check(f"values: {one} = {other}, float64", error <= TOLERANCE, f"differ by {error:.0e}")
 
 
 def the_future_is_not_read(subject: Subject) -> Iterator[Check]:
-    """Other inputs from each position on: what comes before stays, what is there changes."""
+    """Changes the inputs from each position on: the output before it stays, the output there changes."""
     small = subject.small
     layer = small.model.spec.layer
     if layer.time is None:
         return
-    output, letter = letters(layer.output), layer.time.letter
+    output, letter = list_letters(layer.output), layer.time.letter
     before = np.moveaxis(small.value("fast", small.given), output.index(letter), 0)
     worst, unmoved = 0.0, 0
     for cut in range(1, len(before)):
-        after = np.moveaxis(small.value("fast", _changed(layer, small.given, cut)), output.index(letter), 0)
-        worst = max(worst, _error(after[:cut], before[:cut]))
-        unmoved += _error(after[cut:], before[cut:]) <= TOLERANCE
+        after = np.moveaxis(small.value("fast", _change_inputs(layer, small.given, cut)), output.index(letter), 0)
+        worst = max(worst, _measure_error(after[:cut], before[:cut]))
+        unmoved += _measure_error(after[cut:], before[cut:]) <= TOLERANCE
     detail = f"change by {worst:.0e} in {len(before) - 1} trials" + (f", nothing else does in {unmoved}" if unmoved else "")
     yield Check("causality: outputs before a changed input stay", worst <= TOLERANCE and not unmoved, detail)
 
 
-def _changed(layer: Layer, given: Sequence[Array], cut: int) -> list[Array]:
-    """The inputs, those from a position on exchanged for others."""
+def _change_inputs(layer: Layer, given: Sequence[Array], cut: int) -> list[Array]:
     assert layer.time is not None
     changed = []
     for formal, array in zip(layer.formals, given, strict=True):
-        at = tuple(slice(cut, None) if letter == layer.time.letter else slice(None) for letter in letters(formal))
+        slices = tuple(slice(cut, None) if letter == layer.time.letter else slice(None) for letter in list_letters(formal))
         other = array.copy()
-        other[at] = array.max() - array[at]
+        other[slices] = array.max() - array[slices]
         changed.append(other)
     return changed
 
@@ -141,33 +141,32 @@ CHECKS: dict[str, Callable[[Subject], Iterable[Check]]] = {
 }
 
 
-def made(what: str, check: Callable[[Subject], Iterable[Check]], subject: Subject) -> list[Check]:
-    """The verdicts of one row of the table; one that cannot be made does not hold."""
+def run_check(what: str, check: Callable[[Subject], Iterable[Check]], subject: Subject) -> list[Check]:
+    """Returns the checks of one row of the table. A check that cannot run does not hold."""
     try:
         return list(check(subject))
     except EinformerError as error:
         return [Check(what, False, f"cannot be made: {error.findings[0].message}")]
 
 
-def _equal(claim: str, ours: int, theirs: int) -> Check:
+def _compare_numbers(claim: str, ours: int, theirs: int) -> Check:
     return Check(claim, ours == theirs, f"{ours:,}" if ours == theirs else f"{ours:,}, but {theirs:,}")
 
 
-def _number(formula: sympy.Expr, legend: Legend) -> int:
-    """A formula with the sizes put in."""
+def _evaluate(formula: sympy.Expr, legend: Legend) -> int:
     return int(formula.subs({letter: int(legend.named(Name(str(letter)))) for letter in formula.free_symbols}))
 
 
-def _starred(path: str) -> str:
+def _replace_numbers(path: str) -> str:
     return re.sub(r"\{\w+\}|\b\d+\b", "*", path)
 
 
-def _error(ours: Array, theirs: Array) -> float:
-    """The largest difference, relative to the largest number where that exceeds one; two infinities do not differ."""
+# Relative to the largest number, if it exceeds one. Equal infinities do not differ.
+def _measure_error(ours: Array, theirs: Array) -> float:
     apart, finite = ours != theirs, theirs[np.isfinite(theirs)]
     return float(np.abs(ours[apart] - theirs[apart]).max(initial=0.0) / np.abs(finite).max(initial=1.0))
 
 
-def letters(tensor: Tensor | Name) -> list[str]:
-    """The indices of an input or output, in order."""
+def list_letters(tensor: Tensor | Name) -> list[str]:
+    """Returns the indices of an input or output, in order."""
     return [slot.letter for slot in tensor.slots if isinstance(slot, Index)] if isinstance(tensor, Tensor) else []

@@ -1,4 +1,4 @@
-"""What distinguishes two models: their sizes, scalars and equations, and what they take?"""
+"""Compares two models: their sizes, scalars, equations and counts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ELEMENT, _DTYPE = 2, "bfloat16"
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """What two models take: numbers, and how many more the other one takes, or formulas. None is what cannot be said."""
+    """The counts of two models, as numbers with their difference, or as formulas. None if there is no count."""
 
     what: str
     one: int | str | None
@@ -34,35 +34,35 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What distinguishes two models, and what each takes at these sizes of the inputs; in letters where sizes are open."""
+    """The differences of two models, and their counts at the sizes of the inputs. Formulas if a size is open."""
 
     difference: Difference
     inputs: Mapping[str, int]
     counts: tuple[Count, ...]
 
     def data(self) -> dict[str, Any]:
-        """For `--json`."""
+        """Returns the object for `--json`."""
         return {**asdict(self.difference), "inputs": dict(self.inputs), "counts": [asdict(count) for count in self.counts]}
 
 
 def compare(one: Model, other: Model, batch: int = 1, length: int | None = None) -> Comparison:
-    """What distinguishes two models, at the longest sequence that both read, or 1024. Raises EinformerError as counts do."""
+    """Compares two models, at the longest sequence that both read, or 1024. Raises EinformerError as counts do."""
     inputs = [model.inputs(batch, length) for model in (one, other)]
-    common = {letter: min(each[letter] for each in inputs if letter in each) for letter in inputs[0] | inputs[1]}
-    if any(model.open - given.keys() for model, given in zip((one, other), inputs, strict=True)):
-        return Comparison(one.diff(other), {}, tuple(_in_letters(one, other)))
+    common = {letter: min(count[letter] for count in inputs if letter in count) for letter in inputs[0] | inputs[1]}
+    if any(model.open - sizes.keys() for model, sizes in zip((one, other), inputs, strict=True)):
+        return Comparison(one.diff(other), {}, tuple(_count_letters(one, other)))
     first, second = (
-        _numbers(model, {letter: common[letter] for letter in given}) for model, given in zip((one, other), inputs, strict=True)
+        _count_numbers(model, {letter: common[letter] for letter in sizes})
+        for model, sizes in zip((one, other), inputs, strict=True)
     )
-    dense = all(each[_ACTIVE] == each[_ALL] for each in (first, second))
+    dense = all(count[_ACTIVE] == count[_ALL] for count in (first, second))
     names = [what for what in first if not (dense and what == _ACTIVE)]
-    counts = (Count(what, first[what], second[what], _less(second[what], first[what])) for what in names)
+    counts = (Count(what, first[what], second[what], _subtract(second[what], first[what])) for what in names)
     return Comparison(one.diff(other), common, tuple(counts))
 
 
-def _numbers(model: Model, inputs: dict[str, int]) -> dict[str, int | None]:
-    """What a model takes, as numbers."""
-    kept = _unless("E508", lambda: model.cache_bytes(_DTYPE, **inputs))
+def _count_numbers(model: Model, inputs: dict[str, int]) -> dict[str, int | None]:
+    kept = _count_unless("E508", lambda: model.cache_bytes(_DTYPE, **inputs))
     counts = model.parameter_counts
     return {
         _ALL: counts["total"],
@@ -73,12 +73,12 @@ def _numbers(model: Model, inputs: dict[str, int]) -> dict[str, int | None]:
     }
 
 
-def _less(more: int | None, by: int | None) -> int | None:
+def _subtract(more: int | None, by: int | None) -> int | None:
     return None if more is None or by is None else more - by
 
 
-def _unless(code: str, value: Callable[[], T]) -> T | None:
-    """A value, or None where it cannot be said for this reason."""
+# None if the count raises this code.
+def _count_unless(code: str, value: Callable[[], T]) -> T | None:
     try:
         return value()
     except EinformerError as error:
@@ -90,8 +90,8 @@ def _unless(code: str, value: Callable[[], T]) -> T | None:
 # ------------------------------------------------------------------------------------------------------- in letters
 
 
-def _in_letters(one: Model, other: Model) -> Iterator[Count]:
-    formulas = [_formulas(model) for model in (one, other)]
+def _count_letters(one: Model, other: Model) -> Iterator[Count]:
+    formulas = [_count_formulas(model) for model in (one, other)]
     write = [table.written(model.spec.tree) for model in (one, other)]
     for what, first in formulas[0].items():
         second = formulas[1][what]
@@ -99,20 +99,21 @@ def _in_letters(one: Model, other: Model) -> Iterator[Count]:
         yield Count(what, None if first is None else write[0](first), None if second is None else write[1](second), more)
 
 
-def _formulas(model: Model) -> dict[str, sympy.Expr | None]:
-    """What a model takes, as formulas."""
+def _count_formulas(model: Model) -> dict[str, sympy.Expr | None]:
     from einformer.interpreters.count import formulas
 
     tree, name, legend = model.spec.tree, model.spec.name, model.legend
     return {
-        "parameters": _unless("E607", lambda: formulas.parameters(formulas.weights(tree, name, legend))),
-        "forward FLOPs": _unless("E607", lambda: formulas.total(formulas.flops(tree, name, legend))),
-        "cache of a position": _unless("E607", lambda: _unless("E508", lambda: _kept(model, formulas.Letters(legend)))),
+        "parameters": _count_unless("E607", lambda: formulas.parameters(formulas.weights(tree, name, legend))),
+        "forward FLOPs": _count_unless("E607", lambda: formulas.total(formulas.flops(tree, name, legend))),
+        "cache of a position": _count_unless(
+            "E607", lambda: _count_unless("E508", lambda: _count_kept(model, formulas.Letters(legend)))
+        ),
     }
 
 
-def _kept(model: Model, letters: Letters) -> sympy.Expr:
-    """The bytes that a position adds to the cache. Raises EinformerError E508, E607."""
+# Raises EinformerError E508, E607.
+def _count_kept(model: Model, letters: Letters) -> sympy.Expr:
     from einformer.interpreters.count import formulas
 
     kept = kept_in_letters(model.spec.tree, model.spec.name, model.legend)

@@ -1,4 +1,4 @@
-"""What is in a model: the legend with its numbers, and each layer with its equations, shapes, weights and counts."""
+"""Lists the contents of a model: the legend with numbers, and each layer with its equations, shapes, weights and counts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """A letter of the legend, its number, what it means and where the number comes from."""
+    """A letter of the legend, its number, its meaning and its origin."""
 
     letter: str
     value: str
@@ -35,7 +35,7 @@ class Size:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """An equation as it is written, the shape of what it defines, its FLOPs."""
+    """An equation as it is written, the shape of its left side, and its FLOPs."""
 
     equation: str
     shape: Shape
@@ -44,7 +44,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A layer wherever it is called with the same sizes: what one of it is, and how often it is there."""
+    """A layer at all places with the same sizes: its contents, and the number of its instances."""
 
     layer: str
     paths: tuple[str, ...]
@@ -58,7 +58,7 @@ class Section:
 
 
 def sizes(model: Model) -> Iterator[Size]:
-    """The legend with its numbers; those of the inputs apart."""
+    """Yields the legend with its numbers. The sizes of inputs stand apart."""
     for axis in model.spec.written.axes:
         letter = printer.show(axis.size)
         if isinstance(axis.size, Name) and letter not in model.open:
@@ -71,21 +71,21 @@ def sizes(model: Model) -> Iterator[Size]:
 
 
 def sections(subject: Subject) -> tuple[Section, ...]:
-    """The parts of a model, those of one layer and of equal counts together."""
+    """Returns the parts of a model. Parts of one layer with equal counts are together."""
     groups: dict[tuple[str, int, int], list[tuple[Part[int], Part[sympy.Expr]]]] = {}
     for part, formula in zip(subject.parts, subject.formulas, strict=True):
         groups.setdefault((part.layer, part.parameters_of_one, part.flops // part.times), []).append((part, formula))
-    return tuple(_section(subject, group) for group in groups.values())
+    return tuple(_make_section(subject, group) for group in groups.values())
 
 
-def _section(subject: Subject, group: Sequence[tuple[Part[int], Part[sympy.Expr]]]) -> Section:
+def _make_section(subject: Subject, group: Sequence[tuple[Part[int], Part[sympy.Expr]]]) -> Section:
     part, formula = group[0]
-    found = shapes(subject.model, subject.legend)
-    shape_at = {(layer, e.span.line, e.span.text): carried + own for layer, e, own, carried in found}
+    shapes_of_equations = shapes(subject.model, subject.legend)
+    shape_at = {(layer, e.span.line, e.span.text): carried + own for layer, e, own, carried in shapes_of_equations}
     return Section(
         part.layer,
-        tuple(each.path for each, _ in group),
-        sum(each.times for each, _ in group),
+        tuple(same.path for same, _ in group),
+        sum(same.times for same, _ in group),
         tuple(Row(e.text, shape_at.get((e.layer, e.line, e.text), ()), e.each) for e in part.equations),
         {
             f"{w.full_path.removeprefix(f'{part.path}.')}_{''.join(w.letters)}": tuple(map(subject.legend.length, w.letters))
@@ -99,23 +99,23 @@ def _section(subject: Subject, group: Sequence[tuple[Part[int], Part[sympy.Expr]
 
 
 def shapes(model: Model, legend: Legend) -> Iterator[tuple[str, Equation, Shape, Shape]]:
-    """What each equation defines, by the legend: the sizes of its own slots, then of the axes that its layer carries along.
+    """Yields the shape of each equation by the legend: the sizes of its slots, then of the axes that its layer carries
+    along.
 
-    A layer that is called with other axes comes once for each.
+    A layer with several sets of carried axes comes once for each.
     """
     written = {layer.span: layer for layer in model.spec.tree.layers}
     for layer in specialise(model.spec.tree, model.spec.name).layers:
-        own = {e.span: len(_slots(e)) for e in equations(written[layer.span].body)}
+        own = {e.span: len(_list_slots(e)) for e in equations(written[layer.span].body)}
         for equation in equations(layer.body):
-            shape = tuple(_length(slot, legend) for slot in _slots(equation))
+            shape = tuple(_find_length(slot, legend) for slot in _list_slots(equation))
             carried = len(shape) - own[equation.span]
             yield written[layer.span].name, equation, shape[carried:], shape[:carried]
 
 
-def _slots(equation: Equation) -> tuple[Expression, ...]:
+def _list_slots(equation: Equation) -> tuple[Expression, ...]:
     return equation.left.slots if isinstance(equation.left, Tensor) else ()
 
 
-def _length(slot: Expression, legend: Legend) -> int:
-    """How many numbers a slot of a left side holds."""
+def _find_length(slot: Expression, legend: Legend) -> int:
     return math.prod(legend.length(x.letter) for x in subexpressions(slot) if isinstance(x, Index))

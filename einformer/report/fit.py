@@ -1,4 +1,4 @@
-"""Which size of a model fits: the largest batch, sequence or depth for so much memory, the width for so many parameters?"""
+"""Finds the largest size of a model that fits: a batch, sequence or depth into memory, a width into a number of parameters."""
 
 from __future__ import annotations
 
@@ -32,24 +32,24 @@ class Fit:
     counted: str
 
     def data(self) -> dict[str, Any]:
-        """For `--json`."""
+        """Returns the object for `--json`."""
         above = dict(zip(("size", "count"), self.found.above, strict=True)) if self.found.above else None
-        found = {"letter": self.letter, "size": self.found.size, "count": self.found.count, "above": above}
-        return found | {"what": self.what, "limit": self.limit, "inputs": dict(self.inputs), "counted": self.counted}
+        record = {"letter": self.letter, "size": self.found.size, "count": self.found.count, "above": above}
+        return record | {"what": self.what, "limit": self.limit, "inputs": dict(self.inputs), "counted": self.counted}
 
     def rows(self) -> Iterator[tuple[str, str]]:
-        """The size, and the next one."""
+        """Yields the size, and the next one."""
         size, above = self.found.size, self.found.above
-        yield f"{self.letter} = {size:,}" if size < MAXIMUM_SIZE else f"any {self.letter}", self.said(self.found.count)
+        yield f"{self.letter} = {size:,}" if size < MAXIMUM_SIZE else f"any {self.letter}", self.describe(self.found.count)
         if above:
-            yield f"{self.letter} = {above[0]:,}", f"{self.said(above[1])}: above the limit"
+            yield f"{self.letter} = {above[0]:,}", f"{self.describe(above[1])}: above the limit"
         elif size < MAXIMUM_SIZE:
             yield "", f"a larger {self.letter} is out of bounds"
-        yield "limit", self.said(self.limit)
+        yield "limit", self.describe(self.limit)
         yield "counted", self.counted
 
-    def said(self, count: int) -> str:
-        """`79,932,170,240 bytes, 79.93 GB`, or so many parameters."""
+    def describe(self, count: int) -> str:
+        """Returns `79,932,170,240 bytes, 79.93 GB`, or a number of parameters."""
         return f"{count:,} parameters" if self.what == "parameters" else f"{count:,} bytes, {spelled(count)}"
 
 
@@ -64,53 +64,55 @@ def in_memory(
     shards: Mapping[str, int] | None = None,
     **sizes: int,
 ) -> Fit:
-    """The largest `letter`, of the inputs or the model, with which a use takes at most so many bytes on one device.
+    """Returns the largest `letter`, of the inputs or the model, with which a use takes at most this many bytes on one
+    device.
 
     Raises EinformerError E601, E603 to E605, E609.
     """
-    taken = _Taken(model, use, precision, recompute, shards or {}, {k: n for k, n in sizes.items() if k != letter})
-    step = _shared(model, letter, shards or {})
-    found = _largest(taken.bytes(letter), limit, step, _most(model, letter))
-    if isinstance(found, int):
-        message = f"{use} with {letter} = {step} takes {found:,} bytes, more than {limit:,}"
+    memory = _Memory(model, use, precision, recompute, shards or {}, {k: n for k, n in sizes.items() if k != letter})
+    step = _find_shared_factor(model, letter, shards or {})
+    answer = _find_largest(memory.bytes(letter), limit, step, _find_bound(model, letter))
+    if isinstance(answer, int):
+        message = f"{use} with {letter} = {step} takes {answer:,} bytes, more than {limit:,}"
         fix = "more memory, smaller sizes" + (", or `recompute` full" if use == "training" and recompute != "full" else "")
         raise fail("E609", message, fix=fix)
-    return Fit(letter, use, limit, found, taken.sizes, taken.counted)
+    return Fit(letter, use, limit, answer, memory.sizes, memory.counted)
 
 
 def of_parameters(model: Model, wanted: int, letter: str = "D", step: int | None = None) -> Fit:
-    """The largest `letter` with at most so many parameters: a multiple of `step`, else of what makes all sizes whole.
+    """Returns the largest `letter` with at most this many parameters: a multiple of `step`, by default of the number that
+    makes all sizes whole.
 
     Raises EinformerError E602 to E606, E609.
     """
-    step = step or _step(model, letter)
-    found = _largest(lambda size: _parameters(model, letter, size), wanted, step)
-    if isinstance(found, int):
-        message = f"with {letter} = {step} there are {found:,} parameters, more than {wanted:,}"
+    step = step or _find_step(model, letter)
+    answer = _find_largest(lambda size: _count_parameters(model, letter, size), wanted, step)
+    if isinstance(answer, int):
+        message = f"with {letter} = {step} there are {answer:,} parameters, more than {wanted:,}"
         raise fail("E609", message, fix="more parameters, or a smaller size of another letter")
-    model.bind(**{letter: found.size})  # says so where even that is too small for the text
-    return Fit(letter, "parameters", wanted, found, {}, f"{letter} in multiples of {step}; a tie counts once")
+    model.bind(**{letter: answer.size})  # says so where even that is too small for the text
+    return Fit(letter, "parameters", wanted, answer, {}, f"{letter} in multiples of {step}; a tie counts once")
 
 
-def _largest(count: Callable[[int], int], limit: int, step: int = 1, most: int = MAXIMUM_SIZE) -> Largest | int:
-    """The largest size; the count of the smallest where already that is too much."""
+# Returns the count of the smallest size if it exceeds the limit.
+def _find_largest(count: Callable[[int], int], limit: int, step: int = 1, most: int = MAXIMUM_SIZE) -> Largest | int:
     return largest(count, limit, step, most) or count(step)
 
 
-def _most(model: Model, letter: str) -> int:
-    """What bounds a size: `S <= K`."""
+# `S <= K`
+def _find_bound(model: Model, letter: str) -> int:
     axis = model.legend.sized(letter)
     return MAXIMUM_SIZE if axis is None or axis.bound is None else int(model.legend.number(axis.bound))
 
 
-def _shared(model: Model, letter: str, shards: Mapping[str, int]) -> int:
-    """Of how many the size must be a multiple, so that devices share its axis in equal parts."""
+# Devices share an axis in equal parts.
+def _find_shared_factor(model: Model, letter: str, shards: Mapping[str, int]) -> int:
     axis = model.legend.sized(letter)
     return math.lcm(*(devices for shared, devices in shards.items() if axis is not None and axis.letter in shared))
 
 
-def _step(model: Model, letter: str) -> int:
-    """The least number with whose multiples all sizes come out whole: 1, or else a multiple of the heads."""
+# 1, or a multiple of the heads.
+def _find_step(model: Model, letter: str) -> int:
     heads = int(model.legend.values.get("A", 1))
     for step in itertools.chain((1,), range(heads, heads * MOST_STEPS, heads)):
         try:
@@ -122,8 +124,8 @@ def _step(model: Model, letter: str) -> int:
     raise fail("E609", f"no multiple of {heads} as {letter} makes all sizes whole", fix="a `step`")
 
 
-def _parameters(model: Model, letter: str, size: int) -> int:
-    """How many there are; none while a size is too small for the text, whose rotary pairs leave a narrow head."""
+# None if a size is too small for the text: rotary pairs need a wide head.
+def _count_parameters(model: Model, letter: str, size: int) -> int:
     try:
         return model.bind(**{letter: size}).num_parameters
     except EinformerError as error:
@@ -133,7 +135,7 @@ def _parameters(model: Model, letter: str, size: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class _Taken:
+class _Memory:
     """What a use of a model takes at some sizes."""
 
     model: Model
@@ -145,20 +147,20 @@ class _Taken:
 
     @property
     def counted(self) -> str:
-        """What is in the bytes."""
+        """Names the components of the bytes."""
         if self.use == "generation":
             return f"weights and cache in {self.precision}; what a step computes is not kept"
         return f"a training step in {self.precision}, recomputation {self.recompute}; activations as Korthikanti et al. 2022"
 
     def bytes(self, letter: str) -> Callable[[int], int]:
-        """The bytes by the size of a letter."""
+        """Returns the bytes as a function of the size of a letter."""
         if letter not in self.model.open:
             return lambda size: self.of(self.model.bind(**{letter: size}))(self.sizes)
-        taken = self.of(self.model)
-        return lambda size: taken({**self.sizes, letter: size})
+        bytes_of = self.of(self.model)
+        return lambda size: bytes_of({**self.sizes, letter: size})
 
     def of(self, model: Model) -> Callable[[Mapping[str, int]], int]:
-        """The bytes of a model by the sizes of its inputs."""
+        """Returns the bytes of a model as a function of the sizes of its inputs."""
         if self.use == "training":
             return lambda sizes: (
                 model.memory(precision=self.precision, recompute=self.recompute, shards=self.shards, **sizes).total

@@ -1,4 +1,4 @@
-"""How does what is counted look? A picture as PNG or SVG: of FLOPs, of memory, of the roofline."""
+"""Draws counts as PNG or SVG: FLOPs, memory, the roofline."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _STYLE: dict[Any, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What is drawn, and how it is counted."""
+    """A model to draw, and the way to count it."""
 
     name: str
     model: Model
@@ -61,12 +61,12 @@ class Subject:
 
     @property
     def title(self) -> str:
-        """`gpt2-xl, 1,557,611,200 parameters`."""
+        """Returns `gpt2-xl, 1,557,611,200 parameters`."""
         return f"{self.name}, {self.model.num_parameters:,} parameters"
 
 
 def library(name: str) -> ModuleType:
-    """A library that an extra brings. Raises EinformerError E803."""
+    """Imports a library of an extra. Raises EinformerError E803."""
     try:
         return importlib.import_module(name)
     except ImportError as error:
@@ -74,16 +74,18 @@ def library(name: str) -> ModuleType:
 
 
 def plot(subject: Subject, kind: str, path: Path) -> None:
-    """Draw one picture, or all of them in one, into a file: all of it or nothing. Raises EinformerError E803, E804."""
+    """Draws one picture, or all of them in one, into a file, which appears once it is complete. Raises EinformerError
+    E803, E804.
+    """
     matplotlib = library("matplotlib")
     drawn = list(KINDS.values()) if kind == "all" else [KINDS[kind]]
     with matplotlib.rc_context(_STYLE):
-        figure = _figure(subject, drawn)
-        with _whole(path) as beside:
+        figure = _make_figure(subject, drawn)
+        with _open_whole(path) as beside:
             figure.savefig(beside, format=path.suffix[1:], dpi=160, metadata={"Date": None} if path.suffix == ".svg" else None)
 
 
-def _figure(subject: Subject, drawn: list[Callable[[Axes, Subject], None]]) -> Figure:
+def _make_figure(subject: Subject, drawn: list[Callable[[Axes, Subject], None]]) -> Figure:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(9.6, 5.4 * len(drawn) + 0.6), layout="constrained")
@@ -93,9 +95,9 @@ def _figure(subject: Subject, drawn: list[Callable[[Axes, Subject], None]]) -> F
     return figure
 
 
+# A file beside the target, which replaces it once it is complete.
 @contextlib.contextmanager
-def _whole(path: Path) -> Iterator[Path]:
-    """A file beside the one wanted, which it replaces once it is complete."""
+def _open_whole(path: Path) -> Iterator[Path]:
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         yield beside
@@ -107,52 +109,51 @@ def _whole(path: Path) -> Iterator[Path]:
 # ----------------------------------------------------------------------------------------------------------- pictures
 
 
-def _flops(axes: Axes, subject: Subject) -> None:
-    """The share of each part against S."""
-    at = series.lengths(subject.model)
-    _stacked(axes, at, series.shares(subject.model, subject.batch, at, subject.convention))
+def _draw_flops(axes: Axes, subject: Subject) -> None:
+    lengths = series.lengths(subject.model)
+    _draw_stacked(axes, lengths, series.shares(subject.model, subject.batch, lengths, subject.convention))
     axes.set(ylim=(0, 100), ylabel="share of forward FLOPs (%)")
-    _titled(axes, f"Where FLOPs go as sequences grow, B = {subject.batch}", str(subject.convention))
+    _set_title(axes, f"Where FLOPs go as sequences grow, B = {subject.batch}", str(subject.convention))
 
 
-def _memory(axes: Axes, subject: Subject) -> None:
-    """The bytes of a training step by component against S."""
-    at, size = series.lengths(subject.model), subject.device.memory / 1e9
-    found = series.components(subject.model, subject.batch, at, subject.precision.name, subject.recompute)
-    _stacked(axes, *series.readable(at, found, size))
+def _draw_memory(axes: Axes, subject: Subject) -> None:
+    lengths, size = series.lengths(subject.model), subject.device.memory / 1e9
+    components = series.components(subject.model, subject.batch, lengths, subject.precision.name, subject.recompute)
+    _draw_stacked(axes, *series.readable(lengths, components, size))
     axes.set(ylabel="memory (GB, 10⁹ bytes)")
     axes.set_ylim(bottom=0)
     if size < axes.get_ylim()[1]:
         axes.axhline(size, color=_INK, linestyle="--", linewidth=1)
-        axes.annotate(f"{subject.device.title}: {size:g} GB", (at[0], size), (6, 4), textcoords="offset points", fontsize=9)
+        axes.annotate(
+            f"{subject.device.title}: {size:g} GB", (lengths[0], size), (6, 4), textcoords="offset points", fontsize=9
+        )
     precision = f"{subject.precision.name} ({subject.precision.source})"
-    said = f"{precision}; recomputation: {subject.recompute}; activations: Korthikanti et al. 2022"
-    _titled(axes, f"What a training step holds in memory, B = {subject.batch}", said)
+    caption = f"{precision}; recomputation: {subject.recompute}; activations: Korthikanti et al. 2022"
+    _set_title(axes, f"What a training step holds in memory, B = {subject.batch}", caption)
 
 
-def _stacked(axes: Axes, at: list[int], found: series.Series) -> None:
-    """Areas upon each other against S; the legend beside them, in the order in which they lie."""
-    axes.stackplot(at, *found.values(), labels=list(found), colors=_COLOURS, edgecolor="white", linewidth=0.6)
+# The legend stands beside the areas in their order.
+def _draw_stacked(axes: Axes, lengths: list[int], stack: series.Series) -> None:
+    axes.stackplot(lengths, *stack.values(), labels=list(stack), colors=_COLOURS, edgecolor="white", linewidth=0.6)
     axes.set_xscale("log", base=2)
-    axes.set(xlim=(at[0], at[-1]), xlabel="sequence length S (tokens)")
+    axes.set(xlim=(lengths[0], lengths[-1]), xlabel="sequence length S (tokens)")
     axes.xaxis.set_major_formatter(lambda value, _: f"{int(value):,}")
     handles, labels = axes.get_legend_handles_labels()
     axes.legend(handles[::-1], labels[::-1], loc="center left", bbox_to_anchor=(1.01, 0.5))
 
 
-def _roofline(axes: Axes, subject: Subject) -> None:
-    """The rate that each product can reach at most, by the FLOPs it does for each byte."""
+def _draw_roofline(axes: Axes, subject: Subject) -> None:
     model, device, rate = subject.model, subject.device, subject.device.rate(subject.precision)
-    found = series.points(model, subject.batch, subject.length, subject.precision, subject.convention)
+    products = series.points(model, subject.batch, subject.length, subject.precision, subject.convention)
     *whole, _ = series.bounds(model, subject.batch, subject.length, subject.precision.name, device)
-    every = [*(point.intensity for point in found), *(bound.flops / bound.moved for bound in whole), rate / device.bandwidth]
+    every = [*(point.intensity for point in products), *(bound.flops / bound.moved for bound in whole), rate / device.bandwidth]
     ends = min(every) / 6, max(every) * 6
     roof = _Roof(axes, device.bandwidth, rate)
     roof.draw(*ends)
     axes.set(xscale="log", yscale="log", xlim=ends, ylim=(roof.at(ends[0]), rate * 5))
     axes.set(xlabel="arithmetic intensity (FLOPs per byte moved)", ylabel="rate at most (FLOP/s)")
     parts = list(series.shares(model, 1, [2], subject.convention))  # in the order, and so in the colours, of their shares
-    for point in sorted(found, key=lambda point: parts.index(point.part)):
+    for point in sorted(products, key=lambda point: parts.index(point.part)):
         roof.point(point, parts)
     for bound in whole:
         roof.whole(bound)
@@ -161,8 +162,8 @@ def _roofline(axes: Axes, subject: Subject) -> None:
     axes.legend(once.values(), once.keys(), loc="center left", bbox_to_anchor=(1.01, 0.5))
     rates = f"{rate / 1e12:g} TFLOP/s in {subject.precision.name}, {device.bandwidth / 1e12:g} TB/s"
     points = f"points: equations where nothing is fused ({subject.convention.name}); stars: what must be computed and moved"
-    said = f"{device.title}, {rates} ({device.source}); {points}"
-    _titled(axes, f"Roofline, B = {subject.batch}, S = {subject.length:,}: bounds, not estimates", said)
+    caption = f"{device.title}, {rates} ({device.source}); {points}"
+    _set_title(axes, f"Roofline, B = {subject.batch}, S = {subject.length:,}: bounds, not estimates", caption)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,16 +175,16 @@ class _Roof:
     rate: float
 
     def at(self, intensity: float) -> float:
-        """FLOP/s at so many FLOPs for each byte."""
+        """Returns FLOP/s at a number of FLOPs for each byte."""
         return min(self.rate, intensity * self.bandwidth)
 
     def draw(self, left: float, right: float) -> None:
-        """The slope of the memory, and the level of the chip."""
+        """Draws the slope of the memory, and the level of the chip."""
         line = [left, self.rate / self.bandwidth, right]
         self.axes.plot(line, [self.at(x) for x in line], color=_INK, linewidth=1.5, zorder=1)
 
     def point(self, point: series.Point, parts: list[str]) -> None:
-        """A colour for each part, a shape for each step; where they lie upon each other, the later ones are smaller."""
+        """Draws a point: a colour for each part, a shape for each step. Later points at the same place are smaller."""
         k = parts.index(point.part)
         self.axes.scatter(
             [point.intensity], [self.at(point.intensity)], 35 * (len(parts) - k) + 25, _COLOURS[k % len(_COLOURS)],
@@ -191,7 +192,7 @@ class _Roof:
         )  # fmt: skip
 
     def whole(self, bound: Bound) -> None:
-        """A step as a whole, and how long it takes at least."""
+        """Draws a whole step, and its least time."""
         x = bound.flops / bound.moved
         self.axes.scatter([x], [self.at(x)], marker="*", s=190, color=_INK, edgecolor="white", zorder=3)
         level = x > self.rate / self.bandwidth
@@ -202,11 +203,10 @@ class _Roof:
 
 
 _MARKERS = {"prefill": "o", "decode": "s"}
-KINDS: dict[str, Callable[[Axes, Subject], None]] = {"flops": _flops, "memory": _memory, "roofline": _roofline}
+KINDS: dict[str, Callable[[Axes, Subject], None]] = {"flops": _draw_flops, "memory": _draw_memory, "roofline": _draw_roofline}
 
 
-def _titled(axes: Axes, title: str, said: str) -> None:
-    """What is seen, and under it how it was counted."""
-    lines = textwrap.wrap(said, _WIDE)
+def _set_title(axes: Axes, title: str, caption: str) -> None:
+    lines = textwrap.wrap(caption, _WIDE)
     axes.set_title(title, pad=8 + 11 * len(lines))
     axes.annotate("\n".join(lines), (0, 1), (0, 6), "axes fraction", "offset points", va="bottom", fontsize=8, color=_FAINT)

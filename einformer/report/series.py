@@ -1,4 +1,4 @@
-"""What is there to draw of a model: where FLOPs go as sequences grow, what a training step holds, how intense products are?"""
+"""Computes the series of pictures: FLOPs against length, the memory of a training step, the intensity of products."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Series = dict[str, list[float]]
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """The products of one equation in a step: its FLOPs for each byte that it moves."""
+    """The products of one equation in a step: FLOPs for each byte that it moves."""
 
     step: Literal["prefill", "decode"]
     part: str
@@ -35,59 +35,65 @@ class Point:
 
 
 def lengths(model: Model) -> list[int]:
-    """Lengths of a sequence, as far as the text allows, equally far apart on a logarithmic axis."""
+    """Returns lengths of a sequence up to the bound of the text, evenly spaced on a logarithmic axis."""
     axis = model.legend.sized("S")
     longest = LONGEST if axis is None or axis.bound is None else int(model.legend.number(axis.bound))
     steps = range(_A_DOUBLING * (longest.bit_length() + 1))
     return sorted({longest, *(n for k in steps if SHORTEST <= (n := round(2 ** (k / _A_DOUBLING))) < longest)})
 
 
-def shares(model: Model, batch: int, at: Iterable[int], convention: Convention) -> Series:
-    """The share of each part in the FLOPs of a forward pass, in percent, at these lengths. Raises EinformerError E804."""
-    found: Series = {}
-    for k, length in enumerate(at):
+def shares(model: Model, batch: int, sequence_lengths: Iterable[int], convention: Convention) -> Series:
+    """Returns the share of each part in the FLOPs of a forward pass, in percent, at these lengths. Raises EinformerError
+    E804.
+    """
+    shares_by_part: Series = {}
+    for k, length in enumerate(sequence_lengths):
         spent: dict[str, int] = {}
         for count in numbers.flops(model.spec.tree, model.spec.name, model.at(B=batch, S=length), convention):
-            for label, flops in _split(model, count):
+            for label, flops in _split_flops(model, count):
                 spent[label] = spent.get(label, 0) + flops
         if not (whole := sum(spent.values())):
             raise fail("E804", f"no equation of `{model.spec.name}` multiplies two tensors", model.spec.layer.span)
         for label, flops in spent.items():
-            found.setdefault(label, [0.0] * k).append(100 * flops / whole)
-    return {label: share for label, share in found.items() if any(share)}
+            shares_by_part.setdefault(label, [0.0] * k).append(100 * flops / whole)
+    return {label: share for label, share in shares_by_part.items() if any(share)}
 
 
-def _split(model: Model, count: EquationCount[int]) -> Iterator[tuple[str, int]]:
-    """The FLOPs of an equation by part, those of pairs of positions apart."""
+# The FLOPs of pairs of positions stand apart.
+def _split_flops(model: Model, count: EquationCount[int]) -> Iterator[tuple[str, int]]:
     label = part(model, count.path)
     yield label, count.times * (count.each - count.core)
     yield label + _TWO_POSITIONS, count.times * count.core
 
 
 def part(model: Model, path: str) -> str:
-    """`MLP` of `blocks.{l}.MLP.Gate`: what the model itself calls; its own equations are its logits."""
+    """Returns `MLP` for `blocks.{l}.MLP.Gate`: the layer that the model itself calls. The model's own equations are its
+    logits.
+    """
     called = [name for name in path.split(".") if name not in ("", "blocks") and not name.startswith("{")]
     own = "logits" if derive(model.spec.tree, model.spec.name).logits else model.spec.name
     return called[0] if called else own
 
 
-def components(model: Model, batch: int, at: Iterable[int], precision: str, recompute: Recompute) -> Series:
-    """The bytes of a training step by component, in GB, at these lengths of a sequence."""
-    memories = [model.memory(precision=precision, recompute=recompute, B=batch, S=length) for length in at]
-    found = {each.name.replace("_", " "): [getattr(memory, each.name) / 1e9 for memory in memories] for each in fields(Memory)}
-    return {name: sizes for name, sizes in found.items() if any(sizes)}
+def components(model: Model, batch: int, sequence_lengths: Iterable[int], precision: str, recompute: Recompute) -> Series:
+    """Returns the bytes of a training step by component, in GB, at these lengths of a sequence."""
+    memories = [model.memory(precision=precision, recompute=recompute, B=batch, S=length) for length in sequence_lengths]
+    bytes_by_component = {
+        each.name.replace("_", " "): [getattr(memory, each.name) / 1e9 for memory in memories] for each in fields(Memory)
+    }
+    return {name: sizes for name, sizes in bytes_by_component.items() if any(sizes)}
 
 
-def readable(at: Sequence[int], found: Series, size: float) -> tuple[list[int], Series]:
-    """The lengths up to which a stack of areas stays near a size: what is far beyond it would press all else to the ground."""
-    most = _BEYOND * max(size, sum(area[0] for area in found.values()))
-    heights = [sum(areas) for areas in zip(*found.values(), strict=True)]
+def readable(at: Sequence[int], stack: Series, size: float) -> tuple[list[int], Series]:
+    """Returns the lengths up to which a stack of areas stays near a size. Larger stacks would flatten the picture."""
+    most = _BEYOND * max(size, sum(area[0] for area in stack.values()))
+    heights = [sum(areas) for areas in zip(*stack.values(), strict=True)]
     end = max(2, sum(height <= most for height in heights))
-    return list(at[:end]), {name: area[:end] for name, area in found.items()}
+    return list(at[:end]), {name: area[:end] for name, area in stack.items()}
 
 
 def points(model: Model, batch: int, length: int, precision: Precision, convention: Convention) -> list[Point]:
-    """Each equation that multiplies, where nothing is fused: of a prompt, and of its last position with all others cached."""
+    """Returns a point for each equation that multiplies, unfused: for a prompt, and for its last position with a cache."""
     prompt, last = model.at(B=batch, S=length), model.at(B=batch, S=1)
     derived = derive(model.spec.tree, model.spec.name)
     steps: tuple[tuple[Literal["prefill", "decode"], numbers.Numbers], ...] = (
@@ -95,17 +101,17 @@ def points(model: Model, batch: int, length: int, precision: Precision, conventi
         ("decode", numbers.Numbers(last, derived.time, length - 1)),
     )
     return [
-        Point(step, part(model, each.path) + _TWO_POSITIONS * each.pairs, intensity([each]))
+        Point(step, part(model, moves.path) + _TWO_POSITIONS * moves.pairs, intensity([moves]))
         for step, sizes in steps
-        for each in traffic(derived, sizes, convention, precision.element)
-        if each.flops
+        for moves in traffic(derived, sizes, convention, precision.element)
+        if moves.flops
     ]
 
 
 def bounds(
     model: Model, batch: int, length: int, precision: str, device: Device, recompute: Recompute = "none"
 ) -> tuple[roofline.Bound, roofline.Bound, roofline.Bound]:
-    """How long they take at least: a prompt of this length, the step of its last position, and a training step."""
+    """Returns the least times of a prompt, of its last position, and of a training step."""
     _, chosen = model.chosen("exact", precision)
     tree, name, whole, last = model.spec.tree, model.spec.name, model.at(B=batch, S=length), model.at(B=batch, S=1)
     cache = model.cache_bytes(chosen.dtype, B=batch, S=length).total

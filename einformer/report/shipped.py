@@ -1,4 +1,4 @@
-"""What ships? The architectures with what their titles say and how they attend, and the models of published sizes."""
+"""Lists the shipped architectures, with their titles and kinds of attention, and the models of published sizes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from einformer.language.walk import equations, subexpressions
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """A text that ships: what its title says, how it attends, and the `model_type`s of transformers that follow it."""
+    """A shipped text: its title, its kind of attention, and the `model_type`s of transformers that follow it."""
 
     name: str
     about: str
@@ -35,20 +35,20 @@ class Size:
 
 @dataclass(frozen=True, slots=True)
 class Shipped:
-    """All of it."""
+    """The architectures and models that ship."""
 
     architectures: tuple[Architecture, ...]
     models: tuple[Size, ...]
 
     def data(self) -> dict[str, Any]:
-        """For `--json`."""
+        """Returns the object for `--json`."""
         return asdict(self)
 
 
-def shipped() -> Shipped:
-    """The architectures and models that ship.
+def list_shipped() -> Shipped:
+    """Returns the architectures and models that ship.
 
-    >>> next(each.attention for each in shipped().architectures if each.name == "mistral")
+    >>> next(architecture.attention for architecture in shipped().architectures if architecture.name == "mistral")
     'grouped, window'
     """
     followed = {family: architectures(family) for family in families()}
@@ -56,7 +56,7 @@ def shipped() -> Shipped:
     for name in texts.shipped():
         spec = texts.written(name)
         used = tuple(family for family, names in followed.items() if name in names)
-        rows.append(Architecture(name, spec.title.partition(": ")[2], ", ".join(_attention(spec)), used))
+        rows.append(Architecture(name, spec.title.partition(": ")[2], ", ".join(_find_attention(spec)), used))
     sizes = (Size(name, row.architecture, targets.model(name).num_parameters) for name, row in models().items())
     return Shipped(tuple(rows), tuple(sizes))
 
@@ -64,36 +64,36 @@ def shipped() -> Shipped:
 # -------------------------------------------------------------------------------------------------------- attention
 
 
-def _attention(spec: Spec) -> Iterator[str]:
-    """How positions meet, as the equations say it: through a state, or in a product of queries with keys of so many heads."""
+# Positions meet through a state, or in a product of queries with keys of some number of heads.
+def _find_attention(spec: Spec) -> Iterator[str]:
     model = next((layer for layer in spec.layers if layer.time), None)
     if model is None or model.time is None:
         return
-    found = [equation for layer in spec.layers for equation in equations(layer.body)]
-    parts = [e for equation in found for e in subexpressions(equation.right)]
+    equations_of_layers = [equation for layer in spec.layers for equation in equations(layer.body)]
+    parts = [e for equation in equations_of_layers for e in subexpressions(equation.right)]
     time, rows = model.time.letter, {letter for formal in model.formals for letter in slot_letters(formal)}
-    if any(_reads_itself(equation) for equation in found):
+    if any(_reads_itself(equation) for equation in equations_of_layers):
         yield "recurrent"
-    elif keys := [kind for equation in found for kind in _keys(equation, time, rows)]:
+    elif keys := [kind for equation in equations_of_layers for kind in _find_key_heads(equation, time, rows)]:
         softmax = any(isinstance(e, Apply) and e.name == "Sm" and _is_earlier(e.indices[0], time) for e in parts)
         yield keys[0] if softmax else "linear"
-    if any(_windowed(e, time) for e in parts):
+    if any(_has_window(e, time) for e in parts):
         yield "window"
 
 
+# A recurrence reads its own left side at an earlier position.
 def _reads_itself(equation: Equation) -> bool:
-    """Is it a recurrence: does it read its own left side at an earlier position?"""
     read = (e.name for e in subexpressions(equation.right) if isinstance(e, Tensor))
     return equation.relation == "=" and isinstance(equation.left, Tensor) and equation.left.name in read
 
 
-def _keys(equation: Equation, time: str, rows: set[str]) -> Iterator[str]:
-    """Of a product of what is at s and what is at s': which of the heads are in both."""
+# The heads that both factors of a product have, one at s and one at s'.
+def _find_key_heads(equation: Equation, time: str, rows: set[str]) -> Iterator[str]:
     for product in (e for e in subexpressions(equation.right) if isinstance(e, Product)):
         factors = [dict.fromkeys(slot_letters(e)) for e in product.factors if isinstance(e, Tensor)]
         earlier = [any(_is_earlier(Index(letter), time) for letter in letters) for letters in factors]
-        queries = [letters for letters, at in zip(factors, earlier, strict=True) if time in letters and not at]
-        keys = [letters for letters, at in zip(factors, earlier, strict=True) if at and time not in letters]
+        queries = [letters for letters, is_earlier in zip(factors, earlier, strict=True) if time in letters and not is_earlier]
+        keys = [letters for letters, is_earlier in zip(factors, earlier, strict=True) if is_earlier and time not in letters]
         if queries and keys:
             summed = keys[0].keys() - set(slot_letters(equation.left))
             heads = {letter for letters in queries for letter in letters} - summed - rows - {time}
@@ -105,8 +105,8 @@ def _is_earlier(index: Expression, time: str) -> bool:
     return isinstance(index, Index) and index.letter != time == axis_of(index.letter)
 
 
-def _windowed(e: Expression, time: str) -> bool:
-    """Is it a bound of s' from below, `s - W < s'`?"""
+# A lower bound of s', `s - W < s'`.
+def _has_window(e: Expression, time: str) -> bool:
     return (
         isinstance(e, Apply) and e.name in ("<", "<=") and isinstance(e.arguments[0], Sum) and _is_earlier(e.arguments[1], time)
     )

@@ -1,4 +1,4 @@
-"""Which model is examined: at its full size on the meta device, and at small sizes where all of it can be computed."""
+"""Prepares the model for examination: at full size on the meta device, and at small sizes where it can be computed."""
 
 from __future__ import annotations
 
@@ -40,62 +40,62 @@ class Sized:
 
     @functools.cached_property
     def legend(self) -> Legend:
-        """With the sizes of the inputs."""
+        """Returns the legend with the sizes of the inputs."""
         return self.model.at(**self.inputs)
 
     @functools.cached_property
     def parts(self) -> tuple[Part[int], ...]:
-        """The counts as numbers."""
+        """Returns the counts as numbers."""
         return table.counted(self.model.spec.tree, self.model.spec.name, self.legend)
 
 
 @dataclass
 class Subject(Sized):
-    """The model under examination, and what several questions need of it, made once."""
+    """The model under examination, with values that several questions need, computed once."""
 
     @functools.cached_property
     def formulas(self) -> tuple[Part[sympy.Expr], ...]:
-        """The counts as formulas, derived apart from the numbers."""
+        """Returns the counts as formulas, derived independently of the numbers."""
         return table.formulas(self.model.spec.tree, self.model.spec.name, self.model.legend)
 
     @functools.cached_property
     def write(self) -> Callable[[sympy.Expr], str]:
-        """Formulas in the order of the legend."""
+        """Returns a function that prints formulas in the order of the legend."""
         return table.written(self.model.spec.tree)
 
     @functools.cached_property
     def live(self) -> nn.Module:
-        """The emitted module at its full size, on the meta device."""
+        """Returns the emitted module at full size, on the meta device."""
         return self.model.build(device="meta").eval()
 
     @functools.cached_property
     def small(self) -> Small:
-        """The same text at sizes that `reference` can compute."""
-        model = shrunk(self.model)
-        return Small(model, few(model), self.seed)
+        """Returns the same text at sizes that `reference` can compute."""
+        model = shrink(self.model)
+        return Small(model, choose_inputs(model), self.seed)
 
 
 @dataclass
 class Small(Sized):
-    """A model at small sizes with weights and inputs, and its values three ways."""
+    """A model at small sizes with weights and inputs, evaluated in three ways."""
 
     @functools.cached_property
     def weights(self) -> dict[str, Array]:
-        """Drawn once, for all of them."""
+        """Returns random weights, the same for all."""
         from einformer.interpreters.torch import measure
 
         return measure.randomised(self.model.build().eval(), self.seed)
 
     @functools.cached_property
     def given(self) -> list[Array]:
-        """Random inputs."""
+        """Returns random inputs."""
         from einformer.interpreters.torch import measure
 
         return measure.drawn(reads(self.model, self.legend), self.seed)
 
     @functools.cached_property
     def modules(self) -> Mapping[str, nn.Module]:
-        """The emitted module of each plan, in float64."""
+        """Returns the emitted module of each plan, in float64."""
         from einformer.interpreters.torch import measure
 
         built = {plan: self.model.build(plan=plan).eval() for plan in ("notation", "fast")}
@@ -104,20 +104,20 @@ class Small(Sized):
         return built
 
     def value(self, plan: str, given: Sequence[Array]) -> Array:
-        """By the emitted module of a plan."""
+        """Returns the output of the emitted module of a plan."""
         from einformer.interpreters.torch import measure
 
         return measure.value(self.modules[plan], given)
 
     @functools.cached_property
     def meaning(self) -> tuple[Array, dict[str, Array]]:
-        """By `reference`, with every tensor on the way."""
+        """Returns the output and every tensor of `reference`."""
         trace: dict[str, Array] = {}
         return self.model.reference(*self.given, weights=self.weights, trace=trace), trace
 
 
 def reads(model: Model, legend: Legend) -> list[Read]:
-    """The shape of each input, and how many tokens there are where it holds token ids."""
+    """Returns the shape of each input, with the number of tokens if it holds token ids."""
     door: Any = model.build(device="meta").eval()
     return [
         (tuple(legend.length(axis) for axis, _, _ in e.axes), legend.length(e.selects[0]) if e.selects else None)
@@ -128,11 +128,11 @@ def reads(model: Model, legend: Legend) -> list[Read]:
 # --------------------------------------------------------------------------------------------------------- small sizes
 
 
-def shrunk(model: Model) -> Model:
-    """The same text with distinct small sizes: primes, times the sizes that must divide them; loops turn twice or as
-    often as their layers differ.
+def shrink(model: Model) -> Model:
+    """Returns the same text with distinct small sizes: primes, times the sizes that must divide them. Loops turn twice, or
+    as often as their layers differ.
 
-    A model that is small already stays as it is.
+    A model that is small already stays.
 
     >>> from einformer.targets import model
     >>> small = shrunk(model("gpt2"))
@@ -143,34 +143,34 @@ def shrunk(model: Model) -> Model:
         return model
     for factor in (1, 2, 4):  # rotary features come in pairs
         with contextlib.suppress(EinformerError):
-            return model.spec.bind(**_small_sizes(model, factor))
-    return model.spec.bind(**_small_sizes(model, 8))
+            return model.spec.bind(**_choose_small_sizes(model, factor))
+    return model.spec.bind(**_choose_small_sizes(model, 8))
 
 
-def few(model: Model) -> Mapping[str, int]:
-    """Inputs of two rows of an even number of positions: no size of the model is one."""
+def choose_inputs(model: Model) -> Mapping[str, int]:
+    """Returns inputs of two rows with an even number of positions, different from every size of the model."""
     longest = model.inputs().get("S", 1)
     return model.inputs(2, max(length for length in (8, 6, 4, 2) if length < max(longest, 3)))
 
 
-def _small_sizes(model: Model, factor: int) -> dict[str, int]:
-    legend, found = model.legend, dict[str, int]()
-    turns = {x.name for layer in model.spec.tree.layers for loop in loops(layer.body) for x in _names(loop.count)}
+def _choose_small_sizes(model: Model, factor: int) -> dict[str, int]:
+    legend, sizes = model.legend, dict[str, int]()
+    turns = {x.name for layer in model.spec.tree.layers for loop in loops(layer.body) for x in _list_names(loop.count)}
     quotients = [axis.default or axis.size for axis in legend.axes.values()]
-    parted = {letter: divisors for e in quotients if isinstance(e, Quotient) for letter, divisors in _parted(e)}
-    primes, most = iter(_PRIMES), _enough(model)
+    parted = {letter: divisors for e in quotients if isinstance(e, Quotient) for letter, divisors in _list_divided(e)}
+    primes, most = iter(_PRIMES), _choose_turns(model)
     for letter, value in sorted(legend.values.items(), key=lambda item: item[1]):
         divisors = [
-            small for other, small in found.items() if other in parted.get(letter, ()) and value % legend.values[other] == 0
+            small for other, small in sizes.items() if other in parted.get(letter, ()) and value % legend.values[other] == 0
         ]
-        found[letter] = (
+        sizes[letter] = (
             most if letter in turns else next(primes) * max(divisors, default=1) * (factor if letter in parted else 1)
         )
-    return found
+    return sizes
 
 
-def _enough(model: Model) -> int:
-    """How many turns show all kinds: two, as many as a list has values, or one more than a turn's number is compared with."""
+# Two turns, as many as a list has values, or one more than the number that a turn is compared with.
+def _choose_turns(model: Model) -> int:
     lists = [len(scalar.value) for scalar in model.spec.tree.scalars if isinstance(scalar.value, tuple)]
     numbers = {loop.index.letter for layer in model.spec.tree.layers for loop in loops(layer.body)}
     right_sides = (q.right for layer in model.spec.tree.layers for q in equations(layer.body))
@@ -183,11 +183,10 @@ def _enough(model: Model) -> int:
     return max([2, *lists, *compared])
 
 
-def _parted(e: Quotient) -> list[tuple[str, set[str]]]:
-    """The letters that are divided, and those by which."""
-    divisors = {x.name for x in _names(e.denominator)}
-    return [(x.name, divisors) for x in _names(e.numerator)]
+def _list_divided(e: Quotient) -> list[tuple[str, set[str]]]:
+    divisors = {x.name for x in _list_names(e.denominator)}
+    return [(x.name, divisors) for x in _list_names(e.numerator)]
 
 
-def _names(e: Expression) -> list[Name]:
+def _list_names(e: Expression) -> list[Name]:
     return [x for x in subexpressions(e) if isinstance(x, Name)]

@@ -18,7 +18,7 @@ from einformer.lint.reading import Equation
 from einformer.notes import equality
 from einformer.notes.programs import Program, read_program
 from einformer.objects import Specification
-from einformer.report.checks import CHECKS, Check, made
+from einformer.report.checks import CHECKS, Check, run_check
 from einformer.report.subject import Subject
 from einformer.testing.trial import Trial, trial
 
@@ -53,7 +53,7 @@ def execute(source: Source, given: Mapping[str, int], seed: int) -> Execution:
     sizes = result.legend.values
     bound = spec.bind(**{name: size for name, size in sizes.items() if name not in _find_open_sizes(spec)})
     subject = Subject(bound, {name: int(sizes[name]) for name in bound.open}, seed)
-    checks = [check for what, row in CHECKS.items() for check in made(what, row, subject)]
+    checks = [check for what, row in CHECKS.items() for check in run_check(what, row, subject)]
     note = read_program(source) or Program(source, (), (), 0)
     changed = {line.left.tree.name for line in note.lines if line.rebinds and isinstance(line.left.tree, Tensor)}
     verdicts = [(statement, *_check_statement(statement, result, changed)) for statement in note.statements]
