@@ -502,6 +502,6 @@ class Model:
         arrays = [np.asarray(given) for given in inputs]
         if lengths is not None:
             binding.lengths_fit(lengths, [array.shape for array in arrays])
-            return rows.each_alone(lambda *row: self.reference(*row, weights=weights), arrays, lengths)
+            return rows.evaluate_rows(lambda *row: self.reference(*row, weights=weights), arrays, lengths)
         legend = binding.bind_inputs(self.spec.layer, self.legend, [array.shape for array in arrays])
         return reference.evaluate(self.spec.tree, self.spec.name, arrays, weights, legend, trace)

@@ -121,12 +121,12 @@ MUTANTS = (
     ),
     _mutant(
         "before the start of time stands the first position", "interpreters/reference/frame.py",
-        "if past.array.any() else found", "if False else found",
+        "if past.array.any() else selected", "if False else selected",
         "reference.py::test_before_the_start_of_time_everything_is_zero",
     ),
     _mutant(
         "a slot may leave its axis", "interpreters/reference/frame.py",
-        "            self.inside(outside, live, e, axis, size)\n", "",
+        "            self.check_inside(outside, live, e, axis, size)\n", "",
         "reference.py::test_a_slot_that_leaves_its_axis_is_an_error",
     ),
     _mutant(
@@ -799,7 +799,7 @@ MUTANTS = (
     ),
     _mutant(
         "a product is turned factor by factor", "interpreters/latex/matrices/algebra.py",
-        "self.times(self.transposed(other), self.transposed(one))", "self.times(self.transposed(one), self.transposed(other))",
+        "self.times(self.transpose(other), self.transpose(one))", "self.times(self.transpose(one), self.transpose(other))",
         "matrices.py::test_each_line_of_a_text_is_what_its_indices_say[llama]",
     ),
     _mutant(

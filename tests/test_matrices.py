@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from einformer import EinformerError
 from einformer.architectures.texts import shipped
 from einformer.interpreters.latex.matrices import Style
-from einformer.interpreters.latex.matrices.lines import forms
-from einformer.interpreters.latex.matrices.naming import Names, scripted
+from einformer.interpreters.latex.matrices.lines import write_formulas
+from einformer.interpreters.latex.matrices.naming import Names, add_scripts
 from einformer.language.sizes import Legend
 from einformer.language.tree import Layer
 from einformer.language.walk import equations
@@ -66,7 +66,7 @@ def fits(legend: Legend) -> bool:
 def oracles(spec: Specification, legend: Legend, columns: bool = False, keeps: bool = False) -> Iterator[Oracle]:
     """An oracle for each layer."""
     written = apart(spec.written)
-    found = forms(written, Style(columns=columns, weights="A" * keeps), printer=Recorder)
+    found = write_formulas(written, Style(columns=columns, weights="A" * keeps), printer=Recorder)
     for name, lines in found.items():
         yield Oracle(written, lines, legend, called_sizes(found, name, legend), np.random.default_rng(len(name)))
 
@@ -252,7 +252,7 @@ LABELS = {
 def test_labels_are_sequences_heads_and_experts(name: str) -> None:
     """Those of a layer, and which of them are not said."""
     document, _, layer = name.partition(".")
-    found = forms(text(document).written, Style())[layer].labels
+    found = write_formulas(text(document).written, Style())[layer].labels
     assert ("".join(sorted(found.chosen)), "".join(found.dropped)) == LABELS[name]
 
 
@@ -303,7 +303,7 @@ def test_every_text_can_be_written_in_every_document_s_matrices(name: str) -> No
         assert found.count("{") == found.count("}")
         assert tex_refuses(found) == "", convention
         theirs, how = render(spec.written, convention), style(convention) or Style()
-        for lines in forms(theirs, how).values():
+        for lines in write_formulas(theirs, how).values():
             symbols = list(called(lines.layer, lines.translator.out.names))
             assert len(set(symbols)) == len(symbols), (convention, lines.layer.name, sorted(symbols))
 
@@ -330,7 +330,7 @@ def called(layer: Layer, by: Names) -> Iterator[str]:
     weights = {weight.name for weight in layer.weights if weight.kind != "instance"}
     for name in lefts | weights | {formal.name for formal in layer.formals}:
         base, scripts = by.base(name, True)
-        yield scripted(base, scripts)
+        yield add_scripts(base, scripts)
 
 
 def test_the_page_is_the_one_that_the_texts_make() -> None:

@@ -15,7 +15,7 @@ import einformer
 from einformer.errors import EinformerError
 from einformer.interpreters.count import formulas
 from einformer.interpreters.latex.matrices import Style
-from einformer.interpreters.latex.matrices.lines import forms
+from einformer.interpreters.latex.matrices.lines import write_formulas
 from einformer.interpreters.reference import primitives
 from einformer.interpreters.reference.named import Named
 from einformer.interpreters.torch.cache import Cache
@@ -227,7 +227,7 @@ def test_every_row_in_every_oracle(right: str) -> None:
     theirs = np.array([table[at] for at in np.ndindex(shape)]).reshape(shape)
     assert np.allclose(found.reference(x, weights={}), theirs, rtol=1e-12, atol=1e-12)
     legend = found.spec.bind(**sizes).legend
-    for lines in forms(apart(found.spec.written), Style(), printer=Recorder).values():
+    for lines in write_formulas(apart(found.spec.written), Style(), printer=Recorder).values():
         differences = Oracle(found.spec.written, lines, legend, {}, np.random.default_rng(0)).differences()
         assert all(difference < 1e-12 for _, difference in differences)
 

@@ -118,7 +118,7 @@ class _Frame(reference._Frame):
     def equation(self, equation: Equation) -> None:
         """As the reference, but stored with all positions."""
         self.current = equation
-        letter = reference._recurrent(equation)
+        letter = reference._find_recurrent_index(equation)
         if letter is None:
             self.define(equation.left, self.store(equation.left, self.value(equation.right)))
         else:

@@ -1,7 +1,7 @@
-r"""Prints a text as LaTeX for MathJax, KaTeX and TeX, which the reader of `language/latex_lines.py` reads back.
+"""Prints a text as LaTeX for MathJax, KaTeX and TeX. The reader in `language/latex_lines.py` reads it back.
 
-A whole specification is one formula that keeps the lines of the text; an equation or an expression stands without any
-environment around it.
+A whole specification is one formula that keeps the lines of the text. An equation or an expression has no environment
+around it.
 """
 
 from __future__ import annotations
@@ -46,32 +46,32 @@ LayerLines = Callable[[Layer], Iterator[PrintedLine]]
 
 
 def latex(node: Declaration | Expression, lines: LayerLines | None = None) -> str:
-    r"""The LaTeX of a node; `lines` writes a layer in another form.
+    r"""Returns the LaTeX of a node. `lines` writes a layer in another form.
 
     >>> latex(Equation(Tensor("q", (Index("s"),)), "=", Quotient(Name("H"), Number(2))))
     'q_{s} = \\frac{H}{2}'
     """
     match node:
         case Spec():
-            return _aligned(_spec(node, lines or LATEX.layer))
+            return _align(_print_spec(node, lines or LATEX.layer))
         case Layer():
-            return _aligned((lines or LATEX.layer)(node))
+            return _align((lines or LATEX.layer)(node))
         case Loop():
-            return _aligned(LATEX.statement(node, 0))
+            return _align(LATEX.statement(node, 0))
         case Equation() | Axis() | Scalar() | Weight():
-            return _unmistakable(_row(LATEX.declared(node)), 1)
+            return _mark_comparison(_print_row(LATEX.declared(node)), 1)
         case _:
-            return _unmistakable(LATEX.right(node), 0)
+            return _mark_comparison(LATEX.right(node), 0)
 
 
-def _unmistakable(text: str, defining: int) -> str:
-    """A formula without commands is read as plain text, where `=` only defines: one that compares gets a command."""
+# Without commands, `=` would define: a comparison gets a command.
+def _mark_comparison(text: str, defining: int) -> str:
     text = text.replace(" && ", r" \qquad ")  # one alone has no columns
     return text if is_latex(text) or text.count("=") <= defining else rf"\displaystyle {text}"
 
 
 class Latex(Printer):
-    """Prints nodes in the signs of LaTeX; `inline`, without fractions."""
+    """Prints nodes in the signs of LaTeX. `inline`: without fractions."""
 
     signs = _SIGNS
     blank = "\\ "
@@ -81,26 +81,26 @@ class Latex(Printer):
 
     @cached_property
     def flat(self) -> Printer:
-        """The printer without fractions."""
+        """Returns the printer without fractions."""
         return self if self.inline else Latex(inline=True)
 
     def keyword(self, word: str) -> str:
-        """A word in bold."""
+        """Prints a word in bold."""
         return f"\\textbf{{{word}}}{self.blank}"
 
     def remark(self, comment: str) -> str:
-        r"""A whole line of comment; `\textit` at the start says that a row is one."""
-        return (r"\textit{}" if comment[:1] in {*_UNSPEAKABLE, ""} else "") + _words(comment, "textit")
+        r"""Prints a line of comment, which begins with `\textit`."""
+        return (r"\textit{}" if comment[:1] in {*_UNSPEAKABLE, ""} else "") + _print_words(comment, "textit")
 
     # ------------------------------------------------------------------------------------------------- names
 
     def number(self, value: float) -> str:
-        """A number; a power of ten is written as one."""
+        """Prints a number. A power of ten stays a power."""
         mantissa, exponential, exponent = number(value).partition("e")
         return f"{mantissa} \\times 10^{{{exponent}}}" if exponential else mantissa.replace("inf", r"\infty")
 
     def symbol(self, name: str) -> str:
-        r"""A letter, or a name of several letters upright; its primes after it. Documents have `d_model` and `seq_len` too."""
+        """Prints a letter, or a name of several letters upright, with its primes. Documents have `d_model` and `seq_len`."""
         first, _, below = name.partition("_")
         if below and len(first) == 1:
             return f"{first}_{{{self.symbol(below)}}}"
@@ -109,7 +109,7 @@ class Latex(Printer):
         return (text if len(letters) == 1 else f"\\mathrm{{{text}}}") + "'" * (len(name) - len(letters))
 
     def tensor(self, name: str, slots: Sequence[Expression]) -> str:
-        r"""A tensor. The digits of `W0_d` stand above: `W^{0}_{d}` (R11)."""
+        """Prints a tensor. The digits of `W0_d` stand above: `W^{0}_{d}` (R11)."""
         letters = name.rstrip("'")
         if slots and len(letters) > 1 and letters[1:].isdigit():
             primes = r"\prime" * (len(name) - len(letters))
@@ -117,13 +117,13 @@ class Latex(Printer):
         return self.symbol(name) + self.subscript(slots)
 
     def subscript(self, slots: Sequence[Expression]) -> str:
-        r"""A subscript, with `\,` between slots where one of them is more than letters."""
+        r"""Prints a subscript, with `\,` between slots if one of them is more than letters."""
         apart = any(isinstance(slot, Tensor | Number) for slot in slots)
         text = r"\,".join(map(self.slot, slots)) if apart else abut(map(self.slot, slots))
         return f"_{{{text}}}" if slots else ""
 
     def operator(self, name: str, indices: Sequence[Index]) -> str:
-        """An operator or a layer with its subscript."""
+        """Prints an operator or a layer with its subscript."""
         row = primitive(name, bool(indices))
         braced = row is not None and row.latex.endswith("{}")  # takes its one argument in braces, and is a name elsewhere
         return (row.latex if row and row.latex and not braced else self.symbol(name)) + self.subscript(indices)
@@ -131,15 +131,15 @@ class Latex(Printer):
     # ---------------------------------------------------------------------------------------------- formulas
 
     def enclosed(self, text: str) -> str:
-        """A formula in parentheses, as tall as it is."""
+        """Prints a formula in tall parentheses."""
         return f"\\left({text}\\right)" if _TALL.search(text) else f"({text})"
 
     def argued(self, text: str) -> str:
-        """The arguments of a function in their parentheses."""
+        """Prints the arguments of a function in parentheses."""
         return f"\\!\\left({text}\\right)" if _TALL.search(text) else f"({text})"
 
     def beside(self, factors: Sequence[str]) -> str:
-        r"""Factors that neither a number nor an upright name runs into."""
+        """Prints factors, with space after numbers and upright names."""
         text = factors[0]
         for factor in factors[1:]:
             apart = factor.startswith(_UPRIGHT) or _CLOSED.search(text)
@@ -147,13 +147,13 @@ class Latex(Printer):
         return text
 
     def expression(self, e: Expression, least: Level = Level.OR) -> str:
-        """The LaTeX of e; a fraction is a factor as it stands."""
+        """Prints e. A fraction is a factor as it stands."""
         if isinstance(e, Quotient) and least is Level.FACTOR and not self.inline:
             return self.fraction(e.numerator, e)
         return super().expression(e, least)
 
     def quotient(self, e: Quotient) -> str:
-        """A fraction, with the sign of its numerator in front."""
+        """Prints a fraction, with the sign of its numerator in front."""
         if self.inline:
             return super().quotient(e)
         match e.numerator:
@@ -168,11 +168,11 @@ class Latex(Printer):
                 return self.fraction(numerator, e)
 
     def fraction(self, numerator: Expression, e: Quotient) -> str:
-        """The fraction of e with this numerator."""
+        """Prints the fraction of e with this numerator."""
         return f"\\frac{{{self.expression(numerator)}}}{{{self.expression(e.denominator)}}}"
 
     def power(self, base: Expression, exponent: Expression) -> str:
-        """A power; braces around a name that has a superscript already."""
+        """Prints a power. A name with a superscript gets braces."""
         text = self.base(base)
         if isinstance(base, Number) and r"\times" in text:
             text = self.enclosed(text)
@@ -180,7 +180,7 @@ class Latex(Printer):
         return f"{f'{{{text}}}' if scripted else text}^{{{self.flat.expression(exponent)}}}"
 
     def application(self, e: Apply) -> str:
-        """Fences around an argument, a root, Σ before the rest of its product, or a name before its arguments."""
+        """Prints fences around an argument, a root, Σ before the rest of its product, or a name before its arguments."""
         match e.name, e.indices, e.arguments:
             case (_, (), (argument,)) if e.name in _FENCES:
                 (left, right), text = _FENCES[e.name], self.expression(argument)
@@ -193,20 +193,20 @@ class Latex(Printer):
                 return super().application(e)
 
     def summand(self, e: Expression) -> str:
-        """What Σ sums: the rest of the product. Braces keep parentheses at its start from being all of it."""
+        """Prints the terms under Σ: the rest of the product. Braces keep leading parentheses from being all of it."""
         text, whole = self.text(e), isinstance(e, Product) or (isinstance(e, Quotient) and not self.inline)
         if text.startswith("-") or not (whole or level(e) >= Level.FACTOR):
             return self.enclosed(text)
         return f"{{{text}}}" if text.startswith(("(", r"\left(")) else text
 
     def right(self, e: Expression) -> str:
-        """A right side: `where` as cases; a condition in parentheses, where `=` compares."""
+        """Prints a right side: `where` as cases, a condition in parentheses if `=` compares."""
         if _is_where(e):
             return "\\begin{cases} " + r" \\ ".join(self.cases(e)) + " \\end{cases}"
         return self.expression(e, Level.SUM)
 
     def cases(self, e: Apply) -> Iterator[str]:
-        """A row for each branch."""
+        """Yields a row for each branch."""
         condition, value, other = e.arguments
         yield f"{self.expression(value)} & \\text{{if}}\\ {self.flat.expression(condition)}"
         if _is_where(other):
@@ -225,45 +225,45 @@ def _is_where(e: Expression) -> TypeGuard[Apply]:
 # --------------------------------------------------------------------------------------------------------------- lines
 
 
-def _aligned(lines: Iterator[PrintedLine]) -> str:
-    """Lines one below the other."""
-    rows = " \\\\\n".join("&" + r"\quad " * line.indent + _row(line) for line in lines)
+def _align(lines: Iterator[PrintedLine]) -> str:
+    rows = " \\\\\n".join("&" + r"\quad " * line.indent + _print_row(line) for line in lines)
     return f"\\begin{{aligned}}\n{rows}\n\\end{{aligned}}"
 
 
-def _row(line: PrintedLine) -> str:
-    said = " && ".join(filter(None, (line.text, _note(line))))  # notes stand in a column of their own
-    return _apart(said, line.comment and _words(line.comment))
+# Notes stand in a column of their own.
+def _print_row(line: PrintedLine) -> str:
+    cells = " && ".join(filter(None, (line.text, _print_note(line))))  # notes stand in a column of their own
+    return _separate(cells, line.comment and _print_words(line.comment))
 
 
-def _note(line: PrintedLine) -> str:
-    return f"@\\ {_words(line.note)}" if line.note else ""
+def _print_note(line: PrintedLine) -> str:
+    return f"@\\ {_print_words(line.note)}" if line.note else ""
 
 
-def _apart(*parts: str) -> str:
+def _separate(*parts: str) -> str:
     return r" \qquad ".join(filter(None, parts))
 
 
-def _words(text: str, font: str = "text") -> str:
-    r"""Prose: in \text, except the signs that have a meaning there."""
+# Prose stands in \text, except signs with a meaning there.
+def _print_words(text: str, font: str = "text") -> str:
     parts = (part for part in re.split(r"([\^\\~_&%#${}])", text) if part)
     return "".join(_UNSPEAKABLE.get(part) or f"\\{font}{{{part}}}" for part in parts)
 
 
-def _spec(spec: Spec, lines: LayerLines) -> Iterator[PrintedLine]:
+def _print_spec(spec: Spec, lines: LayerLines) -> Iterator[PrintedLine]:
     yield from LATEX.said((spec.title, *spec.about) if spec.title else (), 0)
     for head, entries in (("axes", spec.axes), ("scalars", spec.scalars)):
         if entries:
             yield from [_BLANK] * (head != "axes")
             yield PrintedLine(0, f"\\textbf{{{head}}}")
-            yield PrintedLine(1, _aligned(map(_entry, LATEX.legend(entries, 0))))
+            yield PrintedLine(1, _align(map(_print_entry, LATEX.legend(entries, 0))))
     for layer in spec.layers:
         yield _BLANK
         yield from lines(layer)
     yield from LATEX.said(spec.below, 0)
 
 
-def _entry(line: PrintedLine) -> PrintedLine:
-    """What a letter means, or follows, stands in a column of its own."""
-    beside = _apart(_note(line), line.comment and _words(line.comment))
+# Remarks stand in a column of their own.
+def _print_entry(line: PrintedLine) -> PrintedLine:
+    beside = _separate(_print_note(line), line.comment and _print_words(line.comment))
     return PrintedLine(0, " && ".join(filter(None, (line.text, beside))))

@@ -1,4 +1,4 @@
-"""What does a specification mean? Its value in float64 NumPy: slow, obviously right."""
+"""Evaluates a specification in float64 NumPy: slowly, and obviously right."""
 
 from einformer.interpreters.reference.frame import evaluate
 

@@ -1,7 +1,7 @@
-"""What does a specification mean? Its value in float64 NumPy, by named broadcasting and explicit sums: slow, obviously right.
+"""Evaluates a specification in float64 NumPy, by named broadcasting and explicit sums: slowly, and obviously right.
 
-Every value is a `Named` array whose axes carry the names of indices. A product lines its factors up by name and multiplies;
-a sum adds over a named axis; a slot is a number by which an axis is read. Nothing here is fused, reordered or approximated.
+Every value is a `Named` array whose axes carry the names of indices. A product lines its factors up by name and multiplies.
+A sum adds over a named axis. A slot is a number by which an axis is read. Nothing is fused, reordered or approximated.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from einformer.errors import fail
-from einformer.interpreters.reference.named import Array, Named, Stored, binary, chosen, union
+from einformer.interpreters.reference.named import Array, Named, Stored, binary, choose, union
 from einformer.interpreters.reference.primitives import FUNCTIONS, OPERATORS
 from einformer.language.calls import Binding, axis_of, callees, slot_letters
 from einformer.language.primitives import CONSTANTS
@@ -50,7 +50,7 @@ CARRIED = "·"  # marks an index of the caller that a layer carries along and do
 
 @dataclass(slots=True)
 class Run:
-    """What is the same in every layer of one evaluation."""
+    """The state that all layers of one evaluation share."""
 
     legend: Legend
     layers: Mapping[str, Layer]
@@ -66,32 +66,32 @@ def evaluate(
     legend: Legend,
     trace: dict[str, Array] | None = None,
 ) -> Array:
-    """The output of the layer or model `name` of a checked spec.
+    """Returns the output of the layer or model `name` of a checked spec.
 
-    `inputs` in the order of its formals and `weights` by path (`blocks.0.MLP.W`), each with its axes in the order of its
-    letters; `legend` has the sizes. Dropout is off. `trace` is filled with every tensor by path. Raises EinformerError.
+    `inputs` come in the order of the formals, and `weights` by path (`blocks.0.MLP.W`). Each has its axes in the order of
+    its letters. `legend` holds the sizes. Dropout is off. `trace` is filled with every tensor by path. Raises
+    EinformerError.
     """
     layers = {layer.name: layer for layer in spec.layers}
-    _known(weights, placed(spec, layers[name], legend))
+    _check_known(weights, placed(spec, layers[name], legend))
     time = next((axis_of(layer.time.letter) for layer in spec.layers if layer.time), "")
     frame = _Frame(Run(legend, layers, weights, trace), layers[name], "", frozenset([time]), {}, {})
-    for formal, given in zip(layers[name].formals, inputs, strict=True):
-        frame.tensors[formal.name] = Stored(tuple(axis_of(i) for i in slot_letters(formal)), (), np.asarray(given))
+    for formal, array in zip(layers[name].formals, inputs, strict=True):
+        frame.tensors[formal.name] = Stored(tuple(axis_of(i) for i in slot_letters(formal)), (), np.asarray(array))
     with np.errstate(all="ignore"):
         return frame.output().array
 
 
-def _known(given: Iterable[str], known: Mapping[str, object]) -> None:
-    """Every weight that is given is one of the layer's."""
+def _check_known(given: Iterable[str], known: Mapping[str, object]) -> None:
     for path in given:
         if path not in known:
-            facts = [f"there are {', '.join(f'`{each}`' for each in known) or 'none'}"]
+            facts = [f"there are {', '.join(f'`{name}`' for name in known) or 'none'}"]
             raise fail("E704", f"there is no weight `{path}`", facts=facts, fix="the weights of `weight_shapes()`")
 
 
 @dataclass(slots=True)
 class _Frame:
-    """One layer being evaluated: its tensors by name, the sizes that its call gave its axes, the indices that stand still."""
+    """An evaluation of one layer: its tensors by name, the sizes that its call gives its axes, and the fixed indices."""
 
     run: Run
     layer: Layer
@@ -111,7 +111,7 @@ class _Frame:
         self.bare |= {q.left.name for q in equations(self.layer.body) if q.relation != "return" and isinstance(q.left, Name)}
 
     def output(self) -> Named:
-        """The body's statements in order, then the output with its axes as the head has them."""
+        """Executes the statements in order. Returns the output with the axes of the head."""
         self.statements(self.layer.body)
         letters = slot_letters(self.layer.output)
         stored = self.tensors[self.layer.output.name]
@@ -133,15 +133,17 @@ class _Frame:
                     assert_never(statement)
 
     def equation(self, equation: Equation) -> None:
-        letter = _recurrent(equation)
-        solved = self.store(equation.left, self.value(equation.right)) if letter is None else self.recurrence(equation, letter)
+        letter = _find_recurrent_index(equation)
+        solved = (
+            self.store(equation.left, self.value(equation.right)) if letter is None else self.solve_recurrence(equation, letter)
+        )
         self.tensors[equation.left.name] = solved
         if self.run.trace is not None:
             turns = "".join(f"blocks.{turn}." for letter, turn in self.fixed.items() if letter in self.scope.loops)
             self.run.trace[f"{self.path}{turns}{equation.left.name}"] = solved.array
 
-    def recurrence(self, equation: Equation, letter: str) -> Stored:
-        """An equation that reads its own left side at earlier positions, solved in the order of positions (R4)."""
+    def solve_recurrence(self, equation: Equation, letter: str) -> Stored:
+        """Solves an equation that reads its own left side at earlier positions, in the order of positions (R4)."""
         assert isinstance(equation.left, Tensor)
         slot = next(k for k, s in enumerate(equation.left.slots) if isinstance(s, Index) and s.letter == letter)
         rest = replace(equation.left, slots=equation.left.slots[:slot] + equation.left.slots[slot + 1 :])
@@ -157,7 +159,7 @@ class _Frame:
         return solved
 
     def store(self, left: Tensor | Name, value: Named) -> Stored:
-        """A value under a left side: every letter an axis, the letters of a group merged row-major."""
+        """Stores a value under a left side: every letter is an axis, the letters of a group are merged row-major."""
         letters, carried = slot_letters(left), tuple(sorted(dim for dim in value.dims if dim.startswith(CARRIED)))
         dims = (*letters, *carried)
         shape = [self.length(letter) for letter in letters]
@@ -171,7 +173,7 @@ class _Frame:
     # ------------------------------------------------------------------------------------------------ expressions
 
     def value(self, e: Expression, live: Named | None = None) -> Named:
-        """The value of e. Where `live` is False the value does not matter, and a slot may leave its axis (R8)."""
+        """Evaluates e. Where `live` is False the value is not used, and a slot may leave its axis (R8)."""
         match e:
             case Number():
                 return Named((), np.float64(e.value))  # type: ignore[arg-type]
@@ -199,14 +201,14 @@ class _Frame:
                 assert_never(e)
 
     def name(self, e: Name) -> Named:
-        """A tensor without a subscript, else a number: `K` is a size where `K_dea` is a weight (R1)."""
+        """Returns a tensor without a subscript, else a number: `K` is a size where `K_dea` is a weight (R1)."""
         if e.name in self.bare:
             stored = self.tensor(Tensor(e.name, ()))
             return Named(stored.carried, stored.array)
         return Named((), np.float64(self.number(e)))  # type: ignore[arg-type]
 
     def number(self, e: Expression) -> float:
-        """A size, a scalar or a constant as a number; the size of an axis is the one that the call gave it."""
+        """Returns a size, a scalar or a constant. The call gives an axis its size."""
         if isinstance(e, Name):
             axis, scalar = self.run.legend.sized(e.name), self.run.legend.scalars.get(e.name)
             if axis is not None:
@@ -217,18 +219,18 @@ class _Frame:
         return float(self.value(e).array)
 
     def whole(self, count: Named, e: Expression) -> int:
-        """How often a loop turns, how many `top` takes."""
+        """Returns the number of turns of a loop, or the count of `top`."""
         if not (count.array >= 0 and count.array == np.floor(count.array) < np.inf):
             raise fail("E604", f"the count is {float(count.array):g} here", e.span, fix="a whole number")
         return int(count.array)
 
     def length(self, letter: str) -> int:
-        """How many numbers an index runs through."""
+        """Returns the number of values of an index."""
         axis = axis_of(letter)
         return self.sizes[axis] if axis in self.sizes else self.run.legend.length(axis)
 
     def group(self, e: Group, live: Named | None) -> Named:
-        """Row-major: `(ae)` is the number a H + e."""
+        """Numbers a group row-major: `(ae)` is a H + e."""
         total = Named((), np.float64(0))  # type: ignore[arg-type]
         for member in e.members:
             letter = next(x.letter for x in subexpressions(member) if isinstance(x, Index))
@@ -237,7 +239,7 @@ class _Frame:
         return total
 
     def tensor(self, e: Tensor) -> Stored:
-        """A tensor of the body, a weight, or a scalar with indices."""
+        """Returns a tensor of the body, a weight, or a scalar with indices."""
         if e.name in self.tensors:
             return self.tensors[e.name]
         weight = next((w for w in self.layer.weights if w.name == e.name), None)
@@ -247,7 +249,7 @@ class _Frame:
         return self.scalar(e.name)
 
     def weight(self, weight: Weight) -> Stored:
-        """The given array; a tie; where an optional weight is absent, its default or zero (R9)."""
+        """Returns the array that was passed, a tie, or the default or zero for an absent optional weight (R9)."""
         path, left = f"{self.path}{key(weight.name)}", Tensor(weight.name, weight.indices)
         shape = tuple(self.length(index.letter) for index in weight.indices)
         if weight.default is not None and not (weight.optional and path in self.run.weights):
@@ -264,7 +266,7 @@ class _Frame:
         return Stored(tuple(axis_of(index.letter) for index in weight.indices), (), array)
 
     def sizes_of(self, weight: Weight) -> Iterator[str]:
-        """The sizes of a weight's axes, and what gave them, for messages."""
+        """Yields the sizes of a weight's axes with their origin, for messages."""
         return (self.run.legend.describe(index.letter) for index in weight.indices)
 
     def scalar(self, name: str) -> Stored:
@@ -276,7 +278,7 @@ class _Frame:
         return self.store(left, self.anywhere(scalar.value))
 
     def anywhere(self, e: Expression) -> Named:
-        """What the legend or a weight says: its value where no index stands still."""
+        """Evaluates an expression of the legend or a weight, without fixed indices."""
         around, self.fixed = self.fixed, {}
         value = self.value(e)
         self.fixed = around
@@ -285,38 +287,38 @@ class _Frame:
     # ------------------------------------------------------------------------------------------------------ slots
 
     def read(self, stored: Stored, e: Tensor, live: Named | None, selects: bool = False) -> Named:
-        """`T_{…}`: each axis read at the number that its slot holds. Before the start of time everything is zero (R4)."""
+        """Reads each axis of `T_{…}` at the number in its slot. Before the start of time everything is zero (R4)."""
         numbers = [self.slot(slot, live) for slot in e.slots]
         dims = union(*(number.dims for number in numbers))
         past = Named((), np.bool_(False))  # type: ignore[arg-type]
         places = []
         for slot, axis, number, size in zip(e.slots, stored.axes, numbers, stored.array.shape, strict=False):
-            self.is_whole(slot, number, live, e)
+            self.check_whole(slot, number, live, e)
             before = Named(number.dims, number.array < 0)
             outside = Named(number.dims, (number.array < 0) | (number.array >= size))
             if axis in self.times and not selects:
                 past = binary(np.logical_or)(past, before)
                 outside = binary(np.logical_and)(outside, Named(before.dims, ~before.array))
-            self.inside(outside, live, e, axis, size)
+            self.check_inside(outside, live, e, axis, size)
             places.append(np.clip(number.over(dims), 0, max(0, size - 1)).astype(np.int64))
-        found = Named((*dims, *stored.carried), stored.array[tuple(places)] if places else stored.array)
-        return chosen(past, Named((), np.float64(0)), found) if past.array.any() else found  # type: ignore[arg-type]
+        selected = Named((*dims, *stored.carried), stored.array[tuple(places)] if places else stored.array)
+        return choose(past, Named((), np.float64(0)), selected) if past.array.any() else selected  # type: ignore[arg-type]
 
     def slot(self, slot: Expression, live: Named | None) -> Named:
-        """The number that a slot holds; a tensor in a slot selects, so it must not lie before the start of time."""
+        """Returns the number in a slot. A tensor in a slot selects, so it must not lie before the start of time."""
         if isinstance(slot, Tensor):
             return self.read(self.tensor(slot), slot, live, selects=True)
         return self.value(slot, live)
 
-    def is_whole(self, slot: Expression, number: Named, live: Named | None, e: Tensor) -> None:
-        """Half a token is none, and NaN selects nothing."""
+    def check_whole(self, slot: Expression, number: Named, live: Named | None, e: Tensor) -> None:
+        """Refuses fractions and NaN in a slot."""
         broken = Named(number.dims, number.array != np.floor(number.array))
         if (broken if live is None else binary(np.logical_and)(broken, live)).array.any():
             value = float(number.array[broken.array][0])
             message = f"a slot of `{e.name}` holds {value:g}, which is no whole number"
             raise fail("E702" if isinstance(slot, Tensor) else "E310", message, slot.span, fix="whole numbers")
 
-    def inside(self, outside: Named, live: Named | None, e: Tensor, axis: str, size: int) -> None:
+    def check_inside(self, outside: Named, live: Named | None, e: Tensor, axis: str, size: int) -> None:
         wrong = outside if live is None else binary(np.logical_and)(outside, live)
         if wrong.array.any():
             what = f"the axis `{axis}`" if axis else "the group"
@@ -327,12 +329,12 @@ class _Frame:
     def apply(self, e: Apply, live: Named | None) -> Named:
         binding = self.scope.binding(e)
         if binding is not None:
-            return self.running(frozenset().union(*binding.bound), lambda: self.call(e, binding))
+            return self.run_over(frozenset().union(*binding.bound), lambda: self.call(e, binding))
         if e.name == "where":
             return self.where(e, live)
         if e.indices:
             letters = tuple(index.letter for index in e.indices)
-            return self.running(letters, lambda: self.operator(e, letters, live))
+            return self.run_over(letters, lambda: self.operator(e, letters, live))
         return FUNCTIONS[e.name](*(self.value(argument, live) for argument in e.arguments))
 
     def operator(self, e: Apply, letters: tuple[str, ...], live: Named | None) -> Named:
@@ -340,9 +342,9 @@ class _Frame:
         whole = [self.whole(count, written) for count, written in zip(counts, e.arguments, strict=False)]
         return OPERATORS[e.name](self.spread(argument, letters), letters, *whole)
 
-    def running(self, letters: Iterable[str], f: Callable[[], Named]) -> Named:
-        """f, in which these letters run, also one that stands still here: what is left of it is read where it stands."""
-        around, self.fixed = self.fixed, {letter: at for letter, at in self.fixed.items() if letter not in letters}
+    def run_over(self, letters: Iterable[str], f: Callable[[], Named]) -> Named:
+        """Evaluates f while these letters run, although one may be fixed here. The result is read at the fixed place."""
+        around, self.fixed = self.fixed, {letter: place for letter, place in self.fixed.items() if letter not in letters}
         result = f()
         self.fixed = around
         for letter in around.keys() & set(result.dims):
@@ -351,23 +353,23 @@ class _Frame:
         return result
 
     def where(self, e: Apply, live: Named | None) -> Named:
-        """Only the branch that is taken is evaluated; a condition on numbers alone picks one of them (R8)."""
+        """Evaluates only the branch that is used. A condition on numbers alone picks one of them (R8)."""
         condition = self.value(e.arguments[0], live)
         if not condition.dims:
             return self.value(e.arguments[1 if condition.array else 2], live)
         unless = Named(condition.dims, ~condition.array)
         both = binary(np.logical_and)
         then = self.value(e.arguments[1], both(live, condition) if live else condition)
-        return chosen(condition, then, self.value(e.arguments[2], both(live, unless) if live else unless))
+        return choose(condition, then, self.value(e.arguments[2], both(live, unless) if live else unless))
 
     def spread(self, value: Named, letters: tuple[str, ...]) -> Named:
-        """The value with an axis for each of the letters, repeated along those it does not depend on."""
+        """Returns the value with an axis for each of the letters, repeated along axes that it does not depend on."""
         dims = union(value.dims, letters)
         shape = [value.array.shape[value.dims.index(d)] if d in value.dims else self.length(d) for d in dims]
         return Named(dims, np.broadcast_to(value.over(dims), shape))
 
     def call(self, e: Apply, binding: Binding) -> Named:
-        """A layer on its own indices; the caller's other indices are carried along (R7)."""
+        """Evaluates a layer on its own indices. The caller's other indices are carried along (R7)."""
         layer = self.scope.layers[e.name]
         instance = any(weight.name == e.name for weight in self.layer.weights)
         turns = "".join(f"blocks.{self.fixed[i.letter]}." for i in e.indices if i.letter in self.scope.loops)
@@ -386,8 +388,7 @@ class _Frame:
         return Named(tuple(outer), result.array)
 
 
-def _recurrent(equation: Equation) -> str | None:
-    """The index in whose order an equation must be solved, if it reads its own left side at an earlier position."""
+def _find_recurrent_index(equation: Equation) -> str | None:
     if equation.relation != "=" or not isinstance(equation.left, Tensor):
         return None
     for e in subexpressions(equation.right):

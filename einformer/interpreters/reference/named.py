@@ -1,4 +1,4 @@
-"""What is an array whose axes have names, and how do two of them meet?"""
+"""Defines arrays with named axes, and their broadcasting."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Named:
     array: Array
 
     def over(self, dims: Sequence[str]) -> Array:
-        """The array with its axes in the order of `dims`; of length 1 where it does not have one."""
+        """Returns the array with its axes in the order of `dims`, with length 1 for axes that it lacks."""
         own = [dim for dim in dims if dim in self.dims]
         assert len(own) == len(self.dims), (dims, self.dims)
         shape = [self.array.shape[self.dims.index(dim)] if dim in self.dims else 1 for dim in dims]
@@ -29,7 +29,7 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A tensor as its definition left it: an axis for each slot, then one for each carried index."""
+    """A tensor as its definition stored it: an axis for each slot, then one for each carried index."""
 
     axes: tuple[str, ...]  # the letter of the axis that each slot runs over, "" for a group
     carried: tuple[str, ...]
@@ -37,31 +37,31 @@ class Stored:
 
 
 def union(*dims: Sequence[str]) -> tuple[str, ...]:
-    """The names of several, each once, in order."""
+    """Returns the names of several arrays, each once, in order."""
     return tuple(dict.fromkeys(dim for some in dims for dim in some))
 
 
 def binary(f: Callable[[Array, Array], Array]) -> Callable[[Named, Named], Named]:
-    """f on two named arrays, lined up by name."""
+    """Applies f to two named arrays, lined up by name."""
 
-    def named(left: Named, right: Named) -> Named:
+    def apply(left: Named, right: Named) -> Named:
         dims = union(left.dims, right.dims)
         return Named(dims, f(left.over(dims), right.over(dims)))
 
-    return named
+    return apply
 
 
-def lifted(f: Callable[..., Array]) -> Callable[..., Named]:
-    """f on named arrays, lined up by name."""
+def lift(f: Callable[..., Array]) -> Callable[..., Named]:
+    """Applies f to named arrays, lined up by name."""
 
-    def named(*values: Named) -> Named:
+    def apply(*values: Named) -> Named:
         dims = union(*(value.dims for value in values))
         return Named(dims, f(*(value.over(dims) for value in values)))
 
-    return named
+    return apply
 
 
-def chosen(condition: Named, then: Named, otherwise: Named) -> Named:
-    """The one where the condition holds, else the other."""
+def choose(condition: Named, then: Named, otherwise: Named) -> Named:
+    """Selects by a condition."""
     dims = union(condition.dims, then.dims, otherwise.dims)
     return Named(dims, np.where(condition.over(dims), then.over(dims), otherwise.over(dims)))

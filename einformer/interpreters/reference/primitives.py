@@ -1,4 +1,4 @@
-"""The value of each primitive, in NumPy: the column `numpy` of the table, on arrays whose axes have names."""
+"""Evaluates each primitive in NumPy, by the column `numpy` of the table, on arrays with named axes."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from functools import reduce
 
 import numpy as np
 
-from einformer.interpreters.reference.named import Array, Named, lifted
+from einformer.interpreters.reference.named import Array, Named, lift
 from einformer.language.primitives import PRIMITIVES, Primitive
 
 
 def softmax(x: Array, axes: tuple[int, ...]) -> Array:
-    """exp x / Σ exp x; zero where every x is -inf (R12)."""
+    """exp x / Σ exp x; zero if every x is -inf (R12)."""
     top = x.max(axis=axes, keepdims=True)
     powers = np.exp(x - np.where(np.isfinite(top), top, 0))
     total = powers.sum(axis=axes, keepdims=True)
@@ -21,20 +21,20 @@ def softmax(x: Array, axes: tuple[int, ...]) -> Array:
 
 
 def log_sum_exp(x: Array, axis: tuple[int, ...]) -> Array:
-    """log Σ exp x; -inf where every x is."""
+    """log Σ exp x; -inf if every x is."""
     top = x.max(axis=axis, keepdims=True)
     shift = np.where(np.isfinite(top), top, 0)
-    found: Array = np.log(np.exp(x - shift).sum(axis=axis)) + shift.squeeze(axis)
-    return found
+    result: Array = np.log(np.exp(x - shift).sum(axis=axis)) + shift.squeeze(axis)
+    return result
 
 
-def along(f: Callable[[Array, int], Array], x: Array, axes: tuple[int, ...]) -> Array:
-    """f along one axis after the other."""
+def apply_along(f: Callable[[Array, int], Array], x: Array, axes: tuple[int, ...]) -> Array:
+    """Applies f along one axis after the other."""
     return reduce(f, axes, x)
 
 
 def top(x: Array, axes: tuple[int, ...], count: int) -> Array:
-    """True at the `count` largest; of equal ones at the lower index, row-major where there are several (R3)."""
+    """Returns True at the `count` largest values. Equal values count at the lower index, row-major for several axes (R3)."""
     last = range(-len(axes), 0)
     moved = np.moveaxis(x, axes, last)
     flat = moved.reshape(*moved.shape[: x.ndim - len(axes)], -1)
@@ -47,24 +47,23 @@ def sigmoid(x: Array) -> Array:
     return 1 / (1 + np.exp(-x))
 
 
-def _operator(row: Primitive) -> Callable[..., Named]:
-    """An operator over the named axes; a reducing one takes them away."""
-    f = _evaluated(row, "x, axis, y=None")
+# A reducing operator removes the named axes.
+def _make_operator(row: Primitive) -> Callable[..., Named]:
+    f = _compile_row(row, "x, axis, y=None")
 
-    def named(value: Named, letters: tuple[str, ...], *counts: int) -> Named:
+    def apply(value: Named, letters: tuple[str, ...], *counts: int) -> Named:
         axes = tuple(value.dims.index(letter) for letter in letters)
         lost = letters if row.kind == "reducing" else ()
         return Named(tuple(dim for dim in value.dims if dim not in lost), np.asarray(f(value.array, axes, *counts)))
 
-    return named
+    return apply
 
 
-def _evaluated(row: Primitive, parameters: str) -> Callable[..., Array]:
-    """The function that a row has as text."""
+def _compile_row(row: Primitive, parameters: str) -> Callable[..., Array]:
     f: Callable[..., Array] = eval(f"lambda {parameters}: {row.numpy}", globals())
     return f
 
 
 erf = np.vectorize(math.erf, otypes=[np.float64])
-FUNCTIONS = {name: lifted(_evaluated(row, "x, y=None, z=None")) for (name, over), row in PRIMITIVES.items() if not over}
-OPERATORS = {name: _operator(row) for (name, over), row in PRIMITIVES.items() if over}
+FUNCTIONS = {name: lift(_compile_row(row, "x, y=None, z=None")) for (name, over), row in PRIMITIVES.items() if not over}
+OPERATORS = {name: _make_operator(row) for (name, over), row in PRIMITIVES.items() if over}

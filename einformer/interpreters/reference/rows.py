@@ -1,4 +1,4 @@
-"""What do rows of unequal length mean? Each what it means alone."""
+"""Evaluates rows of unequal length, each by itself."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 
 
-def each_alone(evaluate: Callable[..., Array], inputs: Sequence[Array], lengths: Sequence[int]) -> Array:
-    """The values of a batch whose rows have these lengths, one below the other; NaN beyond its length."""
-    rows = [evaluate(*(given[[row], :n] for given in inputs))[0] for row, n in enumerate(lengths)]
-    return np.stack([_filled(row, max(lengths)) for row in rows])
+def evaluate_rows(evaluate: Callable[..., Array], inputs: Sequence[Array], lengths: Sequence[int]) -> Array:
+    """Returns the values of a batch whose rows have these lengths, with NaN beyond the length of a row."""
+    rows = [evaluate(*(array[[row], :n] for array in inputs))[0] for row, n in enumerate(lengths)]
+    return np.stack([_fill(row, max(lengths)) for row in rows])
 
 
-def _filled(row: Array, length: int) -> Array:
+def _fill(row: Array, length: int) -> Array:
     after = [(0, length - len(row)), *[(0, 0)] * (row.ndim - 1)]
     return np.pad(row, after, constant_values=np.nan)

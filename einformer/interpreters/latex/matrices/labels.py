@@ -1,7 +1,7 @@
 """Chooses the axes of a layer that are neither rows nor columns of its matrices: sequences, heads, experts.
 
-As few as leave no tensor more than two axes; of several choices, those that are least summed over (heads are not, features
-are), and that most weights have (of experts and features, experts).
+The labels are as few as leave no tensor more than two axes. Of several choices, the labels are axes that are rarely summed
+over (heads rather than features), and that most weights have (experts rather than features).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Axes = frozenset[str]
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """The labels of a layer: all, those that need not be said, those that weights have, and pairs of these of which one never
+    """The labels of a layer: all, those without a printed sign, those that weights have, and pairs of which one never
     stands without the other, as groups of heads and the heads of a group. `down` are the axes of rows, positions as a rule.
     """
 
@@ -32,61 +32,64 @@ class Labels:
     down: Axes
 
 
-def labels(layer: Layer) -> Labels:
-    """The labels of a layer whose sums are written out."""
-    chosen = _chosen(layer)
-    said, dropped = chosen & set(_weighted(layer)), unsaid(layer, chosen)
-    defined = [frozenset[str]().union(*slots) for slots in _slots(layer)]
-    pairs = (pair for pair in permutations(sorted(said), 2) if all(pair[0] in axes for axes in defined if pair[1] in axes))
-    plain = ([axis for axis in map(axis_of, slot_letters(each)) if axis not in dropped | said] for each in layer.formals)
+def find_labels(layer: Layer) -> Labels:
+    """Returns the labels of a layer whose sums are written out."""
+    chosen = _choose(layer)
+    printed_labels, dropped = chosen & set(_list_weight_axes(layer)), find_unprinted(layer, chosen)
+    defined = [frozenset[str]().union(*slots) for slots in _list_slots(layer)]
+    pairs = (
+        pair for pair in permutations(sorted(printed_labels), 2) if all(pair[0] in axes for axes in defined if pair[1] in axes)
+    )
+    plain = (
+        [axis for axis in map(axis_of, slot_letters(formal)) if axis not in dropped | printed_labels]
+        for formal in layer.formals
+    )
     down = frozenset(axes[0] for axes in plain if len(axes) == 2)
-    return Labels(chosen, dropped, said, tuple(map(frozenset, pairs)), down)
+    return Labels(chosen, dropped, printed_labels, tuple(map(frozenset, pairs)), down)
 
 
-def _chosen(layer: Layer) -> Axes:
-    """The best choice of labels; the axes of loops are among them."""
-    slots, weighted, summed = list(_slots(layer)), Counter(_weighted(layer)), Counter(_summed(layer))
-    turns = _turns(layer)
+def _choose(layer: Layer) -> Axes:
+    slots, weighted, summed = list(_list_slots(layer)), Counter(_list_weight_axes(layer)), Counter(_list_summed(layer))
+    turns = _find_turns(layer)
     order = list(dict.fromkeys(axis for slot in slots for axes in slot for axis in axes if axis not in turns))
 
-    def uncovered(choice: Iterable[str]) -> int:
-        return sum(sum(not axes <= turns.union(choice) for axes in each) > 2 for each in slots)
+    def count_uncovered(choice: Iterable[str]) -> int:
+        return sum(sum(not axes <= turns.union(choice) for axes in axes_of_slot) > 2 for axes_of_slot in slots)
 
-    def least(choice: Iterable[str]) -> tuple[int, ...]:
-        return uncovered(choice), sum(summed[axis] for axis in choice), -sum(weighted[axis] for axis in choice)
+    def rate(choice: Iterable[str]) -> tuple[int, ...]:
+        return count_uncovered(choice), sum(summed[axis] for axis in choice), -sum(weighted[axis] for axis in choice)
 
     best: tuple[str, ...] = ()
     for n in range(min(MOST, len(order)) + 1):
-        best = min(best, *combinations(order, n), key=least)
-        if not uncovered(best):
+        best = min(best, *combinations(order, n), key=rate)
+        if not count_uncovered(best):
             break
     return turns.union(best)
 
 
-def unsaid(layer: Layer, axes: Axes) -> Axes:
-    """The axes that need not be said: no weight has them, and nothing but whole tensors of one of them is ever read."""
-    return axes.difference(_weighted(layer), _summed(layer), _apart(layer), _turns(layer))
+def find_unprinted(layer: Layer, axes: Axes) -> Axes:
+    """Returns the axes without a printed sign: no weight has them, and only whole tensors are read along them."""
+    return axes.difference(_list_weight_axes(layer), _list_summed(layer), _list_separate(layer), _find_turns(layer))
 
 
-def passed(layer: Layer, callees: Mapping[str, Layer], known: dict[str, Axes]) -> Axes:
-    """The axes of a layer's head of which no two places ever meet in it: rows of a batch. `known` keeps the answers."""
+def find_passed(layer: Layer, callees: Mapping[str, Layer], known: dict[str, Axes]) -> Axes:
+    """Returns the axes of a layer's head of which no two places meet in it: rows of a batch. `known` caches the answers."""
     if layer.name not in known:
-        known[layer.name] = unsaid(layer, _heads(layer))
-        for callee in {e.name: callees[e.name] for e in _applied(layer) if e.name in callees}.values():
-            known[layer.name] -= _heads(callee) - passed(callee, callees, known)
+        known[layer.name] = find_unprinted(layer, _find_heads(layer))
+        for callee in {e.name: callees[e.name] for e in _list_calls(layer) if e.name in callees}.values():
+            known[layer.name] -= _find_heads(callee) - find_passed(callee, callees, known)
     return known[layer.name]
 
 
-def _heads(layer: Layer) -> Axes:
+def _find_heads(layer: Layer) -> Axes:
     return frozenset(axis_of(letter) for formal in layer.formals for letter in slot_letters(formal))
 
 
-def _turns(layer: Layer) -> Axes:
+def _find_turns(layer: Layer) -> Axes:
     return frozenset(axis_of(loop.index.letter) for loop in loops(layer.body))
 
 
-def _slots(layer: Layer) -> Iterator[list[Axes]]:
-    """The axes of each slot of every tensor where it is defined."""
+def _list_slots(layer: Layer) -> Iterator[list[Axes]]:
     for tensor in (*layer.formals, *(equation.left for equation in equations(layer.body))):
         if isinstance(tensor, Tensor):
             yield [frozenset(map(axis_of, slot_letters(Tensor("", (slot,))))) for slot in tensor.slots]
@@ -94,26 +97,26 @@ def _slots(layer: Layer) -> Iterator[list[Axes]]:
         yield [frozenset({axis_of(index.letter)}) for index in weight.indices]
 
 
-def _weighted(layer: Layer) -> Iterator[str]:
+def _list_weight_axes(layer: Layer) -> Iterator[str]:
     return (axis_of(index.letter) for weight in layer.weights if weight.kind != "instance" for index in weight.indices)
 
 
-def _applied(layer: Layer) -> Iterator[Apply]:
-    return (e for each in equations(layer.body) for e in subexpressions(each.right) if isinstance(e, Apply))
+def _list_calls(layer: Layer) -> Iterator[Apply]:
+    return (e for equation in equations(layer.body) for e in subexpressions(equation.right) if isinstance(e, Apply))
 
 
-def _summed(layer: Layer) -> Iterator[str]:
-    return (axis_of(index.letter) for e in _applied(layer) if e.name == "sum" for index in e.indices)
+def _list_summed(layer: Layer) -> Iterator[str]:
+    return (axis_of(index.letter) for e in _list_calls(layer) if e.name == "sum" for index in e.indices)
 
 
-def _apart(layer: Layer) -> Iterator[str]:
-    """The axes with a prime, or whose index stands elsewhere than alone in a slot: in arithmetic, groups, below operators."""
+# In arithmetic, in groups and below operators, an index stands elsewhere than alone in a slot.
+def _list_separate(layer: Layer) -> Iterator[str]:
     for equation in equations(layer.body):
         for e in (*subexpressions(equation.left), *subexpressions(equation.right)):
-            yield from (axis_of(x.letter) for each in _told(e) for x in subexpressions(each) if isinstance(x, Index))
+            yield from (axis_of(x.letter) for part in _list_parts(e) for x in subexpressions(part) if isinstance(x, Index))
 
 
-def _told(e: Expression) -> Iterable[Expression]:
+def _list_parts(e: Expression) -> Iterable[Expression]:
     match e:
         case Index() if e.letter.endswith("'"):
             return (e,)

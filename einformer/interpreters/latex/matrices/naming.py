@@ -1,4 +1,4 @@
-"""Names the tensors of a layer as matrices and as vectors, no two of them alike, in the style of a document."""
+"""Names the tensors of a layer as matrices and vectors, all different, in the style of a document."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from einformer.language.walk import children, equations, subexpressions
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """How a document writes matrices.
+    """The style in which a document writes matrices.
 
-    `weight` and `label` say where the name of a weight stands and where the number of a head: `_Q`, `^Q`, `^(q)` with small
-    letters, `_i`, `^(i)`. `columns` says that vectors are columns. `names` are weights by their sizes, `d d_ff` = `W_1`.
-    `weights` is the letter of the weights of attention, where these have a line of their own, `attention` the name of the
-    formula of one head, `head` the name of its value, `heads` the name of a layer that puts heads side by side.
+    `weight` and `label` give the place of the name of a weight and of the number of a head: `_Q`, `^Q`, `^(q)` with small
+    letters, `_i`, `^(i)`. `columns`: vectors are columns. `names` are weights by their sizes, `d d_ff` = `W_1`. `weights`
+    is the letter of the weights of attention if they have a line of their own, `attention` the name of the formula of one
+    head, `head` the name of its value, `heads` the name of a layer that puts heads side by side.
     """
 
     weight: str = "_Q"
@@ -38,7 +38,8 @@ class Style:
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """The names of one layer: its weights with their axes, names by role or by size, tensors that keep a small letter, numbers.
+    """The names of one layer: its weights with their axes, names by role or by size, tensors that keep a small letter,
+    numbers.
 
     A tensor with the letter of a number is bold.
     """
@@ -52,57 +53,56 @@ class Names:
     numbers: frozenset[str]
 
     def letter(self, e: Tensor, rows: str = "", cols: str = "", turned: str = "") -> str:
-        """A tensor as it is read: its letter, large if it is a matrix, with the labels that are said."""
+        """Names a tensor where it is read: its letter, capital for a matrix, with its printed labels."""
         base, scripts = self.base(e.name, bool(rows and cols))
         marks = [*scripts, *self.labels(e, rows, cols)]
         if cut := self._cut(e, rows, cols):
-            return scripted(base, marks) + cut + (f"^{{{turned}}}" if turned else "")
+            return add_scripts(base, marks) + cut + (f"^{{{turned}}}" if turned else "")
         if turned and any(place == "^" and text[:1] != "(" for place, text in marks):
-            return f"({scripted(base, marks)})^{{{turned}}}"
-        return scripted(base, marks, turned)
+            return f"({add_scripts(base, marks)})^{{{turned}}}"
+        return add_scripts(base, marks, turned)
 
     def labels(self, e: Tensor, rows: str = "", cols: str = "") -> list[tuple[str, str]]:
-        """The labels that are said, and where: the slots that are neither rows nor columns nor looked up."""
-        labels = [slot for slot in e.slots if axis(slot) not in (rows, cols) and not isinstance(slot, Tensor)]
-        said = [each for each in labels if not (isinstance(each, Index) and each.letter in self.dropped)]
-        return [_script(self.style.label, _abut(said))] if said else []
+        """Returns the printed labels and their places: slots that are neither rows nor columns nor looked up."""
+        labels = [slot for slot in e.slots if spell_axis(slot) not in (rows, cols) and not isinstance(slot, Tensor)]
+        printed = [label for label in labels if not (isinstance(label, Index) and label.letter in self.dropped)]
+        return [_split_script(self.style.label, _abut(printed))] if printed else []
 
     def base(self, name: str, whole: bool) -> tuple[str, list[tuple[str, str]]]:
-        """The letter of a tensor, and what belongs to its name below and above."""
+        """Returns the letter of a tensor, and the parts of its name below and above."""
         if name in self.own:
             return self.own[name], []
         letter, below = name.rstrip("'"), name.lower() if "q" in self.style.weight else name
         short = len(letter) == 1 and letter.isascii()
         if short and name in self.weights and letter.isupper():
-            return ("W" if whole else "w"), [_script(self.style.weight, below)] if letter != "W" else []
+            return ("W" if whole else "w"), [_split_script(self.style.weight, below)] if letter != "W" else []
         shown = name.upper() if short and whole and name not in self.small else name
         return (rf"\boldsymbol{{{LATEX.symbol(shown)}}}" if shown in self.numbers else LATEX.symbol(shown)), []
 
     def _cut(self, e: Tensor, rows: str, cols: str) -> str:
-        """The range of a weight of which only the first places are read, as positions of the longest sequence are."""
         axes = self.weights.get(e.name, ())
         read = [(slot.letter, own) for slot, own in zip(e.slots, axes, strict=False) if isinstance(slot, Index)]
         parts = [":" if axis_of(letter) == own else f"{{:}}{self.size(letter)}" for letter, own in read]
         return f"[{', '.join(parts)}]" if any(axis_of(i) != own and i in (rows, cols) for i, own in read) else ""
 
     def size(self, letter: str, least: Level = Level.SUM) -> str:
-        """The size of an axis."""
+        """Prints the size of an axis."""
         return LATEX.flat.expression(self.legend.axes[axis_of(letter)].size, least)
 
 
-def axis(slot: Expression) -> str | None:
-    """The letter of a slot, or the letters of a group in parentheses; None if a number is computed there."""
+def spell_axis(slot: Expression) -> str | None:
+    """Returns the letter of a slot, or the letters of a group in parentheses, or None for a computed number."""
     match slot:
         case Index(letter):
             return letter
-        case Group(members) if all(isinstance(each, Index) for each in members):
-            return f"({''.join(each.letter for each in members if isinstance(each, Index))})"
+        case Group(members) if all(isinstance(member, Index) for member in members):
+            return f"({''.join(member.letter for member in members if isinstance(member, Index))})"
         case _:
             return None
 
 
-def scripted(base: str, scripts: Sequence[tuple[str, str]], turned: str = "") -> str:
-    """A letter with what stands below and above it, and at last the sign that it is `turned`.
+def add_scripts(base: str, scripts: Sequence[tuple[str, str]], turned: str = "") -> str:
+    """Prints a letter with its scripts, and the sign that it is `turned`.
 
     >>> scripted("W", [("_", "Q"), ("_", "a")], "T")
     'W_{Q,a}^{T}'
@@ -115,43 +115,42 @@ def scripted(base: str, scripts: Sequence[tuple[str, str]], turned: str = "") ->
     return base + (f"_{{{below}}}" if below else "") + (f"^{{{above}}}" if above else "")
 
 
-def _script(place: str, text: str) -> tuple[str, str]:
+def _split_script(place: str, text: str) -> tuple[str, str]:
     return place[0], f"({text})" if "(" in place and text else text
 
 
 def _abut(labels: Sequence[Expression]) -> str:
-    texts = [LATEX.flat.expression(each, Level.SUM) for each in labels]
-    plain = all(isinstance(each, Index) for each in labels)
+    texts = [LATEX.flat.expression(label, Level.SUM) for label in labels]
+    plain = all(isinstance(label, Index) for label in labels)
     return ("" if plain and not any("\\" in text for text in texts) else ",").join(texts)
 
 
 # ---------------------------------------------------------------------------------------------- the names of a layer
 
 
-def names(layer: Layer, dropped: frozenset[str], legend: Legend, style: Style) -> Names:
-    """The names of the tensors of a layer, whose sums are written out."""
+def name_tensors(layer: Layer, dropped: frozenset[str], legend: Legend, style: Style) -> Names:
+    """Names the tensors of a layer whose sums are written out."""
     weights = {w.name: tuple(axis_of(i.letter) for i in w.indices) for w in layer.weights if w.kind != "instance"}
-    own = _by_size(weights, legend, style) | dict(_by_role(layer, style))
-    inside = [e for each in equations(layer.body) for e in subexpressions(each.right)]
-    defined = {left.name for left in (*layer.formals, *(each.left for each in equations(layer.body)))}
+    own = _name_by_size(weights, legend, style) | dict(_name_by_role(layer, style))
+    inside = [e for equation in equations(layer.body) for e in subexpressions(equation.right)]
+    defined = {left.name for left in (*layer.formals, *(equation.left for equation in equations(layer.body)))}
     tensors = (defined | {e.name for e in inside if isinstance(e, Tensor)}) - weights.keys()
     numbers = frozenset(e.name for e in inside if isinstance(e, Name))
-    taken = {*own.values(), *numbers, "W"}
-    small = {name for name in tensors if name.upper() in taken or name.upper() in tensors - {name}}
+    used = {*own.values(), *numbers, "W"}
+    small = {name for name in tensors if name.upper() in used or name.upper() in tensors - {name}}
     return Names(style, legend, dropped, weights, own, frozenset(small), numbers)
 
 
-def _by_size(weights: Mapping[str, tuple[str, ...]], legend: Legend, style: Style) -> dict[str, str]:
-    """Weights that a document names by what they are, `W_1` from `d` to `d_ff`: where only one has these sizes."""
+# `W_1` from `d` to `d_ff`, if only one weight has these sizes.
+def _name_by_size(weights: Mapping[str, tuple[str, ...]], legend: Legend, style: Style) -> dict[str, str]:
     sizes = {name: " ".join(show(legend.axes[axis].size) for axis in axes) for name, axes in weights.items()}
     own = {name: style.names[size] for name, size in sizes.items() if size in style.names}
     return own if all(count == 1 for count in Counter(own.values()).values()) else {}
 
 
-def _by_role(layer: Layer, style: Style) -> Iterator[tuple[str, str]]:
-    """The weights of attention, and the value of a head."""
-    definitions = {each.left.name: each.right for each in equations(layer.body) if each.relation == "="}
-    for equation in (each for each in equations(layer.body) if each.relation != "return"):
+def _name_by_role(layer: Layer, style: Style) -> Iterator[tuple[str, str]]:
+    definitions = {line.left.name: line.right for line in equations(layer.body) if line.relation == "="}
+    for equation in (line for line in equations(layer.body) if line.relation != "return"):
         if style.weights and isinstance(equation.right, Apply) and equation.right.name == "Sm":
             yield equation.left.name, style.weights
         if style.head and len(getattr(equation.left, "slots", ())) > 2 and is_attention(equation, definitions):
@@ -159,17 +158,17 @@ def _by_role(layer: Layer, style: Style) -> Iterator[tuple[str, str]]:
 
 
 def is_attention(equation: Equation, definitions: Mapping[str, Expression]) -> bool:
-    """Is a line a sum over the positions of a softmax, maybe of one that `definitions` hold, times values?"""
+    """Returns whether a line sums a softmax over positions times values. `definitions` may hold the softmax."""
     right = equation.right
     if not (isinstance(right, Apply) and right.name == "sum" and isinstance(right.arguments[0], Product)):
         return False
     own = {slot.letter for slot in getattr(equation.left, "slots", ()) if isinstance(slot, Index)}
     primed = [index.letter for index in right.indices if axis_of(index.letter) in own - {index.letter}]
-    return bool(primed) and any(isinstance(e, Apply) and e.name == "Sm" for e in expanded(right, definitions))
+    return bool(primed) and any(isinstance(e, Apply) and e.name == "Sm" for e in expand(right, definitions))
 
 
-def expanded(e: Expression, definitions: Mapping[str, Expression]) -> Iterator[Expression]:
-    """e and everything in it, with the definitions of the tensors that it reads, each of them once."""
+def expand(e: Expression, definitions: Mapping[str, Expression]) -> Iterator[Expression]:
+    """Yields e and everything in it, with the definitions of the tensors that it reads, each once."""
     waiting, unread = [e], dict(definitions)
     while waiting:
         node = waiting.pop()
