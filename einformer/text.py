@@ -155,7 +155,7 @@ def _stop(config: documents.Document) -> list[int]:
     ends = config.values.get("eos_token_id")
     listed: list[Any] = ends if isinstance(ends, list) else [] if ends is None else [ends]
     if not all(type(token) is int for token in listed):
-        message = f"`eos_token_id` cannot be {documents.shown(ends)}"
+        message = f"`eos_token_id` cannot be {documents.show_value(ends)}"
         raise fail("E614", message, config.span("eos_token_id"), fix="a token, a list of tokens, or `null`")
     return listed
 

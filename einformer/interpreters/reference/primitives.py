@@ -28,7 +28,7 @@ def log_sum_exp(x: Array, axis: tuple[int, ...]) -> Array:
     return result
 
 
-def apply_along(f: Callable[[Array, int], Array], x: Array, axes: tuple[int, ...]) -> Array:
+def along(f: Callable[[Array, int], Array], x: Array, axes: tuple[int, ...]) -> Array:
     """Applies f along one axis after the other."""
     return reduce(f, axes, x)
 
