@@ -1,6 +1,6 @@
-"""What went wrong, where, by which rule, and what to write instead?
+"""Defines the errors of the package: what is wrong, where, by which rule, and what to write instead.
 
-Every message of the package is a `Finding`: a code of the catalogue `errors.toml`, a place in a text, and the facts.
+Every message is a `Finding`: a code of the catalogue `errors.toml`, a place in a text, and the facts.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A text and the name that messages give it; one that was made of a file says where in that its characters stand."""
+    """A text, and its name in messages. A text made from a file has the places of its characters there."""
 
     name: str
     text: str = field(repr=False)
@@ -33,29 +33,29 @@ class Span(NamedTuple):
     end: int
 
     def __str__(self) -> str:
-        """`gpt2.ein:8`."""
+        """Returns `gpt2.ein:8`."""
         return f"{self.written.source.name}:{self.line}"
 
     @property
     def written(self) -> Span:
-        """The same in the file that its author wrote."""
+        """Returns the same span in the file that the author wrote."""
         return self.source.place(self.start, self.end) if self.source.place else self
 
     @property
     def line(self) -> int:
-        """The line of the first character, from 1."""
+        """Returns the line of the first character, from 1."""
         written = self.written
         return written.source.text.count("\n", 0, written.start) + 1
 
     @property
     def column(self) -> int:
-        """The column of the first character, from 1."""
+        """Returns the column of the first character, from 1."""
         written = self.written
         return written.start - written.source.text.rfind("\n", 0, written.start)
 
     @property
     def text(self) -> str:
-        """The characters themselves."""
+        """Returns the characters."""
         return self.source.text[self.start : self.end]
 
 
@@ -64,7 +64,7 @@ NOWHERE = Span(Source("<built>", ""), 0, 0)
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A row of the catalogue: what a code means, with a text that breaks the rule and one that keeps it."""
+    """A row of the catalogue: the meaning of a code, with a text that breaks the rule and a text that keeps it."""
 
     code: str
     title: str
@@ -76,14 +76,14 @@ class Rule:
 
 @functools.cache
 def catalogue() -> dict[str, Rule]:
-    """Every code with its rule, in the order of `errors.toml`."""
+    """Returns every code with its rule, in the order of `errors.toml`."""
     text = (pathlib.Path(__file__).parent / "errors.toml").read_text(encoding="utf-8")
     return {code: Rule(code, **row) for code, row in tomllib.loads(text).items()}
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One error: `message` says what stands there, `facts` what is known of it, `fix` what to write instead."""
+    """An error: `message` describes it, `facts` are the reasons, and `fix` is what to write instead."""
 
     code: str
     message: str
@@ -92,18 +92,18 @@ class Finding:
     fix: str = ""
 
     def __post_init__(self) -> None:
-        """What a text holds never steers what shows it: a terminal, a log of GitHub."""
+        """Escapes control characters, so that a text cannot steer a terminal or a log of GitHub."""
         object.__setattr__(self, "message", printable(self.message))
         object.__setattr__(self, "facts", tuple(map(printable, self.facts)))
         object.__setattr__(self, "fix", "\n".join(map(printable, self.fix.split("\n"))))  # of which some have several lines
 
     @property
     def rule(self) -> Rule:
-        """The row of the catalogue that this finding breaks."""
+        """Returns the row of the catalogue."""
         return catalogue()[self.code]
 
     def as_data(self) -> dict[str, object]:
-        """The finding for `--json`."""
+        """Returns the object for `--json`."""
         place = {"file": self.span.written.source.name, "line": self.span.line, "column": self.span.column}
         return {
             "code": self.code,
@@ -115,16 +115,16 @@ class Finding:
         }
 
     def __str__(self) -> str:
-        return "\n".join([f"{self.code} {self.message}", *_excerpt(self.span), *self._remarks()])
+        return "\n".join([f"{self.code} {self.message}", *_show_excerpt(self.span), *self._list_remarks()])
 
-    def _remarks(self) -> list[str]:
+    def _list_remarks(self) -> list[str]:
         rows = [f"  {fact}" for fact in self.facts]
         rows.append(f"  rule: {self.rule.rule}")
         return rows + ([f"  write: {self.fix}"] if self.fix else [])
 
 
 class EinformerError(Exception):
-    """What the user wrote cannot be accepted; `findings` says why, in the order of the text."""
+    """An input that cannot be accepted. `findings` gives the reasons, in the order of the text."""
 
     def __init__(self, findings: Iterable[Finding]) -> None:
         self.findings = tuple(findings)
@@ -138,29 +138,29 @@ class EinformerError(Exception):
 
 
 def printable(text: str) -> str:
-    r"""The text with `\x1b` or `\u202e` for what moves a cursor, turns the direction of writing, or ends a line."""
+    r"""Replaces characters that move a cursor, turn the direction of writing or end a line: `\x1b`, `\u202e`."""
     return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 def fail(code: str, message: str, span: Span = NOWHERE, facts: Iterable[str] = (), fix: str = "") -> EinformerError:
-    """An error of a single finding: `raise fail("E601", …)`."""
+    """Makes an error of a single finding: `raise fail("E601", …)`."""
     return EinformerError([Finding(code, message, span, tuple(facts), fix)])
 
 
-def known(names: Iterable[str], what: str, name: str) -> None:
-    """Is there such a name? Raises EinformerError E605 where there is none."""
+def check_name(names: Iterable[str], what: str, name: str) -> None:
+    """Raises EinformerError E605 if the name is not among the names."""
     if name not in (names := list(names)):
-        raise fail("E605", f"there is no {what} `{name}`", fix=" or ".join(f"`{each}`" for each in names))
+        raise fail("E605", f"there is no {what} `{name}`", fix=" or ".join(f"`{option}`" for option in names))
 
 
-def row(table: Mapping[str, T], what: str, name: str) -> T:
-    """A row of a table by its name. Raises EinformerError E605."""
-    known(table, what, name)
+def find_row(table: Mapping[str, T], what: str, name: str) -> T:
+    """Returns a row of a table by its name. Raises EinformerError E605."""
+    check_name(table, what, name)
     return table[name]
 
 
-def _excerpt(span: Span, width: int = 120) -> list[str]:
-    """File, line and column; the line; a caret under the place. A long line is shown around the place."""
+# File, line and column, then the line with a caret. A long line is cut around the place.
+def _show_excerpt(span: Span, width: int = 120) -> list[str]:
     if span.source == NOWHERE.source:
         return []
     span = span.written
@@ -169,8 +169,8 @@ def _excerpt(span: Span, width: int = 120) -> list[str]:
     left = max(0, column - width // 2) if len(text) > width else 0
     shown = "".join(c if c.isprintable() else " " if c == "\t" else "�" for c in text[left : left + width])
     before, marked = shown[: column - left], shown[column - left : column - left + max(1, span.end - span.start)]
-    gutter, cells = " " * len(str(span.line)), _cells(marked)
-    indent = _cells(before) - (marked != "" and not cells)  # a combining mark stands over the letter before it
+    gutter, cells = " " * len(str(span.line)), _count_cells(marked)
+    indent = _count_cells(before) - (marked != "" and not cells)  # a combining mark stands over the letter before it
     return [
         f"  {printable(span.source.name)}:{span.line}:{span.column}",
         f"  {span.line} | {shown}",
@@ -178,6 +178,6 @@ def _excerpt(span: Span, width: int = 120) -> list[str]:
     ]
 
 
-def _cells(text: str) -> int:
-    """Terminal columns of a text: combining marks take none, wide characters two."""
+# Combining marks take no columns, wide characters two.
+def _count_cells(text: str) -> int:
     return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)

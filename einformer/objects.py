@@ -1,4 +1,4 @@
-"""The public objects: a `Specification` is a checked text, and a `Model` is a specification whose sizes are bound."""
+"""Defines the public objects: a `Specification` is a checked text, and a `Model` is a specification with bound sizes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args
 
-from einformer.errors import EinformerError, Source, fail, known, row
+from einformer.errors import EinformerError, Source, check_name, fail, find_row
 from einformer.interpreters.count.conventions import CONVENTIONS
 from einformer.interpreters.count.precisions import PRECISIONS
 from einformer.interpreters.torch.plan import Initialisation, Style
@@ -50,8 +50,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 _GPT2 = Initialisation("gpt2", 0.02)
 
 
+# The style of a file whose notes name our documents.
 def _style(annotations: bool = False, check: bool = False, ascii: bool = False) -> Style:
-    """How a file is written whose notes name the documents that are known here."""
     from einformer.notes import sources
 
     return Style(annotations, check, ascii, sources.read_note, sources.list_sources)
@@ -71,17 +71,17 @@ class Specification:
 
     @property
     def title(self) -> str:
-        """The first comment of the file."""
+        """Returns the first comment of the file."""
         return self.tree.title
 
     @property
     def layers(self) -> list[str]:
-        """The names of the layers, in the order of the text."""
+        """Returns the names of the layers, in the order of the text."""
         return [layer.name for layer in self.tree.layers]
 
     @property
     def layer(self) -> Layer:
-        """The tree of the operator itself."""
+        """Returns the tree of the operator itself."""
         return next(layer for layer in self.tree.layers if layer.name == self.name)
 
     def __getitem__(self, name: str) -> Specification:
@@ -99,7 +99,6 @@ class Specification:
 
     @property
     def _head(self) -> str:
-        """The name and the title, without the name of the file."""
         return f"{self.name}: {self.title.partition('.ein: ')[2] or self.title}".removesuffix(": ")
 
     def _repr_latex_(self) -> str:
@@ -115,56 +114,59 @@ class Specification:
 
     @property
     def parameters(self) -> sympy.Expr:
-        """How many parameters there are, as a formula in the letters of the legend."""
+        """Returns the number of parameters, as a formula in the letters of the legend."""
         from einformer.interpreters.count import formulas
 
         return formulas.parameters(formulas.weights(self.tree, self.name))
 
     def flops(self, convention: str = "torch") -> sympy.Expr:
-        """How many FLOPs a forward pass takes, as a formula in the letters of the legend. Raises EinformerError E605, E607."""
+        """Returns the FLOPs of a forward pass, as a formula in the letters of the legend. Raises EinformerError E605, E607."""
         from einformer.interpreters.count import formulas
 
-        chosen = row(CONVENTIONS, "convention", convention)
+        chosen = find_row(CONVENTIONS, "convention", convention)
         return formulas.total(formulas.flops(self.tree, self.name, None, chosen))
 
     def cache_bytes(self, dtype: str | torch.dtype | None = None) -> CacheBytes[sympy.Expr]:
-        """The bytes that decoding keeps, `per_token` of a row and in `total`, as formulas; `p` for a number without a dtype.
+        """Returns the bytes of the cache of decoding, `per_token` of a row and in `total`, as formulas. `p` is the size of
+        a number.
 
         >>> load("gpt2").cache_bytes().total
         2*B*D*L*S*p
 
-        Raises EinformerError E508 of what has no cache, E605, E607 where it has no formula.
+        Raises EinformerError E508 if there is no cache, E605, E607 if it has no formula.
         """
         from einformer.interpreters.count import cached, formulas
 
-        element = None if dtype is None else row(cached.BYTES, "dtype", str(dtype).removeprefix("torch."))
+        element = None if dtype is None else find_row(cached.BYTES, "dtype", str(dtype).removeprefix("torch."))
         return formulas.cache_bytes(self.tree, self.name, element)
 
     def latex(self, letters: str = "ours", form: str | None = None) -> str:
-        """The whole text as LaTeX, in the `letters` of a document, in indices, which `parse` reads back, or in matrices.
+        """Returns the LaTeX of the text, in the `letters` of a document, in indices, which `parse` reads back, or in
+        matrices.
 
-        The `form` is `index` or `matrix`; by default the form of the document. Raises EinformerError E605.
+        `form` is `index` or `matrix`, by default the form of the document. Raises EinformerError E605.
         """
         from einformer.notes.rendering import print_latex
 
         return print_latex(self.written, letters, form)
 
     def without(self, *weights: str) -> Specification:
-        """The specification without some of its optional weights, `"CausalAttention.α"`; one with a default is tied to it.
+        """Returns the specification without some of its optional weights, `"CausalAttention.α"`. A weight with a default
+        is tied to it.
 
         Raises EinformerError E605.
         """
         return self._rewritten(binding.without(self.written, weights))
 
     def replace(self, scalars: str) -> Specification:
-        """The specification with scalars replaced or added by the lines of a `scalars` block (rope scaling, R8)."""
+        """Returns the specification with scalars replaced or added by the lines of a `scalars` block (rope scaling, R8)."""
         written, findings = parser.parse_scalars(Source("<scalars>", scalars), self.written)
         if findings:
             raise EinformerError(findings)
         return self._rewritten(written)
 
     def _rewritten(self, written: Spec, legend: Legend | None = None) -> Specification:
-        """The same with another text, checked; with the sizes that are bound, as numbers."""
+        """Checks another text. Bound sizes stay numbers."""
         values, origins = (binding.known(legend), legend.origins) if legend else (None, None)
         tree, findings = check.check(written, values=values, origins=origins)
         if findings:
@@ -172,7 +174,7 @@ class Specification:
         return replace(self, written=written, tree=tree)
 
     def diff(self, other: Specification) -> Difference:
-        """What distinguishes this text from another, line by line; letters that are only renamed do not.
+        """Returns the differences from another text, line by line. Renamed letters are not a difference.
 
         >>> print(load("llama").diff(load("mistral")))  # doctest: +ELLIPSIS
         Θ: 500000 → 10000
@@ -187,7 +189,7 @@ class Specification:
         return difference(self.written, other.written)
 
     def bind(self, **values: binding.Given) -> Model:
-        """The model with these sizes and scalars; axes of the inputs may stay open.
+        """Returns the model with these sizes and scalars. Axes of the inputs may stay open.
 
         >>> load("gpt2").bind(D=12, A=3, L=2, V=11, K=8).size("H")
         4
@@ -197,14 +199,13 @@ class Specification:
         return self.bind_from(values, "given")
 
     def bind_from(self, values: Mapping[str, binding.Given], origin: str | Mapping[str, str]) -> Model:
-        """`bind`, with where the values came from, for messages."""
+        """Binds sizes like `bind`, with their origin for messages."""
         written, legend = binding.bind(self.written, values, origin)
         return Model(self._rewritten(written, legend), legend)
 
 
+# A method that names all missing sizes instead of the first.
 def _naming_all_missing(method: F) -> F:
-    """A method that names all sizes without a number where it would name the first of them."""
-
     @functools.wraps(method)
     def naming(model: Model, /, *arguments: Any, **named: Any) -> Any:
         try:
@@ -219,7 +220,7 @@ def _naming_all_missing(method: F) -> F:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Model:
-    """A specification whose sizes are bound.
+    """A specification with bound sizes.
 
     >>> load("gpt2").bind(D=12, A=3, L=2, V=11, K=8)
     <model GPT2: D=12, A=3, L=2, V=11, K=8>
@@ -243,32 +244,32 @@ class Model:
         return self.spec._repr_html_().replace("</p>", f"</p>\n<table>{sizes}</table>", 1)
 
     def bind(self, **values: binding.Given) -> Model:
-        """The model with some of its sizes and scalars replaced; one of a config leaves its family, whose config it is not.
+        """Returns the model with some sizes and scalars replaced. A model of a config leaves its family.
 
         Raises EinformerError E602 to E606, E308.
         """
         origins = {**self.legend.origins, **dict.fromkeys(values, "given")}
-        found = self.spec.bind_from({**self.legend.values, **values}, origins)
-        return replace(found, family="" if self.config else self.family, initialisation=self.initialisation)
+        model = self.spec.bind_from({**self.legend.values, **values}, origins)
+        return replace(model, family="" if self.config else self.family, initialisation=self.initialisation)
 
     def diff(self, other: Model) -> Difference:
-        """What distinguishes this model from another: sizes, scalars, and the lines of their texts."""
+        """Returns the differences from another model: sizes, scalars, and lines of their texts."""
         from einformer.language.difference import difference
 
         return difference(self.spec.written, other.spec.written, (self.legend, other.legend))
 
     def size(self, letter: str) -> int:
-        """The number that a size letter stands for. Raises EinformerError E601."""
+        """Returns the number of a size letter. Raises EinformerError E601."""
         return binding.size(self.legend, letter)
 
     def refuse_missing(self) -> None:
-        """Refuse a model whose sizes are not all bound; inputs bring their own. Raises EinformerError E601 that names them."""
+        """Raises EinformerError E601 with all sizes that are not bound, except those of inputs."""
         binding.refuse_unbound(specialise(self.spec.tree, self.spec.name), self.legend)
 
     @property
     @_naming_all_missing
     def num_parameters(self) -> int:
-        """The trained parameters; a tie counts once."""
+        """Returns the number of trained parameters. Tied weights count once."""
         from einformer.interpreters.count import numbers
 
         return numbers.parameters(numbers.weights(self.spec.tree, self.spec.name, self.legend))
@@ -276,7 +277,9 @@ class Model:
     @property
     @_naming_all_missing
     def parameter_counts(self) -> dict[str, int]:
-        """The trained parameters: `total`, `embedding`, `non_embedding`, and those `active` for one token (sparse layers)."""
+        """Returns counts of trained parameters: `total`, `embedding`, `non_embedding`, and `active` for one token (sparse
+        layers).
+        """
         from einformer.interpreters.count import numbers
 
         return numbers.breakdown(numbers.weights(self.spec.tree, self.spec.name, self.legend))
@@ -291,18 +294,18 @@ class Model:
         cached: int = 0,
         **sizes: int,
     ) -> int:
-        """The FLOPs of a phase at these sizes of its inputs, `flops(B=1, S=1024)`; exact.
+        """Returns the FLOPs of a phase at these sizes of its inputs, exactly: `flops(B=1, S=1024)`.
 
-        `convention` is one of `einformer.interpreters.count.conventions`: "torch" counts 2 for each multiply-accumulate of
-        the matrix products and full S × S whatever the mask, "exact" only the pairs of positions that a mask allows. `phase`
-        is "forward", "backward" or "training", which recomputes nothing, the core of attention ("selective") or each block
-        ("full"). So many positions stand `cached` before the S that are computed. Raises EinformerError E601, E603 to E605.
+        `convention` is a row of `einformer.interpreters.count.conventions`: "torch" counts 2 for each multiply-accumulate
+        of matrix products, and full S × S for any mask. "exact" counts only the pairs of positions that a mask allows.
+        `phase` is "forward", "backward" or "training". Training recomputes nothing, the core of attention ("selective") or
+        each block ("full"). `cached` positions come before the S new ones. Raises EinformerError E601, E603 to E605.
         """
         from einformer.interpreters.count import numbers, rules
 
-        chosen = row(CONVENTIONS, "convention", convention)
-        known(get_args(rules.Phase), "phase", phase)
-        known(get_args(rules.Recompute), "recomputation", recompute)
+        chosen = find_row(CONVENTIONS, "convention", convention)
+        check_name(get_args(rules.Phase), "phase", phase)
+        check_name(get_args(rules.Recompute), "recomputation", recompute)
         counts = numbers.flops(self.spec.tree, self.spec.name, self.at(**sizes), chosen, cached)
         return sum(count.spent(phase, recompute) for count in counts)
 
@@ -317,23 +320,23 @@ class Model:
         ranks: int = 1,
         **sizes: int,
     ) -> Memory[int]:
-        """The bytes of a training step with Adam on one device, by component, `memory(B=8, S=1024).total`.
+        """Returns the bytes of a training step with Adam on one device, by component: `memory(B=8, S=1024).total`.
 
-        Activations by the rules of Korthikanti et al. 2022. `shards` says how many devices share the axes of some letters,
-        `{"af": 8}` heads and the MLP (tensor parallel), `{"afs": 8}` positions elsewhere too; ZeRO of stage `zero` shares
-        between so many data-parallel `ranks`. Raises EinformerError E601, E603 to E605.
+        Activations follow the rules of Korthikanti et al. 2022. `shards` gives the number of devices that share the axes of
+        some letters: `{"af": 8}` shares heads and the MLP (tensor parallel), `{"afs": 8}` positions elsewhere too. ZeRO of
+        stage `zero` shares state between `ranks` data-parallel devices. Raises EinformerError E601, E603 to E605.
         """
         from einformer.interpreters.count import numbers, rules
 
-        chosen = row(PRECISIONS, "precision", precision)
-        known(get_args(rules.Recompute), "recomputation", recompute)
+        chosen = find_row(PRECISIONS, "precision", precision)
+        check_name(get_args(rules.Recompute), "recomputation", recompute)
         return numbers.training(self.spec.tree, self.spec.name, self.at(**sizes), chosen, recompute, shards or {}, zero, ranks)
 
     @_naming_all_missing
     def summary(
         self, *, convention: str = "torch", precision: str = "bfloat16", recompute: Recompute = "none", **sizes: int
     ) -> Summary:
-        """All of these numbers at these sizes: what `einformer count` prints."""
+        """Returns all of these numbers at these sizes, as `einformer count` prints them."""
         from einformer.interpreters.count import summary
 
         single = self.at(**sizes | {"S": 1}) if "S" in sizes and self.spec.layer.time else None
@@ -341,8 +344,8 @@ class Model:
         cache = self._cache(chosen[1].dtype, sizes)
         return summary.summarised(self.spec.tree, self.spec.name, self.at(**sizes), single, *chosen, recompute, cache)
 
+    # None if the model cannot be decoded step by step.
     def _cache(self, dtype: str, sizes: dict[str, int]) -> tuple[int, int] | None:
-        """The bytes that decoding keeps, of a further position and in all; None of what cannot be decoded step by step."""
         try:
             found = self.cache_bytes(dtype, **sizes)
         except EinformerError as error:
@@ -352,23 +355,24 @@ class Model:
         return found.per_token, found.total
 
     def chosen(self, convention: str, precision: str) -> tuple[Convention, Precision]:
-        """Two rows of tables by their names. Raises EinformerError E605."""
-        return row(CONVENTIONS, "convention", convention), row(PRECISIONS, "precision", precision)
+        """Returns a convention and a precision by their names. Raises EinformerError E605."""
+        return find_row(CONVENTIONS, "convention", convention), find_row(PRECISIONS, "precision", precision)
 
     def saved(
         self, plan: str = "fast", dtype: str = "bfloat16", training: bool = True, **sizes: int
     ) -> tuple[torch_memory.Kept, ...]:
-        """What PyTorch keeps for the backward pass of the emitted module, in bytes: by line, equation and operation.
+        """Returns the bytes that PyTorch saves for the backward pass of the emitted module, by line, equation and
+        operation.
 
-        As torch says itself of a CPU, to the byte; more than the rules of `memory` say. Raises EinformerError E601, E603 to
-        E605.
+        They equal torch's own numbers on a CPU, to the byte, and exceed those of `memory`. Raises EinformerError E601, E603
+        to E605.
         """
         from einformer.interpreters.torch import memory
 
         return memory.saved(self.source(plan), self.spec.name, self._inputs(sizes), dtype, training)
 
     def peak(self, plan: str = "fast", dtype: str = "bfloat16", **sizes: int) -> torch_memory.Peak:
-        """The bytes of a training step of the emitted module with AdamW, at the worst moment of each of its parts.
+        """Returns the bytes of a training step of the emitted module with AdamW, at the peak of each of its parts.
 
         Raises EinformerError as `saved` does.
         """
@@ -377,65 +381,65 @@ class Model:
         return memory.peak(self.source(plan), self.spec.name, self._inputs(sizes), dtype)
 
     def _inputs(self, sizes: dict[str, int]) -> list[tuple[tuple[int, ...], bool]]:
-        """The shape of each input, and whether it is of whole numbers."""
         from einformer.program.roles import selecting
 
-        at, layers = self.at(**sizes), {layer.name: layer for layer in self.spec.tree.layers}
-        whole, formals = selecting(self.spec.layer, layers, at), self.spec.layer.formals
-        return [(tuple(map(at.length, slot_letters(formal))), formal.name in whole) for formal in formals]
+        bound_legend, layers = self.at(**sizes), {layer.name: layer for layer in self.spec.tree.layers}
+        whole, formals = selecting(self.spec.layer, layers, bound_legend), self.spec.layer.formals
+        return [(tuple(map(bound_legend.length, slot_letters(formal))), formal.name in whole) for formal in formals]
 
     @_naming_all_missing
     def cache_bytes(self, dtype: str | torch.dtype = "bfloat16", **sizes: int) -> CacheBytes[int]:
-        """The bytes that decoding keeps at these sizes of the inputs: for each further token of a row, and in total.
+        """Returns the bytes of the cache of decoding at these sizes of the inputs: for each further token of a row, and in
+        total.
 
         >>> load("gpt2").bind(D=768, A=12, L=12, V=50257, K=1024).cache_bytes(B=1, S=1024).per_token
         36864
 
-        What is kept, and how far back, is read off the equations. Raises EinformerError E508, E601, E603 to E605.
+        The cache is derived from the equations. Raises EinformerError E508, E601, E603 to E605.
         """
         from einformer.interpreters.count import numbers
 
-        at, kept = self.at(**sizes), self.kept
-        return numbers.cache_bytes(kept, at, self.spec.layer, str(dtype).removeprefix("torch."))
+        bound_legend, kept = self.at(**sizes), self.kept
+        return numbers.cache_bytes(kept, bound_legend, self.spec.layer, str(dtype).removeprefix("torch."))
 
     @property
     def kept(self) -> tuple[Entry[int], ...]:
-        """What decoding keeps: each tensor of each layer, and how far back. Raises EinformerError E508."""
+        """Returns the tensors in the cache of decoding, with the number of positions of each. Raises EinformerError E508."""
         from einformer.program import cache  # nobody waits for it who only checks
 
         return cache.kept(self.spec.tree, self.spec.name, self.legend)
 
     @property
     def open(self) -> set[str]:
-        """The letters of sizes that are not bound: those of the inputs, as a rule `B` and `S`."""
+        """Returns the letters of sizes that are not bound: those of the inputs, as a rule `B` and `S`."""
         return binding.open_sizes(self.legend)
 
     def inputs(self, batch: int = 1, length: int | None = None) -> dict[str, int]:
-        """Sizes for `B` and `S` as far as they are open; `S` is the longest that is allowed, or 1024."""
+        """Returns sizes for `B` and `S` if they are open. `S` is the longest that is allowed, or 1024."""
         return binding.usual_sizes(self.legend, batch, length)
 
     def at(self, **sizes: int) -> Legend:
-        """The legend with the open sizes of the inputs too. Raises EinformerError E603 to E605."""
+        """Returns the legend with the open sizes of the inputs. Raises EinformerError E603 to E605."""
         return binding.bind_sizes(self.spec.tree, self.legend, sizes)
 
     @_naming_all_missing
     def weight_shapes(self) -> dict[str, tuple[int, ...]]:
-        """The shape of every weight and buffer by path, `blocks.0.MLP.W`; optional ones too, ties not."""
-        return {path: found.shape for path, found in placed.weights(self.spec.tree, self.spec.layer, self.legend).items()}
+        """Returns the shape of every weight and buffer by path, `blocks.0.MLP.W`, with optional weights, without ties."""
+        return {path: weight.shape for path, weight in placed.weights(self.spec.tree, self.spec.layer, self.legend).items()}
 
     def source(self, plan: str = "fast", annotations: bool = False, check: bool = False, ascii: bool = False) -> str:
-        """The file of PyTorch that `build` compiles, by the plan `fast` or `notation`; it needs torch alone.
+        """Returns the file of PyTorch that `build` compiles, by the plan `fast` or `notation`. It needs torch alone.
 
-        With `annotations` its tensors are annotated for jaxtyping, `Float[Tensor, "b s d"]`. With `check` jaxtyping and
-        beartype check every call of its classes and functions, with the sizes of its `Config`. With `ascii`
-        names are in ASCII, `gamma` for `γ`, also those of weights.
+        `annotations` annotates its tensors for jaxtyping, `Float[Tensor, "b s d"]`. With `check`, jaxtyping and beartype
+        check every call of its classes and functions, with the sizes of its `Config`. `ascii` spells names in ASCII,
+        `gamma` for `γ`, also those of weights.
         """
         from einformer.interpreters.torch import source
 
         return source.source(self.spec.tree, self.spec.name, self.legend, self._plan(plan), _style(annotations, check, ascii))
 
     def cached_source(self, plan: str = "fast", annotations: bool = False, check: bool = False, ascii: bool = False) -> str:
-        """The file of PyTorch by which a built module decodes: its forwards take a cache. Raises EinformerError E508."""
+        """Returns the file of PyTorch for decoding: its forwards take a cache. Raises EinformerError E508."""
         from einformer.interpreters.torch import decode
 
         style = _style(annotations, check, ascii)
@@ -449,17 +453,17 @@ class Model:
         initialisation: str | None = None,
         check: str | None = None,
     ) -> Module:
-        """The `nn.Module`, with fresh random weights, in training mode as any other; float32 where no dtype is given.
+        """Returns the `nn.Module` with new random weights, in training mode, in float32 by default.
 
-        Called with tensors whose axes are in the order of their letters; wrong inputs raise EinformerError E701 to E703.
-        Both plans have the same state-dict keys and shapes: those of `weight_shapes`. That of a model `from_huggingface`
-        has `load_huggingface`, `to_huggingface` and `save_huggingface`. With `check="beartype"` jaxtyping and beartype check
+        Its inputs have their axes in the order of their letters. Wrong inputs raise EinformerError E701 to E703. Both plans
+        have the same state-dict keys and shapes, those of `weight_shapes`. A model `from_huggingface` has
+        `load_huggingface`, `to_huggingface` and `save_huggingface`. With `check="beartype"` jaxtyping and beartype check
         every call inside too, as in `source(check=True)`.
         """
         from einformer.interpreters.torch import module
 
         if check is not None:
-            known(("beartype",), "checker", check)
+            check_name(("beartype",), "checker", check)
         built = module.build(self._recipe(plan, initialisation, check=check is not None), device, dtype)
         return cast("Module", built)
 
@@ -467,8 +471,8 @@ class Model:
         from einformer.interpreters.torch.plan import INITIALISATIONS, PLANS
 
         scheme = initialisation or self.initialisation.scheme
-        known(INITIALISATIONS, "initialisation", scheme)
-        return replace(row(PLANS, "plan", plan), initialisation=scheme, deviation=self.initialisation.deviation)
+        check_name(INITIALISATIONS, "initialisation", scheme)
+        return replace(find_row(PLANS, "plan", plan), initialisation=scheme, deviation=self.initialisation.deviation)
 
     def _recipe(self, plan: str, initialisation: str | None = None, check: bool = False) -> Recipe:
         from einformer.huggingface.weights import HuggingFaceWeights
@@ -488,11 +492,11 @@ class Model:
         lengths: Sequence[int] | None = None,
         trace: dict[str, NDArray[np.float64]] | None = None,
     ) -> NDArray[np.float64]:
-        """The output by the meaning of the notation, in float64.
+        """Returns the output by the meaning of the notation, in float64.
 
-        `inputs` and `weights` have their axes in the order of their letters. `lengths` are those of the rows of a batch:
-        each row means what it means alone, and is NaN beyond its length. `trace` is filled with every tensor by path.
-        Raises EinformerError E603, E701 to E704, E309.
+        `inputs` and `weights` have their axes in the order of their letters. `lengths` are the lengths of rows in a batch:
+        each row is evaluated alone, and is NaN beyond its length. `trace` is filled with every tensor by path. Raises
+        EinformerError E603, E701 to E704, E309.
         """
         import numpy as np
 

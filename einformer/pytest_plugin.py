@@ -1,7 +1,7 @@
-"""Which tests does einformer add to a suite? Texts in its language, and the contracts of named packages.
+"""Adds tests to a suite: texts in the language, and the contracts of named packages.
 
-`*.ein` files are collected; with `--einformer` also the `einformer` blocks of Markdown and of docstrings, and with
-`--einformer-contracts=PKG` the package is imported with its contracts on. Without any of these nothing is imported here.
+`*.ein` files are collected. With `--einformer`, so are the `einformer` blocks of Markdown and of docstrings. With
+`--einformer-contracts=PKG`, the package is imported with its contracts on. Without these, nothing is imported.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _FINDER = pytest.StashKey[Any]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The options of this plugin."""
+    """Adds the options of this plugin."""
     group = parser.getgroup("einformer")
     group.addoption("--einformer", action="store_true", help="collect the einformer blocks of Markdown files and docstrings")
     group.addoption("--einformer-summary", action="store_true", help="say at the end what einformer checked")
@@ -34,7 +34,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
-    """Before anything imports the packages."""
+    """Installs the import hook before anything imports the packages."""
     packages = early_config.known_args_namespace.einformer_contracts
     if packages:
         from einformer.contracts.imports import install
@@ -47,7 +47,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Imports are Python's again."""
+    """Removes the import hook."""
     if _FINDER in config.stash:
         from einformer.contracts.imports import remove
 
@@ -55,7 +55,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    """Files that hold texts."""
+    """Collects files that hold texts."""
     blocks = parent.config.getoption("einformer") and file_path.suffix in (".md", ".py")
     collected: pytest.Collector | None = (
         Texts.from_parent(parent, path=file_path) if blocks or file_path.suffix == ".ein" else None
@@ -67,25 +67,25 @@ class Texts(pytest.File):
     """A file of one text, or of blocks."""
 
     def collect(self) -> Iterator[Text]:
-        """A test for each text; a line of a block that ends in `# E301` is to be refused with that."""
+        """Yields a test for each text. A line of a block that ends in `# E301` must be refused with this code."""
         if self.path.suffix == ".ein":
             yield Text.from_parent(self, name="text", text="")
             return
         written = self.path.read_bytes().decode("utf-8", "replace")  # no block of ours is in another encoding
         if "```einformer" in written:
-            for line, text in _blocks(written) if self.path.suffix == ".md" else _documented(written):
+            for line, text in _find_blocks(written) if self.path.suffix == ".md" else _find_documented(written):
                 yield Text.from_parent(self, name=f"line {line}", text="\n" * line + text)
 
 
 class Text(pytest.Item):
-    """One text at its place in the file; without a text, the whole file."""
+    """A text at its place in the file, or the whole file."""
 
     def __init__(self, *, text: str, **named: Any) -> None:
         super().__init__(**named)
         self.text = text
 
     def runtest(self) -> None:
-        """Raise all that is wrong with it, or say what should be."""
+        """Raises all errors of the text, or the missing ones."""
         from einformer.architectures import texts
         from einformer.errors import EinformerError, Source
 
@@ -94,7 +94,7 @@ class Text(pytest.Item):
         name = self.path.relative_to(root) if self.path.is_relative_to(root) else self.path
         text = self.text or texts.read(self.path).text
         *_, findings = texts.understood(Source(str(name), text))
-        wanted = {at: code[1] for at, line in enumerate(text.split("\n"), 1) if (code := _REFUSED.search(line))}
+        wanted = {number: code[1] for number, line in enumerate(text.split("\n"), 1) if (code := _REFUSED.search(line))}
         unexpected = [finding for finding in findings if wanted.get(finding.span.line) != finding.code]
         if unexpected:
             raise EinformerError(unexpected)
@@ -103,24 +103,24 @@ class Text(pytest.Item):
             pytest.fail("\n".join(f"line {line} is not refused with {wanted[line]}" for line in sorted(missed)), pytrace=False)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """Our message, and no stack."""
+        """Returns our message without a stack."""
         return str(excinfo.value) if _is_ours(excinfo.value) else super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, int, str]:
-        """Where it stands."""
+        """Returns the place of the text."""
         return self.path, len(self.text) - len(self.text.lstrip("\n")), self.name
 
 
-def _blocks(written: str, before: int = 0) -> Iterator[tuple[int, str]]:
-    """The line of each fence, and the block behind it."""
+# The line of each fence, and its block.
+def _find_blocks(written: str, before: int = 0) -> Iterator[tuple[int, str]]:
     for match in _FENCE.finditer(written):
         text = "".join(line.removeprefix(match["indent"]) for line in match["text"].splitlines(keepends=True))
         if _WHOLE.search(text):
             yield before + written.count("\n", 0, match.start()) + 1, text
 
 
-def _documented(written: str) -> Iterator[tuple[int, str]]:
-    """The same of all docstrings; a file that this Python cannot parse has none."""
+# A file that this Python cannot parse has none.
+def _find_documented(written: str) -> Iterator[tuple[int, str]]:
     try:
         tree = ast.parse(written)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -129,30 +129,30 @@ def _documented(written: str) -> Iterator[tuple[int, str]]:
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             text = ast.get_docstring(node, clean=False)
             if text and "```einformer" in text:
-                yield from _blocks(text, node.body[0].lineno - 1)
+                yield from _find_blocks(text, node.body[0].lineno - 1)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
-    """A contract that is not kept is shown where it is not: the frames of the checks themselves say nothing."""
+    """Removes the frames of the checks from a broken contract."""
     if call.excinfo is not None and _is_ours(call.excinfo.value):
         error = call.excinfo.value
-        call.excinfo = pytest.ExceptionInfo.from_exception(error.with_traceback(_shown(error.__traceback__)))
+        call.excinfo = pytest.ExceptionInfo.from_exception(error.with_traceback(_filter_frames(error.__traceback__)))
     return (yield)
 
 
-def _shown(trace: TracebackType | None) -> TracebackType | None:
-    """The frames that are neither ours nor those in which torch calls a module."""
+# Without our frames, and without those in which torch calls a module.
+def _filter_frames(trace: TracebackType | None) -> TracebackType | None:
     if trace is None:
         return None
-    rest = _shown(trace.tb_next)
+    rest = _filter_frames(trace.tb_next)
     if _HIDDEN.search(trace.tb_frame.f_code.co_filename):
         return rest
     return TracebackType(rest, trace.tb_frame, trace.tb_lasti, trace.tb_lineno)
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """One line where it was asked for, and one for each package whose contracts nothing could turn on."""
+    """Prints a line if it was asked for, and a line for each package without contracts."""
     here = not getattr(config.option, "numprocesses", None)  # with xdist, others import the packages
     finder: Any = config.stash.get(_FINDER, None) if here else None
     for package in finder.packages if finder else ():
@@ -162,15 +162,15 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         reports = [report for reports in terminalreporter.stats.values() for report in reports]
         called = [report for report in reports if getattr(report, "when", "") == "call"]
         texts = sum(("einformer", "text") in report.user_properties for report in called)
-        terminalreporter.write_line(f"einformer: {texts} texts" + (_checked() if finder else ""))
+        terminalreporter.write_line(f"einformer: {texts} texts" + (_describe_contracts() if finder else ""))
 
 
-def _checked() -> str:
+def _describe_contracts() -> str:
     from einformer.contracts.frames import counts
 
     return f", {counts['values']} values of {counts['functions']} calls"
 
 
+# By its name: if no contract was broken, einformer is not imported.
 def _is_ours(error: BaseException) -> bool:
-    """By its name: where no contract was broken, einformer is not even imported."""
     return type(error).__name__ == "EinformerError"

@@ -1,4 +1,4 @@
-"""Which text does a model write after a beginning? Tokens of its tokenizer, or bytes where its weights are random."""
+"""Generates text with a model: with its tokenizer, or with bytes as tokens if its weights are random."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ _BEGUN = 3  # of a letter of four bytes so many may be there, each shown as one 
 
 
 class Tokens(Protocol):
-    """Text as whole numbers, and back; numbers come one by one, and some make no text before the next."""
+    """Text as whole numbers, and back. A number may make no text before the next."""
 
     def read(self, text: str) -> list[int]:
-        """The tokens of a text."""
+        """Returns the tokens of a text."""
 
     def spelling(self, before: Sequence[int]) -> Callable[[int], str]:
-        """What each further token adds to the text of those before, as far as it is settled."""
+        """Returns a function that takes the next token and returns the text that it settles."""
 
 
 class Bytes:
-    """Every byte of UTF-8 is a token."""
+    """Tokens that are the bytes of UTF-8."""
 
     def read(self, text: str) -> list[int]:
-        """The bytes."""
+        """Returns the bytes."""
         return list(text.encode())
 
     def spelling(self, before: Sequence[int]) -> Callable[[int], str]:
-        """The letter that a byte ends; one that is begun waits for its other bytes."""
+        """Returns the letter that a byte completes. A letter waits for all of its bytes."""
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         decoder.decode(bytes(before))
         return lambda token: decoder.decode(bytes([token]))
 
 
 class Tokenizer:
-    """A `tokenizer.json`, by the library of its authors."""
+    """A `tokenizer.json`, read by the library of its authors."""
 
     def __init__(self, path: pathlib.Path) -> None:
         try:
@@ -54,18 +54,18 @@ class Tokenizer:
             raise fail("E801", f"`{path}` cannot be read: {error}", fix="a fresh copy of the file") from error
 
     def read(self, text: str) -> list[int]:
-        """As the tokenizer cuts it."""
+        """Returns the tokens of the tokenizer."""
         ids: list[int] = self.theirs.encode(text).ids
         return ids
 
     def spelling(self, before: Sequence[int]) -> Callable[[int], str]:
-        """The letters that a token ends, spelled after those before: a space may stand between words only."""
+        """Returns the letters that a token completes, after the tokens before it: a space may stand between words only."""
         return Spelling(self.theirs.decode, list(before)).add
 
 
 @dataclass(slots=True)
 class Spelling:
-    """Tokens that come one by one: only those since the last whole letter but one are spelled again."""
+    """Tokens that come one by one. Only those since the last letter but one are spelled again."""
 
     decode: Callable[[list[int]], str]
     tokens: list[int]
@@ -76,7 +76,7 @@ class Spelling:
         self.shown, self.known = self.decode(self.tokens), len(self.tokens)
 
     def add(self, token: int) -> str:
-        """What the next token adds."""
+        """Adds a token and returns its text."""
         self.tokens.append(token)
         text = self.decode(self.tokens)
         begun = len(text) - len(text.rstrip("\ufffd"))
@@ -90,7 +90,7 @@ class Spelling:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How many tokens, and how each is chosen."""
+    """The number of tokens, and the way to choose each."""
 
     tokens: int = 64
     temperature: float = 0.0
@@ -101,7 +101,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """A module with weights, and what its tokens are."""
+    """A module with weights, and its tokens."""
 
     module: Any
     tokens: Tokens
@@ -109,7 +109,9 @@ class Writer:
     random: bool = False  # the weights are
 
     def write(self, text: str, options: Options, step: Callable[[], object] = lambda: None) -> Iterator[str]:
-        """What follows on a text, piece by piece; `step` is called for each token. Raises EinformerError E703, E706 to E708."""
+        """Yields the continuation of a text, piece by piece. `step` is called for each token. Raises EinformerError E703,
+        E706 to E708.
+        """
         if not text.isprintable() and any("\ud800" <= letter <= "\udfff" for letter in text):
             raise fail("E801", "the text holds bytes that are not letters", fix="a text in UTF-8")
         read = self.tokens.read(text)
@@ -124,25 +126,26 @@ class Writer:
             yield spelled(token)
 
 
-def writer(model: Model, target: pathlib.Path, seed: int = 0) -> Writer:
-    """The weights and the tokenizer in a folder of transformers; for any other target random weights, whose tokens are bytes.
+def make_writer(model: Model, target: pathlib.Path, seed: int = 0) -> Writer:
+    """Loads the weights and the tokenizer of a folder of transformers. For another target the weights are random, and
+    bytes are tokens.
 
-    Raises EinformerError E708 for a model that is not causal, E614, E801, E802 for a folder, and as `load_huggingface`.
+    Raises EinformerError E708 if the model is not causal, E614, E801, E802 for a folder, and as `load_huggingface`.
     """
     from einformer.interpreters.torch.generate import seeded, unpredicting
 
     if model.spec.layer.time is None:
         raise unpredicting(model.spec.layer)
     if not target.is_dir():
-        return Writer(seeded(of_bytes(model).build, seed), Bytes(), random=True)
-    tokens, stop = _tokens(model, target / "tokenizer.json"), _stop(documents.read(target / "config.json"))
+        return Writer(seeded(use_bytes(model).build, seed), Bytes(), random=True)
+    tokens, stop = _find_tokens(model, target / "tokenizer.json"), _find_end_tokens(documents.read(target / "config.json"))
     module: Any = model.build().eval()
     module.load_huggingface(target)
     return Writer(module, tokens, tuple(stop))
 
 
-def _tokens(model: Model, path: pathlib.Path) -> Tokens:
-    """The tokenizer beside weights; without one, bytes are the tokens of a vocabulary of bytes alone."""
+# Without a tokenizer, bytes are the tokens of a vocabulary of bytes.
+def _find_tokens(model: Model, path: pathlib.Path) -> Tokens:
     if path.exists():
         return Tokenizer(path)
     if model.legend.values.get("V") != _BYTES:
@@ -150,8 +153,8 @@ def _tokens(model: Model, path: pathlib.Path) -> Tokens:
     return Bytes()
 
 
-def _stop(config: documents.Document) -> list[int]:
-    """The tokens after which a config says that a text ends."""
+# The tokens at which a text ends.
+def _find_end_tokens(config: documents.Document) -> list[int]:
     ends = config.values.get("eos_token_id")
     listed: list[Any] = ends if isinstance(ends, list) else [] if ends is None else [ends]
     if not all(type(token) is int for token in listed):
@@ -160,8 +163,8 @@ def _stop(config: documents.Document) -> list[int]:
     return listed
 
 
-def of_bytes(model: Model) -> Model:
-    """The same model with a vocabulary of bytes."""
+def use_bytes(model: Model) -> Model:
+    """Returns the same model with a vocabulary of bytes."""
     if "V" not in model.legend.letters or not isinstance(model.legend.values.get("V", _BYTES), int):
         return model
     return model.bind(V=_BYTES)

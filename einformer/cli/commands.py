@@ -338,7 +338,7 @@ def _generate(options: argparse.Namespace) -> int:
     if options.set and any(pathlib.Path(options.target).glob("*.safetensors")):
         options.misuse(f"`--set` does not apply to {options.target}, whose weights have its sizes")
     chosen = text.Options(options.tokens, options.temperature, options.top_k, options.top_p, options.seed)
-    writer = text.writer(_read_target(options), pathlib.Path(options.target), options.seed)
+    writer = text.make_writer(_read_target(options), pathlib.Path(options.target), options.seed)
     if writer.random:
         print("einformer: the weights are random, and the tokens are bytes", file=sys.stderr, flush=True)
     beginning, pieces = _read_text(options.text), list[str]()

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import product
 
-from einformer.errors import fail, row
+from einformer.errors import fail, find_row
 from einformer.interpreters.count import cached as cached_
 from einformer.interpreters.count import memory, rules
 from einformer.interpreters.count.bands import pairs
@@ -79,7 +79,7 @@ def activations(
 def cache_bytes(entries: Iterable[Entry[int]], legend: Legend, model: Layer, dtype: str) -> cached_.CacheBytes[int]:
     """The bytes of what decoding keeps of a causal model. Raises EinformerError E605."""
     assert model.time is not None
-    return cached_.cache_bytes(entries, model.time.letter, Numbers(legend), row(cached_.BYTES, "dtype", dtype))
+    return cached_.cache_bytes(entries, model.time.letter, Numbers(legend), find_row(cached_.BYTES, "dtype", dtype))
 
 
 def training(
