@@ -15,6 +15,7 @@ import einformer
 from einformer.errors import EinformerError, Source
 from einformer.objects import Model
 from einformer.targets import examine
+from tests.refusals import refuses
 from tests.texts import Array, spec, text
 
 HEADS = ("d, a, e: H = D / A, f: F = 4 D", "layer Heads(x_dae) -> y_f:", "weights W_daef", "return x_dae W_daef")
@@ -50,7 +51,7 @@ def test_a_size_is_a_formula(size: str, expected: int) -> None:
 
 
 def test_a_size_that_is_not_whole_is_refused() -> None:
-    with pytest.raises(EinformerError, match=r"E602 the size of `e` would be 2\.4"):
+    with refuses("E602", "e", "2.4"):
         spec(*HEADS).bind(D=12, A=5).weight_shapes()
 
 
@@ -124,7 +125,7 @@ def test_numbers_of_numpy_are_numbers() -> None:
 
 
 def test_a_letter_that_is_no_size_is_told_so() -> None:
-    with pytest.raises(EinformerError, match=r"E601 the size `Q` is not bound\n  there are A, D, F, H"):
+    with refuses("E601", "Q"):
         spec(*HEADS).bind(D=12, A=3).size("Q")
 
 
@@ -132,7 +133,7 @@ def test_a_letter_that_is_no_size_is_told_so() -> None:
 def test_a_loop_turns_a_whole_number_of_times(turns: str) -> None:
     layer = ("l, x", "layer F(x_x) -> x_x:", f"for l < {turns}:", "  x_x <- 2 x_x", "return x_x")
     assert np.array_equal(spec(*layer).bind(L=4).reference(np.ones(1), weights={}), [4 if "/" in turns else 1])
-    with pytest.raises(EinformerError, match="E604 the loop turns"):
+    with refuses("E604", "L / 2" if "/" in turns else "L - 4"):
         spec(*layer).bind(L=3)
 
 
@@ -145,7 +146,7 @@ def test_top_takes_a_whole_number() -> None:
 
 def test_a_size_without_a_value_is_open() -> None:
     model = spec(*HEADS).bind(D=12)
-    with pytest.raises(EinformerError, match="E601 the size `A` is not bound"):
+    with refuses("E601", "A"):
         model.size("H")
 
 
@@ -204,7 +205,7 @@ def test_a_whole_number_may_be_written_as_a_fraction() -> None:
 
 
 def test_what_is_not_declared_cannot_be_given() -> None:
-    with pytest.raises(EinformerError, match="E605 no size or scalar `X` is declared"):
+    with refuses("E605", "X"):
         spec(*HEADS).bind(X=3)
 
 
@@ -282,7 +283,7 @@ def test_a_shape_binds_an_open_size() -> None:
 
 
 def test_a_shape_stays_within_the_bound() -> None:
-    with pytest.raises(EinformerError, match="E603 the size of `s` is 4, its bound 3"):
+    with refuses("E603", "s", "4", "3"):
         LOOKUP.bind(K=3).reference(np.zeros((4, 2)), weights={"P": np.zeros((3, 2))})
 
 
@@ -293,23 +294,23 @@ def test_a_given_size_stays_within_the_bound() -> None:
 
 
 def test_an_input_has_the_size_that_is_bound() -> None:
-    with pytest.raises(EinformerError, match="E701 the input `x` has 2 numbers along `d`, not 5"):
+    with refuses("E701", "x", "2", "d", "5"):
         LOOKUP.bind(K=3, D=5).reference(np.zeros((2, 2)), weights={})
 
 
 def test_inputs_agree_on_an_open_size() -> None:
     sums = spec("d", "layer Add(x_d, y_d) -> z_d:", "return x_d + y_d").bind()
-    with pytest.raises(EinformerError, match="E701 the input `y` has 1 numbers along `d`, not 3"):
+    with refuses("E701", "y", "1", "d", "3"):
         sums.reference(np.zeros(3), np.zeros(1), weights={})
 
 
 def test_an_input_has_an_axis_for_each_letter() -> None:
-    with pytest.raises(EinformerError, match="E701 the input `x` has 1 axes, not 2"):
+    with refuses("E701", "x", "1", "2"):
         LOOKUP.bind(K=3).reference(np.zeros(2), weights={})
 
 
 def test_there_is_an_array_for_each_input() -> None:
-    with pytest.raises(EinformerError, match="E401 `Look` takes 1 inputs, here are 2"):
+    with refuses("E401", "Look", "1", "2"):
         LOOKUP.bind(K=3).reference(np.zeros((2, 2)), np.zeros(2), weights={})
 
 

@@ -30,6 +30,7 @@ from einformer.testing.subject import Subject, isolate
 from tests import well_formed
 from tests.examples import ROOT
 from tests.oracles.matrices import SIGNS, Oracle, Recorder, apart, called_sizes
+from tests.refusals import refuses
 from tests.texts import spec as of
 
 QUICK = {*documents(), "gpt2", "llama", "gpt_oss", "deepseek_v3", "mamba2", "delta_net"}
@@ -344,7 +345,7 @@ def test_documents_that_write_matrices_have_formulas_of_attention() -> None:
 
 
 def test_a_form_that_there_is_not_is_refused() -> None:
-    with pytest.raises(EinformerError, match="E605 there is no form `tensor`"):
+    with refuses("E605", "tensor"):
         load("gpt2").latex(form="tensor")
 
 

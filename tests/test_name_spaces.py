@@ -11,6 +11,7 @@ from einformer import EinformerError
 from einformer.language.weights import TAKEN
 from einformer.objects import Model
 from tests import arrays
+from tests.refusals import refuses
 
 HEAD = """
 axes
@@ -239,7 +240,7 @@ def test_a_block_is_not_a_layer_of_that_name() -> None:
 
 
 def test_what_looks_like_a_prime_is_none() -> None:
-    with pytest.raises(EinformerError, match="E003 the character MODIFIER LETTER PRIME"):
+    with refuses("E003", "ʹ"):
         einformer.parse(f"{AXES}{MODEL}  weights z'_d, zʹ_d\n  return z_bsd z'_d zʹ_d\n")
 
 

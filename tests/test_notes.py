@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from einformer import EinformerError
 from einformer.architectures.texts import shipped, text, understood
 from einformer.interpreters.latex import latex
 from einformer.language import parser
@@ -18,6 +17,7 @@ from einformer.language.walk import subexpressions
 from einformer.notes.conventions import conventions, translate
 from einformer.notes.rendering import render
 from einformer.targets import load, parse
+from tests.refusals import refuses
 
 # Read off the documents themselves.
 PRINTED = {
@@ -119,5 +119,5 @@ def test_names_of_several_letters_are_upright() -> None:
 
 
 def test_an_unknown_convention_is_refused() -> None:
-    with pytest.raises(EinformerError, match="E605 there is no convention `bourbaki`"):
+    with refuses("E605", "bourbaki"):
         load("gpt2").latex("bourbaki")

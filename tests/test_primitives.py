@@ -12,7 +12,6 @@ import pytest
 import torch
 
 import einformer
-from einformer.errors import EinformerError
 from einformer.interpreters.count import formulas
 from einformer.interpreters.latex.matrices import Style
 from einformer.interpreters.latex.matrices.lines import write_formulas
@@ -23,6 +22,7 @@ from einformer.language.primitives import NUMERIC, PRIMITIVES, Primitive
 from einformer.objects import Model
 from tests.oracles import loops
 from tests.oracles.matrices import Oracle, Recorder, apart
+from tests.refusals import refuses
 from tests.texts import Array, spec
 
 ROWS = list(PRIMITIVES.values())
@@ -257,7 +257,7 @@ def test_a_legend_may_use_every_function_of_numbers(row: Primitive) -> None:
 
 
 def test_a_legend_does_not_draw() -> None:
-    with pytest.raises(EinformerError, match="E604 `Dr` cannot stand in the legend"):
+    with refuses("E604", "Dr"):
         spec("b, d", "layer Scaled(z_bd) -> y_bd:", "return τ z_bd", scalars="τ = Dr(D, 0.1)")
 
 
