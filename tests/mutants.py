@@ -168,20 +168,10 @@ MUTANTS = (
     ),
     # ------------------------------------------------------------------------------------------------------ causality (R6, R10)
     _mutant(
-        "earlier is later", "program/causality.py",
-        "later = Inequality(read.position - here, strict=True)", "later = Inequality(here - read.position, strict=True)",
-        "causality.py::test_what_is_causal_is_accepted[only before]",
-    ),
-    _mutant(
         "one position later is not later", "program/causality.py",
         "later = Inequality(read.position - here, strict=True)",
         "later = Inequality(read.position - here - Linear.number(1), strict=True)",
         "causality.py::test_what_reads_the_future_is_refused[a mask one too far]",
-    ),
-    _mutant(
-        "minus infinity masks no score", "program/positions.py",
-        "either(both(*(term.alive for term in terms)), *(term.high for term in terms)),", "ALWAYS,",
-        "causality.py::test_what_is_causal_is_accepted[attention]",
     ),
     _mutant(
         "infinity is masked", "program/positions.py",
@@ -194,11 +184,6 @@ MUTANTS = (
         "return Value(inner.reads, argument.alive, high=inner.high)",
         "return Value(inner.reads, argument.nonzero, high=inner.high)",
         "causality.py::test_a_leak_is_refused_wherever_it_is[a softmax of zeros over another index]",
-    ),
-    _mutant(
-        "products do not intersect", "program/positions.py",
-        "either(both(*(factor.nonzero for factor in factors)), wild)", "either(*(factor.nonzero for factor in factors), wild)",
-        "causality.py::test_what_is_causal_is_accepted[a product with zero]",
     ),
     _mutant(
         "zero times infinity is zero", "program/positions.py",
@@ -235,16 +220,6 @@ MUTANTS = (
         "a softmax may see nothing", "program/positions.py",
         "                self.analysis.sees(argument.low, own[0], times, e)\n", "                pass\n",
         "causality.py::test_what_reads_the_future_is_refused[nothing to see]",
-    ),
-    _mutant(
-        "an inequality is never strict", "program/inequalities.py",
-        "constant = factors.pop(ONE, 0) - inequality.strict", "constant = factors.pop(ONE, 0)",
-        "causality.py::test_what_is_causal_is_accepted[attention]",
-    ),
-    _mutant(
-        "a floor has no bound below", "program/inequalities.py",
-        "            yield Inequality(value - atom.arguments[0] + Linear.number(1), strict=True)\n", "",
-        "causality.py::test_what_people_write_is_accepted[chunks before]",
     ),
     _mutant(
         "too many cases hold never", "program/inequalities.py",
@@ -320,11 +295,6 @@ MUTANTS = (
         "after a loop is what was known before it", "program/canonical.py",
         "known = known | {name: Definition() for name in changed}", "pass",
         "canonical.py::test_what_is_changed_is_another_value[the mask in each turn-fast]",
-    ),
-    _mutant(
-        "a name is opened that two expressions read", "program/canonical.py",
-        "self.reads[definition] != 1:", "False:",
-        "spellings.py::test_what_is_not_fused_says_why[a sink]",
     ),
     _mutant(
         "a norm forgets who else reads its names", "program/norms.py",
@@ -410,9 +380,8 @@ MUTANTS = (
         "forms.py::test_a_form_is_computed_whole_and_in_parts[what is made of a tensor that changes later-apart-notation]",
     ),
     _mutant(
-        "a group is split the other way", "interpreters/torch/slots.py",
-        'sizes = ", ".join(low.size(letter) for letter in letters)\n            code',
-        'sizes = ", ".join(low.size(letter) for letter in letters[::-1])\n            code',
+        "a group is split the other way", "interpreters/torch/emit.py",
+        "map(self.low.size, after))", "map(self.low.size, after[::-1]))",
         "torch.py::test_values_are_the_references[llama_interleaved-notation]",
     ),
     _mutant(
@@ -422,9 +391,9 @@ MUTANTS = (
         "lowering.py::test_one_equation[z_bsd - (o_bsd - z_bsd)]",
     ),
     _mutant(
-        "a denominator is summed over", "interpreters/torch/lower.py",
-        "bottom is not None and letters & set(bottom.dims)", "bottom is not None",
-        "torch.py::test_values_are_the_references[gpt2-notation]",
+        "a denominator is summed over", "interpreters/torch/emit.py",
+        " and not letters & set(below.axes)", "",
+        "primitives.py::test_a_denominator_is_summed_with_its_product[notation]",
     ),
     _mutant(
         "softmax runs over the first of its axes", "language/primitives.py",
@@ -442,8 +411,8 @@ MUTANTS = (
         "slots.py::test_gradients_do_not_feel_a_branch_that_is_not_taken[a root-fast]",
     ),
     _mutant(
-        "a recurrence is one step late", "interpreters/torch/recurrences.py",
-        "torch.stack({steps}[{reach}:], {axis})", "torch.stack({steps}[:-{reach}], {axis})",
+        "a recurrence is one step late", "interpreters/torch/emit.py",
+        "torch.stack({steps}[{recur.back}:], {axis})", "torch.stack({steps}[:-{recur.back}], {axis})",
         "torch.py::test_values_are_the_references[mamba2-notation]",
     ),
     _mutant(
@@ -705,39 +674,9 @@ MUTANTS = (
         "lint.py::test_a_mask_shows_the_past",
     ),
     _mutant(
-        "the primed index is the key, whatever the softmax says", "lint/masks.py",
-        "                return x.indices[0].letter\n", "                break\n",
-        "lint.py::test_a_mask_shows_the_past",
-    ),
-    _mutant(
         "a softmax is over any index of its axis", "lint/masks.py",
         "return alike and bool(left) and here.get(over) in left", "return False and here.get(over) in left",
         "lint.py::test_a_slip_is_found_where_it_is[a softmax over the queries]",
-    ),
-    _mutant(
-        "a stated shape is one of several", "lint/rules.py",
-        "((alone and added & others) or stated)", "(alone and added & others)",
-        "lint_rules.py::test_a_tensor_has_the_slots_of_the_shape_that_is_stated",
-    ),
-    _mutant(
-        "a range from 0 ends before its end", "lint/legend.py",
-        "else f\"{_strip_marks(match['last'])} + 1\"", "else _strip_marks(match['last'])",
-        "lint_rules.py::test_a_range_that_includes_its_end_has_one_more",
-    ),
-    _mutant(
-        "a letter with two sizes has the first", "lint/legend.py",
-        "if before.size != stated.size and", "if before.size == stated.size and",
-        "lint.py::test_a_slip_is_found_where_it_is[two stated sizes]",
-    ),
-    _mutant(
-        "a letter that stands once is another index", "lint/python/axes.py",
-        " and named.count(letter) > 1 < named.count(own)", "",
-        "lint_python_primes.py::test_a_slip_in_a_letter_is_found[an index that stands once]",
-    ),
-    _mutant(
-        "what stands above is a power", "lint/notes/scripts.py",
-        "self.at, scripts.staggered = position + 2, True", "self.at, scripts.staggered = position + 2, False",
-        "lint_reading.py::test_it_is_read_and_a_slip_in_it_is_seen[indices above and below]",
     ),
     _mutant(
         "layers of the library call layers of the library alone", "language/check.py",
@@ -762,11 +701,6 @@ MUTANTS = (
         "families.py::test_logits_are_theirs[llama-fan_in]",
     ),
     _mutant(
-        "shares are not normalised", "architectures/library.ein",
-        "  p_x <- p_x / sum_x p_x\n", "",
-        "families.py::test_logits_are_theirs[mixtral-fan_in]",
-    ),
-    _mutant(
         "a list of layers is one of all others", "huggingface/keys.py",
         "int(layer in value)", "int(layer not in value)",
         "families.py::test_logits_are_theirs[llama4_even-fan_in]",
@@ -781,21 +715,11 @@ MUTANTS = (
         "        *_find_contradictions(config, table, readings),\n", "",
         "huggingface_keys.py::test_every_change_is_seen[deepseek-v3]",
     ),
-    _mutant(
-        "gate and up of an expert are exchanged", "huggingface/block_sparse.toml",
-        'experts.{x}.w1.weight", "f d"', 'experts.{x}.w3.weight", "f d"',
-        "huggingface_files.py::test_what_transformers_writes_is_read[mixtral]",
-    ),
     # ----------------------------------------------------------------------------------------------------- claims, notes, forms
     _mutant(
         "whatever is derived is what is printed", "interpreters/count/comparison.py",
         "return bool(sympy.expand(over) == 0)", "return True",
         "claims.py::test_what_is_wrong_is_said",
-    ),
-    _mutant(
-        "whatever is found demonstrates an erratum", "notes/errata.py",
-        '"demonstrated" if after and not before else "not demonstrated"', '"demonstrated"',
-        "errata.py::test_a_row_whose_forms_are_exchanged_is_not_demonstrated",
     ),
     _mutant(
         "a product is turned factor by factor", "interpreters/latex/matrices/algebra.py",
@@ -807,16 +731,6 @@ MUTANTS = (
         "out.times(along(out, one, letter), down(out, other, letter))", "out.times(along(out, one, letter), other)",
         "matrices.py::test_each_line_of_a_text_is_what_its_indices_say[gpt2]",
     ),
-    _mutant(
-        "a sum in a product has no parentheses", "interpreters/latex/matrices/algebra.py",
-        "self.text if self.level >= least else LATEX.enclosed(self.text)", "self.text",
-        "matrices.py::test_each_line_of_a_text_is_what_its_indices_say[gpt2]",
-    ),
-    _mutant(
-        "what a line that is taken in reads may change", "interpreters/latex/matrices/lines.py",
-        "return own.union(*(self._needs(self.taken[name]) for name in own & self.taken.keys()))", "return own",
-        "matrices.py::test_a_line_is_taken_in_where_nothing_changes[after what a line in it reads is new]",
-    ),
     # ---------------------------------------------------------------------------------- fusing, recurrences, what is kept (R10)
     _mutant(
         "what an attention has taken in is read again", "interpreters/torch/fast.py",
@@ -827,15 +741,6 @@ MUTANTS = (
         "a mask that an attention knows by itself is read again", "interpreters/torch/fast.py",
         "before != (len(low.taken), low.dropped.total())", "before[0] != len(low.taken)",
         "interpreters.py::test_each_form_alone[a softmax of what attention gives, with a mask on its own line]",
-    ),
-    _mutant(
-        "a formula of positions has several lines", "program/positions.py",
-        "if lines[equation.left.name] == 1 and", "if",
-        f"forms.py::{_PARTS}[attention to numbers of positions, then to more-apart-fast]",
-    ),
-    _mutant(
-        "a formula of positions is made of inputs", "program/positions.py", "and inside & own <= names", "",
-        f"forms.py::{_PARTS}[an input times zero-apart-fast]",
     ),
     _mutant(
         "numbers of positions that a layer is given are not kept", "program/positions.py",
@@ -884,11 +789,6 @@ MUTANTS = (
         "a line is what it defines, however often that is read", "language/body.py",
         "return self.lines.get(e.name) if e.name in self.once else None", "return self.lines.get(e.name)",
         "refused.py::test_without_the_slip_it_is_accepted[scores of a line that are read again feel it there]",
-    ),
-    _mutant(
-        "the class of a model is whatever has its name", "interpreters/torch/module.py",
-        "if own.rstrip(\"_\") == name)", "if own == name)",
-        "name_spaces.py::test_a_model_has_any_name[Tensor]",
     ),
     _mutant(
         "a recurrence of whole numbers is computed in the dtype of a module", "interpreters/torch/recurrences.py",

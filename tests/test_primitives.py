@@ -218,6 +218,14 @@ def test_every_row_in_every_interpreter(right: str) -> None:
     assert einformer.parse(found.spec.latex()).tree == found.spec.tree
 
 
+@pytest.mark.parametrize("plan", PLANS)
+def test_a_denominator_is_summed_with_its_product(plan: str) -> None:
+    found = model("return z_bsd sum_d' (z_bsd' z_bsd' / (1 + z_bsd'^2))")
+    x = np.random.default_rng(1).normal(size=(2, 4, 5))
+    module = found.build(plan=plan, dtype=torch.float64).eval()
+    assert np.allclose(module(torch.tensor(x)), found.reference(x, weights={}), rtol=1e-11, atol=1e-11)
+
+
 @pytest.mark.parametrize("right", [text for _, text in USES])
 def test_every_row_in_every_oracle(right: str) -> None:
     """Loops over scalars compute what the reference computes, and the printed matrices are read back."""
