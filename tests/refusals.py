@@ -28,7 +28,7 @@ def names(finding: Finding) -> set[str]:
     return {finding.span.text, *re.findall(r"`([^`]+)`", said), *re.findall(r"(?<![\w.])-?\d+(?:\.\d+)?(?![\w.]*\d)", said)}
 
 
-def findings(text: str) -> tuple[Finding, ...]:
+def findings_of(text: str) -> tuple[Finding, ...]:
     """What `einformer.parse` refuses a text for."""
     try:
         einformer.parse(text)

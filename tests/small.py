@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 import einformer
-from einformer.errors import EinformerError
+from einformer import EinformerError
 from einformer.language.calls import slot_letters
 from einformer.objects import Model
 from tests.oracles import scaling

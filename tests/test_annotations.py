@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from einformer.errors import EinformerError
+from einformer import EinformerError
 from tests.few import FEW_TEXTS, few
 from tests.small import PLANS, SMALL, error, inputs, model, tensors, weights
 

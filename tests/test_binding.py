@@ -12,10 +12,9 @@ import pytest
 import torch
 
 import einformer
-from einformer.errors import EinformerError, Source
+from einformer import EinformerError
 from einformer.objects import Model
-from einformer.targets import examine
-from tests.refusals import refuses
+from tests.refusals import findings_of, refuses
 from tests.texts import Array, spec, text
 
 HEADS = ("d, a, e: H = D / A, f: F = 4 D", "layer Heads(x_dae) -> y_f:", "weights W_daef", "return x_dae W_daef")
@@ -73,7 +72,7 @@ def declared(size: str) -> str:
 
 @pytest.mark.parametrize("size", SIZES)
 def test_a_size_that_cannot_come_out_whole_is_refused_where_it_is_declared(size: str) -> None:
-    found = [finding.code for finding in examine(Source("<text>", declared(size)))[1]]
+    found = [finding.code for finding in findings_of(declared(size))]
     assert found == [SIZES[size]] * bool(SIZES[size])
 
 
@@ -94,7 +93,7 @@ def test_a_size_is_never_whole_only_where_no_numbers_make_it_whole(seed: int) ->
         m, n, k = (random.choice((1, 2, 3, 4, 6, 8)) for _ in range(3))
         size = f"{a} D / {m} + {b} K / {n} + {c} / {k}"
         values = {Fraction(a * d, m) + Fraction(b * e, n) + Fraction(c, k) for d in range(1, 25) for e in range(1, 25)}
-        codes = {finding.code for finding in examine(Source("<text>", declared(size)))[1]}
+        codes = {finding.code for finding in findings_of(declared(size))}
         never = "E602" if not any(value.denominator == 1 for value in values) else "E604" if max(values) < 1 else ""
         assert codes == {never} - {""}, size
         refused += bool(never)
@@ -105,14 +104,12 @@ def test_an_axis_as_long_as_another_is_told_how() -> None:
     """The suggestion stands in the reader's file, where its letter is free."""
     for axes in ("d, e: D", "d, e: E, f: E", "e: H = 2 D, d, h: D, f: H"):
         refused = text(axes, "layer Y(x_d) -> x_d:", "return 2 x_d")
-        shared = [finding for finding in examine(Source("<text>", refused))[1] if finding.code == "E202"]
+        shared = [finding for finding in findings_of(refused) if finding.code == "E202"]
         for finding in reversed(shared):
             line = finding.fix.split("`")[1]
             old = next(row for row in axes.split(", ") if row.startswith(f"{line[0]}:"))
             axes = axes.replace(old, line)
-        assert "E202" not in {
-            finding.code for finding in examine(Source("<text>", text(axes, "layer Y(x_d) -> x_d:", "return 2 x_d")))[1]
-        }
+        assert "E202" not in {finding.code for finding in findings_of(text(axes, "layer Y(x_d) -> x_d:", "return 2 x_d"))}
         assert shared
 
 

@@ -7,7 +7,8 @@ from typing import NamedTuple
 import pytest
 
 import einformer
-from einformer.errors import EinformerError, Finding
+from einformer import EinformerError
+from einformer.errors import Finding
 
 HEAD = "axes\n  b: B\n  s: S\n  d: D\n\nscalars\n  ε = 1e-5\n\n"
 MEAN = "layer Mean_d(z_d) -> y_d:\n  return z_d - mean_d z_d\n\n"

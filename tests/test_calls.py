@@ -7,7 +7,8 @@ import re
 import numpy as np
 import pytest
 
-from einformer.errors import EinformerError, Source
+from einformer import EinformerError
+from einformer.errors import Source
 from einformer.language import parser
 from einformer.language.calls import Binding, bind_call
 from einformer.language.tree import Apply

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 import einformer
-from einformer.errors import EinformerError, Source
-from einformer.targets import examine
-from tests.refusals import refuses
+from einformer import EinformerError
+from tests.refusals import findings_of, refuses
 from tests.texts import text
 
 LENGTH = 6
@@ -94,7 +93,7 @@ def leaks(body: list[str]) -> bool:
 
 
 def codes(body: list[str]) -> set[str]:
-    _, findings = examine(Source("<text>", text("s", *lines("model Q(x_s) -> y_s causal in s:", body))))
+    findings = findings_of(text("s", *lines("model Q(x_s) -> y_s causal in s:", body)))
     return {finding.code for finding in findings}
 
 
@@ -157,7 +156,7 @@ def test_a_text_has_one_time_axis(first: str, second: str, found: list[str]) -> 
         f"model {name}(x_ij) -> y_ij causal in {time}:\n  return cumsum_{time}(x_ij)\n"
         for name, time in (("One", first), ("Two", second))
     ]
-    _, findings = examine(Source("two.ein", "axes\n  i: I\n  j: J\n\n" + "\n".join(models)))
+    findings = findings_of("axes\n  i: I\n  j: J\n\n" + "\n".join(models))
     assert [finding.code for finding in findings] == found
     assert all(finding.span.text == second and finding.span.line == 8 for finding in findings)
 
@@ -195,7 +194,7 @@ model Masked(z_bsd) -> y_bsda causal in s:
 def verdict(mask: str, scalars: str = "", turn: str = "y_bsda + 0 l") -> set[str]:
     """The codes of a text whose softmax has this mask; its heads and turns are of unknown number."""
     filled = HEADS.format(mask=mask, scalars=scalars, turn=turn)
-    _, findings = examine(Source("<text>", filled))
+    findings = findings_of(filled)
     return {finding.code for finding in findings}
 
 
@@ -270,9 +269,7 @@ WHEREVER = {
 
 @pytest.mark.parametrize("body", WHEREVER.values(), ids=list(WHEREVER))
 def test_a_leak_is_refused_wherever_it_is(body: list[str]) -> None:
-    _, findings = examine(
-        Source("<text>", "axes\n  s: S\n  i: I\n\nmodel Q(x_s) -> y_s causal in s:\n  " + "\n  ".join(body) + "\n")
-    )
+    findings = findings_of("axes\n  s: S\n  i: I\n\nmodel Q(x_s) -> y_s causal in s:\n  " + "\n  ".join(body) + "\n")
     assert "E501" in {finding.code for finding in findings}
 
 
@@ -289,9 +286,7 @@ FOLLOWED = {
 
 @pytest.mark.parametrize("body", FOLLOWED.values(), ids=list(FOLLOWED))
 def test_positions_are_followed_through_numbers(body: list[str]) -> None:
-    _, findings = examine(
-        Source("<text>", "axes\n  s: S\n  i: 3\n\nmodel Q(x_s) -> y_s causal in s:\n  " + "\n  ".join(body) + "\n")
-    )
+    findings = findings_of("axes\n  s: S\n  i: 3\n\nmodel Q(x_s) -> y_s causal in s:\n  " + "\n  ".join(body) + "\n")
     assert not {finding.code for finding in findings} & {"E501", "E502"}, findings
 
 
@@ -313,7 +308,7 @@ model Q(x_s) -> y_s causal in s:
     y_s <- w_ss' x_s'
   return y_s
 """
-    _, findings = examine(Source("<text>", text))
+    findings = findings_of(text)
     assert ("E501" not in {finding.code for finding in findings}) == causal
 
 
@@ -321,17 +316,17 @@ BATCH = "axes\n  b: B\n  s: S\n  d: D\n  t: T\n\nmodel M({inputs}) -> y_bsd caus
 
 
 def test_a_row_means_what_it_means_alone() -> None:
-    _, findings = examine(Source("<text>", BATCH.format(inputs="z_bsd", line="return z_bsd / B").replace("  t: T\n", "")))
+    findings = findings_of(BATCH.format(inputs="z_bsd", line="return z_bsd / B").replace("  t: T\n", ""))
     assert [finding.code for finding in findings] == ["E506"]
 
 
 @pytest.mark.parametrize("inputs", ["z_bsd, c_btd", "c_btd, z_bsd"])
 def test_verdicts_do_not_depend_on_the_order_of_inputs(inputs: str) -> None:
     line = "w_bst = Sm_t(z_bsd c_btd)\n  return w_bst c_btd"
-    _, findings = examine(Source("<text>", BATCH.format(inputs=inputs, line=line)))
+    findings = findings_of(BATCH.format(inputs=inputs, line=line))
     assert findings == ()
 
 
 def test_a_claim_about_no_position_is_refused() -> None:
-    _, findings = examine(Source("<text>", "axes\n  s: S\nmodel M(x_s) -> λ causal in s:\n  return mean_s' x_s'\n"))
+    findings = findings_of("axes\n  s: S\nmodel M(x_s) -> λ causal in s:\n  return mean_s' x_s'\n")
     assert {finding.code for finding in findings} == {"E510"}

@@ -18,8 +18,8 @@ import torch
 from torch import nn
 from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
 
+from einformer import EinformerError
 from einformer.cli import main
-from einformer.errors import EinformerError
 from einformer.notes import claims as notes
 from einformer.notes import quantities
 from einformer.notes.claims import Claim, Verdict, judge

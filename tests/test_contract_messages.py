@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 import einformer as ein
-from einformer.errors import EinformerError
+from einformer import EinformerError
 
 contract: Any = ein.contract
 

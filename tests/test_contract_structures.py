@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import einformer as ein
+from einformer import EinformerError
 from einformer.contracts.decorator import agree
-from einformer.errors import EinformerError
 
 SLOTS = ["b", "s", "d", "s'", "2", "(bs)", "(sd)", "(s+d)", "e"]  # every letter has 2, what stands in brackets 4
 

@@ -29,9 +29,9 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils.checkpoint import checkpoint
 
 import einformer as ein
+from einformer import EinformerError
 from einformer.contracts import switch
 from einformer.contracts.decorator import agree
-from einformer.errors import EinformerError
 from einformer.lint.python.suffixes import select_suffixed
 from tests.refusals import refuses
 

@@ -12,7 +12,7 @@ from huggingface_hub.errors import StrictDataclassError
 from transformers import AutoConfig
 
 import einformer
-from einformer.errors import EinformerError
+from einformer import EinformerError
 from einformer.huggingface.config import import_config
 from tests.few import FEW_FAMILIES, few
 from tests.toys import TOYS

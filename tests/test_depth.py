@@ -12,13 +12,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from einformer import parse
 from einformer.errors import Source
 from einformer.interpreters.latex import latex
 from einformer.language.parser import parse as read
 from einformer.language.printer import show
 from einformer.language.tree import Spec
 from einformer.objects import Model
-from einformer.targets import examine, parse
+from einformer.targets import examine
 
 DEEP, IN_ALL = 100, 150
 STACK = 150  # calls that stand under ours: a test's, a notebook's

@@ -13,6 +13,7 @@ from typing import get_args
 import numpy as np
 import pytest
 
+from einformer import parse
 from einformer.architectures.texts import library
 from einformer.language import names
 from einformer.language.calls import slot_letters
@@ -20,7 +21,7 @@ from einformer.language.primitives import PRIMITIVES
 from einformer.language.printer import PLAIN, show
 from einformer.language.sizes import Legend
 from einformer.language.tree import Declaration, Expression, Tensor
-from einformer.targets import examine, parse
+from einformer.targets import examine
 from tests.examples import PAGES, ROOT, Example, answers, examples, framed, tables
 
 KINDS = {"einformer", "einformer frame", "einformer note", "pycon", "console", "sh", "text", "{toctree}"}

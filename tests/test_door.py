@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 import einformer
-from einformer.errors import EinformerError
+from einformer import EinformerError
 from tests.refusals import refuses
 from tests.small import PLANS, model
 

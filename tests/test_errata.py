@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from einformer import EinformerError
 from einformer.cli import main
-from einformer.errors import EinformerError
 from einformer.notes import errata as notes
 from einformer.notes.equality import Setting, holds
 from einformer.notes.errata import Erratum, Verdict, judge

@@ -20,7 +20,8 @@ from typing import Any
 import pytest
 
 import einformer
-from einformer.errors import NOWHERE, EinformerError, Finding, Source, Span, catalogue, fail
+from einformer import EinformerError
+from einformer.errors import NOWHERE, Finding, Source, Span, catalogue, fail
 from einformer.huggingface.config import import_config
 from einformer.huggingface.stored import write
 from einformer.interpreters.count.bisection import BYTES, quantity

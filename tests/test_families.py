@@ -19,7 +19,7 @@ import pytest
 import torch
 
 import einformer
-from einformer.errors import EinformerError
+from einformer import EinformerError
 from einformer.huggingface.config import Imported, import_config
 from einformer.huggingface.families import architectures, families, family
 from tests.few import FEW_CONFIGS, FEW_FAMILIES, few

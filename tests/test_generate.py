@@ -14,7 +14,7 @@ from torch._dynamo.backends.debugging import aot_eager
 from transformers import AutoConfig, AutoModelForCausalLM, GPT2LMHeadModel
 
 import einformer
-from einformer.errors import EinformerError
+from einformer import EinformerError
 from einformer.interpreters.torch.generate import Choice
 from tests.refusals import refuses
 from tests.small import built, inputs, model, weights

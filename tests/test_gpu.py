@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from einformer.errors import EinformerError
+from einformer import EinformerError
 from tests.small import PLANS, SMALL, built, error, inputs, model, tensors, weights
 
 pytestmark = [

@@ -16,13 +16,15 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from einformer import EinformerError, parse
 from einformer.architectures.texts import read, shipped
-from einformer.errors import EinformerError, Source, catalogue
+from einformer.errors import catalogue
 from einformer.language.parser import MAXIMUM_FINDINGS
 from einformer.language.sizes import Legend
-from einformer.targets import examine, parse
+from einformer.targets import examine
 from tests.few import FEW_TEXTS, few
 from tests.guard import guarded, needs_a_timer
+from tests.refusals import findings_of
 
 HEAD = "axes\n  s: S\n  d: D\nlayer Same(z_sd) -> z_sd:\n"
 MODEL = "axes\n  s: S\nmodel Same(z_s) -> z_s causal in s:\n"
@@ -176,7 +178,7 @@ TEXTS: dict[str, tuple[str, str]] = {
 def finding_codes(text: str) -> list[str]:
     """The codes of the findings, whose messages can be written."""
     with guarded():
-        findings = examine(Source("<text>", text))[1]
+        findings = findings_of(text)
         assert all(str(finding).encode() for finding in findings)
     assert len(findings) <= MAXIMUM_FINDINGS
     return [finding.code for finding in findings]

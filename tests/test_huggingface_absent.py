@@ -10,7 +10,7 @@ from huggingface_hub.errors import StrictDataclassError
 from transformers import AutoConfig, AutoModelForCausalLM
 
 import einformer
-from einformer.errors import EinformerError
+from einformer import EinformerError
 from einformer.huggingface.families import family
 from tests.test_huggingface_keys import Config
 from tests.toys import FIRST, config_of

@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 from transformers import AutoConfig, GPT2LMHeadModel
 
 import einformer
-from einformer.errors import EinformerError, catalogue
+from einformer import EinformerError
+from einformer.errors import catalogue
 from einformer.huggingface.config import Imported, import_config
 from einformer.huggingface.families import families, family
 from einformer.interpreters.torch.plan import Initialisation

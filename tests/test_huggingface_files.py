@@ -19,8 +19,9 @@ from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM
 
 import einformer
+from einformer import EinformerError
 from einformer.cli import main
-from einformer.errors import EinformerError, Finding
+from einformer.errors import Finding
 from einformer.huggingface.families import family
 from tests.few import FEW_FAMILIES, few
 from tests.oracles.lifted import COMPUTED

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 import einformer
-from einformer.errors import EinformerError, Finding
+from einformer import EinformerError
+from einformer.errors import Finding
 from einformer.huggingface.config import import_config
 from einformer.huggingface.families import family
 from tests.few import FEW_CONFIGS, few

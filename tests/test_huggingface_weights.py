@@ -22,7 +22,8 @@ from torch import Tensor, nn
 from transformers import AutoConfig, GPT2LMHeadModel
 
 import einformer
-from einformer.errors import EinformerError, Finding
+from einformer import EinformerError
+from einformer.errors import Finding
 from einformer.huggingface.families import family
 from einformer.huggingface.stored import write
 from einformer.huggingface.weights import load, read, save

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from einformer import EinformerError
 from einformer.architectures.texts import library
-from einformer.errors import EinformerError, Finding, Source
+from einformer.errors import Finding, Source
 from einformer.interpreters.latex import latex
 from einformer.language.parser import parse
 from einformer.language.printer import show

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
+from einformer import EinformerError
 from einformer.cli import main
-from einformer.errors import EinformerError, Source
+from einformer.errors import Source
 from einformer.lint.files import CHECKERS, lint_text
 from einformer.lint.settings import Settings, read_settings
 

@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from einformer.errors import EinformerError, Finding, Source
+from einformer import EinformerError
+from einformer.errors import Finding, Source
 from einformer.language.parser import parse
 from einformer.language.sizes import Legend
 from einformer.lint.documents import Checked

@@ -11,10 +11,9 @@ from random import Random
 
 import pytest
 
-from einformer.errors import Source
-from einformer.targets import examine
 from tests.few import few
 from tests.random_masks import COMPARISONS, FRAMES, JUNCTIONS, NUMBERS, TABLES, Mask, mask
+from tests.refusals import findings_of
 
 BLOCK, MANY = 125, 24  # masks in a block, and blocks, of which one is quick
 REFUSED_AT_MOST = 18  # of 378 that are right: most of them by remainders, or up to a length that brute force ends at
@@ -24,7 +23,7 @@ blocks = pytest.mark.parametrize("block", few(range(MANY), {0}))
 
 def codes(drawn: Mask) -> set[str]:
     """What the checker says."""
-    return {finding.code for finding in examine(Source("mask.ein", drawn.text))[1]}
+    return {finding.code for finding in findings_of(drawn.text)}
 
 
 def is_wrong(drawn: Mask) -> bool:

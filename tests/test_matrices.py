@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from einformer import EinformerError
+from einformer import EinformerError, load, parse
 from einformer.architectures.texts import shipped
 from einformer.interpreters.latex.matrices import Style
 from einformer.interpreters.latex.matrices.lines import write_formulas
@@ -25,7 +25,6 @@ from einformer.notes.conventions import conventions, style
 from einformer.notes.rendering import attention, print_latex, render
 from einformer.notes.shelf import documents, source
 from einformer.objects import Specification
-from einformer.targets import load, parse
 from einformer.testing.subject import Subject, isolate
 from tests import well_formed
 from tests.examples import ROOT

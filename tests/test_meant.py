@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from einformer.errors import Finding, Source
+from einformer.errors import Finding
 from einformer.language.meant import ROWS
-from einformer.targets import examine
+from tests.refusals import findings_of
 
 FRAME = """axes
   b: B
@@ -109,7 +109,7 @@ def written(line: str) -> str:
 
 def examined(text: str) -> list[Finding]:
     """What is wrong with a text, but for names of the frame that a line does not use."""
-    return [finding for finding in examine(Source("typed.ein", text))[1] if finding.code not in ("E203", "E206")]
+    return [finding for finding in findings_of(text) if finding.code not in ("E203", "E206")]
 
 
 @pytest.mark.parametrize("line", TYPED)

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from einformer import load, parse
 from einformer.architectures.texts import shipped, text, understood
 from einformer.interpreters.latex import latex
 from einformer.language import parser
@@ -16,7 +17,6 @@ from einformer.language.tree import Name, Spec
 from einformer.language.walk import subexpressions
 from einformer.notes.conventions import conventions, translate
 from einformer.notes.rendering import render
-from einformer.targets import load, parse
 from tests.refusals import refuses
 
 # Read off the documents themselves.

@@ -15,10 +15,10 @@ import pytest
 import torch
 
 import einformer as ein
+from einformer import EinformerError
 from einformer.contracts import frames
 from einformer.contracts.imports import Finder, install, remove
 from einformer.contracts.rewrite import NAME, rewrite
-from einformer.errors import EinformerError
 
 ROOT = Path(__file__).parents[1]
 GOOD = "axes\n  d: D\nlayer Double(z_d) -> z_d:\n  return 2 z_d\n"

@@ -20,13 +20,13 @@ import torch
 from numpy.typing import NDArray
 
 import einformer
-from einformer.errors import EinformerError, Source
+from einformer import EinformerError
 from einformer.interpreters.latex import latex
 from einformer.language.parser import parse_expression
 from einformer.language.printer import show
 from einformer.language.sizes import Legend
 from einformer.language.tree import Axis, Expression, Name, Spec
-from einformer.targets import examine
+from tests.refusals import findings_of
 from tests.small import PLANS, built, error, inputs
 from tests.strategies import kinds
 
@@ -155,4 +155,4 @@ def test_each_interpreter_subtracts_a_remainder(formula: str) -> None:
 
 def test_the_end_of_the_chunk_before_is_in_the_past() -> None:
     chunks = text("  n_s = s - s mod 3 - 1\n  return z_bsd + z_{b n_s d}\n")
-    assert examine(Source("chunks.ein", chunks))[1] == ()
+    assert findings_of(chunks) == ()

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from einformer.errors import EinformerError
+from einformer import EinformerError
 from einformer.objects import Specification
 from tests.refusals import refuses
 from tests.texts import Array, spec

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import torch
 
+from einformer import parse
 from einformer.architectures.texts import library, understood
 from einformer.cli import main
 from einformer.errors import Source
@@ -28,7 +29,6 @@ from einformer.notes.claims import claims
 from einformer.notes.errata import errata
 from einformer.notes.references import Reference, documents, references, rows
 from einformer.objects import Model
-from einformer.targets import parse
 from tests import arrays
 from tests.arrays import Array
 from tests.examples import ROOT

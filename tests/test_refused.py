@@ -6,6 +6,7 @@ import pytest
 
 from einformer.errors import Source
 from einformer.targets import examine
+from tests.refusals import findings_of
 from tests.texts import text
 
 F = "layer Q(z_d) -> y_d:"
@@ -204,7 +205,7 @@ SLIPS: dict[str, tuple[str, str, list[str], list[str]]] = {
 
 
 def codes(axes: str, lines: list[str]) -> set[str]:
-    return {finding.code for finding in examine(Source("<text>", text(axes, *lines)))[1]}
+    return {finding.code for finding in findings_of(text(axes, *lines))}
 
 
 @pytest.mark.parametrize("name", SLIPS)
@@ -245,13 +246,13 @@ def test_a_term_that_is_felt_or_says_what_it_lacks_may_stand(axes: str, lines: l
     ],
 )
 def test_what_to_write_for_a_term_that_is_not_felt(lines: list[str], fix: str) -> None:
-    (finding,) = examine(Source("Q.ein", text("b, s, e", *lines)))[1]
+    (finding,) = findings_of(text("b, s, e", *lines))
     assert finding.fix == f"{fix}, or the text without it"
 
 
 def test_a_scalar_in_a_group_is_told_so() -> None:
     lines = [F, "weights V_d", "return V_{(nh)} z_d"]
-    (finding,) = examine(Source("<text>", text("d, h", *lines, scalars="n = 2")))[1]
+    (finding,) = findings_of(text("d, h", *lines, scalars="n = 2"))
     assert (finding.code, finding.message) == ("E201", "`n` is a scalar, and here an index is needed")
 
 

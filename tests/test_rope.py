@@ -12,7 +12,7 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
 import einformer
-from einformer.errors import EinformerError
+from einformer import EinformerError
 from einformer.huggingface.config import import_config
 from tests.oracles.lifted import Array, build, run
 from tests.oracles.of_toys import modeling

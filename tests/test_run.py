@@ -14,8 +14,9 @@ import pytest
 from numpy.typing import NDArray
 
 import einformer
+from einformer import EinformerError
 from einformer.cli import main
-from einformer.errors import EinformerError, Source
+from einformer.errors import Source
 from einformer.language.printer import show
 from einformer.notes.programs import Program, read_program
 from einformer.objects import Specification

@@ -15,12 +15,13 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from einformer.errors import EinformerError, Finding, Source
+from einformer import EinformerError
+from einformer.errors import Finding, Source
 from einformer.language import parser, printer
 from einformer.language.scope import Scope
 from einformer.language.tree import Equation, Spec
 from einformer.language.walk import equations
-from einformer.targets import examine
+from tests.refusals import findings_of
 from tests.texts import spec, text
 
 LAYERS = """
@@ -217,14 +218,14 @@ def test_a_call_consumes_what_its_layer_takes() -> None:
 def test_constants_are_scalars() -> None:
     """A scalar may be the same for every index; a tensor may not."""
     lines = ["layer Same(z_d) -> z_d:", "return z_d ψ_d"]
-    assert not examine(Source("<text>", text("d", *lines, scalars="ψ_d = 1")))[1]
+    assert not findings_of(text("d", *lines, scalars="ψ_d = 1"))
 
 
 def test_a_scalar_has_no_sum() -> None:
     """What is not wanted on its left side is left over, as in an equation; a sum belongs into a layer."""
     lines = ["layer Same(z_d) -> z_d:", "return z_d c"]
     for scalars, code in {"c = d": "E301", "θ_d = d; c = θ_d": "E301", "θ_d = d; c = θ_d θ_d": "E604"}.items():
-        findings = examine(Source("<text>", text("d", *lines, scalars=scalars)))[1]
+        findings = findings_of(text("d", *lines, scalars=scalars))
         assert [finding.code for finding in findings] == [code]
 
 
@@ -241,7 +242,7 @@ def test_reading_oneself_needs_an_earlier_position_or_an_arrow() -> None:
         "W_sd = z_sd + W_{(s - s - 1)d}": ["E507"],
         "W_sd <- z_sd W_sd": ["E204"],
     }.items():
-        found = examine(Source("<text>", text("s, d", head, line, "return z_sd W_sd", *model)))[1]
+        found = findings_of(text("s, d", head, line, "return z_sd W_sd", *model))
         assert [finding.code for finding in found] == codes, line
 
 

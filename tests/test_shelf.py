@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from transformers import LlamaConfig
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
+from einformer import parse
 from einformer.cli import main
 from einformer.notes import shelf
 from einformer.notes.errata import errata, judge
 from einformer.objects import Model
-from einformer.targets import parse
 from tests.examples import ROOT
 from tests.texts import spec
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import einformer
-from einformer.errors import EinformerError
+from einformer import EinformerError
 from einformer.objects import Model
 from tests.refusals import refuses
 from tests.small import PLANS, Array, built, error, inputs, weights

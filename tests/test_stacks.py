@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import save_file
 
 import einformer
-from einformer.errors import EinformerError
+from einformer import EinformerError
 from tests.toys import config_of
 
 NORM = "model.layers.1.self_attn.q_layernorm.norms.{}.weight"

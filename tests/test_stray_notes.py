@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from einformer import parse
-from einformer.errors import EinformerError
+from einformer import EinformerError, parse
 from einformer.interpreters.latex import latex
 from einformer.language.parser import parse_expression
 from einformer.language.printer import show

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 import einformer as ein
-from einformer.errors import EinformerError
+from einformer import EinformerError
 from einformer.language.printer import show
 from einformer.testing import Disagreement, assert_implements, sizes
 from einformer.testing.mistakes import MISTAKES

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 import einformer as ein
-from einformer.errors import EinformerError
+from einformer import EinformerError
 from einformer.objects import Model
 
 

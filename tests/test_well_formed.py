@@ -24,9 +24,9 @@ from einformer.language.tree import Apply, Axis, Equation, Expression, Index, La
 from einformer.language.walk import children, rebuild, subexpressions
 from einformer.objects import Model
 from einformer.program import check
-from einformer.targets import examine
 from tests import arrays
 from tests.oracles import loops
+from tests.refusals import findings_of
 from tests.well_formed import Text, texts, written
 
 Array = NDArray[Any]
@@ -102,7 +102,7 @@ def test_every_expression_is_gone_through(kind: type[Any]) -> None:
 @examples
 @given(texts())
 def test_it_checks(text: Text) -> None:
-    _, findings = examine(Source("drawn", text.text))
+    findings = findings_of(text.text)
     assert not findings, f"{text.text}\n{findings[0]}"
 
 

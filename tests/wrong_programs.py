@@ -17,7 +17,8 @@ from typing import Any
 import torch
 
 import einformer as ein
-from einformer.errors import EinformerError, Source
+from einformer import EinformerError
+from einformer.errors import Source
 from einformer.lint.python import find_errors
 
 FOLDER = Path(__file__).parent / "corpus"
