@@ -92,7 +92,7 @@ def test_inputs_that_disagree() -> None:
         loss(y_bsv, TOKENS[:, :6])
     with refuses("E401", "2", "1"):
         loss(y_bsv)
-    with refuses("E702", "t_bs", "53"):
+    with refuses("E703", "t_bs", "53"):
         einformer.load("loss")["Loss"].bind().build().eval()(y_bsv, TOKENS + 53)
 
 
