@@ -267,6 +267,8 @@ def test_version(run: Callable[..., Answer]) -> None:
         ("explain E301 e501", OK),
         ("explain E999", MISUSE),
         ("explain nonsense", MISUSE),
+        ("explain llama mistral", OK),
+        ("explain E301 llama", MISUSE),
         ("", MISUSE),
         ("check", MISUSE),
         ("latex", MISUSE),

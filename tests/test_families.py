@@ -10,7 +10,8 @@ import functools
 import itertools
 import json
 import re
-from collections.abc import Mapping
+import tomllib
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +21,18 @@ import torch
 
 import einformer
 from einformer import EinformerError
+from einformer.cli import main
 from einformer.huggingface.config import Imported, import_config
-from einformer.huggingface.families import architectures, families, family
+from einformer.huggingface.families import architectures, families, family, lay_over, merge_tables
+from einformer.huggingface.printed import print_table
 from tests.few import FEW_CONFIGS, FEW_FAMILIES, few
 from tests.oracles.lifted import COMPUTED, Regime, run
 from tests.oracles.of_toys import TOLERANCE, filled, modeling, ours, theirs, tokens
 from tests.toys import EACH, TOYS, config_of
 
 Config = Mapping[str, Any]
+TABLES = Path(einformer.__file__).parent / "architectures"
+SHARED = Path(einformer.__file__).parent / "huggingface"
 
 _FILES = {path.stem: path for path in sorted((Path(__file__).parent / "configs").glob("*.json"))}
 _READ = {name: json.loads(path.read_text(encoding="utf-8")) for name, path in _FILES.items()}
@@ -97,10 +102,72 @@ def test_weights_go_back_as_they_came(name: str) -> None:
 @pytest.mark.parametrize("kind", few(sorted({kind for kind, _ in TOYS.values()}), FEW_FAMILIES))
 def test_every_row_is_that_of_a_toy(kind: str) -> None:
     """No row of a table is idle: a toy has its tensor."""
-    names = [name for name in TOYS if TOYS[name][0] == kind]
-    rows = {re.sub(r"\{\w+\}", "{l}", row) for name in names for _, row, _ in family(ours(name).family).tensors.rows}
-    found = {re.sub(r"\.\d+\.", ".{l}.", tensor) for name in names for tensor in theirs(name, "fan_in").state_dict()}
-    assert rows <= found
+    assert rows_of(TABLES / f"{kind}.toml") <= tensors_of(name for name in TOYS if TOYS[name][0] == kind)
+
+
+@pytest.mark.slow
+def test_every_row_that_families_share_is_that_of_a_toy() -> None:
+    assert set().union(*map(rows_of, SHARED.glob("*.toml"))) <= tensors_of(TOYS)
+
+
+def rows_of(path: Path) -> set[str]:
+    """The tensors of a table and of its variants."""
+    table = tomllib.loads(path.read_text(encoding="utf-8"))
+    parts = [table, *table.get("variant", {}).values()]
+    rows = [row for part in parts for row in part.get("weights", {}).get("rows", ())]
+    return {re.sub(r"\{\w+\}", "{l}", theirs) for _, theirs, _ in rows}
+
+
+def tensors_of(names: Iterable[str]) -> set[str]:
+    return {re.sub(r"\.\d+\.", ".{l}.", tensor) for name in names for tensor in theirs(name, "fan_in").state_dict()}
+
+
+# --------------------------------------------------------------------------------------------------------------- tables
+
+
+@pytest.mark.parametrize("path", sorted(SHARED.glob("*.toml")), ids=lambda path: path.stem)
+def test_what_families_share_extends_nothing(path: Path) -> None:
+    assert "extends" not in tomllib.loads(path.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("name", families())
+def test_the_whole_table_reads_back_as_it_is_printed(name: str) -> None:
+    assert tomllib.loads(print_table(merge_tables(name))) == merge_tables(name)
+
+
+def test_explain_prints_the_whole_table(capsys: pytest.CaptureFixture[str]) -> None:
+    """Its own rows, and those of what it extends."""
+    assert main(["explain", "qwen2_moe"]) == 0
+    table = tomllib.loads(capsys.readouterr().out)
+    assert table["config"]["sizes"]["vocab_size"] == "V"
+    assert table["config"]["sizes"]["moe_intermediate_size"] == "F"
+    assert "intermediate_size" not in table["config"]["sizes"]
+    assert ["blocks.{l}.Attention.Q", "model.layers.{l}.self_attn.q_proj.weight", "(g j e) d"] in table["weights"]["rows"]
+    assert main(["explain", "llama", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"llama": merge_tables("llama")}
+
+
+UNDER = {"weights": {"rows": [["A.Q", "q", "d"], ["A.K, V", "kv", "d"]]}}
+
+
+@pytest.mark.parametrize(
+    ("over", "rows"),
+    [
+        ([["A.O", "o", "d"]], [["A.Q", "q", "d"], ["A.K, V", "kv", "d"], ["A.O", "o", "d"]]),
+        ([["B.Q", "q", "d"]], [["A.K, V", "kv", "d"], ["B.Q", "q", "d"]]),
+        ([["A.Q, K, V", "qkv", "d"]], [["A.Q, K, V", "qkv", "d"]]),
+    ],
+)
+def test_a_tensor_has_one_row_and_so_has_a_weight(over: list[list[str]], rows: list[list[str]]) -> None:
+    assert lay_over(UNDER, {"weights": {"rows": over}})["weights"]["rows"] == rows
+
+
+def test_a_key_has_one_answer() -> None:
+    """The upper one; the default of its letter goes with it."""
+    under = {"config": {"sizes": {"heads": "G?", "width": "D"}, "defaults": {"G": "A", "D": 8}}}
+    over = {"config": {"fixed": {"heads": {"values": [1], "why": "one head"}}}}
+    whole = lay_over(under, over)["config"]
+    assert (whole["sizes"], whole["defaults"], list(whole["fixed"])) == ({"width": "D"}, {"D": 8}, ["heads"])
 
 
 @pytest.mark.parametrize("name", EACH)

@@ -71,7 +71,7 @@ def test_each_table_of_a_family_is_read_once(monkeypatch: pytest.MonkeyPatch) ->
         read[path.name] += 1
         return table(path)
 
-    monkeypatch.setattr(families, "_table", counted)
+    monkeypatch.setattr(families, "_read_table", counted)
     families.family.cache_clear()
     families._read_whole.cache_clear()
     assert all(map(families.architectures, families.families()))

@@ -375,10 +375,18 @@ def _lint(options: argparse.Namespace) -> int:
 
 
 def _explain(options: argparse.Namespace) -> int:
+    from einformer.huggingface import families, printed
+
     rows = catalogue()
-    codes = [code.upper() for code in options.codes]
+    if types := [name for name in options.names if name in families.families()]:
+        if types != options.names:
+            options.misuse("either codes or model types")
+        tables = {name: families.merge_tables(name) for name in types}
+        show_json(tables) if options.json else print("\n".join(map(printed.print_table, tables.values())), end="")
+        return OK
+    codes = [name.upper() for name in options.names]
     if unknown := [code for code in codes if code not in rows]:
-        options.misuse(f"no code {', '.join(unknown)}; `einformer explain` lists them all")
+        options.misuse(f"no code {', '.join(unknown)}; `einformer explain` lists them all, `einformer list` the model types")
     chosen = [rows[code] for code in codes] or list(rows.values())
     if options.json:
         fields = ("code", "title", "rule", "why", "bad", "good")

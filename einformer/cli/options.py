@@ -306,9 +306,16 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         ),
         Command(
             "explain",
-            "Explain error codes.",
-            "Show the rule behind a code, a text that breaks it and one that keeps it.",
-            (_make_option("codes", "Name codes such as E301. Default: all, a line for each.", nargs="*", metavar="CODE"),),
+            "Explain error codes and model types.",
+            "Show the rule behind a code, with a wrong and a right text; or how the configs of a model type are read.",
+            (
+                _make_option(
+                    "names",
+                    "Name codes such as E301, or model types such as qwen2_moe. Default: all codes, a line for each.",
+                    nargs="*",
+                    metavar="NAME",
+                ),
+            ),
         ),
     ),
     "Check your own code and notes": (

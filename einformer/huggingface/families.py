@@ -1,7 +1,8 @@
 """Reads the tables of model families. Each `model_type` has one, beside the architectures.
 
-A table may extend other tables of this folder, and overrides their rows (`""` removes a row). Its variants override it if a
-config asks for them. `absent` holds sizes of transformers that a missing key stands for.
+A table extends other tables of this folder, which extend none, and overrides them. Its variants override it if a config asks
+for them. The last table that speaks of a key, a weight or a tensor counts. `absent` holds sizes of transformers that a missing
+key stands for.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import functools
 import pathlib
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,7 @@ from einformer.huggingface.keys import WHOLE, Fixed, Key, Numbers, Words
 
 _PACKAGE = pathlib.Path(__file__).parent.parent
 _TABLES, _SHARED = _PACKAGE / "architectures", _PACKAGE / "huggingface"
+_ANSWERS = ("sizes", "scalars", "fixed", "lists")  # what a config may say by a key
 _NO_FAMILY = {"models"}  # the table of published sizes by name
 DEVIATION = "deviation"
 
@@ -85,31 +87,30 @@ def architectures(name: str) -> set[str]:
 def family(name: str) -> Family:
     """Returns the table of a family, with the variants that follow its name: `llama tied`."""
     name, *chosen = name.split()
-    table = _lay_over(_read_whole(_SHARED / "every_family.toml"), _read_whole(_TABLES / f"{name}.toml"))
+    table = merge_tables(name)
     variants = table.pop("variant", {})
     for variant in chosen:
         lines = table.get("scalars", "") + variants[variant].get("scalars", "")  # those of one follow those of another
-        table = {**_lay_over(table, variants[variant]), "scalars": lines}
+        table = {**lay_over(table, variants[variant]), "scalars": lines}
     config, start = table["config"], table["config"]["initialisation"]
     absent = config.get("absent", {})
     sizes = [
         Key(key, letter.rstrip("?="), WHOLE, "?" in letter, absent.get(key), agrees="=" in letter)
         for key, letter in config["sizes"].items()
-        if letter
     ]
-    scalars = [Key(key, **row) for key, row in config["scalars"].items() if row]
+    scalars = [Key(key, **row) for key, row in config.get("scalars", {}).items()]
     keys = (*sizes, *scalars, Key(letter=DEVIATION, **start["deviation"]))
-    stated = {key for kind in ("fixed", "lists") for key, row in config.get(kind, {}).items() if row}
+    stated = {key for kind in ("fixed", "lists") for key in config.get(kind, {})}
     return Family(
         name,
         table["architecture"],
         table["class"],
         keys,
-        {letter: default for letter, default in config.get("defaults", {}).items() if default != ""},
+        config.get("defaults", {}),
         config.get("bounds", {}),
         start["scheme"],
-        {key: _read_fixed(**row) for key, row in config["fixed"].items() if row},
-        {key: _read_list(**row) for key, row in config.get("lists", {}).items() if row},
+        {key: _read_fixed(**row) for key, row in config["fixed"].items()},
+        {key: _read_list(**row) for key, row in config.get("lists", {}).items()},
         _list_reasons(config["ignored"], {key.key for key in keys} | stated),
         config.get("renamed", {}),
         tuple(table.get("absent", ())),
@@ -120,25 +121,74 @@ def family(name: str) -> Family:
     )
 
 
+def merge_tables(name: str) -> dict[str, Any]:
+    """Returns the whole table of a family: what every config may say, the tables that it extends, and its own rows."""
+    return lay_over(_read_whole(_SHARED / "every_family.toml"), _read_whole(_TABLES / f"{name}.toml"))
+
+
 # Cached, since variants and families share tables.
 @functools.cache
 def _read_whole(path: Any) -> dict[str, Any]:
     table, whole = _read_table(path), dict[str, Any]()
     for name in table.pop("extends", ()):
-        whole = _lay_over(whole, _read_whole(_SHARED / f"{name}.toml"))
-    return _lay_over(whole, table)
+        whole = lay_over(whole, _read_whole(_SHARED / f"{name}.toml"))
+    return lay_over(whole, table)
 
 
-# Tables are merged, lists are concatenated, anything else is replaced.
-def _lay_over(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    both = {key: _join(under[key], value) if key in under else value for key, value in over.items()}
-    return {**under, **both}
+def lay_over(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Lays one table over another: tables are merged, lists are concatenated, anything else is replaced.
+
+    A key of a config has one answer, a weight and a tensor have one row each: those of the upper table.
+    """
+    parts = {key: _PARTS.get(key, _join)(under[key], value) for key, value in over.items() if key in under}
+    return {**under, **over, **parts}
+
+
+def _lay_variants(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    return {**under, **{name: lay_over(under.get(name, {}), variant) for name, variant in over.items()}}
+
+
+# The default of a letter goes with the key that gave it, unless another key gives that letter.
+def _lay_config(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    keys = {key for kind in _ANSWERS for key in over.get(kind, {})} | _list_reasons(over.get("ignored", {}), set()).keys()
+    left = {kind: {key: row for key, row in under.get(kind, {}).items() if key not in keys} for kind in _ANSWERS}
+    gone = _list_letters(under) - _list_letters(left)
+    left["defaults"] = {letter: value for letter, value in under.get("defaults", {}).items() if not {letter, value} & gone}
+    both: dict[str, Any] = _join({**under, **left}, over)
+    return both
+
+
+def _list_letters(config: Mapping[str, Any]) -> set[str]:
+    rows = [*config.get("scalars", {}).values(), *config.get("lists", {}).values()]
+    return {letter.rstrip("?=") for letter in config.get("sizes", {}).values()} | {
+        row["letter"] for row in rows if "letter" in row
+    }
+
+
+def _lay_weights(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    rows = {kind: _replace_rows(under.get(kind, []), over.get(kind, [])) for kind in ("rows", "files")}
+    return {**_join(under, over), **rows}
+
+
+def _replace_rows(under: Sequence[Sequence[str]], over: Sequence[Sequence[str]]) -> list[Sequence[str]]:
+    tensors = {theirs for _, theirs, _ in over}
+    weights = {path for ours, _, _ in over for path in _list_paths(ours)}
+    return [*(row for row in under if row[1] not in tensors and not weights & _list_paths(row[0])), *over]
+
+
+# `Attention.Q, K` are two weights, and so are `Local.Q | Global.Q`.
+def _list_paths(ours: str) -> set[str]:
+    parts = [path.rpartition(".") for path in ours.split(" | ")]
+    return {f"{prefix}{dot}{name}" for prefix, dot, names in parts for name in names.split(", ")}
 
 
 def _join(under: Any, over: Any) -> Any:
-    if isinstance(under, dict) and isinstance(over, dict) and "values" not in over:
-        return _lay_over(under, over)
+    if isinstance(under, dict) and isinstance(over, dict):
+        return {**under, **{key: _join(under[key], value) if key in under else value for key, value in over.items()}}
     return [*under, *over] if isinstance(under, list) and isinstance(over, list) else over
+
+
+_PARTS: dict[str, Callable[[Any, Any], Any]] = {"config": _lay_config, "weights": _lay_weights, "variant": _lay_variants}
 
 
 # A reason stands beside a key, or before several.
@@ -173,12 +223,11 @@ def _read_tensors(
     tied: Mapping[str, str] | None = None,
     ignored: Mapping[str, str] | None = None,
 ) -> Tensors:
-    return Tensors(prefix, _keep_last(rows), _keep_last(files), tied or {}, ignored or {})
+    return Tensors(prefix, _read_rows(rows), _read_rows(files), tied or {}, ignored or {})
 
 
-def _keep_last(rows: Sequence[Sequence[str]]) -> tuple[tuple[str, str, str], ...]:
-    last = {theirs: (ours, theirs, axes) for ours, theirs, axes in rows}
-    return tuple(row for row in last.values() if row[0])
+def _read_rows(rows: Sequence[Sequence[str]]) -> tuple[tuple[str, str, str], ...]:
+    return tuple((ours, theirs, axes) for ours, theirs, axes in rows)
 
 
 def _read_table(path: Any) -> dict[str, Any]:
