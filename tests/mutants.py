@@ -696,7 +696,17 @@ MUTANTS = (
         "families.py::test_logits_are_theirs[llama-fan_in]",
     ),
     _mutant(
-        "groups are stored behind their members", "huggingface/grouped.toml",
+        "a weight keeps the rows of lower tables", "huggingface/families.py",
+        "row[1] not in tensors and not weights & _list_paths(row[0])", "row[1] not in tensors",
+        "families.py::test_a_tensor_has_one_row_and_so_has_a_weight",
+    ),
+    _mutant(
+        "a default outlives the key of its letter", "huggingface/families.py",
+        "    gone = _list_letters(under) - _list_letters(left)\n", "    gone = set()\n",
+        "families.py::test_a_key_has_one_answer",
+    ),
+    _mutant(
+        "groups are stored behind their members", "huggingface/decoder.toml",
         'q_proj.weight", "(g j e) d"', 'q_proj.weight", "(j g e) d"',
         "families.py::test_logits_are_theirs[llama-fan_in]",
     ),
