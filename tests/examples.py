@@ -21,7 +21,11 @@ from einformer.targets import examine
 ROOT = Path(__file__).parents[1]
 # errors.md and claims.md are made of data, and tested with it.
 MADE = {"errors.md", "claims.md"}
-PAGES = [ROOT / "README.md", *sorted(page for page in (ROOT / "docs").glob("*.md") if page.name not in MADE)]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    *sorted(page for page in (ROOT / "docs").glob("*.md") if page.name not in MADE),
+]
 _FENCE = re.compile(r"^(?P<fence>`{3,})(?P<info>[^\n`]*)\n(?P<text>.*?)^(?P=fence) *$", re.DOTALL | re.MULTILINE)
 _FILE = re.compile(r"# (\w+\.ein):")
 _CODE = re.compile(r"# (E\d{3})$")

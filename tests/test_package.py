@@ -3,9 +3,11 @@
 import html
 import inspect
 import os
+import re
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import venv
 import zipfile
 from collections.abc import Callable
@@ -32,32 +34,44 @@ def output(*command: str | Path, cwd: Path = ROOT) -> str:
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("wheel")
-    output(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", folder, ROOT)
-    (path,) = folder.glob("*.whl")
-    return path
+def archives(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The source archive, and the wheel that is built from it."""
+    folder = tmp_path_factory.mktemp("archives")
+    output(sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, ROOT)
+    (sdist,), (wheel,) = folder.glob("*.tar.gz"), folder.glob("*.whl")
+    return {"sdist": sdist, "wheel": wheel}
 
 
-@pytest.fixture(scope="module")
-def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The scripts of an environment that holds the wheel, and borrows our own environment for what einformer requires."""
+@pytest.fixture(scope="module", params=["sdist", "wheel"])
+def installed(archives: dict[str, Path], request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The scripts of an empty environment in which an archive is installed; it borrows the requirements from ours."""
     home = tmp_path_factory.mktemp("installed")
     venv.create(home, with_pip=False, symlinks=os.name != "nt")
     paths = sysconfig.get_paths(scheme="venv", vars={"base": str(home), "platbase": str(home)})
     # A folder named by a .pth comes after the environment's own, and its own .pth files (one names this checkout) are not read.
     Path(paths["purelib"], "borrowed.pth").write_text(sysconfig.get_path("purelib"), encoding="utf-8")
     scripts = Path(paths["scripts"])
-    output(sys.executable, "-m", "pip", "--python", scripts / "python", "install", "--no-deps", "--no-index", wheel)
+    pip: list[str | Path] = [sys.executable, "-m", "pip", "--python", scripts / "python", "install", "--no-deps", "--no-index"]
+    output(*pip, "--no-build-isolation", archives[request.param])
     return scripts
 
 
 @pytest.mark.slow
-def test_every_file_of_the_package_is_in_the_wheel(wheel: Path) -> None:
+def test_every_file_of_the_package_is_in_both_archives(archives: dict[str, Path]) -> None:
     here = {path.relative_to(ROOT).as_posix() for path in (ROOT / "einformer").rglob("*") if path.suffix in SHIPPED}
-    with zipfile.ZipFile(wheel) as archive:
-        there = {name for name in archive.namelist() if name.startswith("einformer/")}
-    assert there == here
+    with zipfile.ZipFile(archives["wheel"]) as wheel:
+        assert {name for name in wheel.namelist() if name.startswith("einformer/")} == here
+    with tarfile.open(archives["sdist"]) as sdist:
+        names = {name.partition("/")[2] for name in sdist.getnames()}
+    assert {name for name in names if name.startswith("einformer/")} == here
+    assert {"CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "README.md", "pyproject.toml"} <= names
+
+
+@pytest.mark.slow
+def test_the_installed_version_heads_the_changelog(installed: Path, tmp_path: Path) -> None:
+    version = output(installed / "einformer", "--version", cwd=tmp_path).split()[-1]
+    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert re.search(r"^## (\S+)$", changes, re.MULTILINE)[1] == version  # type: ignore[index]
 
 
 @pytest.mark.slow
