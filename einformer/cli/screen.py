@@ -11,6 +11,8 @@ import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from typing import TextIO
 
+from einformer.errors import printable
+
 # What stands out in a terminal: each group of a pattern has the name of a style of rich.
 _COLOURS = (
     r"^(?P<bold>(?P<red>E\d{3}) \S.*)$",  # a finding
@@ -32,7 +34,12 @@ _HANG = re.compile(r" *(?:\S.*?  +)?")  # what stands before the prose of a line
 
 def show_json(data: object) -> None:
     """Prints JSON. A number that JSON lacks is a word: "inf", "-inf" or "nan"."""
-    print(json.dumps(_name_infinities(data), ensure_ascii=False, indent=2, allow_nan=False))
+    text = json.dumps(_name_infinities(data), ensure_ascii=False, indent=2, allow_nan=False)
+    print("\n".join(line if line.isprintable() else _escape_json(line) for line in text.split("\n")))
+
+
+def _escape_json(line: str) -> str:
+    return "".join(letter if letter.isprintable() else json.dumps(letter)[1:-1] for letter in line)
 
 
 def _name_infinities(data: object) -> object:
@@ -44,8 +51,8 @@ def _name_infinities(data: object) -> object:
 
 
 def show(text: str, to: TextIO | None = None) -> None:
-    """Prints plain text in a pipe, coloured and folded text in a terminal."""
-    to = to or sys.stdout
+    """Prints plain text in a pipe, coloured and folded text in a terminal. Nothing in the text steers the terminal."""
+    to, text = to or sys.stdout, "\n".join(map(printable, text.split("\n")))
     if to.isatty():
         _show_in_terminal(text, to)
     else:
@@ -92,6 +99,7 @@ def align_left(rows: Sequence[Sequence[str]]) -> str:
 
 def show_table(rows: Sequence[Sequence[str]]) -> None:
     """Prints rows under a head. In a terminal the head is coloured, and the last column folds."""
+    rows = [[printable(cell) for cell in row] for row in rows]
     if not sys.stdout.isatty():
         print(align_left(rows))
         return

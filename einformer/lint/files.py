@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import fnmatch
+import os
 import pathlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from einformer.errors import EinformerError, Finding, Source, Span, fail
 from einformer.lint.documents import Checked, check_document, merge
-from einformer.lint.notes.inputs import find_macros
+from einformer.lint.notes.inputs import find_macros, forget_inputs
 from einformer.lint.notes.latex import read_latex, read_markdown
 from einformer.lint.notes.notebook import cells, read_notebook
 from einformer.lint.notes.pieces import Document, Macro
@@ -41,7 +42,7 @@ def _check_python(source: Source, chosen: Settings) -> Checked:
 
     try:
         reading, spoken = python.check_names(source), read_docstrings(source)
-    except (SyntaxError, ValueError, RecursionError) as error:
+    except (SyntaxError, ValueError) as error:
         raise fail(
             "E801", f"`{source.name}` is no Python: {error}", Span(source, 0, 1), fix="a file that Python reads"
         ) from error
@@ -73,11 +74,14 @@ CHECKERS: dict[str, Checker] = {
 
 def lint(paths: Iterable[str], chosen: Settings) -> Iterator[Checked]:
     """Lints each file, and each file of a folder. A file that cannot be read is a finding."""
+    forget_inputs()
     for path in _find_files(paths, chosen):
         try:
             yield lint_text(_read_source(path), chosen)
         except EinformerError as error:
             yield Checked(Source(str(path), ""), error.findings)
+        except (RecursionError, MemoryError):  # of Python's parser, of a tree of thousands of levels
+            yield Checked(Source(str(path), ""), fail("E801", f"`{path}` nests too deep to be read").findings)
 
 
 def lint_text(source: Source, chosen: Settings) -> Checked:
@@ -103,18 +107,26 @@ def _drop_silenced(checked: Checked, chosen: Settings) -> Iterator[Finding]:
 
 def _find_files(paths: Iterable[str], chosen: Settings) -> Iterator[pathlib.Path]:
     for path in map(pathlib.Path, paths):
-        if path.is_dir():
-            files = sorted(file for file in path.rglob("*") if file.suffix.lower() in CHECKERS and file.is_file())
-            yield from (file for file in files if not _is_foreign(file.relative_to(path)) and not _is_excluded(file, chosen))
-        elif not _is_excluded(path, chosen):
-            yield path
+        files = sorted(_find_inside(path)) if os.path.isdir(path) else [path]
+        yield from (file for file in files if not _is_excluded(file, chosen))
 
 
-# Hidden folders, environments and builds hold files of other people.
-def _is_foreign(path: pathlib.Path) -> bool:
-    return any(
-        part.startswith(".") or part in ("node_modules", "__pycache__", "build", "dist", "_build") for part in path.parts
-    )
+# Hidden folders, environments and builds hold files of other people. Links to folders are not followed.
+def _find_inside(folder: pathlib.Path) -> Iterator[pathlib.Path]:
+    waiting = [str(folder)]
+    while waiting:
+        with contextlib.suppress(OSError), os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    waiting += [entry.path] * (not _is_foreign(entry.name))
+                elif (
+                    pathlib.PurePath(entry.name).suffix.lower() in CHECKERS and not _is_foreign(entry.name) and entry.is_file()
+                ):
+                    yield pathlib.Path(entry.path)
+
+
+def _is_foreign(name: str) -> bool:
+    return name.startswith(".") or name in ("node_modules", "__pycache__", "build", "dist", "_build")
 
 
 def _is_excluded(path: pathlib.Path, chosen: Settings) -> bool:
@@ -122,10 +134,12 @@ def _is_excluded(path: pathlib.Path, chosen: Settings) -> bool:
 
 
 def _read_source(path: pathlib.Path) -> Source:
+    if os.path.exists(path) and not os.path.isfile(path):  # a pipe, which may never end
+        raise fail("E801", f"`{path}` is not a file", fix="a text in UTF-8")
     try:
         with path.open(encoding="utf-8", newline="") as file:
             text = file.read(MAXIMUM_FILE + 1)
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:
         code = "E802" if isinstance(error, FileNotFoundError) else "E801"
         raise fail(code, f"`{path}` cannot be read: {error}", fix="a text in UTF-8") from error
     if len(text) > MAXIMUM_FILE:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 import urllib.parse
 from collections.abc import Callable, Iterable, Sequence
 
-from einformer.errors import NOWHERE, Finding, Span, catalogue
+from einformer.errors import NOWHERE, Finding, Span, catalogue, printable
 from einformer.lint.documents import Checked
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -39,7 +40,7 @@ def summary(checked: Checked) -> str:
     verdict = f"{number} finding{'s' * (number != 1)}" if number else "nothing found"
     equations = [f"{read} of {total} equation{'s' * (total != 1)} read"] if total or not checked.names else []
     names = [f"{checked.names} name{'s' * (checked.names != 1)} with axes"] if checked.names else []
-    head = f"{checked.source.name}  {'; '.join([verdict, *equations, *names])}"
+    head = f"{printable(checked.source.name)}  {'; '.join([verdict, *equations, *names])}"
     reasons = [(reason, count) for reason, count in counts.most_common() if reason not in ("", "no indices")]
     return "\n".join([head, *(f"  {count:4} skipped: {reason}" for reason, count in reasons)])
 
@@ -133,7 +134,7 @@ def _uri_of(name: str) -> str:
         if not path.is_relative_to(here):
             return path.as_uri()
         path = path.relative_to(here)
-    return urllib.parse.quote(path.as_posix())
+    return urllib.parse.quote(os.fsencode(path.as_posix()))
 
 
 FORMATS: dict[str, Callable[[Sequence[Checked]], object]] = {"text": text, "json": data, "sarif": sarif, "github": github}

@@ -5,6 +5,7 @@ A formula is cut where no bracket is open: into rows, into statements at commas 
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -19,7 +20,7 @@ from einformer.language.tokens import Line, Token
 from einformer.language.tree import Apply, Expression, Index, Tensor
 from einformer.language.walk import subexpressions
 from einformer.lint.notes.macros import expanded
-from einformer.lint.notes.pieces import Formula, Macro, Passage, is_too_deep
+from einformer.lint.notes.pieces import Formula, Macro, Passage, is_too_deep, shorten_blanks
 from einformer.lint.notes.signs import CONCLUSIONS, MATRICES, OF_AUTHOR, PARTING, RELATIONS, UNREAD
 from einformer.lint.notes.spelling import rewrite_formula
 
@@ -101,7 +102,7 @@ def _move_equation(equation: Equation, formula: Formula, places: Mapping[int, in
 
 
 def _parse_equations(formula: Formula, macros: Mapping[str, Macro]) -> Iterator[Equation]:
-    text = expanded(formula.latex, macros)
+    text = shorten_blanks(expanded(formula.latex, macros))
     if "_" not in text.text and "=" not in text.text:
         return
     if is_too_deep(text.text):
@@ -163,10 +164,10 @@ def _find_relation(row: Marks, position: int) -> int:
     return int(mark.text in _SIGNS or (mark.kind == "command" and mark.command in RELATIONS))
 
 
-def _find_end(row: Marks, position: int) -> int:
+def _find_end(columns: frozenset[int], row: Marks, position: int) -> int:
     mark = row[position]
     if mark.text in ("&", "&&"):
-        return int(_is_column(row, position))
+        return int(position in columns)
     if mark.text in _ENDS or mark.command in CONCLUSIONS:
         following = next((sign.text for sign in row[position + 1 :] if not sign.is_space and sign.text != "&"), "")
         return int(mark.text in (",", ";") or following not in _GOES_ON)
@@ -177,9 +178,14 @@ def _find_end(row: Marks, position: int) -> int:
     return end + 1 - position if mark.command == "text" and (word in PARTING or " " in word) else 0
 
 
-def _is_column(row: Marks, position: int) -> bool:
-    sides, signs = _cut(row[position + 1 :], _find_relation)
-    return bool(signs) and _holds(sides[0]) and any(_find_relation(row, before) for before in range(position))
+# Each `&` between two relations that has something between it and the second.
+def _find_columns(row: Marks) -> Iterator[int]:
+    first = next((position for position in range(len(row)) if _find_relation(row, position)), len(row))
+    start = 0
+    for side, _ in zip(*_cut(row, _find_relation), strict=False):
+        last = max((number for number, mark in enumerate(side) if _holds([mark])), default=0)
+        yield from (start + number for number in range(last) if side[number].text in ("&", "&&") and start + number > first)
+        start += len(side) + 1
 
 
 def _holds(row: Marks) -> bool:
@@ -205,7 +211,7 @@ class _Formula:
             else:
                 rows.append(part)
         for row in rows:
-            yield from filter(_holds, _cut(row, _find_end)[0])
+            yield from filter(_holds, _cut(row, functools.partial(_find_end, frozenset(_find_columns(row))))[0])
 
     def pairs(self, chain: _Chain) -> Iterator[Equation]:
         """Of a chain the first side that is read with each that follows."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from einformer.language.latex_marks import Mark, marks
 from einformer.lint.notes.pieces import Macro, Passage, join
 
-_LONGEST, _DEEPEST = 20_000, 20  # of what the macros of a formula expand to; what is beyond stays as it is
+_LONGEST, _DEEPEST = 4_000, 20  # of what the macros of a formula expand to; what is beyond stays as it is
 _PLACE = re.compile(r"#([1-9])")
 
 
@@ -29,9 +29,9 @@ class _Expander:
         while number < len(marks_of_text) and depth < _DEEPEST and self.left > 0:
             mark = marks_of_text[number]
             number += 1
-            if mark.kind == "command" and mark.command in self.macros:
+            macro = self.macros.get(mark.command) if mark.kind == "command" else None
+            if macro is not None and len(macro.body) < self.left:
                 parts.append(text.cut(position, mark.start))
-                macro = self.macros[mark.command]
                 arguments, number = _read_arguments(text, marks_of_text, number, macro.arguments)
                 position = marks_of_text[number - 1].end
                 self.left -= len(macro.body) + sum(len(argument.text) for argument in arguments)

@@ -33,7 +33,7 @@ def cells(source: Source, kind: str) -> Iterator[Source]:
         for number, cell in enumerate(entries, 1):
             if cell["cell_type"] == kind:
                 yield Source(f"{source.name}:cell {number}", "".join(cell["source"]))
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise fail(
             "E801", f"`{source.name}` is no notebook: {error}", Span(source, 0, 1), fix="a notebook of Jupyter"
         ) from error

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import bisect
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -51,6 +52,46 @@ def join(source: Source, parts: Iterable[Passage]) -> Passage:
     """Joins passages one after the other."""
     whole = tuple(parts)
     return Passage(source, "".join(part.text for part in whole), tuple(place for part in whole for place in part.places))
+
+
+class Ends:
+    """Finds what closes. What was not found once is not looked for again further on, so a text is read once."""
+
+    def __init__(self, text: str) -> None:
+        self.text, self.missing = text, set[str]()
+
+    def find(self, pattern: str, start: int) -> tuple[int, int] | None:
+        """Returns the span of the group `end` of the first match, or None if another alternative matches first."""
+        match = None if pattern in self.missing else re.compile(pattern, re.MULTILINE).search(self.text, start)
+        if match is None:
+            self.missing.add(pattern)
+        return match.span("end") if match and match["end"] else None
+
+    @cached_property
+    def braces(self) -> dict[int, int]:
+        """The place of the closing brace for each opening one."""
+        opened, partners = list[int](), dict[int, int]()
+        for brace in _BRACE.finditer(self.text):
+            if brace[0] == "{":
+                opened.append(brace.start())
+            elif brace[0] == "}" and opened:
+                partners[opened.pop()] = brace.start()
+        return partners
+
+
+_BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
+_BLANKS = re.compile(r"([ \t]{4})[ \t]++|(\\q?quad\b\s*+)(?:\\q?quad\b\s*+)++")
+
+
+def shorten_blanks(text: Passage) -> Passage:
+    """Shortens runs of blanks, at which patterns that leave out blanks would try each way to share them."""
+    return text.sub(_BLANKS, 1, 2)
+
+
+def is_inside(spans: Sequence[tuple[int, int]], position: int) -> bool:
+    """Returns whether a place lies in one of some spans, which do not overlap and stand in the order of the text."""
+    number = bisect.bisect_left(spans, (position, 0)) - 1
+    return number >= 0 and position < spans[number][1]
 
 
 def is_too_deep(text: str) -> bool:
@@ -111,7 +152,7 @@ class Section:
 
     @cached_property
     def prose(self) -> Passage | None:
-        """Returns its text in any format, with the formulas in LaTeX between dollars, or None without text."""
+        """Returns its text in any format, with the formulas in LaTeX between dollars and short blanks, or None without text."""
         parts = list[Passage]()
         for piece in self.pieces:
             dollar = piece.latex.put("$", 0) if isinstance(piece, Formula) and piece.latex.text else None
@@ -122,7 +163,7 @@ class Section:
                 if isinstance(piece, Words)
                 else []
             )
-        return join(parts[0].source, parts) if parts else None
+        return shorten_blanks(join(parts[0].source, parts)) if parts else None
 
 
 @dataclass(frozen=True, slots=True)

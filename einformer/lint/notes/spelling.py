@@ -22,7 +22,7 @@ _DEFINED_AS, _STOP = re.compile(r":\s*&?\s*="), re.compile(r"\.(?=\s|\\|$|\})")
 _INDEX = r"[^\W\dA-Z_]'*"
 _BOUND = re.compile(rf"[\s(]*({_INDEX}(?:[\s,]*{_INDEX})*)[\s)]*(?:(=|\\leq?\b|<|>|\\in\b|\\neq?\b|\\geq?\b).*)?", re.DOTALL)
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_\\ -]*")
-_CONDITION = re.compile(r"[^=]*(?:<|>|\\leq?\b|\\geq?\b|\\neq?\b)[^=]*")
+_CONDITION = re.compile(r"<|>|\\leq?\b|\\geq?\b|\\neq?\b")
 _ALONE = re.compile(r"\s*(?:\\[A-Za-z]+\s*)?(?:\{\s*)?[A-Za-z](?:\s*\})?\s*|\s*\\[A-Za-z]+\s*")
 _FONT = re.compile(r"\\([A-Za-z]+)\s*\{?\s*([A-Za-z])\s*\}?")
 _PARTIAL = re.compile(r"\\partial\b\s*(?:\^\s*(?:\{[^}]*\}|[0-9]))?")
@@ -326,7 +326,7 @@ class _Speller(Names):
     def read_restriction(self) -> bool:
         """Reads `x_{ij}|_{i > j}`: a condition does not change the indices."""
         start = self.at
-        if self.script() and _CONDITION.fullmatch(self.read_argument().text):
+        if self.script() and "=" not in (text := self.read_argument().text) and _CONDITION.search(text):
             return True
         self.at = start
         return False

@@ -6,19 +6,31 @@ import re
 from collections.abc import Iterator
 
 from einformer.errors import Source
-from einformer.lint.notes.pieces import Document, Formula, Heading, Passage, Piece, Words, group_sections, is_too_deep
+from einformer.lint.notes.pieces import (
+    Document,
+    Ends,
+    Formula,
+    Heading,
+    Passage,
+    Piece,
+    Words,
+    group_sections,
+    is_inside,
+    is_too_deep,
+)
 from einformer.lint.notes.typst_lets import expand_lets, find_lets
 from einformer.lint.notes.typst_math import rewrite_typst
 
 _TYPST = re.compile(
-    r"""(?P<skipped> //[^\n]* | /\*.*?\*/ | (?P<ticks>`+)(?:(?!(?P=ticks)).)+(?P=ticks) | \\\$ | https?://\S+ )
+    r"""(?P<skipped> //[^\n]* | \\\$ | https?://\S+ ) | (?P<comment> /\* ) | (?P<ticks> `++ )
       | ^=+[ ] (?P<title>[^\n]+)
       | (?<!\\) \$ (?P<math> (?: [^$\\] | \\. )+? ) \$""",
     re.VERBOSE | re.DOTALL | re.MULTILINE,
 )
 _OPERATOR = re.compile(
-    r"#let\s+([A-Za-z]\w*)\s*=\s*(?:(?:math\.op\(\s*)?[`\"]([A-Za-z ]+)[`\"]|(math\.[a-z.]+)\s*$)", re.MULTILINE
+    r"#let\s++([A-Za-z]\w*+)\s*+=\s*+(?:(?:math\.op\(\s*+)?[`\"]([A-Za-z ]+)[`\"]|(math\.[a-z.]+)\s*$)", re.MULTILINE
 )
+_ALGORITHM = re.compile(r"pseudocode[\w-]*+\(")
 
 
 def read_typst(source: Source) -> Document:
@@ -28,29 +40,32 @@ def read_typst(source: Source) -> Document:
 
 
 def _split(source: Source, operators: dict[str, str]) -> Iterator[Piece]:
-    position, loops, bindings = 0, list(_find_algorithms(source.text)), find_lets(source.text)
-    for match in _TYPST.finditer(source.text):
+    position = start = 0
+    ends, loops, bindings = Ends(source.text), list(_find_algorithms(source.text)), find_lets(source.text)
+    while match := _TYPST.search(source.text, start):
+        closing = r"\*/" if match["comment"] else match["ticks"]
+        end = ends.find(f"(?P<end>{closing})", match.end()) if closing else match.span()
+        if end is None:
+            start = match.end()
+            continue
         yield Words(Passage.of(source, position, match.start()))
-        position = match.end()
+        position = start = end[1]
         if match["title"]:
             yield Heading(match["title"].strip())
         elif match["math"] and not is_too_deep(match["math"]):
             formula = Passage.of(source, *match.span("math"))
             displayed = formula.text[0].isspace() and formula.text[-1].isspace()
-            in_loop = any(start < position < end for start, end in loops)
-            yield Formula(
-                rewrite_typst(expand_lets(formula, bindings), operators),
-                displayed,
-                "the loop of an algorithm" if in_loop else "",
-            )
+            unread = "the loop of an algorithm" if is_inside(loops, position) else ""
+            yield Formula(rewrite_typst(expand_lets(formula, bindings), operators), displayed, unread)
         elif match["ticks"] == "`":
-            yield Words(Passage.of(source, *match.span("skipped")))  # `(B, S, D)` in code
+            yield Words(Passage.of(source, match.start(), position))  # `(B, S, D)` in code
     yield Words(Passage.of(source, position, len(source.text)))
 
 
 # The spans of algorithms, in which a letter counts a loop.
 def _find_algorithms(text: str) -> Iterator[tuple[int, int]]:
-    for match in re.finditer(r"pseudocode[\w-]*\(", text):
+    end = 0
+    while match := _ALGORITHM.search(text, end):
         depth, end = 1, match.end()
         while end < len(text) and (depth or text[end] in "[("):
             depth += (text[end] in "[(") - (text[end] in "])")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from einformer.lint.notes.pieces import Passage, join
 
-_LET = re.compile(r"#let\s+([A-Za-z][\w-]*)\s*(?:\(([\w\s,-]*)\))?\s*=\s*\$((?:[^$\\]|\\.)+)\$")
+_LET = re.compile(r"#let\s++([A-Za-z][\w-]*+)\s*+(?:\(([\w\s,-]*+)\))?\s*+=\s*+\$((?:[^$\\]|\\.)++)\$")
 _USE = re.compile(r"#([A-Za-z][\w-]*)|(?<![\w.#\"\\])([A-Za-z][A-Za-z0-9]+)(?![\w.])")  # one letter alone is a letter
 _DEPTH, _LONGEST = 8, 20_000
 

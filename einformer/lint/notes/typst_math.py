@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from einformer.language.latex_marks import LETTERS
+from einformer.language.tokens import MAXIMUM_DEPTH
 from einformer.lint.notes.pieces import Passage, join
 
 _TOKEN = re.compile(
@@ -67,11 +68,12 @@ class _Writer:
 
     def sequence(self, stop: frozenset[str]) -> Passage:
         """item*, up to a token of `stop`, which stays"""
-        parts = list[Passage]()
+        parts, divided = list[Passage](), 0
         while self.at < len(self.tokens) and self.tokens[self.at].text not in stop:
             token = self.tokens[self.at]
-            if token.text == "/" and any(part.text.strip() for part in parts):
+            if token.text == "/" and divided < MAXIMUM_DEPTH and any(part.text.strip() for part in parts):
                 self.at += 1
+                divided += 1
                 while not parts[-1].text.strip():
                     parts.pop()
                 self.skip_spaces()
