@@ -349,19 +349,20 @@ class Body:
             if self.whole.needs(slot) is None:
                 yield _broken(slot)
         for read in reads(equation.right):
-            for slot, over in zip(read.tensor.slots, self.slots_of(read.tensor, equation), strict=False):
+            for slot, over in zip(read.tensor.slots, self.definition(read.tensor.name, equation).slots or (), strict=False):
                 if not isinstance(slot, Tensor) and not is_affine(slot):
                     yield _broken(slot)
                 elif not isinstance(slot, Index):
                     yield from self.inside(slot, over, read)
 
-    def slots_of(self, tensor: Tensor, equation: Equation) -> tuple[Expression, ...]:
-        """The slots of the definition of a tensor, where that is sound; a recurrence reads what it defines."""
-        known, scalar = self.defined.get(tensor.name), self.legend.scalars.get(tensor.name)
-        if known is not None:
-            return known.slots or ()
-        own = equation.left.slots if tensor.name == equation.left.name and isinstance(equation.left, Tensor) else ()
-        return own or (scalar.indices if scalar is not None else ())
+    def definition(self, name: str, equation: Equation) -> Definition:
+        """What defines a name that an equation reads: a line above it, the legend, or the equation itself (a recurrence)."""
+        scalar, left = self.legend.scalars.get(name), equation.left
+        if name in self.defined:
+            return self.defined[name]
+        if scalar is not None:
+            return Definition(scalar.indices, scalar.span, "scalar")
+        return Definition(left.slots if isinstance(left, Tensor) else (), left.span, "itself")
 
     def inside(self, slot: Expression, defined: Expression, read: Read) -> Iterator[Finding]:
         """A computed slot, or each computed member of a group, stays inside its axis.
@@ -389,17 +390,13 @@ class Body:
 
     def tensor(self, tensor: Tensor, equation: Equation) -> Iterator[Finding]:
         """A tensor has the slots of its definition; its own left side it reads at an earlier position only."""
-        scalar, known = self.legend.scalars.get(tensor.name), self.defined.get(tensor.name)
+        definition = self.definition(tensor.name, equation)
         if twice := list(repeated(tensor.slots, self.legend)):
             yield from twice
-        elif known is not None:
-            yield from () if known.slots is None else slots_agree(tensor, known.slots, known.span, self.legend)
-        elif scalar is not None:
-            yield from slots_agree(tensor, scalar.indices, scalar.span, self.legend)
-        elif tensor.name == equation.left.name and isinstance(equation.left, Tensor):
-            yield from slots_agree(tensor, equation.left.slots, equation.left.span, self.legend)
-            if not any(map(self.earlier, tensor.slots, equation.left.slots)):
-                yield from _not_before(tensor, equation.left.slots)
+        elif definition.slots is not None:
+            yield from slots_agree(tensor, definition.slots, definition.span, self.legend)
+            if definition.what == "itself" and not any(map(self.earlier, tensor.slots, definition.slots)):
+                yield _not_before(tensor, definition.slots)
 
     def earlier(self, slot: Expression, own: Expression) -> bool:
         """Is a slot a position before that of the index `own`, whatever the numbers: `(s - 1)`, `(s - W - c)`?"""
@@ -416,15 +413,12 @@ class Body:
 
     def bare(self, e: Name, equation: Equation) -> Iterator[Finding]:
         """A name without a subscript is a size, a scalar, or a tensor that has no slots (R11)."""
-        if is_defined(e, self.legend, {}):
-            return
-        known = self.defined.get(e.name)
-        left = equation.left.slots if isinstance(equation.left, Tensor) else ()
-        slots, span = (known.slots, known.span) if known else (left, equation.left.span)
-        if slots:
-            yield from slots_agree(Tensor(e.name, (), span=e.span), slots, span, self.legend)
-        elif known is None:
-            yield _by_itself(e, f"`<-` to change `{e.name}`, or another name")
+        if not is_defined(e, self.legend, {}):
+            definition = self.definition(e.name, equation)
+            if definition.slots:
+                yield from slots_agree(Tensor(e.name, (), span=e.span), definition.slots, definition.span, self.legend)
+            elif definition.what == "itself":
+                yield _not_before(e, ())
 
     def renamings(self, calls: list[Apply]) -> Iterator[Finding]:
         """A call may not rename a letter from whose size the layer derives another (R7)."""
@@ -454,24 +448,13 @@ def _broken(slot: Expression) -> Finding:
     return Finding("E310", "this slot need not be a whole number", slot.span, (), fix)
 
 
-def _by_itself(e: Tensor | Name, fix: str) -> Finding:
-    return Finding("E507", f"`{e.name}` is defined by itself at the same position", e.span, (), fix)
-
-
-def _not_before(tensor: Tensor, own: tuple[Expression, ...]) -> Iterator[Finding]:
+def _not_before(e: Tensor | Name, own: tuple[Expression, ...]) -> Finding:
     """A tensor that is read where it is defined, or at a position that is not one before that."""
-    computed = [
-        slot for slot, index in zip(tensor.slots, own, strict=False) if isinstance(index, Index) and index in _terms(slot)
-    ]
-    message = f"`{tensor.name}` is defined by itself at the same position"
-    if computed:
-        message = f"`{tensor.name}` is defined by itself at `{show(computed[0])}`, which need not be an earlier position"
-    fix = f"`<-` to change `{tensor.name}`, or an earlier position such as `(s - 1)`"
-    yield Finding("E507", message, (computed or [tensor])[0].span, (), fix)
-
-
-def _terms(slot: Expression) -> tuple[Expression, ...]:
-    return slot.terms if isinstance(slot, Sum) else ()
+    slots = zip(e.slots if isinstance(e, Tensor) else (), own, strict=False)
+    computed = [slot for slot, index in slots if isinstance(index, Index) and isinstance(slot, Sum) and index in slot.terms]
+    where = f"at `{show(computed[0])}`, which need not be an earlier position" if computed else "at the same position"
+    fix = f"`<-` to change `{e.name}`, or {'an earlier position such as `(s - 1)`' if own else 'another name'}"
+    return Finding("E507", f"`{e.name}` is defined by itself {where}", computed[0].span if computed else e.span, (), fix)
 
 
 def _negative(e: Expression) -> bool:

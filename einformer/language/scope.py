@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from einformer.errors import EinformerError, Finding
-from einformer.language.calls import Binding, Letters, axis_of, bind_call, slot_letters
+from einformer.language.calls import Binding, Letters, axis_of, bind_call, callees, slot_letters
 from einformer.language.primitives import primitive
 from einformer.language.printer import expression
 from einformer.language.sizes import Legend
 from einformer.language.tree import Apply, Equation, Expression, Index, Layer, Number, Product, Quotient, Sum, Tensor
-from einformer.language.walk import children, rebuild, subexpressions
+from einformer.language.walk import children, loops, rebuild, subexpressions
 
 Wanted = frozenset[str]
 
@@ -34,6 +34,11 @@ class Scope:
     findings: list[Finding] = field(default_factory=list)
     _free: dict[int, tuple[Expression, Letters]] = field(default_factory=dict)
     _told: set[str] = field(default_factory=set)
+
+    @classmethod
+    def of(cls, layer: Layer, layers: Mapping[str, Layer]) -> Scope:
+        """The scope of all lines of a layer of a text with these."""
+        return cls(callees(layer, layers), frozenset(loop.index.letter for loop in loops(layer.body)))
 
     # ------------------------------------------------------------------------------------------------------- free
 

@@ -29,7 +29,7 @@ from einformer.language.tree import (
     Sum,
     Tensor,
 )
-from einformer.language.walk import subexpressions
+from einformer.language.walk import children, subexpressions
 
 Monomial = tuple[tuple[str, int], ...]  # letters with their powers, in order; a power may be negative
 Polynomial = dict[Monomial, Fraction]
@@ -142,14 +142,8 @@ class Legend:
                 return self.named(e)
             case Index() if at and e.letter in at:
                 return at[e.letter]
-            case Sum():
-                return _computed(_total, e.span, *(self.number(term, at) for term in e.terms))
-            case Product():
-                return _computed(_times, e.span, *(self.number(factor, at) for factor in e.factors))
-            case Quotient():
-                return _computed(_divide, e.span, self.number(e.numerator, at), self.number(e.denominator, at))
-            case Power():
-                return _computed(_power, e.span, self.number(e.base, at), self.number(e.exponent, at))
+            case Sum() | Product() | Quotient() | Power():
+                return _computed(_ARITHMETIC[type(e)], e.span, *(self.number(part, at) for part in children(e)))
             case Apply(name="where", arguments=(condition, then, otherwise)):
                 return self.number(then if self.number(condition, at) else otherwise, at)
             case Apply(indices=()) if e.name in NUMERIC and len(e.arguments) in row_of(e.name, False).arity:
@@ -337,14 +331,6 @@ def _computed(f: Callable[..., Value], span: Span, *values: Value) -> Value:
         raise fail("E604", message, span, fix="a number") from error
 
 
-def _total(*values: Value) -> Value:
-    return sum(values, start=Fraction(0))
-
-
-def _times(*values: Value) -> Value:
-    return math.prod(values, start=Fraction(1))
-
-
 def _divide(top: Value, bottom: Value) -> Value:
     return Fraction(top) / Fraction(bottom) if math.isfinite(top) and math.isfinite(bottom) else top / bottom
 
@@ -355,3 +341,11 @@ def _power(base: Value, exponent: Value) -> Value:
     if exponent == int(exponent):
         return Fraction(base) ** int(exponent) if math.isfinite(base) else float(base) ** int(exponent)
     return math.pow(base, exponent)
+
+
+_ARITHMETIC: dict[type[Expression], Callable[..., Value]] = {
+    Sum: lambda *values: sum(values, start=Fraction(0)),
+    Product: lambda *values: math.prod(values, start=Fraction(1)),
+    Quotient: _divide,
+    Power: _power,
+}

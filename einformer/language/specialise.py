@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from einformer.language.calls import Binding, Letters, axis_of, callees, slot_letters
+from einformer.language.calls import Binding, Letters, axis_of, slot_letters
 from einformer.language.scope import Scope
 from einformer.language.sizes import Legend
 from einformer.language.tree import (
@@ -27,7 +27,7 @@ from einformer.language.tree import (
     Tensor,
     Weight,
 )
-from einformer.language.walk import equations, loops, rebuild, subexpressions
+from einformer.language.walk import equations, rebuild, subexpressions
 
 Carried = tuple[str, ...]
 _RETURNED = ""
@@ -104,8 +104,7 @@ class _Body:
         self.carried = {formal.name: some for formal, some in zip(layer.formals, carried, strict=True)}
         lefts = [*layer.formals, *(equation.left for equation in equations(layer.body))]
         self.bare = {left.name for left in lefts if not slot_letters(left)}  # another bare name is a size or a scalar (R1)
-        self.loops = frozenset(loop.index.letter for loop in loops(layer.body))
-        self.scope = Scope(callees(layer, work.layers), self.loops)
+        self.scope = Scope.of(layer, work.layers)
         self.instances = {w.name: w for w in layer.weights if w.kind == "instance"}
         self.still: frozenset[str] = frozenset()  # the letters of the loops around, which are numbers where nothing binds them
 
@@ -216,5 +215,5 @@ class _Body:
         if e.name in self.instances:
             self.instances[e.name] = replace(self.instances[e.name], layer=name)
             name = e.name
-        turns = tuple(index for index in e.indices if index.letter in self.loops)
+        turns = tuple(index for index in e.indices if index.letter in self.scope.loops)
         return replace(e, name=name, indices=turns, arguments=self.running(e.arguments, frozenset().union(*binding.bound)))

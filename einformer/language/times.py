@@ -10,12 +10,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from einformer.errors import Finding
-from einformer.language.calls import axis_of, callees, defined, slot_letters
+from einformer.language.calls import axis_of, defined, slot_letters
 from einformer.language.primitives import primitive
 from einformer.language.scope import Scope
 from einformer.language.sizes import Legend
 from einformer.language.tree import Apply, Expression, Index, Layer, Loop, Name, Node, Spec, Statement, Tensor
-from einformer.language.walk import children, equations, loops, subexpressions
+from einformer.language.walk import children, equations, subexpressions
 
 
 def check_times(spec: Spec, legend: Legend) -> tuple[Finding, ...]:
@@ -99,8 +99,7 @@ class _Frame:
     scope: Scope = field(init=False)
 
     def __post_init__(self) -> None:
-        turns = frozenset(loop.index.letter for loop in loops(self.layer.body))
-        self.scope = Scope(callees(self.layer, self.text.layers), turns)
+        self.scope = Scope.of(self.layer, self.text.layers)
 
     def is_computed(self, letter: str) -> bool:
         """Does an index run over the positions being computed: without a prime, and bound to no prime by the call?"""

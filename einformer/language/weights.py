@@ -12,7 +12,7 @@ from einformer.language.calls import axis_of, callees, calls
 from einformer.language.scope import Scope
 from einformer.language.sizes import Legend
 from einformer.language.tree import Apply, Equation, Expression, Layer, Loop, Spec, Statement, Weight
-from einformer.language.walk import children, loops, statements
+from einformer.language.walk import children, statements
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ def _placed(
         if weight.kind != "instance" and (weight.default is None or weight.optional):
             shape = tuple(legend.length(axes.get(axis_of(i.letter), i.letter)) for i in weight.indices)
             yield f"{path}{key(weight.name)}", Placed(weight, shape)
-    scope = Scope(callees(layer, layers), frozenset(loop.index.letter for loop in loops(layer.body)))
+    scope = Scope.of(layer, layers)
     instances = {weight.name for weight in layer.weights if weight.kind == "instance"}
     for e, turns in _applied(layer.body, legend, {}):
         if e.name in instances and (binding := scope.binding(e)) is not None:

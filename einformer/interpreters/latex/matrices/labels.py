@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations, permutations
 
-from einformer.language.calls import axis_of, slot_letters
-from einformer.language.tree import Apply, Expression, Index, Layer, Tensor
+from einformer.language.calls import axis_of, calls, slot_letters
+from einformer.language.tree import Expression, Index, Layer, Tensor
 from einformer.language.walk import children, equations, loops, subexpressions
 
 MOST = 5  # labels of one layer
@@ -76,7 +76,7 @@ def find_passed(layer: Layer, callees: Mapping[str, Layer], known: dict[str, Axe
     """Returns the axes of a layer's head of which no two places meet in it: rows of a batch. `known` caches the answers."""
     if layer.name not in known:
         known[layer.name] = find_unprinted(layer, _find_heads(layer))
-        for callee in {e.name: callees[e.name] for e in _list_calls(layer) if e.name in callees}.values():
+        for callee in {e.name: callees[e.name] for e in calls(layer) if e.name in callees}.values():
             known[layer.name] -= _find_heads(callee) - find_passed(callee, callees, known)
     return known[layer.name]
 
@@ -101,12 +101,8 @@ def _list_weight_axes(layer: Layer) -> Iterator[str]:
     return (axis_of(index.letter) for weight in layer.weights if weight.kind != "instance" for index in weight.indices)
 
 
-def _list_calls(layer: Layer) -> Iterator[Apply]:
-    return (e for equation in equations(layer.body) for e in subexpressions(equation.right) if isinstance(e, Apply))
-
-
 def _list_summed(layer: Layer) -> Iterator[str]:
-    return (axis_of(index.letter) for e in _list_calls(layer) if e.name == "sum" for index in e.indices)
+    return (axis_of(index.letter) for e in calls(layer) if e.name == "sum" for index in e.indices)
 
 
 # In arithmetic, in groups and below operators, an index stands elsewhere than alone in a slot.

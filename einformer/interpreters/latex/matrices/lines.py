@@ -18,7 +18,7 @@ from einformer.language.printer import Level, PrintedLine
 from einformer.language.scope import Scope
 from einformer.language.sizes import Legend
 from einformer.language.tree import Apply, Equation, Expression, Group, Index, Layer, Loop, Spec, Statement, Tensor, Weight
-from einformer.language.walk import equations, loops, map_equations, subexpressions
+from einformer.language.walk import equations, map_equations, subexpressions
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ def write_formulas(
 ) -> dict[str, LayerFormulas]:
     """Returns the lines of each layer of a checked text, as its author wrote it. `called` are layers with other names."""
     written, legend = {layer.name: layer for layer in spec.layers}, Legend.of(spec)
-    scopes = {name: _make_scope(layer, written) for name, layer in written.items()}
+    scopes = {name: Scope.of(layer, written) for name, layer in written.items()}
     layers = {
         name: replace(written_layer, body=map_equations(written_layer.body, scopes[name].equation))
         for name, written_layer in written.items()
@@ -159,10 +159,6 @@ def write_formulas(
         return lines
 
     return {name: write(layer) for name, layer in layers.items()}
-
-
-def _make_scope(layer: Layer, layers: Mapping[str, Layer]) -> Scope:
-    return Scope(callees(layer, layers), frozenset(loop.index.letter for loop in loops(layer.body)))
 
 
 _ABOUT = (
