@@ -222,7 +222,7 @@ REFUSALS = [
     (r"y_s = x_{(s \bmod 2)}", "E101", r"\bmod", "not one letter"),
     (r"y_s = \sqrt[3]{z_s}", "E101", "[", ""),
     (r"y_s = \sum_{d=1}^{D} x_d", "E101", "=", ""),
-    (r"y_s = \begin{cases} 0 & s = 1 \\ 1 & s = 2 \end{cases}", "E101", "s", "the last row of cases"),
+    (r"y_s = \begin{cases} 0 & s = 1 \\ 1 & s = 2 \end{cases}", "E101", "s = 2", "the last row of cases"),
     (r"y_s = \begin{cases} 0 & s = 1 \end{cases}", "E101", r"\begin{cases}", "two rows"),
     (r"y_s = \begin{cases} 0 & s = 1 \\ 1 \end{cases}", "E101", r"\begin{cases}", "a value and its condition"),
     (r"y_s = \begin{cases} 0 & s = 1 \\ 1 & s \neq 1", "E102", r"\begin{cases}", "never closed"),

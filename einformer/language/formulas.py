@@ -9,7 +9,20 @@ from typing import NoReturn
 from einformer.errors import Source, Span, fail
 from einformer.language.names import closest
 from einformer.language.primitives import COMPARISONS, NAMES, PRIMITIVES
-from einformer.language.tokens import BRACKETS, CLOSE, FRACTION, MAXIMUM_DEPTH, MAXIMUM_HEIGHT, OPEN, OVER, WORDS, Line, Token
+from einformer.language.tokens import (
+    BRACKETS,
+    BRANCH,
+    BRANCHES,
+    CLOSE,
+    FRACTION,
+    MAXIMUM_DEPTH,
+    MAXIMUM_HEIGHT,
+    OPEN,
+    OVER,
+    WORDS,
+    Line,
+    Token,
+)
 from einformer.language.tree import Apply, Expression, Group, Index, Name, Number, Power, Product, Quotient, Sum, Tensor
 from einformer.language.walk import height
 
@@ -85,7 +98,7 @@ class Cursor:
         token = self.peek()
         if token.kind == "name":
             return token.text not in WORDS
-        return token.kind in ("number", "(", "{", FRACTION)
+        return token.kind in ("number", "(", "{", FRACTION, BRANCHES)
 
     def deepen(self) -> None:
         """One level down; R13 bounds the levels, those of loops too, so that no text exhausts the stack."""
@@ -114,6 +127,7 @@ def joined(first: Span, last: Span) -> Span:
 
 
 _OPERATORS = frozenset(name for name, with_indices in PRIMITIVES if with_indices)
+_OTHERWISE = (Name("otherwise"), Name("else"))
 _RANKS = {"or": 1, "and": 2, "not": 3}  # how tightly a word between or before conditions holds
 
 
@@ -220,7 +234,7 @@ class Formulas(Cursor):
         return Power(base, exponent, span=self.since(start))
 
     def atom(self) -> Expression:
-        """atom: NUMBER | "(" expression ")" | fraction | call | NAME [subscript]"""
+        """atom: NUMBER | "(" expression ")" | fraction | cases | call | NAME [subscript]"""
         token = self.peek()
         self.deepen()
         match token.kind:
@@ -235,6 +249,8 @@ class Formulas(Cursor):
                 self.expect(")" if token.kind == "(" else "}")
             case kind if kind == FRACTION:
                 atom = self.fraction()
+            case kind if kind == BRANCHES:
+                atom = self.cases()
             case "name" if token.text not in WORDS:
                 atom = self.call() if token.text in self.callables else self.named()
             case _:
@@ -252,6 +268,25 @@ class Formulas(Cursor):
         under = self.expression()
         self.expect("}")
         return Quotient(over, under, span=self.since(start))
+
+    def cases(self) -> Expression:
+        r"""cases: "\begin{cases}" row ("\\" row)+ "\end{cases}"; row: expression [","] "&" ["if"] (expression | "otherwise")"""
+        start, rows, after = self.next(), list[tuple[Expression, Expression]](), True
+        while after:
+            value = self.expression()
+            self.accept(",")
+            self.expect("&")
+            self.accept_word("if")
+            condition = self.expression()
+            rows.append((value, condition))
+            after = self.accept(BRANCH)
+        self.expect("}")
+        *others, (result, last) = rows
+        if not (last in _OTHERWISE or (len(rows) == 2 and are_opposite(last, rows[0][1]))):
+            raise fail("E101", "the last row of cases holds where no other does", last.span, fix="`\\text{otherwise}`")
+        for value, condition in reversed(others):
+            result = Apply("where", (), (condition, value, result), span=self.since(start))
+        return result
 
     def uncallable(self, name: Token) -> NoReturn:
         """Refuse a name that is given several arguments and is not a function."""
@@ -413,6 +448,18 @@ class Formulas(Cursor):
         start, negative = self.peek(), self.accept("-")
         number = Number(float("inf")) if self.accept_word("inf") else self.number()
         return Number(-number.value if negative else number.value, span=self.since(start))
+
+
+_OPPOSITE = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}
+_MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "==": "==", "!=": "!="}
+
+
+def are_opposite(one: Expression, other: Expression) -> bool:
+    """`s' <= s` and `s' > s`, or `s < s'`: two comparisons of the same."""
+    if not (isinstance(one, Apply) and isinstance(other, Apply) and {one.name, other.name} <= _OPPOSITE.keys()):
+        return False
+    against, sides = _OPPOSITE[other.name], other.arguments
+    return (one.name, one.arguments) in ((against, sides), (_MIRRORED[against], sides[::-1]))
 
 
 def _negated(factors: list[Expression]) -> list[Expression]:

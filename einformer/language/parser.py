@@ -352,9 +352,9 @@ class _Parser(Formulas):
 def _read_lines(source: Source) -> tuple[list[Line], list[Finding]]:
     """The lines of a text, without those that are a note alone, which are findings."""
     if tokens.is_latex(source.text):
-        from einformer.language import latex_lines  # nobody waits for it who reads plain text
+        from einformer.language import latex_rows  # nobody waits for it who reads plain text
 
-        lines, findings = latex_lines.read_lines(source)
+        lines, findings = latex_rows.read_lines(source)
     else:
         lines, findings = tokens.read_lines(source)
     alone = [line for line in lines if line.note and not line.tokens]

@@ -11,10 +11,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from einformer.errors import EinformerError, Source, Span
-from einformer.language import latex_row
 from einformer.language.formulas import Formulas
 from einformer.language.latex_marks import CASES, Mark, marks
-from einformer.language.latex_row import Row
+from einformer.language.latex_rows import Row, read_row
 from einformer.language.primitives import NAMES
 from einformer.language.tokens import Line, Token
 from einformer.language.tree import Apply, Expression, Index, Tensor
@@ -245,7 +244,7 @@ class _Formula:
         while marks_of_side and (marks_of_side[-1].is_space or marks_of_side[-1].text in _LAST):
             marks_of_side.pop()
         try:
-            return _Side(self.source, latex_row.read(self.source, Row(0, marks_of_side))).side(), ""
+            return _Side(self.source, read_row(self.source, Row(0, marks_of_side))).side(), ""
         except EinformerError as error:
             return None, _reason_of(error)
 

@@ -1,4 +1,4 @@
-"""Prints a text as LaTeX for MathJax, KaTeX and TeX. The reader in `language/latex_lines.py` reads it back.
+"""Prints a text as LaTeX for MathJax, KaTeX and TeX. The reader in `language/latex_rows.py` reads it back.
 
 A whole specification is one formula that keeps the lines of the text. An equation or an expression has no environment
 around it.

@@ -1,21 +1,41 @@
-r"""Reads the tokens of a row of LaTeX: commands, scripts, roots as `sqrt(a)`, cases as `where(c, a, b)`.
+r"""Reads LaTeX as rows of the same tokens as plain text, so that one parser serves both.
 
-Braces are invisible groups of the parser. A superscript before a subscript belongs to the name, after it is a power.
+A text with a backslash is LaTeX. A row ends at `\\`, and outside environments where its line ends; there a line without
+commands is plain, so that equations can be pasted from notes under a plain legend. Braces are invisible groups of the parser,
+`\sqrt{a}` is `sqrt(a)`, a superscript before a subscript belongs to the name, after it is a power.
 """
 
 from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import partial
 
-from einformer.errors import Source, Span, fail
+from einformer.errors import EinformerError, Finding, Source, Span, fail
 from einformer.language import tokens
-from einformer.language.latex_marks import FENCES, FONTS, LENGTHS, LETTERS, NAMED, SIGNS, TEXTS, WORDS, Mark, Marks, Part
-from einformer.language.primitives import COMPARISONS, NAMES
+from einformer.language.latex_marks import (
+    CASES,
+    FENCES,
+    FONTS,
+    LENGTHS,
+    LETTERS,
+    NAMED,
+    ROWS,
+    SIGNS,
+    TEXTS,
+    WORDS,
+    Mark,
+    Marks,
+    Part,
+    marks,
+)
+from einformer.language.primitives import NAMES
 from einformer.language.tokens import (
     BRACKETS,
+    BRANCH,
+    BRANCHES,
     CLOSE,
     DIGITS,
     FRACTION,
@@ -26,6 +46,7 @@ from einformer.language.tokens import (
     SYNONYMS,
     Line,
     Token,
+    is_latex,
 )
 
 MAXIMUM_ROW = 4 * MAXIMUM_LINE  # the same formula is longer in LaTeX
@@ -46,7 +67,7 @@ class Row:
     comment: str = ""
 
 
-def read(source: Source, row: Row) -> Line:
+def read_row(source: Source, row: Row) -> Line:
     """The tokens of a row, its note and its comment."""
     start, end = (row.marks[0].start, row.marks[-1].end) if row.marks else (0, 1)
     if end - start > MAXIMUM_ROW:
@@ -327,54 +348,26 @@ class _Reader(Marks):
         self.times = mark
 
     def check_product(self, following: str) -> None:
-        if self.times and following not in ("name", "number", "(", "{", FRACTION):
+        if self.times and following not in ("name", "number", "(", "{", FRACTION, BRANCHES):
             self.unexpected(self.times, "a factor on either side")
         self.times = None
 
     # ------------------------------------------------------------------------------------------------------ cases
 
     def cases(self, begin: Mark) -> None:
-        r"""`\begin{cases} a & c \\ b & \text{otherwise} \end{cases}` is `where(c, a, b)`; more rows nest."""
+        r"""`\begin{cases} a & c \\ b & \text{otherwise} \end{cases}`."""
         start, stop = self.at + 1, self.partners[self.at]
         self.at = stop + 1
         rows = [self.split(row, "&") for row in self.split((start, stop), "\\\\") if self.holds(row)]
         if len(rows) < 2 or any(len(row) != 2 for row in rows):
             fix = "`a & c \\\\ b & \\text{otherwise}`"
             raise fail("E101", "cases are two rows or more, each a value and its condition", self.span(start - 1), fix=fix)
-        self.check_otherwise(rows)
-        for value, condition in rows[:-1]:
-            self.call("where", begin)
-            self.tokens += self.condition(condition)
-            self.close(",", "&", value)
-            self.value(value)
-            self.close(",", "\\\\", condition)
-        self.value(rows[-1][0])
-        for _ in rows[1:]:
-            self.close(")", self.marks[stop].text, (start, stop))
-
-    def value(self, part: Part) -> None:
-        """A value; a comma at its end is punctuation."""
-        first = len(self.tokens)
-        self.items(part)
-        if len(self.tokens) > first and self.tokens[-1].kind == ",":
-            self.tokens.pop()
-
-    def condition(self, part: Part) -> list[Token]:
-        r"""The tokens of a condition, after an optional \text{if}."""
-        first = len(self.tokens)
-        self.items(part)
-        found = self.tokens[first:]
-        del self.tokens[first:]
-        return found[1:] if found and found[0].text == "if" else found
-
-    def check_otherwise(self, rows: list[list[Part]]) -> None:
-        """Is the last condition `otherwise`, or of two rows the opposite of the first?"""
-        last = self.condition(rows[-1][1])
-        if [token.text for token in last] in (["otherwise"], ["else"]):
-            return
-        if len(rows) > 2 or not are_opposite(last, self.condition(rows[0][1])):
-            where = last[0].span if last else self.span(rows[-1][1][0])
-            raise fail("E101", "the last row of cases holds where no other does", where, fix="`\\text{otherwise}`")
+        self.emit(BRANCHES, begin.text, begin.start, begin.end)
+        for value, condition in rows:
+            self.items(value)
+            self.close("&", "&", value)
+            self.items(condition)
+            self.close("}" if condition is rows[-1][1] else BRANCH, "\\\\", condition)
 
     # ----------------------------------------------------------------------------------------------------- cursor
 
@@ -408,21 +401,160 @@ def equalities(found: list[Token]) -> Iterator[Token]:
         yield token._replace(kind="==") if compares else token
 
 
-def are_opposite(left: list[Token], right: list[Token]) -> bool:
-    """`s' <= s` and `s' > s`, or `s < s'`: two comparisons of the same."""
-    opposite = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "=": "!=", "!=": "="}
-    mirrored = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
-    one, other = _sides(left), _sides(right)
-    if not (one and other):
-        return False
-    (a, sign, b), (c, against, d) = one, (other[0], opposite[other[1]], other[2])
-    return (a, sign, b) == (c, against, d) or (a, sign, b) == (d, mirrored.get(against, against), c)
+# ---------------------------------------------------------------------------------------------------------- the rows of a text
+
+_BEGINS = re.compile(r"\s*(?:\\begin|\\\[|\$\$)")
 
 
-def _sides(found: list[Token]) -> tuple[list[str], str, list[str]] | None:
-    """Of a single comparison: what is compared, and how."""
-    signs = [at for at, token in enumerate(found) if token.kind in (*COMPARISONS, "=")]
-    if len(signs) != 1 or any(token.text in ("and", "or", "not") for token in found):
-        return None
-    texts = [token.text for token in found]
-    return texts[: signs[0]], found[signs[0]].kind.replace("==", "="), texts[signs[0] + 1 :]
+def read_lines(source: Source) -> tuple[list[Line], list[Finding]]:
+    """The lines of a LaTeX text that hold anything, and what was wrong with the others."""
+    tokens.check_size(source)
+    rows = _Rows(source)
+    start = 0
+    for text in source.text.split("\n"):
+        rows.line(start, text)
+        start += len(text) + 1
+    rows.end_text()
+    return [_regrouped(line) for line in rows.lines if line.tokens or line.note or line.comment], rows.findings
+
+
+class _Rows:
+    """The rows of a text, line by line. Environments of rows are transparent; those of a formula (cases) stay in their row."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.lines: list[Line] = []
+        self.findings: list[Finding] = []
+        self.rows: list[Row] = []  # of this line, or of an environment that is open
+        self.row = Row(0)
+        self.ended: Row | None = None  # the row that ended on this line of the text
+        self.opened: list[tuple[Mark, int]] = []
+        self.cases = 0
+
+    @property
+    def is_open(self) -> bool:
+        """Does an environment go on at the end of the line?"""
+        return bool(self.opened) or self.cases > 0
+
+    def line(self, start: int, text: str) -> None:
+        """Outside environments, a line without commands is plain; in one, and where one begins, tabs do not indent."""
+        if not self.is_open and not is_latex(text):
+            code, sign, rest = text.partition("#")
+            plain = code.replace("%", "#", 1) + sign + rest
+            self.read(partial(tokens.plain_line, self.source, start, plain))
+            return
+        try:
+            tabs = "\t" if not self.is_open and not _BEGINS.match(text) else " "
+            tokens.check_characters(self.source, start, text.replace("\t", tabs))
+        except EinformerError as error:
+            self.findings += error.findings
+            text = " " * len(text)
+        for mark in marks(text + "\n", start):
+            self.take(mark)
+        if not self.is_open:
+            self.read_rows()
+
+    def read(self, line: Callable[[], Line]) -> None:
+        """Another line; one that is wrong becomes a finding."""
+        try:
+            self.lines.append(line())
+        except EinformerError as error:
+            self.findings += error.findings
+
+    def read_rows(self) -> None:
+        for row in self.rows:
+            self.read(partial(read_row, self.source, row))
+        self.rows = []
+
+    def end_text(self) -> None:
+        """An environment that is still open is a finding."""
+        self.end_row()
+        for mark, _ in self.opened:
+            self.report(mark, "is never closed", "its `\\end`" if mark.kind == "begin" else "its partner")
+        self.read_rows()
+
+    def take(self, mark: Mark) -> None:
+        if mark.kind in ("begin", "end") and mark.command in CASES:
+            self.cases += 1 if mark.kind == "begin" else -1
+            self.row.marks.append(mark)
+        elif mark.kind == "comment":
+            self.comment(mark.text[1:].strip())
+        elif mark.kind == "newline" and not self.opened and self.cases <= 0:
+            self.end_row()
+            self.ended = None
+        elif mark.kind == "row" and self.cases <= 0:
+            self.ended = self.row if self.row.marks else self.ended
+            self.end_row()
+        elif mark.kind == "begin" or mark.text == "\\[" or (mark.text == "$$" and not self.closes(mark)):
+            self.begin(mark)
+        elif mark.kind == "end" or mark.text in ("\\]", "$$"):
+            self.end(mark)
+        elif self.row.marks or not self.indents(mark):
+            self.row.marks.append(mark)
+            self.ended = None
+
+    def end_row(self) -> None:
+        if self.row.marks or self.row.comment:
+            self.rows.append(self.row)
+        self.row, self.cases = Row(self.opened[-1][1] if self.opened else 0), 0
+
+    def begin(self, mark: Mark) -> None:
+        """What an indented environment holds is indented too."""
+        if self.row.marks or (mark.kind == "begin" and mark.command not in ROWS):
+            self.report(mark, "cannot stand here", "a row of its own; inside of a row, `cases`")
+        self.opened.append((mark, self.row.indent))
+
+    def end(self, mark: Mark) -> None:
+        if not self.closes(mark):
+            self.report(mark, "closes nothing", "the `\\begin` that it should close")
+        del self.opened[-1:]
+        self.end_row()
+
+    def closes(self, mark: Mark) -> bool:
+        """Does the mark end the innermost environment?"""
+        if not self.opened:
+            return False
+        opening = self.opened[-1][0]
+        if mark.kind == "end":
+            return opening.kind == "begin" and opening.command == mark.command
+        return opening.text == ("\\[" if mark.text == "\\]" else "$$")
+
+    def comment(self, text: str) -> None:
+        """A comment belongs to the row before it on its line; alone on a line it is a row of its own."""
+        if self.opened and not self.row.marks and not self.ended:
+            self.rows.append(Row(self.row.indent, comment=text))
+        else:
+            row = self.ended or self.row
+            row.comment = " ".join(filter(None, (row.comment, text)))
+
+    def indents(self, mark: Mark) -> bool:
+        """Is the mark indentation? Spaces are, outside environments."""
+        if mark.kind == "space":
+            self.row.indent += 0 if self.opened else len(mark.text)
+        elif mark.text in ("\\quad", "\\qquad"):
+            self.row.indent += 2 * mark.text.count("q")
+        return mark.is_space or mark.text in ("&", "&&")
+
+    def report(self, mark: Mark, message: str, fix: str) -> None:
+        self.findings.append(Finding("E102", f"`{mark.text}` {message}", Span(self.source, mark.start, mark.end), fix=fix))
+
+
+def _regrouped(line: Line) -> Line:
+    """The notes' `u_{bsd} = y_{bs(ea)}` is `u_{bs(ea)} = y_{bsea}` (R4)."""
+    kinds = [token.kind for token in line.tokens]
+    if kinds.count(OPEN) != 2 or kinds.count("(") != 1 or kinds[:2] != ["name", OPEN] or kinds[-1] != CLOSE:
+        return line
+    end = kinds.index(CLOSE)  # of the left subscript; then a sign, a name and the opening of the right one
+    left, right = line.tokens[2:end], line.tokens[end + 4 : -1]
+    first, last = (kinds.index(bracket) - end - 4 for bracket in "()")
+    group, others = right[first + 1 : last], (*right[:first], *right[last + 1 :])
+    merged = [token for token in left if token.text not in {other.text for other in others}]
+    apart = len(merged) == 1 and len(left) == len(others) + 1 and merged[0].text not in {token.text for token in group}
+    letters = all(token.kind == "name" for token in (*left, *group, *others))
+    if not (apart and letters and kinds[end + 1] in ("=", "<-") and kinds[end + 2 : end + 4] == ["name", OPEN]):
+        return line
+    at = left.index(merged[0])
+    grouped = (token._replace(span=merged[0].span) for token in right[first : last + 1])
+    left = (*left[:at], *grouped, *left[at + 1 :])
+    right = (*right[:first], *group, *right[last + 1 :])
+    return replace(line, tokens=(*line.tokens[:2], *left, *line.tokens[end : end + 4], *right, line.tokens[-1]))
