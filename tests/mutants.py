@@ -432,14 +432,15 @@ MUTANTS = (
         "sparse.py::test_however_many_are_chosen[2]",
     ),
     _mutant(
-        "choices of two calls are one", "program/choices.py",
-        "of=(id(call), *self.of)", "of=self.of",
-        "sparse.py::test_only_what_is_chosen_is_computed[made by two layers]",
+        "choices of two calls are one", "program/needs.py",
+        "{replace(choice, of=(place, *choice.of)) for choice in made}", "made",
+        "conventions.py::test_experts_compute_where_their_weight_is_not_zero"
+        "[Pick(r_bsx) g_bsxf O_xfd + Pick(t_bsx) g_bsxf O_xfd-5]",
     ),
     _mutant(
-        "a sum is zero where one term is", "program/support.py",
-        "Support(shared(term.zero for term in terms)", "Support(union(term.zero for term in terms)",
-        "sparse.py::test_only_what_is_chosen_is_computed[shifted]",
+        "a sum is zero where one term is", "program/needs.py",
+        "Support(shared(part.zero for part in parts)", "Support(union(part.zero for part in parts)",
+        "conventions.py::test_experts_compute_where_their_weight_is_not_zero[(Pick(r_bsx) + t_bsx) g_bsxf O_xfd-5]",
     ),
     # ---------------------------------------------------------------------------- what decoding keeps, and how it goes on (R10)
     _mutant(

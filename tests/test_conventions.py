@@ -143,6 +143,26 @@ def test_pairs_of_any_mask_are_those_that_it_allows(mask: str, allowed: list[boo
     assert sum(count.total for count in flops(model, S=12)) == 2 * 2 * 3 * sum(allowed)
 
 
+CHOSEN = ("layer Pick(r_x) -> p_x:", "return where(top_{2,x}(r_x), r_x, 0)", "layer N(z_bsd) -> z_bsd:")
+ROUTED = ("weights R_dx, V_dx, G_xdf, O_xfd", "r_bsx = z_bsd R_dx", "t_bsx = z_bsd V_dx", "g_bsxf = z_bsd G_xdf")
+
+
+@pytest.mark.parametrize(
+    ("right", "experts"),
+    [
+        ("Pick(r_bsx) g_bsxf O_xfd + t_bsx R_dx", 2),
+        ("Pick(r_bsx) g_bsxf O_xfd + Pick(t_bsx) g_bsxf O_xfd", 5),  # two for the one and two for the other
+        ("(Pick(r_bsx) + t_bsx) g_bsxf O_xfd", 5),
+        ("Pick(r_bsx) t_bsx g_bsxf O_xfd", 2),
+        ("(1 - Pick(r_bsx)) t_bsx g_bsxf O_xfd", 5),
+    ],
+)
+def test_experts_compute_where_their_weight_is_not_zero(right: str, experts: int) -> None:
+    model = texts_spec("b, s, d, f, x", *CHOSEN, *ROUTED, f"return {right}")["N"].bind(D=3, F=7, X=5)
+    (count,) = (count.each for count in flops(model, B=2, S=11) if "g_bsxf =" in count.text)
+    assert count == 2 * 2 * 11 * 3 * 7 * experts
+
+
 # ------------------------------------------------------------------------------------------------------ backward
 
 
