@@ -27,6 +27,7 @@ from einformer.interpreters.torch.plan import Initialisation
 from einformer.language import binding
 from einformer.language.weights import weights
 from tests.oracles.lifted import Array, build, run
+from tests.refusals import names
 
 Config = Mapping[str, Any]
 
@@ -238,7 +239,7 @@ SCALAR: list[object] = [None, -1, 10**30, "0.1", math.nan, -math.inf, False, [],
 def test_what_no_size_can_be(key: str, value: object) -> None:
     (finding,) = findings({**TOY, key: value})
     assert finding.code == "E614"
-    assert finding.message.startswith(f"`{key}` cannot be ")
+    assert key in names(finding)
     assert finding.fix.startswith("a whole number from 1 to 1")
 
 
@@ -247,20 +248,22 @@ def test_what_no_size_can_be(key: str, value: object) -> None:
 def test_what_no_scalar_can_be(key: str, value: object) -> None:
     (finding,) = findings({**TOY, key: value})
     assert finding.code == "E614"
-    assert finding.message.startswith(f"`{key}` cannot be ")
+    assert key in names(finding)
     assert "a number in " in finding.fix
 
 
 @pytest.mark.parametrize("key", SMALL)
 def test_a_missing_size_is_named(key: str) -> None:
     (finding,) = findings({name: value for name, value in TOY.items() if name != key})
-    assert (finding.code, finding.message) == ("E613", f"the config has no `{key}`")
+    assert finding.code == "E613"
+    assert key in names(finding)
 
 
 @pytest.mark.parametrize("value", [-1, 0, 1.5, 10**30, "31", math.nan, True, []], ids=str)
 def test_an_optional_size_is_a_size(value: object) -> None:
     (finding,) = findings({**TOY, "n_inner": value})
-    assert (finding.code, finding.message[:17]) == ("E614", "`n_inner` cannot ")
+    assert finding.code == "E614"
+    assert "n_inner" in names(finding)
 
 
 def test_an_optional_size_may_be_null_or_absent() -> None:
@@ -298,7 +301,8 @@ def test_one_clear_error(more: Config, code: str, named: list[str]) -> None:
 
 def test_without_a_model_type() -> None:
     (finding,) = findings(SMALL)
-    assert (finding.code, finding.message) == ("E613", "the config has no `model_type`")
+    assert finding.code == "E613"
+    assert "model_type" in names(finding)
 
 
 def test_every_flaw_is_listed_in_the_order_of_the_file(tmp_path: Path) -> None:
@@ -317,7 +321,8 @@ def test_nested_a_hundred_thousand_deep() -> None:
     for _ in range(100_000):
         deep = {"x": deep}
     (finding,) = findings({**TOY, "n_head": deep})
-    assert finding.message == "`n_head` cannot be an object of 1"
+    assert finding.code == "E614"
+    assert names(finding) >= {"n_head", "1"}
     (finding,) = findings({"model_type": deep})
     assert finding.message == "models of the type an object of 1 cannot be read"
 

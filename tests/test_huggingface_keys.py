@@ -19,6 +19,7 @@ from einformer.errors import Finding
 from einformer.huggingface.config import import_config
 from einformer.huggingface.families import family
 from tests.few import FEW_CONFIGS, few
+from tests.refusals import names
 
 Config = dict[str, Any]
 Place = tuple[str, ...]
@@ -133,7 +134,8 @@ def test_an_unknown_key_is_refused_by_name(name: str) -> None:
         with pytest.raises(EinformerError) as error:
             import_config(changed(config, (*place, "unheard_of"), 1))
         (finding,) = error.value.findings
-        assert (finding.code, "unheard_of` is not a known key" in finding.message) == ("E612", True)
+        assert finding.code == "E612"
+        assert any(name.endswith("unheard_of") for name in names(finding))
 
 
 # ------------------------------------------------------------------------------------------------------- broken values
@@ -224,7 +226,8 @@ def test_twice_in_one_object(place: Place, tmp_path: Path) -> None:
     file = tmp_path / "config.json"
     file.write_text(text.replace(row, f"{row.rstrip(',')},\n{row}"), encoding="utf-8")
     (finding,) = findings(file)
-    assert finding.message == f"the key `{place[-1]}` stands twice"
+    assert finding.code == "E610"
+    assert place[-1] in names(finding)
     assert finding.span.line == text[: text.index(row)].count("\n") + 2
 
 

@@ -31,7 +31,7 @@ from einformer.interpreters.torch.module import views
 from einformer.language import weights as placing
 from tests.oracles.families import FAMILIES, answer, theirs, weights
 from tests.oracles.lifted import Regime
-from tests.refusals import refuses
+from tests.refusals import names, refuses
 
 GPT2 = FAMILIES["gpt2"]
 SIZES: dict[str, Any] = {"vocab_size": 53, "n_embd": 35, "n_head": 5, "n_layer": 2, "n_inner": 31, "n_positions": 41}
@@ -293,7 +293,7 @@ def test_another_number_of_layers(layers: int) -> None:
 def test_a_head_of_its_own() -> None:
     (finding,) = findings(state(lm_head__weight=torch.zeros(53, 35)))
     assert finding.code == "E616"
-    assert "`lm_head.weight` differs from `transformer.wte.weight`" in finding.message
+    assert names(finding) >= {"lm_head.weight", "transformer.wte.weight"}
 
 
 @pytest.mark.parametrize("head", [torch.zeros(52, 35), torch.zeros(53, 35, dtype=torch.float64), torch.zeros(53, 35).byte()])
