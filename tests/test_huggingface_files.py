@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import codecs
 import functools
+import itertools
 import json
+import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ import einformer
 from einformer import EinformerError
 from einformer.cli import main
 from einformer.errors import Finding
+from einformer.huggingface import weights
 from einformer.huggingface.families import family
 from tests.few import FEW_FAMILIES, few
 from tests.oracles.lifted import COMPUTED
@@ -149,6 +152,75 @@ def test_other_weights_are_not_left_beside(tmp_path: Path) -> None:
     module.save_huggingface(tmp_path)
     with refuses("E801"):
         module.save_huggingface(tmp_path, SHARD)
+
+
+class Stopped(BaseException):
+    """The computer goes off."""
+
+
+@pytest.mark.parametrize("before", [False, True])
+@pytest.mark.parametrize("most", [SHARD, 10**9])
+def test_a_save_that_is_stopped_never_mixes_old_and_new(
+    most: int, before: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before or after any file is written or put in its place, what loads is one of the two."""
+    old = ours("mixtral", theirs("mixtral").state_dict())
+    new = ours("mixtral", {name: tensor + 1 for name, tensor in theirs("mixtral").state_dict().items()})
+    states, seen = [module.to_huggingface() for module in (old, new)], set[str]()
+    for stop in itertools.count():
+        folder, left = tmp_path / str(stop), itertools.count()
+        old.save_huggingface(folder, most)
+
+        def stopping(call: Callable[..., Any], stop: int = stop, left: Iterator[int] = left) -> Callable[..., Any]:
+            def stopped(*arguments: Any, **named: Any) -> Any:
+                at = next(left)
+                if before and at == stop:
+                    raise Stopped
+                result = call(*arguments, **named)
+                if at == stop:
+                    raise Stopped
+                return result
+
+            return stopped
+
+        with monkeypatch.context() as patch:
+            patch.setattr("einformer.huggingface.stored.save_file", stopping(save_file))
+            patch.setattr(os, "replace", stopping(os.replace))
+            try:
+                new.save_huggingface(folder, most)
+                break
+            except Stopped:
+                pass
+        try:
+            loaded = ours("mixtral", folder).to_huggingface()
+        except EinformerError:
+            seen.add("none")
+        else:
+            seen.add("old" if same(loaded, states[0]) else "new" if same(loaded, states[1]) else "mixed")
+    assert stop > (6 if most == SHARD else 1)
+    assert seen <= {"old", "new", "none"}
+    assert "old" in seen
+    assert not list(tmp_path.glob("*/.unfinished*"))
+
+
+@pytest.mark.parametrize("change", ["replace", "remove", "truncate"])
+def test_a_file_that_changes_while_it_is_read_is_refused(change: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its tensors are read one by one."""
+    module, path = ours("mixtral", theirs("mixtral").state_dict()), tmp_path / "model.safetensors"
+    module.save_huggingface(tmp_path)
+    tensors, read = load_file(path), weights.Checkpoint.write
+
+    def write(checkpoint: weights.Checkpoint, into: Mapping[str, Tensor]) -> None:
+        path.unlink()
+        if change == "replace":
+            save_file({name: tensor + 1 for name, tensor in tensors.items()}, path)
+        elif change == "truncate":
+            path.write_bytes(b"")
+        read(checkpoint, into)
+
+    monkeypatch.setattr(weights.Checkpoint, "write", write)
+    with refuses("E618"):
+        module.load_huggingface(tmp_path)
 
 
 def test_a_folder_that_is_a_file(tmp_path: Path) -> None:

@@ -5,10 +5,12 @@ A source is a state dict, a `.safetensors` file, or a folder that holds one, or 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
 import pathlib
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +23,7 @@ from einformer.errors import fail
 from einformer.huggingface import documents
 
 State = Mapping[str, Tensor]
+Version = tuple[int, int, int]  # of a file: another one has another
 Shape = tuple[int, ...]
 
 FLOATS = {"F16": "float16", "BF16": "bfloat16", "F32": "float32", "F64": "float64"}  # as `.safetensors` files call them
@@ -72,23 +75,37 @@ def _find_file(folder: pathlib.Path) -> pathlib.Path:
 # The head of the file is checked against its length.
 def _find_in_file(path: pathlib.Path) -> dict[str, Stored]:
     try:
+        version = _identify(path)
         with safe_open(path, "pt") as file:
-            return {name: _make_stored(path, file, name) for name in file.keys()}  # noqa: SIM118 (it is no dict)
+            return {name: _make_stored(path, version, file, name) for name in file.keys()}  # noqa: SIM118 (it is no dict)
     except (SafetensorError, OSError, ValueError) as error:
         raise fail("E618", f"`{path}` is no whole .safetensors file: {error}", fix="a fresh copy of the file") from error
 
 
-def _make_stored(path: pathlib.Path, file: Any, name: str) -> Stored:
+def _make_stored(path: pathlib.Path, version: Version, file: Any, name: str) -> Stored:
     head = file.get_slice(name)
     dtype = head.get_dtype()
-    return Stored(name, tuple(head.get_shape()), FLOATS.get(dtype, dtype), functools.partial(_read_tensor, path, name))
+    read = functools.partial(_read_tensor, path, version, name)
+    return Stored(name, tuple(head.get_shape()), FLOATS.get(dtype, dtype), read)
 
 
-# The file is opened anew for each tensor, so that earlier tensors are released.
-def _read_tensor(path: pathlib.Path, name: str) -> Tensor:
-    with safe_open(path, "pt") as file:
-        tensor: Tensor = file.get_tensor(name)
+# The file is opened anew for each tensor, so that earlier tensors are released. It must be the file that was checked.
+def _read_tensor(path: pathlib.Path, version: Version, name: str) -> Tensor:
+    try:
+        with safe_open(path, "pt") as file:
+            tensor: Tensor = file.get_tensor(name)
+        replaced = _identify(path) != version
+    except (SafetensorError, OSError):
+        replaced = True
+    if replaced:
+        message = f"`{path}` changed while it was read, so the module has weights of two files"
+        raise fail("E618", message, fix="the same call again")
     return tensor
+
+
+def _identify(path: pathlib.Path) -> Version:
+    status = path.stat()
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 # The index must name all tensors of the files and no others.
@@ -130,26 +147,29 @@ def write(tensors: State, path: str | pathlib.Path) -> None:
     first: dict[int, str] = {}
     for name, tensor in tensors.items():
         first.setdefault(id(tensor), name)
-    try:
+    with _refuse_unwritten(path):
         save_file({name: tensors[name] for name in first.values()}, path, metadata={"format": "pt"})
-    except (OSError, SafetensorError) as error:
-        raise fail("E801", f"`{path}` cannot be written: {error}") from error
 
 
 def write_folder(sizes: Mapping[str, int], tensor: Callable[[str], Tensor], folder: pathlib.Path, most: int) -> None:
     """Writes tensors into files of limited size: one file, or several and their index.
 
-    The tensors of one file are made together. Raises EinformerError E801, also if the folder holds other weights.
+    The tensors of one file are made together. A call that is stopped leaves the old weights, the new ones, or none that load.
+    Raises EinformerError E801, also if the folder holds other weights.
     """
     shards = list(_group_names(sizes, most))
     files = [f"model-{k:05}-of-{len(shards):05}.safetensors" for k in range(1, len(shards) + 1)] if shards[1:] else [FILE]
     _check_empty(folder, {*files, *([INDEX] if shards[1:] else [])})
-    for file, names in zip(files, shards, strict=True):
-        write({name: tensor(name) for name in names}, folder / file)
-    if shards[1:]:
-        places = {name: file for file, names in zip(files, shards, strict=True) for name in names}
-        index = {"metadata": {"total_size": sum(sizes.values())}, "weight_map": places}
-        (folder / INDEX).write_text(json.dumps(index, indent=2) + "\n", encoding="utf-8")
+    with _refuse_unwritten(folder), tempfile.TemporaryDirectory(dir=folder, prefix=".unfinished-") as beside:
+        for file, names in zip(files, shards, strict=True):
+            write({name: tensor(name) for name in names}, pathlib.Path(beside, file))
+        if shards[1:]:
+            places = {name: file for file, names in zip(files, shards, strict=True) for name in names}
+            index = {"metadata": {"total_size": sum(sizes.values())}, "weight_map": places}
+            pathlib.Path(beside, INDEX).write_text(json.dumps(index, indent=2) + "\n", encoding="utf-8")
+            (folder / INDEX).unlink(missing_ok=True)  # without an index no file of several is read
+        for file in (*files, *[INDEX] * bool(shards[1:])):
+            os.replace(pathlib.Path(beside, file), folder / file)
 
 
 def _group_names(sizes: Mapping[str, int], most: int) -> Iterator[list[str]]:
@@ -165,9 +185,15 @@ def _group_names(sizes: Mapping[str, int], most: int) -> Iterator[list[str]]:
 
 # Other weights would be read instead of the new files.
 def _check_empty(folder: pathlib.Path, files: set[str]) -> None:
-    try:
+    with _refuse_unwritten(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise fail("E801", f"`{folder}` cannot be written: {error}") from error
     if others := sorted({path.name for path in folder.glob("*.safetensors*")} - files):
         raise fail("E801", f"the folder `{folder}` holds other weights: {', '.join(others[:3])}", fix="an empty folder")
+
+
+@contextlib.contextmanager
+def _refuse_unwritten(path: str | pathlib.Path) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, SafetensorError) as error:
+        raise fail("E801", f"`{path}` cannot be written: {error}") from error
