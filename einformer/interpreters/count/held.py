@@ -77,12 +77,12 @@ def _instances(work: Work, name: str) -> dict[op.Call, list[Site]]:
 
 def _choose(visit: Visit, chosen: dict[Place, tuple[Chosen, ...]]) -> None:
     """Of a weight the letters of which only some numbers are read, wherever it is read."""
-    for value, need in visit.needs.items():
+    read = (operand for value in visit.step.values for operand in op.operands(value.operation) if operand in visit.needs)
+    for value in read:
         if isinstance(value.operation, op.Weight) and value.operation.name in visit.flow.weights:
             place = visit.path, value.operation.name
-            here = chosen_of(need.choices, frozenset(value.axes))
-            before = chosen.get(place, here)
-            chosen[place] = tuple(each for each in here if each in before)
+            here = chosen_of(visit.needs[value].choices, frozenset(value.axes))
+            chosen[place] = tuple(each for each in here if each in chosen.get(place, here))
 
 
 def _merge(visit: Visit, merged: dict[Place, Letters]) -> None:
