@@ -6,7 +6,7 @@ and no equation mixes the rows of a batch. Whether a value depends on later posi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from einformer.errors import Finding
@@ -28,10 +28,7 @@ def check_times(spec: Spec, legend: Legend) -> tuple[Finding, ...]:
         rows = rows_of(model)
         text = _Text(legend, layers, model.time.letter, lengths_of(spec, model.time.letter), findings)
         text.batches = frozenset[str]().union(*(lengths_of(spec, row) for row in rows))
-        frame = _Frame(text, model, {axis_of(model.time.letter): False}, rows)
-        for formal in model.formals:
-            frame.define(formal)
-        frame.statements(model.body)
+        _Frame(text, model, {axis_of(model.time.letter): False}, rows).statements(model.body)
         if model.time.letter not in slot_letters(model.output):
             text.no_positions(model)
     return tuple(dict.fromkeys(findings))
@@ -66,8 +63,14 @@ class _Text:
     findings: list[Finding]
     batches: frozenset[str] = frozenset()
 
-    def report(self, code: str, message: str, at: Node, fix: str, letter: str = "") -> None:
-        self.findings.append(Finding(code, message, at.span, (self.legend.describe(letter or self.time),), fix))
+    def report(self, code: str, message: str, at: Node, fix: str) -> None:
+        self.findings.append(Finding(code, message, at.span, (self.legend.describe(self.time),), fix))
+
+    def report_slip(self, code: str, message: str, at: Node, fix: str, letter: str, called: tuple[Layer, ...]) -> None:
+        """Where it is a call that gives the letter, only the call can be another."""
+        facts = (self.legend.describe(letter), *map(defined, called))
+        fix = f"`{called[0].name}` over another index" if called else fix
+        self.findings.append(Finding(code, message, at.span, facts, fix))
 
     def length(self, e: Name | Tensor, own: bool) -> None:
         """S as a number, or what is made of it, is known only at the end of the sequence; B is not the same for a row alone."""
@@ -87,19 +90,24 @@ class _Text:
 
 @dataclass(slots=True)
 class _Frame:
-    """One layer as it is called. `visible` has each letter of an axis that runs over time: at all visible positions or not."""
+    """One layer as it is called. `visible` has each letter of an axis that runs over time: at all visible positions or not.
+
+    `letters` are those of the `caller` for those of the layer.
+    """
 
     text: _Text
     layer: Layer
     visible: Mapping[str, bool]
     rows: frozenset[str]
-    caller: Caller | None = None
-    defined: dict[str, Tensor] = field(default_factory=dict)
-    bare: set[str] = field(default_factory=set)
+    caller: _Frame | None = None
+    call: Apply | None = None
+    letters: Mapping[str, str] = field(default_factory=dict)
+    defined: dict[str, Tensor | Name] = field(init=False)
     scope: Scope = field(init=False)
 
     def __post_init__(self) -> None:
         self.scope = Scope.of(self.layer, self.text.layers)
+        self.defined = {formal.name: formal for formal in self.layer.formals}
 
     def is_computed(self, letter: str) -> bool:
         """Does an index run over the positions being computed: without a prime, and bound to no prime by the call?"""
@@ -111,29 +119,23 @@ class _Frame:
                 self.expression(statement.count)
                 self.statements(statement.body)
             else:
-                for at, letter in met(statement.right, self.rows, self.row_places, self.scope.layers):
-                    self.text.findings.append(of_rows(whose(at, letter, self.layer, self.caller), self.text.legend))
+                for at, letter in self.meetings(statement.right):
+                    self.mixes_rows(at, letter)
                 self.expression(statement.right)
-                self.define(statement.left)
-
-    def define(self, left: Tensor | Name) -> None:
-        if isinstance(left, Tensor):
-            self.defined[left.name] = left
-        else:
-            self.bare.add(left.name)
+                self.defined[statement.left.name] = statement.left
 
     def expression(self, e: Expression) -> None:
         """What one expression reads, and what is in it."""
         match e:
-            case Name() if e.name not in self.bare:
+            case Name() if not isinstance(self.defined.get(e.name), Name):
                 axis = self.text.legend.sized(e.name)
                 self.text.length(e, axis is not None and axis.letter in self.visible)
-            case Tensor() if e.name in self.defined:
-                self.read(e, self.defined[e.name])
+            case Tensor() if isinstance(left := self.defined.get(e.name), Tensor):
+                self.read(e, left)
             case Tensor() if self.is_number(e):
                 self.text.length(e, False)
             case Apply() if e.name in self.scope.layers:
-                self.call(e)
+                self.enter(e)
             case Apply() if e.indices:
                 self.operator(e)
         for child in children(e):
@@ -159,10 +161,12 @@ class _Frame:
         row = primitive(e.name, True)
         for index in e.indices:
             if self.is_computed(index.letter) and not (row is not None and row.looks_back):
-                slip = whose(index if e.name != "sum" else e, index.letter, self.layer, self.caller)
-                self.text.findings.append(over_positions(e.name, slip, self.text.legend))
+                at, letter, called = self.whose(index if e.name != "sum" else e, index.letter)
+                name = called[0].name if called else e.name
+                message = f"`{name}` runs over `{letter}`, the positions being computed, those to come too"
+                self.text.report_slip("E503", message, at, f"`{letter}'`, or `cumsum_{letter}`", letter, called)
 
-    def call(self, e: Apply) -> None:
+    def enter(self, e: Apply) -> None:
         """A layer as it is called here: its letters for time are those that the binding gives them."""
         layer, binding = self.scope.layers[e.name], self.scope.binding(e)
         assert binding is not None
@@ -170,90 +174,44 @@ class _Frame:
         visible = {formal: not self.is_computed(actual) for formal, actual in time.items() if formal == axis_of(formal)}
         visible = dict.fromkeys(map(axis_of, time), True) | visible
         rows = frozenset(formal for formal, actual in binding.letters.items() if actual in self.rows)
-        frame = _Frame(self.text, layer, visible, rows, Caller(self.layer, e, binding.letters, self.caller))
-        for formal in layer.formals:
-            frame.define(formal)
-        frame.statements(layer.body)
+        _Frame(self.text, layer, visible, rows, self, e, binding.letters).statements(layer.body)
+
+    def whose(self, at: Expression, letter: str) -> tuple[Expression, str, tuple[Layer, ...]]:
+        """Where to look, at which letter, and the layers that are called on the way to what it is about.
+
+        A layer of the same text that has the letter itself can be mended; else it is the call that gives it this one.
+        """
+        if self.caller is None or self.call is None:
+            return at, letter, ()
+        given = self.letters.get(letter) or self.letters[axis_of(letter)]
+        place, outer, called = self.caller.whose(self.call, given)
+        own = axis_of(given) == axis_of(letter) and self.layer.span.source == self.caller.layer.span.source
+        return (at, letter, ()) if own and not called else (place, outer, (*called, self.layer))
+
+    # -------------------------------------------------------------------------------------------------- rows of a batch
+
+    def mixes_rows(self, at: Expression, letter: str) -> None:
+        """Rows of a batch meet."""
+        at, letter, called = self.whose(at, letter)
+        row = axis_of(letter)
+        fix = f"`{row}`, the same on both sides"
+        self.text.report_slip("E506", f"this mixes the rows of a batch, `{row}`", at, fix, letter, called)
+
+    def meetings(self, e: Expression) -> Iterator[tuple[Expression, str]]:
+        """Where the letter of a row stands but as it is in a slot of rows, and the letters; calls carry rows along."""
+        bound = e.indices if isinstance(e, Apply) and e.name not in self.scope.layers else ()
+        for index in (e,) if isinstance(e, Index) else bound:
+            if axis_of(index.letter) in self.rows:
+                yield e if isinstance(e, Apply) and e.name == "sum" else index, index.letter
+        own = self.row_places(e.name) if isinstance(e, Tensor) else {}
+        for place, child in enumerate(children(e)):
+            if place not in own:
+                yield from self.meetings(child)
+            elif not (isinstance(child, Index) and child.letter in self.rows):
+                yield child, own[place]
 
     def row_places(self, name: str) -> Mapping[int, str]:
         """The slots of a tensor that are its rows, with their letters; a recurrence knows its own before it is defined."""
-        left: Tensor | Name | None = self.defined.get(name)
-        if left is None:
-            left = next((q.left for q in equations(self.layer.body) if q.left.name == name), None)
+        left = self.defined.get(name) or next((q.left for q in equations(self.layer.body) if q.left.name == name), None)
         slots = left.slots if isinstance(left, Tensor) else ()
         return {k: slot.letter for k, slot in enumerate(slots) if isinstance(slot, Index) and slot.letter in self.rows}
-
-
-# ------------------------------------------------------------------------------------------------------------- whose slip it is
-
-
-@dataclass(frozen=True, slots=True)
-class Caller:
-    """The layer in whose body another one is called, by which call, and the caller's letters for those of the other."""
-
-    layer: Layer
-    call: Apply
-    letters: Mapping[str, str]
-    caller: Caller | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Slip:
-    """Where to look, at which letter, and the layers that are called on the way to what it is about."""
-
-    at: Expression
-    letter: str
-    called: tuple[Layer, ...] = ()
-
-    def finding(self, code: str, message: str, fix: str, legend: Legend) -> Finding:
-        """What is said of it; where it is a call that gives the letter, only the call can be another."""
-        facts = (legend.describe(self.letter), *map(defined, self.called))
-        return Finding(
-            code, message, self.at.span, facts, f"`{self.called[0].name}` over another index" if self.called else fix
-        )
-
-
-def whose(at: Expression, letter: str, layer: Layer, caller: Caller | None) -> Slip:
-    """A layer of the same text that has the letter itself can be mended; else it is the call that gives it this one."""
-    if caller is None:
-        return Slip(at, letter)
-    given = caller.letters.get(letter) or caller.letters[axis_of(letter)]
-    slip = whose(caller.call, given, caller.layer, caller.caller)
-    if not slip.called and axis_of(given) == axis_of(letter) and layer.span.source == caller.layer.span.source:
-        return Slip(at, letter)
-    return Slip(slip.at, slip.letter, (*slip.called, layer))
-
-
-def over_positions(operator: str, slip: Slip, legend: Legend) -> Finding:
-    """E503: an operator runs over the positions being computed."""
-    name = slip.called[0].name if slip.called else operator
-    message = f"`{name}` runs over `{slip.letter}`, the positions being computed, those to come too"
-    return slip.finding("E503", message, f"`{slip.letter}'`, or `cumsum_{slip.letter}`", legend)
-
-
-def of_rows(slip: Slip, legend: Legend) -> Finding:
-    """E506: rows of a batch meet."""
-    row = axis_of(slip.letter)
-    return slip.finding("E506", f"this mixes the rows of a batch, `{row}`", f"`{row}`, the same on both sides", legend)
-
-
-# -------------------------------------------------------------------------------------------------------------- rows of a batch
-
-
-def met(
-    e: Expression, rows: frozenset[str], places: Callable[[str], Mapping[int, str]], layers: Collection[str]
-) -> Iterator[tuple[Expression, str]]:
-    """Where the letter of a row stands anywhere but in a slot of rows, as it is, and the letters.
-
-    `places` are the slots of a tensor that are its rows, with their letters; what calls one of `layers` carries rows along.
-    """
-    bound = e.indices if isinstance(e, Apply) and e.name not in layers else ()
-    for index in (e,) if isinstance(e, Index) else bound:
-        if axis_of(index.letter) in rows:
-            yield e if isinstance(e, Apply) and e.name == "sum" else index, index.letter
-    own = places(e.name) if isinstance(e, Tensor) else {}
-    for place, child in enumerate(children(e)):
-        if place not in own:
-            yield from met(child, rows, places, layers)
-        elif not (isinstance(child, Index) and child.letter in rows):
-            yield child, own[place]
