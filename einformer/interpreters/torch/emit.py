@@ -158,13 +158,10 @@ class Emitter:
 
     def store(self, line: Line) -> None:
         """The value of a line lies in a variable now, and nothing else does."""
-        self.lies(line.value, Stored(self.name(line), line.labels))
-
-    def lies(self, value: Value, place: Stored) -> None:
-        """A value lies in a variable now, and nothing else does."""
+        name = self.name(line)
         for others in self.stored.values():
-            others[:] = [other for other in others if other.name != place.name]
-        self.stored.setdefault(value, []).append(place)
+            others[:] = [other for other in others if other.name != name]
+        self.stored.setdefault(line.value, []).append(Stored(name, line.labels))
 
     def place_of(self, value: Value) -> Stored | None:
         """The variable in which a value lies, with an axis for each letter if there is one."""
