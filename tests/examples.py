@@ -29,7 +29,7 @@ PAGES = [
 _FENCE = re.compile(r"^(?P<fence>`{3,})(?P<info>[^\n`]*)\n(?P<text>.*?)^(?P=fence) *$", re.DOTALL | re.MULTILINE)
 _FILE = re.compile(r"# (\w+\.ein):")
 _CODE = re.compile(r"# (E\d{3})$")
-_BLOCK = re.compile(r"^(?:axes|scalars|layer\b.*|model\b.*)\n(?:(?: .*)?\n)*", re.MULTILINE)
+_BLOCK = re.compile(r"^(?:axes\b.*|scalars\b.*|layer\b.*|model\b.*)\n(?:(?: .*)?\n)*", re.MULTILINE)
 _MARK = "  # frame"
 
 
@@ -59,7 +59,9 @@ class Example:
     @property
     def source(self) -> Source:
         """The text itself where it has a legend, else the text in the frame."""
-        return Source(self.file or str(self), self.text) if re.search("^axes$", self.text, re.MULTILINE) else framed(self.text)
+        return (
+            Source(self.file or str(self), self.text) if re.search(r"^axes\b", self.text, re.MULTILINE) else framed(self.text)
+        )
 
     def found(self) -> set[tuple[str, str]]:
         """The lines in which something is wrong, with the codes."""

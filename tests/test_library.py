@@ -57,14 +57,12 @@ def test_expanded_texts(golden: Callable[[str, str], None]) -> None:
 
 # ------------------------------------------------------------------------------------------------------- naming the library
 
-LEGEND = "axes\n  s, e, i, h\nscalars\n  θ_h, μ\n  Θ = 100\n"
+LEGEND = "axes s, e, i, h\nscalars θ_h, μ\n  Θ = 100\n"
 TURN = "model Turn(x_se) -> x_se causal in s:\n  return Rotary(x_se)\n"
 SHORT = LEGEND + TURN
 INTERLEAVED = SHORT.replace("model", "layer Rotary = RotaryInterleaved\nmodel")
-DEEP = """axes
-  s, d, g, j, e, i, h
-scalars
-  Θ, θ_h
+DEEP = """axes s, d, g, j, e, i, h
+scalars Θ, θ_h
 model Attend(z_sd) -> z_sd causal in s:
   m_ss' = where(s' <= s, 0, -inf)
   return Attention(z_sd, m_ss')
@@ -82,6 +80,7 @@ def test_what_is_named_means_what_it_means_written_out() -> None:
     assert "layer Rotary(x_se) -> y_se:" in written
     assert np.array_equal(value(written), value(SHORT))
     assert einformer.parse(written).written == einformer.parse(SHORT).written
+    assert einformer.parse(SHORT, "note.txt").layers == ["Rotary", "Turn"]
 
 
 def test_what_the_text_declares_itself_holds_in_the_layers_of_the_library() -> None:

@@ -147,7 +147,9 @@ def as_written(each: Reference) -> str:
     """The line of its file, without what stands beside it; of axes that are named there, the line of the library."""
     file, number = each.where.split(":")
     lines = [re.split(" [@#]", line)[0].strip() for line in written(file).split("\n")]
-    return each.line if re.fullmatch(r"\w(, \w)+", lines[int(number) - 1]) and each.line in LEGEND else lines[int(number) - 1]
+    return (
+        each.line if re.fullmatch(r"axes \w(, \w)+", lines[int(number) - 1]) and each.line in LEGEND else lines[int(number) - 1]
+    )
 
 
 LEGEND = {show(axis) for axis in library().axes}

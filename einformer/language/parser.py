@@ -37,7 +37,6 @@ from einformer.language.walk import map_expressions, rebuild
 
 MAXIMUM_FINDINGS = 100
 _HEADS = ("axes", "scalars", "layer", "model")
-_AFTER_A_NAME = (",", "end")  # of the library, whose declaration is not written here
 _Item = TypeVar("_Item")
 _Key = TypeVar("_Key")
 _Entry = TypeVar("_Entry", bound=Remarked)
@@ -73,7 +72,7 @@ def parse_scalars(source: Source, spec: Spec) -> tuple[Spec, tuple[Finding, ...]
     """`spec` with the scalars that the lines of `source` replace or add, and the findings of their syntax."""
     lines, findings = _read_lines(source)
     parser = _Parser(source, lines, findings)
-    given = parser.entries([line for line in lines if line.tokens], parser.scalar)
+    given = parser.collect([line for line in lines if line.tokens], parser.scalar)
     letters = {axis.letter for axis in spec.axes}
     scalars = {scalar.name: scalar for scalar in spec.scalars} | {s.name: _resolve_scalar(s, letters) for s in given}
     return replace(spec, scalars=tuple(scalars.values())), tuple(parser.findings)
@@ -112,11 +111,11 @@ class _Parser(Formulas):
         for head, body in blocks(lines):
             match head.tokens[0].text:
                 case "axes":
-                    self.collect([head], self.heading)
-                    axes += self.entries(headed(head, body), self.axis)
+                    axes += self.legend(head, body, self.axis, partial(self.heading, self.letter, library.take_axis))
                 case "scalars":
-                    self.collect([head], self.heading)
-                    scalars += self.entries(headed(head, body), self.scalar)
+                    scalars += self.legend(
+                        head, body, self.scalar, partial(self.heading, self.scalar_name, library.take_scalar)
+                    )
                 case "layer" | "model":
                     layers += self.collect([head], partial(self.layer, head, body)) or self.headless(body)
                 case _:  # of several lines the first: they belong to one head, which is not there
@@ -139,51 +138,46 @@ class _Parser(Formulas):
                 self.findings += error.findings
         return items
 
-    def entries(self, lines: list[Line], rule: Callable[[], list[_Item]]) -> list[_Item]:
-        """The declarations of a block, of which a line may hold several."""
-        return [item for row in self.collect(lines, rule) for item in row]
+    def legend(
+        self, head: Line, body: list[Line], rule: Callable[[], _Entry], heading: Callable[[], list[_Entry]]
+    ) -> list[_Entry]:
+        """The declarations of `axes` or `scalars`: those of the library that the head names, then one in each line."""
+        entries = [entry for row in self.collect([head], heading) for entry in row]
+        return [*entries, *self.collect(body if entries else headed(head, body), rule)]
 
-    def heading(self) -> None:
-        """`axes` and `scalars` stand alone on their line."""
+    def heading(self, rule: Callable[[], _Key], take: Callable[[Spec, _Key], _Entry]) -> list[_Entry]:
+        """heading: ("axes" | "scalars") [NAME ("," NAME)*]; what is said of the head is said above the first"""
         self.next()
+        names = [rule()] if self.peek().kind != "end" else []
+        while names and self.accept(","):
+            names.append(rule())
         self.unnoted()
+        said = (*self.line.above, *[self.line.comment] * bool(self.line.comment))
+        entries = [take(self.library, name) for name in names]
+        return [replace(entry, above=said) for entry in entries[:1]] + entries[1:]
 
-    def axis(self) -> list[Axis]:
-        """axis: LETTER ":" expression ["=" expression] ["<=" sum] | LETTER ("," LETTER)*"""
+    def axis(self) -> Axis:
+        """axis: LETTER ":" expression ["=" expression] ["<=" sum]"""
         letter = self.letter()
-        if self.peek().kind in _AFTER_A_NAME:
-            return self.listed(letter, self.letter, library.take_axis)
         self.expect(":")
         size = self.sum()
         default = self.sum() if self.accept("=") else None
         bound = self.sum() if self.accept("<=") else None
         self.unnoted()
-        return [Axis(letter.letter, size, default, bound, self.line.comment, above=self.line.above, span=letter.span)]
+        return Axis(letter.letter, size, default, bound, self.line.comment, above=self.line.above, span=letter.span)
 
-    def scalar(self) -> list[Scalar]:
-        """scalar: NAME [subscript] ("=" (expression | "[" number ("," number)* "]") | ("," NAME [subscript])*)"""
+    def scalar(self) -> Scalar:
+        """scalar: NAME [subscript] "=" (expression | "[" number ("," number)* "]")"""
         name = self.scalar_name()
-        if self.peek().kind in _AFTER_A_NAME:
-            return self.listed(name, self.scalar_name, library.take_scalar)
         self.expect("=")
         value = self.listing() if self.accept("[") else self.expression()
         self.end()
         beside = self.line.note, self.line.comment
-        return [Scalar(name.name, name.indices, value, *beside, above=self.line.above, span=name.span)]
+        return Scalar(name.name, name.indices, value, *beside, above=self.line.above, span=name.span)
 
     def scalar_name(self) -> library.ScalarName:
         name = self.new_name("the name of a scalar")
         return library.ScalarName(name.text, self.indices(), name.span)
-
-    def listed(self, first: _Key, rule: Callable[[], _Key], take: Callable[[Spec, _Key], _Entry]) -> list[_Entry]:
-        """The declarations of the library that a line names; what is said of the line is said above the first."""
-        names = [first]
-        while self.accept(","):
-            names.append(rule())
-        self.unnoted()
-        taken = [take(self.library, name) for name in names]
-        said = (*self.line.above, *[self.line.comment] * bool(self.line.comment))
-        return [replace(taken[0], above=said), *taken[1:]]
 
     def listing(self) -> tuple[Number, ...]:
         items = [self.signed_number()]

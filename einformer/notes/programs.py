@@ -50,7 +50,9 @@ READERS: dict[str, Callable[[Source], Document]] = {
     ".typ": read_typst,
     ".ipynb": read_notebook,
 }
-_TEXT = re.compile(r"^axes[ \t]*$|^(?:layer|model) \w+[(_]|\\textbf\s*\{\s*(?:axes|layer|model)\b", re.MULTILINE)
+_TEXT = re.compile(
+    r"^axes(?:[ \t]+\w'*(?:,[ \t]*\w'*)*)?[ \t]*$|^(?:layer|model) \w+[(_]|\\textbf\s*\{\s*(?:axes|layer|model)\b", re.MULTILINE
+)
 _FENCES = {".tex": ("\\begin{lstlisting}[language=einformer]", "\\end{lstlisting}")}
 
 
