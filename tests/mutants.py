@@ -639,7 +639,7 @@ MUTANTS = (
     ),
     _mutant(
         "every module is a run of its own", "contracts/watch.py",
-        "        if not self._depth:\n            self._run", "        if True:\n            self._run",
+        "if not run.depth or run.call not in calls:", "if True:",
         "watch.py::test_one_binding_for_the_whole_model",
     ),
     _mutant(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -129,6 +130,52 @@ def test_an_error_of_the_model_itself_is_passed_on() -> None:
                 model(IDS)
         model.h[0] = Block()
         assert code(lambda: model(IDS[:1])) == ""
+
+
+def test_a_run_that_is_interrupted_is_over() -> None:
+    """By Ctrl-C, wherever it was; other sizes fit the next one, of the model or of a part of it."""
+    blocks = (Block(), Block())
+    model = Stack(*blocks)
+    with ein.contracts.watch(model, CONTRACTS):
+        for part in (blocks[1].down, blocks[0].up):
+
+            def interrupt(*_: object) -> None:
+                raise KeyboardInterrupt
+
+            handle = part.register_forward_hook(interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                model(IDS)
+            with pytest.raises(KeyboardInterrupt):
+                blocks[int(part is blocks[1].down)](torch.zeros(2, 5, 12))
+            handle.remove()
+            blocks[0](torch.zeros(3, 7, 12))
+            model(torch.zeros(4, 6, dtype=torch.int64))
+
+
+def test_threads_have_runs_of_their_own() -> None:
+    """Each waits inside of a run until all are in one."""
+    blocks, together = (Block(), Block()), threading.Barrier(8)
+    model = Stack(*blocks)
+
+    def wait(*_: object) -> None:
+        together.wait(30)
+
+    blocks[0].up.register_forward_pre_hook(wait)
+    errors = list[BaseException]()
+
+    def call(length: int) -> None:
+        try:
+            model(torch.zeros(2, length, dtype=torch.int64))
+        except BaseException as error:
+            errors.append(error)
+
+    with ein.contracts.watch(model, CONTRACTS):
+        threads = [threading.Thread(target=call, args=(length,)) for length in range(1, 9)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert errors == []
 
 
 @pytest.mark.parametrize("pattern", ["h.*.attention", "encoder.*", "h.2", "h.*.up.weigth"])

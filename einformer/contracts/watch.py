@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
+import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Any
 
 from torch import nn
@@ -61,8 +63,7 @@ class Watch:
     sizes: dict[str, Bound]
     probe: bool = False
     last: dict[str, Any] = field(default_factory=dict)
-    _run: Checker | None = None
-    _depth: int = 0
+    _run: _Run = field(default_factory=lambda: _Run())
     _hooks: list[Any] = field(default_factory=list)
 
     def remove(self) -> None:
@@ -120,14 +121,15 @@ class Watch:
         ]
 
     def enter(self, module: nn.Module, inputs: Any) -> None:
-        """Enters a module."""
-        if not self._depth:
-            self._run = Checker(merge(block(), self.sizes))
-        self._depth += 1
+        """Enters a module. A run whose call is not on the stack was interrupted, and another begins."""
+        run, calls = self._run, list(_find_calls())
+        if not run.depth or run.call not in calls:
+            run.checker, run.depth, run.call = Checker(merge(block(), self.sizes)), 0, calls[0]
+        run.depth += 1
 
     def finish(self, module: nn.Module, inputs: Any, result: Any) -> None:
         """Ends a run: all sizes must be known, and with `probe` distinct."""
-        if self._depth == 1:
+        if self._run.depth == 1:
             self.find_binding.settle(last=True)
             self.last = {name: bound.size for name, bound in self.find_binding.sizes.items()}
             if self.probe:
@@ -135,13 +137,30 @@ class Watch:
 
     def leave(self, module: nn.Module, inputs: Any, result: Any) -> None:
         """Leaves a module."""
-        self._depth = max(0, self._depth - 1)
+        self._run.depth = max(0, self._run.depth - 1)
+        self._run.call = self._run.call if self._run.depth else None
 
     @property
     def find_binding(self) -> Checker:
         """Returns the binding of the run."""
-        assert self._run is not None
-        return self._run
+        assert self._run.checker is not None
+        return self._run.checker
+
+
+class _Run(threading.local):
+    """The run of a thread: its binding, how many watched modules are entered, and the call of the first one."""
+
+    checker: Checker | None = None
+    depth: int = 0
+    call: FrameType | None = None
+
+
+# From the call of the module that is entered, outwards.
+def _find_calls() -> Iterator[FrameType]:
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
 
 
 @dataclass(frozen=True, slots=True)
