@@ -196,12 +196,13 @@ class Specification:
 
         Raises EinformerError E602 to E606, E308.
         """
-        return self.bind_from(values, "given")
+        return bind_from(self, values, "given")
 
-    def bind_from(self, values: Mapping[str, binding.Given], origin: str | Mapping[str, str]) -> Model:
-        """Binds sizes like `bind`, with their origin for messages."""
-        written, legend = binding.bind(self.written, values, origin)
-        return Model(self._rewritten(written, legend), legend)
+
+def bind_from(spec: Specification, values: Mapping[str, binding.Given], origin: str | Mapping[str, str]) -> Model:
+    """Binds sizes like `Specification.bind`, with their origin for messages."""
+    written, legend = binding.bind(spec.written, values, origin)
+    return Model(spec._rewritten(written, legend), legend)
 
 
 # A method that names all missing sizes instead of the first.
@@ -212,7 +213,7 @@ def _naming_all_missing(method: F) -> F:
             return method(model, *arguments, **named)
         except EinformerError as error:
             if error.findings[0].code == "E601":
-                model.refuse_missing()
+                refuse_missing(model)
             raise
 
     return cast("F", naming)
@@ -249,7 +250,7 @@ class Model:
         Raises EinformerError E602 to E606, E308.
         """
         origins = {**self.legend.origins, **dict.fromkeys(values, "given")}
-        model = self.spec.bind_from({**self.legend.values, **values}, origins)
+        model = bind_from(self.spec, {**self.legend.values, **values}, origins)
         return replace(model, family="" if self.config else self.family, initialisation=self.initialisation)
 
     def diff(self, other: Model) -> Difference:
@@ -261,10 +262,6 @@ class Model:
     def size(self, letter: str) -> int:
         """Returns the number of a size letter. Raises EinformerError E601."""
         return binding.size(self.legend, letter)
-
-    def refuse_missing(self) -> None:
-        """Raises EinformerError E601 with all sizes that are not bound, except those of inputs."""
-        binding.refuse_unbound(specialise(self.spec.tree, self.spec.name), self.legend)
 
     @property
     @_naming_all_missing
@@ -340,7 +337,7 @@ class Model:
         from einformer.interpreters.count import summary
 
         single = self.at(**sizes | {"S": 1}) if "S" in sizes and self.spec.layer.time else None
-        chosen = self.chosen(convention, precision)
+        chosen = choose_rows(convention, precision)
         cache = self._cache(chosen[1].dtype, sizes)
         return summary.summarised(self.spec.tree, self.spec.name, self.at(**sizes), single, *chosen, recompute, cache)
 
@@ -353,10 +350,6 @@ class Model:
                 raise
             return None
         return found.per_token, found.total
-
-    def chosen(self, convention: str, precision: str) -> tuple[Convention, Precision]:
-        """Returns a convention and a precision by their names. Raises EinformerError E605."""
-        return find_row(CONVENTIONS, "convention", convention), find_row(PRECISIONS, "precision", precision)
 
     def saved(
         self, plan: str = "fast", dtype: str = "bfloat16", training: bool = True, **sizes: int
@@ -509,3 +502,13 @@ class Model:
             return rows.evaluate_rows(lambda *row: self.reference(*row, weights=weights), arrays, lengths)
         legend = binding.bind_inputs(self.spec.layer, self.legend, [array.shape for array in arrays])
         return reference.evaluate(self.spec.tree, self.spec.name, arrays, weights, legend, trace)
+
+
+def refuse_missing(model: Model) -> None:
+    """Raises EinformerError E601 with all sizes that are not bound, except those of inputs."""
+    binding.refuse_unbound(specialise(model.spec.tree, model.spec.name), model.legend)
+
+
+def choose_rows(convention: str, precision: str) -> tuple[Convention, Precision]:
+    """Returns a convention and a precision by their names. Raises EinformerError E605."""
+    return find_row(CONVENTIONS, "convention", convention), find_row(PRECISIONS, "precision", precision)

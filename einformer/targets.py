@@ -12,7 +12,7 @@ from einformer.errors import EinformerError, Finding, Source, fail
 from einformer.language.binding import Given
 from einformer.language.tree import Spec
 from einformer.notes import shelf
-from einformer.objects import Model, Specification
+from einformer.objects import Model, Specification, bind_from
 
 
 def model(target: str | pathlib.Path, **values: Given) -> Model:
@@ -30,7 +30,7 @@ def model(target: str | pathlib.Path, **values: Given) -> Model:
     if is_config(target):
         model_ = from_huggingface(target)
     elif row := models().get(str(target)):
-        model_ = replace(load(row.architecture).bind_from(row.sizes, row.source), family=row.architecture)
+        model_ = replace(bind_from(load(row.architecture), row.sizes, row.source), family=row.architecture)
     else:
         return load(target).bind(**values)
     return model_.bind(**values) if values else model_
@@ -73,7 +73,7 @@ def from_huggingface(source: str | pathlib.Path | Mapping[str, object], length: 
     if imported.scalars:
         specification = specification.replace(imported.scalars)
     chosen = {"Φ": length} if length is not None and "Φ" in imported.scalars else {}
-    model = specification.bind_from({**imported.values, **chosen}, imported.origins)
+    model = bind_from(specification, {**imported.values, **chosen}, imported.origins)
     return replace(model, family=imported.family, config=imported.config, initialisation=imported.initialisation)
 
 

@@ -29,6 +29,7 @@ from einformer.interpreters.count.conventions import DEFAULT
 from einformer.lint import python
 from einformer.lint.files import lint_text
 from einformer.lint.settings import Settings, read_settings
+from einformer.objects import bind_from
 from einformer.report.fit import in_memory
 from einformer.report.plot import library
 from einformer.report.series import shares
@@ -281,7 +282,7 @@ def test_the_name_that_was_meant() -> None:
 def test_sizes_are_said_with_their_origin() -> None:
     model = einformer.parse("axes\n  a: A\n  d: D\n  e: H = D / A\nlayer Merge(z_ae) -> y_d:\n  y_{(ae)} = z_ae", "m.ein")
     with pytest.raises(EinformerError) as refusal:
-        model.bind_from({"D": 12, "A": 3, "H": 5}, "config.json")
+        bind_from(model, {"D": 12, "A": 3, "H": 5}, "config.json")
     (finding,) = refusal.value.findings
     assert finding.code == "E308"
     assert finding.facts == (

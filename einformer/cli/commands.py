@@ -192,12 +192,13 @@ def _find_bounds(options: argparse.Namespace, model: Model, inputs: Mapping[str,
 
 def _count_in_letters(options: argparse.Namespace, model: Model) -> int:
     from einformer.interpreters.count import table
+    from einformer.objects import choose_rows, refuse_missing
 
     if options.device and not options.formulas:
-        model.refuse_missing()  # times are numbers
+        refuse_missing(model)  # times are numbers
     _refuse(options, "to formulas" if options.formulas else "while other sizes are open", "batch", "seq", "device")
     _set_defaults(options)
-    convention, precision = model.chosen(options.convention, options.precision)
+    convention, precision = choose_rows(options.convention, options.precision)
     tree = model.spec.tree
     parts = table.formulas(tree, model.spec.name, model.legend, convention, precision.element, options.recompute)
     write = table.written(tree, options.formulas or "text")
@@ -248,6 +249,7 @@ def _fit(options: argparse.Namespace) -> int:
 
 
 def _plot(options: argparse.Namespace) -> int:
+    from einformer.objects import choose_rows, refuse_missing
     from einformer.report import plot
 
     path = pathlib.Path(options.out or f"{pathlib.PurePath(options.target).stem or 'model'}.png")
@@ -257,10 +259,10 @@ def _plot(options: argparse.Namespace) -> int:
         options.misuse(f"`{path}` exists already; `--out {path}` replaces it")
     _refuse(options, f"to `--kind {options.kind}`", *_UNREAD.get(options.kind, ()))
     model = _read_target(options)
-    model.refuse_missing()
+    refuse_missing(model)
     length = _read_inputs(options, model).get("S", 1)
     _set_defaults(options)
-    convention, precision = model.chosen(options.convention, options.precision)
+    convention, precision = choose_rows(options.convention, options.precision)
     device = devices()[options.device or "h100-sxm"]
     plot.plot(
         plot.Subject(options.target, model, options.batch, length, convention, precision, options.recompute, device),
@@ -314,11 +316,12 @@ def _describe_architecture(architecture: Architecture) -> tuple[str, str, str]:
 
 def _report(options: argparse.Namespace) -> int:
     from einformer import report
+    from einformer.objects import refuse_missing
     from einformer.report import terminal
 
     text = report.SENTENCE if options.text is None else _read_text(options.text)
     target = _read_target(options)
-    target.refuse_missing()
+    refuse_missing(target)
     _read_inputs(options, target)
     _set_defaults(options)
     with terminal.progress(report.STEPS) as step:

@@ -14,7 +14,7 @@ from einformer.interpreters.count.bisection import Largest, largest
 from einformer.interpreters.count.rules import Recompute
 from einformer.interpreters.count.summary import spelled
 from einformer.language.sizes import MAXIMUM_SIZE
-from einformer.objects import Model
+from einformer.objects import Model, choose_rows
 
 Use = Literal["training", "generation"]
 MOST_STEPS = 64  # multiples of the heads that are tried for a width whose sizes come out whole
@@ -165,6 +165,6 @@ class _Memory:
             return lambda sizes: (
                 model.memory(precision=self.precision, recompute=self.recompute, shards=self.shards, **sizes).total
             )
-        _, precision = model.chosen("torch", self.precision)
+        _, precision = choose_rows("torch", self.precision)
         weights, kept = precision.parameters * model.num_parameters, model.kept
         return lambda sizes: weights + numbers.cache_bytes(kept, model.at(**sizes), model.spec.layer, precision.dtype).total

@@ -15,7 +15,7 @@ from einformer.interpreters.count.memory import Memory
 from einformer.interpreters.count.precisions import Precision
 from einformer.interpreters.count.rules import EquationCount, Recompute
 from einformer.interpreters.count.traffic import intensity, traffic
-from einformer.objects import Model
+from einformer.objects import Model, choose_rows
 
 SHORTEST, LONGEST = 16, 2**17  # positions, where a text says no bound
 _A_DOUBLING = 4  # points
@@ -112,7 +112,7 @@ def bounds(
     model: Model, batch: int, length: int, precision: str, device: Device, recompute: Recompute = "none"
 ) -> tuple[roofline.Bound, roofline.Bound, roofline.Bound]:
     """Returns the least times of a prompt, of its last position, and of a training step."""
-    _, chosen = model.chosen("exact", precision)
+    _, chosen = choose_rows("exact", precision)
     tree, name, whole, last = model.spec.tree, model.spec.name, model.at(B=batch, S=length), model.at(B=batch, S=1)
     cache = model.cache_bytes(chosen.dtype, B=batch, S=length).total
     return (
