@@ -255,9 +255,10 @@ class Step:
     loops: Loops = ()
 
     @property
-    def letter(self) -> str:
-        """The letter of a recurrence, which computes everything anew in each of its steps; or ""."""
-        return self.line.value.operation.letter if isinstance(self.line.value.operation, op.Recur) else ""
+    def letters(self) -> frozenset[str]:
+        """The letter of a recurrence, which computes everything anew in each of its steps."""
+        operation = self.line.value.operation
+        return frozenset([operation.letter]) if isinstance(operation, op.Recur) else frozenset()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -276,8 +277,8 @@ def steps_of(function: Function) -> Steps:
     """The lines of a function, each with the values that no line before it computes; the output stands last."""
     seen = set[Value]()
     for line in (*function.inputs, *function.weights, *function.scalars):
-        below(line.value, seen)
-    return (*_steps(function.lines, (), seen), Step(function.output, below(function.output.value, seen)))
+        made_of(line.value, seen)
+    return (*_steps(function.lines, (), seen), Step(function.output, made_of(function.output.value, seen)))
 
 
 def _steps(lines: Iterable[Line | op.Turns], loops: Loops, seen: set[Value]) -> Iterator[Step | Repeat]:
@@ -287,11 +288,11 @@ def _steps(lines: Iterable[Line | op.Turns], loops: Loops, seen: set[Value]) -> 
             inner = (*loops, (line.letter, line.loop.count))
             yield Repeat(line, tuple(_steps(line.lines, inner, seen)), inner)
         else:
-            yield Step(line, below(line.value, seen), loops)
+            yield Step(line, made_of(line.value, seen), loops)
 
 
-def below(value: Value, seen: set[Value]) -> tuple[Value, ...]:
-    """A value and all of which it is made that was not seen before, users before what they use."""
+def made_of(value: Value, seen: set[Value]) -> tuple[Value, ...]:
+    """A value and all that it is made of and that was not seen before, users before what they use."""
     found: list[Value] = []
 
     def visit(value: Value) -> None:

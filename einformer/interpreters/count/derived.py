@@ -102,7 +102,7 @@ def _done(visit: Visit, work: Work, routing: Routing | None) -> Iterator[Done]:
             continue
         match value.operation:
             case Contract():
-                paired = frozenset(routing.letter if routing and value in apart else "")
+                paired = frozenset([routing.letter] if routing and value in apart else [])
                 contractions.add(need.cases, _contraction(value, value.operation, visit, paired, value in fused))
             case Reduce("Sm"):
                 softmaxes.add(need.cases, _softmax(value, visit))

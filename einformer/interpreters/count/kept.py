@@ -17,7 +17,7 @@ from einformer.interpreters.count.visits import Work, per_tree, rows_of, work_of
 from einformer.language.primitives import Keeps, row_of
 from einformer.language.tree import Equation, Spec
 from einformer.program import operations as op
-from einformer.program.needs import NO_CHOICE, Choices, Flow, Need, Repeat, Step
+from einformer.program.needs import NO_CHOICE, Choices, Flow, Need, Repeat, Step, made_of
 from einformer.program.orders import Letters
 from einformer.program.terms import Values
 from einformer.program.turns import Loops, Turns, turns_of
@@ -106,7 +106,6 @@ class _Body:
         self.needs = flow.needs(output)
         self.meanings = found.meanings.setdefault(flow.function.name, Values(flow.numbers.legend))
         self.norms, self.taken = found.work.norms(flow.function)
-        self.turning = _Turning()
 
     def run(self) -> Value:
         """The value of the output."""
@@ -177,7 +176,8 @@ class _Body:
 
     def letters(self, value: op.Value) -> Letters:
         """The letters of what is computed in one turn of the loops around; a recurrence keeps what each step computes anew."""
-        return frozenset(value.axes).union(self.step.letter if self.turning.turns(value, self.step.letter) else "")
+        turns = {inner.operation for inner in made_of(value, set())} if self.step.letters else set()
+        return frozenset([*value.axes, *(letter for letter in self.step.letters if op.Turn(letter) in turns)])
 
     # --------------------------------------------------------------------------------------------------- operations
 
@@ -260,17 +260,3 @@ class _Body:
             return self.new(value)
         path, turns = self.found.work.path(self.path, call, self.step), (*self.turns, turns_of(self.step.loops, need.cases))
         return _Body(self.found, self.flow.called(value), need.choices, map(self.of, call.arguments), path, turns).run()
-
-
-class _Turning:
-    """Which values are others in each step of a recurrence?"""
-
-    def __init__(self) -> None:
-        self.known: dict[tuple[op.Value, str], bool] = {}
-
-    def turns(self, value: op.Value, letter: str) -> bool:
-        if not letter or value.operation == op.Turn(letter):
-            return bool(letter)
-        if (value, letter) not in self.known:
-            self.known[value, letter] = any(self.turns(operand, letter) for operand in op.operands(value.operation))
-        return self.known[value, letter]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -13,7 +13,7 @@ from einformer.language.specialise import specialise
 from einformer.language.tree import Layer, Spec
 from einformer.program.kernels import Norm
 from einformer.program.lowering import functions
-from einformer.program.needs import DENSE, INNER, NO_CHOICE, Choices, Flow, Flows, Need, Step, flat
+from einformer.program.needs import DENSE, INNER, NO_CHOICE, Choices, Flow, Flows, Need, Step, flat, made_of
 from einformer.program.norming import norms
 from einformer.program.operations import Call, Function, Gather, Input, Iota, Turn, Value, View, Weight, operands
 from einformer.program.orders import Letters
@@ -53,7 +53,7 @@ class Visit:
 
     def letters(self, value: Value) -> Letters:
         """The letters of what is computed at once: a recurrence computes all anew in each step."""
-        return frozenset((*value.axes, *self.step.letter))
+        return self.step.letters.union(value.axes)
 
     def within(self, value: Value) -> tuple[Turns, ...]:
         """The turns in which a value is computed."""
@@ -146,23 +146,13 @@ def rows_of(value: Value, trained: Collection[str]) -> Rows | None:
 
 def _numbered(name: str, axis: str, number: Value) -> Rows | None:
     """The rows at a number that is made of an input, or of the index of another axis."""
-    made_of = list(_made_of(number))
-    by_input = any(isinstance(value.operation, Input) for value in made_of)
-    letters = {value.operation.letter for value in made_of if isinstance(value.operation, Iota | Turn)}
+    inside = made_of(number, set())
+    by_input = any(isinstance(value.operation, Input) for value in inside)
+    letters = {value.operation.letter for value in inside if isinstance(value.operation, Iota | Turn)}
     return Rows(name, axis, by_input) if by_input or {axis} < {axis, *map(axis_of, letters)} else None
 
 
-def _made_of(value: Value) -> Iterator[Value]:
-    yield value
-    for operand in operands(value.operation):
-        yield from _made_of(operand)
-
-
-def _taken(value: Value, norm: Norm) -> Iterator[Value]:
+def _taken(value: Value, norm: Norm) -> Iterable[Value]:
     """What a norm computes by itself: all that is in it but what it is given."""
     given = set(operands(norm)) | {inner for operand in operands(norm) for inner in operands(operand.operation)}
-    below = [*operands(value.operation)]
-    while below:
-        if (inner := below.pop()) not in given:
-            yield inner
-            below += operands(inner.operation)
+    return made_of(value, given)[1:]
