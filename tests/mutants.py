@@ -282,7 +282,7 @@ MUTANTS = (
     ),
     _mutant(
         "a softmax may be given what it cannot feel", "language/body.py",
-        "[*self.renamings(calls), *unfelt(elaborated.right, scope, self.line)]", "[*self.renamings(calls)]",
+        "[*self.renamings(calls), *find_unfelt(elaborated.right, scope, self.line)]", "[*self.renamings(calls)]",
         "refused.py::test_a_slip_is_refused_by_its_rule[a score without its prime]",
     ),
     # --------------------------------------------------------------------------------------- canonical values and fused kernels

@@ -66,7 +66,7 @@ def _bounded(letter: str, defined: str, legend: Legend) -> bool:
     return inner is not None and outer is not None and inner.bound is not None and inner.bound == outer.size
 
 
-def repeated(slots: Iterable[Expression], legend: Legend) -> Iterator[Finding]:
+def find_repeated(slots: Iterable[Expression], legend: Legend) -> Iterator[Finding]:
     """The same index in two slots would read a diagonal, which nobody means."""
     seen: set[str] = set()
     opened = [member for slot in slots for member in (slot.members if isinstance(slot, Group) else (slot,))]
@@ -84,7 +84,7 @@ def _slot_letters(slot: Expression) -> list[str]:
 MAXIMUM_TURNS = 10_000  # of a loop; no more does `top` take
 
 
-def counted(e: Expression, says: str, letter: str, legend: Legend) -> Iterator[Finding]:
+def check_count(e: Expression, says: str, letter: str, legend: Legend) -> Iterator[Finding]:
     """How often a loop turns, or how many `top` takes, once that is known: a whole number, and not one without end."""
     try:
         count = legend.number(e)
@@ -96,7 +96,7 @@ def counted(e: Expression, says: str, letter: str, legend: Legend) -> Iterator[F
             yield Finding("E604", message, e.span, (legend.describe(letter),), f"a whole number, 0 … {MAXIMUM_TURNS:,}")
 
 
-def arity(e: Apply) -> Iterator[Finding]:
+def check_arity(e: Apply) -> Iterator[Finding]:
     """As many arguments as the row of the primitive says, with or without an index."""
     row = primitive(e.name, bool(e.indices))
     other = primitive(e.name, not e.indices)
@@ -108,7 +108,7 @@ def arity(e: Apply) -> Iterator[Finding]:
         yield Finding("E401", message, e.span, (), f"{row.arity[0]} in parentheses")
 
 
-def conditions(e: Expression, wanted: bool) -> Iterator[Finding]:
+def check_conditions(e: Expression, wanted: bool) -> Iterator[Finding]:
     """`where`, `and`, `or` and `not` take conditions; everything else takes numbers (R8)."""
     found = isinstance(e, Apply) and e.name in CONDITIONS
     if found != wanted:
@@ -118,4 +118,4 @@ def conditions(e: Expression, wanted: bool) -> Iterator[Finding]:
         return
     for at, child in enumerate(children(e)):
         logical = isinstance(e, Apply) and (e.name in ("and", "or", "not") or (e.name == "where" and at == 0))
-        yield from conditions(child, logical)
+        yield from check_conditions(child, logical)

@@ -1,4 +1,4 @@
-"""What do the names of a body stand for, line after line, and is each used as it was defined?"""
+"""Checks the body of a layer, line after line: what its names stand for, and that each is used as it is defined."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 from einformer.errors import EinformerError, Finding, Span
-from einformer.language.agreement import arity, conditions, counted, repeated, slots_agree
+from einformer.language.agreement import check_arity, check_conditions, check_count, find_repeated, slots_agree
 from einformer.language.calls import axis_of, callees, name_instances
 from einformer.language.names import closest, is_defined, names_in, undeclared
 from einformer.language.primitives import NAMES, NUMERIC
 from einformer.language.printer import show
-from einformer.language.scope import Scope, unfelt
+from einformer.language.scope import Scope, find_unfelt
 from einformer.language.sizes import Legend, index_of
 from einformer.language.slots import Numbers, Read, Whole, is_affine, reads
 from einformer.language.tree import (
@@ -43,7 +43,7 @@ from einformer.language.walk import equations, loops, subexpressions
 _FACTOR = re.compile(r"[\s\d.(+*-]*([^\W\d_][^\W_]*'*)(?:_(\{[^}]*\}|[\w']+))?")
 
 
-def dropped(statement: Equation | Scalar, names: Container[str], legend: Legend) -> Iterator[Finding]:
+def find_dropped(statement: Equation | Scalar, names: Container[str], legend: Legend) -> Iterator[Finding]:
     """A factor after `@`, which would be dropped as a note: a name with indices of the legend, or a tensor's alone."""
     factor = _FACTOR.match(statement.note)
     letters = re.findall(r"[^\W\d_]'*", (factor[2] or "") if factor else "")
@@ -123,7 +123,7 @@ class Body:
         """What is known of its index numbers."""
         return Numbers.of(self.layer, self.legend, self.times)
 
-    def checked(self, weighted: frozenset[str]) -> Layer:
+    def check(self, weighted: frozenset[str]) -> Layer:
         """The elaborated layer; `findings` holds what is wrong with it, `unused` what it does not need.
 
         `weighted` are the layers that have weights.
@@ -187,7 +187,7 @@ class Body:
         """Are the letters of a head, a weight or a left side declared, and each there once?"""
         opened = [member for slot in slots for member in (slot.members if isinstance(slot, Group) else (slot,))]
         unknown = [x for x in opened if isinstance(x, Index) and self.legend.axis(x.letter) is None]
-        found = [undeclared(index, self.legend) for index in unknown] + list(repeated(opened, self.legend))
+        found = [undeclared(index, self.legend) for index in unknown] + list(find_repeated(opened, self.legend))
         self.findings += found
         return not found
 
@@ -230,7 +230,7 @@ class Body:
         """A loop with its body; what is defined in it is known in it only."""
         if self.legend.axis(loop.index.letter) is None:
             self.findings.append(undeclared(loop.index, self.legend))
-        self.findings += list(formula(loop.index.letter, loop.count, self.legend)) or counted(
+        self.findings += list(formula(loop.index.letter, loop.count, self.legend)) or check_count(
             loop.count, "the loop turns {} times", loop.index.letter, self.legend
         )
         if loop.index.letter in loops:
@@ -247,7 +247,7 @@ class Body:
     def equation(self, equation: Equation, loops: frozenset[str]) -> Equation:
         """An equation, elaborated where all is well, and what it defines."""
         found = len(self.findings)
-        self.findings += dropped(equation, self.defined, self.legend)
+        self.findings += find_dropped(equation, self.defined, self.legend)
         if equation.relation != "return":
             self.letters(equation.left.slots if isinstance(equation.left, Tensor) else ())
             self.rebinding(equation)
@@ -289,7 +289,7 @@ class Body:
             return equation
         scope = Scope(self.callees, loops, self.legend)
         elaborated = scope.equation(equation)
-        self.findings += scope.findings or [*self.renamings(calls), *unfelt(elaborated.right, scope, self.line)]
+        self.findings += scope.findings or [*self.renamings(calls), *find_unfelt(elaborated.right, scope, self.line)]
         self.lines[equation.left.name] = elaborated
         return elaborated
 
@@ -318,7 +318,7 @@ class Body:
 
     def slots(self, equation: Equation, inside: list[Expression], loops: frozenset[str]) -> Iterator[Finding]:
         """Each tensor on the right has the slots of its definition, over the same axes; primitives have what they take."""
-        yield from conditions(equation.right, wanted=False)
+        yield from check_conditions(equation.right, wanted=False)
         for e in inside:
             match e:
                 case Tensor():
@@ -326,8 +326,8 @@ class Body:
                 case Name():
                     yield from self.bare(e, equation)
                 case Apply():
-                    yield from repeated(e.indices, self.legend)
-                    yield from () if e.name in self.callees else arity(e)
+                    yield from find_repeated(e.indices, self.legend)
+                    yield from () if e.name in self.callees else check_arity(e)
                     yield from self.taken(e, loops) if e.name == "top" and len(e.arguments) == 2 else ()
                 case _:
                     pass
@@ -341,7 +341,7 @@ class Body:
                 fix = "a size, a scalar, or the letter of a loop around"
                 yield Finding("E604", "`top` takes as many everywhere, and this may differ", part.span, (), fix)
                 return
-        yield from counted(e.arguments[0], "`top` takes {}", e.indices[0].letter, self.legend)
+        yield from check_count(e.arguments[0], "`top` takes {}", e.indices[0].letter, self.legend)
 
     def computed(self, equation: Equation) -> Iterator[Finding]:
         """Each computed slot holds a whole number, and one inside its axis, as far as numbers decide that (R4)."""
@@ -391,7 +391,7 @@ class Body:
     def tensor(self, tensor: Tensor, equation: Equation) -> Iterator[Finding]:
         """A tensor has the slots of its definition; its own left side it reads at an earlier position only."""
         definition = self.definition(tensor.name, equation)
-        if twice := list(repeated(tensor.slots, self.legend)):
+        if twice := list(find_repeated(tensor.slots, self.legend)):
             yield from twice
         elif definition.slots is not None:
             yield from slots_agree(tensor, definition.slots, definition.span, self.legend)

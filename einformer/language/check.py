@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from einformer.errors import EinformerError, Finding, Span
-from einformer.language.agreement import repeated
+from einformer.language.agreement import find_repeated
 from einformer.language.binding import check_sizes
-from einformer.language.body import Body, dropped, formula
+from einformer.language.body import Body, find_dropped, formula
 from einformer.language.calls import axis_of, callees, calls, with_weights
 from einformer.language.meant import suggested
 from einformer.language.names import look_alikes, undeclared
@@ -55,7 +55,7 @@ def check(
     for layer in spec.layers:
         body = Body(layer, layers, legend, frozenset(unsound))
         try:
-            checked.append(body.checked(weighted))
+            checked.append(body.check(weighted))
         except EinformerError as error:  # a size that cannot be multiplied out
             checked.append(layer)
             body.findings += error.findings
@@ -209,8 +209,8 @@ def _size_names(size: Expression, legend: Legend) -> Iterator[Finding]:
 def _scalar(scalar: Scalar, legend: Legend) -> Iterator[Finding]:
     """A scalar's indices are declared; it is a formula of them, or a list over its only one."""
     unknown = [undeclared(index, legend) for index in scalar.indices if legend.axis(index.letter) is None]
-    yield from unknown or repeated(scalar.indices, legend)
-    yield from dropped(scalar, legend.scalars, legend)
+    yield from unknown or find_repeated(scalar.indices, legend)
+    yield from find_dropped(scalar, legend.scalars, legend)
     if not isinstance(scalar.value, tuple):
         yield from formula(scalar.name, scalar.value, legend, scalar.indices)
     elif len(scalar.indices) != 1:

@@ -139,9 +139,9 @@ def difference(one: Spec, other: Spec, legends: tuple[Legend, Legend] | None = N
     texts = _Text(one, {axis.letter: axis.letter for axis in one.axes}), _Text(other, same_axes(one, other))
     values, scalars = _numbers(*texts)
     parts = [
-        Part("axes", tuple(_declared(texts[0].axes, texts[1].axes))),
-        Part("scalars", tuple(_declared(*scalars))),
-        *(_layer(texts, x, y) for x, y in _paired(texts)),
+        Part("axes", tuple(_compare_declarations(texts[0].axes, texts[1].axes))),
+        Part("scalars", tuple(_compare_declarations(*scalars))),
+        *(_layer(texts, x, y) for x, y in _pair_layers(texts)),
     ]
     return Difference((*sizes, *values), tuple(part for part in parts if part.changes))
 
@@ -157,8 +157,8 @@ class _Text:
 
     def line(self, node: Axis | Scalar | Layer | Equation | Loop, indent: str = "", defines: str = "") -> TextLine:
         """A line without what is said beside and above it."""
-        read = Renaming(self.letters, self.time).declared(node).text
-        return TextLine(indent + PLAIN.declared(node).text, indent + read, defines)
+        read = Renaming(self.letters, self.time).declaration(node).text
+        return TextLine(indent + PLAIN.declaration(node).text, indent + read, defines)
 
     def layer(self, layer: Layer) -> Iterator[TextLine]:
         """The lines of a layer. A model has no name here: two models are the same one."""
@@ -188,7 +188,7 @@ class _Text:
 # ------------------------------------------------------------------------------------------------------- the legend
 
 
-def _declared(one: dict[str, TextLine], other: dict[str, TextLine]) -> Iterator[Change]:
+def _compare_declarations(one: dict[str, TextLine], other: dict[str, TextLine]) -> Iterator[Change]:
     """The declarations of two legends by name: their order says nothing."""
     for name in one | other:
         yield from changes([one[name]] if name in one else [], [other[name]] if name in other else [])
@@ -198,14 +198,14 @@ def _numbers(one: _Text, other: _Text) -> tuple[tuple[Value, ...], list[dict[str
     """Scalars that are another number, and the lines of those that are a number not in both."""
     both = [name for name in one.scalars if name in other.scalars and _are_numbers(one, other, name)]
     pairs = [(one.scalars[name], other.scalars[name]) for name in both]
-    values = tuple(Value(x.name, _written(x), _written(y), x.comment or y.comment) for x, y in pairs if x.value != y.value)
+    values = tuple(Value(x.name, _write(x), _write(y), x.comment or y.comment) for x, y in pairs if x.value != y.value)
     rest = [{name: text.line(s) for name, s in text.scalars.items() if name not in both} for text in (one, other)]
     return values, rest
 
 
 def _sizes(one: Legend, other: Legend) -> tuple[Value, ...]:
     """Sizes that are another number, or open, or not there in one; in the order of the legends."""
-    values = [_known(legend) for legend in (one, other)]
+    values = [_write_sizes(legend) for legend in (one, other)]
     axes = [axis for legend in (one, other) for axis in legend.axes.values()]
     order = dict.fromkeys([show(axis.size) for axis in axes] + [*values[0], *values[1]])
     said = {name: dict.fromkeys(axis.comment for axis in axes if show(axis.size) == name) for name in order}
@@ -214,7 +214,7 @@ def _sizes(one: Legend, other: Legend) -> tuple[Value, ...]:
     return tuple(Value(name, x, y, "; ".join(said[name])) for name, x, y in numbers)
 
 
-def _known(legend: Legend) -> dict[str, str]:
+def _write_sizes(legend: Legend) -> dict[str, str]:
     """Sizes as they are shown."""
     sizes = {name: f"{value:,}" for name, value in known(legend).items() if name not in legend.scalars}
     return dict.fromkeys(legend.letters, OPEN) | sizes
@@ -227,7 +227,7 @@ def _are_numbers(one: _Text, other: _Text, name: str) -> bool:
     return axes[0] == axes[1] and all(isinstance(scalar.value, tuple | Number) for _, scalar in scalars)
 
 
-def _written(scalar: Scalar) -> str:
+def _write(scalar: Scalar) -> str:
     items = scalar.value if isinstance(scalar.value, tuple) else (scalar.value,)
     return ", ".join(number(whole(item.value)) for item in items if isinstance(item, Number))
 
@@ -244,14 +244,14 @@ def _layer(texts: tuple[_Text, _Text], x: Layer | None, y: Layer | None) -> Part
     return Part(f"{kind} {' → '.join(names)}", tuple(changes(*lines)))
 
 
-def _paired(texts: tuple[_Text, _Text]) -> list[Pair]:
+def _pair_layers(texts: tuple[_Text, _Text]) -> list[Pair]:
     """The layers of two texts side by side: of one name, models, then those that are most alike."""
     one, other = ({layer.name: layer for layer in text.spec.layers} for text in texts)
     found = {name: name for name in one if name in other}
     models = [[name for name in each if each[name].kind == "model" and name not in found] for each in (one, other)]
     found |= dict(zip(*models, strict=False))
     rest = [(x, y) for x in one for y in other if x not in found and y not in found.values()]
-    scores = {(x, y): _role(texts, one[x], other[y]) for x, y in rest}
+    scores = {(x, y): _score_layers(texts, one[x], other[y]) for x, y in rest}
     for x, y in sorted(rest, key=lambda pair: -scores[pair]):
         if scores[x, y] >= _SAME_ROLE and x not in found and y not in found.values():
             found[x] = y
@@ -260,7 +260,7 @@ def _paired(texts: tuple[_Text, _Text]) -> list[Pair]:
     return both[:-1] + alone + both[-1:]
 
 
-def _role(texts: tuple[_Text, _Text], x: Layer, y: Layer) -> float:
+def _score_layers(texts: tuple[_Text, _Text], x: Layer, y: Layer) -> float:
     """How much two layers of different names are one: by their names, and by their lines."""
     if x.kind != y.kind:
         return 0.0
@@ -300,7 +300,7 @@ class Change:
 
 def changes(one: Sequence[TextLine], other: Sequence[TextLine]) -> Iterator[Change]:
     """What became of the lines of one text in the other, in their order, but for those that stayed."""
-    for x, y in _aligned(one, other):
+    for x, y in _align(one, other):
         if x and y and x.key != y.key:
             yield Change(x.text, y.text, _marks(x, y))
         elif not (x and y):
@@ -315,11 +315,11 @@ def likeness(one: Sequence[str], other: Sequence[str]) -> float:
 Pairs = list[tuple[TextLine | None, TextLine | None]]
 
 
-def _aligned(one: Sequence[TextLine], other: Sequence[TextLine]) -> Pairs:
+def _align(one: Sequence[TextLine], other: Sequence[TextLine]) -> Pairs:
     """Lines side by side: those that say the same, and between them those that are alike."""
     pairs: Pairs = []
     for kind, a, b, c, d in _opcodes([line.key for line in one], [line.key for line in other]):
-        pairs += zip(one[a:b], other[c:d], strict=True) if kind == "equal" else _alike(one[a:b], other[c:d])
+        pairs += zip(one[a:b], other[c:d], strict=True) if kind == "equal" else _pair_lines(one[a:b], other[c:d])
     return pairs
 
 
@@ -327,7 +327,7 @@ def _opcodes(one: Sequence[object], other: Sequence[object]) -> Sequence[tuple[s
     return difflib.SequenceMatcher(None, one, other, autojunk=False).get_opcodes()
 
 
-def _alike(one: Sequence[TextLine], other: Sequence[TextLine]) -> Pairs:
+def _pair_lines(one: Sequence[TextLine], other: Sequence[TextLine]) -> Pairs:
     """The pairs in order whose scores add up to the most, and between them the lines that have none."""
     if len(one) * len(other) > _MOST_PAIRS:
         return list(itertools.zip_longest(one, other))

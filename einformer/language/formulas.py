@@ -106,7 +106,7 @@ class Cursor:
         if self.depth - 1 > min(MAXIMUM_DEPTH, MAXIMUM_HEIGHT - self.loops):
             raise fail("E002", f"the formula nests more than {MAXIMUM_DEPTH} deep", self.peek().span, fix="names for its parts")
 
-    def measured(self, e: Expression) -> Expression:
+    def bound_height(self, e: Expression) -> Expression:
         """R13 bounds the height of a whole formula too: `a or b or …` nests without a bracket."""
         if not self.depth and len(self.tokens) > MAXIMUM_DEPTH and height(e) > MAXIMUM_DEPTH:  # a level costs a token
             raise fail("E002", f"the formula nests more than {MAXIMUM_DEPTH} deep", e.span, fix="names for its parts")
@@ -118,10 +118,10 @@ class Cursor:
 
     def since(self, start: Token) -> Span:
         """From a token to the one that was taken last."""
-        return joined(start.span, self.before())
+        return join_spans(start.span, self.before())
 
 
-def joined(first: Span, last: Span) -> Span:
+def join_spans(first: Span, last: Span) -> Span:
     """From the start of one place to the end of another."""
     return Span(first.source, first.start, last.end)
 
@@ -153,7 +153,7 @@ class Formulas(Cursor):
         while (rank := self.rank()) > least:
             word = self.next().text
             left = Apply(word, (), (left, self.expression(rank)), span=self.since(start))
-        return self.measured(left)
+        return self.bound_height(left)
 
     def rank(self) -> int:
         """How tightly the word holds that stands between two conditions here; 0 where none does."""
@@ -165,9 +165,9 @@ class Formulas(Cursor):
         while self.peek().kind in COMPARISONS:
             symbol = self.next().kind
             right = self.sum()
-            links.append(Apply(symbol, (), (left, right), span=joined(left.span, right.span)))
+            links.append(Apply(symbol, (), (left, right), span=join_spans(left.span, right.span)))
             left = right
-        return reduce(_both, links) if links else left
+        return reduce(_join, links) if links else left
 
     def sum(self) -> Expression:
         """sum: ["-"] term (("+" | "-") term)*"""
@@ -177,7 +177,7 @@ class Formulas(Cursor):
             if self.peek().kind == "+":
                 self.next()
             terms.append(self.term())
-        return self.measured(terms[0] if len(terms) == 1 else Sum(tuple(terms), span=self.since(start)))
+        return self.bound_height(terms[0] if len(terms) == 1 else Sum(tuple(terms), span=self.since(start)))
 
     def term(self) -> Expression:
         """term: ["-"] factor+ [("/" | "mod") factor], where the minus negates the remainder, not what `mod` divides (R11)"""
@@ -193,10 +193,10 @@ class Formulas(Cursor):
         (fraction, *others) = factors
         if negative and first.kind == FRACTION and isinstance(fraction, Quotient) and not others and self.peek().kind != "/":
             over = fraction.numerator
-            negated = _negated(list(over.factors) if isinstance(over, Product) else [over])
+            negated = _negate(list(over.factors) if isinstance(over, Product) else [over])
             return replace(fraction, numerator=self.product(negated, start), span=self.since(start))
         if negative:
-            factors = _negated(factors)
+            factors = _negate(factors)
         if not self.accept("/"):
             return self.product(factors, start)
         wrapped = first.kind == "(" and len(factors) == 1 and isinstance(factors[0], Product)
@@ -462,7 +462,7 @@ def are_opposite(one: Expression, other: Expression) -> bool:
     return (one.name, one.arguments) in ((against, sides), (_MIRRORED[against], sides[::-1]))
 
 
-def _negated(factors: list[Expression]) -> list[Expression]:
+def _negate(factors: list[Expression]) -> list[Expression]:
     """The factors of a term after a minus: the sign belongs to a leading number, else it is the factor -1."""
     first = factors[0]
     if isinstance(first, Number):
@@ -470,6 +470,6 @@ def _negated(factors: list[Expression]) -> list[Expression]:
     return [Number(-1, span=first.span), *factors]
 
 
-def _both(left: Expression, right: Expression) -> Expression:
+def _join(left: Expression, right: Expression) -> Expression:
     """Two links of a chain."""
-    return Apply("and", (), (left, right), span=joined(left.span, right.span))
+    return Apply("and", (), (left, right), span=join_spans(left.span, right.span))

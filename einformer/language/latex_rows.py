@@ -148,7 +148,7 @@ class _Reader(Marks):
         power = _POWER_OF_TEN.match(self.source.text, end, self.end)
         if power and not self.slots and "e" not in text.lower():
             text, end = f"{text}e{power[1] or ''}{power[2] or power[3]}", power.end()
-        self.tokens.append(self.checked(tokens.number_token(text, self.between(mark.start, end), "")))
+        self.tokens.append(self.check_token(tokens.number_token(text, self.between(mark.start, end), "")))
         self.skip_to(end)
 
     def letter(self, mark: Mark) -> None:
@@ -253,7 +253,7 @@ class _Reader(Marks):
         if self.slots and len(name.rstrip("'")) > 1:
             fix = "one letter for each axis; anything else gets a name in an equation of its own"
             raise fail("E101", f"`{name}` in a subscript is not one letter", self.between(start, end), fix=fix)
-        self.tokens.append(self.checked(tokens.name_token(name, self.between(start, end))))
+        self.tokens.append(self.check_token(tokens.name_token(name, self.between(start, end))))
 
     def scripts(self) -> tuple[int, Part | None, Part | None, Part | None]:
         """Primes, the superscript before the subscript, the subscript, the superscript after it."""
@@ -297,7 +297,7 @@ class _Reader(Marks):
             if not label:
                 raise self.stray(self.marks[word[0]])
             if label[0] in DIGITS:
-                self.tokens.append(self.checked(tokens.number_token(label, self.between(mark.start, end), "")))
+                self.tokens.append(self.check_token(tokens.number_token(label, self.between(mark.start, end), "")))
             elif word is words[-1]:
                 self.name(label, mark.start, end)
             else:
@@ -372,9 +372,9 @@ class _Reader(Marks):
     # ----------------------------------------------------------------------------------------------------- cursor
 
     def emit(self, kind: str, text: str, start: int, end: int) -> None:
-        self.tokens.append(self.checked(Token(kind, text, self.between(start, end))))
+        self.tokens.append(self.check_token(Token(kind, text, self.between(start, end))))
 
-    def checked(self, token: Token) -> Token:
+    def check_token(self, token: Token) -> Token:
         if self.times:
             self.check_product(token.kind)
         return token
@@ -415,7 +415,7 @@ def read_lines(source: Source) -> tuple[list[Line], list[Finding]]:
         rows.line(start, text)
         start += len(text) + 1
     rows.end_text()
-    return [_regrouped(line) for line in rows.lines if line.tokens or line.note or line.comment], rows.findings
+    return [_regroup(line) for line in rows.lines if line.tokens or line.note or line.comment], rows.findings
 
 
 class _Rows:
@@ -539,7 +539,7 @@ class _Rows:
         self.findings.append(Finding("E102", f"`{mark.text}` {message}", Span(self.source, mark.start, mark.end), fix=fix))
 
 
-def _regrouped(line: Line) -> Line:
+def _regroup(line: Line) -> Line:
     """The notes' `u_{bsd} = y_{bs(ea)}` is `u_{bs(ea)} = y_{bsea}` (R4)."""
     kinds = [token.kind for token in line.tokens]
     if kinds.count(OPEN) != 2 or kinds.count("(") != 1 or kinds[:2] != ["name", OPEN] or kinds[-1] != CLOSE:

@@ -1,4 +1,4 @@
-"""What does a name stand for, and which was meant where it stands for nothing?"""
+"""Checks that names stand for something, and suggests the name that was probably meant."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def parse_expression(text: str, spec: Spec, name: str = "<expression>") -> Expre
     parser = _Parser(source, lines, [], spec)
     parser.take(lines[0])
     expression = parser.expression()
-    parser.unnoted()
+    parser.refuse_note()
     return resolve(expression, {axis.letter for axis in spec.axes})
 
 
@@ -151,7 +151,7 @@ class _Parser(Formulas):
         names = [rule()] if self.peek().kind != "end" else []
         while names and self.accept(","):
             names.append(rule())
-        self.unnoted()
+        self.refuse_note()
         said = (*self.line.above, *[self.line.comment] * bool(self.line.comment))
         entries = [take(self.library, name) for name in names]
         return [replace(entry, above=said) for entry in entries[:1]] + entries[1:]
@@ -163,7 +163,7 @@ class _Parser(Formulas):
         size = self.sum()
         default = self.sum() if self.accept("=") else None
         bound = self.sum() if self.accept("<=") else None
-        self.unnoted()
+        self.refuse_note()
         return Axis(letter.letter, size, default, bound, self.line.comment, above=self.line.above, span=letter.span)
 
     def scalar(self) -> Scalar:
@@ -189,7 +189,7 @@ class _Parser(Formulas):
     def layer_of_the_library(self, name: Token, head: Line, body: list[Line]) -> Layer:
         """A layer of the library under a name of this text."""
         theirs = self.expect("name", "the name of a layer of the library")
-        self.unnoted()
+        self.refuse_note()
         for line in body:
             self.report("E105", "this line is indented under a layer of the library", line.span, "nothing: delete the line")
         return replace(library.take_layer(self.library, theirs), name=name.text, above=head.above)
@@ -262,7 +262,7 @@ class _Parser(Formulas):
         self.expect("<")
         count = self.sum()
         self.expect(":")
-        self.unnoted()
+        self.refuse_note()
         span, head = self.since(start), self.line
         if self.loops == MAXIMUM_DEPTH:
             raise fail("E002", f"loops nest more than {MAXIMUM_DEPTH} deep", span, fix="layers for the inner ones")
@@ -285,7 +285,7 @@ class _Parser(Formulas):
                 declared[-bare:] = [replace(w, kind="instance", layer=layer.text) for w in declared[-bare:]]
                 bare = 0
             if not self.accept(","):
-                self.unnoted()
+                self.refuse_note()
                 declared[0] = replace(declared[0], above=self.line.above)
                 return [*declared[:-1], replace(declared[-1], comment=self.line.comment)]
 
@@ -325,7 +325,7 @@ class _Parser(Formulas):
                 )
         return Tensor(name.text, slots, span=self.since(name)) if slots else Name(name.text, span=name.span)
 
-    def unnoted(self) -> None:
+    def refuse_note(self) -> None:
         """Nothing may follow, no note either: only formulas follow a document."""
         self.end()
         if self.line.note:

@@ -174,15 +174,15 @@ class Printer:
         """`Sm_s'`, but `mean_{egj}`: several letters under an operator stand in braces."""
         return name + (f"_{{{abut(map(self.member, indices))}}}" if len(indices) > 1 else self.subscript(indices))
 
-    def enclosed(self, text: str) -> str:
+    def enclose(self, text: str) -> str:
         """A formula in parentheses."""
         return f"({text})"
 
-    def argued(self, text: str) -> str:
+    def enclose_arguments(self, text: str) -> str:
         """The arguments of a function in their parentheses."""
         return f"({text})"
 
-    def beside(self, factors: Sequence[str]) -> str:
+    def multiply(self, factors: Sequence[str]) -> str:
         """Factors that do not run into each other."""
         return " ".join(factors)
 
@@ -197,12 +197,12 @@ class Printer:
         below = self.base(base)
         if isinstance(exponent, Number):
             return f"{below}^{self.number(exponent.value)}"
-        return f"{below}^{self.enclosed(self.text(exponent)) if needs_end(exponent) else self.expression(exponent, Level.ATOM)}"
+        return f"{below}^{self.enclose(self.text(exponent)) if needs_end(exponent) else self.expression(exponent, Level.ATOM)}"
 
     def base(self, e: Expression) -> str:
         """What a power is of."""
         text = self.expression(e, Level.ATOM)
-        return self.enclosed(text) if takes_no_power(e) else text
+        return self.enclose(text) if takes_no_power(e) else text
 
     def application(self, e: Apply) -> str:
         """A name before its arguments."""
@@ -216,7 +216,7 @@ class Printer:
 
     def expression(self, e: Expression, least: Level = Level.OR) -> str:
         """The text of e, in parentheses where the grammar wants something that holds tighter."""
-        return self.text(e) if level(e) >= least else self.enclosed(self.text(e))
+        return self.text(e) if level(e) >= least else self.enclose(self.text(e))
 
     def text(self, e: Expression) -> str:
         """The text of e where anything may stand."""
@@ -232,7 +232,7 @@ class Printer:
             case Group():
                 return f"({abut(map(self.member, e.members))})"
             case Sum():
-                return added(self.expression(term, Level.TERM) for term in e.terms)
+                return join_terms(self.expression(term, Level.TERM) for term in e.terms)
             case Product():
                 return self.product(e.factors)
             case Quotient():
@@ -247,14 +247,14 @@ class Printer:
     def product(self, factors: tuple[Expression, ...]) -> str:
         """Factors side by side, with a sign only in front; a single factor is one in parentheses (a numerator)."""
         if len(factors) == 1:
-            return self.enclosed(self.text(factors[0]))
+            return self.enclose(self.text(factors[0]))
         sign, factors = ("-", factors[1:]) if is_minus(factors) else ("", factors)
         first = [self.number(factors[0].value)] if isinstance(factors[0], Number) else []
         *before, last = factors[len(first) :]
-        middle = [self.enclosed(self.text(f)) if needs_end(f) else self.expression(f, Level.FACTOR) for f in before]
+        middle = [self.enclose(self.text(f)) if needs_end(f) else self.expression(f, Level.FACTOR) for f in before]
         alone = sign and not before and isinstance(last, Quotient)  # `-a / b` and `-\frac{a}{b}` are (-a) / b
-        end = self.enclosed(self.text(last)) if alone else self.expression(last, Level.FACTOR)
-        return sign + self.beside([*first, *middle, end])
+        end = self.enclose(self.text(last)) if alone else self.expression(last, Level.FACTOR)
+        return sign + self.multiply([*first, *middle, end])
 
     def apply(self, e: Apply) -> str:
         """A chain of comparisons, a word between conditions, or a name before its arguments."""
@@ -280,7 +280,7 @@ class Printer:
 
     def arguments(self, arguments: Sequence[Expression]) -> str:
         """Arguments in their parentheses."""
-        return self.argued(", ".join(map(self.expression, arguments)))
+        return self.enclose_arguments(", ".join(map(self.expression, arguments)))
 
     def slot(self, e: Expression) -> str:
         """What stands in a subscript: a tensor, a digit, or a member of a group."""
@@ -293,7 +293,7 @@ class Printer:
 
     # ------------------------------------------------------------------------------------------------------ declarations
 
-    def declared(self, node: Axis | Scalar | Weight | Equation | Loop | Layer) -> PrintedLine:
+    def declaration(self, node: Axis | Scalar | Weight | Equation | Loop | Layer) -> PrintedLine:
         """The line of what is declared or defined, of a loop and of a layer their head."""
         match node:
             case Axis():
@@ -355,19 +355,19 @@ class Printer:
         self, node: Statement, indent: int, write: Callable[[Equation], PrintedLine | None] | None = None
     ) -> Iterator[PrintedLine]:
         """The lines of an equation, as `write` has it, or of a loop; none where `write` has none."""
-        line = write(node) if write and isinstance(node, Equation) else self.declared(node)
+        line = write(node) if write and isinstance(node, Equation) else self.declaration(node)
         if line is not None:
-            yield from self.said(node.above, indent)
+            yield from self.remarks(node.above, indent)
             yield replace(line, indent=indent)
         for inner in node.body if isinstance(node, Loop) else ():
             yield from self.statement(inner, indent + 1, write)
 
     def layer(self, layer: Layer) -> Iterator[PrintedLine]:
         """The head of a layer, its weights and its body."""
-        yield from self.said(layer.above, 0)
-        yield self.declared(layer)
+        yield from self.remarks(layer.above, 0)
+        yield self.declaration(layer)
         for row in rows(layer.weights, self.weight):
-            yield from self.said(row[0].above, 1)
+            yield from self.remarks(row[0].above, 1)
             kind, of = "buffers" if row[0].kind == "buffer" else "weights", row[0].layer
             names = ", ".join(map(self.weight, row)) + (f"{self.sign(':')} {self.symbol(of)}" if of else "")
             yield PrintedLine(1, self.keyword(kind) + names, comment=row[-1].comment)
@@ -377,10 +377,10 @@ class Printer:
     def legend(self, entries: Iterable[Axis | Scalar], indent: int) -> Iterator[PrintedLine]:
         """The declarations of axes or of scalars."""
         for entry in entries:
-            yield from self.said(entry.above, indent)
-            yield replace(self.declared(entry), indent=indent)
+            yield from self.remarks(entry.above, indent)
+            yield replace(self.declaration(entry), indent=indent)
 
-    def said(self, comments: Iterable[str], indent: int) -> Iterator[PrintedLine]:
+    def remarks(self, comments: Iterable[str], indent: int) -> Iterator[PrintedLine]:
         """Whole lines of comment."""
         return (PrintedLine(indent, self.remark(comment)) for comment in comments)
 
@@ -391,7 +391,7 @@ def number(value: float) -> str:
     return f"{mantissa}e{int(exponent)}" if e else mantissa
 
 
-def added(terms: Iterable[str]) -> str:
+def join_terms(terms: Iterable[str]) -> str:
     """Terms with their signs between them."""
     first, *others = terms
     return first + "".join(f" - {term[1:]}" if term.startswith("-") else f" + {term}" for term in others)
@@ -437,33 +437,33 @@ def show(node: Declaration | Expression) -> str:
         case Spec():
             return "\n\n".join("\n".join(block) for block in _blocks(node) if block) + "\n"
         case Layer():
-            return "\n".join(map(_written, PLAIN.layer(node)))
+            return "\n".join(map(_write, PLAIN.layer(node)))
         case Equation() | Loop():
-            return "\n".join(map(_written, PLAIN.statement(node, 0)))
+            return "\n".join(map(_write, PLAIN.statement(node, 0)))
         case Axis() | Scalar() | Weight():
-            return PLAIN.declared(node).text
+            return PLAIN.declaration(node).text
         case _:
             return expression(node)
 
 
 def alone(equation: Equation | Scalar) -> str:
     """An equation or a scalar without what is remarked above and beside it."""
-    return PLAIN.declared(equation).text
+    return PLAIN.declaration(equation).text
 
 
 def _blocks(spec: Spec) -> Iterator[list[str]]:
     """What blank lines part: the legend of axes with the title, the scalars, the layers, the last remarks."""
-    title = [line.text for line in PLAIN.said((spec.title, *spec.about) if spec.title else (), 0)]
-    axes, scalars = ([_written(line, _LEGEND, _LEGEND) for line in PLAIN.legend(of, 1)] for of in (spec.axes, spec.scalars))
+    title = [line.text for line in PLAIN.remarks((spec.title, *spec.about) if spec.title else (), 0)]
+    axes, scalars = ([_write(line, _LEGEND, _LEGEND) for line in PLAIN.legend(of, 1)] for of in (spec.axes, spec.scalars))
     yield [*title, *["axes"] * bool(axes), *axes]
     yield [*["scalars"] * bool(scalars), *scalars]
     yield from ([show(layer)] for layer in spec.layers)
-    yield [line.text for line in PLAIN.said(spec.below, 0)]
+    yield [line.text for line in PLAIN.remarks(spec.below, 0)]
 
 
-def _written(line: PrintedLine, note: int = _NOTE, comment: int = _COMMENT) -> str:
-    return _beside(_beside("  " * line.indent + line.text, note, "@", line.note), comment, "#", line.comment)
+def _write(line: PrintedLine, note: int = _NOTE, comment: int = _COMMENT) -> str:
+    return _append(_append("  " * line.indent + line.text, note, "@", line.note), comment, "#", line.comment)
 
 
-def _beside(text: str, column: int, mark: str, remark: str) -> str:
+def _append(text: str, column: int, mark: str, remark: str) -> str:
     return f"{text:<{column - 1}} {mark} {remark}" if remark else text

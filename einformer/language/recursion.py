@@ -1,4 +1,4 @@
-"""Does what refers to something else come to an end, and soon: layers that call, sizes and scalars made of others?
+"""Checks that references come to an end, and soon: layers that call others, sizes and scalars that are made of others.
 
 Whatever follows a text (its check, its meaning) follows these references, so they are bounded first (R7, R13).
 """

@@ -263,16 +263,16 @@ def factors_of(e: Product | Quotient) -> tuple[Expression, ...]:
 Line = Callable[[Tensor], Equation | None]  # that defines a tensor which is read once
 
 
-def unfelt(e: Expression, scope: Scope, line: Line) -> Iterator[Finding]:
+def find_unfelt(e: Expression, scope: Scope, line: Line) -> Iterator[Finding]:
     """The terms of an elaborated expression, and of such lines before it, that an operator around them cannot feel."""
     for x in subexpressions(e):
         row = primitive(x.name, True) if isinstance(x, Apply) and x.indices else None
         if isinstance(x, Apply) and row is not None and row.ignores_shifts and scope.binding(x) is None:
-            for term in _shifts(x.arguments[-1], {index.letter for index in x.indices}, scope, line):
+            for term in _find_shifts(x.arguments[-1], {index.letter for index in x.indices}, scope, line):
                 yield _finding(term, x, scope)
 
 
-def _shifts(e: Expression, over: set[str], scope: Scope, line: Line) -> Iterator[Expression]:
+def _find_shifts(e: Expression, over: set[str], scope: Scope, line: Line) -> Iterator[Expression]:
     """The terms of e without an index of `over`, through factors without one and past what a mask hides."""
     match e:
         case Tensor() if (there := line(e)) is not None and over & scope.free(e).keys():
@@ -293,7 +293,7 @@ def _shifts(e: Expression, over: set[str], scope: Scope, line: Line) -> Iterator
             if not over & scope.free(e).keys() and _may_be_a_slip(e, over, line):
                 yield e
     for part in parts:
-        yield from _shifts(part, over, scope, line)
+        yield from _find_shifts(part, over, scope, line)
 
 
 def _is_denominator(factor: Expression, e: Product | Quotient) -> bool:

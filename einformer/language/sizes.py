@@ -1,4 +1,4 @@
-"""What is the size of an axis: as a polynomial in letters that proves two sizes equal, and as a number once bound?"""
+"""Computes the size of an axis: as a polynomial in letters, which proves two sizes equal, and as a number once bound."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does a layer look like as it is called: with the caller's letters, and every carried index written out?
+"""Writes each layer as it is called: with the caller's letters, and every carried index written out.
 
 `RMSNorm_e(q_bsegj)` calls `RMSNorm_d(z_d)`; specialised it is a layer `RMSNorm(z_bsegj)` over `e` with weights `γ_e`. After
 this step every call gives each formal exactly the indices it names: nothing is renamed, nothing carried, and one layer

@@ -1,4 +1,4 @@
-"""Which tokens does a line of plain text hold? A subscript comes out in braces, one token for each of its letters.
+"""Splits lines of plain text into tokens. A subscript comes out in braces, one token for each of its letters.
 
 `q_bsea` and `E_{x_bs d}` give the same kinds of token, and so does the reader of LaTeX: one parser serves both.
 """

@@ -1,4 +1,4 @@
-"""What is a specification? Seventeen kinds of node: seven declarations, ten expressions.
+"""Defines the tree of a specification: seventeen kinds of node, seven declarations and ten expressions.
 
 Nodes are data: frozen, compared by content (spans apart), without methods that compute. An interpreter matches over
 `Expression` or `Statement` and ends with `assert_never`, so that a new node fails the type checker until it is handled.

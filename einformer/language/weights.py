@@ -63,10 +63,10 @@ def weights(spec: Spec, layer: Layer, legend: Legend) -> dict[str, Placed]:
 
     Ties have no entry; a branch of `where` that a layer does not take has no weights (R8).
     """
-    return dict(_placed(layer, {each.name: each for each in spec.layers}, legend, "", {}))
+    return dict(_place_weights(layer, {each.name: each for each in spec.layers}, legend, "", {}))
 
 
-def _placed(
+def _place_weights(
     layer: Layer, layers: Mapping[str, Layer], legend: Legend, path: str, axes: Mapping[str, str]
 ) -> Iterator[tuple[str, Placed]]:
     """The weights of a layer at `path`, whose letters stand for these axes of the layer that is asked about."""
@@ -76,11 +76,11 @@ def _placed(
             yield f"{path}{key(weight.name)}", Placed(weight, shape)
     scope = Scope.of(layer, layers)
     instances = {weight.name for weight in layer.weights if weight.kind == "instance"}
-    for e, turns in _applied(layer.body, legend, {}):
+    for e, turns in _list_applications(layer.body, legend, {}):
         if e.name in instances and (binding := scope.binding(e)) is not None:
             blocks = "".join(f"blocks.{turns[i.letter]}." for i in e.indices if i.letter in turns)
             bound = {axis_of(formal): axes.get(axis_of(actual), actual) for formal, actual in binding.letters.items()}
-            yield from _placed(scope.layers[e.name], layers, legend, f"{path}{blocks}{key(e.name)}.", {**axes, **bound})
+            yield from _place_weights(scope.layers[e.name], layers, legend, f"{path}{blocks}{key(e.name)}.", {**axes, **bound})
 
 
 def called(spec: Spec, name: str, legend: Legend) -> frozenset[str]:
@@ -90,7 +90,7 @@ def called(spec: Spec, name: str, legend: Legend) -> frozenset[str]:
     while todo:
         layer = layers[todo.pop()]
         known = callees(layer, layers)
-        new = {known[e.name].name for e, _ in _applied(layer.body, legend, {}) if e.name in known} - found
+        new = {known[e.name].name for e, _ in _list_applications(layer.body, legend, {}) if e.name in known} - found
         found |= new
         todo += sorted(new)
     return frozenset(found)
@@ -99,23 +99,23 @@ def called(spec: Spec, name: str, legend: Legend) -> frozenset[str]:
 def turns_of(layer: Layer, legend: Legend) -> dict[str, set[tuple[int, ...]]]:
     """In which turns of the loops whose letters it carries each instance of a layer is called at all (R8)."""
     found = {w.name: set[tuple[int, ...]]() for w in layer.weights if w.kind == "instance"}
-    for e, turns in _applied(layer.body, legend, {}):
+    for e, turns in _list_applications(layer.body, legend, {}):
         if e.name in found:
             found[e.name].add(tuple(turns[i.letter] for i in e.indices if i.letter in turns))
     return found
 
 
-def _applied(body: tuple[Statement, ...], legend: Legend, turns: Turns) -> Iterator[tuple[Apply, Turns]]:
+def _list_applications(body: tuple[Statement, ...], legend: Legend, turns: Turns) -> Iterator[tuple[Apply, Turns]]:
     """The applications in a body, loops unrolled, each with its turns; branches that are never taken are left out."""
     for statement in body:
         if isinstance(statement, Loop):
             for turn in range(int(legend.number(statement.count))):
-                yield from _applied(statement.body, legend, turns | {statement.index.letter: turn})
+                yield from _list_applications(statement.body, legend, turns | {statement.index.letter: turn})
         else:
-            yield from ((e, turns) for e in _existing(statement.right, legend, turns) if isinstance(e, Apply))
+            yield from ((e, turns) for e in _list_existing(statement.right, legend, turns) if isinstance(e, Apply))
 
 
-def _existing(e: Expression, legend: Legend, turns: Turns) -> Iterator[Expression]:
+def _list_existing(e: Expression, legend: Legend, turns: Turns) -> Iterator[Expression]:
     """e and what is inside it in this turn of the loops: of a `where` on layer numbers one branch."""
     yield e
     inside = children(e)
@@ -123,4 +123,4 @@ def _existing(e: Expression, legend: Legend, turns: Turns) -> Iterator[Expressio
         with suppress(EinformerError):  # the condition depends on more than the turn: both branches exist
             inside = (e.arguments[1 if legend.number(e.arguments[0], turns) else 2],)
     for child in inside:
-        yield from _existing(child, legend, turns)
+        yield from _list_existing(child, legend, turns)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from einformer.errors import Finding
-from einformer.language.agreement import repeated
+from einformer.language.agreement import find_repeated
 from einformer.language.calls import axis_of
 from einformer.language.calls import slot_letters as left_letters
 from einformer.language.primitives import primitive
@@ -53,7 +53,7 @@ def is_left(e: Expression) -> bool:
 def _check_diagonal(x: Expression, other: Expression, legend: Legend) -> Iterator[Finding]:
     if isinstance(x, Tensor) and len(x.slots) > 2:
         kept = {y.letter for y in subexpressions(other) if isinstance(y, Index)}
-        yield from (f for f in repeated(x.slots, legend) if f.message.split("`")[1] not in kept)
+        yield from (f for f in find_repeated(x.slots, legend) if f.message.split("`")[1] not in kept)
 
 
 # T_L = e: L ⊢ e and L ⊆ free(e), unless e is a constant, or a tensor at a fixed v: `x_i = δ_iv`.

@@ -129,5 +129,5 @@ def normalise_axes(equation: Equation | Scalar) -> str:
     {'u_ab = z_c U_acb'}
     """
     plain = Renaming({}, time="")
-    plain.declared(equation)
-    return Renaming(dict(zip(plain.seen, string.ascii_letters, strict=False)), time="").declared(equation).text
+    plain.declaration(equation)
+    return Renaming(dict(zip(plain.seen, string.ascii_letters, strict=False)), time="").declaration(equation).text

@@ -63,7 +63,7 @@ class Subject:
         layers = {other.name: other for other in self.written.layers} | {layer.name: layer}
         body = Body(layer, layers, self.legend)
         try:
-            checked = body.checked(with_weights(layers))
+            checked = body.check(with_weights(layers))
         except EinformerError:
             return None
         new = replace(checked, time=self.time) if checked.name == self.layer else checked

@@ -59,7 +59,7 @@ def latex(node: Declaration | Expression, lines: LayerLines | None = None) -> st
         case Loop():
             return _align(LATEX.statement(node, 0))
         case Equation() | Axis() | Scalar() | Weight():
-            return _mark_comparison(_print_row(LATEX.declared(node)), 1)
+            return _mark_comparison(_print_row(LATEX.declaration(node)), 1)
         case _:
             return _mark_comparison(LATEX.right(node), 0)
 
@@ -130,15 +130,15 @@ class Latex(Printer):
 
     # ---------------------------------------------------------------------------------------------- formulas
 
-    def enclosed(self, text: str) -> str:
+    def enclose(self, text: str) -> str:
         """Prints a formula in tall parentheses."""
         return f"\\left({text}\\right)" if _TALL.search(text) else f"({text})"
 
-    def argued(self, text: str) -> str:
+    def enclose_arguments(self, text: str) -> str:
         """Prints the arguments of a function in parentheses."""
         return f"\\!\\left({text}\\right)" if _TALL.search(text) else f"({text})"
 
-    def beside(self, factors: Sequence[str]) -> str:
+    def multiply(self, factors: Sequence[str]) -> str:
         """Prints factors, with space after numbers and upright names."""
         text = factors[0]
         for factor in factors[1:]:
@@ -175,7 +175,7 @@ class Latex(Printer):
         """Prints a power. A name with a superscript gets braces."""
         text = self.base(base)
         if isinstance(base, Number) and r"\times" in text:
-            text = self.enclosed(text)
+            text = self.enclose(text)
         scripted = isinstance(base, Tensor | Name | Index) and any(sign in text.partition("_")[0] for sign in "'^")
         return f"{f'{{{text}}}' if scripted else text}^{{{self.flat.expression(exponent)}}}"
 
@@ -196,7 +196,7 @@ class Latex(Printer):
         """Prints the terms under Σ: the rest of the product. Braces keep leading parentheses from being all of it."""
         text, whole = self.text(e), isinstance(e, Product) or (isinstance(e, Quotient) and not self.inline)
         if text.startswith("-") or not (whole or level(e) >= Level.FACTOR):
-            return self.enclosed(text)
+            return self.enclose(text)
         return f"{{{text}}}" if text.startswith(("(", r"\left(")) else text
 
     def right(self, e: Expression) -> str:
@@ -251,7 +251,7 @@ def _print_words(text: str, font: str = "text") -> str:
 
 
 def _print_spec(spec: Spec, lines: LayerLines) -> Iterator[PrintedLine]:
-    yield from LATEX.said((spec.title, *spec.about) if spec.title else (), 0)
+    yield from LATEX.remarks((spec.title, *spec.about) if spec.title else (), 0)
     for head, entries in (("axes", spec.axes), ("scalars", spec.scalars)):
         if entries:
             yield from [_BLANK] * (head != "axes")
@@ -260,7 +260,7 @@ def _print_spec(spec: Spec, lines: LayerLines) -> Iterator[PrintedLine]:
     for layer in spec.layers:
         yield _BLANK
         yield from lines(layer)
-    yield from LATEX.said(spec.below, 0)
+    yield from LATEX.remarks(spec.below, 0)
 
 
 # Remarks stand in a column of their own.

@@ -53,7 +53,7 @@ class Piece:
 
     def within(self, least: Level) -> str:
         """Returns the text, in parentheses if it binds less tightly than `least`."""
-        return self.text if self.level >= least else LATEX.enclosed(self.text)
+        return self.text if self.level >= least else LATEX.enclose(self.text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class Printer:
 
     def times(self, one: Piece, other: Piece) -> Piece:
         """Prints a product of matrices: the columns of one are the rows of the other."""
-        text = LATEX.beside([one.within(Level.CHAIN), other.within(Level.CHAIN)])
+        text = LATEX.multiply([one.within(Level.CHAIN), other.within(Level.CHAIN)])
         turn = lambda: self.times(self.transpose(other), self.transpose(one))  # noqa: E731
         return Piece(text, one.rows, other.cols, Level.CHAIN, turn)
 
@@ -112,7 +112,7 @@ class Printer:
         text, level = first.text, first.level
         if others:
             sign, shown = ("-", others) if text == "-1" else ("", product)
-            text, level = sign + LATEX.beside([factor.within(Level.FACTOR) for factor in shown]), Level.TERM
+            text, level = sign + LATEX.multiply([factor.within(Level.FACTOR) for factor in shown]), Level.TERM
         if under:
             text, level, product = f"\\frac{{{text}}}{{{self.scale(under).text}}}", Level.FACTOR, []
         if not of:
@@ -147,7 +147,7 @@ class Printer:
 
     def plus(self, terms: Sequence[Piece]) -> Piece:
         """Prints a sum of matrices of one shape, with its signs."""
-        text = printer.added(term.within(Level.TERM) for term in terms)
+        text = printer.join_terms(term.within(Level.TERM) for term in terms)
         return Piece(text, *terms[0].shape, Level.SUM, lambda: self.plus([*map(self.transpose, terms)]))
 
     def power(self, base: Piece, exponent: Piece) -> Piece:
@@ -205,7 +205,7 @@ def _replace_label(tensor: Tensor, label: str, place: Name | Number) -> Tensor:
 
 
 def _join_arguments(of: Iterable[Piece]) -> str:
-    return LATEX.argued(", ".join(piece.text for piece in of))
+    return LATEX.enclose_arguments(", ".join(piece.text for piece in of))
 
 
 def raise_to(text: str, power: str) -> str:

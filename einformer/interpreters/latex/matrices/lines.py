@@ -182,7 +182,7 @@ def print_matrices(spec: Spec, style: Style, layer: str | None = None) -> str:
 
 
 def _print_layer(layer: Layer, lines: LayerFormulas) -> Iterator[PrintedLine]:
-    yield from LATEX.said(layer.above, 0)
+    yield from LATEX.remarks(layer.above, 0)
     yield LATEX.head(layer, _print_head(lines))
     for kind, heading in (("trained", "weights"), ("buffer", "buffers")):
         entries = [_print_weight(weight, lines) for weight in layer.weights if weight.kind == kind]
@@ -221,7 +221,7 @@ def _print_equation(written: Equation, line: Formula | None, lines: LayerFormula
         return None
     of, left, tensor = lines.translator.out.names, line.left, line.equation.left
     if left is None or line.right is None:
-        row = replace(LATEX.declared(written), comment="; ".join(filter(None, (written.comment, f"in indices: {line.why}"))))
+        row = replace(LATEX.declaration(written), comment="; ".join(filter(None, (written.comment, f"in indices: {line.why}"))))
         whole = f"{left.text} = [{latex(tensor)}], \\quad " if left and left.rows and left.cols else ""
         return replace(row, text=whole + row.text)
     text = left.text
