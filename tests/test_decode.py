@@ -91,10 +91,7 @@ def test_what_hangs_on_no_input_is_computed_anew(plan: str) -> None:
     assert padded(bound) < VALUES
 
 
-LATE = pytest.param("fast", marks=pytest.mark.xfail(reason="a formula of positions is not zero before the first", strict=True))
-
-
-@pytest.mark.parametrize("plan", ["notation", LATE])
+@pytest.mark.parametrize("plan", PLANS)
 def test_what_hangs_on_no_input_is_zero_before_the_start_of_time(plan: str) -> None:
     """As every tensor is (R4), also where its formula is not."""
     body = """model Text(z_bsd) -> y_bsd causal in s:

@@ -8,11 +8,9 @@ import pytest
 
 from einformer.language.specialise import specialise
 from einformer.objects import Model
-from einformer.program.experts import routings
-from einformer.program.fusing import fused
+from einformer.program.fusing import with_kernels
 from einformer.program.kernels import Attention, Linear, Norm
-from einformer.program.lowering import functions, time_of
-from einformer.program.needs import Flows
+from einformer.program.lowering import functions
 from einformer.program.norming import norms
 from einformer.program.operations import Function
 from einformer.program.rewrite import values
@@ -23,10 +21,7 @@ from tests.test_canonical import CAUSAL, ENDS, LAYER_NORMS, NORMS, QKV, attendin
 def kernels(bound: Model) -> list[Function]:
     """The functions of a model with kernels."""
     special = specialise(bound.spec.tree, bound.spec.name)
-    lowered, time = functions(special, bound.legend), time_of(special)
-    routed = {name: routing.rewritten() for name, routing in routings(Flows.of_spec(special, lowered, bound.legend)).items()}
-    trained = {layer.name: frozenset(w.name for w in layer.weights if w.kind == "trained") for layer in special.layers}
-    return [fused(routed.get(name, each), bound.legend, trained[name], time) for name, each in lowered.items()]
+    return [*with_kernels(special, bound.legend).values()]
 
 
 @pytest.mark.parametrize(("right", "lines"), (NORMS | LAYER_NORMS).items(), ids=str)

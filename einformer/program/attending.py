@@ -46,6 +46,7 @@ class Attending:
 
     scope: Scope
     time: str
+    steps: bool = False  # one position is computed at a time, the others are kept
 
     def attention(self, value: Value) -> Value | None:
         """What a value is as an attention, with the equations before it that nothing else reads put in."""
@@ -164,7 +165,7 @@ class Attending:
         together = (letter for letter in letters if any(letter in pair.key.axes for pair in products))
         shared = tuple(sorted(together, key=lambda letter: self.typical(letter) < MANY))  # what a call brings along, then heads
         own = [letter for letter in letters if letter not in shared]
-        if not own or not shared:
+        if not own or not shared or (self.steps and len(products) > 1):  # a step would copy all keys, to lay them side by side
             return None
         position = self.position(own, over)
         groups, batch, heads = tuple(letter for letter in own if letter != position), shared[:1], shared[1:]
@@ -195,7 +196,7 @@ class Attending:
         sides = _factors(scores.factors)
         while len(sides) > 2:
             order = pairs([frozenset(side.axes) for side in sides], scores.summed, self.typical)
-            sides = _joined(sides, order[0], scores.summed)
+            sides = self.joined(sides, order[0], scores.summed)
         keys = [side for side in sides if over in side.axes]
         if len(sides) != 2 or len(keys) != 1:
             return None
@@ -213,7 +214,7 @@ class Attending:
 
     def typical(self, letter: str) -> int:
         """The size of an axis as it decides in which order factors are multiplied."""
-        return typical(self.scope.values.legend, letter)
+        return typical(self.scope.values.legend, letter, self.time * self.steps)
 
     def position(self, own: Sequence[str], over: str) -> str:
         """Of the letters that the queries have alone the one for positions; the others are heads that share keys."""
@@ -229,10 +230,19 @@ class Attending:
             pair = (holders[0], holders[1]) if len(holders) > 1 else self.before(sides, weights, letters)
             if pair is None:
                 break
-            sides = _joined(sides, pair, letters - {over} - set(weights))
+            sides = self.joined(sides, pair, letters - {over} - set(weights))
         around = [side for side in sides if over not in side.axes]
         number = [] if rest.number == 1 else [spelled(Term(rest.number))]
         return next(side for side in sides if over in side.axes), [*number, *around]
+
+    def joined(self, sides: list[Value], pair: tuple[int, int], summed: Collection[str]) -> list[Value]:
+        """Two of them as one product, over letters that no other has."""
+        some, rest = [sides[place] for place in pair], [side for place, side in enumerate(sides) if place not in pair]
+        here = {letter for letter in summed if not any(letter in side.axes for side in rest)}
+        both = here & set(some[0].axes) & set(some[1].axes)
+        product = contracted(tuple(sorted(both)), tuple(some)) if both else mapped("*", some)
+        self.scope.plain.add(product)
+        return [*rest, product]
 
     def before(self, sides: list[Value], weights: Axes, letters: set[str]) -> tuple[int, int] | None:
         """Which two are multiplied before the weights are applied, if that is less work."""
@@ -351,14 +361,6 @@ def _added(terms: list[Value]) -> Value:
 def _factors(term: Term) -> list[Value]:
     """The factors of a product as values."""
     return [spelled(Term(ONE, {factor: Fraction(power)})) for factor, power in term.powers.items()]
-
-
-def _joined(sides: list[Value], pair: tuple[int, int], summed: Collection[str]) -> list[Value]:
-    """Two of them as one product, over letters that no other has."""
-    some, rest = [sides[place] for place in pair], [side for place, side in enumerate(sides) if place not in pair]
-    here = {letter for letter in summed if not any(letter in side.axes for side in rest)}
-    both = here & set(some[0].axes) & set(some[1].axes)
-    return [*rest, contracted(tuple(sorted(both)), tuple(some)) if both else mapped("*", some)]
 
 
 def _lines_up(mask: Value, batch: Axes, together: Axes, position: str, over: str) -> bool:

@@ -9,11 +9,15 @@ from dataclasses import dataclass, field, replace
 from einformer.errors import EinformerError
 from einformer.language.calls import axis_of
 from einformer.language.sizes import Legend
+from einformer.language.tree import Spec
 from einformer.language.weights import key
 from einformer.program import operations as op
 from einformer.program.attending import Attending
+from einformer.program.experts import routings
 from einformer.program.kernels import JOINT, Linear, Part, Reversed, Taken
+from einformer.program.lowering import functions, time_of
 from einformer.program.mapping import linear, weight_of
+from einformer.program.needs import Flows
 from einformer.program.norming import norm
 from einformer.program.operations import Function, Line, Value, operands
 from einformer.program.rewrite import Descending, pruned, reads
@@ -21,10 +25,21 @@ from einformer.program.scopes import Following, Scope
 from einformer.program.terms import Values
 
 
-def fused(function: Function, legend: Legend, trained: frozenset[str], time: str) -> Function:
-    """A function with kernels, where `trained` weights are matrices; several maps of one input are one product."""
+def with_kernels(spec: Spec, legend: Legend, steps: bool = False) -> dict[str, Function]:
+    """The functions of a specialised spec, with kernels."""
+    lowered, time = functions(spec, legend), time_of(spec)
+    flows = Flows.of_spec(spec, lowered, legend)
+    chosen = {name: routing.rewritten() for name, routing in routings(flows).items()}
+    return {name: fused(chosen.get(name, each), legend, flows.trained[name], time, steps) for name, each in lowered.items()}
+
+
+def fused(function: Function, legend: Legend, trained: frozenset[str], time: str, steps: bool = False) -> Function:
+    """A function with kernels, where `trained` weights are matrices; several maps of one input are one product.
+
+    With `steps` it computes a position at a time, and finds the keys of others in a cache.
+    """
     scope = Scope.of(function, legend, trained)
-    function = Fusing(scope=scope, attending=Attending(scope, time)).function(function)
+    function = Fusing(scope=scope, attending=Attending(scope, time, steps)).function(function)
     return together(pruned(function, Taken()), scope)
 
 
@@ -40,6 +55,8 @@ class Fusing(Following):
 
     def kernel(self, value: Value) -> Value:
         """A value by a kernel, or itself."""
+        if value in self.scope.plain:
+            return value
         for found in self.kernels(value):
             if found is not None and all(map(self.scope.stands, self.scope.leaves(found))):
                 return found

@@ -23,6 +23,7 @@ class Scope:
     reads: Counter[Value] = field(default_factory=Counter)
     here: tuple[str, ...] = ()  # the loops around what is looked at
     standing: dict[str, Value] = field(default_factory=dict)  # what each name stands for there
+    plain: set[Value] = field(default_factory=set)  # what a kernel wants as it is written
     fixed: frozenset[Value] = frozenset()  # weights and scalars
     learned: frozenset[Value] = frozenset()  # weights that are trained
 

@@ -103,6 +103,8 @@ class Values:
                 return (Term(Fraction(number)),) if number else ()
             case op.Constant(str() as name) if (size := self.sized(name)) is not None:
                 return terms(size)
+            case op.Spread(argument) if set(argument.axes) == set(value.axes):
+                return terms(argument)
             case op.Map("+", parts):
                 return _total(term for part in parts for term in terms(part))
             case op.Map("*", factors):
@@ -264,6 +266,8 @@ class Values:
                     return value
                 leaf = isinstance(inner.operation, op.View) and inner.operation.argument is argument
                 return inner if leaf else self.plain(inner)
+            case op.Spread(argument) if set(argument.axes) == set(value.axes):
+                return self.plain(argument)
             case _:
                 return value
 

@@ -11,14 +11,14 @@ from dataclasses import dataclass, replace
 
 from einformer.errors import EinformerError
 from einformer.interpreters.torch.code import Dims
-from einformer.interpreters.torch.lower import Lowering, block_name
+from einformer.interpreters.torch.emit import number
+from einformer.interpreters.torch.lower import INDENT, Lowering, block_name
 from einformer.language.tree import Apply, Expression, Index, Loop, Statement
 from einformer.language.walk import children, equations, subexpressions
 from einformer.language.weights import key, turns_of
 
 Loops = tuple[Loop, ...]
 Choices = Sequence[tuple[Expression, bool]]  # conditions, and whether they hold
-INDENT = "    "
 
 
 @dataclass(slots=True)
@@ -73,7 +73,7 @@ class Blocks:
                 yield from [f"if {condition}:", INDENT + line] if condition else [line]
         if self.depth > len(turns):
             letter = self.numbers(len(turns) + 1)[-1] if self.numbered else "_"
-            count = self.low.lower(self.longest(len(turns)).count).text
+            count = number(self.low, self.longest(len(turns)).count).text
             inside = any("config" in line for line in self.lines((*turns, letter)))
             arguments = ", ".join([*["config"] * inside, *((*turns, letter) if self.numbered else ())])
             yield f"self.blocks = nn.ModuleList({self.name(len(turns) + 1)}({arguments}) for {letter} in range({count}))"
@@ -99,7 +99,7 @@ class Blocks:
         """The turns that a shorter loop has."""
         for depth, (loop, turn) in enumerate(zip(loops, turns, strict=True)):
             if self.low.turns(loop) < self.low.turns(self.longest(depth)):
-                yield f"{turn} < {self.low.lower(loop.count).text}"
+                yield f"{turn} < {number(self.low, loop.count).text}"
 
     def choices(self, name: str) -> list[Choices]:
         """For each call of an instance the `where` around it whose conditions are numbers of layers (R8)."""
@@ -116,7 +116,7 @@ class Blocks:
 
     def choice(self, condition: Expression, taken: bool, still: dict[str, str]) -> str:
         """The condition of one `where`, or that it does not hold."""
-        text = replace(self.low, still=still, variables={}, needs={}).lower(condition).text
+        text = number(replace(self.low, needs={}), condition, still).text
         return text if taken else f"not ({text})"
 
     def name(self, depth: int) -> str:
@@ -145,11 +145,11 @@ class Blocks:
         letters = [tuple(each.index.letter for each in loops) for loops in carried]
         paths = list(dict.fromkeys(path[: path.index(letter) + 1] for path in letters))
         if not paths:
-            return f"{letter} in range({low.lower(loop.count).text})"
+            return f"{letter} in range({number(low, loop.count).text})"
         blocks = [block_name(path, self.low.layer) for path in paths]
         lists = [f"{block_name(path[:-1], self.low.layer)}.blocks" for path in paths]
         if len(paths) > 1 or self.low.turns(loop) < self.low.turns(self.longest(len(paths[0]) - 1)):
-            return f"{', '.join([letter, *blocks])} in zip(range({low.lower(loop.count).text}), {', '.join(lists)})"
+            return f"{', '.join([letter, *blocks])} in zip(range({number(low, loop.count).text}), {', '.join(lists)})"
         read = low.named or any(x == loop.index for q in equations(loop.body) for x in subexpressions(q.right))
         return f"{letter}, {blocks[0]} in enumerate({lists[0]})" if read else f"{blocks[0]} in {lists[0]}"
 

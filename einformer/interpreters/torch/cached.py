@@ -8,18 +8,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from einformer.interpreters.torch.classes import File
+from einformer.interpreters.torch.classes import Class, File
 from einformer.interpreters.torch.code import ATOM, LOOSE, SUM, Code, Dims, aligned
-from einformer.interpreters.torch.emit import Emitter
+from einformer.interpreters.torch.emit import Emitter, Stored
+from einformer.interpreters.torch.fast import FastClass
 from einformer.interpreters.torch.heads import heads
+from einformer.interpreters.torch.kernels import FastEmitter
 from einformer.interpreters.torch.letters import unused
 from einformer.interpreters.torch.lower import Lowering
-from einformer.interpreters.torch.notation import NotationClass
 from einformer.language.calls import axis_of, slot_letters
 from einformer.language.tree import Index, Layer, Name, Tensor
 from einformer.program import operations as op
 from einformer.program.cache import Entry
-from einformer.program.decoding import KEPT, Among, Asked, Keep, Places, Positions, Resume, Run, is_natural
+from einformer.program.decoding import KEPT, Ago, Among, Asked, Keep, Places, Positions, Resume, Run, is_natural
+from einformer.program.kernels import Attention
 from einformer.program.operations import Label, Line, Value
 from einformer.program.orders import typical
 from einformer.program.rewrite import values
@@ -171,7 +173,7 @@ class CachedFile(File, Protocol):
     letters: dict[str, str]
 
 
-class CachedNotation(NotationClass):
+class CachedClass(Class):
     """A layer whose forward takes a cache."""
 
     file: CachedFile
@@ -211,11 +213,9 @@ class CachedNotation(NotationClass):
         low, letters, visible = self.lowering, self.file.letters, f"{self.time}'"
         if any(visible in value.axes for value in values(self.file.functions[self.layer.name])) and visible not in letters:
             letters[visible] = unused(letters, string.ascii_lowercase, self.time)
-        self.hold()
-        functions = self.file.functions
-        self.emitter = CachedEmitter(functions[self.layer.name], functions, low, self, rows=self.file.rows)
-        self.body = list(self.emitter.body())
-        lines = [*heads(low, self.body), *self.body]
+        self.emitted = self.emitter()
+        self.body = list(self.emitted.body())
+        lines = [*heads(low, self.body, self.emitted.scalar), *self.body]
         return [*self.heads(), *lines]
 
     def cached(self, call: op.Call) -> Sequence[str]:
@@ -287,3 +287,23 @@ def _with_rows(tensor: Tensor, labels: Sequence[Label]) -> Tensor:
     """A tensor with the rows that it has here in front."""
     more = (row for label in labels[: len(labels) - len(tensor.slots)] for row in label)
     return replace(tensor, slots=(*(Index(row, span=tensor.span) for row in more), *tensor.slots))
+
+
+# ------------------------------------------------------------------------------------------------------- the plan fast
+
+
+class CachedFastEmitter(Continuing, FastEmitter):
+    """The forward of a function with kernels that continues."""
+
+    def causal(self, kernel: Attention) -> Sequence[str]:
+        """The mask of a causal attention, where it has one; `is_causal` counts positions from the first new one."""
+        return f"attn_mask=cache.causal({1 if kernel.heads or kernel.groups else 0})", "is_causal=cache.first"
+
+
+class CachedFast(CachedClass, FastClass):
+    """A layer in the plan fast whose forward takes a cache."""
+
+    def emitter(self) -> CachedFastEmitter:
+        """What writes the forward."""
+        functions = self.file.functions
+        return CachedFastEmitter(functions[self.layer.name], functions, self.lowering, self, laid=self.laid)

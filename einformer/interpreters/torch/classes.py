@@ -4,42 +4,33 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterator, Mapping
-from functools import cached_property
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 from einformer.errors import Span
-from einformer.interpreters.torch.blocks import INDENT, Blocks
-from einformer.interpreters.torch.code import PRODUCT, Code, Kind, permuted, prose, uses
+from einformer.interpreters.torch.blocks import Blocks
+from einformer.interpreters.torch.code import PRODUCT, prose, uses
+from einformer.interpreters.torch.emit import Emitter, number
 from einformer.interpreters.torch.folding import NOTED, WIDTH
 from einformer.interpreters.torch.heads import heads
-from einformer.interpreters.torch.lower import Lowering, drops, function_name
+from einformer.interpreters.torch.lower import INDENT, Lowering, block_name, drops, function_name, python_name
 from einformer.interpreters.torch.merging import Merged
 from einformer.interpreters.torch.plan import Plan, Style
-from einformer.interpreters.torch.recurrences import Start, solved
-from einformer.interpreters.torch.slots import Variable, define, merged, python_name, shaped
 from einformer.language.calls import axis_of, slot_letters
 from einformer.language.sizes import Legend
 from einformer.language.slots import Whole
 from einformer.language.tree import (
-    Apply,
     Equation,
     Layer,
-    Loop,
     Name,
     Spec,
-    Statement,
     Tensor,
     Weight,
 )
-from einformer.language.walk import equations, subexpressions
 from einformer.language.weights import key
-from einformer.program.canonical import reaching
-from einformer.program.operations import Function
-from einformer.program.recurrences import recurrent
+from einformer.program.operations import Call, Function, Line, Turns
 from einformer.program.roles import Kind as RoleKind
 from einformer.program.roles import Role, roles, selecting, stored
-from einformer.program.routing import Routing
 
 Some = TypeVar("Some", bound=Lowering)
 
@@ -53,7 +44,7 @@ class File(Protocol):
     plan: Plan
     style: Style
     helpers: dict[str, None]
-    routings: Mapping[str, Routing]
+    kernels: Mapping[str, Function]
     names: dict[tuple[str, str], str]
     passed: dict[str, tuple[str, ...]]
     merged: dict[str, Merged]
@@ -83,13 +74,12 @@ class Comment(str):
 
 
 class Class:
-    """One specialised layer: the class with its weights, or the function, and its forward."""
+    """One specialised layer in the plan `notation`: the class with its weights, or the function, and its forward."""
 
     def __init__(self, file: File, layer: Layer, layers: Mapping[str, Layer]) -> None:
         self.file, self.layer, self.layers = file, layer, layers
         time = next((axis_of(each.time.letter) for each in file.spec.layers if each.time), "")
         self.time = time
-        self.reaching = reaching(layer)
         self.integers = selecting(layer, layers, file.legend)
         self.whole = Whole(layer, layers, file.legend)
         self.lowering: Lowering = self.lower_with(Lowering)
@@ -97,7 +87,6 @@ class Class:
         self.making = self.blocks.low  # what is read where it is made
         self.kept = self.lower_with(Lowering, "self.config.")  # what is read after the module is made
         self.body: list[str] = []
-        self.changed = {q.left.name for q in equations(layer.body) if q.relation == "<-"}
 
     def lower_with(self, kind: type[Some], settings: str = "") -> Some:
         """A lowering of this layer's expressions, which reads sizes from `settings`."""
@@ -221,7 +210,7 @@ class Class:
                 return f"nn.init.normal_({parameter}, std=1 / math.sqrt({inputs}))"
             case RoleKind.MATRIX if role.residual is not None:
                 terms, turns = role.residual
-                count = self.kept.lower(turns)
+                count = number(self.kept, turns)
                 sums = f"{terms} * {count.at(PRODUCT)}" if terms > 1 else count.text
                 return f"nn.init.normal_({parameter}, std={self.file.plan.deviation} / math.sqrt({sums}))"
             case RoleKind.MATRIX | RoleKind.TABLE:
@@ -260,103 +249,42 @@ class Class:
 
     def forward(self) -> list[str]:
         """The lines of the forward: what it needs first, then each equation."""
-        for formal in self.layer.formals:
-            define(self.lowering, formal, self.kind(formal))
-        self.hold()
-        for weight in self.layer.weights:
-            if weight.kind != "instance" and weight not in stored(self.layer):
-                self.body.append(self.tied(weight))
-        self.statements(self.layer.body, "")
-        if not any(e.relation == "return" for e in equations(self.layer.body)):
-            output = self.lowering.variables[self.layer.output.name]
-            written = tuple(letter for label in output.labels for letter in label)
-            self.body.append(f"return {permuted(output.lying, written).text if output.physical else output.code}")
-        return [*heads(self.lowering, self.body), *self.body]
+        emitter = self.emitter()
+        self.body = list(emitter.body())
+        return [*heads(self.lowering, self.body, emitter.scalar), *self.body]
 
-    def hold(self) -> None:
-        """The variables of the weights that are stored."""
-        for weight in stored(self.layer):
-            labels = tuple((i.letter,) for i in weight.indices)
-            self.lowering.variables[weight.name] = Variable(f"self.{key(weight.name)}", labels)
+    def emitter(self) -> Emitter:
+        """What writes the forward."""
+        functions = self.file.functions
+        return Emitter(functions[self.layer.name], functions, self.lowering, self)
 
-    def kind(self, formal: Tensor) -> Kind:
-        """What an input is made of: of whole numbers, of numbers that are compared or rounded, or of any."""
-        if formal.slots and formal.name in self.integers.keys() - self.changed:
-            return "integer"
-        return "number" if formal.slots and formal.name in {*self.integers, *self.whole.either} else "tensor"
+    def callee(self, call: Call) -> str:
+        """A function, or the module of an instance."""
+        if self.has_module(call):
+            return f"{block_name(call.turns, self.layer)}.{key(call.instance)}"
+        return self.lowering.called("layer", call.function, function_name(call.function))
 
-    def tied(self, weight: Weight) -> str:
-        """The line that defines a weight without a parameter of its own: what it is tied to."""
-        assert weight.default is not None
-        letters = tuple(i.letter for i in weight.indices)
-        code = shaped(self.lowering, self.lowering.lower(weight.default, letters), letters)
-        name = python_name(self.lowering, Tensor(weight.name, weight.indices))
-        self.lowering.variables[weight.name] = Variable(name, tuple((letter,) for letter in letters))
-        return f"{name} = {code}"
+    def given(self, call: Call) -> Sequence[str]:
+        """What a function is given beside tensors: the config, whether it is trained."""
+        if self.has_module(call):
+            return self.cached(call)
+        config = [self.lowering.config] * bool(self.lowering.passed.get(call.function))
+        trained = ["self.training"] * drops(self.layers[call.function], self.layers)
+        return [*config, *self.cached(call), *trained]
 
-    def statements(self, body: tuple[Statement, ...], indent: str) -> None:
-        """The lines of a body."""
-        for statement in body:
-            if isinstance(statement, Loop):
-                self.loop(statement, indent)
-            else:
-                self.lowering.reach = self.reaching[id(statement)]
-                self.comment(statement, indent)
-                self.equation(statement, indent)
+    def cached(self, call: Call) -> Sequence[str]:
+        """What a call is given of a cache, where there is one."""
+        return ()
 
-    def loop(self, loop: Loop, indent: str) -> None:
-        """The lines of a loop."""
-        self.body.append(f"{indent}for {self.blocks.turning(loop, self.lowering)}:")
-        self.lowering.still[loop.index.letter] = loop.index.letter
-        self.statements(loop.body, indent + INDENT)
-        del self.lowering.still[loop.index.letter]
+    def has_module(self, call: Call) -> bool:
+        """Has the layer that is called weights of its own?"""
+        return bool(call.instance and self.layers[call.function].weights)
 
-    def equation(self, equation: Equation, indent: str) -> None:
-        """The lines of an equation."""
-        letter = recurrent(equation)
-        if letter is not None:
-            self.body += (indent + line for line in self.solved(equation, letter))
-            return
-        code = self.settled(equation, self.lowering.lower(equation.right, slot_letters(equation.left)))
-        if equation.relation == "return":
-            self.body.append(f"{indent}return {merged(self.lowering, equation.left, code)}")
-        else:
-            self.assigned(equation, code, indent)
+    def turning(self, turns: Turns) -> str:
+        """What a loop runs through."""
+        return self.blocks.turning(turns.loop, self.lowering)
 
-    def solved(self, equation: Equation, letter: str) -> Iterator[str]:
-        """The lines of a recurrence."""
-        return solved(self.lowering, equation, letter, Start())
-
-    def comment(self, equation: Equation, indent: str) -> None:
-        """The equation as its author wrote it, above what computes it."""
-        self.body.append(Comment.of(equation, indent))
-
-    def assigned(self, equation: Equation, code: Code, indent: str) -> None:
-        """The variable of an equation, its axes as written; a number without axes stays one of Python."""
-        plain = code.plain and not slot_letters(equation.left)
-        text = code.text if plain else merged(self.lowering, equation.left, code)
-        self.body.append(f"{indent}{self.known(equation) or define(self.lowering, equation.left, code.kind)} = {text}")
-
-    def settled(self, equation: Equation, code: Code) -> Code:
-        """What `<-` changes is of one kind before and after, also in the next turn of a loop."""
-        if equation.left.name not in self.changed:
-            return code
-        kind: Kind = "tensor" if equation.left.name in self.dependent else "number"
-        return self.lowering.filled(code, (), kind) if code.plain else self.lowering.cast(code, kind)
-
-    @cached_property
-    def dependent(self) -> set[str]:
-        """The tensors that depend on weights or on inputs that are not whole numbers."""
-        found = {w.name for w in self.layer.weights} | {f.name for f in self.layer.formals if self.kind(f) == "tensor"}
-        found |= self.layers.keys()
-        inside = [
-            (q.left.name, {x.name for x in subexpressions(q.right) if isinstance(x, Tensor | Name | Apply)})
-            for q in equations(self.layer.body)
-        ]
-        while more := {name for name, parts in inside if parts & found} - found:
-            found |= more
-        return found
-
-    def known(self, equation: Equation) -> str:
-        """The variable that an equation changes."""
-        return self.lowering.variables[equation.left.name].code if equation.relation == "<-" else ""
+    def comment_of(self, line: Line, indent: str) -> str:
+        """The equation of a line as its author wrote it."""
+        assert line.equation is not None
+        return Comment.of(line.equation, indent)

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, assert_never
 
-from einformer.interpreters.torch.blocks import INDENT
 from einformer.interpreters.torch.code import (
     ATOM,
     LOOSE,
@@ -26,13 +25,14 @@ from einformer.interpreters.torch.code import (
     permuted,
     product,
 )
-from einformer.interpreters.torch.lower import Lowering
+from einformer.interpreters.torch.lower import INDENT, Guard, Lowering, scalar_name, shaped, taken_at, zeroed
 from einformer.interpreters.torch.primitives import chosen, extreme, function, infix, operator
-from einformer.interpreters.torch.slots import Guard, shaped, taken_at, zeroed
 from einformer.language.calls import axis_of
 from einformer.language.primitives import CONSTANTS, row_of
+from einformer.language.tree import Expression
 from einformer.language.weights import key
 from einformer.program import operations as op
+from einformer.program.lowering import Body
 from einformer.program.operations import Carried, Function, Label, Line, Turns, Value
 
 
@@ -54,10 +54,11 @@ class Shell(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A value in a variable: its name, and the letters on each of its axes."""
+    """A value in a variable: its name, the letters on each of its axes, and its kind where it was made of another."""
 
     name: str
     labels: tuple[Label, ...]
+    kind: Kind | None = None
 
 
 @dataclass(slots=True)
@@ -115,11 +116,11 @@ class Emitter:
             if each.before is not None:
                 yield from (indent + line for line in self.entering(each, each.before, places[each.name]))
         yield f"{indent}for {self.shell.turning(turns)}:"
-        self.turns[turns.letter] = self.low.still[turns.letter] = turns.letter
+        self.turns[turns.letter] = turns.letter
         yield from self.lines(turns.lines, indent + INDENT)
         for each in turns.carried:
             yield from (indent + INDENT + line for line in self.leaving(each, places.get(each.name)))
-        del self.turns[turns.letter], self.low.still[turns.letter]
+        del self.turns[turns.letter]
 
     def under(self, name: str, value: Value) -> Stored:
         """Where a value lies under a name: other names may stand for it too."""
@@ -156,16 +157,19 @@ class Emitter:
         """What the value of a line is called."""
         return f"{key(line.name)}_{''.join(map(self.low.spelling, _letters(line.labels)))}"
 
-    def store(self, line: Line) -> None:
+    def store(self, line: Line, kind: Kind | None = None) -> None:
         """The value of a line lies in a variable now, and nothing else does."""
-        name = self.name(line)
+        self.lies(line.value, Stored(self.name(line), line.labels, kind))
+
+    def lies(self, value: Value, place: Stored) -> None:
+        """A value lies in a variable now, and nothing else does."""
         for others in self.stored.values():
             others[:] = [other for other in others if other.name != name]
         self.stored.setdefault(line.value, []).append(Stored(name, line.labels))
 
     def place_of(self, value: Value) -> Stored | None:
         """The variable in which a value lies, with an axis for each letter if there is one."""
-        places = self.stored.get(value, [])
+        places = reversed(self.stored.get(value, []))
         return min(places, key=lambda each: sum(len(label) > 1 for label in each.labels), default=None)
 
     def text(self, line: Line) -> str:
@@ -174,13 +178,17 @@ class Emitter:
         return code.text if code.plain and not line.labels else self.lying(code, line.labels)
 
     def lying(self, code: Code, labels: Sequence[Label]) -> str:
+        """The text of a value with an axis for each label."""
+        return self.merged(code, labels).text
+
+    def merged(self, code: Code, labels: Sequence[Label]) -> Code:
         """A value with an axis for each label: groups merged row-major."""
         code = self.shaped(code, _letters(labels))
         for axis, label in enumerate(labels):
             if len(label) > 1:
                 ends = f"{axis}, {axis + len(label) - 1}" if axis < len(labels) - 1 else f"-{len(label)}"
                 code = Code(f"{code.at(ATOM)}.flatten({ends})")
-        return code.text
+        return code
 
     def shaped(self, code: Code, letters: Dims) -> Code:
         """A value with exactly these axes."""
@@ -193,7 +201,7 @@ class Emitter:
         """The code of a value; its axes in the order of `wanted` where that costs nothing."""
         if at := self.place_of(value):
             self.read(value)
-            return self.viewed(at.name, at.labels, at.labels, value.kind)
+            return self.viewed(at.name, at.labels, at.labels, at.kind or value.kind)
         match value.operation:
             case op.Constant(number):
                 return self.constant(number)
@@ -219,6 +227,9 @@ class Emitter:
                 return operator(self.low, name, letters, self.code(argument, wanted), codes, not weighs)
             case op.Contract(letters, factors):
                 return self.contraction(frozenset(letters), factors, wanted)
+            case op.View(argument, old, new) if self.renames(old, new):
+                renamed, code = {one[0]: other[0] for one, other in zip(old, new, strict=True)}, self.code(argument)
+                return replace(code, dims=tuple(renamed[dim] for dim in code.dims))
             case op.View(argument, old, new):
                 return self.viewed(self.whole(argument, old), old, new, value.kind)
             case op.Spread(argument):
@@ -268,6 +279,22 @@ class Emitter:
     def read(self, value: Value) -> None:
         """A scalar with indices is a line of the head, at all their numbers."""
         self.low.needs |= {f"scalar {line.name}": None for line in self.function.scalars if line.value is value}
+
+    def scalar(self, name: str) -> str:
+        """The line of a scalar with indices, at all their numbers."""
+        line = next(line for line in self.function.scalars if line.name == name)
+        letters, places = _letters(line.labels), self.stored.pop(line.value)
+        match line.value.operation:
+            case op.Table():
+                self.low.needs |= {"device": None, "number": None}
+                listed = self.low.legend.scalars[name].value
+                assert isinstance(listed, tuple)
+                text = f"torch.tensor([{', '.join(repr(each.value) for each in listed)}], dtype=number, device=device)"
+            case _:
+                value = self.low.cast(self.code(line.value, letters), "number")  # also where it is made of whole numbers only
+                text = self.low.filled(value, letters, "number").text
+        self.stored[line.value] = places
+        return f"{scalar_name(name, letters, self.low.spelling)} = {text}"
 
     # ------------------------------------------------------------------------------------------------- arithmetic
 
@@ -322,7 +349,7 @@ class Emitter:
 
     def branch(self, arm: Value, condition: Code, holds: bool, wanted: Dims | None) -> Code:
         """What a `where` is where its condition holds, or where it does not."""
-        around, self.low.guards = self.low.guards, (*self.low.guards, Guard(condition, holds, ()))
+        around, self.low.guards = self.low.guards, (*self.low.guards, Guard(condition, holds))
         code = self.code(arm, wanted)
         self.low.guards = around
         return code
@@ -349,7 +376,7 @@ class Emitter:
         """A value with an axis for each label: its variable, where one lies so."""
         self.read(value)
         at = next((each for each in self.stored.get(value, ()) if each.labels == labels), None)
-        return at.name if at else Code(self.lying(self.code(value), labels), level=LOOSE).at(ATOM)
+        return at.name if at else self.merged(self.code(value), labels).at(ATOM)
 
     def viewed(self, code: str, old: Sequence[Label], new: Sequence[Label], kind: Kind) -> Code:
         """A tensor whose axes have other letters: split, or read at their first numbers."""
@@ -362,6 +389,11 @@ class Emitter:
                 code = f"{code}[{':, ' * len(dims)}:{self.low.size(after[0])}]"
             dims += after
         return Code(code, dims, kind)
+
+    def renames(self, old: Sequence[Label], new: Sequence[Label]) -> bool:
+        """Has each axis another letter, and no more?"""
+        pairs = zip(old, new, strict=True)
+        return all(len(a) == len(b) == 1 and not self.is_bounded(b[0], a[0]) for a, b in pairs)
 
     def is_bounded(self, letter: str, before: str) -> bool:
         """Is a longer axis read at its first numbers, as `P_kd` in `P_sd`?"""
@@ -454,11 +486,11 @@ class Emitter:
         yield f"{steps} = {self.before(recur, f'[{zeros}] * {recur.back}', axis)}"
         yield f"for step in range({self.low.size(recur.letter)}):"
         self.steps[recur.so_far] = steps, axis, recur.back
-        self.turns[recur.letter] = self.low.still[recur.letter] = "step"
+        self.turns[recur.letter] = "step"
         code = self.settled(self.code(recur.step, _letters(rest)), recur.so_far.kind)
         tensor = f"torch.as_tensor({code.text}, device=device)" if whole and not rest else self.lying(code, rest)
         yield f"    {steps}.append({self.each(recur, tensor, rest)})"
-        del self.turns[recur.letter], self.low.still[recur.letter]
+        del self.turns[recur.letter]
         yield f"{self.name(line)} = torch.stack({steps}[{recur.back}:], {axis})"
 
     def before(self, recur: op.Recur, zeros: str, axis: int) -> str:
@@ -542,3 +574,35 @@ def _positive(value: Value) -> Value:
 def _flipped(first: Value) -> tuple[Value, ...]:
     """A first factor without its minus; of -1 nothing is left."""
     return () if first.operation == op.Constant(-1) else (_positive(first),)
+
+
+# ------------------------------------------------------------------------------------------------------------- numbers
+
+
+class Alone:
+    """A shell in which nothing is called."""
+
+    def callee(self, call: op.Call) -> str:
+        """What a call calls."""
+        raise AssertionError(call)
+
+    def given(self, call: op.Call) -> Sequence[str]:
+        """What a call is given beside tensors."""
+        raise AssertionError(call)
+
+    def turning(self, turns: Turns) -> str:
+        """What a loop runs through."""
+        raise AssertionError(turns)
+
+    def comment_of(self, line: Line, indent: str) -> str:
+        """The equation of a line."""
+        raise AssertionError(line)
+
+
+def number(low: Lowering, e: Expression, turns: Mapping[str, str] | None = None) -> Code:
+    """A number of sizes, scalars and the numbers of turns, which are called so."""
+    turns = turns or {}
+    body = Body(low.layer, low.layers, low.legend, low.time, still=frozenset(turns))
+    value = body.value(e)
+    function = Function("", (), (), tuple(body.scalars.values()), (), Line("", value, ()))
+    return Emitter(function, {}, low, Alone(), turns=dict(turns)).code(value)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from einformer.errors import EinformerError, fail
 from einformer.interpreters.torch.cache import Cache, StaticCache
-from einformer.interpreters.torch.positions import timed
+from einformer.interpreters.torch.decode import timed
 from einformer.language.calls import axis_of, slot_letters
 from einformer.language.tree import Layer
 

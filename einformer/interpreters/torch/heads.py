@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from einformer.errors import fail
 from einformer.interpreters.torch.code import uses
-from einformer.interpreters.torch.lower import Lowering
-from einformer.interpreters.torch.slots import python_name, scalar_name
+from einformer.interpreters.torch.lower import Lowering, python_name
 from einformer.language.calls import axis_of, slot_letters
 from einformer.language.slots import Whole
-from einformer.language.tree import Scalar, Tensor
+from einformer.language.tree import Tensor
 from einformer.language.walk import subexpressions
+from einformer.language.weights import key
 from einformer.program.roles import stored
 
 NAMES = 5  # that are read off the config in one line
 
 
-def heads(low: Lowering, body: Sequence[str]) -> list[str]:
+def heads(low: Lowering, body: Sequence[str], scalar: Callable[[str], str]) -> list[str]:
     """The lines for all that a lowered body needs, and for what those need; sizes that it reads in the end."""
     lines: dict[str, str] = {}
     while todo := [need for need in low.needs if need not in lines]:
-        lines |= {need: _line(low, need) for need in todo}
+        lines |= {need: _line(low, need, scalar) for need in todo}
     rest = [lines[need] for need in sorted(lines, key=lambda need: _rank(low, need)) if lines[need]]
     return [*settings(low, [need for need in lines if not lines[need]], low.config, [*rest, *body]), *rest]
 
@@ -53,7 +53,7 @@ def _depth(low: Lowering, name: str) -> int:
     return 1 + max((_depth(low, other) for other in read), default=0)
 
 
-def _line(low: Lowering, need: str) -> str:
+def _line(low: Lowering, need: str, scalar: Callable[[str], str]) -> str:
     what, _, name = need.partition(" ")
     match what:
         case "config":
@@ -64,7 +64,7 @@ def _line(low: Lowering, need: str) -> str:
             low.needs["device"] = None
             return f"{low.spelling(name)} = torch.arange({low.size(name)}, device=device)"
         case "scalar":
-            return _scalar(low, low.legend.scalars[name])
+            return scalar(name)
         case "device":
             return f"device = {python_name(low, low.layer.formals[0])}.device"
         case "dtype":
@@ -74,18 +74,6 @@ def _line(low: Lowering, need: str) -> str:
             return "number = torch.promote_types(dtype, torch.float32)"
         case _:
             raise AssertionError(need)
-
-
-def _scalar(low: Lowering, scalar: Scalar) -> str:
-    """A scalar with indices, at all their numbers."""
-    letters = tuple(i.letter for i in scalar.indices)
-    name = scalar_name(scalar.name, list(letters), low.spelling)
-    if isinstance(scalar.value, tuple):
-        low.needs["device"] = low.needs["number"] = None
-        values = ", ".join(repr(number.value) for number in scalar.value)
-        return f"{name} = torch.tensor([{values}], dtype=number, device=device)"
-    value = low.cast(low.lower(scalar.value, letters), "number")  # also where it is made of whole numbers only
-    return f"{name} = {low.filled(value, letters, 'number').text}"
 
 
 def _size(low: Lowering, letter: str) -> str:
@@ -105,5 +93,5 @@ def _floating(low: Lowering) -> str:
         if formal.name not in whole.selecting | whole.either:
             return python_name(low, formal)
     if weights := stored(low.layer):
-        return low.variables[weights[0].name].code
+        return f"self.{key(weights[0].name)}"
     raise fail("E601", f"`{low.layer.name}` has no floating input or weight", low.layer.span)

@@ -23,7 +23,6 @@ from einformer.interpreters.torch.folding import WIDTH, folded
 from einformer.interpreters.torch.layout import HELPERS as FAST_HELPERS
 from einformer.interpreters.torch.letters import in_ascii, romanised, spelled, unused
 from einformer.interpreters.torch.merging import Merged, reads_config, sizes_of
-from einformer.interpreters.torch.notation import NotationClass
 from einformer.interpreters.torch.plan import NOTATION, PLAIN, Plan, Style
 from einformer.interpreters.torch.sparse import HELPERS as SPARSE_HELPERS
 from einformer.language.binding import refuse_unbound
@@ -42,10 +41,12 @@ from einformer.language.walk import equations
 from einformer.language.weights import key
 from einformer.program.conditions import turned
 from einformer.program.constants import raised
+from einformer.program.fusing import with_kernels
+from einformer.program.kernels import PAIR
 from einformer.program.lowering import functions
 from einformer.program.masks import sunk
 from einformer.program.operations import Function
-from einformer.program.routing import PAIR, Routing, routings
+from einformer.program.rewrite import values
 
 HELPERS = {
     "inside": '''def inside(n: Tensor, size: int, read: Tensor | None = None) -> Tensor:
@@ -116,7 +117,7 @@ class EmittedFile:
     ranks: Mapping[Span, int]  # how many axes the first input of each layer of the text has
     helpers: dict[str, None] = field(default_factory=dict)
     letters: dict[str, str] = field(default_factory=dict)
-    routings: Mapping[str, Routing] = field(default_factory=dict)
+    kernels: Mapping[str, Function] = field(default_factory=dict)  # in the plan fast, as they are where there is no cache
     names: dict[tuple[str, str], str] = field(default_factory=dict)  # of scalars, layers and blocks in the file
     passed: dict[str, tuple[str, ...]] = field(default_factory=dict)  # what each layer is made of: the config, and sizes
     merged: dict[str, Merged] = field(default_factory=dict)  # the layers that the class of another computes
@@ -163,9 +164,9 @@ class EmittedFile:
         """The file with its names as they are by now, or with others for those that are not ASCII."""
         layers = {layer.name: layer for layer in self.spec.layers}
         self.letters = spelled(self.spec)
-        self.routings = routings(self.spec) if self.plan.fast else {}
-        self.functions = {} if self.plan.fast else self.functions or functions(self.spec, self.legend)
-        if self.routings:
+        self.kernels = self.kernels or with_kernels(self.spec, self.legend) if self.plan.fast else {}
+        self.functions = self.functions or self.kernels or functions(self.spec, self.legend)
+        if any(PAIR in value.axes for function in self.kernels.values() for value in values(function)):
             self.letters[PAIR] = unused(self.letters, _PAIRS, "p")
         classes = self.classes(layers)
         while self.merge(classes):
@@ -225,7 +226,7 @@ class EmittedFile:
 
     def written(self, layer: Layer, layers: Mapping[str, Layer]) -> Class:
         """A layer as this file has it."""
-        return FastClass(self, layer, layers) if self.plan.fast else NotationClass(self, layer, layers)
+        return FastClass(self, layer, layers) if self.plan.fast else Class(self, layer, layers)
 
     def first(self) -> Iterator[str]:
         """What stands before the classes."""
