@@ -16,7 +16,6 @@ from einformer.language.printer import expression
 from einformer.language.sizes import Legend
 from einformer.language.tree import Apply, Equation, Expression, Index, Layer, Name, Product, Spec, Tensor
 from einformer.language.walk import equations, loops, map_expressions, rebuild, subexpressions
-from einformer.program.linear import letters
 
 COSTLY = frozenset(row.name for row in PRIMITIVES.values() if row.costly)
 
@@ -37,6 +36,11 @@ def raised(spec: Spec, legend: Legend) -> Spec:
     first = tuple(_equation(e, tensor) for e, tensor in raising.found.items() if tensor in needs[model.name])
     passed[model.name] = replace(passed[model.name], body=(*first, *passed[model.name].body))
     return replace(spec, layers=tuple(passed[layer.name] for layer in spec.layers))
+
+
+def letters(e: Expression) -> tuple[str, ...]:
+    """The letters in the slots of a tensor."""
+    return tuple(slot.letter for slot in e.slots if isinstance(slot, Index)) if isinstance(e, Tensor) else ()
 
 
 def _without(e: Expression, ones: set[str]) -> Expression:

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from einformer.language.sizes import Legend
-from einformer.language.tree import Apply, Equation, Expression, Layer, Spec, Tensor
+from einformer.language.tree import Apply, Equation, Expression, Layer, Name, Spec, Tensor
 from einformer.language.walk import equations, map_expressions, rebuild, subexpressions
 from einformer.program.canonical import Reach, Values
-from einformer.program.linear import letters, reads
+from einformer.program.constants import letters
 
 
 def sunk(spec: Spec, legend: Legend) -> Spec:
@@ -24,6 +24,12 @@ def sunk(spec: Spec, legend: Legend) -> Spec:
             if actuals and all(_is_mask(actual, caller, legend) for actual, caller in actuals):
                 layers = _moved(layers, layer.name, formal, actuals[0])
     return replace(spec, layers=tuple(layers.values()))
+
+
+def reads(name: str, layer: Layer) -> int:
+    """How often the equations and the ties of a layer read a tensor."""
+    read = [q.right for q in equations(layer.body)] + [w.default for w in layer.weights if w.default is not None]
+    return sum(isinstance(x, Tensor | Name) and x.name == name for e in read for x in subexpressions(e))
 
 
 def _callee(call: Apply, caller: Layer) -> str:

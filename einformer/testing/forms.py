@@ -25,7 +25,8 @@ from einformer.language.tree import (
     Tensor,
 )
 from einformer.language.walk import equations, rebuild, subexpressions
-from einformer.program.norms import norms
+from einformer.program.lowering import Body, time_of
+from einformer.program.norming import norms
 from einformer.testing.rewrites import Around
 
 MIRRORED = {"<=": ">=", "<": ">", ">=": "<=", ">": "<"}
@@ -120,7 +121,11 @@ def calls(e: Expression, name: str) -> bool:
 def is_norm(e: Expression, around: Around) -> bool:
     """Returns whether e calls a layer whose formula is a norm, whatever its name."""
     layer = around.callee(e.name) if isinstance(e, Apply) else None
-    return layer is not None and id(last_equation(layer).right) in norms(layer, Legend.of(around.spec))[0]
+    if layer is None:
+        return False
+    spec, legend = around.spec, Legend.of(around.spec)
+    function = Body(layer, {each.name: each for each in spec.layers}, legend, time_of(spec)).function()
+    return function.output.value in norms(function, legend)
 
 
 def last_equation(layer: Layer) -> Equation:
