@@ -7,80 +7,107 @@ from __future__ import annotations
 
 import math
 import operator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from einformer.language.tree import Apply, Expression, Layer, Number, Spec, Tensor
-from einformer.language.walk import map_equations, rebuild, subexpressions
-from einformer.program.canonical import Reach, reaching
+from einformer.language.sizes import Legend
+from einformer.program import operations as op
+from einformer.program.operations import Function, Value, operands
+from einformer.program.rewrite import Rewriting
+from einformer.program.scopes import Following, Scope
 
 _COMPARED = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq, "!=": operator.ne
 }  # fmt: skip
 _OPPOSITE = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "==", "and": "or", "or": "and"}
-_NOTHING: dict[Expression, int] = {Number(0): 1, Number(-math.inf): 2}  # what stands last, the second rather
+_NOTHING: dict[op.Operation, int] = {op.Constant(0): 1, op.Constant(-math.inf): 2}  # what stands last, the second rather
 
 
-def turned(spec: Spec) -> Spec:
-    """The specialised spec with its conditions turned round."""
-    return replace(spec, layers=tuple(map(_turned, spec.layers)))
+def turned(function: Function, legend: Legend) -> Function:
+    """A function with its conditions turned round."""
+    return _Turning(scope=Scope.of(function, legend)).function(function)
 
 
-def _turned(layer: Layer) -> Layer:
-    reach = reaching(layer)
-    body = map_equations(layer.body, lambda q: replace(q, right=chosen(q.right, replace(reach[id(q)], wide=True))))
-    return replace(layer, body=body)
+@dataclass(slots=True)
+class _Turning(Following):
+    """The rewrite of one function, inner choices first."""
+
+    def __post_init__(self) -> None:
+        self.rule = self.chosen
+
+    def value(self, old: Value) -> Value:
+        """What stands in the place of a value."""
+        return Rewriting.value(self, old)
+
+    def chosen(self, value: Value) -> Value:
+        """A choice turned round, or a condition without `not`."""
+        match value.operation:
+            case op.Map("where", (condition, then, otherwise)):
+                condition = self.settled(condition)
+                opposite = negated(condition)
+                wrong = _NOTHING.get(then.operation, 0) > _NOTHING.get(otherwise.operation, 0) and not _is_not(opposite)
+                if wrong or _is_not(condition):
+                    condition, then, otherwise = opposite, otherwise, then
+                match then.operation:
+                    case op.Map("where", (inner, some, last)) if last.operation == otherwise.operation in _NOTHING:
+                        if _is_numeric(inner) and then not in self.scope.names:
+                            condition, then = _both(condition, inner), some
+                return _renewed(value, op.Map("where", (condition, then, otherwise)))
+            case op.Map("not", (inner,)):
+                return negated(inner)
+            case _:
+                return value
+
+    def settled(self, value: Value) -> Value:
+        """The condition that a comparison with a number repeats, of what is one number where it holds and another where not."""
+        match value.operation:
+            case op.Map("and" | "or" as name, arguments):
+                return _renewed(value, op.Map(name, tuple(map(self.settled, arguments))))
+            case op.Map(name, (Value(operation=op.Map("where", (condition, then, rest))) as left, other)) if name in _COMPARED:
+                numbers = [number for each in (then, rest, other) for number in _numbers(each)]
+                if len(numbers) == 3 and not self.scope.gone(left):
+                    holds, fails = (_COMPARED[name](number, numbers[2]) for number in numbers[:2])
+                    return value if holds == fails else condition if holds else negated(condition)
+        return value
 
 
-def chosen(e: Expression, reach: Reach) -> Expression:
-    """An expression with each choice in it turned round."""
-    e = rebuild(e, lambda child: chosen(child, reach))
-    match e:
-        case Apply("where", (), (condition, then, otherwise)):
-            condition = _settled(condition, reach)
-            opposite = negated(condition)
-            wrong = _NOTHING.get(then, 0) > _NOTHING.get(otherwise, 0) and not _is_top(opposite)
-            if wrong or (isinstance(condition, Apply) and condition.name == "not"):
-                condition, then, otherwise = opposite, otherwise, then
-            match then:
-                case Apply("where", (), (inner, value, nothing)) if nothing == otherwise in _NOTHING and _is_numeric(inner):
-                    condition, then = Apply("and", (), (condition, inner)), value
-            return replace(e, arguments=(condition, then, otherwise))
-        case Apply("not", (), (inner,)):
-            return negated(inner)
-        case _:
-            return e
-
-
-def _is_numeric(e: Expression) -> bool:
-    """Can a condition be asked everywhere, with no slot that might lie outside of its axis?"""
-    return not any(isinstance(x, Tensor) for x in subexpressions(e))
-
-
-def negated(e: Expression) -> Expression:
-    """The condition that holds where e does not."""
-    match e:
-        case Apply("not", (), (inner,)):
+def negated(value: Value) -> Value:
+    """The condition that holds where another does not."""
+    match value.operation:
+        case op.Map("not", (inner,)):
             return inner
-        case Apply("and" | "or" as name, ()):
-            return replace(e, name=_OPPOSITE[name], arguments=tuple(map(negated, e.arguments)))
-        case Apply(name, ()) if name in _OPPOSITE:
-            return replace(e, name=_OPPOSITE[name])
+        case op.Map("and" | "or" as name, arguments):
+            return replace(value, operation=op.Map(_OPPOSITE[name], tuple(map(negated, arguments))))
+        case op.Map(name, arguments) if name in _OPPOSITE:
+            return replace(value, operation=op.Map(_OPPOSITE[name], arguments))
         case _:
-            return Apply("not", (), (e,), span=e.span)
+            return replace(value, operation=op.Map("not", (value,)))
 
 
-def _is_top(e: Expression) -> bool:
-    return isinstance(e, Apply) and e.name == "not"
+def _renewed(value: Value, operation: op.Operation) -> Value:
+    """A value of another operation; itself where that is its own."""
+    return value if operation == value.operation else replace(value, operation=operation)
 
 
-def _settled(e: Expression, reach: Reach) -> Expression:
-    """The condition that a comparison with a number repeats, of what is one number where it holds and another where not."""
-    match e:
-        case Apply("and" | "or", ()):
-            return replace(e, arguments=tuple(_settled(argument, reach) for argument in e.arguments))
-        case Apply(name, (), (left, Number(number))) if name in _COMPARED:
-            match reach.opened(left):
-                case Apply("where", (), (condition, Number(then), Number(otherwise))):
-                    holds, fails = (_COMPARED[name](value, number) for value in (then, otherwise))
-                    return e if holds == fails else condition if holds else negated(condition)
-    return e
+def _numbers(value: Value) -> list[float]:
+    """A number, if it is one."""
+    match value.operation:
+        case op.Constant(int() | float() as number):
+            return [number]
+        case _:
+            return []
+
+
+def _is_not(value: Value) -> bool:
+    return isinstance(value.operation, op.Map) and value.operation.function == "not"
+
+
+def _is_numeric(value: Value) -> bool:
+    """Can a condition be asked everywhere, with no slot that might lie outside of its axis?"""
+    tensors = (op.Gather, op.View, op.Input, op.Weight, op.Call)
+    return not isinstance(value.operation, tensors) and all(map(_is_numeric, operands(value.operation)))
+
+
+def _both(one: Value, other: Value) -> Value:
+    axes = tuple(dict.fromkeys((*one.axes, *other.axes)))
+    kind = "tensor" if "tensor" in (one.kind, other.kind) else one.kind
+    return Value(op.Map("and", (one, other)), axes, kind, one.span)

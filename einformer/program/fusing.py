@@ -13,6 +13,7 @@ from einformer.language.tree import Spec
 from einformer.language.weights import key
 from einformer.program import operations as op
 from einformer.program.attending import Attending
+from einformer.program.conditions import turned
 from einformer.program.experts import routings
 from einformer.program.kernels import JOINT, Linear, Part, Reversed, Taken
 from einformer.program.lowering import functions, time_of
@@ -27,7 +28,8 @@ from einformer.program.terms import Values
 
 def with_kernels(spec: Spec, legend: Legend, steps: bool = False) -> dict[str, Function]:
     """The functions of a specialised spec, with kernels."""
-    lowered, time = functions(spec, legend), time_of(spec)
+    lowered = {name: turned(function, legend) for name, function in functions(spec, legend).items()}
+    time = time_of(spec)
     flows = Flows.of_spec(spec, lowered, legend)
     chosen = {name: routing.rewritten() for name, routing in routings(flows).items()}
     return {name: fused(chosen.get(name, each), legend, flows.trained[name], time, steps) for name, each in lowered.items()}

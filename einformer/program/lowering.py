@@ -35,7 +35,6 @@ from einformer.language.tree import (
 )
 from einformer.language.walk import equations, subexpressions
 from einformer.language.weights import place
-from einformer.program.canonical import Reach, reaching
 from einformer.program.operations import (
     Axes,
     Call,
@@ -98,13 +97,10 @@ class Body:
     guards: Guards = ()  # the conditions of the branches as they are written
     bare: frozenset[str] = frozenset()  # the names of tensors without a subscript: others are sizes and scalars
     known: Numbers | None = None
-    reaching: dict[int, Reach] = field(default_factory=dict)  # the definitions that reach each equation
-    reach: Reach = field(default_factory=Reach)
 
     def function(self) -> Function:
         """The layer: its inputs, its weights, its lines."""
         whole = Whole(self.layer, self.layers, self.legend).selecting
-        self.reaching = reaching(self.layer)
         lefts = [*self.layer.formals, *(q.left for q in equations(self.layer.body) if q.relation != "return")]
         stored = [weight for weight in self.layer.weights if weight.kind != "instance"]
         self.bare = frozenset(left.name for left in lefts if not slot_letters(left))
@@ -133,7 +129,7 @@ class Body:
 
     def equation(self, equation: Equation) -> Line:
         """The line of an equation; its name stands for its value from here on."""
-        letter, self.reach = recurrent(equation), self.reaching[id(equation)]
+        letter = recurrent(equation)
         value = self.value(equation.right) if letter is None else self.recurrence(equation, letter)
         if self.renames(equation, value):
             value = replace(value, operation=Spread(value))
@@ -379,7 +375,7 @@ class Body:
         value = spread(value, (*value.axes, *(letter for letter in letters if letter not in value.axes)))
         axes = value.axes if row.kind == "keeping" else tuple(letter for letter in value.axes if letter not in letters)
         kind: Kind = "tensor" if row.condition or not set(axes) - set(letters) else value.kind
-        weighs_ = e.name != "Sm" or weighs(e, self.layer, self.reach, self.legend, self.time)
+        weighs_ = e.name != "Sm" or weighs(value, letters, self.legend, self.time)
         return Value(Reduce(e.name, letters, value, numbers, weighs_), axes, kind if kind != "integer" else "number", e.span)
 
     def factors(self, e: Expression) -> Iterable[Value]:

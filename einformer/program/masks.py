@@ -8,8 +8,9 @@ from dataclasses import replace
 from einformer.language.sizes import Legend
 from einformer.language.tree import Apply, Equation, Expression, Layer, Name, Spec, Tensor
 from einformer.language.walk import equations, map_expressions, rebuild, subexpressions
-from einformer.program.canonical import Reach, Values
 from einformer.program.constants import letters
+from einformer.program.lowering import Body
+from einformer.program.terms import Values
 
 
 def sunk(spec: Spec, legend: Legend) -> Spec:
@@ -55,7 +56,8 @@ def _is_mask(actual: Expression, caller: Layer, legend: Legend) -> bool:
     if equation is None or equation.left != actual or len(letters(actual)) != 2:
         return False
     query, over = letters(actual)
-    return over == f"{query}'" and Values(Reach(), legend).is_causal(equation.right, query, over)
+    mask = Body(caller, {}, legend, query).value(equation.right)
+    return over == f"{query}'" and Values(legend).is_causal(mask, query, over)
 
 
 def _moved(layers: dict[str, Layer], name: str, formal: Tensor, actual: tuple[Expression, Layer]) -> dict[str, Layer]:

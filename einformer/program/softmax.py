@@ -7,106 +7,127 @@ all masks must hold at one place for certain: at the index of the query, or at z
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
 
 from einformer.errors import EinformerError
 from einformer.language.calls import axis_of
-from einformer.language.primitives import primitive
+from einformer.language.primitives import CONSTANTS, primitive
 from einformer.language.sizes import Legend
-from einformer.language.tree import Apply, Expression, Index, Layer, Name, Number, Sum, Tensor
-from einformer.language.walk import children, rebuild, subexpressions
-from einformer.program.canonical import MINUS, Reach, Values
+from einformer.language.tree import Name
+from einformer.program import operations as op
+from einformer.program.operations import Value, operands, with_operands
+from einformer.program.terms import MINUS, Values
 
-Mask = tuple[Expression, bool, Reach]  # a condition, whether it must hold, and what its names stand for
+Mask = tuple[Value, bool]  # a condition, and whether it must hold
 
 
-def weighs(e: Apply, layer: Layer, reach: Reach, legend: Legend, time: str) -> bool:
-    """Is something of the argument of a softmax finite, whatever the numbers of the other indices?"""
-    letters = {index.letter for index in e.indices}
+def weighs(argument: Value, letters: Collection[str], legend: Legend, time: str) -> bool:
+    """Is something of the argument of a softmax over these letters finite, whatever the numbers of the other indices?"""
     if any(axis_of(letter) == time != letter for letter in letters):
         return True
-    masks = _Argument(legend, frozenset(formal.name for formal in layer.formals)).masks(e.arguments[0], reach)
+    values = Values(legend)
+    masks = _Argument(values).masks(argument)
     if not masks:
         return masks is not None
-    return _takes_the_largest(masks, letters, legend) or any(_hold(masks, letters, place, legend) for place in _places(masks))
+    held = (_hold(masks, letters, place, values) for place in _places(masks, values))
+    return _takes_the_largest(masks, letters, legend) or any(held)
 
 
 @dataclass(frozen=True, slots=True)
 class _Argument:
-    """What a softmax is of, in a layer that is given these names. In `arithmetic` what is given is finite."""
+    """What a softmax is of. In `arithmetic` what a function is given is finite."""
 
-    legend: Legend
-    given: frozenset[str]
+    values: Values
     arithmetic: bool = False
 
-    def masks(self, e: Expression, reach: Reach) -> list[Mask] | None:
-        """The conditions under which e is finite; None where they are not known."""
-        match e:
-            case Number(value):
-                return [] if math.isfinite(value) else None
-            case Name() | Tensor():
-                return self.named(e, reach)
-            case Sum():
-                return self.all_of(e.terms, reach)
-            case Apply("Dr"):
-                return self.masks(e.arguments[0], reach)
-            case Apply("where", (), (condition, then, otherwise)) if MINUS in (then, otherwise):
-                rest = self.masks(otherwise if then == MINUS else then, reach)
-                return None if rest is None else [(condition, then != MINUS, reach), *rest]
-            case Apply(name):
-                row = primitive(name, bool(e.indices))
-                inner = _Argument(self.legend, self.given, self.arithmetic or name == "sum")
-                values = e.arguments[1:] if name == "where" else e.arguments
-                known = self.arithmetic if row is None else row.at_zero != -math.inf
-                return [] if known and inner.all_of(values, reach) == [] else None
-            case _:
-                return [] if self.all_of(children(e), reach) == [] else None
+    def masks(self, value: Value) -> list[Mask] | None:
+        """The conditions under which a value is finite; None where they are not known."""
+        value = self.values.plain(value)
+        match value.operation:
+            case op.Constant(number):
+                return [] if self.is_finite(number) else None
+            case op.Input() | op.Recur() | op.Call():
+                return [] if self.arithmetic else None
+            case op.Map("+", terms):
+                return self.all_of(terms)
+            case op.Map("Dr", (dropped, _)) | op.Spread(dropped):
+                return self.masks(dropped)
+            case op.Map("where", (condition, then, otherwise)) if MINUS in (then.operation, otherwise.operation):
+                hidden = then.operation == MINUS
+                rest = self.masks(otherwise if hidden else then)
+                return None if rest is None else [(condition, not hidden), *rest]
+            case op.Map("where", (_, *arms)):
+                return self.finite(arms)
+            case op.Contract(_, factors):
+                return replace(self, arithmetic=True).finite(factors)
+            case op.Map(name) if (row := primitive(name, False)) is not None and row.at_zero == -math.inf:
+                return None
+            case op.Reduce(name) if (row := primitive(name, True)) is not None and row.at_zero == -math.inf:
+                return None
+            case op.Table():
+                return None
+            case operation:
+                return self.finite(operands(operation))
 
-    def named(self, e: Name | Tensor, reach: Reach) -> list[Mask] | None:
-        """Those of what defines a name; weights are finite."""
-        right, there = reach.defined(e)
-        if right is not e:
-            return self.masks(right, there)
-        if e.name in self.legend.scalars and e.name not in reach.known:
-            return [] if isinstance(e, Name) and self.is_finite(e) else None
-        return [] if self.arithmetic or (e.name not in reach.known and e.name not in self.given) else None
-
-    def is_finite(self, e: Name) -> bool:
-        """Is a scalar a finite number?"""
+    def is_finite(self, number: float | str) -> bool:
+        """Is a number, or what has its name, finite?"""
+        if not isinstance(number, str):
+            return math.isfinite(number)
+        legend = self.values.legend
+        if number in CONSTANTS or number not in legend.scalars:
+            return True
         try:
-            return math.isfinite(self.legend.number(e))
+            return math.isfinite(legend.number(Name(number)))
         except EinformerError:  # not bound
             return False
 
-    def all_of(self, some: Iterable[Expression], reach: Reach) -> list[Mask] | None:
+    def finite(self, some: Iterable[Value]) -> list[Mask] | None:
+        """No condition, if all of these are finite."""
+        return [] if self.all_of(some) == [] else None
+
+    def all_of(self, some: Iterable[Value]) -> list[Mask] | None:
         """The conditions under which all of these are finite."""
-        masks = [self.masks(e, reach) for e in some]
+        masks = [self.masks(value) for value in some]
         return None if None in masks else [mask for each in masks if each is not None for mask in each]
 
 
-def _takes_the_largest(masks: list[Mask], letters: set[str], legend: Legend) -> bool:
+def _takes_the_largest(masks: list[Mask], letters: Collection[str], legend: Legend) -> bool:
     """Is there one mask, which holds for at least one number of these letters?"""
-    condition, holds, _ = masks[0]
-    if len(masks) > 1 or not holds or not isinstance(condition, Apply) or condition.name != "top":
-        return False
-    try:
-        return {index.letter for index in condition.indices} <= letters and legend.number(condition.arguments[0]) >= 1
-    except EinformerError:  # another number for each layer
-        return False
+    match masks:
+        case [(Value(operation=op.Reduce("top", chosen, _, (Value(operation=op.Constant(count)),))), True)]:
+            try:
+                return {*chosen} <= {*letters} and (legend.number(Name(count)) if isinstance(count, str) else count) >= 1
+            except EinformerError:  # another number for each layer
+                return False
+        case _:
+            return False
 
 
-def _places(masks: list[Mask]) -> set[Expression]:
+def _places(masks: list[Mask], values: Values) -> Iterator[Value]:
     """Numbers at which masks may hold."""
-    return {Number(0), *(x for condition, _, _ in masks for x in subexpressions(condition) if isinstance(x, Index))}
+    yield Value(op.Constant(0), (), "integer")
+    seen, todo = set[str](), [condition for condition, _ in masks]
+    while todo:
+        value = values.plain(todo.pop())
+        todo += operands(value.operation)
+        if isinstance(value.operation, op.Iota) and value.operation.letter not in seen:
+            seen.add(value.operation.letter)
+            yield value
 
 
-def _hold(masks: list[Mask], letters: set[str], place: Expression, legend: Legend) -> bool:
+def _hold(masks: list[Mask], letters: Collection[str], place: Value, values: Values) -> bool:
     """Do all masks hold where the index of a softmax is this number?"""
-    if len(letters) > 1 or (isinstance(place, Index) and axis_of(place.letter) != axis_of(*letters)):
+    if len(letters) > 1 or any(axis_of(letter) != axis_of(*letters) for letter in place.axes):
         return False
+    (letter,) = letters
 
-    def at(e: Expression) -> Expression:
-        return place if isinstance(e, Index) and e.letter in letters else rebuild(e, at)
+    def at(value: Value) -> Value:
+        value = values.plain(value)
+        if letter not in value.axes or value.operation == op.Iota(letter):
+            return place if letter in value.axes else value
+        axes = tuple(dict.fromkeys(each for old in value.axes for each in ((old,) if old != letter else place.axes)))
+        inside = isinstance(value.operation, op.Map | op.Spread)
+        return replace(value, operation=with_operands(value.operation, at), axes=axes) if inside else value
 
-    return all(not Values(reach, legend, opens=True).facts(at(condition), holds) for condition, holds, reach in masks)
+    return all(not values.facts(at(condition), holds) for condition, holds in masks)

@@ -17,7 +17,6 @@ from einformer.language.sizes import Legend
 from einformer.language.specialise import specialise
 from einformer.language.tree import Layer, Spec
 from einformer.program.cache import Entry
-from einformer.program.conditions import turned
 from einformer.program.constants import raised
 from einformer.program.decoding import decodings, keeps, reads_cache
 from einformer.program.fusing import with_kernels
@@ -28,7 +27,7 @@ from einformer.program.masks import sunk
 def source(spec: Spec, name: str, legend: Legend, plan: Plan, kept: Sequence[Entry[int]], style: Style = PLAIN) -> str:
     """The file for the causal model `name`: each class as in the file without a cache, its forward with one."""
     special = specialise(spec, name)
-    special = sunk(raised(turned(special), legend), legend) if plan.fast else special
+    special = sunk(raised(special, legend), legend) if plan.fast else special
     layers = {layer.name: layer for layer in special.layers}
     rows = rows_of(layers[name])
     program = with_kernels(special, legend, steps=True) if plan.fast else functions(special, legend)

@@ -39,7 +39,6 @@ from einformer.language.tree import (
 )
 from einformer.language.walk import equations
 from einformer.language.weights import key
-from einformer.program.conditions import turned
 from einformer.program.constants import raised
 from einformer.program.fusing import with_kernels
 from einformer.program.kernels import PAIR
@@ -95,9 +94,7 @@ def places(spec: Spec, name: str, legend: Legend, plan: Plan = NOTATION, style: 
 def _file(spec: Spec, name: str, legend: Legend, plan: Plan, style: Style) -> EmittedFile:
     special = specialise(spec, name)
     refuse_unbound(special, legend)
-    return EmittedFile(
-        sunk(raised(turned(special), legend), legend) if plan.fast else special, name, legend, plan, style, ranks(spec)
-    )
+    return EmittedFile(sunk(raised(special, legend), legend) if plan.fast else special, name, legend, plan, style, ranks(spec))
 
 
 def ranks(spec: Spec) -> dict[Span, int]:
