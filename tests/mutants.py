@@ -788,8 +788,8 @@ MUTANTS = (
         "refused.py::test_without_the_slip_it_is_accepted[scores of a line that are read again feel it there]",
     ),
     _mutant(
-        "a recurrence of whole numbers is computed in the dtype of a module", "interpreters/torch/recurrences.py",
-        "    whole = Whole(low.layer, low.layers, low.legend).needs(Name(left.name)) == frozenset()\n", "    whole = False\n",
+        "a recurrence of whole numbers is computed in the dtype of a module", "interpreters/torch/emit.py",
+        'whole = recur.so_far.kind == "integer"', "whole = False",
         "slots.py::test_a_recurrence_of_whole_numbers_is_exact_in_any_dtype[0-notation]",
     ),
 )  # fmt: skip

@@ -37,10 +37,17 @@ class Positions(op.Rewritten):
 
 @dataclass(frozen=True, slots=True)
 class Among(op.Rewritten):
-    """The places of the new positions, or that of a step, counted from their end: -1 is the last."""
+    """The new positions, or that of a step, counted from their end: -1 is the last."""
 
     letter: str
     step: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Ago(op.Rewritten):
+    """A number of a position, counted from the end of the new ones."""
+
+    number: Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +60,10 @@ class Places(op.Rewritten):
 
 @dataclass(frozen=True, slots=True)
 class Keep(op.Rewritten):
-    """A tensor at all its visible positions, or at some earlier ones before the new; the new ones are kept at this path."""
+    """A tensor at all its visible positions, or at some earlier ones and the new; these are kept at this path."""
 
     argument: Value
-    labels: tuple[Label, ...]
-    kind: Kind
+    letters: tuple[str, str]  # of the new positions, and of these
     path: str
 
 
@@ -83,11 +89,11 @@ class Asked(op.Rewritten):
     """A tensor at the positions whose outputs are asked for."""
 
     argument: Value
-    labels: tuple[Label, ...]
+    letter: str
 
 
 KEEPING = (Keep, Run, Resume)
-CONTINUING = (*KEEPING, Positions, Among, Places, Asked)
+CONTINUING = (*KEEPING, Positions, Ago, Places, Asked)
 
 # ------------------------------------------------------------------------------------------------------------ the rewrite
 
@@ -176,14 +182,18 @@ class Decoding:
     def keep(self, value: Value, kind: Kind) -> Line:
         """The line that keeps what another defines."""
         line, path = self.lying[value]
-        labels = tuple(self.elsewhere(label, kind) for label in line.labels)
-        operation = Keep(value, line.labels, kind, path)
+        labels, letter = tuple(self.elsewhere(label, kind) for label in line.labels), self.other(kind)
+        operation = Keep(value, (self.time, letter), path)
         self.keeping[value] = kept = Value(operation, tuple(x for label in labels for x in label), value.kind, value.span)
         return Line(line.name + KEPT, kept, labels)
 
     def elsewhere(self, label: Label, kind: Kind) -> Label:
-        """The axis of the other positions: a letter for all visible ones, none for some earlier."""
-        return label if label != (self.time,) else (self.visible,) if kind == "visible" else ()
+        """An axis of new positions as that of the others."""
+        return (self.other(kind),) if label == (self.time,) else label
+
+    def other(self, kind: Kind) -> str:
+        """The letter of the other positions."""
+        return self.visible if kind == "visible" else f"-{self.time}"
 
     def turns(self, turns: Turns) -> Iterator[Line | Turns]:
         """A loop; what is kept of a tensor that it changes is another value in each turn, too."""
@@ -270,7 +280,9 @@ class Decoding:
     def made(self, old: Value, operation: op.Operation) -> Value:
         """A value of an operation on others; what is over positions, or over rows in these, is over rows."""
         axes = self.axes(old.axes)
-        rows = tuple(row for row in self.rows if row not in axes and any(row in each.axes for each in operands(operation)))
+        pairs = [*zip(operands(old.operation), operands(operation), strict=True)]
+        gained = {row for row in self.rows for one, new in pairs if row in new.axes and row not in one.axes}
+        rows = tuple(row for row in self.rows if row in gained and row not in axes)
         same = operation is old.operation and (*rows, *axes) == old.axes
         return old if same else replace(old, operation=operation, axes=(*rows, *axes))
 
@@ -413,7 +425,7 @@ class Decoding:
                 case _:
                     return value
 
-        return Rewriting(counted).value(number)
+        return Value(Ago(Rewriting(counted).value(number)), number.axes, "integer", number.span)
 
     def step(self, number: Value) -> Value:
         """A number of a step of a recurrence, counted as its steps are."""
@@ -449,14 +461,23 @@ def asked(function: Function, functions: Mapping[str, Function], time: str) -> F
     done, lines = len(function.lines), function.lines
     while done and _stays(lines[done - 1], _names((*function.inputs, *lines[: done - 1])), functions, time):
         done -= 1
+    while any(_shared(lines[done:], lines[:done])):
+        done += 1
     names = _names((*function.inputs, *lines[:done]))
     reads = _read(lines[done:], names)
     narrowed = [names[value] for value in names if value in reads and time in value.axes]
-    new = {line.value: replace(line.value, operation=Asked(line.value, line.labels)) for line in narrowed}
+    new = {line.value: replace(line.value, operation=Asked(line.value, time)) for line in narrowed}
     first = [replace(line, value=new[line.value], equation=None) for line in sorted(narrowed, key=lambda line: line.name)]
     rewriting = Rewriting(lambda value: value, dict(new))
     last = tuple(map(rewriting.line, lines[done:]))
     return replace(function, lines=(*lines[:done], *first, *last), output=rewriting.plain(function.output))
+
+
+def _shared(some: Sequence[Line | Turns], others: Sequence[Line | Turns]) -> Iterator[Value]:
+    """What other lines compute at once with what they are made of: a product of several."""
+    named = _names(others)
+    computed = _read(others, ()) - named.keys()
+    yield from (x for x in _read(some, named) & computed if isinstance(x.operation, op.Rewritten) and operands(x.operation))
 
 
 def _names(lines: Sequence[Line | Turns]) -> dict[Value, Line]:

@@ -18,6 +18,7 @@ from einformer.interpreters.torch.letters import unused
 from einformer.interpreters.torch.lower import Lowering
 from einformer.language.calls import axis_of, slot_letters
 from einformer.language.tree import Index, Layer, Name, Tensor
+from einformer.language.weights import key
 from einformer.program import operations as op
 from einformer.program.cache import Entry
 from einformer.program.decoding import KEPT, Ago, Among, Asked, Keep, Places, Positions, Resume, Run, is_natural
@@ -33,6 +34,7 @@ class CachedLowering(Lowering):
 
     wanted: dict[str, None] = field(default_factory=dict)  # what the head must say of the cache
     fresh: str = ""  # how many positions are computed from here on, where that is no name of the head
+    rows: Dims = ()  # the letters of a batch
 
     def size(self, letter: str) -> str:
         """`S` new positions, `seen` visible ones."""
@@ -54,40 +56,52 @@ class CachedLowering(Lowering):
         return typical(self.legend, letter, self.time)
 
 
-@dataclass(slots=True)
-class CachedEmitter(Emitter):
+class Continuing(Emitter):
     """The forward of a function that continues."""
 
+    __slots__ = ()
     low: CachedLowering
-    rows: Dims = ()
 
     def line(self, line: Line) -> Iterator[str]:
-        """A line; from the first on that is asked for, positions are those that are asked for."""
-        yield from Emitter.line(self, line)
-        if isinstance(line.value.operation, Asked):
-            self.low.fresh = f"{self.name(line)}.shape[{line.labels.index((self.low.time,))}]"
+        """A line; what is kept, or asked for, lies as it lay."""
+        match line.value.operation:
+            case Keep(argument, (own, other)) as kept if line.equation is None:
+                place = self.lying_of(argument)
+                labels = tuple((other,) if label == (own,) else label for label in place.labels)
+                line = replace(line, labels=labels)
+                yield f"{self.name(line)} = {self.kept(kept, place)}"
+                self.store(line)
+            case Asked(argument, letter) if line.equation is None:
+                place = self.lying_of(argument)
+                axis = place.labels.index((letter,))
+                yield f"{place.name} = cache.asked_of({place.name}, {axis})"
+                self.low.fresh = f"{place.name}.shape[{axis}]"  # from here on
+                self.names[line.name] = place.name
+                self.lies(line.value, place)
+            case _:
+                yield from super().line(line)
+
+    def lying_of(self, value: Value) -> Stored:
+        """The variable in which a value lies."""
+        place = self.place_of(value)
+        assert place is not None
+        return place
 
     def variable(self, line: Line) -> str:
         """What is kept is called like the tensor: `k_btd` at all visible positions, `k_kept` at earlier ones."""
-        own = replace(line, name=line.name.removesuffix(KEPT))
-        return f"{Emitter.variable(self, replace(own, labels=()))}kept" if () in line.labels else Emitter.variable(self, own)
+        name = line.name.removesuffix(KEPT)
+        earlier = isinstance(line.value.operation, Keep) and axis_of(line.value.operation.letters[1]) != self.low.time
+        return f"{key(name)}_kept" if earlier else super().variable(replace(line, name=name))
 
-    def text(self, line: Line) -> str:
-        """What is kept, or asked for, lies as it lay."""
-        e = line.value.operation
-        return self.stretched(e) if isinstance(e, Keep | Asked) and line.equation is None else Emitter.text(self, line)
-
-    def stretched(self, e: Keep | Asked) -> str:
+    def kept(self, e: Keep, place: Stored) -> str:
         """A tensor at other positions."""
-        new, axis = self.whole(e.argument, e.labels), e.labels.index((self.low.time,))
-        if isinstance(e, Asked):
-            return f"cache.asked_of({new}, {axis})"
-        method = "keep" if e.kind == "visible" else "earlier"
-        return f"cache.{method}({path_of(e.path)}, {new}, {axis}{self.row(e.labels)})"
+        method = "keep" if axis_of(e.letters[1]) == self.low.time else "earlier"
+        axis = place.labels.index((e.letters[0],))
+        return f"cache.{method}({path_of(e.path)}, {place.name}, {axis}{self.row(place.labels)})"
 
     def row(self, labels: Sequence[Label]) -> str:
         """The axis of the rows of a batch, as the last argument of what masks their padding; the first, unless it is said."""
-        at = next((k for k, label in enumerate(labels) if "".join(label) in self.rows), 0)
+        at = next((k for k, label in enumerate(labels) if "".join(label) in self.low.rows), 0)
         return f", {at}" * bool(at)
 
     def code(self, value: Value, wanted: Dims | None = None) -> Code:
@@ -95,7 +109,7 @@ class CachedEmitter(Emitter):
         if value.operation == op.Iota(self.low.time):
             self.low.needs["device"] = None
             return Code(f"torch.arange({self.low.size(self.low.time)}, device=device)", value.axes, "integer")
-        return Emitter.code(self, value, wanted)
+        return super().code(value, wanted)
 
     def rewritten(self, value: Value, wanted: Dims | None) -> Code:
         """The code of an operation of decoding."""
@@ -108,33 +122,37 @@ class CachedEmitter(Emitter):
                 return last or Code("row", (letter,), "integer")
             case Places(number, letter):
                 return self.placed(self.code(number, wanted), letter)
-            case Keep() as kept:
-                return Code(self.stretched(kept), value.axes, value.kind)
+            case Ago(number):
+                return self.code(number, wanted)
+            case Keep(argument, (own, other)) as kept:
+                place = self.lying_of(argument)
+                labels = tuple((other,) if label == (own,) else label for label in place.labels)
+                return self.viewed(self.kept(kept, place), labels, labels, value.kind)
             case Run(name, letter, argument, path):
                 code = self.code(argument, wanted)
                 row = self.row(tuple((dim,) for dim in code.dims))
                 text = f"cache.{name}({path_of(path)}, {code.text}, {code.dims.index(letter)}{row})"
                 return Code(text, code.dims, code.kind)
             case _:
-                return Emitter.rewritten(self, value, wanted)
+                return super().rewritten(value, wanted)
 
     def numbers(self, letter: str, step: bool) -> Code:
         """`s_bs` and `t_bt`: every row has numbers of its own."""
         self.low.wanted["new" if letter == self.low.time else f"visible {letter}"] = None
         name = self.numbered(letter)
         turn = f"{name}[..., {self.turns[letter]}]" if step else ""
-        return Code(turn or name, self.rows + (letter,) * (not step), "integer")
+        return Code(turn or name, self.low.rows + (letter,) * (not step), "integer")
 
     def numbered(self, letter: str) -> str:
         """The variable of the numbers of an index."""
         own = self.low.spelling(letter)
-        return f"{own}_{''.join(map(self.low.spelling, self.rows))}{own}"
+        return f"{own}_{''.join(map(self.low.spelling, self.low.rows))}{own}"
 
     def placed(self, number: Code, letter: str) -> Code:
         """Where positions lie among those that are seen."""
-        dims = tuple(dict.fromkeys((*self.rows, *number.dims)))
+        dims = tuple(dict.fromkeys((*self.low.rows, *number.dims)))
         whole = number if number.kind == "integer" else Code(f"{number.at(ATOM)}.long()", number.dims)
-        text = aligned(whole, dims) if number.dims else f"torch.full({(1,) * len(self.rows)}, {whole.text})"
+        text = aligned(whole, dims) if number.dims else f"torch.full({(1,) * len(self.low.rows)}, {whole.text})"
         return Code(f"cache.places({text}, {self.low.size(letter)})", dims, "integer")
 
     def place(self, e: op.Gather, axis: int, wanted: Dims | None) -> tuple[Code, Code | None]:
@@ -144,15 +162,15 @@ class CachedEmitter(Emitter):
                 code = self.code(number, wanted)
                 begun = Code(f"{code.at(SUM)} >= 0", code.dims, "condition", LOOSE)
                 return self.code(e.numbers[axis], wanted), None if is_natural(number) else begun
-            case Positions():
+            case Positions() | Ago():
                 return self.code(e.numbers[axis]), None
             case _:
-                return Emitter.place(self, e, axis, wanted)
+                return super().place(e, axis, wanted)
 
     def is_token(self, value: Value) -> bool:
         """Is it an input that was checked to lie inside what it selects from, or what is kept of one?"""
         e = value.operation
-        return self.is_token(e.argument) if isinstance(e, Keep | Asked) else Emitter.is_token(self, value)
+        return self.is_token(e.argument) if isinstance(e, Keep | Asked) else super().is_token(value)
 
     def before(self, recur: op.Recur, zeros: str, axis: int) -> str:
         """The last steps, if there were any."""
@@ -161,6 +179,12 @@ class CachedEmitter(Emitter):
     def each(self, recur: op.Recur, step: str, labels: Sequence[Label]) -> str:
         """One step, zero for what is padding."""
         return f"cache.real_step({step}, step{self.row(labels)})" if isinstance(recur, Resume) else step
+
+
+class CachedEmitter(Continuing):
+    """The forward of a function that continues in the plan `notation`."""
+
+    __slots__ = ()
 
 
 class CachedFile(File, Protocol):
@@ -192,7 +216,7 @@ class CachedClass(Class):
         self.bare = {tensor for tensor in (*formals, output) if slot_letters(tensor) not in before}
         self.inputs, self.is_model = function.inputs, layer.name == file.name
         self.lowering = self.lower_with(CachedLowering)
-        self.lowering.named = True
+        self.lowering.named, self.lowering.rows = True, file.rows
 
     def signature(self) -> str:
         """With the cache, and the path of the layer in it."""
@@ -218,6 +242,11 @@ class CachedClass(Class):
         lines = [*heads(low, self.body, self.emitted.scalar), *self.body]
         return [*self.heads(), *lines]
 
+    def emitter(self) -> Continuing:
+        """What writes the forward."""
+        functions = self.file.functions
+        return CachedEmitter(functions[self.layer.name], functions, self.lowering, self)
+
     def cached(self, call: op.Call) -> Sequence[str]:
         """The cache, and the path of the call in it."""
         path = [path_of(call.path)] * (call.function in self.file.keeping)
@@ -227,8 +256,8 @@ class CachedClass(Class):
 
     def heads(self) -> Iterator[str]:
         """What must stand at the head of a forward."""
-        wanted, time, numbered = self.lowering.wanted, self.time, self.emitter.numbered
-        names = [(self.emitter.name(line), line.labels) for line in self.inputs]
+        wanted, time, numbered = self.lowering.wanted, self.time, self.emitted.numbered
+        names = [(self.emitted.name(line), line.labels) for line in self.inputs]
         timed = [(name, labels.index((time,))) for name, labels in names if (time,) in labels]
         visible = [need.removeprefix("visible ") for need in wanted if need.startswith("visible ")]
         narrowed = list(self.narrowed(names)) if self.visibly else []

@@ -164,8 +164,8 @@ class Emitter:
     def lies(self, value: Value, place: Stored) -> None:
         """A value lies in a variable now, and nothing else does."""
         for others in self.stored.values():
-            others[:] = [other for other in others if other.name != name]
-        self.stored.setdefault(line.value, []).append(Stored(name, line.labels))
+            others[:] = [other for other in others if other.name != place.name]
+        self.stored.setdefault(value, []).append(place)
 
     def place_of(self, value: Value) -> Stored | None:
         """The variable in which a value lies, with an axis for each letter if there is one."""
