@@ -56,7 +56,7 @@ class _Argument:
             case op.Map("where", (condition, then, otherwise)) if MINUS in (then.operation, otherwise.operation):
                 hidden = then.operation == MINUS
                 rest = self.masks(otherwise if hidden else then)
-                return None if rest is None else [(condition, not hidden), *rest]
+                return None if rest is None else [_straight(condition, not hidden), *rest]
             case op.Map("where", (_, *arms)):
                 return self.finite(arms)
             case op.Contract(_, factors):
@@ -90,6 +90,15 @@ class _Argument:
         """The conditions under which all of these are finite."""
         masks = [self.masks(value) for value in some]
         return None if None in masks else [mask for each in masks if each is not None for mask in each]
+
+
+def _straight(condition: Value, holds: bool) -> Mask:
+    """A condition without `not`."""
+    match condition.operation:
+        case op.Map("not", (inner,)):
+            return _straight(inner, not holds)
+        case _:
+            return condition, holds
 
 
 def _takes_the_largest(masks: list[Mask], letters: Collection[str], legend: Legend) -> bool:
