@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Optional
 
 import numpy as np
 import pytest
@@ -610,3 +610,15 @@ def test_arrays_of_numpy_are_arrays() -> None:
     for word, dtype in {"int": np.int32, "bool": np.bool_, "f32": np.float32, "cpu": np.float64}.items():
         assert ein.contract(f"{word} x_b -> y_b")(lambda x: x)(np.ones(2, dtype)).shape == (2,)
     assert code(lambda: ein.contract("cuda x_b")(lambda x: x)(np.ones(2))) == "E722"
+
+
+def test_an_annotation_says_what_a_parameter_may_be() -> None:
+    """`None` where it says so; a list of tensors is not a tensor."""
+
+    @ein.contract
+    def first(z_bsd: Tensor | None, y_bsd: Optional[Tensor], x_bsd: list[Tensor]) -> int:  # noqa: UP045
+        return len(x_bsd)
+
+    assert first(None, None, [torch.zeros(2)]) == 1
+    assert first(torch.zeros(2, 3, 4), torch.zeros(2, 3, 4), []) == 0
+    assert code(lambda: first(torch.zeros(2, 3, 4), torch.zeros(2, 3, 5), [])) == "E720"

@@ -18,7 +18,7 @@ import einformer as ein
 from einformer import EinformerError
 from einformer.contracts import frames
 from einformer.contracts.imports import Finder, install, remove
-from einformer.contracts.rewrite import NAME, rewrite
+from einformer.contracts.rewrite import NAME, choose_name, rewrite
 
 ROOT = Path(__file__).parents[1]
 GOOD = "axes\n  d: D\nlayer Double(z_d) -> z_d:\n  return 2 z_d\n"
@@ -200,6 +200,13 @@ an inner function has letters of its own:
 annotations that are not ours:
   def f(z: Any) -> list["int"]:
     return z
+what may be none:
+  from typing import Optional
+  def f(z_bsd: Optional[torch.Tensor]):
+    return z_bsd is None
+several in a list:
+  def f(z: Any, y_bsd: list[torch.Tensor] = []):
+    return y_bsd
 a parameter, E721:
   def f(z_bs):
     return z_bs
@@ -265,6 +272,65 @@ def test_lines_and_docstrings_stay() -> None:
     with pytest.raises(ZeroDivisionError) as caught:
         made().f(Z)
     assert caught.traceback[-1].lineno == 3
+
+
+WITHIN = """
+its variables:
+  def f(z_bsd):
+    y_bsd = z_bsd
+    return sorted(locals()), sorted(vars()), dir()
+its code:
+  def f(z_bsd):
+    y_bsd = z_bsd
+    return f.__code__.co_varnames
+the name of our module:
+  __einformer__ = 5
+  def f(z_bsd):
+    return __einformer__
+what an object answers:
+  class A:
+    def __getattribute__(self, name):
+      if name.startswith("__"):
+        raise RuntimeError(name)
+      return object.__getattribute__(self, name)
+    def g(self, z_bsd):
+      return 1
+  def f(z):
+    return A().g(z)
+what annotations do:
+  from __future__ import annotations
+  seen = []
+  def kind():
+    seen.append(1)
+    return ["b s d"]
+  def f(z_bsd: kind()[0]):
+    return seen
+generators that wait:
+  def g(z_bsd):
+    y_bsd = yield sorted(locals())
+    yield sorted(locals())
+  def f(z):
+    one, two = g(z), g(z)
+    return next(one), next(two), one.send(z), two.send(z), list(one)
+an exception:
+  def f(z_bsd):
+    try:
+      y_bsd = z_bsd
+      raise KeyError(1)
+    except KeyError as error:
+      return error.__traceback__.tb_next, error.__traceback__.tb_lineno
+"""
+ALIKE = {head: textwrap.dedent(body) for head, body in re.findall(r"^(\w.*):\n((?:  .*\n)+)", WITHIN, re.MULTILINE)}
+
+
+@pytest.mark.parametrize("case", ALIKE)
+def test_what_a_module_sees_of_itself_is_as_it_was(case: str) -> None:
+    plain: dict[str, Any] = {"torch": torch}
+    checked: dict[str, Any] = {"torch": torch, choose_name(ALIKE[case]): frames}
+    exec(compile(ALIKE[case], "made.py", "exec", dont_inherit=True), plain)
+    exec(compile(rewrite(ALIKE[case], "made.py"), "made.py", "exec", dont_inherit=True), checked)
+    assert checked["f"](Z) == plain["f"](Z)
+    assert frames._FRAMES == {}
 
 
 def test_an_object_that_bound_its_sizes() -> None:

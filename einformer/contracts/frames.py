@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -12,7 +14,7 @@ from einformer.contracts import switch
 from einformer.contracts.check import Checker
 from einformer.contracts.decorator import wrap
 from einformer.contracts.reader import read
-from einformer.contracts.scopes import OWN, block, merge
+from einformer.contracts.scopes import block, find_sizes, merge
 from einformer.contracts.tree import Array
 from einformer.errors import EinformerError
 from einformer.language.tree import Name
@@ -32,22 +34,40 @@ class Frame:
     held: dict[str, set[str]] = field(default_factory=dict)
 
 
-def frame(where: str, owner: object) -> Frame | None:
-    """Returns a new binding with the sizes of the object and of the block around it."""
+_FRAMES: dict[int, Frame] = {}  # by the call of Python that each belongs to, whose variables stay its own
+
+
+def frame(where: str, owner: object) -> AbstractContextManager[object]:
+    """Returns the block in which the call around it has a new binding, with the sizes of the object and of the block around."""
     if torch.compiler.is_compiling() or not switch.active():
-        return None
+        return nullcontext()
     counts["functions"] += 1
-    bound_sizes = merge(block(), getattr(owner, "__dict__", {}).get(OWN, {}))
-    return Frame(where, Checker(bound_sizes), frozenset(bound_sizes))
+    bound_sizes = merge(block(), find_sizes(owner))
+    return _Binding(Frame(where, Checker(bound_sizes), frozenset(bound_sizes)))
 
 
-def see(frame: Frame | None, name: str, value: object, loop: tuple[str, ...]) -> None:
+class _Binding:
+    def __init__(self, frame: Frame) -> None:
+        self.frame, self.call = frame, 0
+
+    def __enter__(self) -> None:
+        self.call = id(sys._getframe(1))
+        _FRAMES[self.call] = self.frame
+
+    def __exit__(self, *_: object) -> None:
+        del _FRAMES[self.call]
+
+
+def see(name: str, value: object, loop: tuple[str, ...]) -> None:
     """Checks a tensor against the letters of its name. Other values have no axes.
 
     A new value may change a size that only this name has, or in a loop a size that only names of the loop have: after `x_bs
     = cat(x_bs, y_b1)` there are more positions than before. Raises EinformerError.
     """
-    if frame is None or not isinstance(value, torch.Tensor):
+    if torch.compiler.is_compiling() or not isinstance(value, torch.Tensor):
+        return
+    frame = _FRAMES.get(id(sys._getframe(1)))
+    if frame is None:
         return
     counts["values"] += 1
     item = read(name, frame.where).arguments[0]

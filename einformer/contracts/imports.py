@@ -11,7 +11,7 @@ from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from typing import Any
 
 from einformer.contracts import frames
-from einformer.contracts.rewrite import NAME, rewrite
+from einformer.contracts.rewrite import choose_name, rewrite
 from einformer.errors import fail
 
 
@@ -38,14 +38,16 @@ class _Loader(SourceFileLoader):
     def get_code(self, fullname: str) -> types.CodeType:
         """Compiles the rewritten source."""
         path = self.get_filename(fullname)
-        tree = rewrite(importlib.util.decode_source(self.get_data(path)), path)
-        code: types.CodeType = compile(tree, path, "exec", dont_inherit=True)
+        code: types.CodeType = compile(rewrite(self._read(path), path), path, "exec", dont_inherit=True)
         return code
 
     def exec_module(self, module: types.ModuleType) -> None:
         """Runs the module with the functions that its checks call."""
-        setattr(module, NAME, frames)
+        setattr(module, choose_name(self._read(self.get_filename(module.__name__))), frames)
         super().exec_module(module)
+
+    def _read(self, path: str) -> str:
+        return importlib.util.decode_source(self.get_data(path))
 
 
 def install(packages: Sequence[str]) -> Finder:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ast
+import itertools
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from einformer.lint.python.suffixes import find_axis_letters, select_suffixed
 
 NAME = "__einformer__"  # the module `frames`, in the rewritten one
-FRAME = "__einformer_frame__"  # the binding of a call
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
@@ -18,16 +18,28 @@ _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 def rewrite(text: str, path: str) -> ast.Module:
     """Returns the module with checks in its functions. Everything else stays, line for line."""
     tree = ast.parse(text, path)
-    module = _Functions(Path(path).name, find_axis_letters(tree, text)).visit(tree)
+    module = _Functions(Path(path).name, find_axis_letters(tree, text), choose_name(text)).visit(tree)
     assert isinstance(module, ast.Module)
     return ast.fix_missing_locations(module)
+
+
+def choose_name(text: str) -> str:
+    """Returns the name of the module `frames`, which the text does not hold."""
+    return next(name for name in (f"__{'_' * more}{NAME.strip('_')}__" for more in itertools.count()) if name not in text)
+
+
+# It may be ours, `T["bsd"]`, and nothing happens when it is evaluated.
+def _names_axes(annotation: ast.expr | None) -> bool:
+    parts = list(ast.walk(annotation)) if isinstance(annotation, ast.Subscript) else []
+    letters = any(isinstance(part, ast.Constant) and isinstance(part.value, str) for part in parts)
+    return letters and not any(isinstance(part, ast.Call) for part in parts)
 
 
 class _Functions(ast.NodeTransformer):
     """Rewrites every function, with inner functions and methods. `known` holds the letters that the file uses for axes."""
 
-    def __init__(self, file: str, known: frozenset[str]) -> None:
-        self.file, self.known, self.outer = file, known, list[str]()
+    def __init__(self, file: str, known: frozenset[str], frames: str) -> None:
+        self.file, self.known, self.frames, self.outer = file, known, frames, list[str]()
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
         """Adds the name of the class to the names of its methods."""
@@ -44,15 +56,19 @@ class _Functions(ast.NodeTransformer):
         self.outer.pop()
         parameters = [part.arg for part in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
         suffixed = select_suffixed(dict.fromkeys([*parameters, *_find_assigned(node.body)]), self.known)
-        if any(isinstance(part, ast.Subscript) for part in (node.returns, *(p.annotation for p in node.args.args))):
-            node.decorator_list.append(ast.Attribute(ast.Name(NAME, ast.Load()), "annotated", ast.Load()))
+        if any(map(_names_axes, (node.returns, *(p.annotation for p in node.args.args)))):
+            node.decorator_list.append(ast.Attribute(ast.Name(self.frames, ast.Load()), "annotated", ast.Load()))
         if suffixed:
             owner = parameters[0] if parameters[:1] == ["self"] else "None"
             documented, first = ast.get_docstring(node, clean=False) is not None, node.body[0]
-            opening = _make_statement(f"{FRAME} = {NAME}.frame({f'{name} ({self.file}:{node.lineno})'!r}, {owner})", first)
-            checks = [_make_check(part, (), first) for part in parameters if part in suffixed]
-            body = _Checks(suffixed).block(node.body[documented:], ())
-            node.body = [*node.body[:documented], opening, *checks, *body]
+            opening = _make_statement(
+                f"with {self.frames}.frame({f'{name} ({self.file}:{node.lineno})'!r}, {owner}): pass", first
+            )
+            assert isinstance(opening, ast.With)
+            checked = _Checks(suffixed, self.frames)
+            checks = [checked.make_check(part, (), first) for part in parameters if part in suffixed]
+            opening.body = [*checks, *checked.block(node.body[documented:], ())]
+            node.body = [*node.body[:documented], opening]
         return node
 
     visit_AsyncFunctionDef = visit_FunctionDef
@@ -61,15 +77,19 @@ class _Functions(ast.NodeTransformer):
 class _Checks:
     """The statements of one function. `loop` holds the names that are assigned in the loop around."""
 
-    def __init__(self, suffixed: Iterable[str]) -> None:
-        self.suffixed = set(suffixed)
+    def __init__(self, suffixed: Iterable[str], frames: str) -> None:
+        self.suffixed, self.frames = set(suffixed), frames
+
+    def make_check(self, name: str, loop: tuple[str, ...], place: ast.stmt) -> ast.stmt:
+        """Returns the check of a name that stands at a statement."""
+        return _make_statement(f"{self.frames}.see({name!r}, {name}, {loop!r})", place)
 
     def block(self, statements: list[ast.stmt], loop: tuple[str, ...]) -> list[ast.stmt]:
         """Puts checks after each assignment. A loop or `with` begins its block with them."""
         rewritten_block: list[ast.stmt] = []
         for statement in statements:
             within = loop or (tuple(_find_assigned([statement])) if isinstance(statement, _LOOPS) else ())
-            checks = [_make_check(name, within, statement) for name in _find_targets(statement) if name in self.suffixed]
+            checks = [self.make_check(name, within, statement) for name in _find_targets(statement) if name in self.suffixed]
             self.inner(statement, within)
             rewritten_block.append(statement)
             if isinstance(statement, ast.For | ast.AsyncFor | ast.With | ast.AsyncWith):
@@ -116,11 +136,6 @@ def _find_targets(statement: ast.stmt) -> list[str]:
     return [node.id for node in stored if isinstance(node.ctx, ast.Store)]
 
 
-def _make_check(name: str, loop: tuple[str, ...], place: ast.stmt) -> ast.stmt:
-    return _make_statement(f"{NAME}.see({FRAME}, {name!r}, {name}, {loop!r})", place)
-
-
-# A line of Python at the place of another, which tracebacks show.
 def _make_statement(text: str, place: ast.stmt) -> ast.stmt:
     (statement,) = ast.parse(text).body
     for node in ast.walk(statement):

@@ -60,6 +60,15 @@ def bind(owner: object, /, **given: int) -> None:
     keep(owner, check_sizes(given, f"{type(owner).__name__}, bound at {find_caller()}"))
 
 
+def find_sizes(owner: object) -> Mapping[str, Bound]:
+    """Returns the sizes that an object keeps, and asks nothing of the object."""
+    try:
+        sizes: Mapping[str, Bound] = object.__getattribute__(owner, "__dict__").get(OWN, {})
+    except AttributeError:
+        return {}
+    return sizes
+
+
 def keep(owner: object, given: dict[str, Bound]) -> None:
     """Binds sizes with known origins for an object."""
     vars(owner)[OWN] = merge(vars(owner).get(OWN, {}), given)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 from inspect import Parameter
-from typing import Any
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
 
 from einformer.contracts.annotations import read_annotation
 from einformer.contracts.tree import Contract, Item, Size
@@ -94,12 +95,20 @@ def spell_contract(function: Callable[..., Any]) -> str:
 
 def _spell_items(known: list[Parameter], hints: dict[str, Any], letters: dict[str, str]) -> Iterator[str]:
     for parameter in known:
-        name, optional = parameter.name, "?" * (parameter.default is None)
-        annotated = read_annotation(name[0], hints.get(name))
+        name, hint = parameter.name, hints.get(parameter.name, Any)
+        optional = "?" * (parameter.default is None or type(None) in get_args(hint))
+        annotated = read_annotation(name[0], hint)
         if annotated:
             yield f"{name} = {annotated}{optional}"
-        elif name in letters and hints.get(name) not in (int, float, bool, str):
+        elif name in letters and _may_be_tensor(hint):
             yield f"{name}{optional}"
+
+
+# Not of a number, nor of a list of tensors.
+def _may_be_tensor(hint: Any) -> bool:
+    if get_origin(hint) in (Union, UnionType):
+        return any(map(_may_be_tensor, get_args(hint)))
+    return get_origin(hint) in (None, Annotated) and hint not in (int, float, bool, str, type(None))
 
 
 # Annotations that are text are evaluated if possible.
