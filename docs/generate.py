@@ -1,8 +1,10 @@
 """Which pages are made of data? `python docs/generate.py` writes them: errors, claims, errata, equations, sources, matrices."""
 
-from collections.abc import Iterator
+import tomllib
+from collections.abc import Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 from einformer.architectures.texts import understood
 from einformer.errors import Rule, Source, catalogue
@@ -228,13 +230,22 @@ has both sides computed, for random numbers, when this page is made. The verdict
 def equations() -> str:
     """The page of all equations."""
     found = {document: references.rows(document) for document in references.documents()}
+    tests = tomllib.loads((HERE.parent / "tests" / "data" / "shown.toml").read_text(encoding="utf-8"))
     counts = [f"* {document}: {references.summary(rows)}." for document, rows in found.items()]
     parts = [EQUATIONS.format(summary="\n".join(counts))]
     for document, rows in found.items():
         parts.append(f"## {document}\n")
         for place, group in groupby(rows, lambda row: row.place):
-            parts += [f"**{place}**\n", *(f"{_equation(row)}\n: {row.shown()}\n" for row in group)]
+            parts += [f"**{place}**\n", *(f"{_equation(row)}\n: {row.shown(find_test(row, tests))}\n" for row in group)]
     return "\n".join(parts)
+
+
+def find_test(row: references.Row, tests: Mapping[str, Any]) -> str:
+    """The test of a row: its own, or the one of the text that has its line."""
+    own = {(each["place"], each["says"]): each["test"] for each in tests.get(row.document, {}).get("equations", ())}
+    text = (row.source or row.line).partition(".")[0]
+    claims = tests.get(row.document, {}).get("claims", {})
+    return str(claims.get(row.claim) or own.get((row.place, row.says)) or tests["texts"].get(text, ""))
 
 
 def _equation(row: references.Row) -> str:

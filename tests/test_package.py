@@ -164,3 +164,12 @@ def test_bytes_are_those_of_one_dtype_where_none_is_given() -> None:
     summary = gpt2.summary(B=1, S=8)
     assert gpt2.memory(B=1, S=8).parameters == summary.weights == 2 * gpt2.num_parameters
     assert summary.cache == (gpt2.cache_bytes(B=1, S=8).per_token, gpt2.cache_bytes(B=1, S=8).total)
+
+
+def test_data_of_the_package_names_no_test() -> None:
+    """What is installed knows nothing of the tests, which are not."""
+    texts = {
+        path: path.read_text(encoding="utf-8") for end in ("toml", "ein") for path in (ROOT / "einformer").rglob(f"*.{end}")
+    }
+    assert texts
+    assert {path.name for path, text in texts.items() if re.search(r"tests?/test_|\btest_\w", text)} == set()

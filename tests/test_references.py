@@ -8,6 +8,7 @@ import itertools
 import json
 import re
 import runpy
+import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -37,6 +38,7 @@ STATUSES = {"a line", "in other words", "computed", "a test", "nothing"}
 VERDICTS = {"holds", "holds to leading order", "does not hold", "contradicts itself"}
 LINES = [each for document in documents() for each in references(document) if each.layer]
 FOLDERS = ROOT / "einformer" / "architectures", ROOT / "einformer" / "notes" / "texts"
+SHOWN = tomllib.loads((ROOT / "tests" / "data" / "shown.toml").read_text(encoding="utf-8"))
 UNUSED = "E203", "E206"  # a line in other words may need no more what stands before it
 
 
@@ -61,9 +63,28 @@ def test_nothing_is_left_without_an_entry_that_says_where(document: str) -> None
     for row in rows(document):
         assert row.status in STATUSES | VERDICTS
         assert all((row.place, row.says)), row
-        assert row.line or row.test or row.claim or row.found, row
-        for file, function in re.findall(r"(tests/\w+\.py)::(\w+)", row.test):
-            assert f"def {function}(" in (ROOT / file).read_text(encoding="utf-8"), row
+        assert row.line or row.status == "a test" or row.claim or row.found, row
+
+
+def test_what_a_test_shows_has_one() -> None:
+    """And the other way round, but for lines that have one besides."""
+    tested = {
+        (each.document, each.place, each.says) for document in documents() for each in references(document) if each.tested
+    }
+    claimed = {row.claim for document in documents() for row in rows(document) if row.claim and row.status == "a test"}
+    shown = {(document, each["place"], each["says"]) for document in documents() for each in SHOWN[document]["equations"]}
+    lines = {(each.document, each.place, each.says) for each in LINES}
+    assert tested == shown - lines
+    assert claimed <= {claim for document in documents() for claim in SHOWN[document].get("claims", {})}
+    assert {each.layer.partition(".")[0] for each in LINES} <= SHOWN["texts"].keys()
+
+
+def test_the_tests_that_show_equations_are_there() -> None:
+    names = {each["test"] for document in documents() for each in SHOWN[document]["equations"]} | {*SHOWN["texts"].values()}
+    names |= {test for document in documents() for test in SHOWN[document].get("claims", {}).values()}
+    for name in names:
+        file, _, function = name.partition("[")[0].partition("::")
+        assert f"def test_{function}(" in (ROOT / "tests" / f"test_{file}.py").read_text(encoding="utf-8"), name
 
 
 def test_every_display_of_the_full_notes_has_an_entry() -> None:
@@ -77,7 +98,7 @@ def test_every_display_of_the_full_notes_has_an_entry() -> None:
 def test_an_equation_has_one_thing_or_the_other() -> None:
     """What has no line has numbers, a test, or a reason, and not two of them."""
     for each in (each for document in documents() for each in references(document)):
-        assert sum(map(bool, (each.layer or each.computed or each.test, each.why))) == 1, each
+        assert sum(map(bool, (each.layer or each.computed or each.tested, each.why))) == 1, each
 
 
 @pytest.mark.parametrize("document", documents())
@@ -130,7 +151,7 @@ def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert places == {"line": "s005_flash.ein:…", "source": "s005_flash.py:… Flash"}
     assert row == {
         "document": "S005", "place": "1.2.7.1, algorithm 2", "says": "t_jrc = q_rh k_jch", "status": "a line", "errata": "",
-        "test": "tests/test_references.py::test_what_is_emitted_is_the_reference", "claim": "", "found": "",
+        "claim": "", "found": "",
     }  # fmt: skip
 
 

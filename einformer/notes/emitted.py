@@ -42,12 +42,6 @@ def find_emitted(layer: str, written: Span) -> Emitted:
     return Emitted(f"{file}.py", *places[written])
 
 
-def name_test(layer: str) -> str:
-    """Returns the test that compares the PyTorch of a text with the reference."""
-    row = _read_table()[layer.partition(".")[0]]
-    return f"tests/test_{row['test']}"
-
-
 def sizes(text: str) -> dict[str, int]:
     """Returns the sizes with which a text is emitted. The lines do not depend on them."""
     return {letter: int(size) for letter, _, size in (part.partition("=") for part in _read_table()[text]["sizes"].split())}

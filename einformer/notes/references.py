@@ -2,7 +2,7 @@
 
 Each document has a file in `references/`. `says` is an equation in our notation and letters, as it is meant. `line` is the
 line of the `layer` of a text that says it, if it looks different. An equation without a line is `computed`, or shown by a
-`test`, or has a reason `why` not. `errata` holds the numbers of errors in the print. Formulas of shapes, sizes and costs
+test, or has a reason `why` not. `errata` holds the numbers of errors in the print. Formulas of shapes, sizes and costs
 are claims in `claims/`.
 """
 
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from einformer.language.printer import alone, show
 from einformer.language.tree import Axis, Equation, Scalar
 from einformer.language.walk import equations
-from einformer.notes.emitted import Emitted, find_emitted, name_test
+from einformer.notes.emitted import Emitted, find_emitted
 from einformer.notes.shelf import understood
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ Status = Literal["a line", "in other words", "computed", "not equal", "a test", 
 class Reference:
     """An equation of a document: its place, its meaning in our notation, and the line or test that says or shows it.
 
-    `layer` is a layer of a text, `minimal.Attention`, and `line` its line. A `test` has a file and a name. `computed` holds
+    `layer` is a layer of a text, `minimal.Attention`, and `line` its line; of `tested` ones a test shows it. `computed` holds
     a setting and lines under which both sides are computed. If none of these exists, `why` gives the reason. `errata` holds
     the numbers of errors in the print.
     """
@@ -44,7 +44,7 @@ class Reference:
     says: str
     layer: str = ""
     line: str = ""
-    test: str = ""
+    tested: bool = False
     why: str = ""
     errata: str = ""
     computed: Mapping[str, Any] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class Reference:
             return "a line" if _right_side(self.says) == _right_side(self.line) else "in other words"
         if self.computed:
             return "computed" if self.found[0] else "not equal"
-        return "a test" if self.test else "nothing"
+        return "a test" if self.tested else "nothing"
 
     @property
     def found(self) -> tuple[bool, str]:
@@ -133,7 +133,7 @@ def _right_side(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """An equation or a formula of a document, with its line, its line of PyTorch, its test and its result."""
+    """An equation or a formula of a document, with its line, its line of PyTorch and its result."""
 
     document: str
     place: str
@@ -142,7 +142,6 @@ class Row:
     errata: str = ""
     line: str = ""
     source: str = ""
-    test: str = ""
     claim: str = ""
     found: str = ""
 
@@ -150,11 +149,11 @@ class Row:
         """Returns the object for `--json`."""
         return asdict(self)
 
-    def shown(self) -> str:
-        """Prints the row in a line: `a line: minimal.ein:19 → minimal.py:79 Attention; cache::what_is_kept_suffices`."""
+    def shown(self, test: str = "") -> str:
+        """Prints the row in a line: `a line: minimal.ein:19 → minimal.py:79 Attention`. A `test` follows the places."""
         places = " → ".join(filter(None, (self.line, self.source)))
-        test = self.test.replace("tests/test_", "").replace(".py::test_", "::")
-        return f"{self.status}: {'; '.join(filter(None, (places, test, self.claim, self.found)))}"
+        details = "; ".join(filter(None, (places, test, self.claim, self.found)))
+        return f"{self.status}: {details}" if details else self.status
 
 
 @functools.cache
@@ -173,7 +172,6 @@ def _read_numbers(place: str) -> tuple[list[int], list[int]]:
 
 def _list_equations(document: str) -> Iterator[Row]:
     for reference in references(document):
-        test = _find_test(reference.test) or (name_test(reference.layer) if reference.layer else "")
         result = reference.why or (reference.found[1] if reference.computed else "")
         emitted_place = str(reference.emitted or "")
         yield Row(
@@ -184,7 +182,6 @@ def _list_equations(document: str) -> Iterator[Row]:
             reference.errata,
             reference.where,
             emitted_place,
-            test,
             found=result,
         )
 
@@ -199,16 +196,10 @@ def _list_formulas(document: str) -> Iterator[Row]:
 
 # If no count decides a claim, a test shows it, or a reason is given.
 def _make_row(document: str, verdict: claims.Verdict) -> Row:
-    claim, test = verdict.claim, _find_test(_read_data(document).get("tests", {}).get(verdict.claim.id, ""))
-    status = verdict.outcome if verdict.outcome != "not derived" else "a test" if test else "nothing"
+    claim, tested = verdict.claim, verdict.claim.id in _read_data(document).get("tested", ())
+    status = verdict.outcome if verdict.outcome != "not derived" else "a test" if tested else "nothing"
     result = verdict.derived if status in ("nothing", "does not hold", "contradicts itself") else ""
-    return Row(document, claim.place, f"{claim.says}: {claim.printed}", status, test=test, claim=claim.id, found=result)
-
-
-# `tests/test_cache.py::test_what_is_kept_suffices` for `cache::what_is_kept_suffices`.
-def _find_test(test: str) -> str:
-    file, _, name = test.partition("::")
-    return test and f"tests/test_{file}.py::test_{name}"
+    return Row(document, claim.place, f"{claim.says}: {claim.printed}", status, claim=claim.id, found=result)
 
 
 def summary(rows: Iterable[Row]) -> str:
