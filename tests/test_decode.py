@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 import pickle
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -276,6 +277,15 @@ def test_an_attention_is_said_to_be_causal_at_the_first_positions_only(name: str
 
 
 # --------------------------------------------------------------------------------------------------------------- cost
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama", "mistral", "bloom", "gpt_neox"])
+def test_what_attention_reads_is_kept_as_it_lies_there(name: str) -> None:
+    """No step permutes what was kept."""
+    source = model(name).cached_source("fast")
+    kept = re.findall(r"(\w+) = cache\.keep\(", source)
+    assert len(kept) == 2
+    assert not re.findall(rf"(?:{'|'.join(kept)})\.\w+", source)
 
 
 class Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]

@@ -96,16 +96,7 @@ def unless(drawn: Case, code: str) -> Iterator[None]:
 # -------------------------------------------------------------------------------------------------------------- values
 
 
-KNOWN = {21: "plan fast, rows that start late: a layer that is given a mask of an attention over features fails"}
-
-
-def drawn_block(block: int) -> Any:
-    """A block of random texts; one in which a defect is known fails until that is mended."""
-    known = [pytest.mark.xfail(reason=KNOWN[block], strict=True)] if block in KNOWN else []
-    return pytest.param(block, marks=[*known, *([pytest.mark.slow] if block else [])])
-
-
-@pytest.mark.parametrize("block", list(map(drawn_block, range(MANY))))
+@blocks
 def test_all_interpreters_agree(block: int) -> None:
     for drawn, expected in cases(block):
         found = dict(disagreements(drawn.model, drawn.arrays, expected, drawn.random))

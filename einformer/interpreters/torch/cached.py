@@ -23,7 +23,7 @@ from einformer.program import operations as op
 from einformer.program.cache import Entry
 from einformer.program.decoding import KEPT, Ago, Among, Asked, Keep, Places, Positions, Resume, Run, is_natural
 from einformer.program.kernels import Attention
-from einformer.program.operations import Label, Line, Value
+from einformer.program.operations import Axes, Label, Line, Value
 from einformer.program.orders import typical
 from einformer.program.rewrite import values
 
@@ -323,6 +323,14 @@ def _with_rows(tensor: Tensor, labels: Sequence[Label]) -> Tensor:
 
 class CachedFastEmitter(Continuing, FastEmitter):
     """The forward of a function with kernels that continues."""
+
+    def wants(self, value: Value, axes: Axes) -> None:
+        """What is kept lies as it lay when it was new."""
+        if isinstance(value.operation, Keep):
+            own, other = value.operation.letters
+            self.wants(value.operation.argument, tuple(own if letter == other else letter for letter in axes))
+        else:
+            super().wants(value, axes)
 
     def causal(self, kernel: Attention) -> Sequence[str]:
         """The mask of a causal attention, where it has one; `is_causal` counts positions from the first new one."""
