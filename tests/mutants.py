@@ -546,6 +546,21 @@ MUTANTS = (
         "decode.py::test_what_hangs_on_no_input_is_zero_before_the_start_of_time[notation]",
     ),
     _mutant(
+        "lines that look back are computed where they are asked for alone", "program/decoding.py",
+        "or (value not in named and _looks(value.operation, functions, time))", "",
+        "decode.py::test_the_last_outputs_are_those_of_all[mamba2-notation]",
+    ),
+    _mutant(
+        "each turn reads what the first one found", "program/decoding.py",
+        "self.changing(each.name, before) if kind is not None else self.keeping[before]", "self.keeping[before]",
+        "decode.py::test_any_text[two loops change one tensor, and a third is in a loop-notation]",
+    ),
+    _mutant(
+        "a position before the first is the nearest that is kept", "interpreters/torch/cached.py",
+        "None if is_natural(number) else begun", "None",
+        "decode.py::test_any_text[the position before each that is seen-notation]",
+    ),
+    _mutant(
         "a tensor under another name is the same value", "program/lowering.py",
         "if self.renames(equation, value):", "if False:",
         "decode.py::test_any_text[one tensor under two names-notation]",

@@ -498,8 +498,6 @@ def _stays(line: Line | Turns, named: Collection[Value], functions: Mapping[str,
     """Does a line look at no other position, nor at the number of one?"""
     return not any(
         any(axis_of(letter) == time != letter for letter in value.axes)
-        or isinstance(value.operation, Keep)
-        or (isinstance(value.operation, op.Input) and value.operation.name.endswith(KEPT))
         or (value not in named and _looks(value.operation, functions, time))
         for value in _read([line], named)
     )
