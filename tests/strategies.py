@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from einformer.errors import Span
 from einformer.language.primitives import COMPARISONS, PRIMITIVES
+from einformer.language.tokens import PRIME
 from einformer.language.tree import (
     Apply,
     Axis,
@@ -439,6 +440,7 @@ def specs(draw: st.DrawFn) -> Spec:
 
 
 def letters_of_unicode() -> st.SearchStrategy[str]:
-    """Any letter that NFKC leaves alone and that is none of the axes."""
+    """Any letter that NFKC leaves alone, that is not a prime to the eye, and that is none of the axes."""
     characters = st.characters(categories=["Lu", "Ll", "Lt", "Lm", "Lo"])
-    return characters.filter(lambda c: c.isalpha() and unicodedata.normalize("NFKC", c) == c and c not in (*LETTERS, *LAYERS))
+    taken = (*LETTERS, *LAYERS, PRIME)
+    return characters.filter(lambda c: c.isalpha() and unicodedata.normalize("NFKC", c) == c and c not in taken)

@@ -129,6 +129,12 @@ def callees(layer: Layer, layers: Mapping[str, Layer]) -> dict[str, Layer]:
     return {**layers, **named}
 
 
+def called_layers(layer: Layer, layers: Mapping[str, Layer]) -> list[tuple[Apply, Layer]]:
+    """The calls in a body, each with the layer that is called."""
+    callable_ = callees(layer, layers)
+    return [(call, callable_[call.name]) for call in calls(layer) if call.name in callable_]
+
+
 def with_weights(layers: Mapping[str, Layer]) -> frozenset[str]:
     """The names of the layers that have weights or buffers, or call a layer that has."""
     called = {name: {call.name for call in calls(layer)} for name, layer in layers.items()}

@@ -15,7 +15,7 @@ from einformer.errors import EinformerError, Finding, Span
 from einformer.language.agreement import find_repeated
 from einformer.language.binding import check_sizes
 from einformer.language.body import Body, find_dropped, formula
-from einformer.language.calls import axis_of, callees, calls, with_weights
+from einformer.language.calls import axis_of, called_layers, calls, with_weights
 from einformer.language.meant import suggested
 from einformer.language.names import look_alikes, undeclared
 from einformer.language.parser import MAXIMUM_FINDINGS, resolve_layer
@@ -81,20 +81,16 @@ def _at_call(finding: Finding, layer: Layer, spec: Spec) -> Finding:
     """What a layer of the library lacks is told at the first call that leads to it, since its text is not the reader's."""
     layers = {other.name: other for other in spec.layers}
     for other in (other for other in spec.layers if layer.span.source is not spec.span.source is other.span.source):
-        if call := next((call for call, callee in _called(other, layers) if layer.name in _reached(callee, layers)), None):
+        if call := next(
+            (call for call, callee in called_layers(other, layers) if layer.name in _reached(callee, layers)), None
+        ):
             return replace(finding, span=call.span, facts=(*finding.facts, f"`{layer.name}` needs it ({finding.span})"))
     return finding
 
 
-def _called(layer: Layer, layers: Mapping[str, Layer]) -> list[tuple[Apply, Layer]]:
-    """The calls in a body, each with the layer that is called."""
-    callable_ = callees(layer, layers)
-    return [(call, callable_[call.name]) for call in calls(layer) if call.name in callable_]
-
-
 def _reached(layer: Layer, layers: Mapping[str, Layer]) -> set[str]:
     """The layer and those that it calls, directly or not."""
-    return {layer.name}.union(*(_reached(callee, layers) for _, callee in _called(layer, layers)))
+    return {layer.name}.union(*(_reached(callee, layers) for _, callee in called_layers(layer, layers)))
 
 
 def _first_places(findings: Iterable[Finding]) -> list[Finding]:

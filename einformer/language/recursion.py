@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from einformer.errors import Span, fail
-from einformer.language.calls import callees, calls
+from einformer.language.calls import called_layers
 from einformer.language.tokens import MAXIMUM_HEIGHT
 from einformer.language.tree import Expression, Layer, Loop, Name, Spec, Tensor
 from einformer.language.walk import equations, height, statements, subexpressions
@@ -87,8 +87,7 @@ class _Followed:
 def _calling(layer: Layer, layers: Mapping[str, Layer]) -> Referring:
     """A layer refers to those that it calls."""
     formulas = [equation.right for equation in equations(layer.body)]
-    callable_here = callees(layer, layers)
-    names = [(callable_here[call.name].name, call.span) for call in calls(layer) if call.name in callable_here]
+    names = [(callee.name, call.span) for call, callee in called_layers(layer, layers)]
     inner = max((around + isinstance(statement, Loop) for statement, around in statements(layer.body)), default=0)
     return _referring(names, formulas, layer.span, inner)
 
