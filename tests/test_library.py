@@ -104,6 +104,16 @@ def test_layers_of_the_library_call_the_layers_of_the_text() -> None:
     assert "Rotary(z_sd Q_degj)" in show(layers["Attention"])
 
 
+def test_a_text_reaches_what_it_names_and_what_that_names() -> None:
+    whole = {layer.name: layer for layer in texts.library().layers}
+    near = texts.reached("Experts, and \\mathrm{ClippedAttention}_l(…)").layers
+    assert {layer.name for layer in near} == {"Experts", "ClippedAttention", "Clip", "Rotary"}
+    assert all(layer == whole[layer.name] and layer.span.line == whole[layer.name].span.line for layer in near)
+    assert [whole[layer].span.line for layer in whole] == sorted(whole[layer].span.line for layer in whole)
+    line = texts.text("library").text.split("\n")[whole["Clip"].span.line - 1]
+    assert line.startswith("layer Clip_d(")
+
+
 def test_every_layer_of_the_library_is_used() -> None:
     named = {match for text in FILES.values() for match in re.findall(r"^layer \w+ = (\w+)$", text, re.MULTILINE)}
     called = {layer.name for name in texts.shipped() for layer in texts.written(name).layers}

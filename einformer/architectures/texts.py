@@ -6,13 +6,17 @@ import difflib
 import functools
 import os
 import pathlib
+import re
+import unicodedata
 from dataclasses import replace
 
 from einformer.architectures import models
 from einformer.errors import EinformerError, Finding, Source, fail
 from einformer.language import parser
 from einformer.language.check import with_library
-from einformer.language.tree import Spec
+from einformer.language.library import EMPTY
+from einformer.language.tokens import MAXIMUM_TEXT
+from einformer.language.tree import Layer, Name, Spec
 from einformer.program import check
 
 MAXIMUM_FILE = 10_000_000  # characters: notes are longer than the text that they hold
@@ -23,7 +27,9 @@ def understood(source: Source) -> tuple[Spec, Spec, tuple[Finding, ...]]:
     """A text written out, with the layers of the library that it calls; elaborated; and what is wrong with it."""
     source = replace(source, text=source.text.removeprefix("\ufeff").replace("\r\n", "\n"))
     try:
-        spec, findings = parser.parse(source, library())
+        near = reached(source.text)
+        spec, findings = parser.parse(source, near)
+        findings = findings and parser.parse(source, library())[1]  # which say what was meant
     except EinformerError as error:
         nothing = Spec("", (), (), ())
         return nothing, nothing, error.findings
@@ -31,22 +37,53 @@ def understood(source: Source) -> tuple[Spec, Spec, tuple[Finding, ...]]:
         return spec, spec, findings
     if not spec.layers:
         return spec, spec, (Finding("E105", "the text has no layer", spec.span, fix="`layer Name(z_d) -> z_d:`"),)
-    written = with_library(spec, library())
+    written = with_library(spec, near)
     return written, *check.check(written)
 
 
 @functools.cache
 def written(name: str) -> Spec:
     """A shipped text written out, with the layers of the library that it calls."""
-    spec, _ = parser.parse(text(name), library())
-    return with_library(spec, library())
+    near = reached(text(name).text)
+    return with_library(parser.parse(text(name), near)[0], near)
 
 
 @functools.cache
 def library() -> Spec:
     """The axes and scalars that every file may name, and the layers that it may call, without writing them."""
-    spec, _ = parser.parse(text("library"))
-    return spec
+    return reached(text("library").text)
+
+
+def reached(text: str) -> Spec:
+    """The part of the library that a text can reach: its legend, the layers that the text names, and those that they name."""
+    blocks = _library_blocks()
+    names = [name for name in blocks if name in _words(text)]
+    for name in names:
+        names += [callee for callee in blocks if callee in _words(blocks[name].text) and callee not in names]
+    legend = _parse_block("")
+    return replace(legend, layers=tuple(layer for name in blocks if name in names for layer in _parse_block(name).layers))
+
+
+@functools.cache
+def _parse_block(name: str) -> Spec:
+    """A layer of the library, or its legend; alone, since few texts need many, and parsing all takes a tenth of the start."""
+    stubs = (Layer(other, (), (), Name("y"), (), ()) for other in _library_blocks())
+    return parser.parse(_library_blocks()[name], replace(EMPTY, layers=tuple(stubs)))[0]
+
+
+@functools.cache
+def _library_blocks() -> dict[str, Source]:
+    """Each layer of the library by its name, and the legend, by none; in its place among empty lines."""
+    source, blocks, above = text("library"), dict[str, Source](), 0
+    for block in re.split(r"\n(?=layer )", source.text):
+        name = re.match(r"layer (\w+?)(?=[_(])", block)
+        blocks[name[1] if name else ""] = Source(source.name, "\n" * above + block)
+        above += block.count("\n") + 1
+    return blocks
+
+
+def _words(text: str) -> set[str]:
+    return set(re.findall(r"[^\W_]+", unicodedata.normalize("NFKC", text[:MAXIMUM_TEXT])))
 
 
 @functools.cache
