@@ -470,7 +470,7 @@ MUTANTS = (
         "decode.py::test_padding_does_not_matter[gpt2]",
     ),
     _mutant(
-        "rows are looked for on the first axis", "interpreters/torch/cached.py",
+        "rows are looked for on the first axis", "interpreters/torch/decode.py",
         'return f", {at}" * bool(at)', 'return ""',
         "forms.py::test_rows_of_a_form_start_late[heads before rows-alike-notation]",
     ),
@@ -556,7 +556,7 @@ MUTANTS = (
         "decode.py::test_any_text[two loops change one tensor, and a third is in a loop-notation]",
     ),
     _mutant(
-        "a position before the first is the nearest that is kept", "interpreters/torch/cached.py",
+        "a position before the first is the nearest that is kept", "interpreters/torch/decode.py",
         "None if is_natural(number) else begun", "None",
         "decode.py::test_any_text[the position before each that is seen-notation]",
     ),

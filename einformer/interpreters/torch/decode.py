@@ -1,27 +1,53 @@
-"""Writes the file whose forwards continue from what was kept: the same classes, each with a cache."""
+"""Emits a program that continues: the file of the same classes, whose forwards take a cache of what they read later."""
 
 from __future__ import annotations
 
 import re
+import string
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from einformer.interpreters.torch.cache import TEXT
-from einformer.interpreters.torch.cached import CachedClass, CachedFast
 from einformer.interpreters.torch.classes import Class
-from einformer.interpreters.torch.code import Dims
+from einformer.interpreters.torch.code import ATOM, LOOSE, SUM, Code, Dims, aligned
+from einformer.interpreters.torch.emit import Emitter, Stored
+from einformer.interpreters.torch.fast import FastClass
+from einformer.interpreters.torch.heads import heads
+from einformer.interpreters.torch.kernels import FastEmitter
+from einformer.interpreters.torch.letters import unused
+from einformer.interpreters.torch.lower import Lowering
 from einformer.interpreters.torch.plan import PLAIN, Plan, Style
 from einformer.interpreters.torch.source import EmittedFile, ranks
-from einformer.language.calls import slot_letters
+from einformer.language.calls import axis_of, slot_letters
 from einformer.language.sizes import Legend
 from einformer.language.specialise import specialise
-from einformer.language.tree import Layer, Spec
+from einformer.language.tree import Index, Layer, Name, Spec, Tensor
+from einformer.language.weights import key
+from einformer.program import operations as op
 from einformer.program.cache import Entry
 from einformer.program.constants import raised
-from einformer.program.decoding import decodings, keeps, reads_cache
+from einformer.program.decoding import (
+    KEPT,
+    Ago,
+    Among,
+    Asked,
+    Keep,
+    Places,
+    Positions,
+    Resume,
+    Run,
+    decodings,
+    is_natural,
+    keeps,
+    reads_cache,
+)
 from einformer.program.fusing import with_kernels
+from einformer.program.kernels import Attention
 from einformer.program.lowering import functions
 from einformer.program.masks import sunk
+from einformer.program.operations import Axes, Label, Line, Value
+from einformer.program.orders import typical
+from einformer.program.rewrite import values
 
 
 def source(spec: Spec, name: str, legend: Legend, plan: Plan, kept: Sequence[Entry[int]], style: Style = PLAIN) -> str:
@@ -48,20 +74,13 @@ class CachedFile(EmittedFile):
     keeping: frozenset[str] = frozenset()  # those that need their path in it too
 
     def written(self, layer: Layer, layers: Mapping[str, Layer]) -> Class:
-        """A layer whose forward takes a cache; one that is never called keeps nothing, and is as it is without one."""
+        """A layer whose forward takes a cache."""
         return CachedFast(self, layer, layers) if self.plan.fast else CachedClass(self, layer, layers)
 
     def first(self) -> Iterator[str]:
         """What is kept, and the class that keeps it."""
         yield "\n".join(self.table())
         yield TEXT.rstrip()
-
-    @property
-    def time(self) -> str:
-        """The letter of the positions that are computed."""
-        time = next(layer.time for layer in self.spec.layers if layer.name == self.name)
-        assert time is not None
-        return time.letter
 
     def table(self) -> Iterator[str]:
         """What is kept, by path: `KEPT`."""
@@ -102,3 +121,311 @@ def rows_of(model: Layer) -> tuple[str, ...]:
 def timed(model: Layer) -> int:
     """Which input is the first that has positions."""
     return next((k for k, formal in enumerate(model.formals) if model.time in formal.slots), 0)
+
+
+@dataclass(slots=True)
+class CachedLowering(Lowering):
+    """A lowering in whose sizes there are new positions, and visible ones."""
+
+    wanted: dict[str, None] = field(default_factory=dict)  # what the head must say of the cache
+    fresh: str = ""  # how many positions are computed from here on, where that is no name of the head
+    rows: Dims = ()  # the letters of a batch
+
+    def size(self, letter: str) -> str:
+        """`S` new positions, `seen` visible ones."""
+        if axis_of(letter) != self.time:
+            return self.constant(letter)
+        if letter == self.time and self.fresh:
+            return self.fresh
+        self.wanted["fresh" if letter == self.time else "seen"] = None
+        return self.count if letter == self.time else "seen"
+
+    @property
+    def count(self) -> str:
+        """What the number of new positions is called."""
+        size = self.legend.axes[self.time].size
+        return size.name if isinstance(size, Name) else "fresh"
+
+    def typical(self, letter: str) -> int:
+        """The size of an axis that decides in which order factors are multiplied: decoding computes one position."""
+        return typical(self.legend, letter, self.time)
+
+
+class Continuing(Emitter):
+    """The forward of a function that continues."""
+
+    __slots__ = ()
+    low: CachedLowering
+
+    def line(self, line: Line) -> Iterator[str]:
+        """A line; what is kept, or asked for, lies as it lay."""
+        match line.value.operation:
+            case Keep(argument, (own, other)) as kept if line.equation is None:
+                place = self.lying_of(argument)
+                labels = tuple((other,) if label == (own,) else label for label in place.labels)
+                line = replace(line, labels=labels)
+                yield f"{self.name(line)} = {self.kept(kept, place)}"
+                self.store(line)
+            case Asked(argument, letter) if line.equation is None:
+                place = self.lying_of(argument)
+                axis = place.labels.index((letter,))
+                yield f"{place.name} = cache.asked_of({place.name}, {axis})"
+                self.low.fresh = f"{place.name}.shape[{axis}]"  # from here on
+                self.names[line.name] = place.name
+                self.lies(line.value, place)
+            case _:
+                yield from super().line(line)
+
+    def lying_of(self, value: Value) -> Stored:
+        """The variable in which a value lies."""
+        place = self.place_of(value)
+        assert place is not None
+        return place
+
+    def variable(self, line: Line) -> str:
+        """What is kept is called like the tensor: `k_btd` at all visible positions, `k_kept` at earlier ones."""
+        name = line.name.removesuffix(KEPT)
+        earlier = isinstance(line.value.operation, Keep) and axis_of(line.value.operation.letters[1]) != self.low.time
+        return f"{key(name)}_kept" if earlier else super().variable(replace(line, name=name))
+
+    def kept(self, e: Keep, place: Stored) -> str:
+        """A tensor at other positions."""
+        method = "keep" if axis_of(e.letters[1]) == self.low.time else "earlier"
+        axis = place.labels.index((e.letters[0],))
+        return f"cache.{method}({path_of(e.path)}, {place.name}, {axis}{self.row(place.labels)})"
+
+    def row(self, labels: Sequence[Label]) -> str:
+        """The axis of the rows of a batch, as the last argument of what masks their padding; the first, unless it is said."""
+        at = next((k for k, label in enumerate(labels) if "".join(label) in self.low.rows), 0)
+        return f", {at}" * bool(at)
+
+    def code(self, value: Value, wanted: Dims | None = None) -> Code:
+        """The code of a value; of positions along themselves their places."""
+        if value.operation == op.Iota(self.low.time):
+            self.low.needs["device"] = None
+            return Code(f"torch.arange({self.low.size(self.low.time)}, device=device)", value.axes, "integer")
+        return super().code(value, wanted)
+
+    def rewritten(self, value: Value, wanted: Dims | None) -> Code:
+        """The code of an operation of decoding."""
+        match value.operation:
+            case Positions(letter, step):
+                return self.numbers(letter, step)
+            case Among(letter, step):
+                self.low.wanted |= {"fresh": None} if step else {"fresh": None, "row": None}
+                last = Code(f"{self.turns[letter]} - {self.low.count}", (), "integer", SUM) if step else None
+                return last or Code("row", (letter,), "integer")
+            case Places(number, letter):
+                return self.placed(self.code(number, wanted), letter)
+            case Ago(number):
+                return self.code(number, wanted)
+            case Keep(argument, (own, other)) as kept:
+                place = self.lying_of(argument)
+                labels = tuple((other,) if label == (own,) else label for label in place.labels)
+                return self.viewed(self.kept(kept, place), labels, labels, value.kind)
+            case Run(name, letter, argument, path):
+                code = self.code(argument, wanted)
+                row = self.row(tuple((dim,) for dim in code.dims))
+                text = f"cache.{name}({path_of(path)}, {code.text}, {code.dims.index(letter)}{row})"
+                return Code(text, code.dims, code.kind)
+            case _:
+                return super().rewritten(value, wanted)
+
+    def numbers(self, letter: str, step: bool) -> Code:
+        """`s_bs` and `t_bt`: every row has numbers of its own."""
+        self.low.wanted["new" if letter == self.low.time else f"visible {letter}"] = None
+        name = self.numbered(letter)
+        turn = f"{name}[..., {self.turns[letter]}]" if step else ""
+        return Code(turn or name, self.low.rows + (letter,) * (not step), "integer")
+
+    def numbered(self, letter: str) -> str:
+        """The variable of the numbers of an index."""
+        own = self.low.spelling(letter)
+        return f"{own}_{''.join(map(self.low.spelling, self.low.rows))}{own}"
+
+    def placed(self, number: Code, letter: str) -> Code:
+        """Where positions lie among those that are seen."""
+        dims = tuple(dict.fromkeys((*self.low.rows, *number.dims)))
+        whole = number if number.kind == "integer" else Code(f"{number.at(ATOM)}.long()", number.dims)
+        text = aligned(whole, dims) if number.dims else f"torch.full({(1,) * len(self.low.rows)}, {whole.text})"
+        return Code(f"cache.places({text}, {self.low.size(letter)})", dims, "integer")
+
+    def place(self, e: op.Gather, axis: int, wanted: Dims | None) -> tuple[Code, Code | None]:
+        """A place lies among the visible ones; what lies before the start of time is zero there (R4)."""
+        match e.numbers[axis].operation:
+            case Places(number):
+                code = self.code(number, wanted)
+                begun = Code(f"{code.at(SUM)} >= 0", code.dims, "condition", LOOSE)
+                return self.code(e.numbers[axis], wanted), None if is_natural(number) else begun
+            case Positions() | Ago():
+                return self.code(e.numbers[axis]), None
+            case _:
+                return super().place(e, axis, wanted)
+
+    def is_token(self, value: Value) -> bool:
+        """Is it an input that was checked to lie inside what it selects from, or what is kept of one?"""
+        e = value.operation
+        return self.is_token(e.argument) if isinstance(e, Keep | Asked) else super().is_token(value)
+
+    def before(self, recur: op.Recur, zeros: str, axis: int) -> str:
+        """The last steps, if there were any."""
+        return f"cache.steps({path_of(recur.path)}, {zeros}, {axis})" if isinstance(recur, Resume) else zeros
+
+    def each(self, recur: op.Recur, step: str, labels: Sequence[Label]) -> str:
+        """One step, zero for what is padding."""
+        return f"cache.real_step({step}, step{self.row(labels)})" if isinstance(recur, Resume) else step
+
+
+class CachedEmitter(Continuing):
+    """The forward of a function that continues in the plan `notation`."""
+
+    __slots__ = ()
+
+
+class CachedClass(Class):
+    """A layer whose forward takes a cache."""
+
+    file: CachedFile
+    lowering: CachedLowering
+
+    def __init__(self, file: CachedFile, layer: Layer, layers: Mapping[str, Layer]) -> None:
+        super().__init__(file, layer, layers)
+        function = file.functions[layer.name]
+        pairs = zip(layer.formals, function.inputs, strict=True)
+        formals = tuple(_with_rows(formal, line.labels) for formal, line in pairs)
+        output = layer.output
+        if isinstance(output, Tensor):
+            output = _with_rows(output, function.output.labels)
+        self.layer = replace(layer, formals=formals, output=output)
+        before = {slot_letters(tensor) for tensor in (*layer.formals, layer.output)}
+        self.bare = {tensor for tensor in (*formals, output) if slot_letters(tensor) not in before}
+        self.inputs, self.is_model = function.inputs, layer.name == file.name
+        self.lowering = self.lower_with(CachedLowering)
+        self.lowering.named, self.lowering.rows = True, file.rows
+
+    def signature(self) -> str:
+        """With the cache, and the path of the layer in it."""
+        inputs, _, output = super().signature().rpartition(") -> ")
+        more = ", cache: Cache" * (self.layer.name in self.file.counting)
+        more += ", path: str" * (self.layer.name in self.file.keeping and not self.is_model)
+        return f"{inputs}{more}) -> {output}"
+
+    def annotation(self, tensor: Tensor | Name, kind: str) -> str:
+        """`"#b s t"`: one for all rows, or one for each."""
+        written = super().annotation(tensor, kind)
+        for row in self.file.rows if tensor in self.bare else ():
+            written = re.sub(rf'(?<=[" ]){self.file.spelling(row)}(?=[" ])', rf"#{self.file.spelling(row)}", written, count=1)
+        return written
+
+    def forward(self) -> list[str]:
+        """The lines of the forward, those that read the cache first."""
+        low, letters, visible = self.lowering, self.file.letters, f"{self.time}'"
+        if any(visible in value.axes for value in values(self.file.functions[self.layer.name])) and visible not in letters:
+            letters[visible] = unused(letters, string.ascii_lowercase, self.time)
+        self.emitted = self.emitter()
+        self.body = list(self.emitted.body())
+        lines = [*heads(low, self.body, self.emitted.scalar), *self.body]
+        return [*self.heads(), *lines]
+
+    def emitter(self) -> Continuing:
+        """What writes the forward."""
+        functions = self.file.functions
+        return CachedEmitter(functions[self.layer.name], functions, self.lowering, self)
+
+    def cached(self, call: op.Call) -> Sequence[str]:
+        """The cache, and the path of the call in it."""
+        path = [path_of(call.path)] * (call.function in self.file.keeping)
+        return ["cache", *path] if call.function in self.file.counting else ()
+
+    # ------------------------------------------------------------------------------------------------------- the head
+
+    def heads(self) -> Iterator[str]:
+        """What must stand at the head of a forward."""
+        wanted, time, numbered = self.lowering.wanted, self.time, self.emitted.numbered
+        names = [(self.emitted.name(line), line.labels) for line in self.inputs]
+        timed = [(name, labels.index((time,))) for name, labels in names if (time,) in labels]
+        visible = [need.removeprefix("visible ") for need in wanted if need.startswith("visible ")]
+        narrowed = list(self.narrowed(names)) if self.visibly else []
+        first = timed[0][0] if timed and self.is_model else names[0][0]
+        if self.is_model:
+            yield f"cache.begin({first}.shape[{dict(timed).get(first, 0)}], {first}.device)"
+        if "fresh" in wanted:
+            yield next(
+                (f"{self.lowering.count} = {name}.shape[{axis}]" for name, axis in timed),
+                f"{self.lowering.count} = cache.fresh",
+            )
+        if "row" in wanted:
+            yield f"row = torch.arange(-{self.lowering.count}, 0, device={first}.device)"
+        if "new" in wanted:
+            yield f"{numbered(time)} = cache.new()"
+        if "seen" in wanted or visible or narrowed:
+            yield f"seen = {self.reach(names)}"
+        yield from (f"{numbered(letter)} = cache.last(seen)" for letter in visible)
+        yield from narrowed
+
+    @property
+    def visibly(self) -> list[Entry[int]]:
+        """What this layer keeps of all visible positions."""
+        return [each for each in self.file.kept if each.layer == self.layer.name and each.kind == "visible"]
+
+    def reach(self, names: Sequence[tuple[str, Sequence[Label]]]) -> str:
+        """How many positions are visible here: as many as are kept, or are given; else as any layer below sees."""
+        if own := self.visibly:
+            place = own[0].full_path.removeprefix(own[0].frame).removeprefix(".")
+            return f"cache.visible({path_of('{path}' * (not self.is_model) + place)})"
+        for name, axis in self.over_visible(names):
+            return f"{name}.shape[{axis}]"
+        below = [each for each in self.file.kept if each.kind == "visible"]
+        everything = next((each.full_path for each in below if each.back is None), "")
+        windows = sorted((each.back or 0, each.full_path) for each in below)
+        return f'cache.visible("{everything or (windows[-1][1] if windows else "")}")'
+
+    def narrowed(self, names: Sequence[tuple[str, Sequence[Label]]]) -> Iterator[str]:
+        """What is given for more positions than are kept here."""
+        yield from (f"{name} = cache.narrowed({name}, {axis}, seen)" for name, axis in self.over_visible(names))
+
+    def over_visible(self, names: Sequence[tuple[str, Sequence[Label]]]) -> Iterator[tuple[str, int]]:
+        """The inputs over visible positions, and on which axis those lie."""
+        for name, labels in names:
+            for axis, label in enumerate(labels):
+                if len(label) == 1 and axis_of(label[0]) == self.time != label[0]:
+                    yield name, axis
+
+
+def path_of(path: str) -> str:
+    """A path as Python."""
+    return f'f"{path}"' if "{" in path else f'"{path}"'
+
+
+def _with_rows(tensor: Tensor, labels: Sequence[Label]) -> Tensor:
+    """A tensor with the rows that it has here in front."""
+    more = (row for label in labels[: len(labels) - len(tensor.slots)] for row in label)
+    return replace(tensor, slots=(*(Index(row, span=tensor.span) for row in more), *tensor.slots))
+
+
+# ------------------------------------------------------------------------------------------------------- the plan fast
+
+
+class CachedFastEmitter(Continuing, FastEmitter):
+    """The forward of a function with kernels that continues."""
+
+    def wants(self, value: Value, axes: Axes) -> None:
+        """What is kept lies as it lay when it was new."""
+        if isinstance(value.operation, Keep):
+            own, other = value.operation.letters
+            self.wants(value.operation.argument, tuple(own if letter == other else letter for letter in axes))
+        else:
+            super().wants(value, axes)
+
+    def causal(self, kernel: Attention) -> Sequence[str]:
+        """The mask of a causal attention, where it has one; `is_causal` counts positions from the first new one."""
+        return f"attn_mask=cache.causal({1 if kernel.heads or kernel.groups else 0})", "is_causal=cache.first"
+
+
+class CachedFast(CachedClass, FastClass):
+    """A layer in the plan fast whose forward takes a cache."""
+
+    def emitter(self) -> CachedFastEmitter:
+        """What writes the forward."""
+        functions = self.file.functions
+        return CachedFastEmitter(functions[self.layer.name], functions, self.lowering, self, laid=self.laid)
