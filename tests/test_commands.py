@@ -275,6 +275,8 @@ def test_version(run: Callable[..., Answer]) -> None:
         ("latex gpt2 llama", MISUSE),
         ("chekc gpt2", MISUSE),
         ("check --frobnicate gpt2", MISUSE),
+        ("generate gpt2 --seed -1", MISUSE),
+        ("generate gpt2 --seed 9223372036854775808", MISUSE),
     ],
 )
 def test_exit_codes(run: Callable[..., Answer], arguments: str, code: int) -> None:
@@ -504,6 +506,15 @@ def test_a_full_disk_is_said() -> None:
     assert done.returncode == MISUSE
     assert done.stderr.decode().count("\n") == 1
     assert done.stderr.startswith(b"einformer: ")
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [("explain >&-", OK), ("explain 2>&- >&-", OK), ("check none.ein 2>&-", MISUSE), ("count - <&-", FINDINGS)],
+)
+def test_a_stream_may_be_closed(command: str, code: int) -> None:
+    found = subprocess.run(["sh", "-c", f"{sys.executable} -m einformer {command}"], capture_output=True, text=True)
+    assert (found.returncode, "Traceback" in found.stderr) == (code, False)
 
 
 def test_the_package_is_the_command() -> None:

@@ -26,6 +26,7 @@ from einformer.huggingface.families import families, family
 from einformer.interpreters.torch.plan import Initialisation
 from einformer.language import binding
 from einformer.language.weights import weights
+from tests.guard import guarded
 from tests.oracles.lifted import Array, build, run
 from tests.refusals import names
 
@@ -431,3 +432,12 @@ def test_any_text_has_a_verdict(text: str, tmp_path_factory: pytest.TempPathFact
     with pytest.raises(EinformerError) as error:
         import_config(file)
     assert str(error.value)
+
+
+def test_of_many_unknown_keys_a_hundred_are_named() -> None:
+    config = {"model_type": "llama"} | {f"key_{number}": number for number in range(100_000)}
+    with guarded(), pytest.raises(EinformerError) as refusal:
+        einformer.from_huggingface(config)
+    unknown = [finding for finding in refusal.value.findings if finding.code == "E612"]
+    assert len(unknown) == 101
+    assert unknown[-1].message == "99900 more keys are not known keys of a llama config"

@@ -397,6 +397,14 @@ def test_a_note_is_not_replaced_by_what_it_computes(note: Callable[[str], str], 
     assert Path(path).read_text(encoding="utf-8") == before
 
 
+def test_a_note_is_not_replaced_by_another_name(note: Callable[[str], str], capsys: pytest.CaptureFixture[str]) -> None:
+    path = Path(note(f"{LEGEND}\n$$y_{{nd}} = 2 x_{{nd}}$$\n"))
+    path.with_name("other.md").hardlink_to(path)
+    with pytest.raises(SystemExit):
+        main(["run", str(path), "--set", "N=2, D=3", "--out", str(path.with_name("other.md"))])
+    assert "the note itself" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("command", ["check", "latex", "count", "source", "run", "diff gpt2"])
 def test_a_note_is_a_target(note: Callable[[str], str], capsys: pytest.CaptureFixture[str], command: str) -> None:
     name, *others = command.split()

@@ -39,6 +39,9 @@ class Verdict(NamedTuple):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command. Returns 0 for success, 1 for findings, 2 for a wrong call."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # the caller has closed it
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # a letter that the terminal or the pipe cannot show

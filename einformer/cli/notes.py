@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import os
 import pathlib
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -99,7 +100,7 @@ def run(options: argparse.Namespace) -> int:
     from einformer.testing import execution
 
     out = pathlib.Path(options.out) if options.out else None
-    if out and out.resolve() == pathlib.Path(options.note).resolve():
+    if out and out.exists() and os.path.exists(options.note) and out.samefile(options.note):
         options.misuse(f"`{out}` is the note itself")
     source = shelf.read(options.note)
     executed = execution.execute(source, options.set, options.seed)

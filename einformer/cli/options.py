@@ -71,6 +71,13 @@ def _read_value(text: str) -> int | float | str:
     return text
 
 
+def seed(text: str) -> int:
+    """Reads a seed, which every generator takes."""
+    if not text.isdecimal() or int(text) >= 2**63:
+        raise argparse.ArgumentTypeError(f"`{text}` is not a whole number from 0, less than 2^63")
+    return int(text)
+
+
 class _Set(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, given: Any, option: Any = None) -> None:
         before = getattr(namespace, self.dest)
@@ -93,7 +100,7 @@ SEQ = _make_option(
     type=int,
     metavar="S",
 )
-SEED = _make_option("--seed", "Set the random seed. Default: 0.", type=int, default=0)
+SEED = _make_option("--seed", "Set the random seed. Default: 0.", type=seed, default=0, metavar="SEED")
 PRECISION = _make_option(
     "--precision",
     f"Choose the bytes of numbers: {', '.join(PRECISIONS)}. Default: bfloat16.",

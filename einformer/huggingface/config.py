@@ -26,6 +26,9 @@ _OF_WEIGHTS = {"dtype", "torch_dtype", "architectures"}  # keys that speak of th
 _ORDERS = {"<=": operator.le, "<": operator.lt}
 
 
+_MOST_UNKNOWN = 100  # keys that are named
+
+
 @dataclass(frozen=True, slots=True)
 class Imported:
     """A config as a model.
@@ -204,11 +207,13 @@ def _read_model_type(config: Document) -> str:
 
 
 def _find_unknown_keys(config: Document, table: Family) -> Iterator[Finding]:
-    for key in config.values:
-        if key not in table.known:
-            close = difflib.get_close_matches(str(key)[:60], table.known, n=1)
-            fix = f"`{close[0]}`" if close else "the config without it, if it has no say in what the model computes"
-            yield Finding("E612", f"{name(key)} is not a known key of a {table.name} config", config.span(key), fix=fix)
+    unknown = [key for key in config.values if key not in table.known]
+    for key in unknown[:_MOST_UNKNOWN]:
+        close = difflib.get_close_matches(str(key)[:60], table.known, n=1)
+        fix = f"`{close[0]}`" if close else "the config without it, if it has no say in what the model computes"
+        yield Finding("E612", f"{name(key)} is not a known key of a {table.name} config", config.span(key), fix=fix)
+    if more := unknown[_MOST_UNKNOWN:]:
+        yield Finding("E612", f"{len(more)} more keys are not known keys of a {table.name} config", config.span(more[0]))
 
 
 def _find_wrong_values(config: Document, readings: Sequence[_Reading]) -> Iterator[Finding]:
