@@ -53,11 +53,17 @@ def _mask_equation(name: str, layer: Layer) -> Equation | None:
 
 def _is_mask(actual: Expression, caller: Layer, legend: Legend) -> bool:
     equation = _mask_equation(actual.name, caller) if isinstance(actual, Tensor) else None
-    if equation is None or equation.left != actual or len(letters(actual)) != 2:
+    if equation is None or equation.left != actual or len(letters(actual)) != 2 or _reads_tensors(equation.right, caller):
         return False
     query, over = letters(actual)
     mask = Body(caller, {}, legend, query).value(equation.right)
     return over == f"{query}'" and Values(legend).is_causal(mask, query, over)
+
+
+def _reads_tensors(e: Expression, layer: Layer) -> bool:
+    """Does a value depend on more than positions?"""
+    tensors = {node.name for node in (*layer.formals, *layer.weights, *(q.left for q in equations(layer.body)))}
+    return any(isinstance(x, Tensor | Name) and x.name in tensors for x in subexpressions(e))
 
 
 def _moved(layers: dict[str, Layer], name: str, formal: Tensor, actual: tuple[Expression, Layer]) -> dict[str, Layer]:
