@@ -151,7 +151,7 @@ class CachedLowering(Lowering):
         return typical(self.legend, letter, self.time)
 
 
-class Continuing(Emitter):
+class CachedEmitter(Emitter):
     """The forward of a function that continues."""
 
     __slots__ = ()
@@ -276,12 +276,6 @@ class Continuing(Emitter):
         return f"cache.real_step({step}, step{self.row(labels)})" if isinstance(recur, Resume) else step
 
 
-class CachedEmitter(Continuing):
-    """The forward of a function that continues in the plan `notation`."""
-
-    __slots__ = ()
-
-
 class CachedClass(Class):
     """A layer whose forward takes a cache."""
 
@@ -327,7 +321,7 @@ class CachedClass(Class):
         lines = [*heads(low, self.body, self.emitted.scalar), *self.body]
         return [*self.heads(), *lines]
 
-    def emitter(self) -> Continuing:
+    def emitter(self) -> CachedEmitter:
         """What writes the forward."""
         functions = self.file.functions
         return CachedEmitter(functions[self.layer.name], functions, self.lowering, self)
@@ -406,7 +400,7 @@ def _with_rows(tensor: Tensor, labels: Sequence[Label]) -> Tensor:
 # ------------------------------------------------------------------------------------------------------- the plan fast
 
 
-class CachedFastEmitter(Continuing, FastEmitter):
+class CachedFastEmitter(CachedEmitter, FastEmitter):
     """The forward of a function with kernels that continues."""
 
     def wants(self, value: Value, axes: Axes) -> None:
