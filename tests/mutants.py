@@ -80,7 +80,7 @@ MUTANTS = (
     ),
     _mutant(
         "the subscript of a call renames nothing", "language/calls.py",
-        "    letters = _renamed(layer, call, loops)\n", "    letters: dict[str, str] = {}\n",
+        "    letters = _read_renaming(layer, call, loops)\n", "    letters: dict[str, str] = {}\n",
         "calls.py::test_a_renamed_call_works_on_its_own_index",
     ),
     _mutant(
@@ -691,7 +691,7 @@ MUTANTS = (
     ),
     _mutant(
         "an axis of the library keeps its place", "language/library.py",
-        "size=_placed(axis.size, index.span), default=default, bound=bound, span=index.span", "",
+        "size=_place(axis.size, index.span), default=default, bound=bound, span=index.span", "",
         "library.py::test_what_is_wrong_is_told_in_the_text_that_names_the_library",
     ),
     # ------------------------------------------------------------------------------------------------------------- Hugging Face

@@ -34,7 +34,7 @@ def slots_agree(tensor: Tensor, slots: tuple[Expression, ...], span: Span, legen
 def _slot_agrees(tensor: Tensor, slot: Expression, defined: Expression, legend: Legend) -> Iterator[Finding]:
     match slot, defined:
         case Index(), Index():
-            if axis_of(slot.letter) != axis_of(defined.letter) and not _bounded(slot.letter, defined.letter, legend):
+            if axis_of(slot.letter) != axis_of(defined.letter) and not _find_bounded(slot.letter, defined.letter, legend):
                 message = (
                     f"this slot of `{tensor.name}` runs over `{axis_of(defined.letter)}`, not over `{axis_of(slot.letter)}`"
                 )
@@ -60,8 +60,8 @@ def _facts(defined: Expression, slot: Expression, legend: Legend) -> tuple[str, 
     return tuple(legend.describe(letter) for letter in dict.fromkeys(_slot_letters(defined) + _slot_letters(slot)))
 
 
-def _bounded(letter: str, defined: str, legend: Legend) -> bool:
-    """`P_sd` reads `P_kd`, because the legend says `s: S <= K`."""
+# `P_sd` reads `P_kd`, because the legend says `s: S <= K`.
+def _find_bounded(letter: str, defined: str, legend: Legend) -> bool:
     inner, outer = legend.axis(letter), legend.axis(defined)
     return inner is not None and outer is not None and inner.bound is not None and inner.bound == outer.size
 
@@ -110,12 +110,12 @@ def check_arity(e: Apply) -> Iterator[Finding]:
 
 def check_conditions(e: Expression, wanted: bool) -> Iterator[Finding]:
     """`where`, `and`, `or` and `not` take conditions; everything else takes numbers (R8)."""
-    found = isinstance(e, Apply) and e.name in CONDITIONS
-    if found != wanted:
+    is_condition = isinstance(e, Apply) and e.name in CONDITIONS
+    if is_condition != wanted:
         message = "a number stands here, and a condition is needed" if wanted else "a condition is no number"
         fix = "a comparison, such as `s' <= s`, or `top`" if wanted else "`where(…, 1, 0)` around the condition"
         yield Finding("E407", message, e.span, (), fix)
         return
-    for at, child in enumerate(children(e)):
-        logical = isinstance(e, Apply) and (e.name in ("and", "or", "not") or (e.name == "where" and at == 0))
+    for number, child in enumerate(children(e)):
+        logical = isinstance(e, Apply) and (e.name in ("and", "or", "not") or (e.name == "where" and number == 0))
         yield from check_conditions(child, logical)

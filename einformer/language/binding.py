@@ -25,12 +25,12 @@ Given = SupportsIndex | SupportsFloat | str | Sequence[float]  # numbers of NumP
 
 
 def bind(spec: Spec, given: Mapping[str, Given], origin: str | Mapping[str, str] = "given") -> tuple[Spec, Legend]:
-    """A spec with values for sizes and scalars, and its legend; what it says must be checked again with them.
+    """Returns a spec with values for sizes and scalars, and its legend. It must be checked again.
 
-    A scalar may become a number, a list over its index, or a formula as text. `origin` says for messages where all the
-    values came from, or where each did. Raises EinformerError E602 to E606.
+    A scalar may become a number, a list over its index, or a formula as text. `origin` gives the origin of the values in
+    messages, one for all or one for each name.
     """
-    sizes, scalars = _sorted(spec, given)
+    sizes, scalars = _sort_values(spec, given)
     replaced = {s.name: replace(s, value=_value(s, scalars[s.name], spec), note="") for s in spec.scalars if s.name in scalars}
     spec = replace(spec, scalars=tuple(replaced.get(s.name, s) for s in spec.scalars))
     check_references(spec)
@@ -47,8 +47,8 @@ def known(legend: Legend) -> dict[str, Value]:
     return {**{name: value for name, value in following.items() if value is not None}, **legend.values}
 
 
-def _sorted(spec: Spec, given: Mapping[str, Given]) -> tuple[dict[str, Value], dict[str, Given]]:
-    """Which of the values are sizes, which are scalars."""
+# Which of the values are sizes, and which are scalars.
+def _sort_values(spec: Spec, given: Mapping[str, Given]) -> tuple[dict[str, Value], dict[str, Given]]:
     legend = Legend.of(spec)
     letters, sizes, scalars = legend.letters, dict[str, Value](), dict[str, Given]()
     for name, value in given.items():
@@ -57,9 +57,9 @@ def _sorted(spec: Spec, given: Mapping[str, Given]) -> tuple[dict[str, Value], d
         elif name in letters:
             sizes[name] = _size(name, value)
         else:
-            known = sorted(letters | set(legend.scalars))
-            close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
-            fix = f"`{close[0]}`" if close else f"one of {', '.join(known)}"
+            names = sorted(letters | set(legend.scalars))
+            close = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+            fix = f"`{close[0]}`" if close else f"one of {', '.join(names)}"
             raise fail("E605", f"no size or scalar `{name}` is declared", fix=fix)
     return sizes, scalars
 
@@ -71,15 +71,14 @@ def _size(name: str, given: Given) -> int:
     raise fail("E604", f"the size `{name}` cannot be {_shown(value)}", fix="a positive whole number")
 
 
+# A number of NumPy or of another library becomes Python's own.
 def _python(value: object) -> object:
-    """A number of another library, NumPy's for one, as Python's own; anything else as it is."""
     if isinstance(value, numbers.Integral) and not isinstance(value, bool):
         return operator.index(value)
     return float(value) if isinstance(value, numbers.Real) and not isinstance(value, bool) else value
 
 
 def _shown(value: object) -> str:
-    """A value for messages, however long it is."""
     return "a number of many digits" if isinstance(value, int) and abs(value) > MAXIMUM_SIZE else reprlib.repr(value)
 
 
@@ -110,8 +109,8 @@ def _number(scalar: Scalar, given: object) -> Number:
     raise fail("E604", message, scalar.span, fix="a number, a list or a formula")
 
 
+# None if a letter of the formula is open.
 def _unless_open(number: Callable[[T], Value], of: T) -> Value | None:
-    """A number that follows from what is bound; None while a letter that it needs is open."""
     try:
         return number(of)
     except EinformerError as error:
@@ -149,7 +148,7 @@ def _lists_fit(spec: Spec, legend: Legend) -> None:
 
 def bind_sizes(spec: Spec, legend: Legend, given: Mapping[str, int]) -> Legend:
     """The legend with sizes that are still open, such as `B` and `S`. Raises EinformerError E601, E603 to E605."""
-    sizes, _ = _sorted(spec, given)
+    sizes, _ = _sort_values(spec, given)
     still_open = open_sizes(legend)
     if wrong := [name for name in given if name not in still_open]:
         raise fail("E605", f"`{wrong[0]}` is no open size", fix=" or ".join(f"`{name}`" for name in sorted(still_open)))
@@ -169,17 +168,20 @@ def refuse_unbound(spec: Spec, legend: Legend) -> None:
     names = {x.name: x for x in _unbound([Name(s.name) for s in spec.scalars if not s.indices], legend, set())}
     for layer in spec.layers:
         axes = [legend.axes[axis_of(letter)] for formal in layer.formals for letter in slot_letters(formal)]
-        told = {axis.size.name for axis in axes if isinstance(axis.size, Name)}  # by the shape of an input
+        sizes_of_shapes = {axis.size.name for axis in axes if isinstance(axis.size, Name)}  # by the shape of an input
         turning, body = list(loops(layer.body)), [equation.right for equation in equations(layer.body)]
         fixed = [*(index for weight in layer.weights for index in weight.indices), *(loop.count for loop in turning)]
-        numbers = [*_unbound(fixed, legend, set()), *_unbound(body, legend, told | {loop.index.letter for loop in turning})]
+        numbers = [
+            *_unbound(fixed, legend, set()),
+            *_unbound(body, legend, sizes_of_shapes | {loop.index.letter for loop in turning}),
+        ]
         names |= {x.name: x for x in numbers if x.name not in names}
     if names:
         raise unbound(*sorted(names.values(), key=lambda x: (x.span.start, x.name)))
 
 
+# Through defaults and scalars. Letters that are `seen` are skipped.
 def _unbound(roots: Iterable[Expression], legend: Legend, seen: set[str]) -> Iterator[Name]:
-    """The sizes without a number on which expressions depend, through defaults and scalars; not those that are `seen`."""
     waiting, letters = list(roots), legend.letters
     for root in waiting:
         for x in subexpressions(root):
@@ -196,7 +198,6 @@ def _unbound(roots: Iterable[Expression], legend: Legend, seen: set[str]) -> Ite
 
 
 def _definition(x: Expression, legend: Legend) -> Expression | None:
-    """The expression that gives an index its size, a size its default, or a scalar its value."""
     if isinstance(x, Index):
         return legend.axes[axis_of(x.letter)].size
     if isinstance(x, Name) and (axis := legend.sized(x.name)):
@@ -243,7 +244,6 @@ def bind_inputs(layer: Layer, legend: Legend, shapes: Sequence[tuple[int, ...]])
 def _fits(
     legend: Legend, formal: Tensor, slot: Expression, length: int, values: dict[str, Value], origins: dict[str, str]
 ) -> None:
-    """The length of one axis of an input, against the size of its letter or as that size."""
     assert isinstance(slot, Index)
     axis = legend.axes[axis_of(slot.letter)]
     if isinstance(axis.size, Name) and _unless_open(legend.length, axis.letter) is None:
@@ -285,17 +285,17 @@ def _without(layer: Layer, name: str) -> Layer:
         tied = replace(weight, optional=False)
         return replace(layer, weights=tuple(tied if w is weight else w for w in layer.weights))
     layer = replace(layer, weights=tuple(w for w in layer.weights if w is not weight))
-    return map_expressions(layer, lambda e: _dropped(e, name))
+    return map_expressions(layer, lambda e: _drop_tensor(e, name))
 
 
-def _dropped(e: Expression, name: str) -> Expression:
-    """e where the tensor `name` is zero: a sum loses the term, a product is zero."""
+# A tensor that is zero: a sum loses the term, a product is zero.
+def _drop_tensor(e: Expression, name: str) -> Expression:
     if isinstance(e, Tensor) and e.name == name:
         return _ZERO
     if isinstance(e, Sum):
-        terms = tuple(term for term in (_dropped(term, name) for term in e.terms) if term is not _ZERO)
+        terms = tuple(term for term in (_drop_tensor(term, name) for term in e.terms) if term is not _ZERO)
         return _ZERO if not terms else terms[0] if len(terms) == 1 else replace(e, terms=terms)
-    new = rebuild(e, lambda child: _dropped(child, name))
+    new = rebuild(e, lambda child: _drop_tensor(child, name))
     match new:
         case Product() if any(factor is _ZERO for factor in new.factors):
             return _ZERO

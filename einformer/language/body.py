@@ -1,4 +1,4 @@
-"""Checks the body of a layer, line after line: what its names stand for, and that each is used as it is defined."""
+"""Checks the body of a layer line by line: each name is defined, and used as it is defined."""
 
 from __future__ import annotations
 
@@ -44,16 +44,18 @@ _FACTOR = re.compile(r"[\s\d.(+*-]*([^\W\d_][^\W_]*'*)(?:_(\{[^}]*\}|[\w']+))?")
 
 
 def find_dropped(statement: Equation | Scalar, names: Container[str], legend: Legend) -> Iterator[Finding]:
-    """A factor after `@`, which would be dropped as a note: a name with indices of the legend, or a tensor's alone."""
+    """Returns a factor after `@`, which would be dropped as a note: a name with indices of the legend, or the name of a
+    tensor.
+    """
     factor = _FACTOR.match(statement.note)
     letters = re.findall(r"[^\W\d_]'*", (factor[2] or "") if factor else "")
     alone = factor is not None and factor[1] in names and factor[0] == statement.note
     if factor and (alone or (letters and all(map(legend.axis, letters)))):
         span = statement.span
-        at = span.source.text.index("@", span.start)
+        start = span.source.text.index("@", span.start)
         message = f"after `@` stands a note, and `{factor[0].strip()}` would be dropped with it"
         fix = f"factors side by side, `… {factor[0].strip()}`; or a note that begins with a word"
-        yield Finding("E108", message, Span(span.source, at, at + 1), fix=fix)
+        yield Finding("E108", message, Span(span.source, start, start + 1), fix=fix)
 
 
 def formula(name: str, e: Expression, legend: Legend, indices: tuple[Index, ...] = ()) -> Iterator[Finding]:
@@ -74,7 +76,7 @@ def formula(name: str, e: Expression, legend: Legend, indices: tuple[Index, ...]
 
 @dataclass(slots=True)
 class Definition:
-    """What a name with a subscript stands for in a body."""
+    """The definition of a name with a subscript."""
 
     slots: tuple[Expression, ...] | None  # None after an error in the definition: nothing more is said of it
     span: Span
@@ -83,7 +85,7 @@ class Definition:
 
 
 class Body:
-    """The check of one layer: what its names stand for, line after line."""
+    """The check of one layer, line by line, with the definitions of its names."""
 
     def __init__(
         self, layer: Layer, layers: Mapping[str, Layer], legend: Legend, unsound: frozenset[str] = frozenset()
@@ -120,7 +122,7 @@ class Body:
 
     @cached_property
     def numbers(self) -> Numbers:
-        """What is known of its index numbers."""
+        """Returns the numbers of its indices."""
         return Numbers.of(self.layer, self.legend, self.times)
 
     def check(self, weighted: frozenset[str]) -> Layer:
@@ -140,7 +142,7 @@ class Body:
     # --------------------------------------------------------------------------------------------- declarations
 
     def heads(self) -> None:
-        """What the head names: its inputs, and letters that are declared."""
+        """Checks the head: its inputs, and its declared letters."""
         for formal in self.layer.formals:
             if formal.name in self.defined:
                 self.report("E202", f"the input `{formal.name}` is declared twice", formal, "another name")
@@ -184,7 +186,7 @@ class Body:
             self.report("E202", f"`{name}` is an index, a size or a scalar already", at, "another name")
 
     def letters(self, slots: Iterable[Expression]) -> bool:
-        """Are the letters of a head, a weight or a left side declared, and each there once?"""
+        """Checks that the letters of a head, a weight or a left side are declared, and distinct."""
         opened = [member for slot in slots for member in (slot.members if isinstance(slot, Group) else (slot,))]
         unknown = [x for x in opened if isinstance(x, Index) and self.legend.axis(x.letter) is None]
         found = [undeclared(index, self.legend) for index in unknown] + list(find_repeated(opened, self.legend))
@@ -207,7 +209,7 @@ class Body:
                 self.findings += slots_agree(equation.left, output.slots, output.span, self.legend)
 
     def never_used(self) -> None:
-        """Told of a body that is sound otherwise: what is wrong there may be what should have used it."""
+        """Reports unused names. Runs only if the body is correct otherwise, since an error may hide a use."""
         if self.findings:
             return
         for name, definition in self.defined.items():
@@ -227,7 +229,7 @@ class Body:
         return tuple(self.loop(s, loops) if isinstance(s, Loop) else self.equation(s, loops) for s in body)
 
     def loop(self, loop: Loop, loops: frozenset[str]) -> Loop:
-        """A loop with its body; what is defined in it is known in it only."""
+        """Checks a loop and its body. Names defined in it are known only in it."""
         if self.legend.axis(loop.index.letter) is None:
             self.findings.append(undeclared(loop.index, self.legend))
         self.findings += list(formula(loop.index.letter, loop.count, self.legend)) or check_count(
@@ -245,17 +247,17 @@ class Body:
         return replace(loop, body=body)
 
     def equation(self, equation: Equation, loops: frozenset[str]) -> Equation:
-        """An equation, elaborated where all is well, and what it defines."""
-        found = len(self.findings)
+        """Checks an equation, and adds its definition. Elaborates it if it is correct."""
+        number_of_findings = len(self.findings)
         self.findings += find_dropped(equation, self.defined, self.legend)
         if equation.relation != "return":
             self.letters(equation.left.slots if isinstance(equation.left, Tensor) else ())
             self.rebinding(equation)
-        complete = len(self.findings) == found
+        complete = len(self.findings) == number_of_findings
         elaborated = self.right_side(equation, loops) if complete else equation
         if equation.relation == "=":
             slots = equation.left.slots if isinstance(equation.left, Tensor) else ()
-            sound = len(self.findings) == found
+            sound = len(self.findings) == number_of_findings
             used = equation.left.name in self.defined and self.defined[equation.left.name].used
             self.defined[equation.left.name] = Definition(slots if sound else None, equation.left.span, "tensor", used)
         if equation.relation == "return" and equation.left.name in self.defined:
@@ -264,19 +266,19 @@ class Body:
 
     def rebinding(self, equation: Equation) -> None:
         """`=` defines a new name, `<-` changes an old one that has the same axes (R5)."""
-        name, known = equation.left.name, self.defined.get(equation.left.name)
+        name, before = equation.left.name, self.defined.get(equation.left.name)
         self.alone(name, equation.left.slots if isinstance(equation.left, Tensor) else (), equation.left)
-        if equation.relation == "=" and known is not None:
-            fact = f"defined in line {known.span.line}"
+        if equation.relation == "=" and before is not None:
+            fact = f"defined in line {before.span.line}"
             self.report("E202", f"`{name}` is defined already", equation.left, "`<-` to change it, or another name", fact)
-        elif equation.relation == "<-" and known is None:
+        elif equation.relation == "<-" and before is None:
             self.report("E204", f"`<-` changes `{name}`, which is not defined", equation.left, "`=` to define it")
             self.defined[name] = Definition(None, equation.left.span, "tensor", used=True)
-        elif known is not None and known.slots is not None and isinstance(equation.left, Tensor):
-            self.findings += slots_agree(equation.left, known.slots, known.span, self.legend)
+        elif before is not None and before.slots is not None and isinstance(equation.left, Tensor):
+            self.findings += slots_agree(equation.left, before.slots, before.span, self.legend)
 
     def right_side(self, equation: Equation, loops: frozenset[str]) -> Equation:
-        """Names, then slots, then scope; the elaborated equation where all is well."""
+        """Checks names, then slots, then scope. Returns the elaborated equation if it is correct."""
         meant = partial(self.names, equation.left.name)
         inside = list(subexpressions(equation.right))
         found = list(names_in(inside, self.legend, self.known(equation, inside), meant, self.layer.name))
@@ -294,7 +296,7 @@ class Body:
         return elaborated
 
     def known(self, equation: Equation, inside: list[Expression]) -> dict[str, str]:
-        """Names with a subscript that may stand on the right, and why the others may not."""
+        """Returns the names with a subscript that may stand on the right, and the reasons why others may not."""
         names = {x.name: self.later.get(x.name) for x in inside if isinstance(x, Tensor | Name)}
         late = {name: later for name, later in names.items() if later and later.span.start > equation.span.start}
         known = {name: f"it is defined only in line {later.span.line}" for name, later in late.items()}
@@ -306,7 +308,7 @@ class Body:
         return {*self.defined, *self.later, *self.layers} - {new}
 
     def mark(self, inside: list[Expression]) -> None:
-        """What an equation reads is used."""
+        """Marks the names that an equation reads as used."""
         for e in inside:
             if isinstance(e, Tensor | Name) and e.name in self.defined:
                 definition = self.defined[e.name]
@@ -317,7 +319,9 @@ class Body:
     # ----------------------------------------------------------------------------------------------------- slots
 
     def slots(self, equation: Equation, inside: list[Expression], loops: frozenset[str]) -> Iterator[Finding]:
-        """Each tensor on the right has the slots of its definition, over the same axes; primitives have what they take."""
+        """Checks that each tensor on the right has the slots of its definition, over the same axes, and each primitive its
+        arguments.
+        """
         yield from check_conditions(equation.right, wanted=False)
         for e in inside:
             match e:
@@ -333,7 +337,7 @@ class Body:
                     pass
 
     def taken(self, e: Apply, loops: frozenset[str]) -> Iterator[Finding]:
-        """How many `top` takes: a number of the legend, in each turn of a loop another at most."""
+        """Checks the count of `top`: a number of the legend, which may differ between turns of a loop."""
         for part in subexpressions(e.arguments[0]):
             bare = isinstance(part, Name) and (known := self.defined.get(part.name)) is not None and not known.slots
             tensor = isinstance(part, Tensor) and part.name in self.defined
@@ -356,7 +360,9 @@ class Body:
                     yield from self.inside(slot, over, read)
 
     def definition(self, name: str, equation: Equation) -> Definition:
-        """What defines a name that an equation reads: a line above it, the legend, or the equation itself (a recurrence)."""
+        """Returns the definition of a name that an equation reads: a line above it, the legend, or the equation itself (a
+        recurrence).
+        """
         scalar, left = self.legend.scalars.get(name), equation.left
         if name in self.defined:
             return self.defined[name]
@@ -377,9 +383,9 @@ class Body:
                 continue
             size = self.legend.size(over)
             length = int(size[()]) if size is not None and set(size) == {()} else None
-            at, _ = self.numbers.strays(member, length, read.guards, early=False)
-            if at is not None:
-                yield self.leaving(member, at, letter, read)
+            numbers_there, _ = self.numbers.strays(member, length, read.guards, early=False)
+            if numbers_there is not None:
+                yield self.leaving(member, numbers_there, letter, read)
 
     def leaving(self, slot: Expression, at: Mapping[str, int], letter: str, read: Read) -> Finding:
         """A slot leaves its axis where its indices are these numbers."""
@@ -399,7 +405,7 @@ class Body:
                 yield _not_before(tensor, definition.slots)
 
     def earlier(self, slot: Expression, own: Expression) -> bool:
-        """Is a slot a position before that of the index `own`, whatever the numbers: `(s - 1)`, `(s - W - c)`?"""
+        """Returns whether a slot is an earlier position than the index `own`, for all numbers: `(s - 1)`, `(s - W - c)`."""
         if not (isinstance(slot, Sum) and isinstance(own, Index) and own in slot.terms):
             return False
         steps = [term for term in slot.terms if term != own]
@@ -412,7 +418,7 @@ class Body:
         return back and all(map(_negative, steps)) and axis_of(own.letter) not in moving
 
     def bare(self, e: Name, equation: Equation) -> Iterator[Finding]:
-        """A name without a subscript is a size, a scalar, or a tensor that has no slots (R11)."""
+        """Returns whether a name without a subscript is a size, a scalar, or a tensor without slots (R11)."""
         if not is_defined(e, self.legend, {}):
             definition = self.definition(e.name, equation)
             if definition.slots:
@@ -429,7 +435,7 @@ class Body:
                 yield from self.derived(formal, _axes_in(layer), call)
 
     def derived(self, formal: Index, used: set[str], call: Apply) -> Iterator[Finding]:
-        """The other axes of a body whose sizes follow from that of a letter which the call renames."""
+        """Returns the other axes of a body whose sizes depend on the size of a letter that the call renames."""
         axis = self.legend.axis(formal.letter)
         for other in filter(None, map(self.legend.axis, used)):
             if axis is not None and other is not axis and _mentions(other, axis):
@@ -448,8 +454,8 @@ def _broken(slot: Expression) -> Finding:
     return Finding("E310", "this slot need not be a whole number", slot.span, (), fix)
 
 
+# A tensor is read where it is defined, or at a position that is not earlier.
 def _not_before(e: Tensor | Name, own: tuple[Expression, ...]) -> Finding:
-    """A tensor that is read where it is defined, or at a position that is not one before that."""
     slots = zip(e.slots if isinstance(e, Tensor) else (), own, strict=False)
     computed = [slot for slot, index in slots if isinstance(index, Index) and isinstance(slot, Sum) and index in slot.terms]
     where = f"at `{show(computed[0])}`, which need not be an earlier position" if computed else "at the same position"
@@ -458,14 +464,12 @@ def _not_before(e: Tensor | Name, own: tuple[Expression, ...]) -> Finding:
 
 
 def _negative(e: Expression) -> bool:
-    """Is e below zero, or an index taken away?"""
     first = e.factors[0] if isinstance(e, Product) else e
     plain = not isinstance(e, Product) or all(isinstance(factor, Number | Name | Index) for factor in e.factors)
     return plain and isinstance(first, Number) and first.value < 0
 
 
 def _axes_in(layer: Layer) -> set[str]:
-    """The axes of every index in the body of a layer, in its weights and its inputs."""
     heads = (*(formal.slots for formal in layer.formals), *(weight.indices for weight in layer.weights))
     bodies = (subexpressions(equation.right) for equation in equations(layer.body))
     return {axis_of(x.letter) for x in itertools.chain(*heads, *bodies) if isinstance(x, Index)}
@@ -475,8 +479,8 @@ def _loop_letters(layer: Layer) -> set[str]:
     return {loop.index.letter for loop in loops(layer.body)}
 
 
+# The size of an axis depends on another size.
 def _mentions(axis: Axis, other: Axis) -> bool:
-    """Is the size of an axis derived from that of another?"""
     roots = [e for e in (axis.size, axis.default) if e is not None]
     names = {x.name for root in roots for x in subexpressions(root) if isinstance(x, Name)}
     own = {axis.size.name} if isinstance(axis.size, Name) else set()

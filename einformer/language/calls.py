@@ -1,8 +1,4 @@
-"""Binds the indices of a call to those of the layer it calls, and names the set of weights that each call uses (R7).
-
-Once named, every call of a layer that has weights names an instance among the weights of the body it stands in: the first
-`LayerNorm(…)` is `LayerNorm`, the second `LayerNorm_2`, in the order of the text.
-"""
+"""Binds the indices of a call to the indices of the layer that it calls, and names the set of weights of each call (R7)."""
 
 from __future__ import annotations
 
@@ -40,7 +36,7 @@ def bind_call(layer: Layer, call: Apply, actuals: Sequence[Letters], loops: froz
     if len(call.arguments) != len(layer.formals):
         message = f"`{call.name}` takes {len(layer.formals)} arguments, here are {len(call.arguments)}"
         raise fail("E401", message, call.span, [defined(layer)], f"`{PLAIN.signature(layer)}`")
-    letters = _renamed(layer, call, loops)
+    letters = _read_renaming(layer, call, loops)
     bound = []
     for formal, actual in zip(layer.formals, actuals, strict=True):
         taken: set[str] = set()
@@ -69,8 +65,7 @@ def axis_of(letter: str) -> str:
     return letter.rstrip("'")
 
 
-def _renamed(layer: Layer, call: Apply, loops: frozenset[str]) -> dict[str, str]:
-    """The letters that the call's subscript names, in the order of the head's."""
+def _read_renaming(layer: Layer, call: Apply, loops: frozenset[str]) -> dict[str, str]:
     named = [index for index in call.indices if index.letter not in loops]
     if len(named) > len(layer.indices):
         message = f"the subscript of `{call.name}` names {len(named)} indices, its head has {len(layer.indices)}"
@@ -95,14 +90,14 @@ def _choice(letter: str, actual: Letters, taken: set[str], layer: Layer, call: A
     raise fail("E402", message, call.span, [defined(layer)], fix)
 
 
+# A carried index must differ from the other indices of the layer.
 def _carried_apart(
     layer: Layer, call: Apply, actuals: Sequence[Letters], bound: Sequence[frozenset[str]], output: tuple[str, ...]
 ) -> None:
-    """An index that is carried along is none of those that the layer takes elsewhere or gives."""
     own = frozenset(output).union(*bound)
-    for actual, taken in zip(actuals, bound, strict=True):
+    for actual, bound_index in zip(actuals, bound, strict=True):
         for letter in actual:
-            if letter in own - taken:
+            if letter in own - bound_index:
                 message = f"`{call.name}` has an index `{letter}` of its own, and its argument carries another along"
                 raise fail("E406", message, call.span, [defined(layer)], f"another letter in the argument, `{letter}'`")
 
@@ -138,10 +133,10 @@ def called_layers(layer: Layer, layers: Mapping[str, Layer]) -> list[tuple[Apply
 def with_weights(layers: Mapping[str, Layer]) -> frozenset[str]:
     """The names of the layers that have weights or buffers, or call a layer that has."""
     called = {name: {call.name for call in calls(layer)} for name, layer in layers.items()}
-    found = {name for name, layer in layers.items() if layer.weights}
-    while more := {name for name in called.keys() - found if called[name] & found}:
-        found |= more
-    return frozenset(found)
+    names = {name for name, layer in layers.items() if layer.weights}
+    while more := {name for name in called.keys() - names if called[name] & names}:
+        names |= more
+    return frozenset(names)
 
 
 def name_instances(layer: Layer, weighted: frozenset[str]) -> tuple[Layer, list[Finding]]:
@@ -152,17 +147,19 @@ def name_instances(layer: Layer, weighted: frozenset[str]) -> tuple[Layer, list[
     return named, [*naming.findings, *_at_odds(named)]
 
 
+# A call of an instance with other letters of loops than its first call: the text must say which turns share weights.
 def _at_odds(layer: Layer) -> Iterator[Finding]:
-    """A call of an instance by other letters of loops than its first one: which turns share weights would not be said."""
     instances = {w.name for w in layer.weights if w.kind == "instance"}
     turning, first = {loop.index for loop in loops(layer.body)}, dict[str, tuple[Index, ...]]()
     for call in (call for call in calls(layer) if call.name in instances):
         letters = tuple(index for index in call.indices if index in turning)
         if letters != first.setdefault(call.name, letters):
-            known = "".join(index.letter for index in first[call.name])
+            first_letters = "".join(index.letter for index in first[call.name])
             yield Finding(
                 "E403",
-                f"`{call.name}` has a set of weights for each turn over `{known}`" if known else f"`{call.name}` has one set",
+                f"`{call.name}` has a set of weights for each turn over `{first_letters}`"
+                if first_letters
+                else f"`{call.name}` has one set",
                 call.span,
                 fix="the same letters at every call, or another instance",
             )

@@ -37,10 +37,10 @@ def check(
     origins: Mapping[str, str] | None = None,
     claims: Claims = lambda spec, legend: (),
 ) -> tuple[Spec, tuple[Finding, ...]]:
-    """The elaborated spec and every finding in the order of the text.
+    """Returns the elaborated spec and every finding in the order of the text.
 
-    With `values`, the sizes bound, groups and axes are compared as numbers; `origins` say where each came from. What is
-    well formed is asked what it `claims`.
+    With `values`, groups and axes are compared at bound sizes, and `origins` give the origin of each. A correct text is
+    passed to each of the `claims`.
     """
     try:
         check_references(spec)
@@ -72,29 +72,27 @@ def check(
 
 
 def _shown(findings: list[Finding], spec: Spec) -> tuple[Finding, ...]:
-    """The findings in the order of the text, each once."""
     findings.sort(key=lambda finding: (finding.span.source is not spec.span.source, finding.span.start))
     return tuple(_first_places(map(suggested, _first_places(findings)[:MAXIMUM_FINDINGS])))
 
 
+# A layer of the library is not the reader's text, so its errors point to the first call that leads to it.
 def _at_call(finding: Finding, layer: Layer, spec: Spec) -> Finding:
-    """What a layer of the library lacks is told at the first call that leads to it, since its text is not the reader's."""
     layers = {other.name: other for other in spec.layers}
     for other in (other for other in spec.layers if layer.span.source is not spec.span.source is other.span.source):
         if call := next(
-            (call for call, callee in called_layers(other, layers) if layer.name in _reached(callee, layers)), None
+            (call for call, callee in called_layers(other, layers) if layer.name in _find_reached(callee, layers)), None
         ):
             return replace(finding, span=call.span, facts=(*finding.facts, f"`{layer.name}` needs it ({finding.span})"))
     return finding
 
 
-def _reached(layer: Layer, layers: Mapping[str, Layer]) -> set[str]:
-    """The layer and those that it calls, directly or not."""
-    return {layer.name}.union(*(_reached(callee, layers) for _, callee in called_layers(layer, layers)))
+def _find_reached(layer: Layer, layers: Mapping[str, Layer]) -> set[str]:
+    return {layer.name}.union(*(_find_reached(callee, layers) for _, callee in called_layers(layer, layers)))
 
 
+# A finding about one declaration points to the first place that needs it.
 def _first_places(findings: Iterable[Finding]) -> list[Finding]:
-    """Each finding once; of those that say what one declaration lacks or is, the first of the places that need it."""
     first: dict[tuple[str, str, Span | None], Finding] = {}
     for finding in findings:
         place = None if finding.code in _OF_A_DECLARATION else finding.span
@@ -151,8 +149,8 @@ def _names(spec: Spec, legend: Legend) -> Iterator[Finding]:
     yield from _times(spec, legend)
 
 
+# Before the start of its time axis everything is zero (R4), in every layer.
 def _times(spec: Spec, legend: Legend) -> Iterator[Finding]:
-    """A text has one time axis: before its start everything is zero (R4), in whichever layer."""
     times = [layer.time for layer in spec.layers if layer.time is not None]
     for time in times[1:]:
         first = times[0]
@@ -181,8 +179,8 @@ def _legend_expressions(spec: Spec) -> Iterator[Expression]:
         yield from () if isinstance(scalar.value, tuple) else (scalar.value,)
 
 
+# Another axis of the same length has its own size, with this size as default.
 def _shared_sizes(spec: Spec, legend: Legend) -> Iterator[Finding]:
-    """A letter is the size of one axis; another axis as long has a size of its own, which it is by default."""
     first: dict[str, Axis] = {}
     for axis in (axis for axis in spec.axes if isinstance(axis.size, Name)):
         name = show(axis.size)
@@ -193,8 +191,8 @@ def _shared_sizes(spec: Spec, legend: Legend) -> Iterator[Finding]:
             yield Finding("E202", f"`{name}` is the size of `{other.letter}` already", axis.size.span, facts, fix)
 
 
+# A size is one upper-case letter.
 def _size_names(size: Expression, legend: Legend) -> Iterator[Finding]:
-    """A size is one upper-case letter; anything else in the axes is a slip."""
     for e in subexpressions(size):
         if isinstance(e, Name) and e.name in legend.letters and not (len(e.name) == 1 and e.name.isupper()):
             product = f"`{' '.join(e.name)}` for a product, or " if e.name.isalpha() and e.name.isupper() else ""
@@ -202,8 +200,8 @@ def _size_names(size: Expression, legend: Legend) -> Iterator[Finding]:
             yield Finding("E204", message, e.span, (), f"{product}`{e.name[0].upper()}`")
 
 
+# A scalar is a formula of its declared indices, or a list over its only index.
 def _scalar(scalar: Scalar, legend: Legend) -> Iterator[Finding]:
-    """A scalar's indices are declared; it is a formula of them, or a list over its only one."""
     unknown = [undeclared(index, legend) for index in scalar.indices if legend.axis(index.letter) is None]
     yield from unknown or find_repeated(scalar.indices, legend)
     yield from find_dropped(scalar, legend.scalars, legend)
@@ -236,7 +234,6 @@ def unused(spec: Spec) -> Iterator[Finding]:
 
 
 def _all_nodes(spec: Spec) -> Iterator[Expression]:
-    """Every expression of a file, the letters of its left sides and weights too, apart from what declares."""
     roots: list[Expression] = list(_legend_expressions(spec))
     for layer in spec.layers:
         roots += [*layer.indices, *layer.formals, layer.output]

@@ -34,15 +34,15 @@ _RULES: tuple[Callable[[Axis], str], ...] = (
 
 
 def same_axes(one: Spec, other: Spec) -> dict[str, str]:
-    """The letters of the axes of `other` in those of `one`; those of axes that `one` lacks are no letters of it."""
-    found: dict[str, str] = {}
+    """Maps the letters of the axes of `other` to those of `one`. An axis that `one` lacks keeps a letter of its own."""
+    letters: dict[str, str] = {}
     for rule in _RULES:
-        free = {rule(axis): axis.letter for axis in reversed(one.axes) if axis.letter not in found.values()}
+        free = {rule(axis): axis.letter for axis in reversed(one.axes) if axis.letter not in letters.values()}
         for axis in other.axes:
-            if axis.letter not in found and rule(axis) and rule(axis) in free:
-                found[axis.letter] = free.pop(rule(axis))
-    taken = {axis.letter for axis in one.axes}
-    return {axis.letter: axis.letter + "°" * (axis.letter in taken) for axis in other.axes} | found
+            if axis.letter not in letters and rule(axis) and rule(axis) in free:
+                letters[axis.letter] = free.pop(rule(axis))
+    used = {axis.letter for axis in one.axes}
+    return {axis.letter: axis.letter + "°" * (axis.letter in used) for axis in other.axes} | letters
 
 
 class Renaming(Printer):
@@ -68,12 +68,12 @@ class Renaming(Printer):
         return super().equation(equation)
 
     def number(self, value: float) -> str:
-        """A number; `500000.0` says what `500000` says."""
+        """Writes a number: `500000.0` equals `500000`."""
         return number(whole(value))
 
 
 def whole(value: float) -> float:
-    """A whole number without a point: `500000.0` says what `500000` says."""
+    """Writes a whole number without a point: `500000.0` equals `500000`."""
     return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 1e15 else value
 
 
@@ -83,7 +83,7 @@ _SAME_ROLE = 0.4  # the least score of two layers of which one became the other
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What changed in the legend or in a layer: `scalars`, `layer MLP`, `layer MLP → GatedMLP`."""
+    """The changes of the legend or of a layer: `scalars`, `layer MLP`, `layer MLP → GatedMLP`."""
 
     name: str
     changes: tuple[Change, ...]
@@ -101,7 +101,7 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What distinguishes two specifications; false where nothing does."""
+    """The differences of two specifications. False if there are none."""
 
     values: tuple[Value, ...]
     parts: tuple[Part, ...]
@@ -115,7 +115,7 @@ class Difference:
 
 
 def rows(part: Part) -> Iterator[str]:
-    """Each line with its sign, and a row of carets under what of it differs."""
+    """Yields each line with its sign, and a row of carets below its changes."""
     for change in part.changes:
         for sign, text, marks in zip("-+", (change.one, change.other), change.marks, strict=True):
             if text:
@@ -131,9 +131,9 @@ def _carets(marks: Marks) -> str:
 
 
 def difference(one: Spec, other: Spec, legends: tuple[Legend, Legend] | None = None) -> Difference:
-    """What distinguishes two specifications as they are written, with the layers of the library that they call.
+    """Compares two specifications as they are written, with the layers of the library that they call.
 
-    Of sizes those differ that their legends bind, or that follow.
+    Sizes differ if both are bound to different numbers, or follow from others differently.
     """
     sizes = _sizes(*legends) if legends else ()
     texts = _Text(one, {axis.letter: axis.letter for axis in one.axes}), _Text(other, same_axes(one, other))
@@ -188,14 +188,13 @@ class _Text:
 # ------------------------------------------------------------------------------------------------------- the legend
 
 
+# By name: their order has no meaning.
 def _compare_declarations(one: dict[str, TextLine], other: dict[str, TextLine]) -> Iterator[Change]:
-    """The declarations of two legends by name: their order says nothing."""
     for name in one | other:
         yield from changes([one[name]] if name in one else [], [other[name]] if name in other else [])
 
 
 def _numbers(one: _Text, other: _Text) -> tuple[tuple[Value, ...], list[dict[str, TextLine]]]:
-    """Scalars that are another number, and the lines of those that are a number not in both."""
     both = [name for name in one.scalars if name in other.scalars and _are_numbers(one, other, name)]
     pairs = [(one.scalars[name], other.scalars[name]) for name in both]
     values = tuple(Value(x.name, _write(x), _write(y), x.comment or y.comment) for x, y in pairs if x.value != y.value)
@@ -204,24 +203,21 @@ def _numbers(one: _Text, other: _Text) -> tuple[tuple[Value, ...], list[dict[str
 
 
 def _sizes(one: Legend, other: Legend) -> tuple[Value, ...]:
-    """Sizes that are another number, or open, or not there in one; in the order of the legends."""
     values = [_write_sizes(legend) for legend in (one, other)]
     axes = [axis for legend in (one, other) for axis in legend.axes.values()]
     order = dict.fromkeys([show(axis.size) for axis in axes] + [*values[0], *values[1]])
-    said = {name: dict.fromkeys(axis.comment for axis in axes if show(axis.size) == name) for name in order}
-    pairs = [(name, *(each.get(name, NOTHING) for each in values)) for name in order]
+    comments = {name: dict.fromkeys(axis.comment for axis in axes if show(axis.size) == name) for name in order}
+    pairs = [(name, *(sizes_of_text.get(name, NOTHING) for sizes_of_text in values)) for name in order]
     numbers = [(name, x, y) for name, x, y in pairs if x != y and {x, y} != {OPEN, NOTHING}]
-    return tuple(Value(name, x, y, "; ".join(said[name])) for name, x, y in numbers)
+    return tuple(Value(name, x, y, "; ".join(comments[name])) for name, x, y in numbers)
 
 
 def _write_sizes(legend: Legend) -> dict[str, str]:
-    """Sizes as they are shown."""
     sizes = {name: f"{value:,}" for name, value in known(legend).items() if name not in legend.scalars}
     return dict.fromkeys(legend.letters, OPEN) | sizes
 
 
 def _are_numbers(one: _Text, other: _Text, name: str) -> bool:
-    """Is a scalar a number, or a list of them, in both, over the same axes?"""
     scalars = [(text, text.scalars[name]) for text in (one, other)]
     axes = [[text.letters[index.letter] for index in scalar.indices] for text, scalar in scalars]
     return axes[0] == axes[1] and all(isinstance(scalar.value, tuple | Number) for _, scalar in scalars)
@@ -244,24 +240,23 @@ def _layer(texts: tuple[_Text, _Text], x: Layer | None, y: Layer | None) -> Part
     return Part(f"{kind} {' → '.join(names)}", tuple(changes(*lines)))
 
 
+# Layers of one name, then models, then the most similar ones.
 def _pair_layers(texts: tuple[_Text, _Text]) -> list[Pair]:
-    """The layers of two texts side by side: of one name, models, then those that are most alike."""
     one, other = ({layer.name: layer for layer in text.spec.layers} for text in texts)
-    found = {name: name for name in one if name in other}
-    models = [[name for name in each if each[name].kind == "model" and name not in found] for each in (one, other)]
-    found |= dict(zip(*models, strict=False))
-    rest = [(x, y) for x in one for y in other if x not in found and y not in found.values()]
+    pairs = {name: name for name in one if name in other}
+    models = [[name for name in layers if layers[name].kind == "model" and name not in pairs] for layers in (one, other)]
+    pairs |= dict(zip(*models, strict=False))
+    rest = [(x, y) for x in one for y in other if x not in pairs and y not in pairs.values()]
     scores = {(x, y): _score_layers(texts, one[x], other[y]) for x, y in rest}
     for x, y in sorted(rest, key=lambda pair: -scores[pair]):
-        if scores[x, y] >= _SAME_ROLE and x not in found and y not in found.values():
-            found[x] = y
-    alone: list[Pair] = [(None, other[name]) for name in other if name not in found.values()]
-    both: list[Pair] = [(one[name], other[found[name]] if name in found else None) for name in one]
+        if scores[x, y] >= _SAME_ROLE and x not in pairs and y not in pairs.values():
+            pairs[x] = y
+    alone: list[Pair] = [(None, other[name]) for name in other if name not in pairs.values()]
+    both: list[Pair] = [(one[name], other[pairs[name]] if name in pairs else None) for name in one]
     return both[:-1] + alone + both[-1:]
 
 
 def _score_layers(texts: tuple[_Text, _Text], x: Layer, y: Layer) -> float:
-    """How much two layers of different names are one: by their names, and by their lines."""
     if x.kind != y.kind:
         return 0.0
     words = [[word for line in text.layer(layer) for word in line.key] for text, layer in zip(texts, (x, y), strict=True)]
@@ -277,7 +272,7 @@ Marks = tuple[tuple[int, int], ...]  # from a letter to another
 
 @dataclass(frozen=True, slots=True)
 class TextLine:
-    """A line: its text, what it reads in the letters of the other text, and the name that it defines."""
+    """A line: its text, its text in the letters of the other specification, and the name that it defines."""
 
     text: str
     reading: str
@@ -291,7 +286,7 @@ class TextLine:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A line of one text and the line of the other that stands for it, empty where there is none; what of each differs."""
+    """A line of one text and its counterpart in the other, or an empty string, with the parts that differ."""
 
     one: str
     other: str
@@ -299,7 +294,7 @@ class Change:
 
 
 def changes(one: Sequence[TextLine], other: Sequence[TextLine]) -> Iterator[Change]:
-    """What became of the lines of one text in the other, in their order, but for those that stayed."""
+    """Yields the changes of lines in their order, without the lines that stayed."""
     for x, y in _align(one, other):
         if x and y and x.key != y.key:
             yield Change(x.text, y.text, _marks(x, y))
@@ -315,8 +310,8 @@ def likeness(one: Sequence[str], other: Sequence[str]) -> float:
 Pairs = list[tuple[TextLine | None, TextLine | None]]
 
 
+# Equal lines side by side, and similar lines between them.
 def _align(one: Sequence[TextLine], other: Sequence[TextLine]) -> Pairs:
-    """Lines side by side: those that say the same, and between them those that are alike."""
     pairs: Pairs = []
     for kind, a, b, c, d in _opcodes([line.key for line in one], [line.key for line in other]):
         pairs += zip(one[a:b], other[c:d], strict=True) if kind == "equal" else _pair_lines(one[a:b], other[c:d])
@@ -327,8 +322,8 @@ def _opcodes(one: Sequence[object], other: Sequence[object]) -> Sequence[tuple[s
     return difflib.SequenceMatcher(None, one, other, autojunk=False).get_opcodes()
 
 
+# Maximises the sum of scores, in order.
 def _pair_lines(one: Sequence[TextLine], other: Sequence[TextLine]) -> Pairs:
-    """The pairs in order whose scores add up to the most, and between them the lines that have none."""
     if len(one) * len(other) > _MOST_PAIRS:
         return list(itertools.zip_longest(one, other))
     best: dict[tuple[int, int], tuple[float, int, int]] = {}  # from these lines on: the sum, and which lines come next
@@ -337,22 +332,24 @@ def _pair_lines(one: Sequence[TextLine], other: Sequence[TextLine]) -> Pairs:
         if i < len(one) and j < len(other) and (score := _score(one[i], other[j])) >= _ALIKE:
             steps.append((best[i + 1, j + 1][0] + score, i + 1, j + 1))
         best[i, j] = max(steps, default=(0.0, i, j), key=lambda step: step[0])
-    pairs, at = Pairs(), (0, 0)
-    while at != (len(one), len(other)):
-        _, *after = best[at]
-        pairs.append((one[at[0]] if after[0] > at[0] else None, other[at[1]] if after[1] > at[1] else None))
-        at = (after[0], after[1])
+    pairs, position = Pairs(), (0, 0)
+    while position != (len(one), len(other)):
+        _, *after = best[position]
+        pairs.append(
+            (one[position[0]] if after[0] > position[0] else None, other[position[1]] if after[1] > position[1] else None)
+        )
+        position = (after[0], after[1])
     return pairs
 
 
+# Half for the name that they define, half for the text.
 def _score(x: TextLine, y: TextLine) -> float:
-    """Half for what they define, half for how they say it."""
     return (likeness(x.key, y.key) + (x.defines == y.defines)) / 2
 
 
+# Nothing if the lines have little in common.
 def _marks(x: TextLine, y: TextLine) -> tuple[Marks, Marks]:
-    """The letters of each that the other has not; none where the lines have little in common."""
-    places = [[found.span() for found in _TOKEN.finditer(line.text)] for line in (x, y)]
+    places = [[token.span() for token in _TOKEN.finditer(line.text)] for line in (x, y)]
     if [len(x.key), len(y.key)] != [*map(len, places)] or likeness(x.key, y.key) < _ALIKE:
         return (), ()
     opcodes = [code for code in _opcodes(x.key, y.key) if code[0] != "equal"]

@@ -57,7 +57,7 @@ class Cursor:
         return accepted
 
     def word(self, word: str) -> bool:
-        """Is the next token this word?"""
+        """Returns whether the next token is this word."""
         token = self.peek()
         return token.text == word and token.kind == "name"
 
@@ -68,7 +68,7 @@ class Cursor:
         return accepted
 
     def expect(self, kind: str, what: str = "") -> Token:
-        """The next token, which must be of this kind; `what` says so in other words."""
+        """Returns the next token, which must be of this kind. `what` describes it in other words."""
         if self.peek().kind != kind:
             self.expected(what or f"`{kind}`")
         return self.next()
@@ -80,13 +80,13 @@ class Cursor:
         return self.next()
 
     def expected(self, what: str) -> NoReturn:
-        """Refuse the next token, by what the text has at its place: tokens of LaTeX and of a subscript may look otherwise."""
+        """Refuses the next token, in the words of the text: tokens of LaTeX and of a subscript may look different."""
         token, there = self.peek(), self.peek().span.text
         if token.kind == CLOSE and there != "}":
-            found = "the end of the subscript"
+            text_found = "the end of the subscript"
         else:
-            found = token.text if token.kind == "end" else f"`{token.text if token.text in there else there}`"
-        raise fail("E101", f"{found} where {what} is expected", token.span, fix=what)
+            text_found = token.text if token.kind == "end" else f"`{token.text if token.text in there else there}`"
+        raise fail("E101", f"{text_found} where {what} is expected", token.span, fix=what)
 
     def end(self) -> None:
         """Nothing may follow."""
@@ -94,14 +94,14 @@ class Cursor:
             self.expected("the end of the line")
 
     def starts_factor(self) -> bool:
-        """Can a factor begin here?"""
+        """Returns whether a factor can begin here."""
         token = self.peek()
         if token.kind == "name":
             return token.text not in WORDS
         return token.kind in ("number", "(", "{", FRACTION, BRANCHES)
 
     def deepen(self) -> None:
-        """One level down; R13 bounds the levels, those of loops too, so that no text exhausts the stack."""
+        """Goes one level down. R13 bounds the levels, with those of loops, so that no text exhausts the stack."""
         self.depth += 1
         if self.depth - 1 > min(MAXIMUM_DEPTH, MAXIMUM_HEIGHT - self.loops):
             raise fail("E002", f"the formula nests more than {MAXIMUM_DEPTH} deep", self.peek().span, fix="names for its parts")
@@ -132,7 +132,7 @@ _RANKS = {"or": 1, "and": 2, "not": 3}  # how tightly a word between or before c
 
 
 class Formulas(Cursor):
-    """The rules of expressions, subscripts and numbers; `callables` are what takes an argument here."""
+    """The rules of expressions, subscripts and numbers. `callables` are the names that take arguments."""
 
     def __init__(self, source: Source, line: Line, callables: set[str]) -> None:
         super().__init__(source, line)
@@ -326,11 +326,13 @@ class Formulas(Cursor):
         return Apply(name.text, indices, tuple(arguments), span=self.since(name))
 
     def is_sign(self, name: Token) -> bool:
-        r"""Is it `\sum` of one thing? In print that takes the rest of its product, where `sum(…)` is a call (R11)."""
+        r"""Returns whether this is `\sum` of one argument. In print it takes the rest of its product, where `sum(…)` is a
+        call (R11).
+        """
         return self.source.text.startswith("\\sum", name.span.start) and not self.is_list()
 
     def is_list(self) -> bool:
-        """Do the parentheses that begin here hold a comma?"""
+        """Returns whether the parentheses that begin here hold a comma."""
         depth = 0
         for token in self.line.tokens[self.at :]:
             depth += (token.kind in BRACKETS) - (token.kind in BRACKETS.values())
@@ -425,14 +427,14 @@ class Formulas(Cursor):
         return members[0] if len(members) == 1 else Group(tuple(members), span=self.since(start))
 
     def is_group(self) -> bool:
-        """Do the parentheses just opened hold nothing but letters and further parentheses?"""
-        depth, at = 0, self.at
-        while depth or self.line.tokens[at].kind != ")":
-            token = self.line.tokens[at]
+        """Returns whether the parentheses just opened hold only letters and parentheses."""
+        depth, position = 0, self.at
+        while depth or self.line.tokens[position].kind != ")":
+            token = self.line.tokens[position]
             depth += (token.kind == "(") - (token.kind == ")")
             if not depth and token.kind != ")" and not (token.kind == "name" and token.text[0].islower()):
                 return False
-            at += 1
+            position += 1
         return True
 
     # --------------------------------------------------------------------------------------------------- numbers
@@ -462,8 +464,8 @@ def are_opposite(one: Expression, other: Expression) -> bool:
     return (one.name, one.arguments) in ((against, sides), (_MIRRORED[against], sides[::-1]))
 
 
+# The sign belongs to a leading number, else it is the factor -1.
 def _negate(factors: list[Expression]) -> list[Expression]:
-    """The factors of a term after a minus: the sign belongs to a leading number, else it is the factor -1."""
     first = factors[0]
     if isinstance(first, Number):
         return [Number(-first.value, span=first.span), *factors[1:]]
@@ -471,5 +473,4 @@ def _negate(factors: list[Expression]) -> list[Expression]:
 
 
 def _join(left: Expression, right: Expression) -> Expression:
-    """Two links of a chain."""
     return Apply("and", (), (left, right), span=join_spans(left.span, right.span))

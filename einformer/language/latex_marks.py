@@ -1,4 +1,4 @@
-r"""Splits LaTeX into marks, which TeX would call its tokens, and reads scripts, arguments and remarks from those of a row."""
+"""Splits LaTeX into marks, the tokens of TeX, and reads the scripts, arguments and remarks of a row."""
 
 from __future__ import annotations
 
@@ -75,20 +75,20 @@ class Mark(NamedTuple):
 
     @property
     def is_space(self) -> bool:
-        """Does it only part what stands beside it?"""
+        """Returns whether the mark only separates its neighbours."""
         return self.kind in ("space", "newline") or (self.kind == "command" and self.command in SPACES)
 
 
 def marks(text: str, start: int = 0) -> Iterator[Mark]:
     """The marks of a text that begins at the character `start`. Arguments of `\\begin` are left out."""
-    at = 0
-    while match := MARK.match(text, at):
-        mark = Mark(match.lastgroup or "", match.group(), start + at)
-        at = match.end()
+    position = 0
+    while match := MARK.match(text, position):
+        mark = Mark(match.lastgroup or "", match.group(), start + position)
+        position = match.end()
         if mark.kind == "begin":
-            option = _OPTION.match(text, at) or match
+            option = _OPTION.match(text, position) or match
             column = _COLUMN.match(text, option.end()) if mark.command in _COLUMNS else None
-            at = (column or option).end()
+            position = (column or option).end()
         yield mark
 
 
@@ -115,12 +115,12 @@ class Marks:
 
     def script(self) -> str:
         """The sign of a script that follows, past spaces; the cursor goes to it."""
-        at = self.at
-        while at < len(self.marks) and self.marks[at].kind in ("space", "newline"):
-            at += 1
-        inside = at < len(self.marks) and self.marks[at].start < self.end
-        text = self.marks[at].text.translate(SYNONYMS) if inside else ""
-        self.at = at if text in ("'", "^", "_") else self.at
+        position = self.at
+        while position < len(self.marks) and self.marks[position].kind in ("space", "newline"):
+            position += 1
+        inside = position < len(self.marks) and self.marks[position].start < self.end
+        text = self.marks[position].text.translate(SYNONYMS) if inside else ""
+        self.at = position if text in ("'", "^", "_") else self.at
         return text if text in ("'", "^", "_") else ""
 
     def once(self, script: Part | None, part: Part, mark: Mark) -> Part:
@@ -165,26 +165,26 @@ class Marks:
         return text.replace("'", "") + "'" * text.count("'")
 
     def primes(self, part: Part) -> int:
-        """How many primes is a script made of?"""
+        """Returns the number of primes in a script."""
         label = self.label(part)
         return 0 if label.rstrip("'") else len(label)
 
     def split(self, part: Part, sign: str) -> list[Part]:
-        """The parts of a part between signs that stand in no inner braces or cases."""
-        parts, at, first = list[Part](), part[0], part[0]
-        while at < part[1]:
-            if self.marks[at].text.startswith(sign):
-                parts.append((first, at))
-                first = at + 1
-            at = self.partners.get(at, at) + 1
+        """Splits a part at signs outside of inner braces and cases."""
+        parts, position, first = list[Part](), part[0], part[0]
+        while position < part[1]:
+            if self.marks[position].text.startswith(sign):
+                parts.append((first, position))
+                first = position + 1
+            position = self.partners.get(position, position) + 1
         return [*parts, (first, part[1])]
 
     def holds(self, part: Part) -> bool:
-        """Is there anything in a part?"""
+        """Returns whether a part is not empty."""
         return not all(mark.is_space for mark in self.marks[slice(*part)])
 
     def is_remark(self) -> bool:
-        """Does a remark begin here?"""
+        """Returns whether a remark begins here."""
         return self.marks[self.at].text in ("&&", "\\qquad", "\\textit", "@")
 
     def remark(self) -> tuple[str, str]:
@@ -194,11 +194,11 @@ class Marks:
             start += 1
         if start == end or self.marks[start].text != "@":
             return "", self.words((start, end))
-        stop = next((at for at in range(start, end) if self.marks[at].text in ("\\quad", "\\qquad")), end)
+        stop = next((position for position in range(start, end) if self.marks[position].text in ("\\quad", "\\qquad")), end)
         return self.words((start + 1, stop)), self.words((stop, end))
 
     def words(self, part: Part) -> str:
-        r"""What \text{…} holds, and the signs between that cannot stand in it; or plain words."""
+        r"""Returns the words of \text{…} and the signs between them, or plain words."""
         text = ""
         self.at = part[0]
         while self.at < part[1]:
@@ -236,17 +236,16 @@ class Marks:
 
 
 def _partners(source: Source, marks: list[Mark]) -> dict[int, int]:
-    r"""For each opening brace, and each `\begin` of cases, where it is closed."""
     partners: dict[int, int] = {}
     opened: list[int] = []
-    for at, mark in enumerate(marks):
+    for position, mark in enumerate(marks):
         if mark.text == "{" or mark.kind == "begin":
-            opened.append(at)
+            opened.append(position)
         elif mark.text == "}" or mark.kind == "end":
             if not opened or (marks[opened[-1]].kind == "begin") != (mark.kind == "end"):
                 fix = "the bracket that it should close"
                 raise fail("E102", f"`{mark.text}` closes nothing", Span(source, mark.start, mark.end), fix=fix)
-            partners[opened.pop()] = at
+            partners[opened.pop()] = position
     if opened:
         mark = marks[opened[-1]]
         fix = "`}`" if mark.text == "{" else f"`\\end{{{mark.command}}}`"

@@ -68,16 +68,16 @@ class Row:
 
 
 def read_row(source: Source, row: Row) -> Line:
-    """The tokens of a row, its note and its comment."""
+    """Returns the tokens of a row, its note and its comment."""
     start, end = (row.marks[0].start, row.marks[-1].end) if row.marks else (0, 1)
     if end - start > MAXIMUM_ROW:
         raise fail("E001", f"the row has {end - start:,} characters", Span(source, start, start + 1), fix="several rows")
     reader = _Reader(source, row.marks)
     note, comment = (words.replace("\n", " ") for words in reader.row())  # a row may have several lines, plain text one
-    found = tuple(equalities(reader.tokens))
-    tokens.check_brackets(found)
-    span = Span(source, start, found[-1].span.end if found else end)
-    return Line(row.indent, found, note, " ".join(filter(None, (comment, row.comment))), span)
+    signs = tuple(equalities(reader.tokens))
+    tokens.check_brackets(signs)
+    span = Span(source, start, signs[-1].span.end if signs else end)
+    return Line(row.indent, signs, note, " ".join(filter(None, (comment, row.comment))), span)
 
 
 class _Reader(Marks):
@@ -290,7 +290,7 @@ class _Reader(Marks):
         r"""`\mathrm{Sm}` is a name of several letters; `\textbf{causal in}` is two."""
         part = self.argument(mark)
         end = self.marks[self.at - 1].end
-        spaces = (at for at in range(*part) if mark.command in TEXTS and self.marks[at].kind == "space")
+        spaces = (position for position in range(*part) if mark.command in TEXTS and self.marks[position].kind == "space")
         words = [(first + 1, last) for first, last in itertools.pairwise([part[0] - 1, *spaces, part[1]]) if last > first + 1]
         for word in words:
             label = self.label(word)
@@ -407,7 +407,7 @@ _BEGINS = re.compile(r"\s*(?:\\begin|\\\[|\$\$)")
 
 
 def read_lines(source: Source) -> tuple[list[Line], list[Finding]]:
-    """The lines of a LaTeX text that hold anything, and what was wrong with the others."""
+    """Returns the lines of a LaTeX text that are not empty, and the errors of the others."""
     tokens.check_size(source)
     rows = _Rows(source)
     start = 0
@@ -433,7 +433,7 @@ class _Rows:
 
     @property
     def is_open(self) -> bool:
-        """Does an environment go on at the end of the line?"""
+        """Returns whether an environment continues at the end of the line."""
         return bool(self.opened) or self.cases > 0
 
     def line(self, start: int, text: str) -> None:
@@ -511,7 +511,7 @@ class _Rows:
         self.end_row()
 
     def closes(self, mark: Mark) -> bool:
-        """Does the mark end the innermost environment?"""
+        """Returns whether the mark ends the innermost environment."""
         if not self.opened:
             return False
         opening = self.opened[-1][0]
@@ -528,7 +528,7 @@ class _Rows:
             row.comment = " ".join(filter(None, (row.comment, text)))
 
     def indents(self, mark: Mark) -> bool:
-        """Is the mark indentation? Spaces are, outside environments."""
+        """Returns whether the mark is indentation: a space outside environments."""
         if mark.kind == "space":
             self.row.indent += 0 if self.opened else len(mark.text)
         elif mark.text in ("\\quad", "\\qquad"):
@@ -540,7 +540,6 @@ class _Rows:
 
 
 def _regroup(line: Line) -> Line:
-    """The notes' `u_{bsd} = y_{bs(ea)}` is `u_{bs(ea)} = y_{bsea}` (R4)."""
     kinds = [token.kind for token in line.tokens]
     if kinds.count(OPEN) != 2 or kinds.count("(") != 1 or kinds[:2] != ["name", OPEN] or kinds[-1] != CLOSE:
         return line
@@ -553,8 +552,8 @@ def _regroup(line: Line) -> Line:
     letters = all(token.kind == "name" for token in (*left, *group, *others))
     if not (apart and letters and kinds[end + 1] in ("=", "<-") and kinds[end + 2 : end + 4] == ["name", OPEN]):
         return line
-    at = left.index(merged[0])
+    place = left.index(merged[0])
     grouped = (token._replace(span=merged[0].span) for token in right[first : last + 1])
-    left = (*left[:at], *grouped, *left[at + 1 :])
+    left = (*left[:place], *grouped, *left[place + 1 :])
     right = (*right[:first], *group, *right[last + 1 :])
     return replace(line, tokens=(*line.tokens[:2], *left, *line.tokens[end : end + 4], *right, line.tokens[-1]))

@@ -26,11 +26,11 @@ def take_axis(library: Spec, index: Index) -> Axis:
     """The axis of a letter that stands alone, placed there. Raises EinformerError E201."""
     for axis in library.axes:
         if axis.letter == index.letter:
-            default, bound = (e and _placed(e, index.span) for e in (axis.default, axis.bound))
-            return replace(axis, size=_placed(axis.size, index.span), default=default, bound=bound, span=index.span)
-    known = f"the library has {', '.join(axis.letter for axis in library.axes)}"
+            default, bound = (e and _place(e, index.span) for e in (axis.default, axis.bound))
+            return replace(axis, size=_place(axis.size, index.span), default=default, bound=bound, span=index.span)
+    listed = f"the library has {', '.join(axis.letter for axis in library.axes)}"
     message = f"`{index.letter}` stands without a size, and the library has no such axis"
-    raise fail("E201", message, index.span, [known] * bool(library.axes), f"`{index.letter}: {index.letter[0].upper()}`")
+    raise fail("E201", message, index.span, [listed] * bool(library.axes), f"`{index.letter}: {index.letter[0].upper()}`")
 
 
 def take_scalar(library: Spec, name: ScalarName) -> Scalar:
@@ -38,10 +38,10 @@ def take_scalar(library: Spec, name: ScalarName) -> Scalar:
     for scalar in library.scalars:
         if (scalar.name, scalar.indices) == (name.name, name.indices):
             assert not isinstance(scalar.value, tuple)
-            return replace(scalar, value=_placed(scalar.value, name.span), span=name.span)
-    known = f"the library has {', '.join(scalar.name for scalar in library.scalars)}"
+            return replace(scalar, value=_place(scalar.value, name.span), span=name.span)
+    listed = f"the library has {', '.join(scalar.name for scalar in library.scalars)}"
     message = f"`{name.name}` stands without a value, and the library has no such scalar"
-    raise fail("E204", message, name.span, [known] * bool(library.scalars), f"`{name.name} = …`")
+    raise fail("E204", message, name.span, [listed] * bool(library.scalars), f"`{name.name} = …`")
 
 
 def take_layer(library: Spec, name: Token) -> Layer:
@@ -54,6 +54,6 @@ def take_layer(library: Spec, name: Token) -> Layer:
     raise fail("E204", message, name.span, (), f"`{close}`" if close else "`layer Name(z_d) -> z_d:`, written out")
 
 
-def _placed(e: Expression, span: Span) -> Expression:
-    """e as if it were written there: what is wrong with it is wrong in the text that names it."""
-    return replace(rebuild(e, lambda child: _placed(child, span)), span=span)
+# Errors of a scalar or axis of the library are errors of the text that names it.
+def _place(e: Expression, span: Span) -> Expression:
+    return replace(rebuild(e, lambda child: _place(child, span)), span=span)

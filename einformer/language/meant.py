@@ -1,8 +1,4 @@
-"""Says how it is written here what a reader of other notations types first: `x * Q` is `x Q`, `z += y` is `z <- z + y`.
-
-Each row of `ROWS` is a form in plain text and the same in this notation. A row never makes an error: it replaces what is
-said of one that stands where the form does.
-"""
+"""Suggests our notation for forms of other notations: `x Q` for `x * Q`, `z <- z + y` for `z += y`."""
 
 from __future__ import annotations
 
@@ -24,7 +20,7 @@ _SIGNS = r"\s*[*×⊙⋅∘]\s*"
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A form that is typed, what is written instead, the code of what is said of it, and the reason."""
+    """A form of another notation, its replacement, the code of its finding, and the reason."""
 
     typed: str
     meant: str | Callable[[re.Match[str]], str]
@@ -33,16 +29,16 @@ class Row:
 
 
 def suggested(finding: Finding) -> Finding:
-    """The finding, or what is said of the form of another notation that stands at its place."""
-    text, at = finding.span.source.text, finding.span.start
-    begin, end = text.rfind("\n", 0, at) + 1, (text + "\n").index("\n", at)
+    """Returns the finding, or the finding about a form of another notation at its place."""
+    text, position = finding.span.source.text, finding.span.start
+    begin, end = text.rfind("\n", 0, position) + 1, (text + "\n").index("\n", position)
     if finding.code not in _REPLACED or end - begin > MAXIMUM_LINE or is_latex(text):
         return finding
     end = begin + len(re.split("[#@]", text[begin:end])[0].rstrip())
     for row in ROWS:  # compiled when something is wrong: most texts are right
         for match in re.compile(row.typed, re.MULTILINE).finditer(text, begin, end):
             start = match.end() - len(match.group().lstrip())
-            if start <= at <= match.end():
+            if start <= position <= match.end():
                 meant = row.meant(match) if callable(row.meant) else match.expand(row.meant).strip()
                 return Finding(row.code, row.reason, finding.span._replace(start=start, end=match.end()), (), f"`{meant}`")
     return finding
@@ -55,8 +51,7 @@ def _factors(match: re.Match[str]) -> str:
     return re.sub(_SIGNS, " ", match.group())
 
 
-def _changed(match: re.Match[str]) -> str:
-    """`z_bsd *= 2`."""
+def _rewrite_update(match: re.Match[str]) -> str:
     tensor, sign, by = match.groups()
     return {"+": f"{tensor} <- {tensor} + {by}", "*": f"{tensor} <- ({by}) {tensor}"}.get(
         sign, f"{tensor} <- {tensor} {sign} ({by})"
@@ -67,8 +62,8 @@ def _loop(match: re.Match[str]) -> str:
     return f"for {match[1]} < {next(filter(None, match.groups()[1:]))}:"
 
 
+# `z[b, s - 1, d]` and `z_{b,s,d}` without commas.
 def _slots(match: re.Match[str]) -> str:
-    """`z[b, s - 1, d]` and `z_{b,s,d}` without commas: a letter alone, anything else as a slot of its own."""
     slots = [slot.strip() for slot in (match[2] or match[3]).split(",")]
     if all(re.fullmatch(_LETTER, slot) for slot in slots):
         return f"{match[1]}_{''.join(slots)}"
@@ -76,12 +71,12 @@ def _slots(match: re.Match[str]) -> str:
     return f"{match[1]}_{{{''.join(written).rstrip()}}}"
 
 
+# `E_x_bsd`: `x` takes as many letters as its declaration has.
 def _looked_up(match: re.Match[str]) -> str:
-    """`E_x_bsd`: `x` takes as many letters as it has where it is declared."""
     rest = re.findall(_LETTER, match[3])
     declared = re.search(rf"(?<![\w'′’]){re.escape(match[2])}_((?:{_LETTER})+)(?!\w)", match.string)
-    taken = len(re.findall(_LETTER, declared[1])) if declared else len(rest)
-    inner, outer = "".join(rest[:taken]), "".join(rest[taken:])
+    count = len(re.findall(_LETTER, declared[1])) if declared else len(rest)
+    inner, outer = "".join(rest[:count]), "".join(rest[count:])
     return f"{match[1]}_{{{match[2]}_{inner}{' ' * bool(outer)}{outer}}}"
 
 
@@ -89,8 +84,8 @@ def _letters(tensor: str) -> list[str]:
     return re.findall(_LETTER, tensor.partition("_")[2])
 
 
+# `mean(z_bsd, dim=-1)`: the letter at that place, or the only letter with a prime.
 def _over(match: re.Match[str]) -> str:
-    """`mean(z_bsd, dim=-1)`: of one tensor the letter at that place, of several the only one with a prime."""
     name = {"softmax": "Sm", "logsumexp": "lse", "amax": "max", "amin": "min"}.get(match[1].casefold(), match[1])
     letters, primed = (
         _letters(match[2]),
@@ -107,8 +102,8 @@ def _largest(match: re.Match[str]) -> str:
     return f"top_{{{count},{(_letters(tensor) or ['…'])[-1]}}}({tensor})"
 
 
-def _joined(match: re.Match[str]) -> str:
-    """`c_bse = concat(x_bsd, y_bsf)`: along the last letter of the left side, where x is as long as the legend says."""
+# `c_bse = concat(x_bsd, y_bsf)`: along the last letter of the left side.
+def _rewrite_concat(match: re.Match[str]) -> str:
     left = re.match(rf"\s*({_TENSOR})", match.string[match.string.rfind("\n", 0, match.start()) + 1 :])
     over, (first, second) = (_letters(left[1]) or ["e"])[-1] if left else "e", (_letters(match[1]), _letters(match[2]))
     size = re.search(rf"^\s*{re.escape(first[-1])}\s*:\s*(\w+)", match.string, re.MULTILINE) if first else None
@@ -124,7 +119,7 @@ def _joined(match: re.Match[str]) -> str:
 
 ROWS = (
     Row(rf"({_OPERAND})\s*\*\*\s*({_OPERAND})", r"\1^\2", "E003", "a power is written `^`"),
-    Row(rf"^ *({_TENSOR})\s*([-+*/])=\s*(.*\S)", _changed, "E101", "`<-` changes a tensor"),
+    Row(rf"^ *({_TENSOR})\s*([-+*/])=\s*(.*\S)", _rewrite_update, "E101", "`<-` changes a tensor"),
     Row(rf"^ *({_TENSOR})\s*(?::=|==)", r"\1 =", "E101", "`=` defines a tensor"),
     Row(rf"{_OPERAND}(?:{_SIGNS}{_OPERAND})+", _factors, "E003", "factors stand side by side, with nothing between them"),
     Row(rf"√\s*(?:\(([^()]+)\)|({_TENSOR}|\d+))", lambda m: f"sqrt({m[1] or m[2]})", "E003", "a root is the function `sqrt`"),
@@ -180,7 +175,7 @@ ROWS = (
         "E204", "a choice is the function `where`",
     ),
     Row(
-        rf"\b(?:concat|concatenate|cat|hstack)\(\s*\[?\s*({_TENSOR})\s*,\s*({_TENSOR})\s*\]?[^()]*\)", _joined,
+        rf"\b(?:concat|concatenate|cat|hstack)\(\s*\[?\s*({_TENSOR})\s*,\s*({_TENSOR})\s*\]?[^()]*\)", _rewrite_concat,
         "E101", "a concatenation chooses by the number of an index, over an axis as long as both",
     ),
     Row(

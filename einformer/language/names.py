@@ -36,8 +36,8 @@ def look_alikes(spec: Spec) -> Iterator[Finding]:
         letter = unicodedata.normalize("NFKC", written)
         other = seen.setdefault(_skeleton(letter), letter)
         if other != letter and letter in _LATIN | dict.fromkeys(_LATIN.values()):
-            pair, at = f"{unicodedata.name(letter)} and {unicodedata.name(other)}", code.index(written)
-            place = Span(spec.span.source, at, at + 1)
+            pair, position = f"{unicodedata.name(letter)} and {unicodedata.name(other)}", code.index(written)
+            place = Span(spec.span.source, position, position + 1)
             yield Finding("E004", f"`{letter}` and `{other}` look alike", place, (pair,), "one of the two")
             return
 
@@ -74,25 +74,24 @@ def names_in(
                     )
                 elif not is_defined(x, legend, known):
                     below |= set(map(id, children(x)))
-                    yield _undefined(x, legend, names(), layer)
+                    yield _find_undefined(x, legend, names(), layer)
             case _:
                 pass
 
 
 def is_defined(x: Tensor | Name, legend: Legend, known: Mapping[str, str]) -> bool:
-    """Does a name, or a tensor, stand for something here?"""
+    """Returns whether a name or a tensor is defined here."""
     scalar = legend.scalars.get(x.name)
     if isinstance(x, Tensor):
         return x.name in known or (scalar is not None and bool(scalar.indices))
     return x.name in known or x.name in CONSTANTS or x.name in legend.letters or (scalar is not None and not scalar.indices)
 
 
-def _undefined(x: Tensor | Name, legend: Legend, names: set[str], layer: str) -> Finding:
+def _find_undefined(x: Tensor | Name, legend: Legend, names: set[str], layer: str) -> Finding:
     return _undefined_tensor(x, legend, names, layer) if isinstance(x, Tensor) else _undefined_name(x, legend, names)
 
 
 def _undefined_tensor(x: Tensor, legend: Legend, names: set[str], layer: str) -> Finding:
-    """A tensor that a layer does not know. A size of documents, `d_k`, is read as one too."""
     message = f"`{layer}` has no tensor `{x.name}`"
     if x.name in legend.axes:
         fix = f"a size: {' '.join(f'`{letter}`' for letter in sorted(legend.letters))}"
@@ -104,22 +103,20 @@ def _undefined_tensor(x: Tensor, legend: Legend, names: set[str], layer: str) ->
 
 
 def _undefined_name(x: Name, legend: Legend, names: set[str]) -> Finding:
-    """A bare name that the file does not know."""
     close = _meant(x.name, {*names, *legend.letters, *(s.name for s in legend.scalars.values() if not s.indices)})
     fix = f"`{x.name} = …` among the scalars, or its definition on a line before"
     return Finding("E204", f"no size, scalar or index `{x.name}` is defined", x.span, (), f"`{close}`?" if close else fix)
 
 
 def _meant(name: str, known: Iterable[str]) -> str:
-    """The closest of the known names, and for a name of several letters of those that the language calls."""
     return closest(name, {*known, *(NAMES - {*WORDS} if len(name.rstrip("'")) > 1 else ())})
 
 
 def closest(name: str, known: Iterable[str]) -> str:
-    """The name that was probably meant: the same to the eye, or few letters away."""
+    """Returns the name that was probably meant: one that looks the same, or differs in few letters."""
     by_look = {_plain(other): other for other in sorted(known, reverse=True)}
-    found = difflib.get_close_matches(_plain(name), by_look, n=1, cutoff=0.6)
-    return by_look[found[0]] if found else ""
+    matches = difflib.get_close_matches(_plain(name), by_look, n=1, cutoff=0.6)
+    return by_look[matches[0]] if matches else ""
 
 
 def _plain(name: str) -> str:

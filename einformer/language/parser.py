@@ -152,9 +152,9 @@ class _Parser(Formulas):
         while names and self.accept(","):
             names.append(rule())
         self.refuse_note()
-        said = (*self.line.above, *[self.line.comment] * bool(self.line.comment))
+        remarks_of_head = (*self.line.above, *[self.line.comment] * bool(self.line.comment))
         entries = [take(self.library, name) for name in names]
-        return [replace(entry, above=said) for entry in entries[:1]] + entries[1:]
+        return [replace(entry, above=remarks_of_head) for entry in entries[:1]] + entries[1:]
 
     def axis(self) -> Axis:
         """axis: LETTER ":" expression ["=" expression] ["<=" sum]"""
@@ -344,7 +344,6 @@ class _Parser(Formulas):
 
 
 def _read_lines(source: Source) -> tuple[list[Line], list[Finding]]:
-    """The lines of a text, without those that are a note alone, which are findings."""
     if tokens.is_latex(source.text):
         from einformer.language import latex_rows  # nobody waits for it who reads plain text
 
@@ -356,15 +355,13 @@ def _read_lines(source: Source) -> tuple[list[Line], list[Finding]]:
 
 
 def _stray_note(line: Line) -> Finding:
-    """A note beside what follows no document."""
     source = line.span.source
-    at = source.text.index("@", line.span.start)
+    start = source.text.index("@", line.span.start)
     fix = "`#` for a comment, or `@` beside the equation, the scalar or the head of a layer that follows it"
-    return Finding("E107", f"the note `{line.note}` stands beside no formula", Span(source, at, at + 1), fix=fix)
+    return Finding("E107", f"the note `{line.note}` stands beside no formula", Span(source, start, start + 1), fix=fix)
 
 
 def _may_be_instance(weight: Weight) -> bool:
-    """An instance is a name alone: it has no indices, no `?` and no default."""
     return not (weight.indices or weight.optional or weight.default)
 
 
@@ -376,8 +373,10 @@ def _resolve_scalar(scalar: Scalar, letters: set[str]) -> Scalar:
 
 
 def remarks(lines: list[Line]) -> tuple[list[str], list[Line], tuple[str, ...]]:
-    """The title and the lines of comment after it, the other lines, each with those above it, and those at the end."""
-    first = next((at for at, line in enumerate(lines) if line.tokens), len(lines))
+    """Returns the title and the comment after it, the other lines, each with the comments above it, and the comments at
+    the end.
+    """
+    first = next((number for number, line in enumerate(lines) if line.tokens), len(lines))
     rest: list[Line] = []
     above: list[str] = []
     for line in lines[first:]:
@@ -390,20 +389,20 @@ def remarks(lines: list[Line]) -> tuple[list[str], list[Line], tuple[str, ...]]:
 
 
 def headed(head: Line, body: list[Line]) -> list[Line]:
-    """The lines under a heading; what is said of it, or in the lines above it, is said above the first of them."""
-    said = (*head.above, *[head.comment] * bool(head.comment))
-    return [replace(body[0], above=said + body[0].above), *body[1:]] if body else []
+    """Returns the lines below a heading. Remarks beside or above it belong to the first of them."""
+    remarks_of_head = (*head.above, *[head.comment] * bool(head.comment))
+    return [replace(body[0], above=remarks_of_head + body[0].above), *body[1:]] if body else []
 
 
 def blocks(lines: list[Line]) -> Iterator[tuple[Line, list[Line]]]:
     """Each line with those indented deeper that follow it."""
-    at = 0
-    while at < len(lines):
-        end = at + 1
-        while end < len(lines) and lines[end].indent > lines[at].indent:
+    number = 0
+    while number < len(lines):
+        end = number + 1
+        while end < len(lines) and lines[end].indent > lines[number].indent:
             end += 1
-        yield lines[at], lines[at + 1 : end]
-        at = end
+        yield lines[number], lines[number + 1 : end]
+        number = end
 
 
 def declared_callables(lines: list[Line]) -> Iterator[str]:
@@ -413,13 +412,12 @@ def declared_callables(lines: list[Line]) -> Iterator[str]:
         if texts[:1] in (["layer"], ["model"]):
             yield from texts[1:2]
         elif texts[:1] == ["weights"]:
-            for at in (at for at, token in enumerate(line.tokens) if token.kind == ":"):
-                yield from _instances(line.tokens[:at])
+            for number in (number for number, token in enumerate(line.tokens) if token.kind == ":"):
+                yield from _instances(line.tokens[:number])
 
 
 def _instances(tokens: tuple[Token, ...]) -> Iterator[str]:
-    """The names at the end of `weights Q_dea, pre, post`."""
-    at = len(tokens) - 1
-    while at > 0 and tokens[at].kind == "name" and (tokens[at - 1].kind == "," or at == 1):
-        yield tokens[at].text
-        at -= 2
+    number = len(tokens) - 1
+    while number > 0 and tokens[number].kind == "name" and (tokens[number - 1].kind == "," or number == 1):
+        yield tokens[number].text
+        number -= 2

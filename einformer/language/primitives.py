@@ -1,8 +1,4 @@
-"""The operators and functions of the language: one row each, and every column that is data.
-
-Interpreters look here for what a primitive is in their own words: an expression of NumPy, PyTorch, Python, sympy or LaTeX, as
-text, so that none of these is imported here.
-"""
+"""Lists the operators and functions of the language: a row for each, with its facts in columns."""
 
 from __future__ import annotations
 
@@ -61,12 +57,12 @@ class Primitive:
 
     @property
     def zero(self) -> bool:
-        """Does it turn zero into zero, so that zeros pass (R10)?"""
+        """Returns whether it maps zero to zero, so that zeros pass (R10)."""
         return self.at_zero == 0
 
     @property
     def infix(self) -> bool:
-        """Does it stand between its two arguments?"""
+        """Returns whether it stands between its two arguments."""
         return self.torch.startswith("{} ")
 
 
@@ -175,7 +171,7 @@ NUMERIC = {  # the functions of plain numbers
 
 
 def primitive(name: str, with_indices: bool) -> Primitive | None:
-    """The row of `name` used with or without a subscript; None where the table has no such row."""
+    """Returns the row of `name`, used with or without a subscript, or None."""
     return PRIMITIVES.get((name, with_indices))
 
 

@@ -74,38 +74,40 @@ def level(e: Expression) -> Level:
 
 
 def links(e: Expression) -> list[Apply]:
-    """The comparisons of a chain: `a < b <= c` is `a < b and b <= c`. Empty when e is no chain."""
-    found: list[Apply] = []
+    """Returns the comparisons of a chain: `a < b <= c` is `a < b and b <= c`. Empty for other expressions."""
+    comparisons: list[Apply] = []
     while isinstance(e, Apply) and (e.name == "and" or e.name in COMPARISONS):
         link = e.arguments[1] if e.name == "and" else e
-        if not (isinstance(link, Apply) and link.name in COMPARISONS) or (found and link.arguments[1] != found[0].arguments[0]):
+        if not (isinstance(link, Apply) and link.name in COMPARISONS) or (
+            comparisons and link.arguments[1] != comparisons[0].arguments[0]
+        ):
             return []
-        found.insert(0, link)
+        comparisons.insert(0, link)
         if link is e:
-            return found
+            return comparisons
         e = e.arguments[0]
     return []
 
 
 def is_minus(factors: tuple[Expression, ...]) -> bool:
-    """Is the first factor the -1 of a minus sign? `-1 2` is not `-2`."""
+    """Returns whether the first factor is the -1 of a minus sign. `-1 2` is not `-2`."""
     first, second = factors[0], factors[1:2]
     minus = isinstance(first, Number) and type(first.value) is int and first.value == -1
     return minus and bool(second) and not isinstance(second[0], Number)
 
 
 def is_dividend(e: Expression) -> TypeGuard[Product]:
-    """Is e a product that `mod` divides without parentheses? A sign in front of it would negate the remainder (R11)."""
+    """Returns whether e is a product that `mod` divides without parentheses. A sign would negate the remainder (R11)."""
     return isinstance(e, Product) and not (isinstance(e.factors[0], Number) and level(e.factors[0]) is Level.TERM)
 
 
 def needs_end(e: Expression) -> bool:
-    """Must e end its product? Σ takes whatever factors follow it (R11)."""
+    """Returns whether e must end its product. Σ takes all factors that follow (R11)."""
     return isinstance(e, Apply) and e.name == "sum"
 
 
 def takes_no_power(e: Expression) -> bool:
-    """Would a power directly after e have two readings (R11)?"""
+    """Returns whether a power directly after e would have two readings (R11)."""
     return isinstance(e, Apply) and bool(e.indices) and e.name in _OPERATORS
 
 
@@ -114,7 +116,7 @@ def takes_no_power(e: Expression) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class PrintedLine:
-    """A line of the text: its indentation in steps, what it says, the note and the comment beside it."""
+    """A line of the text: its indentation in steps, its text, its note and its comment."""
 
     indent: int
     text: str
@@ -123,7 +125,7 @@ class PrintedLine:
 
 
 class Printer:
-    """Prints nodes as plain text. The printer of another form overrides what that spells otherwise, and no rule."""
+    """Prints nodes as plain text. Subclasses override the spelling, and no rule."""
 
     signs: Mapping[str, str] = MappingProxyType({})
     blank = " "
@@ -140,7 +142,7 @@ class Printer:
         return self.signs.get(name, name)
 
     def keyword(self, word: str) -> str:
-        """A word of the language, and what parts it from the next one."""
+        """Prints a word of the language, with its space."""
         return word + self.blank
 
     def remark(self, comment: str) -> str:
@@ -193,14 +195,14 @@ class Printer:
         return f"{above} / {self.expression(e.denominator, Level.FACTOR)}"
 
     def power(self, base: Expression, exponent: Expression) -> str:
-        """A power of what takes one."""
+        """Prints a power."""
         below = self.base(base)
         if isinstance(exponent, Number):
             return f"{below}^{self.number(exponent.value)}"
         return f"{below}^{self.enclose(self.text(exponent)) if needs_end(exponent) else self.expression(exponent, Level.ATOM)}"
 
     def base(self, e: Expression) -> str:
-        """What a power is of."""
+        """Prints the base of a power."""
         text = self.expression(e, Level.ATOM)
         return self.enclose(text) if takes_no_power(e) else text
 
@@ -283,18 +285,18 @@ class Printer:
         return self.enclose_arguments(", ".join(map(self.expression, arguments)))
 
     def slot(self, e: Expression) -> str:
-        """What stands in a subscript: a tensor, a digit, or a member of a group."""
+        """Prints a slot: a tensor, a digit, or a member of a group."""
         plain = isinstance(e, Tensor) or (isinstance(e, Number) and level(e) is Level.ATOM)
         return self.flat.text(e) if plain else self.member(e)
 
     def member(self, e: Expression) -> str:
-        """What stands in a group: a letter, a group, or anything else in parentheses."""
+        """Prints a member of a group: a letter, a group, or another expression in parentheses."""
         return self.flat.text(e) if isinstance(e, Index | Group) else f"({self.flat.expression(e, Level.SUM)})"
 
     # ------------------------------------------------------------------------------------------------------ declarations
 
     def declaration(self, node: Axis | Scalar | Weight | Equation | Loop | Layer) -> PrintedLine:
-        """The line of what is declared or defined, of a loop and of a layer their head."""
+        """Prints the line of a declaration or definition, or the head of a loop or layer."""
         match node:
             case Axis():
                 return PrintedLine(0, self.axis(node), comment=node.comment)
@@ -348,7 +350,7 @@ class Printer:
         return f"{self.left(equation.left)} {self.sign(equation.relation)} {right}"
 
     def left(self, left: Tensor | Name) -> str:
-        """What an equation defines, or a layer takes or gives."""
+        """Prints a left side, an input or an output."""
         return self.symbol(left.name) if isinstance(left, Name) else self.tensor(left.name, left.slots)
 
     def statement(
@@ -447,12 +449,11 @@ def show(node: Declaration | Expression) -> str:
 
 
 def alone(equation: Equation | Scalar) -> str:
-    """An equation or a scalar without what is remarked above and beside it."""
+    """Prints an equation or a scalar without its remarks."""
     return PLAIN.declaration(equation).text
 
 
 def _blocks(spec: Spec) -> Iterator[list[str]]:
-    """What blank lines part: the legend of axes with the title, the scalars, the layers, the last remarks."""
     title = [line.text for line in PLAIN.remarks((spec.title, *spec.about) if spec.title else (), 0)]
     axes, scalars = ([_write(line, _LEGEND, _LEGEND) for line in PLAIN.legend(of, 1)] for of in (spec.axes, spec.scalars))
     yield [*title, *["axes"] * bool(axes), *axes]

@@ -20,7 +20,7 @@ MAXIMUM_NODES = 50_000
 
 @dataclass(frozen=True, slots=True)
 class Referring:
-    """What has a name: the names that it refers to and where, how many nodes it has, how many stand one in another."""
+    """A definition: the names that it refers to with their places, its number of nodes, and its depth."""
 
     names: Sequence[tuple[str, Span]]
     nodes: int
@@ -29,7 +29,9 @@ class Referring:
 
 
 def check_references(spec: Spec) -> None:
-    """Raises EinformerError E207, E507 for what refers to itself, E002 for what nests too deep or multiplies too often."""
+    """Raises EinformerError E207, E507 for a definition that refers to itself, E002 for one that nests too deep or is too
+    large.
+    """
     _Followed("E507", "is defined by itself", "a value that does not need itself", dict(_legend(spec))).all()
     layers = {layer.name: layer for layer in reversed(spec.layers)}
     calling = {name: _calling(layer, layers) for name, layer in layers.items()}
@@ -85,7 +87,6 @@ class _Followed:
 
 
 def _calling(layer: Layer, layers: Mapping[str, Layer]) -> Referring:
-    """A layer refers to those that it calls."""
     formulas = [equation.right for equation in equations(layer.body)]
     names = [(callee.name, call.span) for call, callee in called_layers(layer, layers)]
     inner = max((around + isinstance(statement, Loop) for statement, around in statements(layer.body)), default=0)
@@ -93,7 +94,6 @@ def _calling(layer: Layer, layers: Mapping[str, Layer]) -> Referring:
 
 
 def _legend(spec: Spec) -> Iterator[tuple[str, Referring]]:
-    """A size refers to those of its default, a scalar to those of its formula."""
     defaults = {a.size.name: (a.default, a.span) for a in spec.axes if isinstance(a.size, Name) and a.default is not None}
     formulas = {s.name: (s.value, s.span) for s in spec.scalars if not isinstance(s.value, tuple)}
     defined = {**defaults, **formulas}

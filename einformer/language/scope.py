@@ -23,9 +23,9 @@ Wanted = frozenset[str]
 
 @dataclass(slots=True)
 class Scope:
-    """The callable layers by the name used in the body, the letters of the loops around, and what was found.
+    """The callable layers by name, the letters of the loops around, and the findings.
 
-    With a `legend`, what was found says the sizes of the indices.
+    With a `legend`, findings state the sizes of indices.
     """
 
     layers: Mapping[str, Layer]
@@ -44,10 +44,10 @@ class Scope:
 
     def free(self, e: Expression) -> Letters:
         """The indices in e that nothing inside e consumes, in the order of the text."""
-        known = self._free.get(id(e))
-        if known is None:
-            known = self._free[id(e)] = (e, self._free_of(e))  # e is kept, so that its id stays its own
-        return known[1]
+        cached = self._free.get(id(e))
+        if cached is None:
+            cached = self._free[id(e)] = (e, self._free_of(e))  # e is kept, so that its id stays its own
+        return cached[1]
 
     def _free_of(self, e: Expression) -> Letters:
         match e:
@@ -69,7 +69,7 @@ class Scope:
         return bind_call(layer, e, [self.free(argument) for argument in e.arguments], self.loops) if layer else None
 
     def reduces(self, e: Apply) -> bool:
-        """Does e consume the indices of its subscript?"""
+        """Returns whether e consumes the indices of its subscript."""
         row = primitive(e.name, bool(e.indices))
         return row is not None and row.kind == "reducing"
 
@@ -96,10 +96,10 @@ class Scope:
             return equation
 
     def missing(self, equation: Equation, letters: list[str]) -> None:
-        """The first of the left side's letters that the right side lacks; what else is wrong there may follow from it."""
+        """Reports the first letter of the left side that the right side lacks. Other errors of the line may follow from it."""
         message = f"the left side has {', '.join(f'`{letter}`' for letter in letters)}, the right side never mentions that"
-        at = equation.right if equation.relation == "return" else equation.left
-        self.report("E302", message, at, f"`{letters[0]}` on the right, or a left side without it", letters[0])
+        side = equation.right if equation.relation == "return" else equation.left
+        self.report("E302", message, side, f"`{letters[0]}` on the right, or a left side without it", letters[0])
 
     def elaborate(self, e: Expression, wanted: Wanted) -> Expression:
         """e with its implicit sums written out, where the indices `wanted` are wanted around it."""
@@ -167,13 +167,13 @@ class Scope:
         return replace(e, arguments=tuple(self.elaborate(argument, wanted | bound) for argument, bound in pairs))
 
     def summed_product(self, e: Expression) -> tuple[Product | Quotient, Wanted] | None:
-        """The product that an operator stands directly around, as a sum that is written out does, and what it binds."""
+        """Elaborates the product directly inside an operator, with the indices that the operator binds."""
         if isinstance(e, Apply) and self.reduces(e) and isinstance(e.arguments[-1], Product | Quotient):
             return e.arguments[-1], self.bound(e)[-1]
         return None
 
     def operator(self, e: Apply, wanted: Wanted) -> None:
-        """A primitive with indices: its argument has them, and what it keeps is wanted."""
+        """Elaborates a primitive with indices: its argument has them, and the indices that it keeps are wanted."""
         free = self.free(e.arguments[-1])
         for index in e.indices:
             if index.letter not in free:
@@ -210,7 +210,7 @@ class Scope:
                 return
 
     def either(self, letter: str, factor: Expression, others: list[Expression], wanted: Wanted, inside: Wanted) -> bool:
-        """Could `letter` be summed inside the factor or outside it?"""
+        """Returns whether `letter` could be summed inside the factor or outside it."""
         if not self.pairs(letter, factor):
             return False
         having = [f for f in others if letter in self.free(f)]
@@ -218,7 +218,7 @@ class Scope:
         return bool(having) and complete and self.silent(letter, factor, inside)
 
     def pairs(self, letter: str, e: Expression) -> bool:
-        """Could `letter` be summed wholly inside e?"""
+        """Returns whether `letter` could be summed wholly inside e."""
         if not children(e) or isinstance(e, Tensor) or letter not in self.free(e):
             return False
         if isinstance(e, Product | Quotient):
@@ -227,7 +227,7 @@ class Scope:
         return all(self.pairs(letter, child) for child, _ in self.carrying(letter, e))
 
     def silent(self, letter: str, e: Expression, wanted: Wanted, bound: Wanted = frozenset()) -> bool:
-        """Does some product inside e, at which `letter` would be summed, sum nothing as it stands?"""
+        """Returns whether a product inside e, at which `letter` would be summed, sums nothing as it stands."""
         if isinstance(e, Product | Quotient):
             summed = frozenset(self.summed(e, wanted | bound)) | bound
             having = [f for f in factors_of(e) if letter in self.free(f)]
@@ -246,9 +246,9 @@ class Scope:
 
     def report(self, code: str, message: str, at: Expression, fix: str, letter: str) -> None:
         """A finding about an index, and nothing more about its axis: one slip leaves two indices alone, `s` and `s'`."""
-        known = axis_of(letter)
-        if known not in self._told:
-            self._told.add(known)
+        axis = axis_of(letter)
+        if axis not in self._told:
+            self._told.add(axis)
             facts = (self.legend.describe(letter),) if self.legend else ()
             self.findings.append(Finding(code, message, at.span, facts, fix))
 
@@ -264,7 +264,7 @@ Line = Callable[[Tensor], Equation | None]  # that defines a tensor which is rea
 
 
 def find_unfelt(e: Expression, scope: Scope, line: Line) -> Iterator[Finding]:
-    """The terms of an elaborated expression, and of such lines before it, that an operator around them cannot feel."""
+    """Yields the terms of an elaborated expression, and of earlier lines, that an operator around them cannot feel."""
     for x in subexpressions(e):
         row = primitive(x.name, True) if isinstance(x, Apply) and x.indices else None
         if isinstance(x, Apply) and row is not None and row.ignores_shifts and scope.binding(x) is None:
@@ -272,8 +272,8 @@ def find_unfelt(e: Expression, scope: Scope, line: Line) -> Iterator[Finding]:
                 yield _finding(term, x, scope)
 
 
+# Through factors without an index of `over`, and past the values that a mask hides.
 def _find_shifts(e: Expression, over: set[str], scope: Scope, line: Line) -> Iterator[Expression]:
-    """The terms of e without an index of `over`, through factors without one and past what a mask hides."""
     match e:
         case Tensor() if (there := line(e)) is not None and over & scope.free(e).keys():
             if len(e.slots) != len(letters := slot_letters(there.left)):  # another finding
@@ -301,7 +301,6 @@ def _is_denominator(factor: Expression, e: Product | Quotient) -> bool:
 
 
 def _may_be_a_slip(e: Expression, over: set[str], line: Line) -> bool:
-    """Has e a tensor, and no operator over one of these indices?"""
     inside = list(subexpressions(e))
     lines = [there.right for x in inside if isinstance(x, Tensor) and (there := line(x)) is not None]
     operators = (x for part in (e, *lines) for x in subexpressions(part) if isinstance(x, Apply))
@@ -311,7 +310,6 @@ def _may_be_a_slip(e: Expression, over: set[str], line: Line) -> bool:
 
 
 def _finding(term: Expression, operator: Apply, scope: Scope) -> Finding:
-    """The index that a term lacks, and what to write."""
     letters = [index.letter for index in operator.indices]
     shown, named = f"`{operator.name}_{letters[0]}`", " or ".join(f"`{letter}`" for letter in letters)
     facts = tuple(scope.legend.describe(letter) for letter in letters) if scope.legend else ()
@@ -319,8 +317,8 @@ def _finding(term: Expression, operator: Apply, scope: Scope) -> Finding:
     return Finding("E313", message, term.span, facts, _fix(term, operator, scope))
 
 
+# The tensor with the missing prime, else an index that each term has.
 def _fix(term: Expression, operator: Apply, scope: Scope) -> str:
-    """The tensor with the prime that makes it right, else an index that each term has."""
     letters = [index.letter for index in operator.indices]
     for tensor in reversed([x for x in subexpressions(term) if isinstance(x, Tensor)]):
         for slot in tensor.slots:
@@ -329,6 +327,8 @@ def _fix(term: Expression, operator: Apply, scope: Scope) -> str:
                 return f"`{expression(replace(tensor, slots=slots))}`, or the text without it"
     argument = operator.arguments[-1]
     free = [scope.free(part) for part in (argument.terms if isinstance(argument, Sum) else (argument,))]
-    shared = sorted((letter for letter in free[0] if all(letter in each for each in free)), key=lambda i: "'" not in i)
+    shared = sorted(
+        (letter for letter in free[0] if all(letter in letters_of_term for letters_of_term in free)), key=lambda i: "'" not in i
+    )
     other = f"`{operator.name}_{shared[0]}`" if shared and len(free) > 1 else f"`{letters[0]}` in this term"
     return f"{other}, or the text without it"

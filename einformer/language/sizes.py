@@ -70,7 +70,7 @@ class Legend:
         return {axis.size.name: axis for axis in reversed(self.axes.values()) if isinstance(axis.size, Name)}
 
     def brought(self, e: Expression) -> bool:
-        """Do the inputs bring along what a size is made of?"""
+        """Returns whether the inputs determine a size."""
         derived = (self.sized(name) for name in _names(e) if name not in self.values)
         made_of = (axis.default for axis in derived if axis is not None and axis.default is not None)
         return not self.inputs.isdisjoint(_names(e)) or any(map(self.brought, made_of))
@@ -98,7 +98,7 @@ class Legend:
 
     def spelled(self, slot: Expression) -> str:
         """The size of a slot for messages: `A H`, `12`."""
-        return " + ".join(map(_spelled, (self.size(slot) or {}).items())) or "unknown"
+        return " + ".join(map(_spell_term, (self.size(slot) or {}).items())) or "unknown"
 
     def polynomial(self, e: Expression) -> Polynomial:
         """The normal form of a size: letters with a default are replaced by it, bound ones by their number."""
@@ -134,7 +134,7 @@ class Legend:
     # ---------------------------------------------------------------------------------------------------- numbers
 
     def number(self, e: Expression, at: Mapping[str, int] | None = None) -> Value:
-        """A size, or a scalar at the index numbers `at`. Raises EinformerError E601 for what is not bound, E309, E604."""
+        """Returns a size, or a scalar at the index numbers `at`. Raises EinformerError E601 for an open letter, E309, E604."""
         match e:
             case Number():
                 return e.value
@@ -143,13 +143,13 @@ class Legend:
             case Index() if at and e.letter in at:
                 return at[e.letter]
             case Sum() | Product() | Quotient() | Power():
-                return _computed(_ARITHMETIC[type(e)], e.span, *(self.number(part, at) for part in children(e)))
+                return _compute(_ARITHMETIC[type(e)], e.span, *(self.number(part, at) for part in children(e)))
             case Apply(name="where", arguments=(condition, then, otherwise)):
                 return self.number(then if self.number(condition, at) else otherwise, at)
             case Apply(indices=()) if e.name in NUMERIC and len(e.arguments) in row_of(e.name, False).arity:
-                return _computed(NUMERIC[e.name], e.span, *(self.number(argument, at) for argument in e.arguments))
+                return _compute(NUMERIC[e.name], e.span, *(self.number(argument, at) for argument in e.arguments))
             case Tensor() if e.name in self.scalars:
-                places = [_computed(int, slot.span, self.number(slot, at)) for slot in e.slots]
+                places = [_compute(int, slot.span, self.number(slot, at)) for slot in e.slots]
                 return self.element(self.scalars[e.name], [int(place) for place in places])
             case Apply() | Index() | Tensor() | Group():
                 fix = "numbers, sizes, scalars and functions of them"
@@ -186,23 +186,24 @@ class Legend:
         value = self.number(e)
         if isinstance(value, int) and 0 < value <= MAXIMUM_SIZE:
             return value  # before anything is spelled out: sizes are asked for all the time
-        known = [self.origin(name) for name in _names(e)]
+        origins = [self.origin(name) for name in _names(e)]
         if not math.isfinite(value) or value > MAXIMUM_SIZE:
             message = f"the size of `{axis.letter}` would be beyond {MAXIMUM_SIZE:.0e}"
-            raise fail("E604", message, axis.span, known, fix="a positive whole number")
+            raise fail("E604", message, axis.span, origins, fix="a positive whole number")
         if value != int(value):
             message = f"the size of `{axis.letter}` would be {float(value):g}, which is not whole"
-            raise fail("E602", message, axis.span, known, fix=_wholly(e))
+            raise fail("E602", message, axis.span, origins, fix=_wholly(e))
         if value < 1:
             raise fail(
-                "E604", f"the size of `{axis.letter}` would be {int(value)}", axis.span, known, fix="a positive whole number"
+                "E604", f"the size of `{axis.letter}` would be {int(value)}", axis.span, origins, fix="a positive whole number"
             )
         return int(value)
 
     def possible(self, axis: Axis) -> None:
-        """Can the size of an axis come out a positive whole number? Raises EinformerError E602, E604 where it provably cannot.
+        """Checks that the size of an axis can be a positive whole number. Raises EinformerError E602, E604 if it provably
+        cannot.
 
-        A polynomial in whole numbers is a multiple of the divisor that its coefficients have in common, plus its constant.
+        A polynomial in whole numbers is a multiple of the common divisor of its coefficients, plus its constant.
         """
         size = axis.size if axis.default is None else axis.default
         terms = Legend({}, self.scalars, self.values).polynomial(size)  # each size may be bound itself, whatever its default
@@ -226,7 +227,7 @@ class Legend:
         return self.whole(axis, axis.size)
 
     def is_bound(self, letter: str) -> bool:
-        """Has the axis of an index a size; or do the inputs bring it along?"""
+        """Returns whether the axis of an index has a size, or its inputs determine it."""
         try:
             self.length(letter)
         except EinformerError:
@@ -234,7 +235,7 @@ class Legend:
         return True
 
     def origin(self, name: str) -> str:
-        """`D = 768 (given)`, `H = D / A (gpt2.ein:8)`: what a letter is, and where it was bound."""
+        """Returns `D = 768 (given)`, `H = D / A (gpt2.ein:8)`: the value of a letter with its origin."""
         axis = self.sized(name)
         declared = axis or self.scalars.get(name)
         place = str(declared.span) if declared else "?"
@@ -250,14 +251,14 @@ class Legend:
         return f"{letter}: {show(axis).partition(': ')[2]} ({axis.span}){self.here(axis.size)}"
 
     def here(self, size: Expression) -> str:
-        """`, here 768 (given)`: what a size is bound to, and by what."""
+        """Returns `, here 768 (given)`: the bound value of a size with its origin."""
         if not (isinstance(size, Name) and size.name in self.values):
             return ""
         return f", here {self.values[size.name]}" + (f" ({self.origins[size.name]})" if size.name in self.origins else "")
 
 
 def unbound(*names: Name) -> EinformerError:
-    """The error that sizes have no number; it points at the first of them."""
+    """Makes the error of sizes without a number, at the first of them."""
     listed = ", ".join(f"`{e.name}`" for e in names)
     message = f"the sizes {listed} are not bound" if len(names) > 1 else f"the size {listed} is not bound"
     return fail("E601", message, names[0].span, fix=f"`bind({', '.join(f'{e.name}=…' for e in names)})`")
@@ -295,15 +296,15 @@ def _sum(terms: Iterable[Polynomial]) -> Polynomial:
 def _product(factors: Iterable[Polynomial], span: Span) -> Polynomial:
     total: Polynomial = {_ONE: Fraction(1)}
     for factor in factors:
-        total = _sum({_joined(m, n): a * b} for m, a in total.items() for n, b in factor.items())
+        total = _sum({_join_terms(m, n): a * b} for m, a in total.items() for n, b in factor.items())
         digits = max((max(abs(f.numerator), f.denominator) for f in total.values()), default=0)
         if len(total) > MAXIMUM_TERMS or digits > MAXIMUM_NUMBER:
             raise fail("E604", "this size cannot be multiplied out", span, fix="a simpler size")
     return total
 
 
-def _spelled(term: tuple[Monomial, Fraction]) -> str:
-    """A term of a polynomial: `2 D^2 / A`."""
+# `2 D^2 / A`
+def _spell_term(term: tuple[Monomial, Fraction]) -> str:
     powers = [(letter if letter.isalpha() else "…", power) for letter, power in term[0]]
     above = [letter if power == 1 else f"{letter}^{power}" for letter, power in powers if power > 0]
     below = [letter if power == -1 else f"{letter}^{-power}" for letter, power in powers if power < 0]
@@ -311,23 +312,23 @@ def _spelled(term: tuple[Monomial, Fraction]) -> str:
     return " / ".join([" ".join(number + above), *below])
 
 
-def _joined(left: Monomial, right: Monomial) -> Monomial:
+def _join_terms(left: Monomial, right: Monomial) -> Monomial:
     powers = dict(left)
     for letter, power in right:
         powers[letter] = powers.get(letter, 0) + power
     return tuple(sorted((letter, power) for letter, power in powers.items() if power))
 
 
-def _computed(f: Callable[..., Value], span: Span, *values: Value) -> Value:
-    """f of the values, if that is a number within bounds; a fraction of endless digits is rounded."""
+# A fraction of endless digits is rounded.
+def _compute(f: Callable[..., Value], span: Span, *values: Value) -> Value:
     try:
         value = f(*values)
         if math.isfinite(value) and not -MAXIMUM_NUMBER <= value <= MAXIMUM_NUMBER:
             raise OverflowError
         return float(value) if isinstance(value, Fraction) and value.denominator > MAXIMUM_NUMBER else value
     except (ArithmeticError, ValueError) as error:
-        given = ", ".join(f"{float(value):g}" for value in values)
-        message = f"this is no number, or one beyond bounds: it is made of {given}"
+        arguments = ", ".join(f"{float(value):g}" for value in values)
+        message = f"this is no number, or one beyond bounds: it is made of {arguments}"
         raise fail("E604", message, span, fix="a number") from error
 
 

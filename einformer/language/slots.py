@@ -70,9 +70,9 @@ def _has_index(e: Expression) -> bool:
 
 
 def reads(e: Expression, guards: Guards = (), selects: bool = False) -> Iterator[Read]:
-    """The tensors in e, each with the conditions of the `where` around it: a branch that is not taken is not read (R8).
+    """Yields the tensors in e, each with the conditions of the `where` around it: an unused branch is not read (R8).
 
-    What a layer is given is computed whole, whichever branch the call stands in.
+    Inputs of a layer are computed whole, in any branch.
     """
     if isinstance(e, Tensor):
         yield Read(e, guards, selects)
@@ -91,9 +91,9 @@ def reads(e: Expression, guards: Guards = (), selects: bool = False) -> Iterator
 
 
 def parts(condition: Expression, wanted: bool) -> Guards:
-    """The conditions that all hold where `a and b` does, and that all fail where `a or b` does."""
+    """Returns the conditions that all hold with `a and b`, or all fail with `a or b`."""
     if isinstance(condition, Apply) and condition.name == ("and" if wanted else "or"):
-        return tuple(part for each in condition.arguments for part in parts(each, wanted))
+        return tuple(part for argument in condition.arguments for part in parts(argument, wanted))
     return ((condition, wanted),)
 
 
@@ -101,7 +101,7 @@ def parts(condition: Expression, wanted: bool) -> Guards:
 
 
 def with_numbers(legend: Legend, layer: Layer) -> Legend:
-    """The legend, to which each line of a body that defines a tensor of numbers is what a scalar is."""
+    """Returns the legend, with each line of a body that defines a tensor of numbers as a scalar."""
     lines = Counter(q.left.name for q in equations(layer.body))
     own = {*lines, *(formal.name for formal in layer.formals), *(weight.name for weight in layer.weights)}
     scalars, nodes = {name: s for name, s in legend.scalars.items() if name not in own}, dict[str, int]()
@@ -117,7 +117,7 @@ def with_numbers(legend: Legend, layer: Layer) -> Legend:
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """What is known of the numbers of indices: the legend, how often loops turn, and which axes run over time."""
+    """The numbers of indices: the legend, the turns of loops, and the axes of time."""
 
     legend: Legend
     turns: Mapping[str, int] = field(default_factory=dict)
@@ -125,13 +125,13 @@ class Numbers:
 
     @classmethod
     def of(cls, layer: Layer, legend: Legend, times: frozenset[str]) -> Numbers:
-        """Those of one layer. Of several loops over one letter the longest says how often they turn."""
-        known = cls(with_numbers(legend, layer), times=times)
+        """Returns the numbers of one layer. Of several loops over one letter the longest counts."""
+        numbers = cls(with_numbers(legend, layer), times=times)
         turns: dict[str, int] = {}
         for loop in loops(layer.body):
-            if (count := known.count(loop.count)) is not None:
+            if (count := numbers.count(loop.count)) is not None:
                 turns[loop.index.letter] = max(count, turns.get(loop.index.letter, 0))
-        return replace(known, turns=turns)
+        return replace(numbers, turns=turns)
 
     def strays(self, slot: Expression, size: int | None, guards: Guards, early: bool) -> tuple[dict[str, int] | None, bool]:
         """Index numbers at which a slot leaves an axis of `size` numbers, if any, and whether it is proved that it never does.
@@ -139,18 +139,18 @@ class Numbers:
         `early`: a number below zero is a position before the start of time. What guards the slot beside conditions on numbers
         may hold anywhere. Without a guard an affine slot is at its extremes where its indices are.
         """
-        known = [(c, wanted) for c, wanted in guards if self.is_number(c)]
+        guards_on_numbers = [(c, wanted) for c, wanted in guards if self.is_number(c)]
         try:
             slot = self.opened(slot)
-            letters = list(dict.fromkeys(x.letter for e in (slot, *(c for c, _ in known)) for x in _indices(e)))
+            letters = list(dict.fromkeys(x.letter for e in (slot, *(c for c, _ in guards_on_numbers)) for x in _indices(e)))
             ranges = [self.numbers(letter, size) for letter in letters]
-            tried, complete = _tried([numbers for numbers, _ in ranges], not known and is_affine(slot))
+            tried, complete = _choose_tried([numbers for numbers, _ in ranges], not guards_on_numbers and is_affine(slot))
             for place in itertools.product(*tried):
-                at = dict(zip(letters, place, strict=True))
-                if all(bool(self.legend.number(c, at)) == wanted for c, wanted in known):
-                    value = self.legend.number(slot, at)
+                position = dict(zip(letters, place, strict=True))
+                if all(bool(self.legend.number(c, position)) == wanted for c, wanted in guards_on_numbers):
+                    value = self.legend.number(slot, position)
                     if (value < 0 and not early) or (size is not None and value >= size):
-                        return at, False
+                        return position, False
         except EinformerError:  # it is made of more than numbers, or of sizes that are not bound
             return None, False
         return None, complete and size is not None and all(whole for _, whole in ranges)
@@ -187,7 +187,7 @@ class Numbers:
         return int(value) if math.isfinite(value) else None
 
     def is_number(self, e: Expression) -> bool:
-        """Is e made of numbers of indices and of the legend alone?"""
+        """Returns whether e depends only on indices and the legend."""
         scalars = self.legend.scalars
         for x in subexpressions(e):
             if isinstance(x, Apply) and x.name not in NUMERIC:
@@ -198,8 +198,8 @@ class Numbers:
         return True
 
 
-def _tried(ranges: Sequence[Sequence[int]], corners: bool) -> tuple[list[Sequence[int]], bool]:
-    """The numbers that are tried, and whether they decide: all, where they are few, or the ends."""
+# All numbers if they are few, else the ends, which then do not decide.
+def _choose_tried(ranges: Sequence[Sequence[int]], corners: bool) -> tuple[list[Sequence[int]], bool]:
     if corners:
         return [_ends(numbers, 1) for numbers in ranges], True
     if math.prod(map(len, ranges)) <= MOST:
@@ -208,7 +208,6 @@ def _tried(ranges: Sequence[Sequence[int]], corners: bool) -> tuple[list[Sequenc
 
 
 def _ends(numbers: Sequence[int], count: int) -> Sequence[int]:
-    """The first and the last numbers."""
     return sorted({*numbers[:count], *numbers[-count:]})
 
 
@@ -223,7 +222,7 @@ Inputs = frozenset[str]
 
 
 class Whole:
-    """The whole numbers of one layer; `known` has those of the layers that were asked about."""
+    """The whole numbers of one layer. `known` caches those of other layers."""
 
     def __init__(
         self, layer: Layer, layers: Mapping[str, Layer], legend: Legend, known: dict[str, Whole] | None = None
@@ -250,7 +249,7 @@ class Whole:
         return frozenset(self.formals & seen)
 
     def parts(self, e: Expression) -> Parts | None:
-        """What must be whole for e to be; None where nothing makes it whole."""
+        """Returns the parts that must be whole for e to be whole, or None if it is never whole."""
         match e:
             case Tensor() | Name() if e.name in self.formals or e.name in self.lines:
                 return self.lines.get(e.name, ())
@@ -301,7 +300,7 @@ class Whole:
         return self.known.setdefault(layer.name, Whole(layer, self.layers, self.legend, self.known))
 
     def given(self, e: Apply, formals: Inputs) -> Iterator[Expression]:
-        """What a call gives for these formals."""
+        """Returns the arguments of a call for these formals."""
         pairs = zip(self.callees[e.name].formals, e.arguments, strict=False)
         return (argument for formal, argument in pairs if formal.name in formals)
 
@@ -329,7 +328,7 @@ class Whole:
                 yield from self.unrounded(child)
 
     def slots(self, e: Expression) -> Iterator[Expression]:
-        """What in e must be whole: tensors in slots, and what a layer is given that reads it in one."""
+        """Yields the expressions in e that must be whole: tensors in slots, and inputs of a layer that reads them in slots."""
         for x in subexpressions(e):
             if isinstance(x, Tensor):
                 yield from (slot for slot in x.slots if isinstance(slot, Tensor))

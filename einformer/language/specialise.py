@@ -67,20 +67,20 @@ class _Specialised:
         self.done[name] = replace(body.specialised(), name=name)
 
 
+# A letter of the body that would clash gets primes.
 def _all_letters(layer: Layer, letters: dict[str, str], carried: set[str]) -> dict[str, str]:
-    """Every letter of a body with the caller's letter for it; a letter of its own that would clash gets primes."""
     bases = {axis_of(formal): axis_of(actual) for formal, actual in letters.items()}
     outside = {letter for tensor in (*layer.formals, layer.output) for letter in slot_letters(tensor)}
-    found = {letter: actual for letter, actual in letters.items() if letter in outside or actual not in carried}
+    letters_of_body = {letter: actual for letter, actual in letters.items() if letter in outside or actual not in carried}
     for letter in (*letters, *_letters_of(layer)):
-        if letter in found:
+        if letter in letters_of_body:
             continue
         base = bases.get(axis_of(letter), axis_of(letter))
         new = base + letter[len(axis_of(letter)) :]
-        while new in carried or new in found.values():
+        while new in carried or new in letters_of_body.values():
             new += "'"
-        found[letter] = new
-    return found
+        letters_of_body[letter] = new
+    return letters_of_body
 
 
 def _letters_of(layer: Layer) -> Letters:
@@ -91,8 +91,8 @@ def _letters_of(layer: Layer) -> Letters:
     return dict.fromkeys([x.letter for x in inside if isinstance(x, Index)])
 
 
-def _defined(equation: Equation) -> str:
-    """The name that an equation defines; what is returned is none of the tensors that a body can read."""
+# A returned value is not a tensor that a body can read.
+def _name_defined(equation: Equation) -> str:
     return _RETURNED if equation.relation == "return" else equation.left.name
 
 
@@ -129,14 +129,14 @@ class _Body:
     def spread(self) -> None:
         """A tensor has the caller's letters of all that it is made of, also by a later line or in a later turn of a loop."""
         before: dict[str, Carried] = {}
-        reads = [(_defined(equation), self.read(equation.right)) for equation in equations(self.old.body)]
+        reads = [(_name_defined(equation), self.read(equation.right)) for equation in equations(self.old.body)]
         while before != self.carried:
             before = dict(self.carried)
             for name, names in reads:
                 self.carried[name] = self.carried_by((name, *names))
 
     def equation(self, equation: Equation) -> Equation:
-        left = self.left(equation.left, self.carried[_defined(equation)])
+        left = self.left(equation.left, self.carried[_name_defined(equation)])
         return replace(equation, left=left, right=self.expression(equation.right))
 
     def carries(self, e: Expression) -> Carried:

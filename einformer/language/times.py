@@ -54,7 +54,7 @@ def lengths_of(spec: Spec, letter: str) -> frozenset[str]:
 
 @dataclass(slots=True)
 class _Text:
-    """What is the same in every layer of one model."""
+    """The state that all layers of one model share."""
 
     legend: Legend
     layers: Mapping[str, Layer]
@@ -119,8 +119,8 @@ class _Frame:
                 self.expression(statement.count)
                 self.statements(statement.body)
             else:
-                for at, letter in self.meetings(statement.right):
-                    self.mixes_rows(at, letter)
+                for place, letter in self.meetings(statement.right):
+                    self.mixes_rows(place, letter)
                 self.expression(statement.right)
                 self.defined[statement.left.name] = statement.left
 
@@ -161,10 +161,10 @@ class _Frame:
         row = primitive(e.name, True)
         for index in e.indices:
             if self.is_computed(index.letter) and not (row is not None and row.looks_back):
-                at, letter, called = self.whose(index if e.name != "sum" else e, index.letter)
+                position, letter, called = self.whose(index if e.name != "sum" else e, index.letter)
                 name = called[0].name if called else e.name
                 message = f"`{name}` runs over `{letter}`, the positions being computed, those to come too"
-                self.text.report_slip("E503", message, at, f"`{letter}'`, or `cumsum_{letter}`", letter, called)
+                self.text.report_slip("E503", message, position, f"`{letter}'`, or `cumsum_{letter}`", letter, called)
 
     def enter(self, e: Apply) -> None:
         """A layer as it is called here: its letters for time are those that the binding gives them."""

@@ -40,7 +40,7 @@ REST = "..."  # any axes: of contracts, and nowhere else
 
 
 def is_latex(text: str) -> bool:
-    """Is the text LaTeX? Plain text holds no backslash, and no subscript after a brace."""
+    """Returns whether the text is LaTeX. Plain text has neither a backslash nor a subscript after a brace."""
     return _LATEX.search(text) is not None
 
 
@@ -65,7 +65,7 @@ class Line:
 
 
 def read_lines(source: Source) -> tuple[list[Line], list[Finding]]:
-    """The lines of a plain text that hold anything, and what was wrong with the others."""
+    """Returns the lines of a plain text that are not empty, and the errors of the others."""
     check_size(source)
     lines: list[Line] = []
     findings: list[Finding] = []
@@ -101,32 +101,32 @@ def plain_line(source: Source, start: int, text: str) -> Line:
 
 
 def check_characters(source: Source, start: int, text: str) -> None:
-    """Nothing in a line, its comment included, steers a terminal or hides; a tab is a space, but no indentation."""
+    """Refuses characters that steer a terminal or hide, also in comments. A tab is a space, but not indentation."""
     if text.isprintable():
         return
-    for at, letter in enumerate(text):
+    for column, letter in enumerate(text):
         if not (letter.isprintable() or letter == "\t" or unicodedata.category(letter) == "Zs"):
-            raise stray(source, start + at, letter)
+            raise stray(source, start + column, letter)
     if "\t" in text[: len(text) - len(text.lstrip())]:
         raise fail("E105", "the line is indented with a tab", Span(source, start, start + 1), fix="spaces")
 
 
+# Inside a subscript each letter is a token, and letters after a bare `_` are a subscript.
 def _tokens(source: Source, start: int, code: str) -> Iterator[Token]:
-    """Tokens of one line; inside a subscript each letter is a token, and letters after a bare `_` are a subscript."""
-    at, closing = 0, list[str]()  # what closes each brace that is open in a subscript
-    while at < len(code):
-        match = (_LETTER.match(code, at) if closing else None) or _TOKEN.match(code, at)
+    position, closing = 0, list[str]()  # what closes each brace that is open in a subscript
+    while position < len(code):
+        match = (_LETTER.match(code, position) if closing else None) or _TOKEN.match(code, position)
         if match is None:
-            raise stray(source, start + at, code[at])
+            raise stray(source, start + position, code[position])
         kind, text = match.lastgroup or "letter", match.group()
-        span, at = Span(source, start + at, start + match.end()), match.end()
+        span, position = Span(source, start + position, start + match.end()), match.end()
         if kind == "symbol" and text == "_":
-            closing += [CLOSE] * (code[at : at + 1] == "{")
-            at = yield from _subscript(source, start, code, at)
+            closing += [CLOSE] * (code[position : position + 1] == "{")
+            position = yield from _subscript(source, start, code, position)
         elif kind == "symbol" and closing and text == "}":
             yield Token(closing.pop(), text, span)
         elif kind == "number" or text[0] in DIGITS:
-            yield number_token(text, span, code[at : at + 1])
+            yield number_token(text, span, code[position : position + 1])
         elif kind == "symbol":
             closing += ["}"] * (text == "{" and bool(closing))
             symbol = text.translate(SYNONYMS)
@@ -139,8 +139,8 @@ def _tokens(source: Source, start: int, code: str) -> Iterator[Token]:
             yield Token("name", "inf", span)
 
 
+# An opening brace alone, or a run of letters with both braces. Returns the end.
 def _subscript(source: Source, start: int, code: str, at: int) -> Generator[Token, None, int]:
-    """What follows `_`: an opening brace alone, or a run of letters with both braces. Returns where to go on."""
     yield Token(OPEN, "{", Span(source, start + at - 1, start + at + 1))
     if code[at : at + 1] == "{":
         return at + 1

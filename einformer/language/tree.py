@@ -104,7 +104,7 @@ Expression = Number | Name | Index | Tensor | Group | Sum | Product | Quotient |
 
 @dataclass(frozen=True, slots=True)
 class Remarked(Node):
-    """What stands on a line of its own: the whole lines of comment before it belong to it."""
+    """A statement on its own line, with the comment lines above it."""
 
     above: tuple[str, ...] = field(default=(), kw_only=True)
 

@@ -45,14 +45,14 @@ def place(call: Apply, layer: Layer) -> str:
 
 
 def versions(layer: Layer) -> dict[int, tuple[str, int]]:
-    """A name for what each equation defines, by its id, and how many loops are around it: `z`, then `z_2` in as many loops."""
+    """Names the result of each equation, by its id, with the number of loops around it: `z`, then `z_2` in as many loops."""
     count = dict.fromkeys(((formal.name, 0) for formal in layer.formals), 1)
-    found: dict[int, tuple[str, int]] = {}
+    names: dict[int, tuple[str, int]] = {}
     for equation, depth in statements(layer.body):
         if isinstance(equation, Equation):
             number = count[equation.left.name, depth] = count.get((equation.left.name, depth), 0) + 1
-            found[id(equation)] = (equation.left.name + (f"_{number}" if number > 1 else ""), depth)
-    return found
+            names[id(equation)] = (equation.left.name + (f"_{number}" if number > 1 else ""), depth)
+    return names
 
 
 Turns = dict[str, int]  # the numbers of the loops around
@@ -63,13 +63,12 @@ def weights(spec: Spec, layer: Layer, legend: Legend) -> dict[str, Placed]:
 
     Ties have no entry; a branch of `where` that a layer does not take has no weights (R8).
     """
-    return dict(_place_weights(layer, {each.name: each for each in spec.layers}, legend, "", {}))
+    return dict(_place_weights(layer, {layer_.name: layer_ for layer_ in spec.layers}, legend, "", {}))
 
 
 def _place_weights(
     layer: Layer, layers: Mapping[str, Layer], legend: Legend, path: str, axes: Mapping[str, str]
 ) -> Iterator[tuple[str, Placed]]:
-    """The weights of a layer at `path`, whose letters stand for these axes of the layer that is asked about."""
     for weight in layer.weights:
         if weight.kind != "instance" and (weight.default is None or weight.optional):
             shape = tuple(legend.length(axes.get(axis_of(i.letter), i.letter)) for i in weight.indices)
@@ -105,8 +104,8 @@ def turns_of(layer: Layer, legend: Legend) -> dict[str, set[tuple[int, ...]]]:
     return found
 
 
+# Loops are unrolled, with the turns of each. Unused branches are left out.
 def _list_applications(body: tuple[Statement, ...], legend: Legend, turns: Turns) -> Iterator[tuple[Apply, Turns]]:
-    """The applications in a body, loops unrolled, each with its turns; branches that are never taken are left out."""
     for statement in body:
         if isinstance(statement, Loop):
             for turn in range(int(legend.number(statement.count))):
@@ -115,8 +114,8 @@ def _list_applications(body: tuple[Statement, ...], legend: Legend, turns: Turns
             yield from ((e, turns) for e in _list_existing(statement.right, legend, turns) if isinstance(e, Apply))
 
 
+# A `where` on numbers of layers has one branch in each turn.
 def _list_existing(e: Expression, legend: Legend, turns: Turns) -> Iterator[Expression]:
-    """e and what is inside it in this turn of the loops: of a `where` on layer numbers one branch."""
     yield e
     inside = children(e)
     if isinstance(e, Apply) and e.name == "where":
