@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import re
@@ -21,16 +22,21 @@ from einformer.notes.errata import Erratum, Verdict, judge
 
 ROOT = Path(__file__).parents[1]
 ERRATA = {erratum.id: erratum for erratum in notes.errata()}
-VERDICTS = {name: judge(erratum) for name, erratum in ERRATA.items()}
 CHECKED = [erratum for erratum in ERRATA.values() if erratum.check]
 EXAMPLE = json.loads((ROOT / "tests" / "data" / "s004.json").read_text(encoding="utf-8"))
+
+
+@functools.cache
+def verdict(name: str) -> Verdict:
+    return judge(ERRATA[name])
 
 
 # -------------------------------------------------------------------------------------------------------- the table
 
 
 def test_the_verdicts(golden: Callable[[str, str], None]) -> None:
-    table = [f"{name} | {v.erratum.kind} | {v.outcome} | {v.printed} | {v.corrected}" for name, v in VERDICTS.items()]
+    rows = ((name, verdict(name)) for name in ERRATA)
+    table = [f"{name} | {v.erratum.kind} | {v.outcome} | {v.printed} | {v.corrected}" for name, v in rows]
     golden("errata.txt", "\n".join(table) + "\n")
 
 
@@ -61,7 +67,7 @@ def test_only_prose_has_no_check() -> None:
 
 
 def test_each_check_demonstrates_its_row() -> None:
-    assert {judge(erratum).outcome for erratum in CHECKED} == {"demonstrated"}
+    assert {verdict(erratum.id).outcome for erratum in CHECKED} == {"demonstrated"}
 
 
 # ------------------------------------------------------------------------------------------------- numbers of the page
@@ -83,12 +89,12 @@ def test_every_number_of_an_entry_is_computed() -> None:
     assert [name for name, *_ in entries] == list(ERRATA)
     strange = dict[str, set[float]]()
     for name, _, outcome, says, table, rest in entries:
-        row, verdict = ERRATA[name], VERDICTS[name]
+        row, shown = ERRATA[name], verdict(name)
         printed, corrected = table.strip().split("\n")[2].strip("| ").split(" | ")
-        known = numbers(row.about) | numbers(verdict.printed) | numbers(verdict.corrected) | numbers(row.printed)
+        known = numbers(row.about) | numbers(shown.printed) | numbers(shown.corrected) | numbers(row.printed)
         strange[name] = numbers([says, printed, corrected, rest]) - known
-        assert outcome == verdict.outcome
-        assert [cell.partition("<br>")[2] for cell in (printed, corrected)] == [verdict.printed, verdict.corrected]
+        assert outcome == shown.outcome
+        assert [cell.partition("<br>")[2] for cell in (printed, corrected)] == [shown.printed, shown.corrected]
     assert [f"{name}: {sorted(each)}" for name, each in strange.items() if each] == []
 
 
@@ -173,19 +179,19 @@ OFF = {
 
 
 def off(name: str) -> float:
-    found = re.fullmatch(r"off by (\S+)", VERDICTS[name].printed)
-    assert found, VERDICTS[name].printed
+    found = re.fullmatch(r"off by (\S+)", verdict(name).printed)
+    assert found, verdict(name).printed
     return float(found[1])
 
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_the_printed_form_is_refused_for_its_mistake(name: str) -> None:
-    assert VERDICTS[name].printed.startswith(f"{REFUSED[name]}: ")
+    assert verdict(name).printed.startswith(f"{REFUSED[name]}: ")
 
 
 @pytest.mark.parametrize("name", DERIVED)
 def test_the_printed_formula_should_be(name: str) -> None:
-    assert VERDICTS[name].printed == f"does not hold: {DERIVED[name]}"
+    assert verdict(name).printed == f"does not hold: {DERIVED[name]}"
 
 
 @pytest.mark.parametrize("name", OFF)
@@ -195,11 +201,11 @@ def test_the_printed_value_is_off(name: str) -> None:
 
 
 def test_five_heads_do_not_divide_512() -> None:
-    assert VERDICTS["S003-E15"].printed.endswith("102.4, which is not whole")
+    assert verdict("S003-E15").printed.endswith("102.4, which is not whole")
 
 
 def test_a_norm_of_equal_numbers_is_not_a_number_without_epsilon() -> None:
-    assert VERDICTS["S001-E7"].printed == "not a number"
+    assert verdict("S001-E7").printed == "not a number"
 
 
 def test_one_matrix_leaves_weights_asymmetric() -> None:
