@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import pytest
+import torch
 
+import einformer
 from einformer.language.specialise import specialise
 from einformer.objects import Model
 from einformer.program.fusing import with_kernels
@@ -14,7 +17,7 @@ from einformer.program.lowering import functions
 from einformer.program.norming import norms
 from einformer.program.operations import Function
 from einformer.program.rewrite import values
-from tests.small import model
+from tests.small import built, error, inputs, model, weights
 from tests.test_canonical import CAUSAL, ENDS, LAYER_NORMS, NORMS, QKV, attending, normed
 
 
@@ -50,3 +53,29 @@ def test_experts_that_are_chosen_compute_alone() -> None:
     names = Counter(type(each).__name__ for each in found)
     assert (names["Routed"], names["Gathered"]) == (1, 1)
     assert sorted(len(each.weights) for each in found if isinstance(each, Linear) and each.experts) == [1, 2]
+
+
+def test_maps_under_other_letters_are_one_product_also_in_decoding() -> None:
+    """Queries, keys, and a gate of the last line, whose letters stand the other way round."""
+    text = """axes
+  b: B
+  s: S
+  d: D
+  e: E
+
+model M(z_bsd) -> z_bsd causal in s:
+  weights Q_de, K_de, O_ed, G_dd'
+  q_bse = z_bsd Q_de
+  k_bse = z_bsd K_de
+  w_bss' = Sm_s'(q_bse k_bs'e / sqrt(E) + where(s' <= s, 0, -inf))
+  y_bse = w_bss' k_bs'e
+  return y_bse O_ed + z_bsd' G_d'd
+"""
+    bound = einformer.parse(text).bind(D=6, E=4)
+    module: Any = built(bound, "fast")
+    (array,) = inputs(bound)
+    assert "self.QKG" in bound.source()
+    expected, cache = bound.reference(array, weights=weights(bound)), module.cache()
+    steps = [module.decode(part, cache=cache) for part in torch.split(torch.from_numpy(array), 1, 1)]
+    assert error(module(torch.from_numpy(array)), expected) < 1e-12
+    assert error(torch.cat(steps, 1), expected) < 1e-12

@@ -313,7 +313,9 @@ class Attending:
             inner, reason = self.followed(each, operator)
             if inner is not None:
                 name = applied(value)
-                return inner, several or reason or (f"`{name}` stands around the scores" if name else "")
+                return inner, several or reason or (
+                    f"`{name}` stands around the scores, which the kernel has no place for" if name else ""
+                )
         return None, several
 
 

@@ -99,7 +99,7 @@ class Routing:
             if rest and apart and own and own <= {*self.rows, self.letter} and alike:
                 columns = heads_first(tuple(letter for letter in weight.axes if letter in summed))
                 x = multiplied(rest)
-                return Linear(x, (weight,), (), columns, (heads_first(apart),), (self.letter,), self.pairs), around
+                return Linear(x, (weight,), (), (columns,), (heads_first(apart),), (self.letter,), self.pairs), around
         return None
 
     def fits(self, value: Value) -> bool:

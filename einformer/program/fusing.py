@@ -173,32 +173,25 @@ def maps(value: Value, scope: Scope, top: bool = True) -> Iterator[Value]:
 
 def _input(kernel: Linear, values: Values) -> object:
     """What is the same for two maps of one input: its value, and the axes that are summed, whatever their primes."""
-    places = {letter: f"{axis_of(letter)} {place}" for place, letter in enumerate(kernel.columns)}
+    places = {letter: f"{axis_of(letter)} {place}" for place, letter in enumerate(kernel.columns[0])}
     x = values.relettered(kernel.argument, places)
     meaning = values.meaning(x) if x is not None else kernel
-    return meaning, tuple(map(axis_of, kernel.columns)), kernel.experts, not kernel.biases
+    return meaning, tuple(map(axis_of, kernel.columns[0])), kernel.experts, not kernel.biases
 
 
 def joint(group: Sequence[Value], scope: Scope, taken: set[str]) -> dict[Value, Value]:
     """Each of several maps as a part of one; alone where that has no name: `QK` may be a weight beside `Q` and `K`."""
     kernels = [value.operation for value in group if isinstance(value.operation, Linear)]
-    weights, biases = tuple(_under(k, kernels[0], scope) for k in kernels), tuple(bias for k in kernels for bias in k.biases)
+    weights, biases = tuple(k.weights[0] for k in kernels), tuple(bias for k in kernels for bias in k.biases)
     names = [name_of(some, scope) for some in (weights, biases) if some]
-    lettered = all(len(set(weight.axes)) == len(weight.axes) for weight in weights)
-    if len(kernels) < 2 or not lettered or {*names} & taken or len({*names}) < len(names):
+    if len(kernels) < 2 or {*names} & taken or len({*names}) < len(names):
         return {}
     taken |= {*names}
     rest = tuple(letter for letter in group[0].axes if letter not in kernels[0].rows[0])
-    kernel = replace(kernels[0], weights=weights, biases=biases, rows=tuple(k.rows[0] for k in kernels))
+    columns, rows = tuple(k.columns[0] for k in kernels), tuple(k.rows[0] for k in kernels)
+    kernel = replace(kernels[0], weights=weights, biases=biases, columns=columns, rows=rows)
     whole = Value(kernel, (*rest, JOINT), "tensor", group[0].span)
     return {old: Value(Part(whole, k), rest + kernels[k].rows[0], "tensor", old.span) for k, old in enumerate(group)}
-
-
-def _under(kernel: Linear, first: Linear, scope: Scope) -> Value:
-    """The weight of a map under the letters of the inputs of another."""
-    new = scope.values.relettered(kernel.weights[0], dict(zip(kernel.columns, first.columns, strict=True)))
-    assert new is not None
-    return new
 
 
 def name_of(weights: Sequence[Value], scope: Scope) -> str:

@@ -33,7 +33,8 @@ class Norm(Rewritten):
 
 @dataclass(frozen=True, slots=True)
 class Linear(Rewritten):
-    """`sum_I (x W) + bias`: the columns of W are the letters I, its rows are its outputs. Several weights are one matrix.
+    """`sum_I (x W) + bias`: the columns of W are the letters I, its rows are its outputs. Several weights are one matrix,
+    each under letters of its own; the columns of the first are those of x.
 
     With `experts` there is a matrix for each of them, and x has a row for each of the `pairs`.
     """
@@ -41,7 +42,7 @@ class Linear(Rewritten):
     argument: Value
     weights: tuple[Value, ...]
     biases: tuple[Value, ...]
-    columns: Axes
+    columns: tuple[Axes, ...]
     rows: tuple[Axes, ...]
     experts: Axes = ()
     pairs: Value | None = None

@@ -82,7 +82,7 @@ def _map(product: Term, summed: frozenset[str], scope: Scope) -> Linear | None:
         if plain and _is_last(weight, product, summed, scope):
             before = tuple(sorted(summed - set(columns)))
             x = contracted(before, tuple(_factors(rest))) if before else spelled(rest)
-            return Linear(x, (weight.value,), (), heads_first(columns), (heads_first(rows),))
+            return Linear(x, (weight.value,), (), (heads_first(columns),), (heads_first(rows),))
     return None
 
 

@@ -266,18 +266,18 @@ class FastEmitter(Emitter):
     def columns(self, kernel: Linear) -> tuple[Code, Dims]:
         """The input of a linear map with the letters that it sums last, as one axis."""
         x = self.low.cast(self.code(kernel.argument), "tensor")
-        rest = tuple(dim for dim in x.dims if dim not in kernel.columns)
-        x = permuted(x, rest + kernel.columns)
-        return Code(f"{x.at(ATOM)}.flatten({len(rest)})", (*rest, "")) if len(kernel.columns) > 1 else x, rest
+        rest = tuple(dim for dim in x.dims if dim not in kernel.columns[0])
+        x = permuted(x, rest + kernel.columns[0])
+        return Code(f"{x.at(ATOM)}.flatten({len(rest)})", (*rest, "")) if len(kernel.columns[0]) > 1 else x, rest
 
     def matrix(self, kernel: Linear) -> str:
         """The weight, outputs by inputs, as `F.linear` wants it; by expert where there are some."""
-        first, (rows,) = kernel.experts, kernel.rows
+        first, (rows,), (columns,) = kernel.experts, kernel.rows, kernel.columns
         if self.weight(kernel.weights[0]) in self.laid:
             return f"self.{self.weight(kernel.weights[0])}.{'mT' if first else 'T'}"
         code = self.code(kernel.weights[0])
-        turned = code.dims == first + kernel.columns + rows
-        order = (kernel.columns, rows) if turned else (rows, kernel.columns)
+        turned = code.dims == first + columns + rows
+        order = (columns, rows) if turned else (rows, columns)
         code = permuted(code, first + order[0] + order[1])
         for at, some in enumerate(order, len(first)):
             if len(some) > 1:

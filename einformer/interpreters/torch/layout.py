@@ -91,16 +91,13 @@ def layout(function: Function, layer: Layer) -> Iterator[Lying]:
     lines = {line.value: line.name for line in function.weights}
     single = {weight.name: weight for weight in stored(layer) if weight.kind == "trained"}
     for kernel in (value.operation for value in values(function) if isinstance(value.operation, Linear)):
-        for some, columns, experts in ((kernel.weights, kernel.columns, kernel.experts), (kernel.biases, (), ())):
-            own = [
-                (lines.get(weight_of(x), ""), x, rows)
-                for x, rows in zip(some, kernel.rows[: len(some)], strict=True)
-                if read[weight_of(x)] == 1
-            ]
-            new = [(name, each, rows) for name, each, rows in own if name in single and name not in seen]
-            seen |= {name for name, *_ in new}
-            lying = Lying(tuple(Part(single[name], each.axes, rows, columns) for name, each, rows in new), columns, experts)
-            if new and not lying.as_written:
+        none = [()] * len(kernel.biases)
+        for weights, columns, experts in ((kernel.weights, kernel.columns, kernel.experts), (kernel.biases, none, ())):
+            every = zip(weights, kernel.rows[: len(weights)], columns, strict=True)
+            own = [(lines.get(weight_of(x), ""), x, r, c) for x, r, c in every if read[weight_of(x)] == 1]
+            parts = [Part(single[name], x.axes, r, c) for name, x, r, c in own if name in single and name not in seen]
+            seen |= {part.weight.name for part in parts}
+            if parts and not (lying := Lying(tuple(parts), parts[0].columns, experts)).as_written:
                 yield lying
 
 
