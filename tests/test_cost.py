@@ -91,6 +91,16 @@ def test_a_number_that_stands_twice_in_the_next_is_followed_once() -> None:
     assert steps(partial(kept, changes(10))) <= 4 * steps(partial(kept, changes(5)))
 
 
+def counts(text: str) -> object:
+    return einformer.parse(text).bind(D=3).flops(convention="exact", B=2, S=7)
+
+
+def test_a_number_that_stands_twice_in_the_next_is_counted_once() -> None:
+    """Also where a condition asks it."""
+    texts = [changes(count).replace("s' <= s", "s' <= s and h_s' < 3") for count in (6, 12)]
+    assert steps(partial(counts, texts[1])) <= 4 * steps(partial(counts, texts[0]))
+
+
 GPT2 = {"D": 12, "A": 3, "V": 11, "K": 5}
 GEMMA = {"D": 5, "A": 2, "G": 1, "H": 6, "F": 3, "V": 5}
 DEEPSEEK = {

@@ -1,4 +1,4 @@
-"""Where is a value zero, and where is it needed at all (R10)? Choices and masks, followed through the values of a function.
+"""Says where each value is zero and where it is needed (R10): choices and masks, followed through the values of a function.
 
 `p_x = where(top_{T,x}(r_x), r_x, 0)` is zero but for T numbers of x. In `p_x silu(g_xf) u_xf O_xfd` the other factors are
 needed for those T only, and so is every value that nothing else reads: the experts that compute. In the same way the scores
@@ -27,6 +27,7 @@ from einformer.program.positions import Analysis, Body
 from einformer.program.turns import Case, Loops
 
 UNKNOWN = Apply("?", (), ())  # stands for what data decide
+MOST_VALUES = 200  # of which an expression is made, each as often as it is read
 _COMPARED = dict(zip(COMPARISONS, (operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne), strict=True))
 
 # ----------------------------------------------------------------------------------------------------------- choices
@@ -170,9 +171,15 @@ class Numbers:
         scalars = {line.value: line for function in functions for line in function.scalars}
         return cls(legend, scalars, Body(analysis, nothing, (), ()))
 
-    def expression(self, value: Value, at: Mapping[str, Expression] | None = None) -> Expression:
-        """A value as an expression, with other numbers for letters; what data decide is `UNKNOWN`."""
-        at = at or {}
+    def expression(self, value: Value) -> Expression:
+        """A value as an expression; what data decide is `UNKNOWN`, and what is too long."""
+        sizes = dict[Value, int]()
+        for inner in reversed(made_of(value, set())):
+            sizes[inner] = 1 + sum(sizes[operand] for operand in operands(inner.operation))
+        return self.spelled(value, {}) if sizes[value] <= MOST_VALUES else UNKNOWN
+
+    def spelled(self, value: Value, at: Mapping[str, Expression]) -> Expression:
+        """The same, with other numbers for letters."""
         if value in self.scalars:
             line = self.scalars[value]
             slots = tuple(at.get(letter) or Index(letter) for label in line.labels for letter in label)
@@ -188,19 +195,21 @@ class Numbers:
             case op.Turn(letter):
                 return Index(letter)
             case op.Map(function, arguments):
-                return replace(_applied(function, tuple(self.expression(each, at) for each in arguments)), span=value.span)
+                return replace(_applied(function, tuple(self.spelled(each, at) for each in arguments)), span=value.span)
             case op.Spread(argument):
-                return self.expression(argument, at)
+                return self.spelled(argument, at)
             case op.View(argument, old, new) if all(len(label) == 1 for label in (*old, *new)):
-                return self.expression(argument, {one: at.get(new) or Index(new) for one, new in letters_read(value).items()})
+                return self.spelled(argument, {one: at.get(new) or Index(new) for one, new in letters_read(value).items()})
             case op.Gather(argument, labels, numbers) if all(len(label) == 1 for label in labels):
                 read = zip(labels, numbers, strict=True)
-                return self.expression(argument, {label[0]: self.expression(number, at) for label, number in read})
+                return self.spelled(argument, {label[0]: self.spelled(number, at) for label, number in read})
             case _:
                 return UNKNOWN
 
     def bounds(self, condition: Value, holds: bool) -> Choices:
         """What a condition says of two positions where it holds, or does not."""
+        if condition.kind == "tensor":
+            return NO_CHOICE
         key = self.expression(condition), holds
         if key not in self.told:
             self.told[key] = bounds(self.body.condition(*key), self.body.facts)
@@ -293,17 +302,15 @@ def _steps(lines: Iterable[Line | op.Turns], loops: Loops, seen: set[Value]) -> 
 
 def made_of(value: Value, seen: set[Value]) -> tuple[Value, ...]:
     """A value and all that it is made of and that was not seen before, users before what they use."""
-    found: list[Value] = []
-
-    def visit(value: Value) -> None:
-        if value not in seen:
+    values, todo = list[Value](), [(value, False)]
+    while todo:
+        value, done = todo.pop()
+        if done:
+            values.append(value)
+        elif value not in seen:
             seen.add(value)
-            for operand in reversed(operands(value.operation)):
-                visit(operand)
-            found.append(value)
-
-    visit(value)
-    return tuple(reversed(found))
+            todo += [(value, True), *((operand, False) for operand in operands(value.operation))]
+    return tuple(reversed(values))
 
 
 def flat(body: Iterable[Step | Repeat]) -> Iterator[Step]:
@@ -352,15 +359,15 @@ class Flows:
 
     def settled(self) -> dict[str, Flow]:
         """The flow of each function, of whose inputs is known what holds in all its calls, whatever each of them chooses by."""
-        found, given = dict[str, Flow](), {name: list[tuple[Support, ...]]() for name in self.functions}
+        flows, calls = dict[str, Flow](), {name: list[tuple[Support, ...]]() for name in self.functions}
         for name in reversed(list(self.functions)):  # callers stand last
-            calls = zip(*given[name], strict=True) if given[name] else [(DENSE,)] * len(self.functions[name].inputs)
-            met = (reduce(Support.meet, (made_by(support, k) for support in some)) for k, some in enumerate(calls))
-            found[name] = flow = self.of(name, tuple(met))
+            inputs = zip(*calls[name], strict=True) if calls[name] else [(DENSE,)] * len(self.functions[name].inputs)
+            met = (reduce(Support.meet, (made_by(support, k) for support in some)) for k, some in enumerate(inputs))
+            flows[name] = flow = self.of(name, tuple(met))
             for step in flat(flow.body):
                 for call in (value.operation for value in step.values if isinstance(value.operation, op.Call)):
-                    given[call.function].append(tuple(map(flow.support, call.arguments)))
-        return found
+                    calls[call.function].append(tuple(map(flow.support, call.arguments)))
+        return flows
 
     def place(self, value: Value) -> int:
         """The number of a choice or a call."""

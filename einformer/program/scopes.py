@@ -54,11 +54,14 @@ class Scope:
         """Has a value its name still, or the name of a weight?"""
         return value in self.fixed or self.standing.get(self.names[value]) is value
 
-    def gone(self, value: Value) -> str:
-        """The name of something that a value is made of and that has changed since."""
+    def gone(self, value: Value, there: set[Value] | None = None) -> str:
+        """The name of something that a value is made of and that has changed since; not of what is known to be `there`."""
+        there = set() if there is None else there
         for each in self.leaves(value):
-            if not self.stands(each) and (self.loops.get(each) != self.here or self.gone(each)):
-                return self.names[each]
+            if each not in there and not self.stands(each):
+                if self.loops.get(each) != self.here or self.gone(each, there):
+                    return self.names[each]
+                there.add(each)
         return ""
 
     def is_computed(self, value: Value) -> bool:

@@ -1,4 +1,4 @@
-"""What is there to count in a model? Its weights, and what its equations do with their tensors, in letters."""
+"""Derives what there is to count in a model: its weights, and what its equations do with their tensors, in letters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which weights does a model hold, how often, and what are they: embeddings, experts, parts of a group?"""
+"""Says which weights a model holds, how often, and what they are: embeddings, experts, parts of a group."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What must a forward pass keep for the backward pass? Values of the program, each once, by a rule for each operation.
+"""Says what a forward pass keeps for the backward pass: values of the program, each once, by a rule for each operation.
 
 The convention of Korthikanti et al. 2022 (section 4.1): a product of two tensors keeps what the gradient of the other needs,
 a softmax its output, a GELU its input, a norm its input, a dropout its mask of one byte; sums and reshapes keep nothing.

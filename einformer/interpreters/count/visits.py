@@ -1,4 +1,4 @@
-"""Which lines run when a model runs? A walk through the calls of its program, with what is needed of each value."""
+"""Walks through the calls of a program, line by line, with what is needed of each value."""
 
 from __future__ import annotations
 
