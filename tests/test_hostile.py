@@ -136,6 +136,8 @@ TEXTS: dict[str, tuple[str, str]] = {
     "a size beyond numbers": (squared("((((9^9)^9)^9)^9)^9"), "E604"),
     "a size beyond memory": (squared("(A + B + C + D + E)^9 (F + G + H)^9"), "E604"),
     "a division by zero": (squared("1 / 0"), "E604"),
+    "a division of a letter by zero": (squared("A / 0"), "E604"),
+    "a division by what is nothing": (squared("A / (B - B)"), "E604"),
     "a tower of layers": (tower(400, "{0}(z_s)"), "E002"),
     "twice as many calls each": (tower(40, "{0}(z_s) + {0}(z_s)"), "E002"),
     "as many calls as Fibonacci's rabbits": (tower(45, "{0}(z_s) + {1}(z_s)"), "E002"),

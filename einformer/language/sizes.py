@@ -126,7 +126,9 @@ class Legend:
     def inverse(self, e: Expression) -> Polynomial:
         """1 / e where e is a monomial; a sum stays a letter of its own."""
         terms = self.polynomial(e)
-        if len(terms) != 1 or not next(iter(terms.values())):
+        if not any(terms.values()):
+            raise fail("E604", "this divides by zero", e.span, fix="a size")
+        if len(terms) != 1:
             return {((repr(e), -1),): Fraction(1)}
         ((monomial, factor),) = terms.items()
         return {tuple((letter, -power) for letter, power in monomial): 1 / factor}
