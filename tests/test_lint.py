@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from einformer.cli import main
 from einformer.errors import Finding, Source
 from einformer.lint.documents import Checked
 from einformer.lint.files import lint_text
@@ -215,3 +216,13 @@ def test_a_legend_is_given() -> None:
 def test_an_index_inside_a_computed_slot_is_no_further_one() -> None:
     """A convolution sums c, and the next one reads what it made at s - c."""
     assert codes("$$y_{bse} = \\sum_c P_c x_{b(s - c)e}$$ $$z_{bse} = \\sum_c J_c y_{b(s - c)e}$$") == []
+
+
+@pytest.mark.parametrize("target", ["gpt2", "llama"])
+def test_a_page_in_matrices_is_not_a_text_of_the_language(target: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """It has a legend, and says of no layer which axes its result has. The same page in indices is one."""
+    for form, found in (("matrix", []), ("index", ["E201"])):
+        assert main(["latex", target, "--form", form]) == 0
+        page = capsys.readouterr().out.replace("b\\colon B", "c\\colon B")
+        checked = lint_text(Source("page.md", f"$$\n{page}\n$$\n"), Settings())
+        assert sorted({finding.code for finding in checked.findings} & {"E101", "E201"}) == found

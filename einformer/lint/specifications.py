@@ -10,11 +10,13 @@ from einformer.errors import Finding, Source
 from einformer.lint.notes.pieces import Formula
 
 _LEGEND = re.compile(r"\\textbf\s*\{\s*axes\s*\}")
+_ARROW = re.compile(r"\\textbf\s*\{\s*(?:layer|model)\s*\}[^\n]*?(?:\\rightarrow|\\to\b|->)")  # a page in matrices has none
 
 
 def is_specification(formula: Formula) -> bool:
-    """Returns whether the formula has a legend of its own."""
-    return formula.display and _LEGEND.search(formula.latex.text) is not None
+    """Returns whether the formula has a legend of its own, and says of a layer which axes its result has."""
+    text = formula.latex.text
+    return formula.display and _LEGEND.search(text) is not None and _ARROW.search(text) is not None
 
 
 def check_specification(formula: Formula) -> Iterator[Finding]:
