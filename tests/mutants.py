@@ -180,6 +180,11 @@ MUTANTS = (
         "causality.py::test_what_reads_the_future_is_refused[minus infinity plus infinity]",
     ),
     _mutant(
+        "a scalar is never infinite", "program/positions.py",
+        "high=ALWAYS if high else NEVER", "high=NEVER",
+        "causality.py::test_an_infinity_is_of_one_sign",
+    ),
+    _mutant(
         "softmax is masked by zero too", "program/positions.py",
         "return Value(inner.reads, argument.alive, high=inner.high)",
         "return Value(inner.reads, argument.nonzero, high=inner.high)",
