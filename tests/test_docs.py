@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import doctest
+import importlib
 import re
 from collections import Counter
 from dataclasses import replace
@@ -12,6 +13,7 @@ from typing import get_args
 
 import numpy as np
 import pytest
+import torch
 
 from einformer import parse
 from einformer.architectures.texts import library
@@ -21,7 +23,7 @@ from einformer.language.primitives import PRIMITIVES
 from einformer.language.printer import PLAIN, show
 from einformer.language.sizes import Legend
 from einformer.language.tree import Declaration, Expression, Tensor
-from einformer.targets import examine
+from einformer.targets import examine, load
 from tests.examples import PAGES, ROOT, Example, answers, examples, framed, tables
 
 KINDS = {"einformer", "einformer frame", "einformer note", "pycon", "console", "sh", "text", "{toctree}"}
@@ -138,6 +140,17 @@ def test_the_nodes_are_listed() -> None:
 
 def test_letters_that_look_alike_are_listed() -> None:
     assert set(names._LATIN) <= set(LANGUAGE)
+
+
+WITH_EXAMPLES = sorted(path for path in (ROOT / "einformer").rglob("*.py") if ">>> " in path.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("path", WITH_EXAMPLES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_examples_of_docstrings_answer_as_printed(path: Path) -> None:
+    name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+    result = doctest.testmod(importlib.import_module(name), extraglobs={"load": load, "torch": torch})
+    assert result.attempted
+    assert not result.failed
 
 
 def test_every_module_says_what_it_does() -> None:

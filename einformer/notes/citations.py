@@ -81,7 +81,7 @@ def find_at(document: str, place: str) -> list[Reference]:
 def read_citations(note: str) -> tuple[Citation, ...]:
     """Returns the citations in a note, in order.
 
-    >>> [(citation.source.year, citation.place) for citation in citations("rope 3.2.2 eq 14; gqa 2.2")]
+    >>> [(citation.source.year, citation.place) for citation in read_citations("rope 3.2.2 eq 14; gqa 2.2")]
     [(2021, '3.2.2 eq 14'), (2023, '2.2')]
     """
     return tuple(Citation(" ".join(words.split())) for words in note.split(";") if words.strip())
@@ -113,7 +113,7 @@ def find_following(key: str) -> list[tuple[Citation, Noted]]:
 def group_alike(found: Iterable[Noted]) -> list[list[Noted]]:
     """Groups equations that differ only in the names of axes.
 
-    >>> [len(same) for same in alike(noted for _, noted in following("nope"))]
+    >>> [len(same) for same in group_alike(noted for _, noted in find_following("nope"))]
     [3, 3]
     """
     forms: dict[str, list[Noted]] = {}
@@ -125,7 +125,7 @@ def group_alike(found: Iterable[Noted]) -> list[list[Noted]]:
 def normalise_axes(equation: Equation | Scalar) -> str:
     """Returns an equation with its axes named `a`, `b`, `c` in the order of the text.
 
-    >>> {form(noted.equation) for noted in shipped() if noted.says in ("u_xf = z_d U_xdf", "u_xo = z_d U_xdo")}
+    >>> {normalise_axes(noted.equation) for noted in shipped() if noted.says in ("u_xf = z_d U_xdf", "u_xo = z_d U_xdo")}
     {'u_ab = z_c U_acb'}
     """
     plain = Renaming({}, time="")

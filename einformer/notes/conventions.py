@@ -43,7 +43,7 @@ def _spell_out(row: dict[str, Any]) -> dict[str, str]:
 def translate(name: str) -> dict[str, str]:
     """Returns the letters of our texts in a convention. Raises EinformerError E605 if it does not exist.
 
-    >>> written("kaplan")["D"], written("s000")["S"]
+    >>> translate("kaplan")["D"], translate("s000")["S"]
     ('d_model', 'N')
     """
     if name not in conventions():
@@ -57,7 +57,7 @@ def translate(name: str) -> dict[str, str]:
 def own_letters(name: str) -> dict[str, str]:
     """Returns the letters of a document for sizes of its own text, where tokens are N.
 
-    >>> own("s003"), own("s000")["Q"]
+    >>> own_letters("s003"), own_letters("s000")["Q"]
     ({'N': 'L'}, 'D_q')
     """
     return {conventions()[name][letter]: letter for letter in _read_data()[name].get("own", "").split()}

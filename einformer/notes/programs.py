@@ -99,7 +99,7 @@ def read_program(note: Source) -> Program | None:
     r"""Returns the program of a note, or None for a text of the language. Raises EinformerError E001, E801, E806.
 
     >>> note = "```einformer\naxes\n  d: D\nlayer Twice(x_d) -> y_d:\n```\n\nIt doubles:\n\n$$y_d = 2 x_d.$$\n"
-    >>> print(program(Source("twice.md", note)).source.text.strip())
+    >>> print(read_program(Source("twice.md", note)).source.text.strip())
     axes
       d: D
     layer Twice(x_d) -> y_d:

@@ -86,7 +86,7 @@ class Reference:
         """Returns the place of its line in the emitted PyTorch, or None if the line is not an equation.
 
         >>> references("S001")[11].emitted
-        Emitted(file='minimal.py', line=79, name='Attention')
+        Emitted(file='minimal.py', line=101, name='Attention')
         """
         return find_emitted(self.layer, self.written.span) if self.layer and isinstance(self.written, Equation) else None
 

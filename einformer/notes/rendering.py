@@ -26,7 +26,7 @@ def render(spec: Spec, convention: str) -> Spec:
     r"""Returns the text in the letters of a document, as far as it has some. Raises EinformerError E605.
 
     >>> from einformer.interpreters.latex import latex
-    >>> print(latex(rendered(understood("gpt2")[0], "megatron").axes[4]))
+    >>> print(latex(render(understood("gpt2")[0], "megatron").axes[4]))
     e\colon H = h / a \qquad \text{head}
     """
     legend = Legend.of(spec)
@@ -59,7 +59,7 @@ def print_latex(spec: Spec, convention: str, form: str | None = None, layer: str
     r"""Prints the LaTeX of a text as its author wrote it, or of a layer: in the letters of a document, in its form by
     default.
 
-    >>> r"= \mathrm{softmax}(X X^{T}) \, X" in printed(understood("s002")[0], "s002")
+    >>> r"= \mathrm{softmax}(X X^{T}) \, X" in print_latex(understood("s002")[0], "s002")
     True
 
     Raises EinformerError E605.

@@ -54,7 +54,7 @@ def sources() -> Mapping[str, Source]:
 def read_note(note: str) -> tuple[str, str]:
     """Returns the words for the place of a note, and the place in full.
 
-    >>> cited("vaswani 3.3 eq 2")
+    >>> read_note("vaswani 3.3 eq 2")
     ('the feed-forward network', 'Vaswani et al. 2017, section 3.3, equation 2')
     """
     parts = [" ".join(words.split()) for words in note.split(";") if words.strip()]
@@ -76,7 +76,7 @@ def _spell_out(words: str) -> str:
 def list_sources(notes: Iterable[str]) -> list[str]:
     """Lists the sources that notes name, by key.
 
-    >>> listed(["rope 3.2.2 eq 14; gqa 2.2"])[0]
+    >>> list_sources(["rope 3.2.2 eq 14; gqa 2.2"])[0]
     'rope: Su et al. 2021, RoFormer: Enhanced Transformer with Rotary Position Embedding, arXiv 2104.09864'
     """
     named = dict.fromkeys(words.split()[0] for note in notes for words in note.split(";") if words.strip())

@@ -42,7 +42,7 @@ class Step:
 def list_steps() -> Iterator[Step]:
     """Yields the quantities of the example in order.
 
-    >>> for step in steps():
+    >>> for step in list_steps():
     ...     print(step.name, step.printed == step.unscaled == step.scaled)
     scores False
     weights False

@@ -48,7 +48,7 @@ class Shipped:
 def list_shipped() -> Shipped:
     """Returns the architectures and models that ship.
 
-    >>> next(architecture.attention for architecture in shipped().architectures if architecture.name == "mistral")
+    >>> next(architecture.attention for architecture in list_shipped().architectures if architecture.name == "mistral")
     'grouped, window'
     """
     followed = {family: architectures(family) for family in families()}

@@ -135,7 +135,7 @@ def shrink(model: Model) -> Model:
     A model that is small already stays.
 
     >>> from einformer.targets import model
-    >>> small = shrunk(model("gpt2"))
+    >>> small = shrink(model("gpt2"))
     >>> [small.size(letter) for letter in "DAHLVK"]
     [15, 3, 5, 2, 11, 7]
     """

@@ -104,7 +104,7 @@ def spell_axis(slot: Expression) -> str | None:
 def add_scripts(base: str, scripts: Sequence[tuple[str, str]], turned: str = "") -> str:
     """Prints a letter with its scripts, and the sign that it is `turned`.
 
-    >>> scripted("W", [("_", "Q"), ("_", "a")], "T")
+    >>> add_scripts("W", [("_", "Q"), ("_", "a")], "T")
     'W_{Q,a}^{T}'
     """
     below, above = (",".join(text for side, text in scripts if side == place and text) for place in "_^")
