@@ -215,6 +215,23 @@ def test_the_message_says_what_agrees_what_departs_and_why() -> None:
     assert "  3 |   w_bss' = Sm_s'(t_bss')" in message
 
 
+@pytest.mark.parametrize("hide", [False, True])
+def test_a_right_mask_is_not_what_departs(hide: bool) -> None:
+    """Written as truths: where to look, or where not to."""
+    text = "axes\n  s: S\n  d: D\nmodel A(z_sd) -> y_sd causal in s:\n  m_ss' = where(s' <= s, 0, -inf)\n"
+    text += "  w_ss' = Sm_s'(z_sd z_s'd + m_ss')\n  return w_ss' z_s'd\n"
+
+    def attend(z: torch.Tensor) -> torch.Tensor:
+        mask = torch.ones(len(z), len(z), dtype=torch.bool).tril()
+        mask = ~mask if hide else mask
+        weights = (z @ z.mT / 2).masked_fill(mask if hide else ~mask, -torch.inf).softmax(-1)
+        return weights @ z
+
+    message = refused(attend, text)
+    assert "these agree: m_ss' (`mask`, line" in message
+    assert "the first that departs: w_ss' (`weights`, line" in message
+
+
 def test_axes_in_another_order_agree() -> None:
     def attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> object:
         scores = (k @ q.mT).contiguous()
