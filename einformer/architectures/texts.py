@@ -56,12 +56,19 @@ def library() -> Spec:
 
 def reached(text: str) -> Spec:
     """The part of the library that a text can reach: its legend, the layers that the text names, and those that they name."""
-    blocks = _library_blocks()
-    names = [name for name in blocks if name in _words(text)]
+    blocks, words = _library_blocks(), _words(text)
+    names = [name for name in blocks if name in words]
     for name in names:
-        names += [callee for callee in blocks if callee in _words(blocks[name].text) and callee not in names]
+        names += [callee for callee in _named_layers(name) if callee not in names]
     legend = _parse_block("")
     return replace(legend, layers=tuple(layer for name in blocks if name in names for layer in _parse_block(name).layers))
+
+
+@functools.cache
+def _named_layers(name: str) -> tuple[str, ...]:
+    blocks = _library_blocks()
+    words = _words(blocks[name].text)
+    return tuple(other for other in blocks if other in words)
 
 
 @functools.cache
