@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 _FENCE = re.compile(r"^(?P<indent> *)(?P<fence>`{3,})einformer\n(?P<text>.*?)^ *(?P=fence) *$", re.DOTALL | re.MULTILINE)
-_WHOLE = re.compile(r"^ *(?:layer|model) ", re.MULTILINE)  # what has none is a fragment, and means nothing by itself
+_WHOLE = re.compile(r"^ *(?:layer|model) ", re.MULTILINE)  # a text without one is a fragment
 _REFUSED = re.compile(r"# (E\d{3})$")
 _HIDDEN = re.compile(r"[/\\](?:einformer[/\\](?:contracts|errors)|torch[/\\]nn[/\\]modules[/\\]module\.py)|^<contract ")
 _FINDER = pytest.StashKey[Any]()

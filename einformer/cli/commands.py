@@ -79,7 +79,7 @@ def _quote_for_shell(findings: Sequence[Finding]) -> tuple[Finding, ...]:
 
 # Nobody reads any more (`| head -1`), or the disk is full: Python must not write again when it ends.
 def _write_no_more() -> None:
-    with contextlib.suppress(OSError):  # a stream that is no file
+    with contextlib.suppress(OSError):  # a stream that is not a file
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

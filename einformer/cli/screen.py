@@ -29,7 +29,7 @@ _COLOURS = (
 )
 _WIDEST = 100  # columns of prose
 _EXCERPT = re.compile(r" +\d* \|")
-_HANG = re.compile(r" *(?:\S.*?  +)?")  # what stands before the prose of a line: its indentation, or a column of a table
+_HANG = re.compile(r" *(?:\S.*?  +)?")  # the indentation of a line, or its first column
 
 
 def show_json(data: object) -> None:

@@ -29,7 +29,7 @@ class Written:
 
     text: str
     constants: dict[str, Any]
-    names: dict[str, str]  # of what is in `SHARED`
+    names: dict[str, str]  # of the values in `SHARED`
 
 
 class Hard(Exception):
@@ -61,9 +61,9 @@ class _Writer:
         self.lines: list[str] = []
         self.depth = 2
         self.constants: dict[str, Any] = {}
-        self.sizes: dict[str, str] = {}  # of what each is called here
+        self.sizes: dict[str, str] = {}  # by the name of each here
         self.loose: set[str] = set()  # sizes that are bound only if an optional value is there
-        self.later: list[tuple[str, Expression]] = []  # what is compared as soon as its sizes are known
+        self.later: list[tuple[str, Expression]] = []  # compared as soon as the sizes are known
         self.known = {name: self.fresh(name) for name in SHARED}
 
     # ---------------------------------------------------------------------------------------------------------- names
@@ -297,7 +297,7 @@ class _Writer:
         raise AssertionError(size)
 
 
-# What every closure holds; `decorator.py` says what they are.
+# The names in every closure. `decorator.py` gives their values.
 SHARED = (
     "function", "refuse", "check", "check_result", "Tensor", "is_scalar", "attribute", "MISSING", "USED", "OWN", "block",
     "clash", "is_compiling", "isinstance", "getattr", "len", "whole", "listing", "nothing",

@@ -18,7 +18,7 @@ from einformer.huggingface.keys import WHOLE, Fixed, Key, Numbers, Words
 
 _PACKAGE = pathlib.Path(__file__).parent.parent
 _TABLES, _SHARED = _PACKAGE / "architectures", _PACKAGE / "huggingface"
-_ANSWERS = ("sizes", "scalars", "fixed", "lists")  # what a config may say by a key
+_ANSWERS = ("sizes", "scalars", "fixed", "lists")  # the kinds of keys of a config
 _NO_FAMILY = {"models"}  # the table of published sizes by name
 DEVIATION = "deviation"
 

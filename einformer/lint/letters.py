@@ -168,7 +168,7 @@ def _own_letters(slot: Expression) -> Iterator[Index]:
 def _find_strangers(nodes: tuple[Expression, ...], left: Expression | None) -> frozenset[Tensor]:
     tensors = {x: Counter(slot_letters(x)) for x in nodes if isinstance(x, Tensor)}
     calls = [x for x in nodes if isinstance(x, Apply)]
-    if any(call.name.endswith(OF_AUTHOR) for call in calls):  # its indices may be those of what is not written out
+    if any(call.name.endswith(OF_AUTHOR) for call in calls):  # its indices may belong to an omitted factor
         return frozenset()
     found = Counter(x.letter if isinstance(x, Index) else x.name for x in nodes if isinstance(x, Index | Name))
     found.update(index.letter for call in calls for index in call.indices)

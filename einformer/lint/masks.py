@@ -14,7 +14,7 @@ from einformer.lint.letters import slot_letters
 from einformer.lint.sections import Read
 
 _BETWEEN = r"(?:[\s$,;{}()\"]|\\[()]|\\q?quad|\\text)*"
-_CONDITION = re.compile(  # what follows `… = 0`: `$ for all $s' > s$`
+_CONDITION = re.compile(  # the text after `… = 0`: `$ for all $s' > s$`
     rf"{_BETWEEN}(?:for|if|when|whenever|where)\b(?:\s+all|\s+every)?{_BETWEEN}"
     r"(?P<first>[a-z]'*)\s*(?P<sign><|>|≤|≥|\\(?:leq?|geq?|lt|gt)\b)=?\s*(?P<second>[a-z]'*)(?![\w'])"
 )

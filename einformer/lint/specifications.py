@@ -24,7 +24,7 @@ def check_specification(formula: Formula) -> Iterator[Finding]:
     from einformer.architectures.texts import understood  # the whole checker, for the few notes that hold such a text
 
     latex = formula.latex
-    above = latex.span().line - 1  # empty lines, so that what is said of a line is said of that of the file
+    above = latex.span().line - 1  # empty lines, so that numbers of lines are those of the file
     source = Source(latex.source.name, "\n" * above + latex.text)
     _, _, findings = understood(source)
     for finding in findings:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from einformer.interpreters.latex.matrices.naming import Style
     from einformer.language.tree import Expression
 
-_HOW = ("same", "writes", "own", "indices", "attends", "matrices")  # what a row says besides what its letters are
+_HOW = ("same", "writes", "own", "indices", "attends", "matrices")  # keys of a row that are not letters
 _LETTERS = re.compile(r"[^\W\d_]+(?:_\w+)?")  # d_model, Psi, D_K
 
 

@@ -25,7 +25,7 @@ _EQUATION = re.compile(r"(\w+_([a-z']+)) (=|!=) (.+)")  # `a_nn' = a_n'n`
 _UNUSED = "E203"  # lines may define more than one equation needs
 _SEED = 0
 _EXACT = 1e-9
-_DIFFERENT = 0.01  # what `!=` asserts
+_DIFFERENT = 0.01  # the claim of `!=`
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ _ERRATA = pathlib.Path(__file__).parent / "errata"
 Kind = Literal["index", "shape", "value", "property", "cost", "prose"]
 Outcome = Literal["demonstrated", "not demonstrated", "no check"]
 Form = Literal["printed", "corrected"]
-Found = tuple[bool, str]  # is a form right, and what was found of it?
+Found = tuple[bool, str]  # whether a form is right, and the reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ def _read_statement(erratum: Erratum, form: Form) -> Found:
 def _run_code(erratum: Erratum, form: Form) -> Found:
     try:
         exec(_choose_form(erratum.about["code"], form), {})  # the errata are our own
-    except Exception as error:  # whatever a document's code raises is what is found
+    except Exception as error:  # the code of a document may raise anything
         return False, f"{type(error).__name__}: {error}"
     return True, "runs"
 

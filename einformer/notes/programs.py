@@ -39,9 +39,9 @@ _FRONT = re.compile(  # a key of the front matter: `einformer: |`
         (?P<text> (?P<margin>[ ]+)\S[^\n]*\n (?: (?P=margin)[^\n]*\n | [ ]*\n )* )""",
     re.VERBOSE,
 )
-_ENDS = " \n\t,;.&"  # what may follow an equation in a sentence
+_ENDS = " \n\t,;.&"  # may follow an equation in a sentence
 _SPACE = re.compile(r"\s+")
-_BOLD_LETTER = re.compile(rf"\\mathrm\{{([^\W\d_])(?:{'|'.join(sorted(BOLD))})\}}")  # with indices it is no other tensor
+_BOLD_LETTER = re.compile(rf"\\mathrm\{{([^\W\d_])(?:{'|'.join(sorted(BOLD))})\}}")  # with indices it names the same tensor
 READERS: dict[str, Callable[[Source], Document]] = {
     ".md": read_markdown,
     ".markdown": read_markdown,

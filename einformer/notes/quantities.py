@@ -26,7 +26,7 @@ from einformer.program import check
 if TYPE_CHECKING:
     import sympy
 
-_ANY = 64  # what a size that stands for itself counts as, where sizes decide the order of a contraction
+_ANY = 64  # the number of an independent size, where sizes decide the order of a contraction
 Count = TypeVar(
     "Count", "WeightCount[sympy.Expr]", "EquationCount[sympy.Expr]", "Activation[sympy.Expr]", "Traffic[sympy.Expr]"
 )

@@ -47,7 +47,7 @@ class Question:
         try:
             value = self.subject.value(self.inputs, weights, tree)
         except (EinformerError, AssertionError, ValueError, IndexError, KeyError):
-            return False  # a change that is no formula
+            return False  # the changed text is not well formed
         return value.shape == self.answer.shape and measure_error(self.answer, value) <= tolerance
 
 

@@ -19,7 +19,7 @@ from einformer.testing.explain import Question
 
 Array = NDArray[np.float64]
 STEP = 1e-5
-TOLERANCE = 1e-5  # of the largest slope: a difference quotient knows no more; what is detached misses all of its own
+TOLERANCE = 1e-5  # of the largest slope: the precision of a difference quotient; a detached tensor misses its whole slope
 
 
 @dataclass(frozen=True, slots=True)

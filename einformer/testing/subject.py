@@ -26,7 +26,7 @@ from einformer.testing.bare import read_bare
 Array = NDArray[np.float64]
 Equations = Specification | Model | str | pathlib.Path
 CARRIER = "Tested"
-# What is not used or not felt, and what sees the future: each may be the mistake that is looked for.
+# Unused or unfelt terms and reads of the future may be the mistake that the test looks for.
 _HARMLESS = ("E203", "E206", "E313", "E5")
 
 

@@ -19,7 +19,7 @@ def its_own_errors(name: str, facts: Iterable[str]) -> Iterator[None]:
         yield
     except EinformerError:
         raise
-    except Exception as problem:  # the code is anyone's, and so is what it raises
+    except Exception as problem:  # the code of a user may raise anything
         raise disagree("E901", f"`{name}` raises {type(problem).__name__}: {problem}", facts=facts) from problem
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from einformer.language.latex_marks import Mark, marks
 from einformer.lint.notes.pieces import Macro, Passage, join
 
-_LONGEST, _DEEPEST = 4_000, 20  # of what the macros of a formula expand to; what is beyond stays as it is
+_LONGEST, _DEEPEST = 4_000, 20  # characters of expanded macros; longer ones stay unexpanded
 _PLACE = re.compile(r"#([1-9])")
 
 

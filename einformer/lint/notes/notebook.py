@@ -21,7 +21,7 @@ def _split(source: Source, macros: dict[str, Macro]) -> Iterator[Piece]:
         document = read_markdown(cell)
         macros |= document.macros
         for number, section in enumerate(document.sections):
-            if number:  # what stands before the first heading of a cell goes on with the section before
+            if number:  # text before the first heading of a cell belongs to the section before
                 yield Heading(section.title)
             yield from section.pieces
 

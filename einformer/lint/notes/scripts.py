@@ -57,7 +57,7 @@ class Names(Parts):
         if _PRIMES.fullmatch(part.text):
             scripts.primes += "'" * (part.text.count("\\prime") + part.text.count("'"))
         elif sign == "_" and ("\\sim" in part.text or "\\times" in part.text):
-            pass  # what is drawn from where, or a shape, says nothing of indices
+            pass  # a distribution or a shape has no indices
         elif scripts.staggered and (text.removeprefix("\\") in LETTERS or sign == "^"):
             scripts.below.append(part)
         elif sign == "_" and (label := self.find_label(text)):

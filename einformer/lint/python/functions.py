@@ -20,7 +20,7 @@ class Signature:
     returned: Shape | None
 
 
-ANY_AXES = "with any axes in front"  # what the docstring of a function says whose suffixes are its last axes
+ANY_AXES = "with any axes in front"  # in the docstring of a function whose suffixes are its last axes
 
 
 def read_signatures(tree: ast.Module, axis_letters: frozenset[str]) -> dict[str, Signature]:

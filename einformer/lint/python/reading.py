@@ -32,7 +32,7 @@ from einformer.lint.python.indexing import index, unpack
 from einformer.lint.python.operations import OPERATIONS, multiply_values
 
 _NUMBERS = ("scale", "eps", "sqrt", "temp", "alpha", "theta", "base")  # parts of names of numbers
-_RETURNED = "return"  # what a function says that it returns stands among its names
+_RETURNED = "return"  # the declared result of a function stands among its names
 Names = dict[str, Known | None]
 
 
@@ -43,8 +43,8 @@ class Reading:
     source: Source
     known: frozenset[str]
     functions: Mapping[str, Signature]
-    imports: Mapping[str, str]  # what the file calls them, and what they are called there
-    modules: Mapping[str, Operation] = field(default_factory=dict)  # what `self.name(…)` does
+    imports: Mapping[str, str]  # names in the file, and their original names
+    modules: Mapping[str, Operation] = field(default_factory=dict)  # the operation of `self.name(…)`
     findings: list[Finding] = field(default_factory=list)
     names: int = 0  # assigned with a suffix
     values: dict[int, tuple[ast.expr, Known | None]] = field(default_factory=dict)  # of the statement that is read

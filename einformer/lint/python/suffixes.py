@@ -19,8 +19,8 @@ from collections.abc import Container, Iterable, Iterator
 from einformer.lint.python.axes import ONE, SECOND, Axis, Shape, are_kin, drop_positions
 
 _LETTER = re.compile(r"[A-Za-z][2-9]?|1")
-_NAME = re.compile(r"[^\W\d_]\w*?_(?P<suffix>(?:[A-Za-z][2-9]?|1){2,})")  # one letter is no suffix: `loss_a`, `pos_x`
-_ITEM = re.compile(r"(?P<name>[^\W\d_][^\W_]*)_(?P<suffix>[a-zα-ω][a-zα-ω0-9]*|[A-Z]{2,})")  # what a contract can say
+_NAME = re.compile(r"[^\W\d_]\w*?_(?P<suffix>(?:[A-Za-z][2-9]?|1){2,})")  # a single letter is not a suffix: `loss_a`, `pos_x`
+_ITEM = re.compile(r"(?P<name>[^\W\d_][^\W_]*)_(?P<suffix>[a-zα-ω][a-zα-ω0-9]*|[A-Z]{2,})")  # the letters of a contract
 _AXES = frozenset("abcdefghjklmnstuvxy")  # the notes use these; most words hold another letter
 _LEGEND = re.compile(r"[\s\-*]*`?(?P<letter>[A-Za-z][2-9]?)`?\s*(?:[:=]|\s{2})\s*[A-Za-z(]")
 _PRIMED = re.compile(r"\b(?P<letter>[A-Za-z][2-9]?) is (?P<axis>[A-Za-z])'(?!\w)")  # as the emitted files say it

@@ -225,7 +225,7 @@ def _print_equation(written: Equation, line: Formula | None, lines: LayerFormula
         whole = f"{left.text} = [{latex(tensor)}], \\quad " if left and left.rows and left.cols else ""
         return replace(row, text=whole + row.text)
     text = left.text
-    if written.relation == "return":  # what a layer returns; where it has labels, the value of one of them
+    if written.relation == "return":  # the result of a layer, or its value for one label
         text = add_scripts(_print_head(lines), of.labels(tensor, *left.shape) if isinstance(tensor, Tensor) else [])
     if of.style.attention and (read := _list_attended(line)):
         text += f" = \\mathrm{{{of.style.attention}}}({', '.join(read)})"
