@@ -622,3 +622,12 @@ def test_an_annotation_says_what_a_parameter_may_be() -> None:
     assert first(None, None, [torch.zeros(2)]) == 1
     assert first(torch.zeros(2, 3, 4), torch.zeros(2, 3, 4), []) == 0
     assert code(lambda: first(torch.zeros(2, 3, 4), torch.zeros(2, 3, 5), [])) == "E720"
+
+
+@pytest.mark.parametrize("name", ["_", "__z", "None_", "z_", "a__b", "_1", "γ_"])
+def test_a_parameter_may_have_any_name(name: str) -> None:
+    scope: dict[str, Any] = {}
+    exec(f"def same({name}): return {name}", scope)
+    same = contract(f"{name} = z_bsd -> y_bsd where s: 3")(scope["same"])
+    assert same(torch.zeros(2, 3, 4)).shape == (2, 3, 4)
+    assert code(lambda: same(torch.zeros(2, 4, 4))) == "E720"

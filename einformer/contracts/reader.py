@@ -18,6 +18,9 @@ from einformer.language.tree import Expression, Group, Index, Name, Number, Prod
 from einformer.language.walk import rebuild
 
 _KEY = re.compile(r"[^\W\d]\w*(?=\s*[=:])")
+_UNDERSCORED = re.compile(
+    r"(?<![\w'])(?=\w*_)[^\W\d]\w*(?=\s*[=:])"
+)  # a key that need not be a name of the notation: `_`, `x_`
 
 
 @functools.lru_cache(maxsize=1024)
@@ -25,7 +28,7 @@ def read(text: str, name: str = "<contract>") -> Contract:
     """Reads a contract. `name` is its place in messages. Raises EinformerError."""
     source = Source(name, " ".join(text.split()))
     check_size(source)
-    line = plain_line(source, 0, source.text)
+    line = plain_line(source, 0, _UNDERSCORED.sub(lambda match: "k" * len(match[0]), source.text))
     start = next(
         (start for start, token in enumerate(line.tokens) if token.kind == "name" and token.text == "where"), len(line.tokens)
     )
