@@ -302,11 +302,6 @@ MUTANTS = (
         "spellings.py::test_a_name_that_a_norm_opens_is_computed_where_it_is_read",
     ),
     _mutant(
-        "a scale of the queries is dropped with their name", "program/attending.py",
-        'product.without(factor).times(value[0])', 'product.without(factor).times(Term(ONE, {lettered[0]: ONE}))',
-        "spellings.py::test_spellings_of_one_thing_are_its_value[causal attention]",
-    ),
-    _mutant(
         "a condition is turned round, its branches are not", "program/conditions.py",
         "condition, then, otherwise = opposite, otherwise, then", "condition = opposite",
         "spellings.py::test_spellings_of_one_thing_are_its_value[chosen experts]",

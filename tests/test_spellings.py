@@ -106,6 +106,7 @@ def test_a_name_that_a_norm_opens_is_computed_where_it_is_read() -> None:
     lines = ("n_bsd = z_bsd - mean_d z_bsd", "return n_bsd + n_bsd / sqrt(mean_d n_bsd^2 + ε)")
     bound = einformer.parse(Group("layer N(z_bsd) -> y_bsd:", "bsd", (), "ε").text(lines)).bind(D=12)
     (array,) = inputs(bound, {"B": 2, "S": 6})
+    assert "fn.rms_norm(n_bsd" in bound.source()
     assert error(built(bound, "fast")(torch.from_numpy(array)), bound.reference(array, weights={})) < 1e-12
 
 

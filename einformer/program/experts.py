@@ -207,7 +207,7 @@ def _weights(function: Function, flow: Flow) -> Iterator[tuple[Value, Choice]]:
         choices = [choice for choice in flow.zero_of(value.operation.factors) if isinstance(choice, Choice)]
         choices = [choice for choice in choices if choice.letter in value.operation.letters]
         choices = [choice for choice in choices if not set(union(value.operation.factors)) <= choice.letters]
-        for choice in sorted(choices, key=lambda choice: (choice.letter, -len(choice.of))):
+        for choice in sorted(choices, key=lambda choice: (choice.letter, choice.of), reverse=True):  # the last that chooses
             for factor in value.operation.factors:
                 if (weight := _weight(factor, choice, flow)) is not None:
                     yield weight, choice

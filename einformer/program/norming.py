@@ -127,7 +127,7 @@ def _measured(terms: Terms, apart: Apart) -> tuple[Term, str, Value] | None:
 def _uncentred(x: Term, letter: str, apart: Apart) -> Value | None:
     """Of `x - mean_d x` the x."""
     for factor in x.powers if len(x.powers) == 1 else ():
-        terms = apart(factor.value)
+        terms = apart(mapped("*", [factor.value]))
         for mean in terms if len(terms) > 1 else ():
             rest = [spelled(term) for term in terms if term is not mean]
             plain = rest[0] if len(rest) == 1 else mapped("+", rest)
