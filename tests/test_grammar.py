@@ -36,7 +36,7 @@ FRAMES = {
     "head": "{}\n  return 0",
     "statement": "layer Frame(z_s) -> y:\n  {}\n  return 0",
 }
-LAYERS = frozenset(re.findall(r"^(?:layer|model) (\w+?)(?:_\w+)?\(", "\n".join(TEXTS.values()), re.MULTILINE))
+LAYERS = frozenset(re.findall(r"^(?:layer|model) (\w+?)(?:_\w+)?(?:\(| =)", "\n".join(TEXTS.values()), re.MULTILINE))
 SHIPPED_CALLABLE = frozenset(LAYERS | {"pre", "post", "pre'", "post'"})
 LIBRARY = replace(library(), layers=(*library().layers, *callable_layers(SHIPPED_CALLABLE).layers))
 GENERATED_CALLABLE = frozenset((*strategies.LAYERS, *strategies.INSTANCES))
