@@ -211,9 +211,14 @@ def test_a_layer_that_is_called_in_two_ways_is_not_another_layer() -> None:
     agrees(f"{AXES}{layers}{MODEL}  n_sd = s + d\n  return Norm(z_bsd) + Norm(n_sd) + Norm2(z_bsd)\n", D=4)
 
 
-@pytest.mark.parametrize("name", ["in", "type", "to", "train", "float", "cache", "generate", "layout", "training", "blocks"])
+@pytest.mark.parametrize(
+    "name", ["in", "type", "to", "train", "float", "cache", "generate", "layout", "training", "blocks", "config"]
+)
 def test_weights_and_instances_may_have_any_name(name: str) -> None:
-    agrees(f"{AXES}{LINEAR}{MODEL}  weights {name}_d'd, up: Linear\n  v_bsd = z_bsd' {name}_d'd\n  return up(v_bsd)\n", D=4)
+    agrees(
+        f"{AXES}{LINEAR}{MODEL}  weights {name}_d'd, up: Linear\n  v_bsd = z_bsd' {name}_d'd / sqrt(D)\n  return up(v_bsd)\n",
+        D=4,
+    )
     agrees(
         f"{AXES}  l: L\n{LINEAR}{MODEL}  weights {name}: Linear\n  for l < L:\n    z_bsd <- {name}_l(z_bsd)\n  return z_bsd\n",
         D=4,
