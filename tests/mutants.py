@@ -376,11 +376,11 @@ MUTANTS = (
     ),
     _mutant(
         "a group is split the other way", "interpreters/torch/emit.py",
-        "map(self.low.size, after))", "map(self.low.size, after[::-1]))",
+        "map(self.context.size, after))", "map(self.context.size, after[::-1]))",
         "torch.py::test_values_are_the_references[llama_interleaved-notation]",
     ),
     _mutant(
-        "what is subtracted falls apart", "interpreters/torch/lower.py",
+        "what is subtracted falls apart", "interpreters/torch/context.py",
         '{aligned(self.cast(code, kind), dims, PRODUCT)}"\n        return Code(text, dims, kind, SUM)',
         '{aligned(self.cast(code, kind), dims, LOOSE)}"\n        return Code(text, dims, kind, SUM)',
         "lowering.py::test_one_equation[z_bsd - (o_bsd - z_bsd)]",
@@ -396,12 +396,12 @@ MUTANTS = (
         "lowering.py::test_one_equation[Sm_{sd} z_bsd]",
     ),
     _mutant(
-        "before the start of time nothing is zeroed", "interpreters/torch/lower.py",
+        "before the start of time nothing is zeroed", "interpreters/torch/context.py",
         '    if condition is None:\n        return code\n', '    if True:\n        return code\n',
         "torch.py::test_values_are_the_references[mamba2-notation]",
     ),
     _mutant(
-        "gradients feel the branch that is not taken", "interpreters/torch/lower.py",
+        "gradients feel the branch that is not taken", "interpreters/torch/context.py",
         'if code.kind != "tensor" or all(guard.code.plain for guard in self.guards):', "if True:",
         "slots.py::test_gradients_do_not_feel_a_branch_that_is_not_taken[a root-fast]",
     ),

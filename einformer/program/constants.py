@@ -1,4 +1,4 @@
-"""What depends on nothing but positions? A model computes it once, and hands it to the layers that use it.
+"""Moves what depends on positions alone into the model, which computes it once and hands it to the layers that use it.
 
 The cosines of a rotation are the same in every layer and every turn: `cos(s θ_h)` is an input of what it stands in.
 """

@@ -1,4 +1,4 @@
-"""Where is a causal mask defined? In the layer whose attention adds it, instead of being passed to every layer."""
+"""Moves a causal mask into the layer whose attention adds it, instead of passing it to every layer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is computed? Values with named axes, each given by one of fourteen operations; one function for each layer.
+"""A program: values with named axes, each given by one of fourteen operations, in one function for each layer.
 
 The tree says what people wrote, the program what it comes to. Who may call what, which letters a layer carries along, where a
 name is redefined, what a slot reads: `lowering.py` settles that, once. A value is defined once, and two values are one if they

@@ -1,4 +1,4 @@
-"""What do weights and inputs do, read off the equations: which are parameters, how they start, which inputs select?"""
+"""Reads the roles of weights and inputs off the equations: which are parameters, how they start, which inputs select."""
 
 from __future__ import annotations
 

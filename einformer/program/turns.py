@@ -1,4 +1,4 @@
-"""How often does a place in a body stand? Once for each turn of the loops around it in which it exists (R8)."""
+"""Counts how often a place in a body exists: once for each turn of the loops around it in which its cases hold (R8)."""
 
 from __future__ import annotations
 

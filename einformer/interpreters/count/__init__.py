@@ -1,1 +1,1 @@
-"""What does a specification cost: its parameters, and the FLOPs of its products, as numbers and as formulas?"""
+"""Counts what a specification costs: its parameters, and the FLOPs of its products, as numbers and as formulas."""

@@ -1,4 +1,4 @@
-"""How many pairs of positions does a mask allow? In closed form, over anything that adds and multiplies."""
+"""Counts the pairs of positions that a mask allows, in closed form, over anything that adds and multiplies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is the largest size whose count stays within a limit? By bisection: counts grow with every size."""
+"""Finds the largest size whose count stays within a limit, by bisection: counts grow with every size."""
 
 from __future__ import annotations
 

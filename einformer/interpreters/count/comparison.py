@@ -1,4 +1,4 @@
-"""Do two formulas agree: exactly, to leading order, in growth, or to the digits that are printed?"""
+"""Compares two formulas: exactly, to leading order, in growth, or to the digits that are printed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What counts as a FLOP? Switches, and the combinations of them that published counts use."""
+"""Conventions of counting FLOPs: switches, and the combinations of them that published counts use."""
 
 from __future__ import annotations
 

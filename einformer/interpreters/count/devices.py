@@ -1,4 +1,4 @@
-"""Which accelerators are known, and how fast is each at most? The rows of `devices.toml`."""
+"""The accelerators that are known, with their peak rates: the rows of `devices.toml`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many parameters and FLOPs are there in letters? Formulas of sympy in the letters of the legend, as it declares them.
+"""Counts parameters and FLOPs in letters: formulas of sympy in the letters of the legend, as it declares them.
 
 A size that is derived from others is replaced by its default (`H` by `D / A`, `F` by `E D`) unless it is bound by itself;
 scalars stay letters. Symbols have no assumptions, so that `sympy.symbols("D L")` are the same ones.

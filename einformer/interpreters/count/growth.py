@@ -1,4 +1,4 @@
-"""How does a formula grow with its letters, and what is left of it when some of them are large?
+"""Says how a formula grows with its letters, and what is left of it when some of them are large.
 
 Letters are positive. Of `min` the smallest growth counts, of `max` the largest; `floor` and `ceil` change nothing.
 """

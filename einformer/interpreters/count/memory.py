@@ -1,4 +1,4 @@
-"""How many bytes does training a model take, or running it? Each component apart: the sums of papers differ in their parts."""
+"""Counts the bytes of training a model, or of running it, each component apart: the sums of papers differ in their parts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many parameters and FLOPs are there once the sizes are bound? Whole numbers of Python, exact at any size."""
+"""Counts parameters and FLOPs once the sizes are bound: whole numbers of Python, exact at any size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many bytes has a parameter in each of its copies? A row for each way to train."""
+"""The bytes of a parameter in each of its copies: a row for each way to train."""
 
 from __future__ import annotations
 

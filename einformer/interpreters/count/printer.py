@@ -1,4 +1,4 @@
-"""How does a person write a formula? `(4 + 2 E) L D² + (V + K) D`: collected by depth, inputs and width, not expanded."""
+"""Prints a formula as a person writes it, `(4 + 2 E) L D² + (V + K) D`: collected by depth, inputs and width, not expanded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long does a step take at least on a device? A lower bound, never an estimate: its FLOPs at the peak rate, or the bytes
+"""Bounds the time of a step on a device from below, never an estimate: its FLOPs at the peak rate, or the bytes
 that must move at least once at the full bandwidth, whichever takes longer.
 
 What must be computed: the products of the text, under a mask only the pairs that it allows, of experts those chosen; of a

@@ -1,4 +1,4 @@
-"""How is it counted? Rules over anything that adds and multiplies: `numbers` puts sizes for letters, `formulas` symbols."""
+"""The rules of counting, over anything that adds and multiplies: `numbers` puts sizes for letters, `formulas` symbols."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does a bound model take, in all? Parameters, FLOPs of each phase, bytes of a training step, and how they read."""
+"""Sums up a bound model: parameters, FLOPs of each phase, bytes of a training step, and how they read."""
 
 from __future__ import annotations
 

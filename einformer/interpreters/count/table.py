@@ -1,4 +1,4 @@
-"""Where do parameters and FLOPs go? The counts of a model by part: what it calls itself, and its own equations."""
+"""Tabulates the counts of a model by part: what it calls itself, and its own equations."""
 
 from __future__ import annotations
 

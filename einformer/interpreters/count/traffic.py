@@ -1,4 +1,4 @@
-"""How many bytes does each product move, and how many FLOPs does it do for each of them?
+"""Counts the bytes that each product moves, and its FLOPs for each of them.
 
 A contraction of two tensors reads both and writes its result: of letters that a `top` chooses, as many numbers as one token
 chooses, and of two positions the pairs that the convention counts. That is what an implementation moves that fuses nothing.

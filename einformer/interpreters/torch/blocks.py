@@ -1,4 +1,4 @@
-"""What holds the weights of each turn of a loop? One list of blocks at each depth: turns of equal number share a block.
+"""Holds the weights of the turns of loops: one list of blocks at each depth, in which turns of equal number share a block.
 
 The path of a weight names the number of the turn, not the loop: `blocks.0.MLP.W`.
 """
@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 from einformer.errors import EinformerError
 from einformer.interpreters.torch.code import Dims
+from einformer.interpreters.torch.context import INDENT, Context, block_name
 from einformer.interpreters.torch.emit import number
-from einformer.interpreters.torch.lower import INDENT, Lowering, block_name
 from einformer.language.tree import Apply, Expression, Index, Loop, Statement
 from einformer.language.walk import children, equations, subexpressions
 from einformer.language.weights import key, turns_of
@@ -25,23 +25,23 @@ Choices = Sequence[tuple[Expression, bool]]  # conditions, and whether they hold
 class Blocks:
     """The instances of one layer: in which turns of which loops each is another, and the lines that make them."""
 
-    low: Lowering
+    context: Context
     held: dict[str, Loops]  # an instance: the loops in each turn of which it is another set of weights
     layers: dict[str, str]  # an instance: its layer
     exist: dict[str, set[tuple[int, ...]]]  # an instance: the turns of those loops in which it is called
 
     @classmethod
-    def of(cls, low: Lowering) -> Blocks:
+    def of(cls, context: Context) -> Blocks:
         """Where an instance is called in several loops over one letter, the longest says how many sets there are."""
-        exist = turns_of(low.layer, low.legend)
-        layers = {w.name: w.layer for w in low.layer.weights if exist.get(w.name) and low.layers[w.layer].weights}
+        exist = turns_of(context.layer, context.legend)
+        layers = {w.name: w.layer for w in context.layer.weights if exist.get(w.name) and context.layers[w.layer].weights}
         held: dict[str, Loops] = {}
-        for call, around in _calls(low.layer.body):
+        for call, around in _calls(context.layer.body):
             if call.name in layers:
                 carried = tuple(loop for loop in around if loop.index in call.indices)
                 known = held.get(call.name, carried)
-                held[call.name] = tuple(max(pair, key=low.turns) for pair in zip(known, carried, strict=True))
-        return cls(low, held, layers, exist)
+                held[call.name] = tuple(max(pair, key=context.turns) for pair in zip(known, carried, strict=True))
+        return cls(context, held, layers, exist)
 
     @property
     def depth(self) -> int:
@@ -50,7 +50,7 @@ class Blocks:
 
     def longest(self, depth: int) -> Loop:
         """The loop that says how many blocks there are at a depth."""
-        return max((loops[depth] for loops in self.held.values() if len(loops) > depth), key=self.low.turns)
+        return max((loops[depth] for loops in self.held.values() if len(loops) > depth), key=self.context.turns)
 
     def numbers(self, depth: int) -> Dims:
         """What the numbers of the turns are called at a depth, each apart from those around it."""
@@ -66,14 +66,14 @@ class Blocks:
             if len(loops) == len(turns):
                 conditions = self.conditions(name, turns)
                 condition = " and ".join(f"({each})" if len(conditions) > 1 else each for each in conditions)
-                passed = self.low.passed.get(self.layers[name], ())
-                called = self.low.called("layer", self.layers[name], self.layers[name])
-                sizes = (self.low.held(each, "config.") if each.isalpha() and each != "config" else each for each in passed)
+                passed = self.context.passed.get(self.layers[name], ())
+                called = self.context.called("layer", self.layers[name], self.layers[name])
+                sizes = (self.context.held(each, "config.") if each.isalpha() and each != "config" else each for each in passed)
                 line = f"self.{key(name)} = {called}({', '.join(sizes)})"
                 yield from [f"if {condition}:", INDENT + line] if condition else [line]
         if self.depth > len(turns):
             letter = self.numbers(len(turns) + 1)[-1] if self.numbered else "_"
-            count = number(self.low, self.longest(len(turns)).count).text
+            count = number(self.context, self.longest(len(turns)).count).text
             inside = any("config" in line for line in self.lines((*turns, letter)))
             arguments = ", ".join([*["config"] * inside, *((*turns, letter) if self.numbered else ())])
             yield f"self.blocks = nn.ModuleList({self.name(len(turns) + 1)}({arguments}) for {letter} in range({count}))"
@@ -87,7 +87,7 @@ class Blocks:
     def conditions(self, name: str, turns: Dims) -> list[str]:
         """When a turn has an instance: as the text says it, or the numbers of the turns."""
         loops = self.held[name]
-        if len(self.exist[name]) == math.prod(self.low.turns(self.longest(depth)) for depth in range(len(loops))):
+        if len(self.exist[name]) == math.prod(self.context.turns(self.longest(depth)) for depth in range(len(loops))):
             return []
         still = {loop.index.letter: turn for loop, turn in zip(loops, turns, strict=True)}
         first, *more = self.choices(name)
@@ -98,30 +98,30 @@ class Blocks:
     def reached(self, loops: Loops, turns: Dims) -> Iterator[str]:
         """The turns that a shorter loop has."""
         for depth, (loop, turn) in enumerate(zip(loops, turns, strict=True)):
-            if self.low.turns(loop) < self.low.turns(self.longest(depth)):
-                yield f"{turn} < {number(self.low, loop.count).text}"
+            if self.context.turns(loop) < self.context.turns(self.longest(depth)):
+                yield f"{turn} < {number(self.context, loop.count).text}"
 
     def choices(self, name: str) -> list[Choices]:
         """For each call of an instance the `where` around it whose conditions are numbers of layers (R8)."""
-        around = [choices for q in equations(self.low.layer.body) for choices in _around(q.right, name)]
+        around = [choices for q in equations(self.context.layer.body) for choices in _around(q.right, name)]
         return [[each for each in choices if self.is_number(each[0])] for choices in around]
 
     def is_number(self, condition: Expression) -> bool:
         """Is a condition known in each turn?"""
         try:
-            self.low.legend.number(condition, dict.fromkeys(_letters(condition), 0))
+            self.context.legend.number(condition, dict.fromkeys(_letters(condition), 0))
         except EinformerError:
             return False
         return True
 
     def choice(self, condition: Expression, taken: bool, still: dict[str, str]) -> str:
         """The condition of one `where`, or that it does not hold."""
-        text = number(replace(self.low, needs={}), condition, still).text
+        text = number(replace(self.context, needs={}), condition, still).text
         return text if taken else f"not ({text})"
 
     def name(self, depth: int) -> str:
         """The class that holds the weights of one turn."""
-        return self.low.called("block", f"{self.low.layer.name} {depth}", self.low.layer.name + "Block" * depth)
+        return self.context.called("block", f"{self.context.layer.name} {depth}", self.context.layer.name + "Block" * depth)
 
     def classes(self) -> Iterator[str]:
         """The classes that hold the weights of one turn, inner loops first."""
@@ -138,19 +138,19 @@ class Blocks:
             yield from (2 * INDENT + line for line in ["super().__init__()", *lines])
             yield from ("", "")
 
-    def turning(self, loop: Loop, low: Lowering) -> str:
+    def turning(self, loop: Loop, context: Context) -> str:
         """`l, block in enumerate(self.blocks)`: what a loop runs through, in a forward."""
         letter = loop.index.letter
         carried = [self.held[e.name] for e, _ in _calls(loop.body) if e.name in self.held and loop.index in e.indices]
         letters = [tuple(each.index.letter for each in loops) for loops in carried]
         paths = list(dict.fromkeys(path[: path.index(letter) + 1] for path in letters))
         if not paths:
-            return f"{letter} in range({number(low, loop.count).text})"
-        blocks = [block_name(path, self.low.layer) for path in paths]
-        lists = [f"{block_name(path[:-1], self.low.layer)}.blocks" for path in paths]
-        if len(paths) > 1 or self.low.turns(loop) < self.low.turns(self.longest(len(paths[0]) - 1)):
-            return f"{', '.join([letter, *blocks])} in zip(range({number(low, loop.count).text}), {', '.join(lists)})"
-        read = low.named or any(x == loop.index for q in equations(loop.body) for x in subexpressions(q.right))
+            return f"{letter} in range({number(context, loop.count).text})"
+        blocks = [block_name(path, self.context.layer) for path in paths]
+        lists = [f"{block_name(path[:-1], self.context.layer)}.blocks" for path in paths]
+        if len(paths) > 1 or self.context.turns(loop) < self.context.turns(self.longest(len(paths[0]) - 1)):
+            return f"{', '.join([letter, *blocks])} in zip(range({number(context, loop.count).text}), {', '.join(lists)})"
+        read = context.named or any(x == loop.index for q in equations(loop.body) for x in subexpressions(q.right))
         return f"{letter}, {blocks[0]} in enumerate({lists[0]})" if read else f"{blocks[0]} in {lists[0]}"
 
 

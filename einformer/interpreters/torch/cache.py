@@ -1,4 +1,4 @@
-"""What is kept between two calls of a module? The class `Cache`, whose text stands in the emitted file too."""
+"""The class `Cache` keeps tensors between two calls of a module; its text stands in the emitted file too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which class, or function, is one specialised layer: its weights, its modules, its forward?"""
+"""Emits the class of a specialised layer, with its weights, modules and forward, or the function of one without weights."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Protocol, TypeVar
 from einformer.errors import Span
 from einformer.interpreters.torch.blocks import Blocks
 from einformer.interpreters.torch.code import PRODUCT, prose, uses
+from einformer.interpreters.torch.context import INDENT, Context, block_name, drops, function_name, python_name
 from einformer.interpreters.torch.emit import Emitter, number
 from einformer.interpreters.torch.folding import NOTED, WIDTH
 from einformer.interpreters.torch.heads import heads
-from einformer.interpreters.torch.lower import INDENT, Lowering, block_name, drops, function_name, python_name
 from einformer.interpreters.torch.merging import Merged
 from einformer.interpreters.torch.plan import Plan, Style
 from einformer.language.calls import axis_of, slot_letters
@@ -32,7 +32,7 @@ from einformer.program.operations import Call, Function, Line, Turns
 from einformer.program.roles import Kind as RoleKind
 from einformer.program.roles import Role, roles, selecting, stored
 
-Some = TypeVar("Some", bound=Lowering)
+Some = TypeVar("Some", bound=Context)
 
 
 class File(Protocol):
@@ -82,21 +82,21 @@ class Class:
         self.time = time
         self.integers = selecting(layer, layers, file.legend)
         self.whole = Whole(layer, layers, file.legend)
-        self.lowering: Lowering = self.lower_with(Lowering)
-        self.blocks = Blocks.of(self.lower_with(Lowering, "config."))
-        self.making = self.blocks.low  # what is read where it is made
-        self.kept = self.lower_with(Lowering, "self.config.")  # what is read after the module is made
+        self.context: Context = self.contextual(Context)
+        self.blocks = Blocks.of(self.contextual(Context, "config."))
+        self.making = self.blocks.context  # what is read where it is made
+        self.kept = self.contextual(Context, "self.config.")  # what is read after the module is made
         self.body: list[str] = []
 
-    def lower_with(self, kind: type[Some], settings: str = "") -> Some:
-        """A lowering of this layer's expressions, which reads sizes from `settings`."""
-        low = kind(self.file.legend, self.layer, self.layers, self.spelling, self.time, helpers=self.file.helpers)
-        low.names, low.passed, low.settings = self.file.names, self.file.passed, settings
-        low.config = "config" if self.is_function else low.config
-        low.own = frozenset(self.own)
+    def contextual(self, kind: type[Some], settings: str = "") -> Some:
+        """The context of this layer, which reads sizes from `settings`."""
+        context = kind(self.file.legend, self.layer, self.layers, self.spelling, self.time, helpers=self.file.helpers)
+        context.names, context.passed, context.settings = self.file.names, self.file.passed, settings
+        context.config = "config" if self.is_function else context.config
+        context.own = frozenset(self.own)
         if self.layer.name == self.file.name:  # the door has looked at these
-            low.tokens = frozenset(name for name, letter in self.integers.items() if letter)
-        return low
+            context.tokens = frozenset(name for name, letter in self.integers.items() if letter)
+        return context
 
     @property
     def own(self) -> list[str]:
@@ -156,7 +156,7 @@ class Class:
     def called(self) -> str:
         """What the file calls it."""
         name = self.layer.name
-        return self.lowering.called("layer", name, function_name(name) if self.is_function else name)
+        return self.context.called("layer", name, function_name(name) if self.is_function else name)
 
     def checked(self, indent: str) -> Iterator[str]:
         """The line by which every call is checked."""
@@ -168,8 +168,8 @@ class Class:
         what, where = self.file.style.cited(self.layer.note) if self.layer.note else ("", "")
         first, *more = re.split(r"(?<=[a-z])(?=[A-Z])", self.layer.name)
         words = what or " ".join([first, *(word if word.isupper() else word.lower() for word in more)])
-        given = ", ".join(python_name(self.lowering, formal) for formal in self.layer.formals)
-        made = python_name(self.lowering, self.layer.output)
+        given = ", ".join(python_name(self.context, formal) for formal in self.layer.formals)
+        made = python_name(self.context, self.layer.output)
         front = ", with any axes in front" * bool(self.file.hidden.get(self.layer.name))
         text = f"{words[0].upper()}{words[1:]}, {given} -> {made}{front}{f' ({where})' if where else ''}."
         yield from textwrap.wrap(f'"""{prose(text)}"""', WIDTH, initial_indent=INDENT, subsequent_indent=INDENT)
@@ -223,7 +223,7 @@ class Class:
         parts = []
         for formal in self.layer.formals:
             kind = "Int" if formal.name in self.integers else "Num" if formal.name in self.whole.either else "Float"
-            parts.append(f"{python_name(self.lowering, formal)}: {self.annotation(formal, kind)}")
+            parts.append(f"{python_name(self.context, formal)}: {self.annotation(formal, kind)}")
         parts += ["config: Config"] * bool(self.is_function and self.file.passed[self.layer.name])
         return f"{', '.join(parts)}) -> {self.annotation(self.layer.output, 'Float')}"
 
@@ -251,24 +251,24 @@ class Class:
         """The lines of the forward: what it needs first, then each equation."""
         emitter = self.emitter()
         self.body = list(emitter.body())
-        return [*heads(self.lowering, self.body, emitter.scalar), *self.body]
+        return [*heads(self.context, self.body, emitter.scalar), *self.body]
 
     def emitter(self) -> Emitter:
         """What writes the forward."""
         functions = self.file.functions
-        return Emitter(functions[self.layer.name], functions, self.lowering, self)
+        return Emitter(functions[self.layer.name], functions, self.context, self)
 
     def callee(self, call: Call) -> str:
         """A function, or the module of an instance."""
         if self.has_module(call):
             return f"{block_name(call.turns, self.layer)}.{key(call.instance)}"
-        return self.lowering.called("layer", call.function, function_name(call.function))
+        return self.context.called("layer", call.function, function_name(call.function))
 
     def given(self, call: Call) -> Sequence[str]:
         """What a function is given beside tensors: the config, whether it is trained."""
         if self.has_module(call):
             return self.cached(call)
-        config = [self.lowering.config] * bool(self.lowering.passed.get(call.function))
+        config = [self.context.config] * bool(self.context.passed.get(call.function))
         trained = ["self.training"] * drops(self.layers[call.function], self.layers)
         return [*config, *self.cached(call), *trained]
 
@@ -282,7 +282,7 @@ class Class:
 
     def turning(self, turns: Turns) -> str:
         """What a loop runs through."""
-        return self.blocks.turning(turns.loop, self.lowering)
+        return self.blocks.turning(turns.loop, self.context)
 
     def comment_of(self, line: Line, indent: str) -> str:
         """The equation of a line as its author wrote it."""

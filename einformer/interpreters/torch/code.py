@@ -1,4 +1,4 @@
-"""What is a piece of PyTorch code: its text, and the index on each axis of what it computes?"""
+"""A piece of PyTorch code: its text, and the index on each axis of what it computes."""
 
 from __future__ import annotations
 

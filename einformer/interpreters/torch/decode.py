@@ -10,12 +10,12 @@ from dataclasses import dataclass, field, replace
 from einformer.interpreters.torch.cache import TEXT
 from einformer.interpreters.torch.classes import Class
 from einformer.interpreters.torch.code import ATOM, LOOSE, SUM, Code, Dims, aligned
+from einformer.interpreters.torch.context import Context
 from einformer.interpreters.torch.emit import Emitter, Stored
 from einformer.interpreters.torch.fast import FastClass
 from einformer.interpreters.torch.heads import heads
 from einformer.interpreters.torch.kernels import FastEmitter
 from einformer.interpreters.torch.letters import unused
-from einformer.interpreters.torch.lower import Lowering
 from einformer.interpreters.torch.plan import PLAIN, Plan, Style
 from einformer.interpreters.torch.source import EmittedFile, ranks
 from einformer.language.calls import axis_of, slot_letters
@@ -124,8 +124,8 @@ def timed(model: Layer) -> int:
 
 
 @dataclass(slots=True)
-class CachedLowering(Lowering):
-    """A lowering in whose sizes there are new positions, and visible ones."""
+class CachedContext(Context):
+    """A context in whose sizes there are new positions, and visible ones."""
 
     wanted: dict[str, None] = field(default_factory=dict)  # what the head must say of the cache
     fresh: str = ""  # how many positions are computed from here on, where that is no name of the head
@@ -155,7 +155,7 @@ class CachedEmitter(Emitter):
     """The forward of a function that continues."""
 
     __slots__ = ()
-    low: CachedLowering
+    context: CachedContext
 
     def line(self, line: Line) -> Iterator[str]:
         """A line; what is kept, or asked for, lies as it lay."""
@@ -170,7 +170,7 @@ class CachedEmitter(Emitter):
                 place = self.lying_of(argument)
                 axis = place.labels.index((letter,))
                 yield f"{place.name} = cache.asked_of({place.name}, {axis})"
-                self.low.fresh = f"{place.name}.shape[{axis}]"  # from here on
+                self.context.fresh = f"{place.name}.shape[{axis}]"  # from here on
                 self.names[line.name] = place.name
                 self.lies(line.value, place)
             case _:
@@ -185,25 +185,25 @@ class CachedEmitter(Emitter):
     def variable(self, line: Line) -> str:
         """What is kept is called like the tensor: `k_btd` at all visible positions, `k_kept` at earlier ones."""
         name = line.name.removesuffix(KEPT)
-        earlier = isinstance(line.value.operation, Keep) and axis_of(line.value.operation.letters[1]) != self.low.time
+        earlier = isinstance(line.value.operation, Keep) and axis_of(line.value.operation.letters[1]) != self.context.time
         return f"{key(name)}_kept" if earlier else super().variable(replace(line, name=name))
 
     def kept(self, e: Keep, place: Stored) -> str:
         """A tensor at other positions."""
-        method = "keep" if axis_of(e.letters[1]) == self.low.time else "earlier"
+        method = "keep" if axis_of(e.letters[1]) == self.context.time else "earlier"
         axis = place.labels.index((e.letters[0],))
         return f"cache.{method}({path_of(e.path)}, {place.name}, {axis}{self.row(place.labels)})"
 
     def row(self, labels: Sequence[Label]) -> str:
         """The axis of the rows of a batch, as the last argument of what masks their padding; the first, unless it is said."""
-        at = next((k for k, label in enumerate(labels) if "".join(label) in self.low.rows), 0)
+        at = next((k for k, label in enumerate(labels) if "".join(label) in self.context.rows), 0)
         return f", {at}" * bool(at)
 
     def code(self, value: Value, wanted: Dims | None = None) -> Code:
         """The code of a value; of positions along themselves their places."""
-        if value.operation == op.Iota(self.low.time):
-            self.low.needs["device"] = None
-            return Code(f"torch.arange({self.low.size(self.low.time)}, device=device)", value.axes, "integer")
+        if value.operation == op.Iota(self.context.time):
+            self.context.needs["device"] = None
+            return Code(f"torch.arange({self.context.size(self.context.time)}, device=device)", value.axes, "integer")
         return super().code(value, wanted)
 
     def rewritten(self, value: Value, wanted: Dims | None) -> Code:
@@ -212,8 +212,8 @@ class CachedEmitter(Emitter):
             case Positions(letter, step):
                 return self.numbers(letter, step)
             case Among(letter, step):
-                self.low.wanted |= {"fresh": None} if step else {"fresh": None, "row": None}
-                last = Code(f"{self.turns[letter]} - {self.low.count}", (), "integer", SUM) if step else None
+                self.context.wanted |= {"fresh": None} if step else {"fresh": None, "row": None}
+                last = Code(f"{self.turns[letter]} - {self.context.count}", (), "integer", SUM) if step else None
                 return last or Code("row", (letter,), "integer")
             case Places(number, letter):
                 return self.placed(self.code(number, wanted), letter)
@@ -233,22 +233,22 @@ class CachedEmitter(Emitter):
 
     def numbers(self, letter: str, step: bool) -> Code:
         """`s_bs` and `t_bt`: every row has numbers of its own."""
-        self.low.wanted["new" if letter == self.low.time else f"visible {letter}"] = None
+        self.context.wanted["new" if letter == self.context.time else f"visible {letter}"] = None
         name = self.numbered(letter)
         turn = f"{name}[..., {self.turns[letter]}]" if step else ""
-        return Code(turn or name, self.low.rows + (letter,) * (not step), "integer")
+        return Code(turn or name, self.context.rows + (letter,) * (not step), "integer")
 
     def numbered(self, letter: str) -> str:
         """The variable of the numbers of an index."""
-        own = self.low.spelling(letter)
-        return f"{own}_{''.join(map(self.low.spelling, self.low.rows))}{own}"
+        own = self.context.spelling(letter)
+        return f"{own}_{''.join(map(self.context.spelling, self.context.rows))}{own}"
 
     def placed(self, number: Code, letter: str) -> Code:
         """Where positions lie among those that are seen."""
-        dims = tuple(dict.fromkeys((*self.low.rows, *number.dims)))
+        dims = tuple(dict.fromkeys((*self.context.rows, *number.dims)))
         whole = number if number.kind == "integer" else Code(f"{number.at(ATOM)}.long()", number.dims)
-        text = aligned(whole, dims) if number.dims else f"torch.full({(1,) * len(self.low.rows)}, {whole.text})"
-        return Code(f"cache.places({text}, {self.low.size(letter)})", dims, "integer")
+        text = aligned(whole, dims) if number.dims else f"torch.full({(1,) * len(self.context.rows)}, {whole.text})"
+        return Code(f"cache.places({text}, {self.context.size(letter)})", dims, "integer")
 
     def place(self, e: op.Gather, axis: int, wanted: Dims | None) -> tuple[Code, Code | None]:
         """A place lies among the visible ones; what lies before the start of time is zero there (R4)."""
@@ -280,7 +280,7 @@ class CachedClass(Class):
     """A layer whose forward takes a cache."""
 
     file: CachedFile
-    lowering: CachedLowering
+    context: CachedContext
 
     def __init__(self, file: CachedFile, layer: Layer, layers: Mapping[str, Layer]) -> None:
         super().__init__(file, layer, layers)
@@ -294,8 +294,8 @@ class CachedClass(Class):
         before = {slot_letters(tensor) for tensor in (*layer.formals, layer.output)}
         self.bare = {tensor for tensor in (*formals, output) if slot_letters(tensor) not in before}
         self.inputs, self.is_model = function.inputs, layer.name == file.name
-        self.lowering = self.lower_with(CachedLowering)
-        self.lowering.named, self.lowering.rows = True, file.rows
+        self.context = self.contextual(CachedContext)
+        self.context.named, self.context.rows = True, file.rows
 
     def signature(self) -> str:
         """With the cache, and the path of the layer in it."""
@@ -313,18 +313,18 @@ class CachedClass(Class):
 
     def forward(self) -> list[str]:
         """The lines of the forward, those that read the cache first."""
-        low, letters, visible = self.lowering, self.file.letters, f"{self.time}'"
+        context, letters, visible = self.context, self.file.letters, f"{self.time}'"
         if any(visible in value.axes for value in values(self.file.functions[self.layer.name])) and visible not in letters:
             letters[visible] = unused(letters, string.ascii_lowercase, self.time)
         self.emitted = self.emitter()
         self.body = list(self.emitted.body())
-        lines = [*heads(low, self.body, self.emitted.scalar), *self.body]
+        lines = [*heads(context, self.body, self.emitted.scalar), *self.body]
         return [*self.heads(), *lines]
 
     def emitter(self) -> CachedEmitter:
         """What writes the forward."""
         functions = self.file.functions
-        return CachedEmitter(functions[self.layer.name], functions, self.lowering, self)
+        return CachedEmitter(functions[self.layer.name], functions, self.context, self)
 
     def cached(self, call: op.Call) -> Sequence[str]:
         """The cache, and the path of the call in it."""
@@ -335,7 +335,7 @@ class CachedClass(Class):
 
     def heads(self) -> Iterator[str]:
         """What must stand at the head of a forward."""
-        wanted, time, numbered = self.lowering.wanted, self.time, self.emitted.numbered
+        wanted, time, numbered = self.context.wanted, self.time, self.emitted.numbered
         names = [(self.emitted.name(line), line.labels) for line in self.inputs]
         timed = [(name, labels.index((time,))) for name, labels in names if (time,) in labels]
         visible = [need.removeprefix("visible ") for need in wanted if need.startswith("visible ")]
@@ -345,11 +345,11 @@ class CachedClass(Class):
             yield f"cache.begin({first}.shape[{dict(timed).get(first, 0)}], {first}.device)"
         if "fresh" in wanted:
             yield next(
-                (f"{self.lowering.count} = {name}.shape[{axis}]" for name, axis in timed),
-                f"{self.lowering.count} = cache.fresh",
+                (f"{self.context.count} = {name}.shape[{axis}]" for name, axis in timed),
+                f"{self.context.count} = cache.fresh",
             )
         if "row" in wanted:
-            yield f"row = torch.arange(-{self.lowering.count}, 0, device={first}.device)"
+            yield f"row = torch.arange(-{self.context.count}, 0, device={first}.device)"
         if "new" in wanted:
             yield f"{numbered(time)} = cache.new()"
         if "seen" in wanted or visible or narrowed:
@@ -422,4 +422,4 @@ class CachedFast(CachedClass, FastClass):
     def emitter(self) -> CachedFastEmitter:
         """What writes the forward."""
         functions = self.file.functions
-        return CachedFastEmitter(functions[self.layer.name], functions, self.lowering, self, laid=self.laid)
+        return CachedFastEmitter(functions[self.layer.name], functions, self.context, self, laid=self.laid)

@@ -1,4 +1,4 @@
-"""Which PyTorch computes a program? A variable for each line, an expression for each value: the plan `notation`.
+"""Emits a program as PyTorch: a variable for each line, an expression for each value. This is the plan `notation`.
 
 One `torch.einsum` or primitive for each operation, in the order of the text; nothing is fused.
 """
@@ -25,7 +25,7 @@ from einformer.interpreters.torch.code import (
     permuted,
     product,
 )
-from einformer.interpreters.torch.lower import INDENT, Guard, Lowering, scalar_name, shaped, taken_at, zeroed
+from einformer.interpreters.torch.context import INDENT, Context, Guard, scalar_name, shaped, taken_at, zeroed
 from einformer.interpreters.torch.primitives import chosen, extreme, function, infix, operator
 from einformer.language.calls import axis_of
 from einformer.language.primitives import CONSTANTS, row_of
@@ -63,11 +63,11 @@ class Stored:
 
 @dataclass(slots=True)
 class Emitter:
-    """The forward of one function. What its codes need of the head, `low` notes."""
+    """The forward of one function. What its codes need of the head, `context` notes."""
 
     function: Function
     functions: Mapping[str, Function]
-    low: Lowering
+    context: Context
     shell: Shell
     stored: dict[Value, list[Stored]] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)  # the variable of each name
@@ -141,7 +141,7 @@ class Emitter:
 
     def again(self, name: str, code: Code, kind: Kind) -> Iterator[str]:
         """A variable that gets another value, or one of another kind."""
-        settled = self.low.filled(code, (), kind) if code.plain else self.low.cast(code, kind)
+        settled = self.context.filled(code, (), kind) if code.plain else self.context.cast(code, kind)
         if settled.text != name:
             yield f"{name} = {settled.text}"
 
@@ -155,7 +155,7 @@ class Emitter:
 
     def variable(self, line: Line) -> str:
         """What the value of a line is called."""
-        return f"{key(line.name)}_{''.join(map(self.low.spelling, _letters(line.labels)))}"
+        return f"{key(line.name)}_{''.join(map(self.context.spelling, _letters(line.labels)))}"
 
     def store(self, line: Line, kind: Kind | None = None) -> None:
         """The value of a line lies in a variable now, and nothing else does."""
@@ -193,7 +193,7 @@ class Emitter:
     def shaped(self, code: Code, letters: Dims) -> Code:
         """A value with exactly these axes."""
         whole = set(code.dims) == set(letters) and not code.plain
-        return permuted(code, letters) if whole else Code(shaped(self.low, code, letters), letters, code.kind)
+        return permuted(code, letters) if whole else Code(shaped(self.context, code, letters), letters, code.kind)
 
     # ---------------------------------------------------------------------------------------------------- values
 
@@ -206,8 +206,8 @@ class Emitter:
             case op.Constant(number):
                 return self.constant(number)
             case op.Iota(letter):
-                self.low.needs[f"index {letter}"] = None
-                return Code(self.low.spelling(letter), (letter,), "integer")
+                self.context.needs[f"index {letter}"] = None
+                return Code(self.context.spelling(letter), (letter,), "integer")
             case op.Turn(letter):
                 return Code(self.turns[letter], (), "integer")
             case op.Map("+", terms):
@@ -215,7 +215,7 @@ class Emitter:
             case op.Map("*", factors):
                 return self.product(factors, wanted)
             case op.Map("/", (top, bottom)):
-                return self.low.quotient(self.code(top, wanted), self.code(bottom, wanted), wanted)
+                return self.context.quotient(self.code(top, wanted), self.code(bottom, wanted), wanted)
             case op.Map("^", (base, exponent)):
                 return self.power(base, exponent, wanted)
             case op.Map("where", arms):
@@ -224,7 +224,7 @@ class Emitter:
                 return self.map(name, [self.code(argument, wanted) for argument in arguments], wanted)
             case op.Reduce(name, letters, argument, counts, weighs):
                 codes = [self.code(count) for count in counts]
-                return operator(self.low, name, letters, self.code(argument, wanted), codes, not weighs)
+                return operator(self.context, name, letters, self.code(argument, wanted), codes, not weighs)
             case op.Contract(letters, factors):
                 return self.contraction(frozenset(letters), factors, wanted)
             case op.View(argument, old, new) if self.renames(old, new):
@@ -234,7 +234,7 @@ class Emitter:
                 return self.viewed(self.whole(argument, old), old, new, value.kind)
             case op.Spread(argument):
                 code = self.code(argument, wanted)
-                return self.low.filled(code, value.axes, value.kind)
+                return self.context.filled(code, value.axes, value.kind)
             case op.Gather():
                 return self.gathered(value.operation, value.kind, wanted)
             case op.Call():
@@ -253,32 +253,32 @@ class Emitter:
     def call(self, e: op.Call) -> str:
         """A function, or the module of an instance, of tensors that lie as it wants them; each is computed whole."""
         texts = []
-        around, self.low.guards = self.low.guards, ()
+        around, self.context.guards = self.context.guards, ()
         for argument, line in zip(e.arguments, self.functions[e.function].inputs, strict=True):
             letters = _letters(line.labels)
             texts.append(self.shaped(self.settled(self.code(argument, letters), line.value.kind), letters).text)
-        self.low.guards = around
+        self.context.guards = around
         return f"{self.shell.callee(e)}({', '.join([*texts, *self.shell.given(e)])})"
 
     def settled(self, code: Code, kind: Kind) -> Code:
         """Whole numbers where they select, else numbers of the dtype of the model."""
-        return _whole(code) if kind == "integer" else self.low.cast(code, kind)
+        return _whole(code) if kind == "integer" else self.context.cast(code, kind)
 
     def constant(self, number: int | float | str) -> Code:
         """A number, a size, a scalar, π."""
         if not isinstance(number, str):
             text = ("math.inf" if number > 0 else "-math.inf") if math.isinf(number) else repr(number)
             return Code(text, (), "number" if isinstance(number, float) else "integer", ATOM if number >= 0 else PRODUCT)
-        axis = self.low.legend.axis(number.strip("|")) if number.startswith("|") else self.low.legend.sized(number)
+        axis = self.context.legend.axis(number.strip("|")) if number.startswith("|") else self.context.legend.sized(number)
         if axis is not None:
-            return Code(self.low.size(number.strip("|") if number.startswith("|") else axis.letter), (), "integer")
+            return Code(self.context.size(number.strip("|") if number.startswith("|") else axis.letter), (), "integer")
         if number in CONSTANTS:
             return Code("math.pi", (), "number")
-        return Code(self.low.setting(self.low.called("scalar", number, key(number))), (), "number")
+        return Code(self.context.setting(self.context.called("scalar", number, key(number))), (), "number")
 
     def read(self, value: Value) -> None:
         """A scalar with indices is a line of the head, at all their numbers."""
-        self.low.needs |= {f"scalar {line.name}": None for line in self.function.scalars if line.value is value}
+        self.context.needs |= {f"scalar {line.name}": None for line in self.function.scalars if line.value is value}
 
     def scalar(self, name: str) -> str:
         """The line of a scalar with indices, at all their numbers."""
@@ -286,15 +286,17 @@ class Emitter:
         letters, places = _letters(line.labels), self.stored.pop(line.value)
         match line.value.operation:
             case op.Table():
-                self.low.needs |= {"device": None, "number": None}
-                listed = self.low.legend.scalars[name].value
+                self.context.needs |= {"device": None, "number": None}
+                listed = self.context.legend.scalars[name].value
                 assert isinstance(listed, tuple)
                 text = f"torch.tensor([{', '.join(repr(each.value) for each in listed)}], dtype=number, device=device)"
             case _:
-                value = self.low.cast(self.code(line.value, letters), "number")  # also where it is made of whole numbers only
-                text = self.low.filled(value, letters, "number").text
+                value = self.context.cast(
+                    self.code(line.value, letters), "number"
+                )  # also where it is made of whole numbers only
+                text = self.context.filled(value, letters, "number").text
         self.stored[line.value] = places
-        return f"{scalar_name(name, letters, self.low.spelling)} = {text}"
+        return f"{scalar_name(name, letters, self.context.spelling)} = {text}"
 
     # ------------------------------------------------------------------------------------------------- arithmetic
 
@@ -302,7 +304,7 @@ class Emitter:
         """`a + b - c`, lined up by index; what is subtracted is held together."""
         minus = [_is_negative(term) for term in terms]
         codes = [self.code(_positive(t) if k and minus[k] else t, wanted) for k, t in enumerate(terms)]
-        return self.low.added(codes, wanted, ["-" if negative else "+" for negative in minus])
+        return self.context.added(codes, wanted, ["-" if negative else "+" for negative in minus])
 
     def product(self, factors: Sequence[Value], wanted: Dims | None) -> Code:
         """Factors, a leading -1 as a minus."""
@@ -310,29 +312,29 @@ class Emitter:
             rest = self.product(factors[1:], wanted) if len(factors) > 2 else self.code(factors[1], wanted)
             return replace(rest, text=f"-{rest.at(PRODUCT)}", level=PRODUCT)
         codes = [self.code(factor, wanted) for factor in factors]
-        return product([self.low.cast(code, combined(codes)) for code in codes], wanted)
+        return product([self.context.cast(code, combined(codes)) for code in codes], wanted)
 
     def power(self, base: Value, exponent: Value, wanted: Dims | None) -> Code:
         """`base ** exponent`."""
         times = exponent.operation.value if isinstance(exponent.operation, op.Constant) else None
         left, right = self.code(base, wanted), self.code(exponent, wanted)
-        left = left if isinstance(times, int) and times >= 0 else self.low.shielded(left)
+        left = left if isinstance(times, int) and times >= 0 else self.context.shielded(left)
         kind: Kind = "tensor" if "tensor" in (left.kind, right.kind) else "number"
         dims = ordered([left.dims, right.dims], wanted)
-        text = f"{aligned(self.low.cast(left, kind), dims, ATOM)} ** {aligned(self.low.cast(right, kind), dims, ATOM)}"
+        text = f"{aligned(self.context.cast(left, kind), dims, ATOM)} ** {aligned(self.context.cast(right, kind), dims, ATOM)}"
         return Code(text, dims, kind, POWER)
 
     def map(self, name: str, arguments: list[Code], wanted: Dims | None) -> Code:
         """A function of the table."""
         row = row_of(name, False)
         if row.infix:
-            return infix(self.low, row, arguments, wanted)
+            return infix(self.context, row, arguments, wanted)
         if name in ("min", "max"):
-            return extreme(self.low, row, arguments, wanted)
+            return extreme(self.context, row, arguments, wanted)
         if name == "Dr":
-            dropped = self.low.filled(self.low.cast(arguments[0], "tensor"), arguments[0].dims, "tensor")
+            dropped = self.context.filled(self.context.cast(arguments[0], "tensor"), arguments[0].dims, "tensor")
             return replace(dropped, text=row.torch.format(dropped.text, arguments[1].text), level=ATOM)
-        return function(self.low, row, self.low.shielded(arguments[0]) if row.steep else arguments[0])
+        return function(self.context, row, self.context.shielded(arguments[0]) if row.steep else arguments[0])
 
     def where(self, arms: Sequence[Value], wanted: Dims | None) -> Code:
         """`torch.where`; on a condition of Python, its own `if`, which takes one branch (R8)."""
@@ -340,18 +342,18 @@ class Emitter:
         then, otherwise = (self.branch(arm, condition, arm is arms[1], wanted) for arm in arms[1:])
         dims, kind = ordered([condition.dims, then.dims, otherwise.dims], wanted), combined([then, otherwise])
         if condition.plain:
-            then, otherwise = (self.low.filled(arm, dims, kind) for arm in (then, otherwise))
+            then, otherwise = (self.context.filled(arm, dims, kind) for arm in (then, otherwise))
             return Code(f"{then.at(SUM)} if {condition.text} else {otherwise.at(SUM)}", dims, kind, LOOSE)
         if then.plain and otherwise.plain:
-            return chosen(self.low, condition, then, otherwise, dims)
-        one, other = (aligned(self.low.cast(arm, kind), dims) for arm in (then, otherwise))
+            return chosen(self.context, condition, then, otherwise, dims)
+        one, other = (aligned(self.context.cast(arm, kind), dims) for arm in (then, otherwise))
         return Code(f"torch.where({aligned(condition, dims)}, {one}, {other})", dims, kind)
 
     def branch(self, arm: Value, condition: Code, holds: bool, wanted: Dims | None) -> Code:
         """What a `where` is where its condition holds, or where it does not."""
-        around, self.low.guards = self.low.guards, (*self.low.guards, Guard(condition, holds))
+        around, self.context.guards = self.context.guards, (*self.context.guards, Guard(condition, holds))
         code = self.code(arm, wanted)
-        self.low.guards = around
+        self.context.guards = around
         return code
 
     # ------------------------------------------------------------------------------------------------ contractions
@@ -365,10 +367,12 @@ class Emitter:
         codes = [self.code(factor) for factor in factors]
         tensors, plain = [code for code in codes if code.dims], [code for code in codes if not code.dims]
         summed = (
-            self.low.einsum(tensors, set(letters), wanted) if len(tensors) > 1 else self.low.total(tensors[0], set(letters))
+            self.context.einsum(tensors, set(letters), wanted)
+            if len(tensors) > 1
+            else self.context.total(tensors[0], set(letters))
         )
         summed = product([*plain, summed])
-        return summed if bottom is None else self.low.quotient(summed, bottom, wanted)
+        return summed if bottom is None else self.context.quotient(summed, bottom, wanted)
 
     # ----------------------------------------------------------------------------------------------- views, gathers
 
@@ -384,9 +388,9 @@ class Emitter:
         for axis, (before, after) in enumerate(zip(old, new, strict=True)):
             if len(after) > 1:
                 at = -1 if axis == len(new) - 1 else len(dims)
-                code = f"{code}.unflatten({at}, ({', '.join(map(self.low.size, after))}))"
+                code = f"{code}.unflatten({at}, ({', '.join(map(self.context.size, after))}))"
             elif len(before) == 1 and self.is_bounded(after[0], before[0]):
-                code = f"{code}[{':, ' * len(dims)}:{self.low.size(after[0])}]"
+                code = f"{code}[{':, ' * len(dims)}:{self.context.size(after[0])}]"
             dims += after
         return Code(code, dims, kind)
 
@@ -397,14 +401,14 @@ class Emitter:
 
     def is_bounded(self, letter: str, before: str) -> bool:
         """Is a longer axis read at its first numbers, as `P_kd` in `P_sd`?"""
-        axis = self.low.legend.axis(letter)
+        axis = self.context.legend.axis(letter)
         return axis_of(letter) != axis_of(before) and axis is not None and axis.bound is not None
 
     def gathered(self, e: op.Gather, kind: Kind, wanted: Dims | None) -> Code:
         """A tensor read at computed numbers, which take the place of an axis, or of all of them lined up by letter."""
         scalar = next((line for line in self.function.scalars if line.value is e.argument), None)
         if scalar is not None and all(number.plain for number in e.numbers):
-            listed = self.low.setting(self.low.called("scalar", scalar.name, key(scalar.name)))
+            listed = self.context.setting(self.context.called("scalar", scalar.name, key(scalar.name)))
             return Code(f"{listed}[{self.code(e.numbers[0]).text}]", (), "number")
         e, tensor = self.step(e) if e.argument in self.steps else (e, self.whole(e.argument, e.labels))
         while (axis := next((k for k, n in enumerate(e.numbers) if isinstance(n.operation, op.Turn)), None)) is not None:
@@ -449,8 +453,8 @@ class Emitter:
             isinstance(value.operation, op.Iota | op.Turn) or self.is_token(value) or not label
         ):  # steps are counted from the last
             return place, None
-        size = self.low.size(label[0]) if len(label) == 1 else str(math.prod(map(self.low.legend.length, label)))
-        guarded = any(not guard.code.plain for guard in self.low.guards)
+        size = self.context.size(label[0]) if len(label) == 1 else str(math.prod(map(self.context.legend.length, label)))
+        guarded = any(not guard.code.plain for guard in self.context.guards)
         if e.timed[axis]:
             ends = f"0, {size} - 1" if guarded else "min=0"
             begun = Code(f"{number.at(SUM)} >= 0", number.dims, "condition", LOOSE)
@@ -458,9 +462,9 @@ class Emitter:
         if number.plain:
             return replace(place, text=f"min(max({place.text}, 0), {size} - 1)", level=ATOM) if guarded else place, None
         if not e.proved[axis]:
-            self.low.helpers["inside"] = None
+            self.context.helpers["inside"] = None
             return replace(
-                place, text=f"inside({', '.join([place.text, size, *taken_at(self.low, number)])})", level=ATOM
+                place, text=f"inside({', '.join([place.text, size, *taken_at(self.context, number)])})", level=ATOM
             ), None
         return replace(place, text=f"({place.text}).clamp(0, {size} - 1)", level=ATOM) if guarded else place, None
 
@@ -470,7 +474,7 @@ class Emitter:
         return (
             self.is_token(e.argument)
             if isinstance(e, op.View | op.Gather)
-            else isinstance(e, op.Input) and e.name in self.low.tokens
+            else isinstance(e, op.Input) and e.name in self.context.tokens
         )
 
     # ------------------------------------------------------------------------------------------------- recurrences
@@ -479,12 +483,12 @@ class Emitter:
         """A step for each position, in order; before the first there are zeros (R4)."""
         axis = line.labels.index((recur.letter,))
         rest, steps = _without(line.labels, axis), f"{key(line.name)}_steps"
-        sizes = ", ".join(" * ".join(map(self.low.size, label)) for label in rest) or "()"
+        sizes = ", ".join(" * ".join(map(self.context.size, label)) for label in rest) or "()"
         whole = recur.so_far.kind == "integer"
-        self.low.needs |= dict.fromkeys(["device"] if whole else ["dtype", "device"])
+        self.context.needs |= dict.fromkeys(["device"] if whole else ["dtype", "device"])
         zeros = f"torch.zeros({sizes}, dtype={'torch.long' if whole else 'dtype'}, device=device)"
         yield f"{steps} = {self.before(recur, f'[{zeros}] * {recur.back}', axis)}"
-        yield f"for step in range({self.low.size(recur.letter)}):"
+        yield f"for step in range({self.context.size(recur.letter)}):"
         self.steps[recur.so_far] = steps, axis, recur.back
         self.turns[recur.letter] = "step"
         code = self.settled(self.code(recur.step, _letters(rest)), recur.so_far.kind)
@@ -599,10 +603,10 @@ class Alone:
         raise AssertionError(line)
 
 
-def number(low: Lowering, e: Expression, turns: Mapping[str, str] | None = None) -> Code:
+def number(context: Context, e: Expression, turns: Mapping[str, str] | None = None) -> Code:
     """A number of sizes, scalars and the numbers of turns, which are called so."""
     turns = turns or {}
-    body = Body(low.layer, low.layers, low.legend, low.time, still=frozenset(turns))
+    body = Body(context.layer, context.layers, context.legend, context.time, still=frozenset(turns))
     value = body.value(e)
     function = Function("", (), (), tuple(body.scalars.values()), (), Line("", value, ()))
-    return Emitter(function, {}, low, Alone(), turns=dict(turns)).code(value)
+    return Emitter(function, {}, context, Alone(), turns=dict(turns)).code(value)

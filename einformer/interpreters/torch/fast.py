@@ -1,4 +1,4 @@
-"""Which class is a layer in the plan `fast`: its weights lie as they are computed with, kernels compute its equations?"""
+"""Emits the class of a layer in the plan `fast`: kernels compute its equations, and its weights lie as kernels read them."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from einformer.interpreters.torch.classes import Class, File
 from einformer.interpreters.torch.code import Dims
+from einformer.interpreters.torch.context import INDENT
 from einformer.interpreters.torch.heads import settings
 from einformer.interpreters.torch.kernels import FastEmitter
 from einformer.interpreters.torch.layout import Lying, layout
-from einformer.interpreters.torch.lower import INDENT
 from einformer.language.tree import Layer
 from einformer.language.weights import key
 from einformer.program.roles import roles, stored
@@ -28,7 +28,7 @@ class FastClass(Class):
     def emitter(self) -> FastEmitter:
         """What writes the forward."""
         functions = self.file.functions
-        return FastEmitter(functions[self.layer.name], functions, self.lowering, self, laid=self.laid)
+        return FastEmitter(functions[self.layer.name], functions, self.context, self, laid=self.laid)
 
     @property
     def laid(self) -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""How is a long line of Python folded? At its loosest operators, else inside the longest of its brackets, as people do."""
+"""Folds a long line of Python at its loosest operators, else inside the longest of its brackets, as people do."""
 
 from __future__ import annotations
 

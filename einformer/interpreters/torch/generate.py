@@ -1,4 +1,4 @@
-"""How does a module continue a sequence: step by step from a cache, token by token from its own logits?"""
+"""Continues a sequence: step by step from a cache, token by token from the logits of the module."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ class FastEmitter(Emitter):
         """The variable of an equation; one that is changed lies as before."""
         letters = tuple(letter for label in line.labels for letter in label)
         code = self.code(line.value, letters)
-        code = self.low.cast(code, "tensor") if code.kind == "number" and line.value in self.passed else code
+        code = self.context.cast(code, "tensor") if code.kind == "number" and line.value in self.passed else code
         old = self.changed(line)
         plain = bool(letters) and len(letters) == len(line.labels) and set(code.dims) == set(letters)
         if old is not None:
@@ -128,7 +128,7 @@ class FastEmitter(Emitter):
         x, rest = self.columns(kernel)
         known = {part.operation.number: part for part in parts if isinstance(part.operation, Part)}
         names = [self.part(known[k], kernel, rest) if k in known else "_" for k in range(len(kernel.rows))]
-        sizes = [" * ".join(map(self.low.constant, rows)) for rows in kernel.rows]
+        sizes = [" * ".join(map(self.context.constant, rows)) for rows in kernel.rows]
         how = f"chunk({len(sizes)}, -1)" if len(set(sizes)) == 1 else f"split(({', '.join(sizes)}), -1)"
         matrix = "self." + "".join(map(self.weight, kernel.weights)) + (".mT" if kernel.experts else ".T")
         bias = f", self.{''.join(map(self.weight, kernel.biases))}" if kernel.biases else ""
@@ -176,7 +176,7 @@ class FastEmitter(Emitter):
                     yield f"weight = {code.text}"
                     code = Code("weight", code.dims)
                     self.stored[weight] = [Stored("weight", tuple((dim,) for dim in code.dims))]
-                self.low.helpers["routed"], self.weighed = None, code
+                self.context.helpers["routed"], self.weighed = None, code
                 flat = self.flat(code, rows, (letter,))
                 yield f"token, expert, ends, place = routed({flat.text}, {self.code(count).text})"
             case operation:
@@ -205,7 +205,7 @@ class FastEmitter(Emitter):
         assert self.weighed is not None
         if not set(rows) <= set(code.dims):
             own = [f"{self.weighed.at(ATOM)}.shape[{axis}]" for axis, _ in enumerate(rows)]
-            sizes = ", ".join([*own, *map(self.low.size, rest)])
+            sizes = ", ".join([*own, *map(self.context.size, rest)])
             code = Code(f"{aligned(code, rows + rest, ATOM)}.expand({sizes})", rows + rest, code.kind)
         code = permuted(code, rows + rest)
         return code if len(rows) < 2 else Code(f"{code.at(ATOM)}.flatten(0, {len(rows) - 1})", kind=code.kind)
@@ -233,7 +233,7 @@ class FastEmitter(Emitter):
     def backwards(self, code: Code, letter: str) -> Code:
         """A tensor read along an axis backwards; of two numbers each is the other's neighbour."""
         axis = code.dims.index(letter) - len(code.dims)
-        two = self.low.legend.length(letter) == 2
+        two = self.context.legend.length(letter) == 2
         how = f"torch.roll({code.text}, 1, {axis})" if two else f"torch.flip({code.text}, ({axis},))"
         return replace(code, text=how, level=ATOM)
 
@@ -242,7 +242,7 @@ class FastEmitter(Emitter):
         x = self.code(kernel.argument)
         x = permuted(x, (*(dim for dim in x.dims if dim != kernel.letter), kernel.letter))
         gain = self.code(kernel.gain).text if kernel.gain is not None else "None"
-        size, epsilon = self.low.size(kernel.letter), self.code(kernel.epsilon).text
+        size, epsilon = self.context.size(kernel.letter), self.code(kernel.epsilon).text
         if kernel.kind == "rms":
             return Code(f"fn.rms_norm({x.text}, ({size},), {gain}, {epsilon})", x.dims)
         bias = self.code(kernel.bias).text if kernel.bias is not None else "None"
@@ -253,19 +253,19 @@ class FastEmitter(Emitter):
         x, rest = self.columns(kernel)
         (rows,) = kernel.rows
         bias = f", {self.bias(kernel.biases[0], rows)}" if kernel.biases else ""
-        text, sizes = self.mapped(kernel, x, self.matrix(kernel) + bias), ", ".join(map(self.low.size, rows))
+        text, sizes = self.mapped(kernel, x, self.matrix(kernel) + bias), ", ".join(map(self.context.size, rows))
         return Code(text if len(rows) == 1 else f"{text}.unflatten(-1, ({sizes}))", rest + rows)
 
     def mapped(self, kernel: Linear, x: Code, matrix: str) -> str:
         """The product with a matrix, or with that of the expert of each pair."""
         if not kernel.experts:
             return f"fn.linear({x.text}, {matrix})"
-        self.low.helpers |= {"Grouped": None, "grouped": None}
+        self.context.helpers |= {"Grouped": None, "grouped": None}
         return f"grouped({x.text}, {matrix}, ends)"
 
     def columns(self, kernel: Linear) -> tuple[Code, Dims]:
         """The input of a linear map with the letters that it sums last, as one axis."""
-        x = self.low.cast(self.code(kernel.argument), "tensor")
+        x = self.context.cast(self.code(kernel.argument), "tensor")
         rest = tuple(dim for dim in x.dims if dim not in kernel.columns[0])
         x = permuted(x, rest + kernel.columns[0])
         return Code(f"{x.at(ATOM)}.flatten({len(rest)})", (*rest, "")) if len(kernel.columns[0]) > 1 else x, rest
@@ -308,7 +308,7 @@ class FastEmitter(Emitter):
         options += ["enable_gqa=True"] if groups else []
         text = f"fn.scaled_dot_product_attention({', '.join([q, k, v, *options])})"
         if len(heads + groups) > 1:
-            text = f"{text}.unflatten(1, ({', '.join(map(self.low.size, heads + groups))}))"
+            text = f"{text}.unflatten(1, ({', '.join(map(self.context.size, heads + groups))}))"
         return Code(text, (*batch, *heads, *groups, kernel.position, kernel.put))
 
     def masked(self, kernel: Attention) -> Iterator[str]:
@@ -316,7 +316,7 @@ class FastEmitter(Emitter):
         if kernel.causal:
             yield from self.causal(kernel)
         elif kernel.mask is not None:
-            mask, together = self.low.cast(self.code(kernel.mask), "tensor"), (*kernel.heads, *kernel.groups)
+            mask, together = self.context.cast(self.code(kernel.mask), "tensor"), (*kernel.heads, *kernel.groups)
             text = aligned(mask, (*kernel.batch, *together[:1], kernel.position, kernel.over))
             lacks = set(mask.dims) & set(together) and not set(mask.dims) & set(kernel.batch)
             yield f"attn_mask={text}{'[None]' * bool(lacks)}"  # of three axes the kernels of a CPU know nothing
@@ -334,7 +334,7 @@ class FastEmitter(Emitter):
         """Heads, whatever their letters, as one axis after the batch; features of several one after the other."""
         texts = []
         for value, last in sides:
-            code = self.spread(self.low.cast(self.code(value), "tensor"), (*dims, *last))
+            code = self.spread(self.context.cast(self.code(value), "tensor"), (*dims, *last))
             code = Code(f"{code.at(ATOM)}.flatten({len(dims)})") if len(last) > 1 else code
             texts.append(code.text if heads < 2 else f"{code.at(ATOM)}.flatten(1, {heads})")
         return texts[0] if len(texts) == 1 else f"torch.cat(({', '.join(texts)}), -1)"
@@ -343,7 +343,7 @@ class FastEmitter(Emitter):
         """The same for each number of the letters that a code lacks."""
         if set(code.dims) == set(dims):
             return permuted(code, dims)
-        sizes = ", ".join("-1" if dim in code.dims else self.low.size(dim) for dim in dims)
+        sizes = ", ".join("-1" if dim in code.dims else self.context.size(dim) for dim in dims)
         return Code(f"{aligned(code, dims, ATOM)}.expand({sizes})", dims)
 
 

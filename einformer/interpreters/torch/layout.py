@@ -1,4 +1,4 @@
-"""How do weights lie in the plan `fast`? Inputs by outputs, those that read one input side by side in one parameter.
+"""Lays out the weights of the plan `fast`: inputs by outputs, those that read one input side by side in one parameter.
 
 A row for each input: on a CPU the product of one vector with such a matrix takes three quarters of the time that its
 transpose takes, and decoding is such products. A state dict has every weight under its own name with its axes as written, in

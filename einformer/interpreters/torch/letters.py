@@ -1,4 +1,4 @@
-"""Which letter of Python stands for an index? One in a whole file, and one in an einsum, which knows no others."""
+"""Chooses the letter of Python for an index: one in a whole file, and one in an einsum, which takes ASCII letters alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does torch itself say of a module: how many parameters and FLOPs has it, what does it compute, what comes next?"""
+"""Asks torch about a module: its parameters, its FLOPs, its values, the next token."""
 
 from __future__ import annotations
 

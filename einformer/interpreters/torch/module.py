@@ -1,4 +1,4 @@
-"""Which `nn.Module` is a specification? The emitted source, compiled so that tracebacks show the equations, with a door.
+"""Builds the `nn.Module` of a specification: the emitted source, compiled so that tracebacks show the equations, with a door.
 
 The door checks inputs by plain comparisons, outside of what `module.compile` compiles (DESIGN: checks at the door).
 """
@@ -254,7 +254,7 @@ def _check_range(expected: Expectation, given: Tensor, below: int | None) -> Non
     unseen = given.device.type != "cpu" or torch.compiler.is_compiling() or type(given) is not Tensor
     if below is None or unseen or given.numel() == 0:
         return
-    low, high = int(given.min()), int(given.max())
-    if low < 0 or high >= below:
-        message = f"the input `{expected.written}` has numbers from {low} to {high}"
+    context, high = int(given.min()), int(given.max())
+    if context < 0 or high >= below:
+        message = f"the input `{expected.written}` has numbers from {context} to {high}"
         raise refused("E703", message, fix=f"0 … {below - 1}")

@@ -1,4 +1,4 @@
-"""How are the equations computed, how do weights start, and how is the file written?"""
+"""The plans: how equations are computed, how weights start, and how the file is written."""
 
 from __future__ import annotations
 

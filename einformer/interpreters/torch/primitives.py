@@ -1,4 +1,4 @@
-"""Which PyTorch is each primitive, given the code of its arguments?"""
+"""Emits each primitive as PyTorch, given the code of its arguments."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from einformer.language.primitives import Primitive, row_of
 
 
 class Casts(Protocol):
-    """What a primitive needs of the lowering that it is part of; `Lowering` says what each is."""
+    """What a primitive needs of the context in which it is written; `Context` says what each is."""
 
     needs: dict[str, None]
     helpers: dict[str, None]
@@ -21,13 +21,13 @@ class Casts(Protocol):
         ...
 
 
-def function(low: Casts, row: Primitive, argument: Code) -> Code:
+def function(context: Casts, row: Primitive, argument: Code) -> Code:
     """A function of one argument."""
     kind: Kind = "condition" if row.condition else "number" if argument.plain else argument.kind
     if argument.plain:
         return Code(filled(row.python, argument), (), kind, ATOM if row.python.endswith("({})") else LOOSE)
     if argument.kind == "integer":
-        argument = low.cast(argument, "number")
+        argument = context.cast(argument, "number")
         kind = argument.kind
     return Code(filled(row.torch, argument), argument.dims, kind)
 
@@ -37,11 +37,11 @@ def filled(template: str, argument: Code) -> str:
     return template.format(argument.text if "({})" in template or "({}," in template else argument.at(ATOM))
 
 
-def infix(low: Casts, row: Primitive, arguments: list[Code], wanted: Dims | None) -> Code:
+def infix(context: Casts, row: Primitive, arguments: list[Code], wanted: Dims | None) -> Code:
     """Comparisons, `and`, `or`, `mod`."""
     name = row.name
     if name == "mod":
-        arguments = [low.cast(argument, combined(arguments)) for argument in arguments]
+        arguments = [context.cast(argument, combined(arguments)) for argument in arguments]
     dims, plain = ordered([a.dims for a in arguments], wanted), all(a.plain for a in arguments)
     level = POWER if name in ("mod", "and", "or") else SUM
     text = (row.python if plain else row.torch).format(*(aligned(argument, dims, level) for argument in arguments))
@@ -50,40 +50,42 @@ def infix(low: Casts, row: Primitive, arguments: list[Code], wanted: Dims | None
     return Code(text, dims, "tensor" if any(a.kind == "tensor" for a in arguments) else "condition", LOOSE)
 
 
-def extreme(low: Casts, row: Primitive, arguments: list[Code], wanted: Dims | None) -> Code:
+def extreme(context: Casts, row: Primitive, arguments: list[Code], wanted: Dims | None) -> Code:
     """Of two: plain numbers clamp."""
     dims, kind = ordered([a.dims for a in arguments], wanted), combined(arguments)
     plain = [a for a in arguments if a.plain]
     if len(plain) == 2:
         return Code(row.python.format(*(a.text for a in arguments)), (), kind)
     if plain:
-        other, end = low.cast(next(a for a in arguments if not a.plain), kind), "min" if row.name == "max" else "max"
+        other, end = context.cast(next(a for a in arguments if not a.plain), kind), "min" if row.name == "max" else "max"
         return replace(other, text=f"{other.at(ATOM)}.clamp({end}={plain[0].text})", level=ATOM)
-    left, right = (aligned(low.cast(a, kind), dims) for a in arguments)
+    left, right = (aligned(context.cast(a, kind), dims) for a in arguments)
     return Code(row.torch.format(left, right), dims, kind)
 
 
-def chosen(low: Casts, condition: Code, then: Code, otherwise: Code, dims: Dims) -> Code:
+def chosen(context: Casts, condition: Code, then: Code, otherwise: Code, dims: Dims) -> Code:
     """One of two numbers of Python; those that float32 may not hold need their dtype."""
     kind, chosen = combined([then, otherwise]), aligned(condition, dims)
     if all(code.kind == "integer" or code.text in ("math.inf", "-math.inf") for code in (then, otherwise)):
         return Code(f"torch.where({chosen}, {then.text}, {otherwise.text})", dims, kind)
-    low.needs["number"] = None
+    context.needs["number"] = None
     text = f"torch.full_like({chosen}, {otherwise.text}, dtype=number).masked_fill({chosen}, {then.text})"
     return Code(text, dims, kind)
 
 
-def operator(low: Casts, name: str, letters: Sequence[str], argument: Code, counts: list[Code], together: bool = False) -> Code:
+def operator(
+    context: Casts, name: str, letters: Sequence[str], argument: Code, counts: list[Code], together: bool = False
+) -> Code:
     """A primitive over indices; `together` in the form for several, also over one."""
     row = row_of(name, True)
     axes = [argument.dims.index(letter) for letter in letters]
     if argument.kind != "tensor":  # a tensor without axes is none of Python's numbers
-        argument = low.cast(argument, "number" if set(argument.dims) - set(letters) else "tensor")
+        argument = context.cast(argument, "number" if set(argument.dims) - set(letters) else "tensor")
     dims = argument.dims if row.kind == "keeping" else tuple(d for d in argument.dims if d not in letters)
     kind: Kind = "tensor" if row.condition else argument.kind
     template = row.together if together or (len(axes) > 1 and row.together) else row.torch
     called, text = template.partition("(")[0], argument.text
-    low.helpers |= {} if "." in called else {called: None}
+    context.helpers |= {} if "." in called else {called: None}
     for places in (axes,) if row.kind == "reducing" or row.together else ([axis] for axis in axes):
         place = str(counted(places[0], len(argument.dims))) if len(places) == 1 else f"({', '.join(map(str, places))})"
         text = template.format(text, *(count.text for count in counts), place)

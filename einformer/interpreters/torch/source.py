@@ -1,4 +1,4 @@
-"""Which file of PyTorch computes a specification? Plain `nn.Module` classes, one comment for each equation.
+"""Emits the file of PyTorch for a specification: plain `nn.Module` classes, one comment for each equation.
 
 The file runs without einformer. Variables are named as in the notes, `q_bsea`; a prime takes the next free letter.
 """
@@ -213,7 +213,7 @@ class EmittedFile:
         """Can a class be given these sizes, and more or fewer axes in front?"""
         varied = {size for size, other in sizes.items() if size != other}
         named = {key(weight.name) for weight in first.layer.weights} & varied
-        counted = {f"index {letter}" for letter in front} & first.lowering.needs.keys()
+        counted = {f"index {letter}" for letter in front} & first.context.needs.keys()
         return not named and not counted and all(self.legend.sized(size) for size in varied)
 
     def front(self, first: Layer, other: Layer) -> frozenset[str]:

@@ -40,7 +40,7 @@ class Guard:
 
 
 @dataclass(slots=True)
-class Lowering:
+class Context:
     """What is known where the code of one specialised layer is written, and what must stand at its head."""
 
     legend: Legend
@@ -184,9 +184,9 @@ def drops(layer: Layer, layers: Mapping[str, Layer]) -> bool:
     return "Dr" in calls or any(drops(layers[name], layers) for name in calls if name in layers and not layers[name].weights)
 
 
-def taken_at(low: Lowering, number: Code) -> Iterator[str]:
+def taken_at(context: Context, number: Code) -> Iterator[str]:
     """Where the numbers of a slot are read at all: where the conditions around them hold for some of the other indices."""
-    around = [guard for guard in low.guards if not guard.code.plain]
+    around = [guard for guard in context.guards if not guard.code.plain]
     codes = [guard.code if guard.holds else Code(f"~{guard.code.at(ATOM)}", guard.code.dims) for guard in around]
     dims = ordered([number.dims, *(code.dims for code in codes)], number.dims)
     if codes:
@@ -205,19 +205,19 @@ def zeroed(code: Code, condition: Code | None) -> Code:
     return replace(code, text=f"torch.where({aligned(condition, code.dims)}, {code.text}, 0)", level=ATOM)
 
 
-def shaped(low: Lowering, code: Code, letters: Dims) -> str:
+def shaped(context: Context, code: Code, letters: Dims) -> str:
     """A value with exactly these axes, repeated along those it does not depend on."""
     if code.plain:
-        return low.filled(code, letters, code.kind if letters else "tensor").text
+        return context.filled(code, letters, code.kind if letters else "tensor").text
     if set(code.dims) == set(letters):
         return permuted(code, letters).text
-    sizes = ", ".join(low.size(letter) for letter in letters)
+    sizes = ", ".join(context.size(letter) for letter in letters)
     return f"{aligned(code, letters, ATOM)}.expand({sizes})"
 
 
-def python_name(low: Lowering, tensor: Tensor | Name) -> str:
+def python_name(context: Context, tensor: Tensor | Name) -> str:
     """`q_bsea`, a prime as the letter that stands for it."""
-    return f"{key(tensor.name)}_{''.join(map(low.spelling, slot_letters(tensor)))}"
+    return f"{key(tensor.name)}_{''.join(map(context.spelling, slot_letters(tensor)))}"
 
 
 def scalar_name(name: str, letters: Sequence[str], spelling: Callable[[str], str]) -> str:
