@@ -506,8 +506,13 @@ class Flow:
             case op.Map(name, (left, right)) if name in _COMPARED:
                 return self.bounds(condition, holds) | self.settled(name, left, right, holds)
             case op.Reduce("top", (letter,), argument, (count,)) if holds and not count.axes:
-                along, of = frozenset(argument.axes) - {letter}, (self.flows.place(condition),)
-                return frozenset([Choice(letter, self.numbers.expression(count), along, of, count)])
+                along, of, number = (
+                    frozenset(argument.axes) - {letter},
+                    (self.flows.place(condition),),
+                    self.numbers.expression(count),
+                )
+                turning = any(isinstance(x, Index) for x in subexpressions(number))  # in another turn it chooses others
+                return NO_CHOICE if turning else frozenset([Choice(letter, number, along, of, count)])
             case op.Reduce("top"):
                 return NO_CHOICE
             case op.View(argument) | op.Spread(argument) | op.Gather(argument):
