@@ -614,7 +614,7 @@ MUTANTS = (
     _mutant(
         "keys are computed for chosen features alone", "program/experts.py",
         'if over and _by_row(factors, start) and choice in', 'if over and choice in',
-        "orders.py::test_choices_are_executed_as_they_are_counted[features]",
+        "orders.py::test_scores_over_chosen_features_stay_one_product",
     ),
     _mutant(
         "a step of a recurrence is counted once", "interpreters/count/visits.py",

@@ -203,6 +203,13 @@ def test_choices_are_executed_as_they_are_counted(name: str) -> None:
     agrees(bound(body, "scalars\n  T = 2" if "{T" in lines[0] else ""))
 
 
+def test_scores_over_chosen_features_stay_one_product() -> None:
+    """Keys that were picked for each feature of each query would be as many as all products of the scores."""
+    weights, lines = CHOICES["features"]
+    text = bound(["layer P(z_bsd) -> o_bsd:", f"  weights {weights}", *(f"  {line}" for line in lines)])
+    assert "routed" not in text.source()
+
+
 NORMS = {
     "a sum of squares": ["return γ_d z_bsd / sqrt(sum_d(z_bsd z_bsd) / D + 0.001)"],
     "a line of its own": ["n_bs = sum_d(z_bsd z_bsd)", "return γ_d z_bsd / sqrt(n_bs / D + 0.001)"],
