@@ -11,7 +11,6 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 import einformer
-from einformer.errors import EinformerError
 from einformer.language.calls import slot_letters
 from tests.few import few
 from tests.forms import BATCH, CALLED, CHOSEN, FORMS, KINDS, SIZES, Form
@@ -133,12 +132,7 @@ model Form({}) -> y_bsd causal in s:
 @pytest.mark.parametrize("head", ["z_bsd, c_btd", "c_btd, z_bsd"])
 def test_inputs_without_positions_stand_anywhere(head: str, plan: str) -> None:
     """They are given anew with each chunk."""
-    try:
-        bound = einformer.parse(CROSS.format(head)).bind(D=3, T=4)
-    except EinformerError as refused:
-        if refused.findings[0].code != "E506":
-            raise
-        pytest.xfail("rows are read off the first input, whether it has positions or not")
+    bound = einformer.parse(CROSS.format(head)).bind(D=3, T=4)
     module: Any = built(bound, plan)
     arrays = [torch.as_tensor(array) for array in inputs(bound, {"B": BATCH})]
     at = head.split(", ").index("z_bsd")
