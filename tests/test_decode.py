@@ -446,3 +446,18 @@ def test_a_token_outside_the_vocabulary_is_refused() -> None:
         module.decode(torch.full((1, 1), 53), cache=module.cache())
     with pytest.raises(EinformerError, match="E702 the input `x_bs` is on meta"):
         module.decode(torch.zeros(1, 1, dtype=torch.int64, device="meta"), cache=module.cache())
+
+
+@pytest.mark.parametrize("plan", PLANS)
+def test_its_own_position_is_read_as_a_loop_left_it(plan: str) -> None:
+    """`2 s - s` is s, also of a tensor that is kept as it was before the loop."""
+    text = (
+        "axes\n  b: B\n  s: S\n  d: D\n  l: L\nmodel M(x_bsd) -> y_bsd causal in s:\n  z_bsd = 2 x_bsd\n"
+        "  w_bss' = Sm_s'(z_bsd z_bs'd + where(s' <= s, 0, -inf))\n  a_bsd = w_bss' z_bs'd\n"
+        "  for l < L:\n    z_bsd <- z_bsd / 2 + tanh(a_bsd)\n  return z_bsd + z_{b(2 s - s)d}\n"
+    )
+    module: Any = einformer.parse(text).bind(D=3, L=2).build(plan=plan).double().eval()
+    x = torch.randn(2, 7, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    cache = module.cache()
+    parts = [module.decode(part, cache=cache) for part in torch.split(x, [3, 1, 3], 1)]
+    assert torch.allclose(torch.cat(parts, 1), module(x), rtol=0, atol=1e-12)

@@ -6,8 +6,10 @@ own, so that whatever runs over positions runs over rows too. What keeps what, a
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import Literal, TypeVar
 
 from einformer.language.calls import axis_of
@@ -22,6 +24,7 @@ from einformer.program.rewrite import Rewriting, loops, values
 
 Kind = Literal["visible", "earlier", "sum"]
 Some = TypeVar("Some")
+Polynomial = dict[tuple[str, ...], float]  # the factor of each product of letters
 KEPT = " kept"  # what the name of a line ends in that keeps another
 
 # ------------------------------------------------------------------------------------------------------------- operations
@@ -381,7 +384,8 @@ class Decoding:
             return _reading(e, axis, self.place(number, label[0]))
         if argument in self.so_far:
             return _reading(e, axis, self.step(old))
-        if kept := self.keeping.get(e.argument):
+        kept = self.keeping.get(e.argument)
+        if kept is not None and _polynomial(old) != {(self.time,): 1}:  # `2 s - s` is s
             earlier = self.visible not in kept.axes
             e = replace(e, argument=kept, timed=_with(e.timed, axis, not earlier), proved=_with(e.proved, axis, True))
             place = self.ago(old) if earlier else self.place(number, self.visible)
@@ -532,6 +536,33 @@ def _flat(lines: Sequence[Line | Turns]) -> Iterator[Line]:
 def _iota(letter: str) -> Value:
     """An index along its own axis."""
     return Value(op.Iota(letter), (letter,), "integer")
+
+
+def _polynomial(number: Value) -> Polynomial:
+    """A number in the letters of indices and sizes; what is neither a sum nor a product is a letter of its own."""
+    terms: Polynomial
+    match number.operation:
+        case op.Constant(int() | float() as constant):
+            terms = {(): constant}
+        case op.Constant(str() as name) | op.Iota(name) | op.Turn(name):
+            terms = {(name,): 1}
+        case op.Map("+" | "*" as name, arguments):
+            terms = reduce(_sum if name == "+" else _product, map(_polynomial, arguments))
+        case _:
+            terms = {(f"{id(number)}",): 1}
+    return {letters: factor for letters, factor in terms.items() if factor}
+
+
+def _sum(one: Polynomial, other: Polynomial) -> Polynomial:
+    return {letters: one.get(letters, 0) + other.get(letters, 0) for letters in one | other}
+
+
+def _product(one: Polynomial, other: Polynomial) -> Polynomial:
+    total = Polynomial()
+    for (a, p), (b, q) in itertools.product(one.items(), other.items()):
+        letters = tuple(sorted(a + b))
+        total[letters] = total.get(letters, 0) + p * q
+    return total
 
 
 def _own(number: Value, time: str) -> Value:
