@@ -6,7 +6,6 @@ own, so that whatever runs over positions runs over rows too. What keeps what, a
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
@@ -18,13 +17,13 @@ from einformer.language.tree import Layer
 from einformer.language.weights import key, versions
 from einformer.program import operations as op
 from einformer.program.cache import Entry
+from einformer.program.inequalities import Atom, Linear
 from einformer.program.lowering import mapped
 from einformer.program.operations import Axes, Carried, Function, Label, Line, Turns, Value, operands, with_operands
-from einformer.program.rewrite import Rewriting, loops, values
+from einformer.program.rewrite import Rewriting, equation_lines, loops, values
 
 Kind = Literal["visible", "earlier", "sum"]
 Some = TypeVar("Some")
-Polynomial = dict[tuple[str, ...], float]  # the factor of each product of letters
 KEPT = " kept"  # what the name of a line ends in that keeps another
 
 # ------------------------------------------------------------------------------------------------------------- operations
@@ -215,7 +214,9 @@ class Decoding:
         if each.before is not None:
             before, within = self.value(each.before), self.value(each.within)
             self.lying[within] = self.lying[before]
-            versions = (self.names.get(id(line.equation), ("", 0)) for line in _flat(turns.lines) if line.name == each.name)
+            versions = (
+                self.names.get(id(line.equation), ("", 0)) for line in equation_lines(turns.lines) if line.name == each.name
+            )
             kind = next((kind for version in versions if (kind := self.kept.get(version))), None)
             if before not in self.keeping and kind is not None:
                 yield self.keep(before, kind)
@@ -385,7 +386,7 @@ class Decoding:
         if argument in self.so_far:
             return _reading(e, axis, self.step(old))
         kept = self.keeping.get(e.argument)
-        if kept is not None and _polynomial(old) != {(self.time,): 1}:  # `2 s - s` is s
+        if kept is not None and _linear(old) != Linear.index(self.time):  # `2 s - s` is s
             earlier = self.visible not in kept.axes
             e = replace(e, argument=kept, timed=_with(e.timed, axis, not earlier), proved=_with(e.proved, axis, True))
             place = self.ago(old) if earlier else self.place(number, self.visible)
@@ -486,7 +487,7 @@ def _shared(some: Sequence[Line | Turns], others: Sequence[Line | Turns]) -> Ite
 
 def _names(lines: Sequence[Line | Turns]) -> dict[Value, Line]:
     """The line of each value that has a name after these lines, also of what loops leave."""
-    names = {line.value: line for line in _flat(lines)}
+    names = {line.value: line for line in equation_lines(lines)}
     for turns in reversed([*loops(tuple(lines))]):
         names |= {each.after: replace(names[each.last], value=each.after) for each in turns.carried if each.last in names}
     return names
@@ -495,7 +496,7 @@ def _names(lines: Sequence[Line | Turns]) -> dict[Value, Line]:
 def _read(lines: Sequence[Line | Turns], named: Collection[Value]) -> set[Value]:
     """What lines are made of, down to what has a name."""
     first = {each.before for turns in loops(tuple(lines)) for each in turns.carried if each.before is not None}
-    return first.union(*(_within(line.value, named) for line in _flat(lines)))
+    return first.union(*(_within(line.value, named) for line in equation_lines(lines)))
 
 
 def _stays(line: Line | Turns, named: Collection[Value], functions: Mapping[str, Function], time: str) -> bool:
@@ -528,41 +529,26 @@ def _within(value: Value, named: Collection[Value] = ()) -> set[Value]:
     return seen
 
 
-def _flat(lines: Sequence[Line | Turns]) -> Iterator[Line]:
-    for line in lines:
-        yield from _flat(line.lines) if isinstance(line, Turns) else (line,)
-
-
 def _iota(letter: str) -> Value:
     """An index along its own axis."""
     return Value(op.Iota(letter), (letter,), "integer")
 
 
-def _polynomial(number: Value) -> Polynomial:
-    """A number in the letters of indices and sizes; what is neither a sum nor a product is a letter of its own."""
-    terms: Polynomial
+def _linear(number: Value) -> Linear:
+    """A number in indices and sizes; what is neither a sum nor a product is an element of data."""
     match number.operation:
         case op.Constant(int() | float() as constant):
-            terms = {(): constant}
-        case op.Constant(str() as name) | op.Iota(name) | op.Turn(name):
-            terms = {(name,): 1}
-        case op.Map("+" | "*" as name, arguments):
-            terms = reduce(_sum if name == "+" else _product, map(_polynomial, arguments))
+            return Linear.number(constant)
+        case op.Constant(str() as name):
+            return Linear.atom(Atom("size", name))
+        case op.Iota(letter) | op.Turn(letter):
+            return Linear.index(letter)
+        case op.Map("+", arguments):
+            return reduce(Linear.__add__, map(_linear, arguments))
+        case op.Map("*", arguments):
+            return reduce(Linear.__mul__, map(_linear, arguments))
         case _:
-            terms = {(f"{id(number)}",): 1}
-    return {letters: factor for letters, factor in terms.items() if factor}
-
-
-def _sum(one: Polynomial, other: Polynomial) -> Polynomial:
-    return {letters: one.get(letters, 0) + other.get(letters, 0) for letters in one | other}
-
-
-def _product(one: Polynomial, other: Polynomial) -> Polynomial:
-    total = Polynomial()
-    for (a, p), (b, q) in itertools.product(one.items(), other.items()):
-        letters = tuple(sorted(a + b))
-        total[letters] = total.get(letters, 0) + p * q
-    return total
+            return Linear.atom(Atom("data", str(id(number))))
 
 
 def _own(number: Value, time: str) -> Value:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from einformer.program.operations import Carried, Function, Line, Operation, Turns, Value, operands, with_operands
@@ -122,7 +122,7 @@ def _used(function: Function) -> set[Value]:
 
 def roots(function: Function) -> Iterator[Value]:
     """The values that lines name, in order, and those of loops."""
-    for line in (*function.inputs, *function.weights, *function.scalars, *_flat(function.lines), function.output):
+    for line in (*function.inputs, *function.weights, *function.scalars, *equation_lines(function.lines), function.output):
         yield line.value
 
 
@@ -134,9 +134,10 @@ def loops(lines: tuple[Line | Turns, ...]) -> Iterator[Turns]:
             yield from loops(line.lines)
 
 
-def _flat(lines: tuple[Line | Turns, ...]) -> Iterator[Line]:
+def equation_lines(lines: Iterable[Line | Turns]) -> Iterator[Line]:
+    """The lines of equations among some lines, those of loops too."""
     for line in lines:
         if isinstance(line, Turns):
-            yield from _flat(line.lines)
+            yield from equation_lines(line.lines)
         else:
             yield line

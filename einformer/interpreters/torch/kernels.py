@@ -12,8 +12,8 @@ from einformer.interpreters.torch.layout import weight_of
 from einformer.language.weights import key
 from einformer.program import operations as op
 from einformer.program.kernels import PAIR, Attention, Gathered, Linear, Norm, Part, Picked, Reversed, Routed, Taken
-from einformer.program.operations import Axes, Line, Turns, Value, operands
-from einformer.program.rewrite import loops, reads, values
+from einformer.program.operations import Axes, Line, Value, operands
+from einformer.program.rewrite import equation_lines, loops, reads, values
 
 
 @dataclass(slots=True)
@@ -60,7 +60,7 @@ class FastEmitter(Emitter):
 
     def named(self, value: Value) -> list[Line]:
         """The lines that name a value."""
-        return [line for line in _flat(self.function.lines) if line.value is value]
+        return [line for line in equation_lines(self.function.lines) if line.value is value]
 
     # ------------------------------------------------------------------------------------------------------- lines
 
@@ -345,11 +345,3 @@ class FastEmitter(Emitter):
             return permuted(code, dims)
         sizes = ", ".join("-1" if dim in code.dims else self.context.size(dim) for dim in dims)
         return Code(f"{aligned(code, dims, ATOM)}.expand({sizes})", dims)
-
-
-def _flat(lines: tuple[Line | Turns, ...]) -> Iterator[Line]:
-    for line in lines:
-        if isinstance(line, Turns):
-            yield from _flat(line.lines)
-        else:
-            yield line
