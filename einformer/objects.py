@@ -156,7 +156,7 @@ class Specification:
 
         Raises EinformerError E605.
         """
-        return self._rewritten(binding.without(self.written, weights))
+        return self._rewritten(binding.leave_out(self.written, weights))
 
     def replace(self, scalars: str) -> Specification:
         """Returns the specification with scalars replaced or added by the lines of a `scalars` block (rope scaling, R8)."""
@@ -167,7 +167,7 @@ class Specification:
 
     def _rewritten(self, written: Spec, legend: Legend | None = None) -> Specification:
         """Checks another text. Bound sizes stay numbers."""
-        values, origins = (binding.known(legend), legend.origins) if legend else (None, None)
+        values, origins = (binding.find_sizes(legend), legend.origins) if legend else (None, None)
         tree, findings = check.check(written, values=values, origins=origins)
         if findings:
             raise EinformerError(findings)
@@ -498,7 +498,7 @@ class Model:
 
         arrays = [np.asarray(given) for given in inputs]
         if lengths is not None:
-            binding.lengths_fit(lengths, [array.shape for array in arrays])
+            binding.check_lengths(lengths, [array.shape for array in arrays])
             return rows.evaluate_rows(lambda *row: self.reference(*row, weights=weights), arrays, lengths)
         legend = binding.bind_inputs(self.spec.layer, self.legend, [array.shape for array in arrays])
         return reference.evaluate(self.spec.tree, self.spec.name, arrays, weights, legend, trace)

@@ -260,7 +260,7 @@ MUTANTS = (
     ),
     _mutant(
         "numbers are not compared once they are bound", "objects.py",
-        "(binding.known(legend), legend.origins) if legend else (None, None)", "(None, None)",
+        "(binding.find_sizes(legend), legend.origins) if legend else (None, None)", "(None, None)",
         "binding.py::test_groups_are_compared_again_as_numbers",
     ),
     _mutant(

@@ -71,7 +71,7 @@ def test_random_texts(text: Text, sizes: list[int], lengths: list[int]) -> None:
     """What is kept of any causal text suffices."""
     given = {letter: size for letter, size in text.sizes(*sizes).items() if letter not in "BS"}
     bound = einformer.parse(text.text).bind(**given | ({"V": 53} if text.tokens else {}))
-    assume(bound.legend.sized("K") is None or sum(lengths) <= bound.size("K"))
+    assume(bound.legend.axis_of_size("K") is None or sum(lengths) <= bound.size("K"))
     arrays = inputs(bound, {"S": sum(lengths)}, len(text.text))
     try:
         expected = bound.reference(*arrays, weights=weights(bound))
@@ -232,7 +232,7 @@ def test_what_sizes_decide_has_no_formula() -> None:
 def test_the_formula_of_random_texts(text: Text, sizes: list[int], length: int) -> None:
     given = {letter: size for letter, size in text.sizes(*sizes).items() if letter not in "BS"}
     bound = einformer.parse(text.text).bind(**given | ({"V": 53} if text.tokens else {}))
-    assume(bound.legend.sized("K") is None or length <= bound.size("K"))
+    assume(bound.legend.axis_of_size("K") is None or length <= bound.size("K"))
     try:
         expected = bound.cache_bytes("float32", **bound.inputs(3, length))
         found = in_letters(bound, length)

@@ -109,7 +109,7 @@ def test_random_texts(text: Text, sizes: list[int], lengths: list[int]) -> None:
     """Both plans, of any causal text; and step by step, and with rows that start late."""
     given = {letter: size for letter, size in text.sizes(*sizes).items() if letter not in "BS"}
     bound = einformer.parse(text.text).bind(**given | ({"V": 53} if text.tokens else {}))
-    assume(bound.legend.sized("K") is None or sum(lengths) <= bound.size("K"))
+    assume(bound.legend.axis_of_size("K") is None or sum(lengths) <= bound.size("K"))
     arrays = inputs(bound, {"S": sum(lengths)}, len(text.text))
     try:
         expected = bound.reference(*arrays, weights=weights(bound))

@@ -66,7 +66,7 @@ def test_an_accepted_text_has_a_value(example: Example) -> None:
     """With small sizes, weights of ones, and inputs of zeros and ones, which serve as tokens too."""
     spec = parse(example.source.text, example.source.name)
     legend = Legend.of(spec.tree)
-    given = {name for name in legend.letters if not ((axis := legend.sized(name)) and axis.default)}
+    given = {name for name in legend.letters if not ((axis := legend.axis_of_size(name)) and axis.default)}
     model = spec.bind(**{name: SIZES[name] for name in given})
     layer = model.spec.layer
     shapes = [[model.legend.length(letter) for letter in slot_letters(formal)] for formal in layer.formals]

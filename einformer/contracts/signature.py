@@ -11,7 +11,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 from einformer.contracts.annotations import read_annotation
 from einformer.contracts.tree import Contract, Item, Size
 from einformer.errors import EinformerError, fail
-from einformer.language.names import closest
+from einformer.language.names import find_closest
 from einformer.lint.python.suffixes import select_suffixed
 
 _OWNERS = ("self", "cls")
@@ -75,7 +75,7 @@ def _take_in_order(item: Item, at: int, named: dict[int, str], ordered: list[str
 
 
 def _refuse(item: Item, name: str, known: list[str]) -> EinformerError:
-    close = closest(name, known)
+    close = find_closest(name, known)
     facts = [f"parameters: {', '.join(known)}"]
     return fail("E724", f"no parameter is left for `{name}`", item.value.span, facts, fix=f"`{close}`?" if close else "")
 

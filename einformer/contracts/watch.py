@@ -25,7 +25,7 @@ from einformer.contracts.scopes import Bound, block, check_distinct, merge
 from einformer.contracts.signature import match_items
 from einformer.contracts.tree import REST, Contract, Item
 from einformer.errors import EinformerError, fail
-from einformer.language.names import closest
+from einformer.language.names import find_closest
 from einformer.objects import Model, Specification
 
 
@@ -193,5 +193,5 @@ def _match_paths(pattern: str, paths: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _refuse_pattern(pattern: str, paths: list[str]) -> EinformerError:
-    close = closest(pattern, paths)
+    close = find_closest(pattern, paths)
     return fail("E727", f"`{pattern}` names no module and no parameter of the model", fix=f"`{close}`?" if close else "")

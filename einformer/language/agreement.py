@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from einformer.errors import EinformerError, Finding, Span
 from einformer.language.calls import axis_of
-from einformer.language.names import undeclared
+from einformer.language.names import report_undeclared
 from einformer.language.primitives import CONDITIONS, primitive
 from einformer.language.printer import PLAIN
 from einformer.language.sizes import Legend
@@ -46,14 +46,14 @@ def _slot_agrees(tensor: Tensor, slot: Expression, defined: Expression, legend: 
         case ((Index() | Group()), (Index() | Group())):
             if legend.size(slot) != legend.size(defined):
                 here, there = f"`{PLAIN.slot(slot)}`", f"`{PLAIN.slot(defined)}`"
-                sizes = f"{here} has {legend.spelled(slot)}, {there} has {legend.spelled(defined)}"
+                sizes = f"{here} has {legend.spell(slot)}, {there} has {legend.spell(defined)}"
                 message = f"{here} does not provably have the size of {there}"
                 fix = "a group whose sizes multiply to that of the axis, or a size that says so, `e: H = D / A`"
                 yield Finding("E308", message, slot.span, (sizes, *_facts(defined, slot, legend)), fix)
         case _:
             for index in (x for x in subexpressions(slot) if isinstance(x, Index)):
                 if legend.axis(index.letter) is None:
-                    yield undeclared(index, legend)
+                    yield report_undeclared(index, legend)
 
 
 def _facts(defined: Expression, slot: Expression, legend: Legend) -> tuple[str, ...]:

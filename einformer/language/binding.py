@@ -16,7 +16,7 @@ from einformer.language.calls import axis_of, slot_letters
 from einformer.language.parser import parse_expression
 from einformer.language.primitives import primitive
 from einformer.language.recursion import check_references
-from einformer.language.sizes import MAXIMUM_NUMBER, MAXIMUM_SIZE, Legend, Value, unbound
+from einformer.language.sizes import MAXIMUM_NUMBER, MAXIMUM_SIZE, Legend, Value, fail_unbound
 from einformer.language.tree import Apply, Expression, Index, Layer, Name, Number, Product, Quotient, Scalar, Spec, Sum, Tensor
 from einformer.language.walk import equations, loops, map_expressions, rebuild, subexpressions
 
@@ -40,10 +40,10 @@ def bind(spec: Spec, given: Mapping[str, Given], origin: str | Mapping[str, str]
     return spec, legend
 
 
-def known(legend: Legend) -> dict[str, Value]:
+def find_sizes(legend: Legend) -> dict[str, Value]:
     """The sizes that are bound, and those that follow from them."""
-    sizes = {name: legend.sized(name) for name in legend.letters}
-    following = {name: _unless_open(legend.length, axis.letter) for name, axis in sizes.items() if axis}
+    sizes = {name: legend.axis_of_size(name) for name in legend.letters}
+    following = {name: _try_number(legend.length, axis.letter) for name, axis in sizes.items() if axis}
     return {**{name: value for name, value in following.items() if value is not None}, **legend.values}
 
 
@@ -110,7 +110,7 @@ def _number(scalar: Scalar, given: object) -> Number:
 
 
 # None if a letter of the formula is open.
-def _unless_open(number: Callable[[T], Value], of: T) -> Value | None:
+def _try_number(number: Callable[[T], Value], of: T) -> Value | None:
     try:
         return number(of)
     except EinformerError as error:
@@ -125,12 +125,12 @@ def check_sizes(legend: Legend, given: Container[str] = ()) -> None:
     One that is `given` has a bound that is known. Raises EinformerError E601 to E604.
     """
     for axis in legend.axes.values():
-        size = _unless_open(legend.length, axis.letter)
-        bound = None if axis.bound is None else _unless_open(legend.number, axis.bound)
+        size = _try_number(legend.length, axis.letter)
+        bound = None if axis.bound is None else _try_number(legend.number, axis.bound)
         if axis.bound is not None and bound is None and isinstance(axis.size, Name) and axis.size.name in given:
             legend.number(axis.bound)
         if size is None:
-            legend.possible(axis)
+            legend.check_possible(axis)
         elif bound is not None and size > bound:
             facts = [legend.origin(e.name) for e in (axis.size, axis.bound) if isinstance(e, Name)]
             message = f"the size of `{axis.letter}` is {size}, its bound {bound}"
@@ -160,7 +160,7 @@ def bind_sizes(spec: Spec, legend: Legend, given: Mapping[str, int]) -> Legend:
 
 def open_sizes(legend: Legend) -> set[str]:
     """The letters of sizes that are not bound and do not follow from others."""
-    return {x for x in legend.letters - legend.values.keys() if not (axis := legend.sized(x)) or axis.default is None}
+    return {x for x in legend.letters - legend.values.keys() if not (axis := legend.axis_of_size(x)) or axis.default is None}
 
 
 def refuse_unbound(spec: Spec, legend: Legend) -> None:
@@ -177,7 +177,7 @@ def refuse_unbound(spec: Spec, legend: Legend) -> None:
         ]
         names |= {x.name: x for x in numbers if x.name not in names}
     if names:
-        raise unbound(*sorted(names.values(), key=lambda x: (x.span.start, x.name)))
+        raise fail_unbound(*sorted(names.values(), key=lambda x: (x.span.start, x.name)))
 
 
 # Through defaults and scalars. Letters that are `seen` are skipped.
@@ -200,7 +200,7 @@ def _unbound(roots: Iterable[Expression], legend: Legend, seen: set[str]) -> Ite
 def _definition(x: Expression, legend: Legend) -> Expression | None:
     if isinstance(x, Index):
         return legend.axes[axis_of(x.letter)].size
-    if isinstance(x, Name) and (axis := legend.sized(x.name)):
+    if isinstance(x, Name) and (axis := legend.axis_of_size(x.name)):
         return axis.default
     value = legend.scalars[x.name].value if isinstance(x, Name | Tensor) and x.name in legend.scalars else None
     return None if isinstance(value, tuple) else value
@@ -208,7 +208,7 @@ def _definition(x: Expression, legend: Legend) -> Expression | None:
 
 def size(legend: Legend, letter: str) -> int:
     """The number that a size letter stands for. Raises EinformerError E601."""
-    axis = legend.sized(letter)
+    axis = legend.axis_of_size(letter)
     if axis is None and letter not in legend.values:
         facts = [f"there are {', '.join(sorted(legend.letters))}"]
         raise fail("E601", f"the size `{letter}` is not bound", facts=facts, fix=f"`bind({letter}=…)`, if it is one of them")
@@ -217,7 +217,7 @@ def size(legend: Legend, letter: str) -> int:
 
 def usual_sizes(legend: Legend, batch: int, length: int | None) -> dict[str, int]:
     """Sizes for `B` and `S` as far as they are open; `S` is the longest that is allowed, or 1024."""
-    axis, still_open = legend.sized("S"), open_sizes(legend)
+    axis, still_open = legend.axis_of_size("S"), open_sizes(legend)
     bound = None if axis is None or still_open - {"B", "S"} else axis.bound
     longest = 1024 if bound is None else int(legend.number(bound))
     sizes = {"B": batch, "S": min(1024, longest) if length is None else length}
@@ -246,7 +246,7 @@ def _fits(
 ) -> None:
     assert isinstance(slot, Index)
     axis = legend.axes[axis_of(slot.letter)]
-    if isinstance(axis.size, Name) and _unless_open(legend.length, axis.letter) is None:
+    if isinstance(axis.size, Name) and _try_number(legend.length, axis.letter) is None:
         values[axis.size.name], origins[axis.size.name] = length, f"the input {formal.name}"
     elif legend.length(axis.letter) != length:
         size = legend.length(axis.letter)
@@ -254,7 +254,7 @@ def _fits(
         raise fail("E701", message, formal.span, [legend.describe(slot.letter)], f"{size} numbers along `{slot.letter}`")
 
 
-def lengths_fit(lengths: Sequence[int], shapes: Sequence[tuple[int, ...]]) -> None:
+def check_lengths(lengths: Sequence[int], shapes: Sequence[tuple[int, ...]]) -> None:
     """A length for each row of a batch, and none longer than its row. Raises EinformerError E701."""
     for shape in shapes:
         if len(shape) < 2 or len(lengths) != shape[0] or not all(1 <= length <= shape[1] for length in lengths):
@@ -265,7 +265,7 @@ def lengths_fit(lengths: Sequence[int], shapes: Sequence[tuple[int, ...]]) -> No
 _ZERO = Number(0)
 
 
-def without(spec: Spec, names: Iterable[str]) -> Spec:
+def leave_out(spec: Spec, names: Iterable[str]) -> Spec:
     """The checked spec without the weights `Layer.weight`; one with a default is tied to it. Raises EinformerError E605."""
     for name in names:
         layer_name, _, weight = name.partition(".")

@@ -12,7 +12,7 @@ from functools import cached_property, partial
 from einformer.errors import EinformerError, Finding, Span
 from einformer.language.agreement import check_arity, check_conditions, check_count, find_repeated, slots_agree
 from einformer.language.calls import axis_of, callees, name_instances
-from einformer.language.names import closest, is_defined, names_in, undeclared
+from einformer.language.names import check_names, find_closest, is_defined, report_undeclared
 from einformer.language.primitives import NAMES, NUMERIC
 from einformer.language.printer import show
 from einformer.language.scope import Scope, find_unfelt
@@ -177,7 +177,7 @@ class Body:
     def instance(self, weight: Weight) -> None:
         """An instance is of a layer that there is."""
         if weight.layer not in self.layers:
-            close = closest(weight.layer, self.layers)
+            close = find_closest(weight.layer, self.layers)
             self.report("E204", f"no layer `{weight.layer}` is defined", weight, f"`{close}`" if close else "its definition")
 
     def alone(self, name: str, slots: Iterable[Expression], at: Node) -> None:
@@ -189,7 +189,7 @@ class Body:
         """Checks that the letters of a head, a weight or a left side are declared, and distinct."""
         opened = [member for slot in slots for member in (slot.members if isinstance(slot, Group) else (slot,))]
         unknown = [x for x in opened if isinstance(x, Index) and self.legend.axis(x.letter) is None]
-        found = [undeclared(index, self.legend) for index in unknown] + list(find_repeated(opened, self.legend))
+        found = [report_undeclared(index, self.legend) for index in unknown] + list(find_repeated(opened, self.legend))
         self.findings += found
         return not found
 
@@ -231,7 +231,7 @@ class Body:
     def loop(self, loop: Loop, loops: frozenset[str]) -> Loop:
         """Checks a loop and its body. Names defined in it are known only in it."""
         if self.legend.axis(loop.index.letter) is None:
-            self.findings.append(undeclared(loop.index, self.legend))
+            self.findings.append(report_undeclared(loop.index, self.legend))
         self.findings += list(formula(loop.index.letter, loop.count, self.legend)) or check_count(
             loop.count, "the loop turns {} times", loop.index.letter, self.legend
         )
@@ -281,7 +281,7 @@ class Body:
         """Checks names, then slots, then scope. Returns the elaborated equation if it is correct."""
         meant = partial(self.names, equation.left.name)
         inside = list(subexpressions(equation.right))
-        found = list(names_in(inside, self.legend, self.known(equation, inside), meant, self.layer.name))
+        found = list(check_names(inside, self.legend, self.known(equation, inside), meant, self.layer.name))
         found = found or list(self.slots(equation, inside, loops))
         found = found or list(self.computed(equation))
         self.mark(inside)

@@ -35,7 +35,7 @@ def bind_call(layer: Layer, call: Apply, actuals: Sequence[Letters], loops: froz
     """
     if len(call.arguments) != len(layer.formals):
         message = f"`{call.name}` takes {len(layer.formals)} arguments, here are {len(call.arguments)}"
-        raise fail("E401", message, call.span, [defined(layer)], f"`{PLAIN.signature(layer)}`")
+        raise fail("E401", message, call.span, [cite_layer(layer)], f"`{PLAIN.signature(layer)}`")
     letters = _read_renaming(layer, call, loops)
     bound = []
     for formal, actual in zip(layer.formals, actuals, strict=True):
@@ -69,7 +69,7 @@ def _read_renaming(layer: Layer, call: Apply, loops: frozenset[str]) -> dict[str
     named = [index for index in call.indices if index.letter not in loops]
     if len(named) > len(layer.indices):
         message = f"the subscript of `{call.name}` names {len(named)} indices, its head has {len(layer.indices)}"
-        raise fail("E402", message, named[-1].span, [defined(layer)], f"`{PLAIN.signature(layer)}`")
+        raise fail("E402", message, named[-1].span, [cite_layer(layer)], f"`{PLAIN.signature(layer)}`")
     return {formal.letter: actual.letter for formal, actual in zip(layer.indices, named, strict=False)}
 
 
@@ -87,7 +87,7 @@ def _choice(letter: str, actual: Letters, taken: set[str], layer: Layer, call: A
         else f"`{PLAIN.signature(layer)}`"
     )
     message = f"`{call.name}` works on `{letter}`; its argument has {have}, and `{letter}` {how}"
-    raise fail("E402", message, call.span, [defined(layer)], fix)
+    raise fail("E402", message, call.span, [cite_layer(layer)], fix)
 
 
 # A carried index must differ from the other indices of the layer.
@@ -99,16 +99,16 @@ def _carried_apart(
         for letter in actual:
             if letter in own - bound_index:
                 message = f"`{call.name}` has an index `{letter}` of its own, and its argument carries another along"
-                raise fail("E406", message, call.span, [defined(layer)], f"another letter in the argument, `{letter}'`")
+                raise fail("E406", message, call.span, [cite_layer(layer)], f"another letter in the argument, `{letter}'`")
 
 
 def _lacking(layer: Layer, call: Apply, formal: Tensor, letter: str, actual: Letters) -> EinformerError:
     have = ", ".join(f"`{other}`" for other in actual) or "none"
     message = f"`{call.name}` works on `{letter}` here, but its argument for `{PLAIN.left(formal)}` has {have}"
-    return fail("E402", message, call.span, [defined(layer)], f"an argument with `{letter}`: `{PLAIN.signature(layer)}`")
+    return fail("E402", message, call.span, [cite_layer(layer)], f"an argument with `{letter}`: `{PLAIN.signature(layer)}`")
 
 
-def defined(layer: Layer) -> str:
+def cite_layer(layer: Layer) -> str:
     """Where a layer is defined, and how."""
     return f"defined as `{PLAIN.signature(layer)}` ({layer.span})"
 
@@ -130,7 +130,7 @@ def called_layers(layer: Layer, layers: Mapping[str, Layer]) -> list[tuple[Apply
     return [(call, callable_[call.name]) for call in calls(layer) if call.name in callable_]
 
 
-def with_weights(layers: Mapping[str, Layer]) -> frozenset[str]:
+def find_weighted(layers: Mapping[str, Layer]) -> frozenset[str]:
     """The names of the layers that have weights or buffers, or call a layer that has."""
     called = {name: {call.name for call in calls(layer)} for name, layer in layers.items()}
     names = {name for name, layer in layers.items() if layer.weights}

@@ -15,9 +15,9 @@ from einformer.errors import EinformerError, Finding, Span
 from einformer.language.agreement import find_repeated
 from einformer.language.binding import check_sizes
 from einformer.language.body import Body, find_dropped, formula
-from einformer.language.calls import axis_of, called_layers, calls, with_weights
-from einformer.language.meant import suggested
-from einformer.language.names import look_alikes, undeclared
+from einformer.language.calls import axis_of, called_layers, calls, find_weighted
+from einformer.language.meant import suggest
+from einformer.language.names import find_look_alikes, report_undeclared
 from einformer.language.parser import MAXIMUM_FINDINGS, resolve_layer
 from einformer.language.primitives import CONSTANTS, NAMES
 from einformer.language.printer import show
@@ -47,10 +47,10 @@ def check(
     except EinformerError as error:
         return spec, error.findings
     legend = Legend.of(spec, values, origins)
-    if findings := list(declarations(spec, legend)):
+    if findings := list(check_declarations(spec, legend)):
         return spec, _shown(findings, spec)
     layers = {layer.name: layer for layer in reversed(spec.layers)}
-    weighted = with_weights(layers)
+    weighted = find_weighted(layers)
     checked, idle, unsound = [], list[Finding](), set[str]()
     for layer in spec.layers:
         body = Body(layer, layers, legend, frozenset(unsound))
@@ -67,13 +67,13 @@ def check(
         unread = [f"{finding.message} ({finding.span})" for finding in idle]  # a mask, perhaps, that the scores lack
         findings = [replace(finding, facts=(*finding.facts, *unread)) for finding in claims(elaborated, legend)]
     if not findings:  # a value that is given may leave what its default was made of unused
-        findings = idle or (list(unused(spec)) if values is None else [])
+        findings = idle or (list(find_unused(spec)) if values is None else [])
     return elaborated, _shown(findings, spec)
 
 
 def _shown(findings: list[Finding], spec: Spec) -> tuple[Finding, ...]:
     findings.sort(key=lambda finding: (finding.span.source is not spec.span.source, finding.span.start))
-    return tuple(_first_places(map(suggested, _first_places(findings)[:MAXIMUM_FINDINGS])))
+    return tuple(_first_places(map(suggest, _first_places(findings)[:MAXIMUM_FINDINGS])))
 
 
 # A layer of the library is not the reader's text, so its errors point to the first call that leads to it.
@@ -122,7 +122,7 @@ def with_library(spec: Spec, library: Spec) -> Spec:
 # ------------------------------------------------------------------------------------------------------------------- the legend
 
 
-def declarations(spec: Spec, legend: Legend) -> Iterator[Finding]:
+def check_declarations(spec: Spec, legend: Legend) -> Iterator[Finding]:
     """Names declared once, sizes that can come out whole, nothing that looks like something else."""
     wrong = list(_names(spec, legend))
     try:
@@ -145,7 +145,7 @@ def _names(spec: Spec, legend: Legend) -> Iterator[Finding]:
             yield from _size_names(size, legend)
     for scalar in spec.scalars:
         yield from _scalar(scalar, legend)
-    yield from look_alikes(spec)
+    yield from find_look_alikes(spec)
     yield from _times(spec, legend)
 
 
@@ -202,7 +202,7 @@ def _size_names(size: Expression, legend: Legend) -> Iterator[Finding]:
 
 # A scalar is a formula of its declared indices, or a list over its only index.
 def _scalar(scalar: Scalar, legend: Legend) -> Iterator[Finding]:
-    unknown = [undeclared(index, legend) for index in scalar.indices if legend.axis(index.letter) is None]
+    unknown = [report_undeclared(index, legend) for index in scalar.indices if legend.axis(index.letter) is None]
     yield from unknown or find_repeated(scalar.indices, legend)
     yield from find_dropped(scalar, legend.scalars, legend)
     if not isinstance(scalar.value, tuple):
@@ -212,7 +212,7 @@ def _scalar(scalar: Scalar, legend: Legend) -> Iterator[Finding]:
         yield Finding("E606", message, scalar.span, (), f"`{scalar.name}_l = [ … ]`, a value for each number of one index")
 
 
-def unused(spec: Spec) -> Iterator[Finding]:
+def find_unused(spec: Spec) -> Iterator[Finding]:
     """Axes and scalars that nothing in the file needs."""
     letters, names = set[str](), set[str]()
     for node in _all_nodes(spec):

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from einformer.language.binding import known
+from einformer.language.binding import find_sizes
 from einformer.language.calls import axis_of
 from einformer.language.printer import PLAIN, Printer, number, show
 from einformer.language.sizes import Legend
@@ -213,7 +213,7 @@ def _sizes(one: Legend, other: Legend) -> tuple[Value, ...]:
 
 
 def _write_sizes(legend: Legend) -> dict[str, str]:
-    sizes = {name: f"{value:,}" for name, value in known(legend).items() if name not in legend.scalars}
+    sizes = {name: f"{value:,}" for name, value in find_sizes(legend).items() if name not in legend.scalars}
     return dict.fromkeys(legend.letters, OPEN) | sizes
 
 

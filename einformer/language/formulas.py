@@ -7,7 +7,7 @@ from functools import reduce
 from typing import NoReturn
 
 from einformer.errors import Source, Span, fail
-from einformer.language.names import closest
+from einformer.language.names import find_closest
 from einformer.language.primitives import COMPARISONS, NAMES, PRIMITIVES
 from einformer.language.tokens import (
     BRACKETS,
@@ -70,16 +70,16 @@ class Cursor:
     def expect(self, kind: str, what: str = "") -> Token:
         """Returns the next token, which must be of this kind. `what` describes it in other words."""
         if self.peek().kind != kind:
-            self.expected(what or f"`{kind}`")
+            self.refuse(what or f"`{kind}`")
         return self.next()
 
     def expect_word(self, word: str) -> Token:
         """The next token, which must be this word."""
         if not self.word(word):
-            self.expected(f"`{word}`")
+            self.refuse(f"`{word}`")
         return self.next()
 
-    def expected(self, what: str) -> NoReturn:
+    def refuse(self, what: str) -> NoReturn:
         """Refuses the next token, in the words of the text: tokens of LaTeX and of a subscript may look different."""
         token, there = self.peek(), self.peek().span.text
         if token.kind == CLOSE and there != "}":
@@ -91,7 +91,7 @@ class Cursor:
     def end(self) -> None:
         """Nothing may follow."""
         if self.peek().kind != "end":
-            self.expected("the end of the line")
+            self.refuse("the end of the line")
 
     def starts_factor(self) -> bool:
         """Returns whether a factor can begin here."""
@@ -245,16 +245,16 @@ class Formulas(Cursor):
                 before = self.line.tokens[self.at - 2 : self.at - 1]
                 atom = self.expression()
                 if before and before[0].kind == "name" and before[0].text not in (*WORDS, "return") and self.peek().kind == ",":
-                    self.uncallable(before[0])
+                    self.refuse_call(before[0])
                 self.expect(")" if token.kind == "(" else "}")
             case kind if kind == FRACTION:
                 atom = self.fraction()
             case kind if kind == BRANCHES:
                 atom = self.cases()
             case "name" if token.text not in WORDS:
-                atom = self.call() if token.text in self.callables else self.named()
+                atom = self.call() if token.text in self.callables else self.name()
             case _:
-                self.expected("a number, a name or a bracket")
+                self.refuse("a number, a name or a bracket")
         self.depth -= 1
         return atom
 
@@ -288,13 +288,13 @@ class Formulas(Cursor):
             result = Apply("where", (), (condition, value, result), span=self.since(start))
         return result
 
-    def uncallable(self, name: Token) -> NoReturn:
+    def refuse_call(self, name: Token) -> NoReturn:
         """Refuse a name that is given several arguments and is not a function."""
-        close = closest(name.text, self.callables)
+        close = find_closest(name.text, self.callables)
         fix = f"`{close}`?" if close else "a function or a layer of the file"
         raise fail("E204", f"no function or layer `{name.text}` is defined", name.span, fix=fix)
 
-    def named(self) -> Expression:
+    def name(self) -> Expression:
         """NAME [subscript], and `inf`"""
         name = self.next()
         if name.text == "inf":
@@ -347,7 +347,7 @@ class Formulas(Cursor):
             fix = "another letter for the one or the other, or the argument of the layer"
             raise fail("E202", f"`{name.text}` names a layer, and so no size or scalar", name.span, fix=fix)
         if not self.starts_factor():
-            self.expected(f"the argument of `{name.text}`")
+            self.refuse(f"the argument of `{name.text}`")
         if name.text == "sum":
             start, factors = self.peek(), [self.factor()]
             while self.starts_factor():

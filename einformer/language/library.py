@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from einformer.errors import Span, fail
-from einformer.language.names import closest
+from einformer.language.names import find_closest
 from einformer.language.tokens import Token
 from einformer.language.tree import Axis, Expression, Index, Layer, Scalar, Spec
 from einformer.language.walk import rebuild
@@ -49,7 +49,7 @@ def take_layer(library: Spec, name: Token) -> Layer:
     for layer in library.layers:
         if layer.name == name.text:
             return layer
-    close = closest(name.text, (layer.name for layer in library.layers))
+    close = find_closest(name.text, (layer.name for layer in library.layers))
     message = f"the library has no layer `{name.text}`"
     raise fail("E204", message, name.span, (), f"`{close}`" if close else "`layer Name(z_d) -> z_d:`, written out")
 

@@ -28,7 +28,7 @@ class Row:
     reason: str
 
 
-def suggested(finding: Finding) -> Finding:
+def suggest(finding: Finding) -> Finding:
     """Returns the finding, or the finding about a form of another notation at its place."""
     text, position = finding.span.source.text, finding.span.start
     begin, end = text.rfind("\n", 0, position) + 1, (text + "\n").index("\n", position)

@@ -26,7 +26,7 @@ def _skeleton(name: str) -> str:
     return "".join(_LATIN.get(letter, letter) for letter in name)
 
 
-def look_alikes(spec: Spec) -> Iterator[Finding]:
+def find_look_alikes(spec: Spec) -> Iterator[Finding]:
     """Two letters of a file that look alike are one letter to the reader (R11)."""
     seen = dict[str, str]()
     code = re.sub(r"[#@][^\n]*", lambda remark: " " * len(remark[0]), spec.span.source.text)
@@ -42,7 +42,7 @@ def look_alikes(spec: Spec) -> Iterator[Finding]:
             return
 
 
-def names_in(
+def check_names(
     inside: Iterable[Expression], legend: Legend, known: Mapping[str, str], names: Callable[[], set[str]], layer: str
 ) -> Iterator[Finding]:
     """Every name inside an expression is defined, every index declared.
@@ -56,9 +56,9 @@ def names_in(
             case Index() if id(x) in below:
                 pass
             case Index() if legend.axis(x.letter) is None:
-                yield undeclared(x, legend)
+                yield report_undeclared(x, legend)
             case Apply():
-                yield from (undeclared(index, legend) for index in x.indices if legend.axis(index.letter) is None)
+                yield from (report_undeclared(index, legend) for index in x.indices if legend.axis(index.letter) is None)
                 if x.name == "Dr" and len(x.arguments) == 1 and "p" not in legend.scalars:
                     yield Finding(
                         "E204",
@@ -96,34 +96,34 @@ def _undefined_tensor(x: Tensor, legend: Legend, names: set[str], layer: str) ->
     if x.name in legend.axes:
         fix = f"a size: {' '.join(f'`{letter}`' for letter in sorted(legend.letters))}"
         return Finding("E204", f"{message}, and `{x.name}` alone is an index", x.span, (legend.describe(x.name),), fix)
-    close = _meant(x.name, {*names, *(s.name for s in legend.scalars.values() if s.indices)})
+    close = _guess_name(x.name, {*names, *(s.name for s in legend.scalars.values() if s.indices)})
     plain = all(isinstance(slot, Index) for slot in x.slots)
     fix = f"`weights {show(x)}`, or its definition on a line before" if plain else "its definition, or a weight"
     return Finding("E204", message, x.span, (), f"`{close}`?" if close else fix)
 
 
 def _undefined_name(x: Name, legend: Legend, names: set[str]) -> Finding:
-    close = _meant(x.name, {*names, *legend.letters, *(s.name for s in legend.scalars.values() if not s.indices)})
+    close = _guess_name(x.name, {*names, *legend.letters, *(s.name for s in legend.scalars.values() if not s.indices)})
     fix = f"`{x.name} = …` among the scalars, or its definition on a line before"
     return Finding("E204", f"no size, scalar or index `{x.name}` is defined", x.span, (), f"`{close}`?" if close else fix)
 
 
-def _meant(name: str, known: Iterable[str]) -> str:
-    return closest(name, {*known, *(NAMES - {*WORDS} if len(name.rstrip("'")) > 1 else ())})
+def _guess_name(name: str, known: Iterable[str]) -> str:
+    return find_closest(name, {*known, *(NAMES - {*WORDS} if len(name.rstrip("'")) > 1 else ())})
 
 
-def closest(name: str, known: Iterable[str]) -> str:
+def find_closest(name: str, known: Iterable[str]) -> str:
     """Returns the name that was probably meant: one that looks the same, or differs in few letters."""
-    by_look = {_plain(other): other for other in sorted(known, reverse=True)}
-    matches = difflib.get_close_matches(_plain(name), by_look, n=1, cutoff=0.6)
+    by_look = {_simplify(other): other for other in sorted(known, reverse=True)}
+    matches = difflib.get_close_matches(_simplify(name), by_look, n=1, cutoff=0.6)
     return by_look[matches[0]] if matches else ""
 
 
-def _plain(name: str) -> str:
+def _simplify(name: str) -> str:
     return _skeleton(name).casefold().translate(_WRITTEN)
 
 
-def undeclared(index: Index, legend: Legend) -> Finding:
+def report_undeclared(index: Index, legend: Legend) -> Finding:
     """An index over no axis, and what was meant."""
     letter = axis_of(index.letter)
     near = [other for other in legend.axes if _skeleton(other) == _skeleton(letter)]

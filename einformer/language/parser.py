@@ -13,7 +13,7 @@ from typing import Literal, TypeVar
 from einformer.errors import EinformerError, Finding, Source, Span, fail
 from einformer.language import library, tokens
 from einformer.language.formulas import Formulas
-from einformer.language.meant import suggested
+from einformer.language.meant import suggest
 from einformer.language.primitives import NAMES
 from einformer.language.tokens import MAXIMUM_DEPTH, OPEN, Line, Token
 from einformer.language.tree import (
@@ -52,7 +52,7 @@ def parse(source: Source, known: Spec = library.EMPTY) -> tuple[Spec, tuple[Find
     parser = _Parser(source, lines, findings, known)
     spec = parser.spec()
     findings = sorted(parser.findings, key=lambda finding: finding.span.start)[:MAXIMUM_FINDINGS]
-    return spec, tuple(map(suggested, findings))
+    return spec, tuple(map(suggest, findings))
 
 
 def parse_expression(text: str, spec: Spec, name: str = "<expression>") -> Expression:
@@ -96,19 +96,19 @@ class _Parser(Formulas):
     def __init__(self, source: Source, lines: list[Line], findings: list[Finding], known: Spec = library.EMPTY) -> None:
         first = lines[0] if lines else Line(0, (), "", "", Span(source, 0, 1))
         layers = {layer.name for layer in known.layers}
-        super().__init__(source, first, {*layers, *NAMES, *declared_callables(lines)})
+        super().__init__(source, first, {*layers, *NAMES, *find_callables(lines)})
         self.lines, self.findings, self.library = lines, findings, known
 
     # ------------------------------------------------------------------------------------------------- statements
 
     def spec(self) -> Spec:
         """spec: block*"""
-        (title, *about), lines, below = remarks(self.lines)
+        (title, *about), lines, below = attach_remarks(self.lines)
         axes: list[Axis] = []
         scalars: list[Scalar] = []
         layers: list[Layer] = []
         stray = False
-        for head, body in blocks(lines):
+        for head, body in split_blocks(lines):
             match head.tokens[0].text:
                 case "axes":
                     axes += self.legend(head, body, self.axis, partial(self.heading, self.letter, library.take_axis))
@@ -119,7 +119,7 @@ class _Parser(Formulas):
                 case "layer" | "model":
                     layers += self.collect([head], partial(self.layer, head, body)) or self.headless(body)
                 case _:  # of several lines the first: they belong to one head, which is not there
-                    self.collect([] if stray else [head], lambda: self.expected("`axes`, `scalars`, `layer` or `model`"))
+                    self.collect([] if stray else [head], lambda: self.refuse("`axes`, `scalars`, `layer` or `model`"))
             stray = head.tokens[0].text not in _HEADS
         letters = {axis.letter for axis in axes}
         scalars = [_resolve_scalar(scalar, letters) for scalar in scalars]
@@ -143,7 +143,7 @@ class _Parser(Formulas):
     ) -> list[_Entry]:
         """The declarations of `axes` or `scalars`: those of the library that the head names, then one in each line."""
         entries = [entry for row in self.collect([head], heading) for entry in row]
-        return [*entries, *self.collect(body if entries else headed(head, body), rule)]
+        return [*entries, *self.collect(body if entries else attach_head(head, body), rule)]
 
     def heading(self, rule: Callable[[], _Key], take: Callable[[Spec, _Key], _Entry]) -> list[_Entry]:
         """heading: ("axes" | "scalars") [NAME ("," NAME)*]; what is said of the head is said above the first"""
@@ -239,7 +239,7 @@ class _Parser(Formulas):
         """The weights and statements of an indented block."""
         weights: list[Weight] = []
         statements: list[Statement] = []
-        for head, inner in blocks(lines):
+        for head, inner in split_blocks(lines):
             match head.tokens[0].text:
                 case "weights" | "buffers":
                     weights += (weight for row in self.collect([head], self.weights) for weight in row)
@@ -372,7 +372,7 @@ def _resolve_scalar(scalar: Scalar, letters: set[str]) -> Scalar:
 # --------------------------------------------------------------------------------------------------- lines that belong together
 
 
-def remarks(lines: list[Line]) -> tuple[list[str], list[Line], tuple[str, ...]]:
+def attach_remarks(lines: list[Line]) -> tuple[list[str], list[Line], tuple[str, ...]]:
     """Returns the title and the comment after it, the other lines, each with the comments above it, and the comments at
     the end.
     """
@@ -388,13 +388,13 @@ def remarks(lines: list[Line]) -> tuple[list[str], list[Line], tuple[str, ...]]:
     return [line.comment for line in lines[:first]] or [""], rest, tuple(above)
 
 
-def headed(head: Line, body: list[Line]) -> list[Line]:
+def attach_head(head: Line, body: list[Line]) -> list[Line]:
     """Returns the lines below a heading. Remarks beside or above it belong to the first of them."""
     remarks_of_head = (*head.above, *[head.comment] * bool(head.comment))
     return [replace(body[0], above=remarks_of_head + body[0].above), *body[1:]] if body else []
 
 
-def blocks(lines: list[Line]) -> Iterator[tuple[Line, list[Line]]]:
+def split_blocks(lines: list[Line]) -> Iterator[tuple[Line, list[Line]]]:
     """Each line with those indented deeper that follow it."""
     number = 0
     while number < len(lines):
@@ -405,7 +405,7 @@ def blocks(lines: list[Line]) -> Iterator[tuple[Line, list[Line]]]:
         number = end
 
 
-def declared_callables(lines: list[Line]) -> Iterator[str]:
+def find_callables(lines: list[Line]) -> Iterator[str]:
     """Names of layers and of their instances, found before anything is parsed."""
     for line in lines:
         texts = [token.text for token in line.tokens]

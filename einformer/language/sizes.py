@@ -61,7 +61,7 @@ class Legend:
         """The axis that an index, primed or not, runs over."""
         return self.axes.get(axis_of(letter))
 
-    def sized(self, name: str) -> Axis | None:
+    def axis_of_size(self, name: str) -> Axis | None:
         """The axis whose size is the letter `name`."""
         return self._sized.get(name)
 
@@ -69,11 +69,11 @@ class Legend:
     def _sized(self) -> dict[str, Axis]:
         return {axis.size.name: axis for axis in reversed(self.axes.values()) if isinstance(axis.size, Name)}
 
-    def brought(self, e: Expression) -> bool:
+    def is_brought(self, e: Expression) -> bool:
         """Returns whether the inputs determine a size."""
-        derived = (self.sized(name) for name in _names(e) if name not in self.values)
+        derived = (self.axis_of_size(name) for name in _names(e) if name not in self.values)
         made_of = (axis.default for axis in derived if axis is not None and axis.default is not None)
-        return not self.inputs.isdisjoint(_names(e)) or any(map(self.brought, made_of))
+        return not self.inputs.isdisjoint(_names(e)) or any(map(self.is_brought, made_of))
 
     @cached_property
     def letters(self) -> frozenset[str]:
@@ -96,7 +96,7 @@ class Legend:
             case _:
                 return None
 
-    def spelled(self, slot: Expression) -> str:
+    def spell(self, slot: Expression) -> str:
         """The size of a slot for messages: `A H`, `12`."""
         return " + ".join(map(_spell_term, (self.size(slot) or {}).items())) or "unknown"
 
@@ -108,7 +108,7 @@ class Legend:
             case Name() if e.name in self.values and math.isfinite(self.values[e.name]):
                 return {_ONE: Fraction(self.values[e.name])}
             case Name():
-                axis = self.sized(e.name)
+                axis = self.axis_of_size(e.name)
                 return self.polynomial(axis.default) if axis and axis.default else {((e.name, 1),): Fraction(1)}
             case Sum():
                 return _sum(map(self.polynomial, e.terms))
@@ -176,11 +176,11 @@ class Legend:
             return self.values[e.name]
         if e.name in CONSTANTS:
             return CONSTANTS[e.name]
-        axis, scalar = self.sized(e.name), self.scalars.get(e.name)
+        axis, scalar = self.axis_of_size(e.name), self.scalars.get(e.name)
         if scalar is not None and not isinstance(scalar.value, tuple) and not scalar.indices:
             return self.number(scalar.value)
         if axis is None or axis.default is None:
-            raise unbound(e)
+            raise fail_unbound(e)
         return self.whole(axis, axis.default)
 
     def whole(self, axis: Axis, e: Expression) -> int:
@@ -201,7 +201,7 @@ class Legend:
             )
         return int(value)
 
-    def possible(self, axis: Axis) -> None:
+    def check_possible(self, axis: Axis) -> None:
         """Checks that the size of an axis can be a positive whole number. Raises EinformerError E602, E604 if it provably
         cannot.
 
@@ -238,7 +238,7 @@ class Legend:
 
     def origin(self, name: str) -> str:
         """Returns `D = 768 (given)`, `H = D / A (gpt2.ein:8)`: the value of a letter with its origin."""
-        axis = self.sized(name)
+        axis = self.axis_of_size(name)
         declared = axis or self.scalars.get(name)
         place = str(declared.span) if declared else "?"
         if name in self.values:
@@ -259,7 +259,7 @@ class Legend:
         return f", here {self.values[size.name]}" + (f" ({self.origins[size.name]})" if size.name in self.origins else "")
 
 
-def unbound(*names: Name) -> EinformerError:
+def fail_unbound(*names: Name) -> EinformerError:
     """Makes the error of sizes without a number, at the first of them."""
     listed = ", ".join(f"`{e.name}`" for e in names)
     message = f"the sizes {listed} are not bound" if len(names) > 1 else f"the size {listed} is not bound"

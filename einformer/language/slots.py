@@ -82,18 +82,18 @@ def reads(e: Expression, guards: Guards = (), selects: bool = False) -> Iterator
     if isinstance(e, Apply) and e.name == "where":
         condition, then, otherwise = e.arguments
         yield from reads(condition, guards)
-        yield from reads(then, (*guards, *parts(condition, True)))
-        yield from reads(otherwise, (*guards, *parts(condition, False)))
+        yield from reads(then, (*guards, *split_condition(condition, True)))
+        yield from reads(otherwise, (*guards, *split_condition(condition, False)))
         return
     inside = () if isinstance(e, Apply) and e.name not in NAMES else guards
     for child in children(e):
         yield from reads(child, inside, selects and not isinstance(e, Apply))
 
 
-def parts(condition: Expression, wanted: bool) -> Guards:
+def split_condition(condition: Expression, wanted: bool) -> Guards:
     """Returns the conditions that all hold with `a and b`, or all fail with `a or b`."""
     if isinstance(condition, Apply) and condition.name == ("and" if wanted else "or"):
-        return tuple(part for argument in condition.arguments for part in parts(argument, wanted))
+        return tuple(part for argument in condition.arguments for part in split_condition(argument, wanted))
     return ((condition, wanted),)
 
 

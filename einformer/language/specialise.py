@@ -193,7 +193,7 @@ class _Body:
         carried = self.carried.get(e.name, ()) if e.name in self.bare else ()
         if carried:
             return Tensor(e.name, tuple(Index(letter, span=e.span) for letter in carried), span=e.span)
-        axis = self.work.legend.sized(e.name)
+        axis = self.work.legend.axis_of_size(e.name)
         renamed = self.letters.get(axis.letter) if axis else None
         actual = self.work.legend.axis(renamed) if renamed else None
         return actual.size if actual is not None else e

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from einformer.errors import Finding
-from einformer.language.calls import axis_of, defined, slot_letters
+from einformer.language.calls import axis_of, cite_layer, slot_letters
 from einformer.language.primitives import primitive
 from einformer.language.scope import Scope
 from einformer.language.sizes import Legend
@@ -25,23 +25,23 @@ def check_times(spec: Spec, legend: Legend) -> tuple[Finding, ...]:
     for model in spec.layers:
         if model.time is None:
             continue
-        rows = rows_of(model)
-        text = _Text(legend, layers, model.time.letter, lengths_of(spec, model.time.letter), findings)
-        text.batches = frozenset[str]().union(*(lengths_of(spec, row) for row in rows))
+        rows = find_rows(model)
+        text = _Text(legend, layers, model.time.letter, find_lengths(spec, model.time.letter), findings)
+        text.batches = frozenset[str]().union(*(find_lengths(spec, row) for row in rows))
         _Frame(text, model, {axis_of(model.time.letter): False}, rows).statements(model.body)
         if model.time.letter not in slot_letters(model.output):
             text.no_positions(model)
     return tuple(dict.fromkeys(findings))
 
 
-def rows_of(model: Layer) -> frozenset[str]:
+def find_rows(model: Layer) -> frozenset[str]:
     """The letters of a batch: those that stand before the time in an input."""
     time = model.time.letter if model.time is not None else ""
     formals = [slot_letters(formal) for formal in model.formals]
     return frozenset(letter for letters in formals if time in letters for letter in letters[: letters.index(time)])
 
 
-def lengths_of(spec: Spec, letter: str) -> frozenset[str]:
+def find_lengths(spec: Spec, letter: str) -> frozenset[str]:
     """The name of the size of an axis, and the names of sizes and scalars that are made of it."""
     made = {a.size.name: a.default for a in spec.axes if isinstance(a.size, Name) and a.default is not None}
     made |= {scalar.name: scalar.value for scalar in spec.scalars if not isinstance(scalar.value, tuple)}
@@ -68,7 +68,7 @@ class _Text:
 
     def report_slip(self, code: str, message: str, at: Node, fix: str, letter: str, called: tuple[Layer, ...]) -> None:
         """Where it is a call that gives the letter, only the call can be another."""
-        facts = (self.legend.describe(letter), *map(defined, called))
+        facts = (self.legend.describe(letter), *map(cite_layer, called))
         fix = f"`{called[0].name}` over another index" if called else fix
         self.findings.append(Finding(code, message, at.span, facts, fix))
 
@@ -128,7 +128,7 @@ class _Frame:
         """What one expression reads, and what is in it."""
         match e:
             case Name() if not isinstance(self.defined.get(e.name), Name):
-                axis = self.text.legend.sized(e.name)
+                axis = self.text.legend.axis_of_size(e.name)
                 self.text.length(e, axis is not None and axis.letter in self.visible)
             case Tensor() if isinstance(left := self.defined.get(e.name), Tensor):
                 self.read(e, left)

@@ -82,7 +82,7 @@ def _place_weights(
             yield from _place_weights(scope.layers[e.name], layers, legend, f"{path}{blocks}{key(e.name)}.", {**axes, **bound})
 
 
-def called(spec: Spec, name: str, legend: Legend) -> frozenset[str]:
+def find_called(spec: Spec, name: str, legend: Legend) -> frozenset[str]:
     """A layer and all that it calls, but for what stands in branches that it never takes."""
     layers = {each.name: each for each in spec.layers}
     found, todo = {name}, [name]

@@ -212,7 +212,7 @@ def _check_groups(x: Tensor, definition: Tensor, known: Context) -> Iterator[Fin
             continue
         size, other = legend.size(slot), legend.size(was)
         if size and other and _are_unequal(size, other):
-            sizes = f"here it has {legend.spelled(slot)}, there {legend.spelled(was)}"
+            sizes = f"here it has {legend.spell(slot)}, there {legend.spell(was)}"
             message = f"this slot of `{x.name}` does not have the size of its definition"
             fix = "a group whose sizes multiply to that of the axis"
             letters = [axis_of(index.letter) for index in subexpressions(Group((slot, was))) if isinstance(index, Index)]

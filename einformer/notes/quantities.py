@@ -84,7 +84,7 @@ def spec(text: str, without: tuple[str, ...] = ()) -> Spec:
     written, tree, findings = understood(text)
     if without and not findings:
         names = (f"{layer.name}.{w.name}" for layer in written.layers for w in layer.weights if w.optional)
-        tree, findings = check.check(binding.without(written, names if without == ("*",) else without))
+        tree, findings = check.check(binding.leave_out(written, names if without == ("*",) else without))
     if findings:
         raise EinformerError(findings)
     return tree

@@ -18,7 +18,7 @@ from einformer.language.calls import axis_of, slot_letters
 from einformer.language.sizes import Legend
 from einformer.language.slots import Whole
 from einformer.language.specialise import specialise
-from einformer.language.times import rows_of
+from einformer.language.times import find_rows
 from einformer.language.tree import Apply, Expression, Index, Name, Number, Spec, Tensor
 from einformer.language.walk import equations, loops, subexpressions
 from einformer.language.weights import key, place, versions
@@ -105,7 +105,7 @@ def _followed(spec: Spec, name: str, legend: Legend, letters: bool) -> tuple[Bod
         raise fail("E508", message, model.span, fix=f"`model {name}(…) -> … causal in s:`")
     time = axis_of(model.time.letter)
     followed = _Followed(layers, legend, time, Facts(legend, time, letters), unroll=not letters)
-    return followed.model(model), rows_of(model)
+    return followed.model(model), find_rows(model)
 
 
 class _Followed(Analysis):

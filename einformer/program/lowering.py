@@ -13,7 +13,7 @@ from einformer.language.calls import axis_of, callees, slot_letters
 from einformer.language.primitives import CONSTANTS, row_of
 from einformer.language.scope import factors_of
 from einformer.language.sizes import Legend
-from einformer.language.slots import Guards, Numbers, Whole, parts
+from einformer.language.slots import Guards, Numbers, Whole, split_condition
 from einformer.language.specialise import specialise
 from einformer.language.tree import (
     Apply,
@@ -230,7 +230,7 @@ class Body:
         """A tensor without a subscript, a size, a scalar, a constant: `K` is a size where `K_dea` is a weight (R1)."""
         if e.name in self.bare:
             return self.named(e.name).value
-        whole = e.name not in CONSTANTS and self.legend.sized(e.name) is not None
+        whole = e.name not in CONSTANTS and self.legend.axis_of_size(e.name) is not None
         return Value(Constant(e.name), (), "integer" if whole else "number", e.span)
 
     def group(self, e: Group) -> Value:
@@ -358,7 +358,7 @@ class Body:
         """What is only wanted where a condition holds, or does not."""
         around = self.branches, self.guards
         self.branches += ((condition, holds),)
-        self.guards += parts(e.arguments[0], holds)
+        self.guards += split_condition(e.arguments[0], holds)
         value = self.value(e.arguments[1 if holds else 2])
         self.branches, self.guards = around
         return value

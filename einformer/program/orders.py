@@ -26,7 +26,7 @@ def typical(legend: Legend, letter: str, single: str = "") -> int:
         return 1
     axis = legend.axis(letter)
     try:
-        return MANY if axis is None or legend.brought(axis.size) else legend.length(letter)
+        return MANY if axis is None or legend.is_brought(axis.size) else legend.length(letter)
     except EinformerError:
         return MANY
 

@@ -194,7 +194,7 @@ class Values:
         """Is it the size of an axis?"""
         match value.operation:
             case op.Constant(str() as name):
-                return name.startswith("|") or self.legend.sized(name) is not None
+                return name.startswith("|") or self.legend.axis_of_size(name) is not None
             case _:
                 return False
 

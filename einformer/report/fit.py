@@ -101,13 +101,13 @@ def _find_largest(count: Callable[[int], int], limit: int, step: int = 1, most: 
 
 # `S <= K`
 def _find_bound(model: Model, letter: str) -> int:
-    axis = model.legend.sized(letter)
+    axis = model.legend.axis_of_size(letter)
     return MAXIMUM_SIZE if axis is None or axis.bound is None else int(model.legend.number(axis.bound))
 
 
 # Devices share an axis in equal parts.
 def _find_shared_factor(model: Model, letter: str, shards: Mapping[str, int]) -> int:
-    axis = model.legend.sized(letter)
+    axis = model.legend.axis_of_size(letter)
     return math.lcm(*(devices for shared, devices in shards.items() if axis is not None and axis.letter in shared))
 
 

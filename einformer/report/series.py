@@ -36,7 +36,7 @@ class Point:
 
 def lengths(model: Model) -> list[int]:
     """Returns lengths of a sequence up to the bound of the text, evenly spaced on a logarithmic axis."""
-    axis = model.legend.sized("S")
+    axis = model.legend.axis_of_size("S")
     longest = LONGEST if axis is None or axis.bound is None else int(model.legend.number(axis.bound))
     steps = range(_A_DOUBLING * (longest.bit_length() + 1))
     return sorted({longest, *(n for k in steps if SHORTEST <= (n := round(2 ** (k / _A_DOUBLING))) < longest)})

@@ -14,7 +14,7 @@ from einformer.interpreters import reference
 from einformer.language import binding
 from einformer.language import weights as placed
 from einformer.language.body import Body
-from einformer.language.calls import axis_of, callees, calls, name_instances, slot_letters, with_weights
+from einformer.language.calls import axis_of, callees, calls, find_weighted, name_instances, slot_letters
 from einformer.language.sizes import Legend
 from einformer.language.tree import Apply, Equation, Expression, Index, Layer, Name, Spec, Statement, Tensor
 from einformer.language.walk import equations, loops, subexpressions
@@ -42,7 +42,7 @@ class Subject:
     tree: Spec = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
-        tree, findings = check.check(self.written, values=binding.known(self.legend), origins=self.legend.origins)
+        tree, findings = check.check(self.written, values=binding.find_sizes(self.legend), origins=self.legend.origins)
         if serious := _select_serious(findings):
             raise EinformerError(serious)
         layers = tuple(replace(layer, time=self.time) if layer.name == self.layer else layer for layer in tree.layers)
@@ -63,7 +63,7 @@ class Subject:
         layers = {other.name: other for other in self.written.layers} | {layer.name: layer}
         body = Body(layer, layers, self.legend)
         try:
-            checked = body.check(with_weights(layers))
+            checked = body.check(find_weighted(layers))
         except EinformerError:
             return None
         new = replace(checked, time=self.time) if checked.name == self.layer else checked
@@ -152,7 +152,7 @@ def isolate(given: Equations, bind: Mapping[str, binding.Given]) -> Subject:
         values = {**origin.values, **legend.values}
         legend = replace(legend, values=values, origins={**origin.origins, **legend.origins})
     alone = _select_needed(written, spec.name)
-    weighted = with_weights({layer.name: layer for layer in alone})
+    weighted = find_weighted({layer.name: layer for layer in alone})
     named = tuple(name_instances(layer, weighted)[0] for layer in alone)
     model = next((layer for layer in written.layers if layer.time), None)
     carried = _find_carried(model, named[-1])

@@ -229,7 +229,7 @@ class Letters:
 
     def named(self, name: str) -> sympy.Expr:
         """A size by its default, where that is made of other letters; else the letter itself."""
-        axis = self.legend.sized(name)
+        axis = self.legend.axis_of_size(name)
         default = axis.default if axis is not None and name not in self.legend.values else None
         if default is not None and any(isinstance(x, Name) for x in subexpressions(default)):
             return self.number(default)

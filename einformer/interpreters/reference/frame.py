@@ -210,7 +210,7 @@ class _Frame:
     def number(self, e: Expression) -> float:
         """Returns a size, a scalar or a constant. The call gives an axis its size."""
         if isinstance(e, Name):
-            axis, scalar = self.run.legend.sized(e.name), self.run.legend.scalars.get(e.name)
+            axis, scalar = self.run.legend.axis_of_size(e.name), self.run.legend.scalars.get(e.name)
             if axis is not None:
                 return self.length(axis.letter)
             if scalar is not None and not isinstance(scalar.value, tuple):

@@ -269,7 +269,9 @@ class Emitter:
         if not isinstance(number, str):
             text = ("math.inf" if number > 0 else "-math.inf") if math.isinf(number) else repr(number)
             return Code(text, (), "number" if isinstance(number, float) else "integer", ATOM if number >= 0 else PRODUCT)
-        axis = self.context.legend.axis(number.strip("|")) if number.startswith("|") else self.context.legend.sized(number)
+        axis = (
+            self.context.legend.axis(number.strip("|")) if number.startswith("|") else self.context.legend.axis_of_size(number)
+        )
         if axis is not None:
             return Code(self.context.size(number.strip("|") if number.startswith("|") else axis.letter), (), "integer")
         if number in CONSTANTS:

@@ -214,7 +214,7 @@ class EmittedFile:
         varied = {size for size, other in sizes.items() if size != other}
         named = {key(weight.name) for weight in first.layer.weights} & varied
         counted = {f"index {letter}" for letter in front} & first.context.needs.keys()
-        return not named and not counted and all(self.legend.sized(size) for size in varied)
+        return not named and not counted and all(self.legend.axis_of_size(size) for size in varied)
 
     def front(self, first: Layer, other: Layer) -> frozenset[str]:
         """The letters that the text of a layer does not name, where two that it is called with have not as many."""
