@@ -56,6 +56,7 @@ LINES = {
     "  z_bsd <- z_bsd + Part_l((z_bsd + T_ld) / (l + 1)) | return z_bsd",
     "layers chosen in a choice": "PART | MODEL | weights one, two, three: Part | for l < 3: | "
     "  z_bsd <- where(l < 1, one_l(z_bsd), where(l == 1, two_l(z_bsd), three_l(z_bsd))) | return z_bsd",
+    "as far back as the turn": "MODEL | for l < 3: |   z_bsd <- z_bsd / 2 + tanh(z_{b(s - l)d}) | return z_bsd",
     "a scalar that is called like an index": "MODEL | m_ss' = where(s' <= s, t (s' - s), -inf) | SCORES | READ",
 }
 AROUND = (

@@ -690,6 +690,17 @@ e_sd = c_sd c_{(s - 1)d}
 w_bss' = Sm_s'(z_bsd e_s'd + where(s' <= s, 0, -inf))
 return w_bss' z_bs'd
 
+# as far back as the turn: bsdl
+for l < L:
+  z_bsd <- tanh(z_{b(s - l)d}) + z_bsd / 2
+return z_bsd
+
+# visible positions in the first turn alone: bsdl
+for l < L:
+  w_bss' = Sm_s'(where(l == 0, 1, 0) z_bsd z_bs'd + where(s' <= s, 0, -inf))
+  z_bsd <- z_bsd / 2 + tanh(w_bss' z_bs'd) + z_{b(s - l)d}
+return z_bsd
+
 # the first position: bsd
 w_bss' = Sm_s'(z_bsd z_bs'd + where(s' <= s, 0, -inf))
 h_bsd = w_bss' z_bs'd

@@ -459,6 +459,11 @@ MUTANTS = (
         "cache.py::test_any_text[a layer without weights keeps what it is given]",
     ),
     _mutant(
+        "what is not kept lies before its new positions", "interpreters/torch/cache.py",
+        "torch.cat([others, new], axis)", "torch.cat([new, others], axis)",
+        "forms.py::test_a_form_is_computed_whole_and_in_parts[as far back as the turn-alike-fast]",
+    ),
+    _mutant(
         "positions are off by one", "interpreters/torch/cache.py",
         "slots = torch.arange(self.total - count, self.total, device=self.device)",
         "slots = torch.arange(self.total - count, self.total, device=self.device) + 1",

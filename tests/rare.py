@@ -28,6 +28,7 @@ ORDERS = {  # how often, in percent
     "a bias looked up by distance": 15,
     "an argument with the letter of a loop": 30,
     "layers chosen in a choice": 25,
+    "as far back as the turn": 50,
     "a scalar that is called like an index": 20,
 }
 NAMES = (  # of Python, of torch, of what is emitted, and of the letters in which a primed index is spelled there

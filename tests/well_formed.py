@@ -834,7 +834,9 @@ class _Body:
     def earlier(self) -> None:
         """An earlier position, by arithmetic in the slot or by a number that has a name."""
         if value := self.pick(lambda value: "s" in value.letters and self.file.causal):
-            if self.file.chance(50):
+            if self.turns and self.file.does("as far back as the turn"):
+                slot = f"(s - {self.turns[-1]})"
+            elif self.file.chance(50):
                 slot = (self.file.form(rare.BEFORE) or "s").format("s")
             else:
                 slot = self.named(self.file.form(rare.TIMES) or "{0}", ("s",))

@@ -98,8 +98,9 @@ class Cache:
         return self.given(path, self.placed_last(path, self.real(new, axis, row), axis))
 
     def unread(self, new: Tensor, axis: int, count: int) -> Tensor:
-        """So many positions of a tensor that is read at its own alone, or by what nobody needs in this turn of a loop."""
-        return new.narrow(axis, 0, 1).expand(*new.shape[:axis], count, *new.shape[axis + 1 :])
+        """So many positions of a tensor, of which only the new ones, the last, are read in this turn of a loop."""
+        others = new.narrow(axis, 0, 1).expand(*new.shape[:axis], count - new.shape[axis], *new.shape[axis + 1 :])
+        return torch.cat([others, new], axis)
 
     def given(self, path: str, whole: Tensor) -> Tensor:
         """What others that are given the same tensor get in this call, too."""
