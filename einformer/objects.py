@@ -117,14 +117,14 @@ class Specification:
         """Returns the number of parameters, as a formula in the letters of the legend."""
         from einformer.interpreters.count import formulas
 
-        return formulas.parameters(formulas.weights(self.tree, self.name))
+        return formulas.count_parameters(formulas.count_weights(self.tree, self.name))
 
     def flops(self, convention: str = "torch") -> sympy.Expr:
         """Returns the FLOPs of a forward pass, as a formula in the letters of the legend. Raises EinformerError E605, E607."""
         from einformer.interpreters.count import formulas
 
         chosen = find_row(CONVENTIONS, "convention", convention)
-        return formulas.total(formulas.flops(self.tree, self.name, None, chosen))
+        return formulas.sum_counts(formulas.count_flops(self.tree, self.name, None, chosen))
 
     def cache_bytes(self, dtype: str | torch.dtype | None = None) -> CacheBytes[sympy.Expr]:
         """Returns the bytes of the cache of decoding, `per_token` of a row and in `total`, as formulas. `p` is the size of
@@ -138,7 +138,7 @@ class Specification:
         from einformer.interpreters.count import cached, formulas
 
         element = None if dtype is None else find_row(cached.BYTES, "dtype", str(dtype).removeprefix("torch."))
-        return formulas.cache_bytes(self.tree, self.name, element)
+        return formulas.count_cache(self.tree, self.name, element)
 
     def latex(self, letters: str = "ours", form: str | None = None) -> str:
         """Returns the LaTeX of the text, in the `letters` of a document, in indices, which `parse` reads back, or in
@@ -269,7 +269,7 @@ class Model:
         """Returns the number of trained parameters. Tied weights count once."""
         from einformer.interpreters.count import numbers
 
-        return numbers.parameters(numbers.weights(self.spec.tree, self.spec.name, self.legend))
+        return numbers.count_parameters(numbers.count_weights(self.spec.tree, self.spec.name, self.legend))
 
     @property
     @_naming_all_missing
@@ -279,7 +279,7 @@ class Model:
         """
         from einformer.interpreters.count import numbers
 
-        return numbers.breakdown(numbers.weights(self.spec.tree, self.spec.name, self.legend))
+        return numbers.break_down(numbers.count_weights(self.spec.tree, self.spec.name, self.legend))
 
     @_naming_all_missing
     def flops(
@@ -303,7 +303,7 @@ class Model:
         chosen = find_row(CONVENTIONS, "convention", convention)
         check_name(get_args(rules.Phase), "phase", phase)
         check_name(get_args(rules.Recompute), "recomputation", recompute)
-        counts = numbers.flops(self.spec.tree, self.spec.name, self.at(**sizes), chosen, cached)
+        counts = numbers.count_flops(self.spec.tree, self.spec.name, self.at(**sizes), chosen, cached)
         return sum(count.spent(phase, recompute) for count in counts)
 
     @_naming_all_missing
@@ -327,7 +327,9 @@ class Model:
 
         chosen = find_row(PRECISIONS, "precision", precision)
         check_name(get_args(rules.Recompute), "recomputation", recompute)
-        return numbers.training(self.spec.tree, self.spec.name, self.at(**sizes), chosen, recompute, shards or {}, zero, ranks)
+        return numbers.count_training(
+            self.spec.tree, self.spec.name, self.at(**sizes), chosen, recompute, shards or {}, zero, ranks
+        )
 
     @_naming_all_missing
     def summary(
@@ -339,7 +341,7 @@ class Model:
         single = self.at(**sizes | {"S": 1}) if "S" in sizes and self.spec.layer.time else None
         chosen = choose_rows(convention, precision)
         cache = self._cache(chosen[1].dtype, sizes)
-        return summary.summarised(self.spec.tree, self.spec.name, self.at(**sizes), single, *chosen, recompute, cache)
+        return summary.summarise(self.spec.tree, self.spec.name, self.at(**sizes), single, *chosen, recompute, cache)
 
     # None if the model cannot be decoded step by step.
     def _cache(self, dtype: str, sizes: dict[str, int]) -> tuple[int, int] | None:
@@ -393,7 +395,7 @@ class Model:
         from einformer.interpreters.count import numbers
 
         bound_legend, kept = self.at(**sizes), self.kept
-        return numbers.cache_bytes(kept, bound_legend, self.spec.layer, str(dtype).removeprefix("torch."))
+        return numbers.count_cache(kept, bound_legend, self.spec.layer, str(dtype).removeprefix("torch."))
 
     @property
     def kept(self) -> tuple[Entry[int], ...]:

@@ -200,7 +200,7 @@ def kernel(bound: Model) -> tuple[str, ...]:
 
 def kept(bound: Model) -> int:
     """The bytes that a training step keeps."""
-    return sum(each.total for each in numbers.activations(bound.spec.tree, bound.spec.name, bound.at(B=2, S=5), 2))
+    return sum(each.total for each in numbers.count_activations(bound.spec.tree, bound.spec.name, bound.at(B=2, S=5), 2))
 
 
 @pytest.mark.parametrize("lines", CAUSAL.values(), ids=CAUSAL)

@@ -24,7 +24,7 @@ from einformer.architectures import models
 from einformer.huggingface.config import import_config
 from einformer.interpreters.count import bands, formulas, numbers, printer, table
 from einformer.interpreters.count.conventions import CONVENTIONS
-from einformer.interpreters.count.printer import letters, show
+from einformer.interpreters.count.printer import list_letters, show
 from einformer.interpreters.count.rules import EquationCount, WeightCount
 from einformer.interpreters.torch.measure import Balanced
 from einformer.language.sizes import Legend
@@ -50,7 +50,7 @@ TEXTS = sorted(
 
 
 def weights(model: Model) -> tuple[WeightCount[int], ...]:
-    return numbers.weights(model.spec.tree, model.spec.name, model.legend)
+    return numbers.count_weights(model.spec.tree, model.spec.name, model.legend)
 
 
 def parameters(model: Model) -> int:
@@ -58,19 +58,19 @@ def parameters(model: Model) -> int:
 
 
 def equations(model: Model, **sizes: int) -> tuple[EquationCount[int], ...]:
-    return numbers.flops(model.spec.tree, model.spec.name, model.at(**sizes))
+    return numbers.count_flops(model.spec.tree, model.spec.name, model.at(**sizes))
 
 
 def flops(model: Model, **sizes: int) -> int:
-    return numbers.total(equations(model, **sizes))
+    return numbers.sum_counts(equations(model, **sizes))
 
 
 def formula(specification: Specification, legend: Legend | None = None) -> sympy.Expr:
-    return formulas.parameters(formulas.weights(specification.tree, specification.name, legend))
+    return formulas.count_parameters(formulas.count_weights(specification.tree, specification.name, legend))
 
 
 def flops_formula(specification: Specification, legend: Legend | None = None) -> sympy.Expr:
-    return formulas.total(formulas.flops(specification.tree, specification.name, legend))
+    return formulas.sum_counts(formulas.count_flops(specification.tree, specification.name, legend))
 
 
 def published(name: str) -> Model:
@@ -250,7 +250,7 @@ def test_flops_of_gpt2_are_the_published_parts() -> None:
     each = {count.text.split()[0]: count.each for count in equations(model, B=1, S=1024) if count.layer == "CausalAttention"}
     assert each["q_bsea"] + each["k_bsea"] + each["v_bsea"] == 3_623_878_656
     assert (each["w_bss'a"], each["y_bsea"], each["return"]) == (1_610_612_736, 1_610_612_736, 1_207_959_552)
-    parts = {part.path: part for part in table.parts(weights(model), equations(model, B=1, S=1024))}
+    parts = {part.path: part for part in table.group_parts(weights(model), equations(model, B=1, S=1024))}
     attention, mlp = (parts[f"blocks.{{l}}.{name}"] for name in ("CausalAttention", "MLP"))
     assert attention.flops_of_one == 8_053_063_680
     assert [count.each for count in mlp.equations] == [4_831_838_208, 4_831_838_208]
@@ -291,7 +291,7 @@ def test_projections_of_recurrent_layers_are_those_of_transformers(name: str) ->
     counts = equations(ours(FAMILIES[name]), B=BATCH, S=LENGTH)
     projections = [count for count in counts if "z_bsd" in count.text or "return" in count.text]
     x, module = torch.ones(BATCH, LENGTH, FAMILIES[name].bound["D"], device="meta"), theirs(name)
-    assert numbers.total(projections) == counted(lambda: module(x), "linalg_solve_triangular")["aten.mm"]
+    assert numbers.sum_counts(projections) == counted(lambda: module(x), "linalg_solve_triangular")["aten.mm"]
 
 
 @pytest.mark.parametrize(("plan", "convention"), [("fast", "torch"), ("notation", "notation")])
@@ -482,8 +482,8 @@ PARTS = {
 def test_formulas_of_the_parts_of_gpt2() -> None:
     """The notes print 2 D for both norms of a block: it is 2 D for each."""
     gpt2 = einformer.load("gpt2")
-    found = table.parts(formulas.weights(gpt2.tree, gpt2.name), formulas.flops(gpt2.tree, gpt2.name))
-    names = letters(gpt2.tree)
+    found = table.group_parts(formulas.count_weights(gpt2.tree, gpt2.name), formulas.count_flops(gpt2.tree, gpt2.name))
+    names = list_letters(gpt2.tree)
     assert {part.path: (show(part.parameters_of_one, names), show(part.flops_of_one, names)) for part in found} == PARTS
 
 
@@ -510,7 +510,7 @@ SHOWN = {
 @pytest.mark.parametrize("name", SHOWN)
 def test_formulas_print_as_people_write_them(name: str) -> None:
     specification = einformer.load(name)
-    names = letters(specification.tree)
+    names = list_letters(specification.tree)
     assert (show(formula(specification), names), show(flops_formula(specification), names)) == SHOWN[name]
 
 
@@ -561,10 +561,10 @@ def test_a_formula_in_latex(formula: str, text: str) -> None:
 def test_random_texts_have_the_weights_of_the_model_and_formulas_of_their_numbers(seed: int) -> None:
     text = written(random.Random(seed))
     model = einformer.parse(text.text).bind(**text.sizes(3, 5, 2, 7))
-    held, done = numbers.total(weights(model)), flops(model)
+    held, done = numbers.sum_counts(weights(model)), flops(model)
     assert held == sum(map(math.prod, model.weight_shapes().values()))
-    counts = formulas.weights(model.spec.tree, model.spec.name, model.legend)
-    assert number(formulas.total(counts), model) == held
+    counts = formulas.count_weights(model.spec.tree, model.spec.name, model.legend)
+    assert number(formulas.sum_counts(counts), model) == held
     assert number(flops_formula(model.spec, model.legend), model) == done
 
 
@@ -646,7 +646,7 @@ def test_open_sizes_are_needed_for_flops_and_for_nothing_else() -> None:
 
 def test_parts_add_up() -> None:
     model = ours(FAMILIES["deepseek_v3"])
-    parts = table.parts(weights(model), equations(model, B=BATCH, S=LENGTH))
+    parts = table.group_parts(weights(model), equations(model, B=BATCH, S=LENGTH))
     assert [part.times for part in parts] == [3, 3, 3, 1, 2, 1, 1]
     assert sum(part.parameters for part in parts) == parameters(model)
     assert sum(part.flops for part in parts) == flops(model, B=BATCH, S=LENGTH)
@@ -658,8 +658,8 @@ def test_layers_of_two_windows_have_no_flops_of_one() -> None:
     """Every other layer of Gemma 2 sees a window only: what one layer takes is then two numbers."""
     model = ours(FAMILIES["gemma2"])
     for name, one in ("torch", True), ("exact", False):
-        counts = numbers.flops(model.spec.tree, model.spec.name, model.at(B=BATCH, S=LENGTH), CONVENTIONS[name])
-        (attention,) = (part for part in table.parts(weights(model), counts) if part.layer == "Attention")
+        counts = numbers.count_flops(model.spec.tree, model.spec.name, model.at(B=BATCH, S=LENGTH), CONVENTIONS[name])
+        (attention,) = (part for part in table.group_parts(weights(model), counts) if part.layer == "Attention")
         assert attention.times == model.size("L")
         assert (attention.flops_of_one is not None) == one
         assert attention.flops == sum(count.total for count in counts if count.path == attention.path)
@@ -667,7 +667,7 @@ def test_layers_of_two_windows_have_no_flops_of_one() -> None:
 
 def test_products_of_the_model_itself_are_a_part() -> None:
     model = in_turns("  weights V_dd', P_d", "  for l < L:", "    z_d <- P_d z_d' V_d'd").bind(D=5, L=7)
-    (part,) = table.parts(weights(model), equations(model))
+    (part,) = table.group_parts(weights(model), equations(model))
     assert (part.path, part.layer, part.times) == ("", "Whole", 1)
     assert (part.parameters_of_one, part.parameters, part.flops_of_one, part.flops) == (30, 30, 350, 350)
 
@@ -683,7 +683,7 @@ def test_a_part_called_in_a_loop_and_outside_of_it_has_a_row() -> None:
     ]
     body = ["  weights mix: Mix", "  for l < L:", "    z_bsd <- z_bsd + mix(z_bsd)", "  return mix(z_bsd)"]
     specification = spec("b, s, d, l", *lines, *body)
-    row = next(iter(table.rows(table.formulas(specification.tree, "M", Legend.of(specification.tree)), str)))
+    row = next(iter(table.rows(table.derive_parts(specification.tree, "M", Legend.of(specification.tree)), str)))
     assert row[:2] == ("mix", "Max(1, L)")
     assert specification.bind(D=5, L=3).flops(B=1, S=7) == 4 * 2 * 7 * 5 * 5
 
@@ -728,7 +728,7 @@ def test_a_size_without_a_formula_that_one_can_read_is_refused_at_once(size: str
 
 def test_table_and_data_say_the_same() -> None:
     model = published("gpt2")
-    parts = table.parts(weights(model), equations(model, B=1, S=1024))
+    parts = table.group_parts(weights(model), equations(model, B=1, S=1024))
     rows = list(table.rows(parts, "{:,}".format))
     assert rows[0] == ("blocks.{l}.CausalAttention", "12", "2,362,368", "28,348,416", "8,053,063,680", "96,636,764,160", "")
     assert rows[-1] == ("total", "", "", "124,439,808", "", "291,648,307,200", "")
@@ -742,7 +742,7 @@ def test_table_and_data_say_the_same() -> None:
 
 def test_a_shared_part_has_one_set_of_weights_and_many_turns() -> None:
     model = in_turns("  weights block: Block", "  for l < L:", "    z_d <- block(z_d)").bind(D=5, L=7)
-    rows = list(table.rows(table.parts(weights(model), equations(model)), str))
+    rows = list(table.rows(table.group_parts(weights(model), equations(model)), str))
     block, whole, total = rows
     assert block == ("block", "7", "25", "25", "50", "350", "")
     assert (whole, total) == (("Whole", "1", "", "", "", "", ""), ("total", "", "", "25", "", "350", ""))

@@ -24,7 +24,7 @@ from einformer import EinformerError
 from einformer.errors import NOWHERE, Finding, Source, Span, catalogue, fail
 from einformer.huggingface.config import import_config
 from einformer.huggingface.stored import write
-from einformer.interpreters.count.bisection import BYTES, quantity
+from einformer.interpreters.count.bisection import BYTES, parse_quantity
 from einformer.interpreters.count.conventions import DEFAULT
 from einformer.lint import python
 from einformer.lint.files import lint_text
@@ -94,7 +94,7 @@ def names(text: str) -> dict[str, object]:
 
     spec = einformer.parse(text, "example.ein") if text else None
     known: dict[str, object] = {"text": text, "spec": spec, "parse": einformer.parse, "load": einformer.load, "torch": torch}
-    known |= {"quantity": quantity, "BYTES": BYTES, "in_memory": in_memory, "library": library}
+    known |= {"quantity": parse_quantity, "BYTES": BYTES, "in_memory": in_memory, "library": library}
     known |= {"shares": shares, "DEFAULT": DEFAULT, "linted": linted, "contracts": einformer.contracts}
     known |= {"lint": notes, "settings": lambda table: read_settings(Source("pyproject.toml", table))}
     return known | {"testing": einformer.testing, "module": tiny(), "theirs": tiny().to_huggingface()}

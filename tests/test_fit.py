@@ -16,7 +16,7 @@ import einformer
 from einformer import EinformerError, load
 from einformer.cli import main
 from einformer.interpreters.count import bisection, formulas, growth, roofline, traffic
-from einformer.interpreters.count.bisection import BYTES, NUMBERS, largest, quantity
+from einformer.interpreters.count.bisection import BYTES, NUMBERS, find_largest, parse_quantity
 from einformer.interpreters.count.conventions import CONVENTIONS
 from einformer.interpreters.count.growth import exponent, leading
 from einformer.objects import Model
@@ -49,12 +49,12 @@ def test_examples_of_the_docstrings(module: ModuleType) -> None:
     ],
 )
 def test_a_size_is_decimal_or_binary_as_its_unit_says(text: str, size: int) -> None:
-    assert quantity(text, BYTES) == size
+    assert parse_quantity(text, BYTES) == size
 
 
 @pytest.mark.parametrize(("text", "size"), [("1.3B", 1_300_000_000), ("124M", 124_000_000), ("42", 42), ("1.7T", 17 * 10**11)])
 def test_a_number_of_parameters_has_the_units_of_papers(text: str, size: int) -> None:
-    assert quantity(text, NUMBERS) == size
+    assert parse_quantity(text, NUMBERS) == size
 
 
 @pytest.mark.parametrize(
@@ -62,19 +62,19 @@ def test_a_number_of_parameters_has_the_units_of_papers(text: str, size: int) ->
 )
 def test_what_is_no_size_is_refused(text: str) -> None:
     with pytest.raises(EinformerError, match=r"^E608 "):
-        quantity(text, BYTES)
+        parse_quantity(text, BYTES)
 
 
 @pytest.mark.parametrize("unit", ["KB", "kB"])
 def test_a_thousand_bytes_are_written_with_either_k(unit: str) -> None:
-    assert quantity(f"1{unit}", BYTES) == quantity(f"1 {unit}", BYTES) == 1000
-    assert quantity(f"1 {unit[0]}iB", BYTES) == 1024
-    assert quantity(f"3{unit[0]}", NUMBERS) == 3000
+    assert parse_quantity(f"1{unit}", BYTES) == parse_quantity(f"1 {unit}", BYTES) == 1000
+    assert parse_quantity(f"1 {unit[0]}iB", BYTES) == 1024
+    assert parse_quantity(f"3{unit[0]}", NUMBERS) == 3000
 
 
 def test_a_size_beyond_all_is_refused() -> None:
     with pytest.raises(EinformerError, match=r"^E608 "):
-        quantity("9999999999PB", BYTES)
+        parse_quantity("9999999999PB", BYTES)
 
 
 # ----------------------------------------------------------------------------------------------------------- bisection
@@ -85,7 +85,7 @@ def test_a_size_beyond_all_is_refused() -> None:
 def test_the_largest_is_that_of_a_scan(step: int, most: int) -> None:
     for limit in range(60):
         scanned = [size for size in range(step, min(most, 60) + 1, step) if size * size // 7 + size <= limit]
-        found = largest(lambda size: size * size // 7 + size, limit, step, most)
+        found = find_largest(lambda size: size * size // 7 + size, limit, step, most)
         assert (found.size if found else None) == max(scanned, default=None)
         if found:
             after = found.size + step
@@ -99,7 +99,7 @@ def test_the_largest_asks_seldom() -> None:
         asked.append(size)
         return size
 
-    assert largest(count, 10**12) == bisection.Largest(10**12, 10**12, (10**12 + 1, 10**12 + 1))
+    assert find_largest(count, 10**12) == bisection.Largest(10**12, 10**12, (10**12 + 1, 10**12 + 1))
     assert len(asked) < 90
 
 
@@ -262,7 +262,7 @@ def test_the_growth_of_a_formula(formula: sympy.Expr, letters: str, power: Any, 
 
 def test_the_power_is_that_of_numbers() -> None:
     """Against floating point: the slope between two large numbers on a logarithmic scale."""
-    found = formulas.total(formulas.flops(load("gpt2").tree, "GPT2"))
+    found = formulas.sum_counts(formulas.count_flops(load("gpt2").tree, "GPT2"))
     sizes = {B: 2, D: 64, A: 4, E: 4, L: 3, V: 97}
     for letter in sizes | {S: 128}:
         at = {key: n for key, n in (sizes | {S: 128}).items() if key != letter}
@@ -286,7 +286,7 @@ def test_parameters_to_leading_order_are_those_of_the_notes() -> None:
 def test_the_growth_of_attention_is_that_of_its_kind(name: str, power: int) -> None:
     """Quadratic; linear under a window or with a state."""
     spec = load(name)
-    found = formulas.total(formulas.flops(spec.tree, spec.name, convention=CONVENTIONS["exact"]))
+    found = formulas.sum_counts(formulas.count_flops(spec.tree, spec.name, convention=CONVENTIONS["exact"]))
     assert exponent(found, "S") == power
 
 

@@ -18,7 +18,7 @@ import einformer
 from einformer import load
 from einformer.cli import main
 from einformer.interpreters.count.conventions import DEFAULT
-from einformer.interpreters.count.devices import devices
+from einformer.interpreters.count.devices import read_devices
 from einformer.interpreters.count.precisions import PRECISIONS
 from einformer.objects import Model
 from einformer.report import plot, series
@@ -108,7 +108,7 @@ def test_every_part_of_points_has_a_share(gpt2: Model) -> None:
 
 def test_bounds_are_of_a_prompt_a_step_and_training(gpt2: Model) -> None:
     """Weights and 73,728 / 2 bytes of cache for each position: the same bytes, but S times the FLOPs."""
-    prompt, step, training = series.bounds(gpt2, 1, 1024, "bfloat16", devices()["h100-sxm"])
+    prompt, step, training = series.bounds(gpt2, 1, 1024, "bfloat16", read_devices()["h100-sxm"])
     assert prompt.moved == step.moved == 2 * (124_439_808 - 1024 * 768) + 1024 * 36864
     assert (prompt.work, step.work, training.work) == ("prefill", "decode", "training")
     assert step.limit == "memory"
@@ -184,7 +184,7 @@ def test_legend_and_small_print_stand_beside_the_data(gpt2: Model) -> None:
 
 
 def figure_of(model: Model) -> Any:
-    subject = plot.Subject("gpt2", model, 1, 256, DEFAULT, HALF, "none", devices()["h100-sxm"])
+    subject = plot.Subject("gpt2", model, 1, 256, DEFAULT, HALF, "none", read_devices()["h100-sxm"])
     with matplotlib.rc_context(plot._STYLE):
         return plot._make_figure(subject, list(plot.KINDS.values()))
 
@@ -207,7 +207,7 @@ def test_a_picture_that_fails_leaves_the_old_file(gpt2: Model, tmp_path: Path, m
 
     monkeypatch.setattr("matplotlib.figure.Figure.savefig", broken)
     (tmp_path / "old.png").write_bytes(b"old")
-    subject = plot.Subject("gpt2", gpt2, 1, 64, DEFAULT, HALF, "none", devices()["h100-sxm"])
+    subject = plot.Subject("gpt2", gpt2, 1, 64, DEFAULT, HALF, "none", read_devices()["h100-sxm"])
     with pytest.raises(OSError, match="no space"):
         plot.plot(subject, "flops", tmp_path / "old.png")
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"old.png": b"old"}

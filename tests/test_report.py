@@ -129,12 +129,12 @@ def test_a_miscount_of_flops_fails(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_wrong_formula_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    derived = table.formulas
+    derived = table.derive_parts
 
     def wrong(*arguments: Any) -> Any:
         return derived(*arguments)[:-1]
 
-    monkeypatch.setattr(table, "formulas", wrong)
+    monkeypatch.setattr(table, "derive_parts", wrong)
     monkeypatch.setattr(report, "sections", lambda subject: ())
     assert "FLOPs: (8 + 4 E) L B S D² + 4 L B S² D" in [
         check.claim for check in checks.flops_are_counted(Subject(toy(), toy().inputs())) if not check.holds

@@ -14,12 +14,12 @@ from einformer import EinformerError, load
 from einformer.cli import main
 from einformer.interpreters.count.conventions import CONVENTIONS, DEFAULT
 from einformer.interpreters.count.derived import derive
-from einformer.interpreters.count.devices import Device, devices
+from einformer.interpreters.count.devices import Device, read_devices
 from einformer.interpreters.count.formulas import Letters
 from einformer.interpreters.count.numbers import Numbers
 from einformer.interpreters.count.precisions import PRECISIONS
-from einformer.interpreters.count.roofline import Bound, decode, prefill, training, weights
-from einformer.interpreters.count.traffic import Traffic, intensity, traffic
+from einformer.interpreters.count.roofline import Bound, bound_decode, bound_prefill, bound_training, count_read_weights
+from einformer.interpreters.count.traffic import Traffic, count_traffic, find_intensity
 from einformer.language.sizes import Legend
 from einformer.objects import Model, Specification
 from tests.texts import spec as text
@@ -30,7 +30,7 @@ HALF = PRECISIONS["bfloat16"]
 
 def formulas(spec: Specification, fused: bool = False, cached: Any = 0, element: Any = p) -> list[Traffic[sympy.Expr]]:
     derived = derive(spec.tree, spec.name)
-    return list(traffic(derived, Letters(Legend.of(spec.tree), derived.time, cached), DEFAULT, element, fused))
+    return list(count_traffic(derived, Letters(Legend.of(spec.tree), derived.time, cached), DEFAULT, element, fused))
 
 
 def having(moves: list[Traffic[Any]], *words: str) -> list[Traffic[Any]]:
@@ -52,7 +52,7 @@ def test_a_square_projection_has_the_intensity_of_the_notes_corrected() -> None:
     gpt2 = load("gpt2")
     projections = having(formulas(gpt2), "z_bsd Q_dea", "z_bsd K_dea", "z_bsd V_dea", "u_bsd' O_d'd")
     for each in projections:
-        assert equal(intensity([each]), 2 * B * S * D / (p * (2 * B * S + D)))
+        assert equal(find_intensity([each]), 2 * B * S * D / (p * (2 * B * S + D)))
 
 
 def test_decoding_does_two_flops_for_each_byte_of_the_weights_and_row() -> None:
@@ -65,7 +65,7 @@ def test_decoding_does_two_flops_for_each_byte_of_the_weights_and_row() -> None:
 def core(fused: bool, cached: Any = 0) -> sympy.Expr:
     """The intensity of grouped attention, J queries for each key, two bytes a number."""
     both = having(formulas(load("llama"), fused, cached, 2), "q_segj k_s'eg", "w_ss'gj v_s'eg")
-    return intensity(both).subs(sympy.Symbol("A"), J * G)
+    return find_intensity(both).subs(sympy.Symbol("A"), J * G)
 
 
 def test_attention_of_a_prompt_has_the_intensity_of_the_scaling_book() -> None:
@@ -87,7 +87,7 @@ def test_what_a_product_of_matrices_moves_is_the_sum_of_their_numbers() -> None:
     """Against enumeration: each number of the operands and of the result, once."""
     product = text("i: I\n  j: J\n  k: K", "layer Times(x_ij, y_jk) -> z_ik:", "  return x_ij y_jk").bind(I=3, J=5, K=7)
     derived = derive(product.spec.tree, product.spec.name)
-    (found,) = traffic(derived, Numbers(product.legend), DEFAULT, 4)
+    (found,) = count_traffic(derived, Numbers(product.legend), DEFAULT, 4)
     numbers = [len(list(itertools.product(range(m), range(n)))) for m, n in ((3, 5), (5, 7), (3, 7))]
     assert (found.read, found.written) == (4 * sum(numbers[:2]), 4 * numbers[2])
     assert found.flops == 2 * 3 * 5 * 7
@@ -96,7 +96,7 @@ def test_what_a_product_of_matrices_moves_is_the_sum_of_their_numbers() -> None:
 def test_only_chosen_experts_are_read() -> None:
     mixtral = load("mixtral").bind(D=12, A=3, G=3, F=20, X=8, L=2, V=11)
     derived = derive(mixtral.spec.tree, mixtral.spec.name)
-    moves = traffic(derived, Numbers(mixtral.at(B=1, S=1), derived.time), DEFAULT, 2)
+    moves = count_traffic(derived, Numbers(mixtral.at(B=1, S=1), derived.time), DEFAULT, 2)
     gate = next(each for each in moves if "G_xdf" in each.text)
     assert gate.read == 2 * (12 + 2 * 12 * 20)  # two of the eight experts
     assert gate.written == 2 * 2 * 20
@@ -106,7 +106,11 @@ def test_under_a_mask_the_exact_convention_moves_the_pairs_it_allows() -> None:
     gpt2 = einformer.model("gpt2")
     derived = derive(gpt2.spec.tree, gpt2.spec.name)
     full, exact = (
-        next(each for each in traffic(derived, Numbers(gpt2.at(B=1, S=8), "s"), CONVENTIONS[name], 1) if "Sm_s'" in each.text)
+        next(
+            each
+            for each in count_traffic(derived, Numbers(gpt2.at(B=1, S=8), "s"), CONVENTIONS[name], 1)
+            if "Sm_s'" in each.text
+        )
         for name in ("torch", "exact")
     )
     assert (full.written, exact.written) == (12 * 64, 12 * 36)
@@ -121,8 +125,8 @@ def bound(model: Model, work: str, device: Device, count: int = 1, **sizes: int)
     tree, name = model.spec.tree, model.spec.name
     cache = model.cache_bytes("bfloat16", **sizes).total
     if work == "prefill":
-        return prefill(tree, name, model.at(**sizes), cache, HALF, device, count)
-    return decode(tree, name, model.at(**sizes | {"S": 1}), sizes["S"] - 1, cache, HALF, device, count)
+        return bound_prefill(tree, name, model.at(**sizes), cache, HALF, device, count)
+    return bound_decode(tree, name, model.at(**sizes | {"S": 1}), sizes["S"] - 1, cache, HALF, device, count)
 
 
 A100 = Device("A100 as kipply rounds it", {"bfloat16": 312e12}, 1.5e12, 40e9, "kipply")
@@ -159,7 +163,7 @@ def test_a_260b_on_sixteen_devices_takes_what_kipply_says(rows: int, millisecond
 
 def test_falcon_40b_with_200_rows_takes_what_the_notes_say() -> None:
     """12.8 ms on four devices: 78 tokens a second for each row."""
-    found = Bound("decode", 200 * 2 * 40 * 10**9, 2 * 40 * 10**9, devices()["a100-80gb"], 312e12, 4)
+    found = Bound("decode", 200 * 2 * 40 * 10**9, 2 * 40 * 10**9, read_devices()["a100-80gb"], 312e12, 4)
     assert round(found.seconds * 1e3, 1) == 12.8
     assert int(1 / found.seconds) == 78
 
@@ -205,21 +209,21 @@ def test_a_prompt_computes_only_its_last_logits_and_half_of_the_pairs() -> None:
 def test_a_table_that_is_not_the_head_is_read_by_rows() -> None:
     untied = load("llama").bind(D=16, A=4, G=2, F=24, L=2, V=11)
     tied = load("llama").without("Llama.U").bind(D=16, A=4, G=2, F=24, L=2, V=11)
-    read = [weights(model.spec.tree, model.spec.name, model.legend, HALF) for model in (untied, tied)]
+    read = [count_read_weights(model.spec.tree, model.spec.name, model.legend, HALF) for model in (untied, tied)]
     assert read[0] == read[1] == 2 * tied.num_parameters == 2 * (untied.num_parameters - 11 * 16)
 
 
 def test_only_the_experts_of_one_token_must_be_read() -> None:
     """Two of eight: 12,879,925,248 parameters of Mixtral 8x7B compute, of them 32000 x 4096 as rows."""
     mixtral = load("mixtral").bind(D=4096, A=32, G=8, H=128, F=14336, X=8, L=32, V=32000)
-    assert weights(mixtral.spec.tree, mixtral.spec.name, mixtral.legend, HALF) == 2 * (12_879_925_248 - 32000 * 4096)
+    assert count_read_weights(mixtral.spec.tree, mixtral.spec.name, mixtral.legend, HALF) == 2 * (12_879_925_248 - 32000 * 4096)
 
 
 @pytest.mark.parametrize(("precision", "bytes_"), [("float32", 24), ("bfloat16", 28), ("megatron-float16", 28), ("sgd", 20)])
 def test_a_training_step_moves_what_the_optimiser_changes_twice(precision: str, bytes_: int) -> None:
     """Parameters, their copy, and moments: 4 + 8, and 2 + 4 + 8 bytes for each; gradients may stay on the chip."""
-    gpt2, device = einformer.model("gpt2"), devices()["h100-sxm"]
-    found = training(gpt2.spec.tree, gpt2.spec.name, gpt2.at(B=2, S=64), PRECISIONS[precision], device)
+    gpt2, device = einformer.model("gpt2"), read_devices()["h100-sxm"]
+    found = bound_training(gpt2.spec.tree, gpt2.spec.name, gpt2.at(B=2, S=64), PRECISIONS[precision], device)
     assert found.moved == bytes_ * 124_439_808
     assert found.flops == gpt2.flops(convention="exact", phase="training", B=2, S=64)
 
@@ -230,13 +234,13 @@ def test_a_training_step_moves_what_the_optimiser_changes_twice(precision: str, 
 @pytest.mark.parametrize(("name", "ridge"), [("b200", 281), ("h100-sxm", 295), ("a100-80gb", 156), ("v100s", 118)])
 def test_the_ridges_of_devices_are_those_of_the_notes(name: str, ridge: int) -> None:
     """There from bandwidths rounded to two digits, 2.0 and 1.1 TB/s."""
-    device = devices()[name]
+    device = read_devices()[name]
     assert device.peak["float16"] / device.bandwidth == pytest.approx(ridge, rel=0.03)
 
 
-@pytest.mark.parametrize("name", devices())
+@pytest.mark.parametrize("name", read_devices())
 def test_a_device_is_whole(name: str) -> None:
-    device = devices()[name]
+    device = read_devices()[name]
     assert device.title
     assert device.source
     assert set(device.peak) <= {"float32", "bfloat16", "float16"}
@@ -247,5 +251,5 @@ def test_a_device_is_whole(name: str) -> None:
 
 def test_a_rate_that_nobody_published_is_refused() -> None:
     with pytest.raises(EinformerError, match=r"^E605 .* in bfloat16"):
-        devices()["v100s"].rate(HALF)
-    assert devices()["v100s"].rate(PRECISIONS["float16"]) == 130e12
+        read_devices()["v100s"].rate(HALF)
+    assert read_devices()["v100s"].rate(PRECISIONS["float16"]) == 130e12

@@ -18,7 +18,7 @@ from einformer.cli import notes
 from einformer.cli.options import parser
 from einformer.cli.screen import align, align_texts, bar, show, show_json, show_table
 from einformer.errors import EinformerError, Finding, Rule, catalogue, fail
-from einformer.interpreters.count.devices import devices
+from einformer.interpreters.count.devices import read_devices
 
 if TYPE_CHECKING:
     from einformer.interpreters.count.roofline import Bound
@@ -189,7 +189,7 @@ def _count(options: argparse.Namespace) -> int:
 def _find_bounds(options: argparse.Namespace, model: Model, inputs: Mapping[str, int]) -> tuple[Bound, ...]:
     from einformer.report import series
 
-    device, length = devices()[options.device], inputs.get("S", 1)
+    device, length = read_devices()[options.device], inputs.get("S", 1)
     return series.bounds(model, options.batch, length, options.precision, device, options.recompute)
 
 
@@ -203,10 +203,10 @@ def _count_in_letters(options: argparse.Namespace, model: Model) -> int:
     _set_defaults(options)
     convention, precision = choose_rows(options.convention, options.precision)
     tree = model.spec.tree
-    parts = table.formulas(tree, model.spec.name, model.legend, convention, precision.element, options.recompute)
-    write = table.written(tree, options.formulas or "text")
+    parts = table.derive_parts(tree, model.spec.name, model.legend, convention, precision.element, options.recompute)
+    write = table.choose_writer(tree, options.formulas or "text")
     rows = list(table.rows(parts, write))
-    cache, why = table.cached(tree, model.spec.name, model.legend, precision.element, write)
+    cache, why = table.write_cache(tree, model.spec.name, model.legend, precision.element, write)
     if options.json:
         named = [dict(zip(table.NAMES, row, strict=True)) for row in rows]
         about = {"target": options.target, "title": model.spec.title, "inputs": {}, "convention": str(convention)}
@@ -219,14 +219,14 @@ def _count_in_letters(options: argparse.Namespace, model: Model) -> int:
 
 
 def _fit(options: argparse.Namespace) -> int:
-    from einformer.interpreters.count.bisection import BYTES, NUMBERS, quantity
+    from einformer.interpreters.count.bisection import BYTES, NUMBERS, parse_quantity
     from einformer.report import fit
 
     answer, training = _read_target(options), not options.generation
     letter = options.solve or ("D" if options.parameters else "B")
     if options.parameters:
         _refuse(options, "to `--parameters`", "generation", "batch", "seq", "precision", "recompute")
-        fitted = fit.of_parameters(answer, quantity(options.parameters, NUMBERS), letter, options.step)
+        fitted = fit.of_parameters(answer, parse_quantity(options.parameters, NUMBERS), letter, options.step)
     else:
         _refuse(options, "to `--memory`", "step")
         _refuse(options, "to `--generation`", *(() if training else ("recompute",)))
@@ -235,7 +235,7 @@ def _fit(options: argparse.Namespace) -> int:
         _set_defaults(options)
         fitted = fit.in_memory(
             answer,
-            quantity(options.memory, BYTES),
+            parse_quantity(options.memory, BYTES),
             letter,
             use="training" if training else "generation",
             precision=options.precision,
@@ -266,7 +266,7 @@ def _plot(options: argparse.Namespace) -> int:
     length = _read_inputs(options, model).get("S", 1)
     _set_defaults(options)
     convention, precision = choose_rows(options.convention, options.precision)
-    device = devices()[options.device or "h100-sxm"]
+    device = read_devices()[options.device or "h100-sxm"]
     plot.plot(
         plot.Subject(options.target, model, options.batch, length, convention, precision, options.recompute, device),
         options.kind,

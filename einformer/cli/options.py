@@ -7,7 +7,7 @@ import re
 from typing import Any, NamedTuple
 
 from einformer.interpreters.count.conventions import CONVENTIONS
-from einformer.interpreters.count.devices import devices
+from einformer.interpreters.count.devices import read_devices
 from einformer.interpreters.count.precisions import PRECISIONS
 from einformer.notes.conventions import conventions
 
@@ -129,8 +129,8 @@ LAYER = _make_option("--layer", "Print one layer. Default: all.", metavar="NAME"
 FORM = _make_option(
     "--form", "Write equations in indices or in matrices. Default: the form of the document.", choices=("index", "matrix")
 )
-_DEVICE: dict[str, Any] = {"choices": devices(), "metavar": "NAME"}
-_DEVICES = ", ".join(devices())
+_DEVICE: dict[str, Any] = {"choices": read_devices(), "metavar": "NAME"}
+_DEVICES = ", ".join(read_devices())
 
 
 class Command(NamedTuple):

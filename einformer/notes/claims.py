@@ -126,18 +126,18 @@ def _derive(claim: Claim) -> tuple[sympy.Expr, ...]:
     if not claim.solve:
         return formulas
     other = quantities.parse_ours(claim.equals)
-    return (comparison.solution(formulas[0] - _substitute(claim, other), _make_letter(claim.solve)),)
+    return (comparison.solve(formulas[0] - _substitute(claim, other), _make_letter(claim.solve)),)
 
 
 def _find_outcome(claim: Claim, derived: tuple[sympy.Expr, ...]) -> Outcome:
     relation, _, letters = claim.relation.partition(" in ")
     if relation == "rounded":
-        return "holds" if comparison.rounded(claim.printed, derived[0]) else "does not hold"
+        return "holds" if comparison.is_rounded(claim.printed, derived[0]) else "does not hold"
     printed = tuple(_substitute(claim, formula) for formula in _read_printed(claim))
     if len(printed) != len(derived):
         return "does not hold"
     pairs, symbols = list(zip(printed, derived, strict=True)), tuple(map(_make_letter, letters.split()))
-    if all(itertools.starmap(comparison.equal, pairs)):
+    if all(itertools.starmap(comparison.are_equal, pairs)):
         return "holds"
     if not all(comparison.RELATIONS[relation](*pair, symbols) for pair in pairs):
         return "does not hold"
@@ -166,7 +166,7 @@ def _make_letter(name: str) -> sympy.Expr:
 
 
 def _show_derived(claim: Claim, derived: tuple[sympy.Expr, ...]) -> str:
-    order = printer.letters(quantities.spec(claim.about.text)) if claim.about.text else ()
+    order = printer.list_letters(quantities.spec(claim.about.text)) if claim.about.text else ()
     shown = [_show_number(formula) if formula.is_Number else printer.show(formula, order) for formula in derived]
     return f"({', '.join(shown)})" if claim.about.what == "shape" else shown[0]
 

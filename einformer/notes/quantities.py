@@ -14,7 +14,7 @@ from einformer.interpreters.count.derived import derive
 from einformer.interpreters.count.memory import Activation
 from einformer.interpreters.count.precisions import PRECISIONS
 from einformer.interpreters.count.rules import EquationCount, Phase, Recompute, WeightCount
-from einformer.interpreters.count.traffic import Traffic, intensity, traffic
+from einformer.interpreters.count.traffic import Traffic, count_traffic, find_intensity
 from einformer.language import binding
 from einformer.language.sizes import Legend
 from einformer.language.tree import Group, Index, Layer, Spec, Tensor
@@ -115,12 +115,12 @@ def _find_root(about: About) -> _Root:
 
 @functools.cache
 def _count_weights(root: _Root) -> tuple[WeightCount[sympy.Expr], ...]:
-    return tuple(count for count in formulas.weights(root.spec, root.name, root.legend) if count.trained)
+    return tuple(count for count in formulas.count_weights(root.spec, root.name, root.legend) if count.trained)
 
 
 @functools.cache
 def _count_equations(root: _Root, convention: str, cached: str) -> tuple[EquationCount[sympy.Expr], ...]:
-    return formulas.flops(root.spec, root.name, root.legend, CONVENTIONS[convention], parse_ours(cached))
+    return formulas.count_flops(root.spec, root.name, root.legend, CONVENTIONS[convention], parse_ours(cached))
 
 
 @functools.cache
@@ -128,7 +128,7 @@ def _find_activations(
     root: _Root, element: str, recompute: Recompute, shards: tuple[tuple[str, str], ...]
 ) -> tuple[Activation[sympy.Expr], ...]:
     sizes = {letters: parse_ours(devices) for letters, devices in shards}
-    return formulas.activations(root.spec, root.name, parse_ours(element), recompute, sizes, root.legend)
+    return formulas.count_activations(root.spec, root.name, parse_ours(element), recompute, sizes, root.legend)
 
 
 @functools.cache
@@ -169,7 +169,7 @@ def _select_part(about: About, root: _Root, count: Count) -> list[Count]:
 # All of them, or those on each of the devices that share axes.
 def _count_parameters(about: About) -> tuple[sympy.Expr]:
     shards = {letters: parse_ours(devices) for letters, devices in about.shards}
-    return (memory.on_one_device(_select_weights(about), formulas.Letters(_find_root(about).legend), shards),)
+    return (memory.count_on_one_device(_select_weights(about), formulas.Letters(_find_root(about).legend), shards),)
 
 
 def _select_weights(about: About) -> list[WeightCount[sympy.Expr]]:
@@ -202,7 +202,7 @@ def _find_traffic(about: About) -> list[Traffic[sympy.Expr]]:
     root = _find_root(about)
     layers = derive(root.spec, root.name)
     sizes = formulas.Letters(root.legend, layers.time, parse_ours(about.cached))
-    moves = traffic(layers, sizes, CONVENTIONS[about.convention], parse_ours(about.element), about.fused)
+    moves = count_traffic(layers, sizes, CONVENTIONS[about.convention], parse_ours(about.element), about.fused)
     return _select_counts(about, moves, _spell_left)
 
 
@@ -211,13 +211,13 @@ def _count_moved(about: About) -> tuple[sympy.Expr]:
 
 
 def _divide_flops(about: About) -> tuple[sympy.Expr]:
-    return (intensity(_find_traffic(about)).cancel(),)
+    return (find_intensity(_find_traffic(about)).cancel(),)
 
 
 # The bytes of the cache after S positions.
 def _count_cache(about: About) -> tuple[sympy.Expr]:
     root = _find_root(about)
-    return (formulas.cache_bytes(root.spec, root.name, parse_ours(about.element), root.legend).total,)
+    return (formulas.count_cache(root.spec, root.name, parse_ours(about.element), root.legend).total,)
 
 
 # The bytes of parameters, gradients and optimiser states: of a text, or of N parameters without one.
@@ -229,7 +229,7 @@ def _count_memory(about: About) -> tuple[sympy.Expr]:
     else:
         n = parse_ours("N")
         weights = [WeightCount("", "W", (), n, n, ())]
-    state = memory.training(weights, (), 0, letters, PRECISIONS[about.precision], {}, about.zero, parse_ours(about.ranks))
+    state = memory.count_training(weights, (), 0, letters, PRECISIONS[about.precision], {}, about.zero, parse_ours(about.ranks))
     return (rules.total(getattr(state, name) for name in about.only or _STATE),)
 
 

@@ -67,7 +67,7 @@ def _count_numbers(model: Model, inputs: dict[str, int]) -> dict[str, int | None
     return {
         _ALL: counts["total"],
         _ACTIVE: counts["active"],
-        "forward FLOPs": numbers.total(numbers.flops(model.spec.tree, model.spec.name, model.at(**inputs))),
+        "forward FLOPs": numbers.sum_counts(numbers.count_flops(model.spec.tree, model.spec.name, model.at(**inputs))),
         "cache of a position": kept.per_token if kept else None,
         f"cache, {_DTYPE}": kept.total if kept else None,
     }
@@ -92,7 +92,7 @@ def _count_unless(code: str, value: Callable[[], T]) -> T | None:
 
 def _count_letters(one: Model, other: Model) -> Iterator[Count]:
     formulas = [_count_formulas(model) for model in (one, other)]
-    write = [table.written(model.spec.tree) for model in (one, other)]
+    write = [table.choose_writer(model.spec.tree) for model in (one, other)]
     for what, first in formulas[0].items():
         second = formulas[1][what]
         more = None if first is None or second is None else write[1]((second - first).expand())
@@ -104,8 +104,8 @@ def _count_formulas(model: Model) -> dict[str, sympy.Expr | None]:
 
     tree, name, legend = model.spec.tree, model.spec.name, model.legend
     return {
-        "parameters": _count_unless("E607", lambda: formulas.parameters(formulas.weights(tree, name, legend))),
-        "forward FLOPs": _count_unless("E607", lambda: formulas.total(formulas.flops(tree, name, legend))),
+        "parameters": _count_unless("E607", lambda: formulas.count_parameters(formulas.count_weights(tree, name, legend))),
+        "forward FLOPs": _count_unless("E607", lambda: formulas.sum_counts(formulas.count_flops(tree, name, legend))),
         "cache of a position": _count_unless(
             "E607", lambda: _count_unless("E508", lambda: _count_kept(model, formulas.Letters(legend)))
         ),
@@ -117,4 +117,4 @@ def _count_kept(model: Model, letters: Letters) -> sympy.Expr:
     from einformer.interpreters.count import formulas
 
     kept = kept_in_letters(model.spec.tree, model.spec.name, model.legend)
-    return formulas.total(()) + cached.per_token(kept, letters, _ELEMENT)  # a formula too where nothing is kept
+    return formulas.sum_counts(()) + cached.count_per_token(kept, letters, _ELEMENT)  # a formula too where nothing is kept

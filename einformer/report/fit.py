@@ -10,9 +10,9 @@ from typing import Any, Literal
 
 from einformer.errors import EinformerError, fail
 from einformer.interpreters.count import numbers
-from einformer.interpreters.count.bisection import Largest, largest
+from einformer.interpreters.count.bisection import Largest, find_largest
 from einformer.interpreters.count.rules import Recompute
-from einformer.interpreters.count.summary import spelled
+from einformer.interpreters.count.summary import spell_bytes
 from einformer.language.sizes import MAXIMUM_SIZE
 from einformer.objects import Model, choose_rows
 
@@ -50,7 +50,7 @@ class Fit:
 
     def describe(self, count: int) -> str:
         """Returns `79,932,170,240 bytes, 79.93 GB`, or a number of parameters."""
-        return f"{count:,} parameters" if self.what == "parameters" else f"{count:,} bytes, {spelled(count)}"
+        return f"{count:,} parameters" if self.what == "parameters" else f"{count:,} bytes, {spell_bytes(count)}"
 
 
 def in_memory(
@@ -96,7 +96,7 @@ def of_parameters(model: Model, wanted: int, letter: str = "D", step: int | None
 
 # Returns the count of the smallest size if it exceeds the limit.
 def _find_largest(count: Callable[[int], int], limit: int, step: int = 1, most: int = MAXIMUM_SIZE) -> Largest | int:
-    return largest(count, limit, step, most) or count(step)
+    return find_largest(count, limit, step, most) or count(step)
 
 
 # `S <= K`
@@ -167,4 +167,4 @@ class _Memory:
             )
         _, precision = choose_rows("torch", self.precision)
         weights, kept = precision.parameters * model.num_parameters, model.kept
-        return lambda sizes: weights + numbers.cache_bytes(kept, model.at(**sizes), model.spec.layer, precision.dtype).total
+        return lambda sizes: weights + numbers.count_cache(kept, model.at(**sizes), model.spec.layer, precision.dtype).total

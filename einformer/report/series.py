@@ -14,7 +14,7 @@ from einformer.interpreters.count.devices import Device
 from einformer.interpreters.count.memory import Memory
 from einformer.interpreters.count.precisions import Precision
 from einformer.interpreters.count.rules import EquationCount, Recompute
-from einformer.interpreters.count.traffic import intensity, traffic
+from einformer.interpreters.count.traffic import count_traffic, find_intensity
 from einformer.objects import Model, choose_rows
 
 SHORTEST, LONGEST = 16, 2**17  # positions, where a text says no bound
@@ -49,7 +49,7 @@ def shares(model: Model, batch: int, sequence_lengths: Iterable[int], convention
     shares_by_part: Series = {}
     for k, length in enumerate(sequence_lengths):
         spent: dict[str, int] = {}
-        for count in numbers.flops(model.spec.tree, model.spec.name, model.at(B=batch, S=length), convention):
+        for count in numbers.count_flops(model.spec.tree, model.spec.name, model.at(B=batch, S=length), convention):
             for label, flops in _split_flops(model, count):
                 spent[label] = spent.get(label, 0) + flops
         if not (whole := sum(spent.values())):
@@ -101,9 +101,9 @@ def points(model: Model, batch: int, length: int, precision: Precision, conventi
         ("decode", numbers.Numbers(last, derived.time, length - 1)),
     )
     return [
-        Point(step, part(model, moves.path) + _TWO_POSITIONS * moves.pairs, intensity([moves]))
+        Point(step, part(model, moves.path) + _TWO_POSITIONS * moves.pairs, find_intensity([moves]))
         for step, sizes in steps
-        for moves in traffic(derived, sizes, convention, precision.element)
+        for moves in count_traffic(derived, sizes, convention, precision.element)
         if moves.flops
     ]
 
@@ -116,7 +116,7 @@ def bounds(
     tree, name, whole, last = model.spec.tree, model.spec.name, model.at(B=batch, S=length), model.at(B=batch, S=1)
     cache = model.cache_bytes(chosen.dtype, B=batch, S=length).total
     return (
-        roofline.prefill(tree, name, whole, cache, chosen, device),
-        roofline.decode(tree, name, last, length - 1, cache, chosen, device),
-        roofline.training(tree, name, whole, chosen, device, recompute),
+        roofline.bound_prefill(tree, name, whole, cache, chosen, device),
+        roofline.bound_decode(tree, name, last, length - 1, cache, chosen, device),
+        roofline.bound_training(tree, name, whole, chosen, device, recompute),
     )

@@ -46,7 +46,7 @@ class Sized:
     @functools.cached_property
     def parts(self) -> tuple[Part[int], ...]:
         """Returns the counts as numbers."""
-        return table.counted(self.model.spec.tree, self.model.spec.name, self.legend)
+        return table.count_parts(self.model.spec.tree, self.model.spec.name, self.legend)
 
 
 @dataclass
@@ -56,12 +56,12 @@ class Subject(Sized):
     @functools.cached_property
     def formulas(self) -> tuple[Part[sympy.Expr], ...]:
         """Returns the counts as formulas, derived independently of the numbers."""
-        return table.formulas(self.model.spec.tree, self.model.spec.name, self.model.legend)
+        return table.derive_parts(self.model.spec.tree, self.model.spec.name, self.model.legend)
 
     @functools.cached_property
     def write(self) -> Callable[[sympy.Expr], str]:
         """Returns a function that prints formulas in the order of the legend."""
-        return table.written(self.model.spec.tree)
+        return table.choose_writer(self.model.spec.tree)
 
     @functools.cached_property
     def live(self) -> nn.Module:

@@ -32,8 +32,8 @@ def numbers(model: Model) -> tuple[int, int, int]:
 def letters(spec: Specification) -> tuple[object, ...]:
     """The same as formulas."""
     tree, name = spec.tree, spec.name
-    kept = formulas.activations(tree, name, 2)
-    return spec.parameters, formulas.total(formulas.flops(tree, name)), sum(each.total for each in kept)
+    kept = formulas.count_activations(tree, name, 2)
+    return spec.parameters, formulas.sum_counts(formulas.count_flops(tree, name)), sum(each.total for each in kept)
 
 
 def counted(module: torch.nn.Module, tokens: torch.Tensor) -> tuple[int, int]:

@@ -20,18 +20,18 @@ NUMBERS = {"": 1, "K": 10**3, "M": 10**6, "B": 10**9, "T": 10**12}
 _QUANTITY = re.compile(r"\s*(?P<number>[0-9]+(?:\.[0-9]+)?)\s*(?P<unit>[A-Za-z]*)\s*")
 
 
-def quantity(text: str, units: Mapping[str, int]) -> int:
+def parse_quantity(text: str, units: Mapping[str, int]) -> int:
     """A number with a unit, rounded down; `k` and `K` are a thousand, `Ki` is 1024. Raises EinformerError E608.
 
-    >>> quantity("80GB", BYTES), quantity("1.5 KiB", BYTES), quantity("1.3B", NUMBERS)
+    >>> parse_quantity("80GB", BYTES), parse_quantity("1.5 KiB", BYTES), parse_quantity("1.3B", NUMBERS)
     (80000000000, 1536, 1300000000)
     """
-    found = _QUANTITY.fullmatch(text)
-    unit = found["unit"].replace("k", "K") if found else ""
-    if not found or unit not in units:
-        known = ", ".join(unit for unit in units if unit)
-        raise fail("E608", f"`{text}` is not a number with one of the units {known}", fix=f"`80{[*units][3]}`")
-    if not 0 < (size := int(Fraction(found["number"]) * units[unit])) <= MAXIMUM_SIZE:
+    match = _QUANTITY.fullmatch(text)
+    unit = match["unit"].replace("k", "K") if match else ""
+    if not match or unit not in units:
+        names = ", ".join(unit for unit in units if unit)
+        raise fail("E608", f"`{text}` is not a number with one of the units {names}", fix=f"`80{[*units][3]}`")
+    if not 0 < (size := int(Fraction(match["number"]) * units[unit])) <= MAXIMUM_SIZE:
         raise fail("E608", f"`{text}` is nothing, or beyond {MAXIMUM_SIZE:.0e}", fix=f"`80{[*units][3]}`")
     return size
 
@@ -45,12 +45,12 @@ class Largest:
     above: tuple[int, int] | None
 
 
-def largest(count: Callable[[int], int], limit: int, step: int = 1, most: int = MAXIMUM_SIZE) -> Largest | None:
+def find_largest(count: Callable[[int], int], limit: int, step: int = 1, most: int = MAXIMUM_SIZE) -> Largest | None:
     """The largest multiple of `step`, up to `most`, whose count is at most `limit`; None where already the first exceeds it.
 
     `count` does not shrink as the size grows.
 
-    >>> largest(lambda size: 3 * size + 1, limit=50, step=5)
+    >>> find_largest(lambda size: 3 * size + 1, limit=50, step=5)
     Largest(size=15, count=46, above=(20, 61))
     """
     within, beyond, last = 0, 1, most // step

@@ -22,18 +22,18 @@ class CacheBytes(Generic[N]):
     total: N
 
 
-def cache_bytes(entries: Iterable[Entry[Any]], time: str, arithmetic: Arithmetic[N], element: Any) -> CacheBytes[N]:
+def count_cache(entries: Iterable[Entry[Any]], time: str, arithmetic: Arithmetic[N], element: Any) -> CacheBytes[N]:
     """The bytes of these entries, a number in `element` bytes: what layers share is there once. Raises EinformerError E607."""
     entries, held = tuple(entries), []
     for entry in (entry for entry in entries if not entry.source):
         numbers = () if entry.back is None or isinstance(entry.back, int) else (entry.back,)
         for turns, inner in arithmetic.kinds(_turns(entry), numbers):
             rows = map(inner.length, sorted(entry.rows))
-            held.append(product((*turns, _of_one(entry, inner, element), *rows, positions(entry, time, inner))))
-    return CacheBytes(per_token(entries, arithmetic, element), total(held))
+            held.append(product((*turns, _of_one(entry, inner, element), *rows, count_positions(entry, time, inner))))
+    return CacheBytes(count_per_token(entries, arithmetic, element), total(held))
 
 
-def per_token(entries: Iterable[Entry[Any]], arithmetic: Arithmetic[N], element: Any) -> N:
+def count_per_token(entries: Iterable[Entry[Any]], arithmetic: Arithmetic[N], element: Any) -> N:
     """The bytes of a further position of one row, until windows are full. Raises EinformerError E607."""
     growing = (entry for entry in entries if entry.kind == "visible" and not entry.source)
     return total(product((*map(arithmetic.turns, _turns(e)), _of_one(e, arithmetic, element))) for e in growing)
@@ -50,7 +50,7 @@ def _of_one(entry: Entry[Any], arithmetic: Arithmetic[N], element: Any) -> N:
     return one
 
 
-def positions(entry: Entry[Any], time: str, arithmetic: Arithmetic[N]) -> Any:
+def count_positions(entry: Entry[Any], time: str, arithmetic: Arithmetic[N]) -> Any:
     """How many positions are held: of what is read at s' the one at s too."""
     length, back = arithmetic.length(time), entry.back
     if back is None:

@@ -31,10 +31,10 @@ class Device:
 
 
 @functools.cache
-def devices() -> Mapping[str, Device]:
+def read_devices() -> Mapping[str, Device]:
     """The known devices by name.
 
-    >>> round(devices()["a100-40gb"].peak["bfloat16"] / 1.5e12)  # the ridge that kipply has
+    >>> round(read_devices()["a100-40gb"].peak["bfloat16"] / 1.5e12)  # the ridge that kipply has
     208
     """
     text = (pathlib.Path(__file__).parent / "devices.toml").read_text(encoding="utf-8")

@@ -16,7 +16,7 @@ import sympy
 from einformer.errors import EinformerError, fail
 from einformer.interpreters.count import cached as cached_
 from einformer.interpreters.count import memory, rules
-from einformer.interpreters.count.bands import pairs
+from einformer.interpreters.count.bands import count_pairs
 from einformer.interpreters.count.conventions import DEFAULT, Convention
 from einformer.interpreters.count.derived import derive
 from einformer.interpreters.count.kept import keeps
@@ -50,15 +50,15 @@ MOST_TERMS = 30  # of a number multiplied out
 MOST_POWER = 1000
 
 
-def weights(spec: Spec, name: str, legend: Legend | None = None) -> tuple[WeightCount[sympy.Expr], ...]:
+def count_weights(spec: Spec, name: str, legend: Legend | None = None) -> tuple[WeightCount[sympy.Expr], ...]:
     """The parameters of each weight of the layer or model `name`, and the numbers in its buffers, as formulas.
 
     Sizes that `legend` binds stay letters. Raises EinformerError E607.
     """
-    return rules.weights(derive(spec, name), Letters(legend or Legend.of(spec)))
+    return rules.count_weights(derive(spec, name), Letters(legend or Legend.of(spec)))
 
 
-def flops(
+def count_flops(
     spec: Spec, name: str, legend: Legend | None = None, convention: Convention = DEFAULT, cached: sympy.Expr | int = 0
 ) -> tuple[EquationCount[sympy.Expr], ...]:
     """The FLOPs of each equation of the layer or model `name`, by a convention, as formulas.
@@ -66,10 +66,10 @@ def flops(
     The order of a product of three tensors or more is that of `orders.pairs`. Raises EinformerError E607.
     """
     derived = derive(spec, name)
-    return rules.equations(derived, Letters(legend or Legend.of(spec), derived.time, cached), convention)
+    return rules.count_equations(derived, Letters(legend or Legend.of(spec), derived.time, cached), convention)
 
 
-def activations(
+def count_activations(
     spec: Spec,
     name: str,
     element: sympy.Expr | int,
@@ -80,10 +80,10 @@ def activations(
     """The bytes of what each equation keeps for the backward pass, as formulas, `element` for a number."""
     derived = derive(spec, name)
     letters = Letters(legend or Legend.of(spec), derived.time)
-    return memory.activations(*keeps(spec, name), derived, letters, element, recompute, shards)
+    return memory.count_activations(*keeps(spec, name), derived, letters, element, recompute, shards)
 
 
-def cache_bytes(
+def count_cache(
     spec: Spec, name: str, element: sympy.Expr | int | None, legend: Legend | None = None
 ) -> cached_.CacheBytes[sympy.Expr]:
     """The bytes that decoding keeps of the causal model `name`, `element` or `p` for a number, as formulas.
@@ -93,21 +93,21 @@ def cache_bytes(
     bytes_, letters = sympy.Symbol("p") if element is None else element, Letters(legend or Legend.of(spec))
     entries = kept_in_letters(spec, name, letters.legend)
     time = next(layer.time.letter for layer in spec.layers if layer.name == name and layer.time)
-    found = cached_.cache_bytes(entries, time, letters, bytes_)
-    return cached_.CacheBytes(sympy.factor_terms(found.per_token), sympy.factor_terms(found.total))
+    counted = cached_.count_cache(entries, time, letters, bytes_)
+    return cached_.CacheBytes(sympy.factor_terms(counted.per_token), sympy.factor_terms(counted.total))
 
 
-def parameters(counts: Iterable[WeightCount[sympy.Expr]]) -> sympy.Expr:
+def count_parameters(counts: Iterable[WeightCount[sympy.Expr]]) -> sympy.Expr:
     """The trained parameters in all."""
-    return total(count for count in counts if count.trained)
+    return sum_counts(count for count in counts if count.trained)
 
 
-def total(counts: Iterable[WeightCount[sympy.Expr] | EquationCount[sympy.Expr]]) -> sympy.Expr:
+def sum_counts(counts: Iterable[WeightCount[sympy.Expr] | EquationCount[sympy.Expr]]) -> sympy.Expr:
     """The sum of all counts; what stands in the same turns is gathered, `L (… D² + … D)`.
 
     >>> from einformer import load
     >>> gpt2 = load("gpt2")
-    >>> total(weights(gpt2.tree, "GPT2"))
+    >>> sum_counts(count_weights(gpt2.tree, "GPT2"))
     D*(K + V + 2) + L*(D**2*(2*E + 4) + D*(E + 9))
     """
     groups: dict[sympy.Expr, sympy.Expr] = {}
@@ -161,7 +161,7 @@ class Letters:
         before = self.length(earlier) - self.length(later)
         least = [self.number(bound.least) for bound in bounds if bound.later == later]
         most = [-self.number(bound.least) for bound in bounds if bound.earlier == later]
-        return pairs(
+        return count_pairs(
             self.length(later), before, sympy.Max(*least) if least else None, sympy.Min(*most) if most else None, sympy.Min
         )
 
@@ -176,11 +176,11 @@ class Letters:
         scalar = min(turning, key=repr)
         value = self.legend.scalars[scalar.name].value
         if scalar.name in self.legend.values or not (isinstance(value, Apply) and value.name == "where"):
-            raise _refused(self.legend.scalars[scalar.name])
+            raise _refuse(self.legend.scalars[scalar.name])
         condition, *values = value.arguments
         for holds, branch in zip((True, False), values, strict=True):
             inner = replace(self, branches={**self.branches, scalar: branch})
-            yield from inner.kinds(tuple(_split(each, Case(condition, holds)) for each in turns), numbers)
+            yield from inner.kinds(tuple(_split(turn, Case(condition, holds)) for turn in turns), numbers)
 
     def chosen(self, letter: str, count: Expression) -> sympy.Expr:
         """As the text writes it: in letters there are more to choose from. Raises EinformerError E607."""
@@ -242,7 +242,7 @@ class Letters:
         if not turns.letters:
             return sympy.Integer(1)
         if len(turns.sites) > 1 and (len(turns.letters) > 1 or any(site.cases for site in turns.sites)):
-            raise _refused(turns.sites[0].loops[0][1])
+            raise _refuse(turns.sites[0].loops[0][1])
         return sympy.Max(*(self.at(site, turns.letters) for site in turns.sites))
 
     def at(self, site: Site, letters: tuple[str, ...]) -> sympy.Expr:
@@ -252,7 +252,7 @@ class Letters:
         for case in site.cases:
             on = {x.letter for x in subexpressions(case.condition) if isinstance(x, Index)}
             if len(on) != 1 or on & split:
-                raise _refused(case.condition)
+                raise _refuse(case.condition)
             (letter,) = on
             split.add(letter)
             true = self.holding(case.condition, counts[letter])
@@ -272,21 +272,21 @@ class Letters:
                 return _HOLDING[e.name](self.number(bound), count)
             case Apply(arguments=(bound, Index() as index)) if e.name in _MIRRORED:
                 return self.holding(replace(e, name=_MIRRORED[e.name], arguments=(index, bound)), count)
-        raise _refused(e)
+        raise _refuse(e)
 
 
 def _is_long(e: sympy.Expr) -> bool:
     """Has it many terms when it is multiplied out, or a number of many digits?"""
     number = e.as_coeff_Mul()[0]
-    return _terms(e) > MOST_TERMS or (number.is_finite and max(abs(number).as_numer_denom()) > MAXIMUM_NUMBER)
+    return _count_terms(e) > MOST_TERMS or (number.is_finite and max(abs(number).as_numer_denom()) > MAXIMUM_NUMBER)
 
 
-def _terms(e: sympy.Expr) -> int:
+def _count_terms(e: sympy.Expr) -> int:
     """How many terms it has when it is multiplied out, at most."""
     if e.is_Add or e.is_Mul:
-        return (sum if e.is_Add else math.prod)(map(_terms, e.args))
+        return (sum if e.is_Add else math.prod)(map(_count_terms, e.args))
     several = e.is_Pow and e.exp.is_Integer and e.exp > 0
-    return math.comb(_terms(e.base) + int(e.exp) - 1, int(e.exp)) if several else 1
+    return math.comb(_count_terms(e.base) + int(e.exp) - 1, int(e.exp)) if several else 1
 
 
 def _split(turns: Turns, case: Case) -> Turns:
@@ -297,26 +297,26 @@ def _split(turns: Turns, case: Case) -> Turns:
     return replace(turns, sites=tuple(replace(site, cases=site.cases | {case}) for site in turns.sites))
 
 
-def _refused(e: Expression | Scalar) -> EinformerError:
+def _refuse(e: Expression | Scalar) -> EinformerError:
     fix = "bound sizes, whose turns are counted one by one; a formula knows `l < P` and `l mod 2 == 0`, one for each loop"
     return fail("E607", "in how many turns this holds has no formula", e.span, fix=fix)
 
 
-def _up(c: sympy.Expr) -> sympy.Expr:
+def _round_up(c: sympy.Expr) -> sympy.Expr:
     """The next whole number; letters are whole, what is divided may not be."""
     return c if sympy.denom(c) == 1 else sympy.ceiling(c)
 
 
-def _down(c: sympy.Expr) -> sympy.Expr:
-    return -_up(-c)
+def _round_down(c: sympy.Expr) -> sympy.Expr:
+    return -_round_up(-c)
 
 
 # How many of 0 … n - 1 are less than c, and so on; the second table has the sides exchanged.
 _HOLDING: dict[str, Callable[[sympy.Expr, sympy.Expr], sympy.Expr]] = {
-    "<": lambda c, n: _up(c),
-    "<=": lambda c, n: _down(c) + 1,
-    ">": lambda c, n: n - _down(c) - 1,
-    ">=": lambda c, n: n - _up(c),
+    "<": lambda c, n: _round_up(c),
+    "<=": lambda c, n: _round_down(c) + 1,
+    ">": lambda c, n: n - _round_down(c) - 1,
+    ">=": lambda c, n: n - _round_up(c),
     "==": lambda c, n: sympy.Integer(1),
     "!=": lambda c, n: n - 1,
 }

@@ -41,17 +41,17 @@ def _leading(formula: sympy.Expr, letters: str | Iterable[str]) -> tuple[sympy.E
     positive = {symbol: sympy.Symbol(symbol.name, positive=True) for symbol in formula.free_symbols}
     scaled = {positive[symbol]: _T * positive[symbol] for symbol in positive if symbol.name in set(letters)}
     whole = formula.xreplace(positive).xreplace(scaled)
-    part, power = _ratio(whole.replace(sympy.floor, lambda x: x).replace(sympy.ceiling, lambda x: x))
+    part, power = _find_ratio(whole.replace(sympy.floor, lambda x: x).replace(sympy.ceiling, lambda x: x))
     return part.xreplace({new: old for old, new in positive.items()}), power
 
 
-def _ratio(e: sympy.Expr) -> tuple[sympy.Expr, sympy.Rational]:
+def _find_ratio(e: sympy.Expr) -> tuple[sympy.Expr, sympy.Rational]:
     """The leading coefficient in t and its power, of a numerator over a denominator."""
-    above, below = map(_highest, sympy.fraction(sympy.together(e.replace(_is_extreme, _decided))))
+    above, below = map(_find_highest, sympy.fraction(sympy.together(e.replace(_is_extreme, _decide))))
     return sympy.cancel(above[0] / below[0]), above[1] - below[1]
 
 
-def _highest(e: sympy.Expr) -> tuple[sympy.Expr, sympy.Rational]:
+def _find_highest(e: sympy.Expr) -> tuple[sympy.Expr, sympy.Rational]:
     """The terms of the highest power of t, without it."""
     powers: dict[sympy.Rational, sympy.Expr] = {}
     for term in sympy.Add.make_args(sympy.expand(e)):
@@ -70,8 +70,8 @@ def _is_extreme(e: sympy.Expr) -> bool:
     return isinstance(e, sympy.Min | sympy.Max)
 
 
-def _decided(e: sympy.Expr) -> sympy.Expr:
+def _decide(e: sympy.Expr) -> sympy.Expr:
     """Those arguments of a `min` or `max` that decide it in the end."""
-    found = [_ratio(argument) for argument in e.args]
-    power = (min if isinstance(e, sympy.Min) else max)(power for _, power in found)
-    return type(e)(*(part for part, each in found if each == power)) * _T**power
+    ratios = [_find_ratio(argument) for argument in e.args]
+    power = (min if isinstance(e, sympy.Min) else max)(power for _, power in ratios)
+    return type(e)(*(part for part, own in ratios if own == power)) * _T**power

@@ -9,7 +9,7 @@ from typing import Generic
 from einformer.interpreters.count.derived import Derived
 from einformer.interpreters.count.kept import Carried, Kept, Value
 from einformer.interpreters.count.precisions import Precision
-from einformer.interpreters.count.rules import Arithmetic, N, Recompute, WeightCount, product, total, two_positions
+from einformer.interpreters.count.rules import Arithmetic, N, Recompute, WeightCount, has_two_positions, product, total
 from einformer.language.calls import axis_of
 from einformer.program.orders import Letters
 
@@ -52,7 +52,7 @@ class Memory(Generic[N]):
         return total(parts)
 
 
-def activations(
+def count_activations(
     kept: Iterable[Kept],
     carried: Iterable[Carried],
     derived: Derived,
@@ -67,18 +67,18 @@ def activations(
     `selective` recomputation drops what has two positions, the core of attention; `full` keeps of a block only its input.
     """
     sizes = _Sizes(arithmetic, shards or {})
-    found = [
-        _activation(each, value, sizes, element)
-        for each in kept
-        for value in each.values(arithmetic.typical)
-        if not (recompute == "selective" and two_positions(value.letters, derived.time))
+    values = [
+        _count_activation(kept_value, value, sizes, element)
+        for kept_value in kept
+        for value in kept_value.values(arithmetic.typical)
+        if not (recompute == "selective" and has_two_positions(value.letters, derived.time))
         and not (recompute == "full" and any(turns.letters for turns in value.turns))
     ]
-    inputs = [_input(each, sizes, element) for each in carried] if recompute == "full" else []
-    return (*inputs, *found)
+    inputs = [_count_input(kept_value, sizes, element) for kept_value in carried] if recompute == "full" else []
+    return (*inputs, *values)
 
 
-def training(
+def count_training(
     counts: Iterable[WeightCount[N]],
     kept: Iterable[Activation[N]],
     logits: N | int,
@@ -89,14 +89,14 @@ def training(
     ranks: N | int = 1,
 ) -> Memory[N]:
     """The bytes of a training step on one device; ZeRO of stage `zero` shares between so many data-parallel `ranks`."""
-    held, state = on_one_device(counts, arithmetic, shards or {}), {}
+    held, state = count_on_one_device(counts, arithmetic, shards or {}), {}
     for component in fields(Precision)[2:8]:
         whole = product((held, getattr(precision, component.name)))
         state[component.name] = arithmetic.divided(whole, ranks) if zero >= _STAGES.get(component.name, 1) else whole
     return Memory(**state, activations=total(each.total for each in kept), logits=product((logits,)))
 
 
-def on_one_device(counts: Iterable[WeightCount[N]], arithmetic: Arithmetic[N], shards: Mapping[str, N]) -> N:
+def count_on_one_device(counts: Iterable[WeightCount[N]], arithmetic: Arithmetic[N], shards: Mapping[str, N]) -> N:
     """The trained parameters on each of the devices that share axes."""
     sizes = _Sizes(arithmetic, shards)
     return total(sizes.divided(count.total, count.merged.union(count.letters)) for count in counts if count.trained)
@@ -126,22 +126,24 @@ class _Sizes(Generic[N]):
         return self.arithmetic.divided(whole, devices)
 
 
-def _activation(kept: Kept, value: Value, sizes: _Sizes[N], element: N | int) -> Activation[N]:
-    chosen = {each.letter: each.count for each in value.chosen}
+def _count_activation(kept: Kept, value: Value, sizes: _Sizes[N], element: N | int) -> Activation[N]:
+    chosen = {bytes_of_one.letter: bytes_of_one.count for bytes_of_one in value.chosen}
     counts = [sizes.arithmetic.chosen(letter, chosen[letter]) for letter in sorted(value.letters & chosen.keys())]
-    each = sizes.shared(value.letters - chosen.keys(), (*counts, element if kept.what == "value" else 1))
-    return Activation(kept.path, kept.layer, kept.equation.span.text, _spelled(value), kept.what, each, _turns(value, sizes))
+    bytes_of_one = sizes.shared(value.letters - chosen.keys(), (*counts, element if kept.what == "value" else 1))
+    return Activation(
+        kept.path, kept.layer, kept.equation.span.text, _spell(value), kept.what, bytes_of_one, _count_turns(value, sizes)
+    )
 
 
-def _input(carried: Carried, sizes: _Sizes[N], element: N | int) -> Activation[N]:
+def _count_input(carried: Carried, sizes: _Sizes[N], element: N | int) -> Activation[N]:
     value = carried.value
-    each = sizes.shared(value.letters, (element,))
-    return Activation(carried.path, "", "", _spelled(value), "input of a block", each, _turns(value, sizes))
+    bytes_of_one = sizes.shared(value.letters, (element,))
+    return Activation(carried.path, "", "", _spell(value), "input of a block", bytes_of_one, _count_turns(value, sizes))
 
 
-def _spelled(value: Value) -> str:
+def _spell(value: Value) -> str:
     return "".join(sorted(value.letters))
 
 
-def _turns(value: Value, sizes: _Sizes[N]) -> tuple[N, ...]:
+def _count_turns(value: Value, sizes: _Sizes[N]) -> tuple[N, ...]:
     return tuple(map(sizes.arithmetic.turns, value.turns))

@@ -10,7 +10,7 @@ from itertools import product
 from einformer.errors import fail, find_row
 from einformer.interpreters.count import cached as cached_
 from einformer.interpreters.count import memory, rules
-from einformer.interpreters.count.bands import pairs
+from einformer.interpreters.count.bands import count_pairs
 from einformer.interpreters.count.conventions import DEFAULT, Convention
 from einformer.interpreters.count.derived import derive
 from einformer.interpreters.count.kept import keeps
@@ -27,15 +27,15 @@ from einformer.program.orders import typical
 from einformer.program.turns import Site, Turns
 
 
-def weights(spec: Spec, name: str, legend: Legend) -> tuple[WeightCount[int], ...]:
+def count_weights(spec: Spec, name: str, legend: Legend) -> tuple[WeightCount[int], ...]:
     """The parameters of each weight of the layer or model `name`, and the numbers in its buffers. Raises EinformerError E601.
 
     Optional weights are there unless the spec is without them.
     """
-    return rules.weights(derive(spec, name), Numbers(legend))
+    return rules.count_weights(derive(spec, name), Numbers(legend))
 
 
-def flops(
+def count_flops(
     spec: Spec, name: str, legend: Legend, convention: Convention = DEFAULT, cached: int = 0
 ) -> tuple[EquationCount[int], ...]:
     """The FLOPs of each equation of the layer or model `name`, by a convention.
@@ -43,15 +43,15 @@ def flops(
     All sizes are bound, those of the inputs too; so many positions stand before them in a cache. Raises EinformerError E601.
     """
     derived = derive(spec, name)
-    return rules.equations(derived, Numbers(legend, derived.time, cached), convention)
+    return rules.count_equations(derived, Numbers(legend, derived.time, cached), convention)
 
 
-def parameters(counts: Iterable[WeightCount[int]]) -> int:
+def count_parameters(counts: Iterable[WeightCount[int]]) -> int:
     """The trained parameters in all: a tie counts once, buffers do not."""
-    return total(count for count in counts if count.trained)
+    return sum_counts(count for count in counts if count.trained)
 
 
-def breakdown(counts: Iterable[WeightCount[int]]) -> dict[str, int]:
+def break_down(counts: Iterable[WeightCount[int]]) -> dict[str, int]:
     """The parameters: in all, of embeddings and of the rest, and those that compute for one token.
 
     An embedding has a row for each token or position; a head that is not tied is one (Kaplan et al. 2020 leave out both).
@@ -59,11 +59,11 @@ def breakdown(counts: Iterable[WeightCount[int]]) -> dict[str, int]:
     trained = [count for count in counts if count.trained]
     embedding = sum(count.total for count in trained if count.embedding)
     active = sum(count.times * count.active for count in trained)
-    whole = total(trained)
+    whole = sum_counts(trained)
     return {"total": whole, "embedding": embedding, "non_embedding": whole - embedding, "active": active}
 
 
-def activations(
+def count_activations(
     spec: Spec,
     name: str,
     legend: Legend,
@@ -73,16 +73,16 @@ def activations(
 ) -> tuple[Activation[int], ...]:
     """The bytes of what each equation keeps for the backward pass, `element` for a number. Raises EinformerError E601."""
     derived = derive(spec, name)
-    return memory.activations(*keeps(spec, name), derived, Numbers(legend, derived.time), element, recompute, shards)
+    return memory.count_activations(*keeps(spec, name), derived, Numbers(legend, derived.time), element, recompute, shards)
 
 
-def cache_bytes(entries: Iterable[Entry[int]], legend: Legend, model: Layer, dtype: str) -> cached_.CacheBytes[int]:
+def count_cache(entries: Iterable[Entry[int]], legend: Legend, model: Layer, dtype: str) -> cached_.CacheBytes[int]:
     """The bytes of what decoding keeps of a causal model. Raises EinformerError E605."""
     assert model.time is not None
-    return cached_.cache_bytes(entries, model.time.letter, Numbers(legend), find_row(cached_.BYTES, "dtype", dtype))
+    return cached_.count_cache(entries, model.time.letter, Numbers(legend), find_row(cached_.BYTES, "dtype", dtype))
 
 
-def training(
+def count_training(
     spec: Spec,
     name: str,
     legend: Legend,
@@ -95,13 +95,13 @@ def training(
     """The bytes of a training step on one device; logits are kept in float32 for the loss. Raises EinformerError E601."""
     derived = derive(spec, name)
     sizes = Numbers(legend, derived.time)
-    _shareable(sizes, shards or {}, zero, ranks)
-    kept = activations(spec, name, legend, precision.element, recompute, shards)
+    _check_shares(sizes, shards or {}, zero, ranks)
+    kept = count_activations(spec, name, legend, precision.element, recompute, shards)
     logits = 4 * math.prod(map(sizes.length, derived.logits)) if derived.logits else 0
-    return memory.training(weights(spec, name, legend), kept, logits, sizes, precision, shards, zero, ranks)
+    return memory.count_training(count_weights(spec, name, legend), kept, logits, sizes, precision, shards, zero, ranks)
 
 
-def _shareable(sizes: Numbers, shards: Mapping[str, int], zero: int, ranks: int) -> None:
+def _check_shares(sizes: Numbers, shards: Mapping[str, int], zero: int, ranks: int) -> None:
     """Axes are shared in equal parts. Raises EinformerError E605."""
     if zero not in range(4):
         raise fail("E605", f"there is no stage {zero} of ZeRO", fix="0, 1, 2 or 3")
@@ -111,8 +111,8 @@ def _shareable(sizes: Numbers, shards: Mapping[str, int], zero: int, ranks: int)
     for shared, devices in shards.items():
         for letter in shared:
             if letter not in sizes.legend.axes:
-                known = ", ".join(f"`{axis}`" for axis in sizes.legend.axes)
-                raise fail("E605", f"`{letter}` in `{shared}` is no axis", fix=f"letters among {known}")
+                names = ", ".join(f"`{axis}`" for axis in sizes.legend.axes)
+                raise fail("E605", f"`{letter}` in `{shared}` is no axis", fix=f"letters among {names}")
             if sizes.length(letter) % devices:
                 message = f"{devices} devices cannot share the axis `{letter}` of {sizes.length(letter)} in equal parts"
                 raise fail(
@@ -120,7 +120,7 @@ def _shareable(sizes: Numbers, shards: Mapping[str, int], zero: int, ranks: int)
                 )
 
 
-def total(counts: Iterable[WeightCount[int] | EquationCount[int]]) -> int:
+def sum_counts(counts: Iterable[WeightCount[int] | EquationCount[int]]) -> int:
     """The sum of all counts."""
     return sum(count.total for count in counts)
 
@@ -171,12 +171,12 @@ class Numbers:
         before = self.length(earlier) - self.length(later)
         least = [self.value(bound.least) for bound in bounds if bound.later == later]
         most = [-self.value(bound.least) for bound in bounds if bound.earlier == later]
-        return int(pairs(self.length(later), before, max(least, default=None), min(most, default=None), min))
+        return int(count_pairs(self.length(later), before, max(least, default=None), min(most, default=None), min))
 
     def kinds(self, turns: tuple[Turns, ...], numbers: tuple[Expression, ...]) -> Iterator[tuple[tuple[int, ...], Numbers]]:
         """The turns in which these numbers are the same; one by one only where a number depends on them."""
         letters = {x.letter for e in numbers for x in subexpressions(e) if isinstance(x, Index)}
-        deciding = [k for k, each in enumerate(turns) if letters & set(each.letters)]
+        deciding = [k for k, own in enumerate(turns) if letters & set(own.letters)]
         if not deciding:
             yield tuple(map(self.turns, turns)), self
             return
@@ -185,8 +185,8 @@ class Numbers:
         for taken in sorted({taken for site in turns[place].sites for taken in self.taken(turns[place].letters, site)}):
             inner = replace(self, at=dict(zip(turns[place].letters, taken, strict=True)))
             kinds.setdefault(tuple(map(inner.value, numbers)), []).append(inner)
-        for alike in kinds.values():
-            yield tuple(len(alike) if k == place else self.turns(each) for k, each in enumerate(turns)), alike[0]
+        for same in kinds.values():
+            yield tuple(len(same) if k == place else self.turns(own) for k, own in enumerate(turns)), same[0]
 
     def turns(self, turns: Turns) -> int:
         """How many different numbers the letters of loops take over all sites; one by one only where a `where` asks."""
@@ -203,9 +203,9 @@ class Numbers:
         """The numbers of these letters in each turn in which a site exists."""
         names = [letter for letter, _ in site.loops]
         for numbers in product(*(range(self.count(count)) for _, count in site.loops)):
-            at = dict(zip(names, numbers, strict=True))
-            if all(bool(self.legend.number(case.condition, at)) == case.holds for case in site.cases):
-                yield tuple(at[letter] for letter in letters)
+            position = dict(zip(names, numbers, strict=True))
+            if all(bool(self.legend.number(case.condition, position)) == case.holds for case in site.cases):
+                yield tuple(position[letter] for letter in letters)
 
     def count(self, e: Expression) -> int:
         """How often a loop turns."""

@@ -34,7 +34,7 @@ class Form:
     grouped: bool = True  # a denominator of several factors stands in brackets
 
 
-def _raised(base: str, power: str) -> str:
+def _raise_(base: str, power: str) -> str:
     return base + (power.translate(_RAISED) if power.isdigit() else f"^({power})")
 
 
@@ -46,7 +46,7 @@ def _latex_letter(name: str) -> str:
 _FUNCTIONS = {row.sympy.partition("(")[0]: row for row in PRIMITIVES.values() if re.fullmatch(r"\w+\(x(, y)?\)", row.sympy)}
 
 FORMS = {
-    "text": Form(" ", "{} / {}", _raised, "sqrt({})", "({})", {name: row.name for name, row in _FUNCTIONS.items()}),
+    "text": Form(" ", "{} / {}", _raise_, "sqrt({})", "({})", {name: row.name for name, row in _FUNCTIONS.items()}),
     "latex": Form(
         " ",
         r"\frac{{{}}}{{{}}}",
@@ -84,7 +84,7 @@ def show(formula: sympy.Expr, order: Iterable[str] = (), form: str = "text") -> 
     return _Writing(order, FORMS[form]).formula(sympy.sympify(formula))
 
 
-def letters(spec: Spec) -> list[str]:
+def list_letters(spec: Spec) -> list[str]:
     """The names of sizes and scalars in the order in which the legend mentions them."""
     roots = [e for axis in spec.axes for e in (axis.size, axis.default) if e is not None]
     names = [x.name for root in roots for x in subexpressions(root) if isinstance(x, Name)]
@@ -100,20 +100,20 @@ class _Writing:
     def formula(self, formula: sympy.Expr) -> str:
         """Groups of terms with equal powers of the collected letters, the highest degree first."""
         groups: dict[tuple[tuple[sympy.Expr, sympy.Expr], ...], list[Term]] = {}
-        for number, powers in _terms(formula):
+        for number, powers in _list_terms(formula):
             outer = tuple(sorted((item for item in powers.items() if _is_collected(item[0])), key=self.place))
             inner = {base: power for base, power in powers.items() if not _is_collected(base)}
             groups.setdefault(outer, []).append((number, inner))
         written = [self.group(dict(outer), groups[outer]) for outer in sorted(groups, key=self.degree)]
-        return _joined(written) or "0"
+        return _join(written) or "0"
 
     def group(self, outer: Powers, terms: list[Term]) -> str:
         """`(4 + 2 E) L D²`, `2 A (N + U) L S²`, or a single term with all its letters in order."""
         if len(terms) == 1 or not outer:
-            return _joined(self.term(number, outer | inner) for number, inner in sorted(terms, key=self.rank))
-        number, common = _common(terms)
+            return _join(self.term(number, outer | inner) for number, inner in sorted(terms, key=self.rank))
+        number, common = _find_common(terms)
         rest = [(n / number, {base: p - common.get(base, 0) for base, p in powers.items()}) for n, powers in terms]
-        coefficient = self.form.brackets.format(_joined(self.term(*term) for term in sorted(rest, key=self.rank)))
+        coefficient = self.form.brackets.format(_join(self.term(*term) for term in sorted(rest, key=self.rank)))
         before = self.term(number, common) + self.form.times if common or number != 1 else ""
         return self.term(sympy.Integer(1), outer, before + coefficient)
 
@@ -149,7 +149,7 @@ class _Writing:
             return self.form.call.format(self.form.functions.get(name, name), ", ".join(map(self.formula, e.args)))
         if e.is_Atom:
             return self.form.letter(str(e))
-        return self.form.brackets.format(_joined(self.term(*term) for term in sorted(_terms(e), key=self.rank)))
+        return self.form.brackets.format(_join(self.term(*term) for term in sorted(_list_terms(e), key=self.rank)))
 
     # ------------------------------------------------------------------------------------------------------ order
 
@@ -177,26 +177,26 @@ class _Writing:
         return (bool(powers) and DEPTH not in map(str, powers), sum(powers.values()), places, number)
 
 
-def _common(terms: list[Term]) -> Term:
+def _find_common(terms: list[Term]) -> Term:
     """What all terms have: letters, and their number where it is the same."""
     numbers = {number for number, _ in terms}
     powers = {base: min(powers.get(base, 0) for _, powers in terms) for base in terms[0][1]}
     return numbers.pop() if len(numbers) == 1 else sympy.Integer(1), {base: p for base, p in powers.items() if p > 0}
 
 
-def _terms(formula: sympy.Expr) -> list[Term]:
+def _list_terms(formula: sympy.Expr) -> list[Term]:
     """The expanded terms of a formula; what is made of the depth, `(L - P)`, stays one factor."""
     hidden: dict[sympy.Dummy, sympy.Expr] = {}
-    whole = sympy.Add(*(_with_depths_hidden(term, hidden) for term in sympy.Add.make_args(formula)))
-    found = []
+    whole = sympy.Add(*(_hide_depths(term, hidden) for term in sympy.Add.make_args(formula)))
+    terms = []
     for term in sympy.Add.make_args(sympy.expand(whole)):
         number, rest = term.as_coeff_Mul()
         powers = {hidden.get(base, base): power for base, power in rest.as_powers_dict().items() if base != 1}
-        found.append((number, powers))
-    return [] if formula == 0 else found
+        terms.append((number, powers))
+    return [] if formula == 0 else terms
 
 
-def _with_depths_hidden(term: sympy.Expr, hidden: dict[sympy.Dummy, sympy.Expr]) -> sympy.Expr:
+def _hide_depths(term: sympy.Expr, hidden: dict[sympy.Dummy, sympy.Expr]) -> sympy.Expr:
     factors = []
     for factor in sympy.Mul.make_args(term):
         if factor.is_Add and term != factor and DEPTH in _names(factor) and not _names(factor) & {*INPUTS, WIDTH}:
@@ -215,6 +215,6 @@ def _names(e: sympy.Expr) -> set[str]:
     return {symbol.name for symbol in e.free_symbols}
 
 
-def _joined(terms: Iterable[str]) -> str:
+def _join(terms: Iterable[str]) -> str:
     """`a + b - c`."""
     return " + ".join(terms).replace("+ -", "- ")

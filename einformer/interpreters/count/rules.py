@@ -137,7 +137,7 @@ class EquationCount(Generic[N]):
         return product((self.times, total(phases[phase])))
 
 
-def weights(derived: Derived, arithmetic: Arithmetic[N]) -> tuple[WeightCount[N], ...]:
+def count_weights(derived: Derived, arithmetic: Arithmetic[N]) -> tuple[WeightCount[N], ...]:
     """The numbers in each weight: the product of the sizes of its indices."""
     return tuple(_weight(held, arithmetic) for held in derived.held)
 
@@ -161,7 +161,7 @@ def _weight(held: Held, arithmetic: Arithmetic[N]) -> WeightCount[N]:
     )
 
 
-def equations(derived: Derived, arithmetic: Arithmetic[N], convention: Convention) -> tuple[EquationCount[N], ...]:
+def count_equations(derived: Derived, arithmetic: Arithmetic[N], convention: Convention) -> tuple[EquationCount[N], ...]:
     """The FLOPs of each equation: of each contraction of two tensors twice the product of the sizes of all indices.
 
     An equation under a window that differs between layers counts once for each kind.
@@ -169,11 +169,11 @@ def equations(derived: Derived, arithmetic: Arithmetic[N], convention: Conventio
     return tuple(
         Rules(inner, convention, derived).equation(done, turns)
         for done in derived.done
-        for turns, inner in arithmetic.kinds(done.turns, windows(done, convention))
+        for turns, inner in arithmetic.kinds(done.turns, list_windows(done, convention))
     )
 
 
-def windows(done: Done, convention: Convention) -> tuple[Expression, ...]:
+def list_windows(done: Done, convention: Convention) -> tuple[Expression, ...]:
     """The numbers on which the count depends and that may differ between turns."""
     if convention.pairs != "exact":
         return ()
@@ -201,7 +201,7 @@ class Rules(Generic[N]):
             total((*(flops for flops, _ in products), *others)),
             turns,
             total((*(flops * step.gradients for flops, step in products), *(other * 2 for other in others))),
-            total(flops for flops, step in products if two_positions(step.letters, self.derived.time)),
+            total(flops for flops, step in products if has_two_positions(step.letters, self.derived.time)),
             done.repeated,
         )
 
@@ -268,7 +268,7 @@ def _pairs(bounds: Iterable[Bound]) -> Iterator[tuple[str, str]]:
         yield first, second
 
 
-def two_positions(letters: Letters, time: str) -> bool:
+def has_two_positions(letters: Letters, time: str) -> bool:
     """Is it part of the core of attention, for each pair of positions?"""
     return bool(time) and sum(axis_of(letter) == time for letter in letters) > 1
 

@@ -57,26 +57,27 @@ class Summary:
         yield "parameters", f"{counts['total']:,}: embeddings {counts['embedding']:,}, all others {counts['non_embedding']:,}"
         if counts["active"] != counts["total"]:
             yield "", f"{counts['active']:,} of them compute for one token"
-        yield "weights", f"{spelled(self.weights)} as {self.precision.name}"
+        yield "weights", f"{spell_bytes(self.weights)} as {self.precision.name}"
         yield "forward", f"{flops['forward']:,} FLOPs"
         again = flops["training"] - flops["forward"] - flops["backward"]
         yield "training", f"{flops['training']:,} FLOPs a step: backward {flops['backward']:,}, recomputed {again:,}"
         if self.next_token is not None:
             yield "decoding", f"{self.next_token:,} FLOPs for the last position, all others cached"
         if self.cache:
-            each, whole = self.cache
+            one, whole = self.cache
+            both = spell_bytes(self.weights + whole)
             yield (
                 "",
-                f"{spelled(self.weights + whole)}: weights, and a cache of {spelled(whole)}, {each:,} B a position and row",
+                f"{both}: weights, and a cache of {spell_bytes(whole)}, {one:,} B a position and row",
             )
         components = asdict(self.memory).items()
-        yield "memory", f"{spelled(self.memory.total)} for a training step ({self.precision.source}):"
-        yield "", ", ".join(f"{name.replace('_', ' ')} {spelled(size)}" for name, size in components if size)
+        yield "memory", f"{spell_bytes(self.memory.total)} for a training step ({self.precision.source}):"
+        yield "", ", ".join(f"{name.replace('_', ' ')} {spell_bytes(size)}" for name, size in components if size)
         yield "counted", str(self.convention)
         yield "", "kept: values by the rules of Korthikanti et al. 2022, each once, masks of dropout 1 byte"
 
 
-def summarised(
+def summarise(
     spec: Spec,
     name: str,
     legend: Legend,
@@ -90,7 +91,7 @@ def summarised(
 
     Raises EinformerError E601.
     """
-    parts = table.counted(spec, name, legend, convention, precision.element, recompute)
+    parts = table.count_parts(spec, name, legend, convention, precision.element, recompute)
     counts = [count for part in parts for count in part.equations]
     cached = legend.length(derive(spec, name).time) - 1 if single else 0
     return Summary(
@@ -98,15 +99,15 @@ def summarised(
         precision,
         recompute,
         parts,
-        numbers.breakdown(count for part in parts for count in part.weights),
+        numbers.break_down(count for part in parts for count in part.weights),
         {phase: sum(count.spent(phase, recompute) for count in counts) for phase in PHASES},
-        numbers.total(numbers.flops(spec, name, single, convention, cached)) if single else None,
-        numbers.training(spec, name, legend, precision, recompute),
+        numbers.sum_counts(numbers.count_flops(spec, name, single, convention, cached)) if single else None,
+        numbers.count_training(spec, name, legend, precision, recompute),
         cache,
     )
 
 
-def spelled(size: int) -> str:
+def spell_bytes(size: int) -> str:
     """`248.9 MB`: decimal units, four digits."""
     value, unit = float(size), "B"
     for larger in ("kB", "MB", "GB", "TB", "PB"):

@@ -35,7 +35,7 @@ class Part(Generic[N]):
     @property
     def times(self) -> N:
         """How often it is evaluated: in each turn once, and not only in those of a kind."""
-        most: N = _most([count.turns[0] for count in self.equations]) if self.path else product(())
+        most: N = _find_most([count.turns[0] for count in self.equations]) if self.path else product(())
         return most
 
     @property
@@ -51,7 +51,7 @@ class Part(Generic[N]):
     @property
     def kept(self) -> N:
         """The bytes that all together keep for the backward pass."""
-        return total(each.total for each in self.activations)
+        return total(activation.total for activation in self.activations)
 
     @property
     def parameters_of_one(self) -> N:
@@ -69,50 +69,50 @@ class Part(Generic[N]):
         return product((*count.turns[1 if self.path else 0 :], count.each))
 
 
-def counted(
+def count_parts(
     spec: Spec, name: str, legend: Legend, convention: Convention = DEFAULT, element: int = 2, recompute: Recompute = "none"
 ) -> tuple[Part[int], ...]:
     """The parts of a model as numbers; of activations a number has `element` bytes. Raises EinformerError E601."""
-    kept = numbers.activations(spec, name, legend, element, recompute)
-    return parts(numbers.weights(spec, name, legend), numbers.flops(spec, name, legend, convention), kept)
+    kept = numbers.count_activations(spec, name, legend, element, recompute)
+    return group_parts(numbers.count_weights(spec, name, legend), numbers.count_flops(spec, name, legend, convention), kept)
 
 
-def formulas(
+def derive_parts(
     spec: Spec, name: str, legend: Legend, convention: Convention = DEFAULT, element: int = 2, recompute: Recompute = "none"
 ) -> tuple[Part[sympy.Expr], ...]:
     """The same as formulas in the letters of the legend. Raises EinformerError E607."""
     from einformer.interpreters.count import formulas as rules
 
-    kept = rules.activations(spec, name, element, recompute, legend=legend)
-    return parts(rules.weights(spec, name, legend), rules.flops(spec, name, legend, convention), kept)
+    kept = rules.count_activations(spec, name, element, recompute, legend=legend)
+    return group_parts(rules.count_weights(spec, name, legend), rules.count_flops(spec, name, legend, convention), kept)
 
 
-def written(spec: Spec, form: str = "text") -> Callable[[sympy.Expr], str]:
+def choose_writer(spec: Spec, form: str = "text") -> Callable[[sympy.Expr], str]:
     """How formulas are shown, as text, LaTeX or Python, their letters in the order of the legend."""
     from einformer.interpreters.count import printer
 
-    order = printer.letters(spec)
+    order = printer.list_letters(spec)
     return lambda formula: printer.show(formula, order, form)
 
 
-def cached(
+def write_cache(
     spec: Spec, name: str, legend: Legend, element: int, write: Callable[[sympy.Expr], str]
 ) -> tuple[dict[str, str] | None, str]:
     """The bytes that decoding keeps as formulas, `per_token` of a row and in `total`; or why there are none."""
     from einformer.interpreters.count import formulas as rules
 
     try:
-        found = rules.cache_bytes(spec, name, element, legend)
+        bytes_of_cache = rules.count_cache(spec, name, element, legend)
     except EinformerError as error:
         return None, error.findings[0].message
-    return {"per_token": write(found.per_token), "total": write(found.total)}, ""
+    return {"per_token": write(bytes_of_cache.per_token), "total": write(bytes_of_cache.total)}, ""
 
 
-def parts(
+def group_parts(
     weights: Iterable[WeightCount[N]], equations: Iterable[EquationCount[N]], activations: Iterable[Activation[N]] = ()
 ) -> tuple[Part[N], ...]:
     """The parts of a model in the order of the text, the model itself last."""
-    held, done, kept = _by_part(weights), _by_part(equations), _by_part(activations)
+    held, done, kept = _group(weights), _group(equations), _group(activations)
     layers = {path: next(count.layer for count in counts if count.path == path) for path, counts in done.items()}
     return tuple(
         Part(path, layers[path], tuple(held.get(path, ())), tuple(done[path]), tuple(kept.get(path, ())))
@@ -120,7 +120,7 @@ def parts(
     )
 
 
-def _most(turns: Sequence[Any]) -> Any:
+def _find_most(turns: Sequence[Any]) -> Any:
     """The largest, of which letters cannot tell: a layer may be called in a loop and outside of it."""
     different = set(turns)
     if len(different) == 1 or all(isinstance(number, int) for number in different):
@@ -130,34 +130,34 @@ def _most(turns: Sequence[Any]) -> Any:
     return sympy.Max(*different)
 
 
-def _by_part(counts: Iterable[C]) -> dict[str, list[C]]:
-    found: dict[str, list[C]] = {}
+def _group(counts: Iterable[C]) -> dict[str, list[C]]:
+    groups: dict[str, list[C]] = {}
     for count in counts:
-        found.setdefault(_part(count.path), []).append(count)
-    return found
+        groups.setdefault(_find_part(count.path), []).append(count)
+    return groups
 
 
-def _part(path: str) -> str:
+def _find_part(path: str) -> str:
     """`blocks.{l}.Experts` of `blocks.{l}.Experts.Router`."""
     names = path.split(".")
     blocks = next((k for k in range(0, len(names), 2) if names[k] != "blocks"), 0)
     return ".".join(names[: blocks + 1])
 
 
-def rows(found: Sequence[Part[N]], write: Callable[[N], str]) -> Iterator[tuple[str, ...]]:
+def rows(counted: Sequence[Part[N]], write: Callable[[N], str]) -> Iterator[tuple[str, ...]]:
     """The cells of a table under `HEAD`, a row for each part and one for all together; 0 is left out."""
-    for part in found:
+    for part in counted:
         cells = (part.times, part.parameters_of_one, part.parameters, part.flops_of_one, part.flops, part.kept)
         yield part.path or part.layer, *(write(cell) if cell else "" for cell in cells)
-    parameters, flops, kept = (total(getattr(part, name) for part in found) for name in ("parameters", "flops", "kept"))
+    parameters, flops, kept = (total(getattr(part, name) for part in counted) for name in ("parameters", "flops", "kept"))
     yield "total", "", "", write(parameters), "", write(flops), write(kept) if kept else ""
 
 
-def data(found: Sequence[Part[int]]) -> dict[str, Any]:
+def data(counted: Sequence[Part[int]]) -> dict[str, Any]:
     """The same for `--json`, with every weight and equation."""
     return {
-        "parameters": total(part.parameters for part in found),
-        "flops": total(part.flops for part in found),
+        "parameters": total(part.parameters for part in counted),
+        "flops": total(part.flops for part in counted),
         "parts": [
             {
                 "path": part.path,
@@ -168,15 +168,15 @@ def data(found: Sequence[Part[int]]) -> dict[str, Any]:
                 "flops": part.flops,
                 "flops_of_one": part.flops_of_one,
                 "kept": part.kept,
-                "weights": [_weight(count) for count in part.weights],
-                "equations": [_equation(count) for count in part.equations if count.each],
+                "weights": [_weight_data(count) for count in part.weights],
+                "equations": [_equation_data(count) for count in part.equations if count.each],
             }
-            for part in found
+            for part in counted
         ],
     }
 
 
-def _weight(count: WeightCount[int]) -> dict[str, Any]:
+def _weight_data(count: WeightCount[int]) -> dict[str, Any]:
     return {
         "path": count.full_path,
         "letters": "".join(count.letters),
@@ -187,7 +187,7 @@ def _weight(count: WeightCount[int]) -> dict[str, Any]:
     }
 
 
-def _equation(count: EquationCount[int]) -> dict[str, Any]:
+def _equation_data(count: EquationCount[int]) -> dict[str, Any]:
     return {
         "path": count.path,
         "equation": count.text,

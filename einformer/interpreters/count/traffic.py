@@ -14,7 +14,7 @@ from typing import Any, Generic
 from einformer.interpreters.count.contraction import Step
 from einformer.interpreters.count.conventions import Convention
 from einformer.interpreters.count.derived import Derived, Done
-from einformer.interpreters.count.rules import Arithmetic, N, Rules, product, total, two_positions, windows
+from einformer.interpreters.count.rules import Arithmetic, N, Rules, has_two_positions, list_windows, product, total
 from einformer.program.orders import Letters
 
 
@@ -46,7 +46,7 @@ class Traffic(Generic[N]):
         return total((self.read, self.written))
 
 
-def traffic(
+def count_traffic(
     derived: Derived, arithmetic: Arithmetic[N], convention: Convention, element: N | int, fused: bool = False
 ) -> tuple[Traffic[N], ...]:
     """What each equation with a product moves, a number having `element` bytes."""
@@ -54,11 +54,11 @@ def traffic(
         _Moving(Rules(inner, convention, derived), element, fused).equation(done, turns)
         for done in derived.done
         if done.contractions
-        for turns, inner in arithmetic.kinds(done.turns, windows(done, convention))
+        for turns, inner in arithmetic.kinds(done.turns, list_windows(done, convention))
     )
 
 
-def intensity(moves: Iterable[Traffic[N]]) -> Any:
+def find_intensity(moves: Iterable[Traffic[N]]) -> Any:
     """The FLOPs of some equations for each byte that they move: arithmetic intensity, a float or a formula.
 
     >>> from einformer.interpreters.count.conventions import DEFAULT
@@ -67,14 +67,14 @@ def intensity(moves: Iterable[Traffic[N]]) -> Any:
     >>> import einformer
     >>> model = einformer.model("gpt2")
     >>> derived = derive(model.spec.tree, model.spec.name)
-    >>> everything = traffic(derived, Numbers(model.at(B=1, S=1024), "s"), DEFAULT, 2)
+    >>> everything = count_traffic(derived, Numbers(model.at(B=1, S=1024), "s"), DEFAULT, 2)
     >>> projections = [each for each in everything if "Q_dea" in each.text]
-    >>> intensity(projections)  # 2 B S D / (p (2 B S + D))
+    >>> find_intensity(projections)  # 2 B S D / (p (2 B S + D))
     279.27272727272725
     """
     moves = tuple(moves)
-    flops: Any = total(product((each.times, each.flops)) for each in moves)
-    return flops / total(product((each.times, each.moved)) for each in moves)
+    flops: Any = total(product((move.times, move.flops)) for move in moves)
+    return flops / total(product((move.times, move.moved)) for move in moves)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +96,11 @@ class _Moving(Generic[N]):
             total(self.bytes(step, letters) for step in steps for letters in (step.left, step.right)),
             total(self.bytes(step, step.output) for step in steps),
             turns,
-            any(two_positions(step.letters, self.rules.derived.time) for step in steps),
+            any(has_two_positions(step.letters, self.rules.derived.time) for step in steps),
         )
 
     def bytes(self, step: Step, letters: Letters) -> N:
         """Of one tensor of a contraction."""
-        if self.fused and two_positions(letters, self.rules.derived.time):
+        if self.fused and has_two_positions(letters, self.rules.derived.time):
             return total(())
         return product((self.rules.numbers(step, letters), self.element))
