@@ -364,7 +364,7 @@ class Model:
         """
         from einformer.interpreters.torch import memory
 
-        return memory.saved(self.source(plan), self.spec.name, self._inputs(sizes), dtype, training)
+        return memory.measure_saved(self.source(plan), self.spec.name, self._inputs(sizes), dtype, training)
 
     def peak(self, plan: str = "fast", dtype: str = "bfloat16", **sizes: int) -> torch_memory.Peak:
         """Returns the bytes of a training step of the emitted module with AdamW, at the peak of each of its parts.
@@ -373,7 +373,7 @@ class Model:
         """
         from einformer.interpreters.torch import memory
 
-        return memory.peak(self.source(plan), self.spec.name, self._inputs(sizes), dtype)
+        return memory.measure_peak(self.source(plan), self.spec.name, self._inputs(sizes), dtype)
 
     def _inputs(self, sizes: dict[str, int]) -> list[tuple[tuple[int, ...], bool]]:
         from einformer.program.roles import selecting
@@ -431,14 +431,16 @@ class Model:
         """
         from einformer.interpreters.torch import source
 
-        return source.source(self.spec.tree, self.spec.name, self.legend, self._plan(plan), _style(annotations, check, ascii))
+        return source.write_source(
+            self.spec.tree, self.spec.name, self.legend, self._plan(plan), _style(annotations, check, ascii)
+        )
 
     def cached_source(self, plan: str = "fast", annotations: bool = False, check: bool = False, ascii: bool = False) -> str:
         """Returns the file of PyTorch for decoding: its forwards take a cache. Raises EinformerError E508."""
         from einformer.interpreters.torch import decode
 
         style = _style(annotations, check, ascii)
-        return decode.source(self.spec.tree, self.spec.name, self.legend, self._plan(plan), self.kept, style)
+        return decode.write_cached_source(self.spec.tree, self.spec.name, self.legend, self._plan(plan), self.kept, style)
 
     def build(
         self,

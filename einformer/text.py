@@ -132,12 +132,12 @@ def make_writer(model: Model, target: pathlib.Path, seed: int = 0) -> Writer:
 
     Raises EinformerError E708 if the model is not causal, E614, E801, E802 for a folder, and as `load_huggingface`.
     """
-    from einformer.interpreters.torch.generate import seeded, unpredicting
+    from einformer.interpreters.torch.generate import build_seeded, refuse_layer
 
     if model.spec.layer.time is None:
-        raise unpredicting(model.spec.layer)
+        raise refuse_layer(model.spec.layer)
     if not target.is_dir():
-        return Writer(seeded(use_bytes(model).build, seed), Bytes(), random=True)
+        return Writer(build_seeded(use_bytes(model).build, seed), Bytes(), random=True)
     tokens, stop = _find_tokens(model, target / "tokenizer.json"), _find_end_tokens(documents.read(target / "config.json"))
     module: Any = model.build().eval()
     module.load_huggingface(target)

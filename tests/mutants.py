@@ -381,8 +381,8 @@ MUTANTS = (
     ),
     _mutant(
         "what is subtracted falls apart", "interpreters/torch/context.py",
-        '{aligned(self.cast(code, kind), dims, PRODUCT)}"\n        return Code(text, dims, kind, SUM)',
-        '{aligned(self.cast(code, kind), dims, LOOSE)}"\n        return Code(text, dims, kind, SUM)',
+        '{align(self.cast(code, kind), dims, PRODUCT)}"\n        return Code(text, dims, kind, SUM)',
+        '{align(self.cast(code, kind), dims, LOOSE)}"\n        return Code(text, dims, kind, SUM)',
         "lowering.py::test_one_equation[z_bsd - (o_bsd - z_bsd)]",
     ),
     _mutant(
@@ -476,7 +476,7 @@ MUTANTS = (
     ),
     _mutant(
         "rows are looked for on the first axis", "interpreters/torch/decode.py",
-        'return f", {at}" * bool(at)', 'return ""',
+        'return f", {position}" * bool(position)', 'return ""',
         "forms.py::test_rows_of_a_form_start_late[heads before rows-alike-notation]",
     ),
     _mutant(
@@ -770,7 +770,7 @@ MUTANTS = (
     ),
     _mutant(
         "a recurrence is at the first number of a loop", "interpreters/torch/emit.py",
-        'return rest, f"{steps}[{_whole(number).text}]"', 'return rest, f"{steps}[-1]"',
+        'return rest, f"{steps}[{_make_index(number).text}]"', 'return rest, f"{steps}[-1]"',
         f"forms.py::{_PARTS}[a state as far back as the feature and the turn say-apart-fast]",
     ),
     _mutant(
@@ -789,7 +789,7 @@ MUTANTS = (
     ),
     _mutant(
         "padding is zero to a running product", "interpreters/torch/cache.py",
-        "torch.cumprod(self.real(x, axis, row, 1), axis)", "torch.cumprod(self.real(x, axis, row), axis)",
+        "torch.cumprod(self.zero_padding(x, axis, row, 1), axis)", "torch.cumprod(self.zero_padding(x, axis, row), axis)",
         "forms.py::test_rows_of_a_form_start_late[a running product alone, its rows last-apart-notation]",
     ),
     _mutant(

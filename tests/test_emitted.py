@@ -21,8 +21,8 @@ from torch import Tensor, nn
 
 import einformer
 from einformer.interpreters.torch import folding, source
-from einformer.interpreters.torch.letters import romanised
-from einformer.interpreters.torch.merging import sizes_of
+from einformer.interpreters.torch.letters import romanise
+from einformer.interpreters.torch.merging import find_sizes
 from einformer.interpreters.torch.plan import PLANS as PLANS_OF
 from tests.few import FEW_TEXTS, few
 from tests.small import PLANS, SMALL, built, error, inputs, model
@@ -138,7 +138,7 @@ def said(source: str) -> str:
 
 def test_a_line_folds_at_its_loosest_operators_then_in_its_longest_brackets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(folding, "WIDTH", 24)
-    assert list(folding.folded("    y = first(a, b) + second(c, [d, e], long_name) * g")) == [
+    assert list(folding.fold("    y = first(a, b) + second(c, [d, e], long_name) * g")) == [
         "    y = (",
         "        first(a, b)",
         "        + second(",
@@ -169,7 +169,7 @@ def test_the_map_of_equations_is_that_of_the_comments(name: str, plan: str) -> N
     """Each stands where its text is a comment, first in the file, and in the class or function around that line."""
     whole = model(name)
     file = (whole.spec.tree, whole.spec.name, whole.legend, PLANS_OF[plan])
-    lines, found = source.source(*file).split("\n"), source.places(*file)
+    lines, found = source.write_source(*file).split("\n"), source.find_places(*file)
     written = {span: f"# {span.source.text[span.start : span.end]}" for span in found if span.source.text}
     bare = (line.partition("  @ ")[0] for line in lines)
     comments = {line.strip() for line in bare if line.startswith("    ") and line.strip().startswith("# ")}
@@ -331,7 +331,7 @@ def test_classes_are_one_where_only_names_and_sizes_differ(changes: dict[str, st
     for old, new in changes.items():
         assert old in other
         other = other.replace(old, new)
-    assert sizes_of(CLASS.split("\n"), other.split("\n")) == sizes
+    assert find_sizes(CLASS.split("\n"), other.split("\n")) == sizes
 
 
 def test_a_config_may_be_another() -> None:
@@ -371,7 +371,7 @@ def words(text: str) -> list[str]:
 def test_letters_are_spelled_as_they_are_called() -> None:
     """Apart from what Python has already, and from what another letter is called."""
     names = ["γ", "ακν", "γ0", "zγ", "θ_h", "Θ", "λ", "é", "gamma", "a"]
-    assert list(romanised(" ".join(names)).items()) == [
+    assert list(romanise(" ".join(names)).items()) == [
         ("γ", "gamma_"),
         ("ακν", "alpha_kappa_nu"),
         ("γ0", "gamma0"),

@@ -27,7 +27,7 @@ from einformer.errors import Finding
 from einformer.huggingface.families import family
 from einformer.huggingface.stored import write
 from einformer.huggingface.weights import load, read, save
-from einformer.interpreters.torch.module import views
+from einformer.interpreters.torch.module import list_views
 from einformer.language import weights as placing
 from tests.oracles.families import FAMILIES, answer, theirs, weights
 from tests.oracles.lifted import Regime
@@ -244,7 +244,7 @@ def test_one_tensor_is_read_at_a_time(folder: str, request: pytest.FixtureReques
         return tensor
 
     stored = {name: replace(each, read=functools.partial(watched, each.read)) for name, each in checkpoint.stored.items()}
-    replace(checkpoint, stored=stored).write(dict(views(filled(0.0))))
+    replace(checkpoint, stored=stored).write(dict(list_views(filled(0.0))))
     assert len(alive) == len(checkpoint.rows)
 
 
@@ -349,7 +349,7 @@ def test_a_broken_head(place: int, byte: int, tmp_path_factory: pytest.TempPathF
     except EinformerError as error:
         codes = {finding.code for finding in error.findings}
     else:
-        checkpoint.write(dict(views(filled(0.0))))
+        checkpoint.write(dict(list_views(filled(0.0))))
         codes = set()
     assert codes <= {"E618", "E619", "E701", "E704"}
 

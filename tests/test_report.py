@@ -118,7 +118,7 @@ def test_small_sizes_keep_what_divides_what() -> None:
 
 
 def test_a_miscount_of_parameters_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    counted = measure.parameters
+    counted = measure.count_parameters
     monkeypatch.setattr(measure, "parameters", lambda module: counted(module) | {"E": 1})
     assert failing() == [CLAIMS[0], CLAIMS[6]]
 
@@ -158,7 +158,7 @@ def test_a_plan_that_computes_something_else_fails(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_look_into_the_future_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    value = measure.value
+    value = measure.compute
     monkeypatch.setattr(measure, "value", lambda *a: (y := value(*a)) + 1e-6 * np.flip(y, 1))
     assert CLAIMS[13] in failing()
 

@@ -14,7 +14,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 import einformer
 from einformer.errors import EinformerError
-from einformer.interpreters.torch.memory import activations, peak, saved
+from einformer.interpreters.torch.memory import count_activations, measure_peak, measure_saved
 from einformer.interpreters.torch.sparse import HELPERS
 from einformer.objects import Model
 from tests import small
@@ -28,7 +28,7 @@ Shape = tuple[int, ...]
 def by_line(text: str, name: str, given: Sequence[tuple[Shape, bool]], dtype: str, training: bool = True) -> oracle.Saved:
     """Our count, as the oracle puts it."""
     found = oracle.Saved()
-    for row in saved(text, name, given, dtype, training):
+    for row in measure_saved(text, name, given, dtype, training):
         (found.inputs if row.what == "input" else found.lines)[row.line] += row.bytes
     return found
 
@@ -243,14 +243,14 @@ def test_one_block_stands_for_those_like_it(name: str, more: dict[str, int]) -> 
 
 def test_rows_say_which_equation_keeps_what() -> None:
     model = small.model("gpt2")
-    rows = saved(model.source("notation"), "GPT2", [((3, 11), True)])
+    rows = measure_saved(model.source("notation"), "GPT2", [((3, 11), True)])
     kept = Counter[tuple[str, str]]()
     for row in rows:
         kept[row.equation, row.operation] += row.bytes
     b, s, f, layers, wide = 3, 11, 31, 2, 4
     assert kept["h_bsf = gelutanh(z_bsd W_df + ω_f)", "gelu"] == layers * b * s * f * wide
     assert {row.what: row.bytes for row in rows if row.what == "input"} == {"input": b * s * 8}
-    assert activations(rows) == sum(kept.values()) - b * s * 8
+    assert count_activations(rows) == sum(kept.values()) - b * s * 8
 
 
 # --------------------------------------------------------------------------------------------------------- the worst moment
@@ -285,7 +285,7 @@ def tracked(model: Model, plan: str, dtype: str, shape: Shape) -> int:
 def test_the_peak_of_a_step_is_what_mem_tracker_sees(name: str, plan: str, dtype: str) -> None:
     text, sizes, shape = STEPS[name]
     model = bound(text, **sizes)
-    ours = peak(model.source(plan), model.spec.name, [(shape, True)], dtype).bytes
+    ours = measure_peak(model.source(plan), model.spec.name, [(shape, True)], dtype).bytes
     assert ours == pytest.approx(tracked(model, plan, dtype, shape), rel=NEAR)
 
 
@@ -295,12 +295,12 @@ def test_mem_tracker_and_we_see_what_the_profiler_sees(name: str, plan: str) -> 
     model, shape = small.model(name), (4, 37)
     profiled = oracle.profiled(model.build(plan=plan).train(), *texts(shape))
     assert tracked(model, plan, "float32", shape) == pytest.approx(profiled, rel=NEAR)
-    assert peak(model.source(plan), model.spec.name, [(shape, True)]).bytes == pytest.approx(profiled, rel=NEAR)
+    assert measure_peak(model.source(plan), model.spec.name, [(shape, True)]).bytes == pytest.approx(profiled, rel=NEAR)
 
 
 def test_what_is_always_there() -> None:
     model = small.model("gpt2")
-    found = peak(model.source(), "GPT2", [((3, 11), True)])
+    found = measure_peak(model.source(), "GPT2", [((3, 11), True)])
     module = model.build().eval()
     optimiser = torch.optim.AdamW(module.parameters())
     module(texts((3, 11))[0]).sum().backward()  # type: ignore[no-untyped-call]
@@ -324,7 +324,7 @@ REFUSED = {
 @pytest.mark.parametrize("what", REFUSED)
 def test_what_cannot_be_counted_is_refused(what: str) -> None:
     text, name, shapes, dtype, code = REFUSED[what]
-    for count in (saved, peak):
+    for count in (measure_saved, measure_peak):
         with pytest.raises(EinformerError) as error:
             count(text, name, [(shape, False) for shape in shapes], dtype)
         assert [finding.code for finding in error.value.findings] == [code]

@@ -13,7 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
 import einformer
-from einformer.interpreters.torch.memory import peak
+from einformer.interpreters.torch.memory import measure_peak
 from einformer.interpreters.torch.sparse import HELPERS
 from einformer.language.calls import calls
 from einformer.objects import Model
@@ -219,7 +219,7 @@ def test_the_peak_of_a_step_is_what_the_profiler_sees(name: str) -> None:
     small = model(name)
     tokens = torch.arange(4 * 37).reshape(4, 37) % 53
     profiled = oracle.profiled(small.build().train(), tokens, torch.zeros(4 * 37, dtype=torch.long))
-    assert peak(small.source(), small.spec.name, [((4, 37), True)]).bytes == pytest.approx(profiled, rel=0.05)
+    assert measure_peak(small.source(), small.spec.name, [((4, 37), True)]).bytes == pytest.approx(profiled, rel=0.05)
 
 
 # ------------------------------------------------------------------------------------------------------- other kernels

@@ -22,7 +22,7 @@ from einformer.errors import EinformerError, Finding, fail
 from einformer.huggingface.config import config_text
 from einformer.huggingface.families import Family, family
 from einformer.huggingface.stored import FLOATS, Shape, State, Stored, find_tensors, write_folder
-from einformer.interpreters.torch.module import views
+from einformer.interpreters.torch.module import list_views
 from einformer.language import weights as placed
 from einformer.language.weights import Placed, key
 
@@ -55,7 +55,7 @@ class HuggingFaceWeights:
         weights.
         """
         assert isinstance(self, nn.Module)
-        recipe, weights, path = self.recipe, dict(views(self)), pathlib.Path(folder)
+        recipe, weights, path = self.recipe, dict(list_views(self)), pathlib.Path(folder)
         save_files(recipe.family, self._placed(), weights, path, most)
         dtype = str(next(iter(weights.values())).dtype).removeprefix("torch.")
         (path / "config.json").write_text(config_text(recipe.config, recipe.family, recipe.legend, dtype), encoding="utf-8")
@@ -80,7 +80,7 @@ def load(model_type: str, weights: Mapping[str, Placed], source: State | str | p
         raise fail(
             "E702", "weights cannot be written into a module on the device meta", fix='`module.to_empty(device="cpu")` first'
         )
-    checkpoint.write(dict(views(into)))
+    checkpoint.write(dict(list_views(into)))
     return checkpoint.ignored
 
 

@@ -56,4 +56,4 @@ def _read_table() -> dict[str, dict[str, str]]:
 def _find_places(text: str, name: str) -> dict[Span, tuple[int, str]]:
     written, legend = binding.bind(shelf.understood(text)[0], sizes(text))
     tree, _ = check.check(written, values=binding.find_sizes(legend), origins=legend.origins)
-    return source.places(tree, name, legend, FAST, Style(cited=documents.read_note, sources=documents.list_sources))
+    return source.find_places(tree, name, legend, FAST, Style(cited=documents.read_note, sources=documents.list_sources))

@@ -109,4 +109,4 @@ def read(subject: Subject, text: str) -> Reading | None:
         return None
     start = time.perf_counter()
     module = measure.initialise(subject.live, subject.seed)
-    return Reading(text, len(tokens), measure.guesses(module, tokens, MOST), time.perf_counter() - start)
+    return Reading(text, len(tokens), measure.guess(module, tokens, MOST), time.perf_counter() - start)

@@ -35,7 +35,7 @@ def parameters_are_live(subject: Subject) -> Iterator[Check]:
     """Compares our count with the tensors of the module."""
     from einformer.interpreters.torch import measure
 
-    ours, theirs = sum(part.parameters for part in subject.parts), sum(measure.parameters(subject.live).values())
+    ours, theirs = sum(part.parameters for part in subject.parts), sum(measure.count_parameters(subject.live).values())
     yield _compare_numbers("parameters: by the text = in the module", ours, theirs)
 
 
@@ -45,7 +45,7 @@ def formulas_are_live(subject: Subject) -> Iterator[Check]:
 
     paths = sorted((part.path for part in subject.formulas), key=len, reverse=True)
     live = dict.fromkeys(paths, 0)
-    for name, count in measure.parameters(subject.live).items():
+    for name, count in measure.count_parameters(subject.live).items():
         live[next(path for path in paths if _replace_numbers(name).startswith(_replace_numbers(path)))] += count
     for part in subject.formulas:
         if part.weights:
@@ -58,7 +58,7 @@ def flops_are_counted(subject: Subject) -> Iterator[Check]:
     from einformer.interpreters.torch import measure
 
     whole = total(part.flops for part in subject.formulas)
-    theirs = measure.flops(subject.live, reads(subject.model, subject.legend))
+    theirs = measure.count_flops(subject.live, reads(subject.model, subject.legend))
     yield _compare_numbers("FLOPs: by the text = by torch's FlopCounterMode", sum(part.flops for part in subject.parts), theirs)
     yield _compare_numbers(f"FLOPs: {subject.write(whole)}", _evaluate(whole, subject.legend), theirs)
 

@@ -84,14 +84,14 @@ class Small(Sized):
         """Returns random weights, the same for all."""
         from einformer.interpreters.torch import measure
 
-        return measure.randomised(self.model.build().eval(), self.seed)
+        return measure.randomise(self.model.build().eval(), self.seed)
 
     @functools.cached_property
     def given(self) -> list[Array]:
         """Returns random inputs."""
         from einformer.interpreters.torch import measure
 
-        return measure.drawn(reads(self.model, self.legend), self.seed)
+        return measure.draw_inputs(reads(self.model, self.legend), self.seed)
 
     @functools.cached_property
     def modules(self) -> Mapping[str, nn.Module]:
@@ -107,7 +107,7 @@ class Small(Sized):
         """Returns the output of the emitted module of a plan."""
         from einformer.interpreters.torch import measure
 
-        return measure.value(self.modules[plan], given)
+        return measure.compute(self.modules[plan], given)
 
     @functools.cached_property
     def meaning(self) -> tuple[Array, dict[str, Array]]:

@@ -45,7 +45,7 @@ class Cache:
         self.numbers.clear()
         self.masks.clear()
 
-    def last(self, count: int) -> Tensor:
+    def number_last(self, count: int) -> Tensor:
         """The numbers of the last positions, each row's own."""
         if count not in self.numbers:
             slots = torch.arange(self.total - count, self.total, device=self.device)
@@ -53,35 +53,35 @@ class Cache:
             self.numbers[count] = own.view((1,) * self.batch + (-1,)) if self.padding is None else own
         return self.numbers[count]
 
-    def new(self) -> Tensor:
+    def number_new(self) -> Tensor:
         """The numbers of the positions that are computed."""
-        return self.last(self.fresh)
+        return self.number_last(self.fresh)
 
-    def places(self, numbers: Tensor, seen: int) -> Tensor:
+    def find_places(self, numbers: Tensor, seen: int) -> Tensor:
         """Where positions lie among the last that are seen; what is not there lies at the nearest that is."""
         rows = 0 if self.padding is None else self.padding.view(-1, *[1] * (numbers.dim() - 1))
         return (numbers + rows - self.total + seen).clamp(0, seen - 1)
 
-    def causal(self, heads: int) -> Tensor | None:
+    def make_mask(self, heads: int) -> Tensor | None:
         """True where a new position sees a visible one; None where it sees all, or `is_causal` says so, at the `first`."""
         if self.first or self.sees_all:
             return None
         if heads not in self.masks:
-            mask = self.last(self.visible(""))[..., None, :] <= self.new()[..., None]
+            mask = self.number_last(self.count_visible(""))[..., None, :] <= self.number_new()[..., None]
             rows = () if self.padding is None else (-1, *[1] * heads)
             self.masks[heads] = mask.view(*rows, *mask.shape[-2:])
         return self.masks[heads]
 
-    def visible(self, path: str) -> int:
+    def count_visible(self, path: str) -> int:
         """How many positions of a tensor are seen, the new ones too; all, where nothing is kept."""
         back = self.kept.get(path)
         return self.total if back is None else min(self.past, back) + self.fresh
 
-    def narrowed(self, x: Tensor, axis: int, seen: int) -> Tensor:
+    def narrow(self, x: Tensor, axis: int, seen: int) -> Tensor:
         """What is over more positions than are seen here, over these."""
         return x.narrow(axis, x.shape[axis] - seen, seen)
 
-    def asked_of(self, x: Tensor, axis: int) -> Tensor:
+    def select_asked(self, x: Tensor, axis: int) -> Tensor:
         """The positions whose outputs are asked for."""
         count = x.shape[axis]
         return x if self.asked is None or self.asked >= count else x.narrow(axis, count - self.asked, self.asked)
@@ -92,27 +92,27 @@ class Cache:
         `axis` is that of positions, `row` that of the rows of a batch.
         """
         if path not in self.kept:
-            return self.unread(new, axis, self.visible(path))
+            return self.repeat(new, axis, self.count_visible(path))
         if path in self.shared:
             return self.whole[self.shared[path]]
-        return self.given(path, self.placed_last(path, self.real(new, axis, row), axis))
+        return self.share(path, self.append(path, self.zero_padding(new, axis, row), axis))
 
-    def unread(self, new: Tensor, axis: int, count: int) -> Tensor:
+    def repeat(self, new: Tensor, axis: int, count: int) -> Tensor:
         """So many positions of a tensor, of which only the new ones, the last, are read in this turn of a loop."""
         others = new.narrow(axis, 0, 1).expand(*new.shape[:axis], count - new.shape[axis], *new.shape[axis + 1 :])
         return torch.cat([others, new], axis)
 
-    def given(self, path: str, whole: Tensor) -> Tensor:
+    def share(self, path: str, whole: Tensor) -> Tensor:
         """What others that are given the same tensor get in this call, too."""
         if self.shared:
             self.whole[path] = whole
         return whole
 
-    def placed_last(self, path: str, new: Tensor, axis: int) -> Tensor:
+    def append(self, path: str, new: Tensor, axis: int) -> Tensor:
         """The new positions behind those that are kept."""
         back, self.axes[path] = self.kept[path], axis
         if back is None:
-            return self.stored(path, new, axis)
+            return self.store(path, new, axis)
         old = self.rows.get(path, new.narrow(axis, 0, 0))
         seen = min(self.past, back)
         whole = torch.cat([old.narrow(axis, old.shape[axis] - seen, seen), new], axis)
@@ -121,7 +121,7 @@ class Cache:
         self.rows[path] = last if held == whole.shape[axis] else last.clone()
         return whole
 
-    def stored(self, path: str, new: Tensor, axis: int) -> Tensor:
+    def store(self, path: str, new: Tensor, axis: int) -> Tensor:
         """The new positions written behind the old ones; the store doubles where it is full."""
         store = self.rows.get(path)
         if store is None or store.shape[axis] < self.total:
@@ -134,15 +134,15 @@ class Cache:
         store.narrow(axis, self.past, self.fresh).copy_(new)
         return store.narrow(axis, 0, self.total)
 
-    def earlier(self, path: str, new: Tensor, axis: int, row: int = 0) -> Tensor:
+    def keep_earlier(self, path: str, new: Tensor, axis: int, row: int = 0) -> Tensor:
         """The last positions that are read, zero before the start of time, and the new ones."""
         if path not in self.kept:
-            return self.unread(new, axis, self.fresh + max(back or 0 for back in self.kept.values()))
+            return self.repeat(new, axis, self.fresh + max(back or 0 for back in self.kept.values()))
         if path in self.shared:
             return self.whole[self.shared[path]]
-        return self.given(path, self.before(path, self.real(new, axis, row), axis))
+        return self.share(path, self.append_earlier(path, self.zero_padding(new, axis, row), axis))
 
-    def before(self, path: str, new: Tensor, axis: int) -> Tensor:
+    def append_earlier(self, path: str, new: Tensor, axis: int) -> Tensor:
         """The last positions and the new ones, of which again the last are kept."""
         back = self.kept[path] or 0
         old = self.rows.get(path)
@@ -152,7 +152,7 @@ class Cache:
         self.rows[path] = whole.narrow(axis, whole.shape[axis] - back, back).clone()
         return whole
 
-    def steps(self, path: str, zeros: list[Tensor], axis: int) -> list[Tensor]:
+    def list_steps(self, path: str, zeros: list[Tensor], axis: int) -> list[Tensor]:
         """The steps of a recurrence before the first new one."""
         rows = self.rows.get(path)
         if rows is None:
@@ -162,33 +162,33 @@ class Cache:
 
     def cumsum(self, path: str, x: Tensor, axis: int, row: int = 0) -> Tensor:
         """A running sum that goes on from the last."""
-        total = torch.cumsum(self.real(x, axis, row), axis)
-        return self.ended(path, total + self.rows[path] if path in self.rows else total, axis)
+        total = torch.cumsum(self.zero_padding(x, axis, row), axis)
+        return self.keep_last(path, total + self.rows[path] if path in self.rows else total, axis)
 
     def cumprod(self, path: str, x: Tensor, axis: int, row: int = 0) -> Tensor:
         """A running product that goes on from the last."""
-        total = torch.cumprod(self.real(x, axis, row, 1), axis)
-        return self.ended(path, total * self.rows[path] if path in self.rows else total, axis)
+        total = torch.cumprod(self.zero_padding(x, axis, row, 1), axis)
+        return self.keep_last(path, total * self.rows[path] if path in self.rows else total, axis)
 
-    def ended(self, path: str, total: Tensor, axis: int) -> Tensor:
+    def keep_last(self, path: str, total: Tensor, axis: int) -> Tensor:
         """A running sum or product, of which the last is kept."""
         self.rows[path] = total.narrow(axis, total.shape[axis] - 1, 1).clone()
         return total
 
-    def real(self, x: Tensor, axis: int, row: int, padding: int = 0) -> Tensor:
+    def zero_padding(self, x: Tensor, axis: int, row: int, padding: int = 0) -> Tensor:
         """Zero, or what leaves a product as it is, where a new position is padding."""
         if self.padding is None or self.past >= self.longest:
             return x
         slots = torch.arange(self.past, self.past + x.shape[axis], device=x.device)
-        return torch.where(slots.view(-1, *[1] * (x.dim() - axis - 1)) >= self.starts(x, row), x, padding)
+        return torch.where(slots.view(-1, *[1] * (x.dim() - axis - 1)) >= self.align_padding(x, row), x, padding)
 
-    def real_step(self, x: Tensor, step: int, row: int = 0) -> Tensor:
+    def zero_step(self, x: Tensor, step: int, row: int = 0) -> Tensor:
         """Zero where one new position is padding."""
         if self.padding is None or self.past + step >= self.longest:
             return x
-        return torch.where(self.past + step >= self.starts(x, row), x, 0)
+        return torch.where(self.past + step >= self.align_padding(x, row), x, 0)
 
-    def starts(self, x: Tensor, row: int) -> Tensor:
+    def align_padding(self, x: Tensor, row: int) -> Tensor:
         """How many positions of each row are padding, lined up with a tensor that has its rows at this axis."""
         assert self.padding is not None
         return self.padding.view(-1, *[1] * (x.dim() - row - 1))
@@ -214,14 +214,14 @@ class StaticCache(Cache):
         self.axes, self.shape, self.precision, self.device = cache.axes, cache.shape, cache.precision, device
         self.total, self.fresh, self.newest = cache.total, 1, torch.tensor(cache.total - 1, device=device)
         for path, rows in cache.rows.items():
-            self.rows[path] = self.placed(path, rows, cache.axes[path], cache.total) if path in cache.axes else rows.clone()
+            self.rows[path] = self.place_rows(path, rows, cache.axes[path], cache.total) if path in cache.axes else rows.clone()
         self.lengths = {self.rows[path].shape[axis] for path, axis in self.axes.items()}
         self.place: dict[int, Tensor] = {}
 
-    def placed(self, path: str, rows: Tensor, axis: int, total: int) -> Tensor:
+    def place_rows(self, path: str, rows: Tensor, axis: int, total: int) -> Tensor:
         """The rows in their places: in a ring, or from the start."""
         back = self.kept[path]
-        length = self.visible(path)
+        length = self.count_visible(path)
         store = rows.new_zeros((*rows.shape[:axis], length, *rows.shape[axis + 1 :]))
         held = total if back is None else min(total, rows.shape[axis], length)
         last = rows.narrow(axis, (total if back is None else rows.shape[axis]) - held, held)
@@ -234,62 +234,62 @@ class StaticCache(Cache):
         self.place = {length: (self.newest % length)[None] for length in self.lengths}
         self.masks = {}
 
-    def last(self, count: int) -> Tensor:
+    def number_last(self, count: int) -> Tensor:
         """The numbers of what lies in a ring of so many."""
-        slots = self.slots(count)
+        slots = self.find_slots(count)
         own = slots.view((1,) * self.batch + (-1,)) if self.padding is None else slots - self.padding[:, None]
         return own % self.size
 
-    def places(self, numbers: Tensor, seen: int) -> Tensor:
+    def find_places(self, numbers: Tensor, seen: int) -> Tensor:
         """Where positions lie in a ring."""
         rows = 0 if self.padding is None else self.padding.view(-1, *[1] * (numbers.dim() - 1))
         return (numbers + rows).clamp(min=0) % seen
 
-    def slots(self, count: int) -> Tensor:
+    def find_slots(self, count: int) -> Tensor:
         """The position that lies at each place of a ring, below zero where there was none yet."""
         return self.newest - (self.newest - torch.arange(count, device=self.device)) % count
 
-    def visible(self, path: str) -> int:
+    def count_visible(self, path: str) -> int:
         """All places."""
         back = self.kept.get(path)
         return self.size if back is None else min(back + 1, self.size)
 
-    def narrowed(self, x: Tensor, axis: int, seen: int) -> Tensor:
+    def narrow(self, x: Tensor, axis: int, seen: int) -> Tensor:
         """What is over a larger ring, at the positions of a smaller."""
         if x.shape[axis] == seen:
             return x
-        return x.index_select(axis, self.slots(seen) % x.shape[axis])
+        return x.index_select(axis, self.find_slots(seen) % x.shape[axis])
 
-    def placed_last(self, path: str, new: Tensor, axis: int) -> Tensor:
+    def append(self, path: str, new: Tensor, axis: int) -> Tensor:
         """All places, the oldest overwritten by the new position."""
         store = self.rows[path]
         return store.index_copy_(axis, self.place[store.shape[axis]], new)
 
-    def before(self, path: str, new: Tensor, axis: int) -> Tensor:
+    def append_earlier(self, path: str, new: Tensor, axis: int) -> Tensor:
         """The last positions that are read, and the new one."""
         store = self.rows[path]
         whole = torch.cat([store, new], axis)
         store.copy_(whole.narrow(axis, 1, store.shape[axis]))
         return whole
 
-    def steps(self, path: str, zeros: list[Tensor], axis: int) -> list[Tensor]:
+    def list_steps(self, path: str, zeros: list[Tensor], axis: int) -> list[Tensor]:
         """The steps of a recurrence before the new one."""
         store = self.rows[path]
         if path not in self.axes:  # read at earlier positions only: they lie in their order
             return list(store.unbind(axis))[-len(zeros) :]
         before = self.newest - torch.arange(len(zeros), 0, -1, device=store.device)
-        found = store.index_select(axis, before % store.shape[axis]).unbind(axis)
-        return [torch.where(at >= 0, rows, zero) for at, rows, zero in zip(before, found, zeros, strict=True)]
+        earlier = store.index_select(axis, before % store.shape[axis]).unbind(axis)
+        return [torch.where(position >= 0, rows, zero) for position, rows, zero in zip(before, earlier, zeros, strict=True)]
 
-    def ended(self, path: str, total: Tensor, axis: int) -> Tensor:
+    def keep_last(self, path: str, total: Tensor, axis: int) -> Tensor:
         """A running sum or product, which is kept where the last one was."""
         self.rows[path].copy_(total)
         return total
 
-    def real(self, x: Tensor, axis: int, row: int, padding: int = 0) -> Tensor:
+    def zero_padding(self, x: Tensor, axis: int, row: int, padding: int = 0) -> Tensor:
         """Padding is over."""
         return x
 
-    def real_step(self, x: Tensor, step: int, row: int = 0) -> Tensor:
+    def zero_step(self, x: Tensor, step: int, row: int = 0) -> Tensor:
         """Padding is over."""
         return x

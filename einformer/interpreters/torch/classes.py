@@ -9,11 +9,11 @@ from typing import Protocol, TypeVar
 
 from einformer.errors import Span
 from einformer.interpreters.torch.blocks import Blocks
-from einformer.interpreters.torch.code import PRODUCT, prose, uses
-from einformer.interpreters.torch.context import INDENT, Context, block_name, drops, function_name, python_name
-from einformer.interpreters.torch.emit import Emitter, number
+from einformer.interpreters.torch.code import PRODUCT, escape_prose, uses
+from einformer.interpreters.torch.context import INDENT, Context, has_dropout, name_block, name_function, name_tensor
+from einformer.interpreters.torch.emit import Emitter, code_number
 from einformer.interpreters.torch.folding import NOTED, WIDTH
-from einformer.interpreters.torch.heads import heads
+from einformer.interpreters.torch.heads import write_heads
 from einformer.interpreters.torch.merging import Merged
 from einformer.interpreters.torch.plan import Plan, Style
 from einformer.language.calls import axis_of, slot_letters
@@ -51,7 +51,7 @@ class File(Protocol):
     hidden: dict[str, frozenset[str]]
     functions: Mapping[str, Function]
 
-    def spelling(self, letter: str) -> str:
+    def spell(self, letter: str) -> str:
         """The letter of Python for an index."""
         ...
 
@@ -78,19 +78,19 @@ class Class:
 
     def __init__(self, file: File, layer: Layer, layers: Mapping[str, Layer]) -> None:
         self.file, self.layer, self.layers = file, layer, layers
-        time = next((axis_of(each.time.letter) for each in file.spec.layers if each.time), "")
+        time = next((axis_of(layer_of_file.time.letter) for layer_of_file in file.spec.layers if layer_of_file.time), "")
         self.time = time
         self.integers = selecting(layer, layers, file.legend)
         self.whole = Whole(layer, layers, file.legend)
-        self.context: Context = self.contextual(Context)
-        self.blocks = Blocks.of(self.contextual(Context, "config."))
+        self.context: Context = self.make_context(Context)
+        self.blocks = Blocks.of(self.make_context(Context, "config."))
         self.making = self.blocks.context  # what is read where it is made
-        self.kept = self.contextual(Context, "self.config.")  # what is read after the module is made
+        self.kept = self.make_context(Context, "self.config.")  # what is read after the module is made
         self.body: list[str] = []
 
-    def contextual(self, kind: type[Some], settings: str = "") -> Some:
+    def make_context(self, kind: type[Some], settings: str = "") -> Some:
         """The context of this layer, which reads sizes from `settings`."""
-        context = kind(self.file.legend, self.layer, self.layers, self.spelling, self.time, helpers=self.file.helpers)
+        context = kind(self.file.legend, self.layer, self.layers, self.spell, self.time, helpers=self.file.helpers)
         context.names, context.passed, context.settings = self.file.names, self.file.passed, settings
         context.config = "config" if self.is_function else context.config
         context.own = frozenset(self.own)
@@ -104,9 +104,9 @@ class Class:
         merged = [each for each in self.file.merged.values() if each.first == self.layer.name]
         return list(dict.fromkeys(size for each in merged for size, other in each.sizes.items() if size != other))
 
-    def spelling(self, letter: str) -> str:
+    def spell(self, letter: str) -> str:
         """The letter of Python for an index; none for one in front of whose place others have more or fewer."""
-        return "" if letter in self.file.hidden.get(self.layer.name, ()) else self.file.spelling(letter)
+        return "" if letter in self.file.hidden.get(self.layer.name, ()) else self.file.spell(letter)
 
     # ------------------------------------------------------------------------------------------------------ class
 
@@ -115,33 +115,36 @@ class Class:
         forward = self.forward()
         if self.is_function:
             self.file.passed[self.layer.name] = ("config",) * uses("\n".join(forward), "config")
-            signature = self.signature()
-            yield from self.checked("")
-            trained = ", training: bool) -> " if drops(self.layer, self.layers) else ") -> "
-            yield f"def {self.called}({signature.replace(') -> ', trained, 1)}:"
-            yield from self.note()
+            signature = self.write_signature()
+            yield from self.write_check("")
+            trained = ", training: bool) -> " if has_dropout(self.layer, self.layers) else ") -> "
+            yield f"def {self.name}({signature.replace(') -> ', trained, 1)}:"
+            yield from self.write_docstring()
             yield from (INDENT + line.replace("self.training", "training") for line in forward)
             return
         yield from self.blocks.classes()
-        yield f"class {self.called}({self.parent()}):"
-        yield from [*self.note(), ""]
-        starts = list(self.starts())
-        lines = [*self.weights(), *self.blocks.lines(), *["self.reset_parameters()"] * bool(starts)]
+        yield f"class {self.name}({self.name_parent()}):"
+        yield from [*self.write_docstring(), ""]
+        starts = list(self.write_starts())
+        lines = [*self.write_weights(), *self.blocks.lines(), *["self.reset_parameters()"] * bool(starts)]
         held = [f"self.{size} = {size}" for size in self.own if uses("\n".join([*starts, *forward]), rf"self\.{size}")]
         lines = [*held, *lines]
-        lines = [*["self.config = config"] * uses("\n".join([*starts, self.signature(), *forward]), r"self\.config"), *lines]
+        lines = [
+            *["self.config = config"] * uses("\n".join([*starts, self.write_signature(), *forward]), r"self\.config"),
+            *lines,
+        ]
         self.file.passed[self.layer.name] = (*["config"] * uses("\n".join(lines), "config"), *self.own)
         for name, arguments, body in (
-            ("__init__", self.constructor(), ["super().__init__()", *lines] * bool(lines)),
+            ("__init__", self.write_constructor(), ["super().__init__()", *lines] * bool(lines)),
             ("reset_parameters", "self) -> None", starts),
-            ("forward", f"self, {self.signature()}", forward),
+            ("forward", f"self, {self.write_signature()}", forward),
         ):
             if body:
-                yield from self.checked(INDENT) if body is forward else ()
+                yield from self.write_check(INDENT) if body is forward else ()
                 yield from [f"{INDENT}def {name}({arguments}:", *(2 * INDENT + line for line in body)]
                 yield from [""] * (body is not forward)
 
-    def constructor(self) -> str:
+    def write_constructor(self) -> str:
         """What the class is made from; the model from the sizes of the target, if it is given none."""
         default = " = Config()" * (self.layer.name == self.file.name)
         config = [f"config: Config{default}"] * ("config" in self.file.passed[self.layer.name])
@@ -153,50 +156,50 @@ class Class:
         return not self.layer.weights and self.layer.name != self.file.name
 
     @property
-    def called(self) -> str:
+    def name(self) -> str:
         """What the file calls it."""
         name = self.layer.name
-        return self.context.called("layer", name, function_name(name) if self.is_function else name)
+        return self.context.reserve_name("layer", name, name_function(name) if self.is_function else name)
 
-    def checked(self, indent: str) -> Iterator[str]:
+    def write_check(self, indent: str) -> Iterator[str]:
         """The line by which every call is checked."""
         if self.file.style.check:
             yield f"{indent}@jaxtyped(typechecker=beartype)"
 
-    def note(self) -> Iterator[str]:
+    def write_docstring(self) -> Iterator[str]:
         """What the layer is, what it makes of what, and what it follows, as a docstring."""
         what, where = self.file.style.cited(self.layer.note) if self.layer.note else ("", "")
         first, *more = re.split(r"(?<=[a-z])(?=[A-Z])", self.layer.name)
         words = what or " ".join([first, *(word if word.isupper() else word.lower() for word in more)])
-        given = ", ".join(python_name(self.context, formal) for formal in self.layer.formals)
-        made = python_name(self.context, self.layer.output)
+        inputs = ", ".join(name_tensor(self.context, formal) for formal in self.layer.formals)
+        output = name_tensor(self.context, self.layer.output)
         front = ", with any axes in front" * bool(self.file.hidden.get(self.layer.name))
-        text = f"{words[0].upper()}{words[1:]}, {given} -> {made}{front}{f' ({where})' if where else ''}."
-        yield from textwrap.wrap(f'"""{prose(text)}"""', WIDTH, initial_indent=INDENT, subsequent_indent=INDENT)
+        text = f"{words[0].upper()}{words[1:]}, {inputs} -> {output}{front}{f' ({where})' if where else ''}."
+        yield from textwrap.wrap(f'"""{escape_prose(text)}"""', WIDTH, initial_indent=INDENT, subsequent_indent=INDENT)
 
-    def parent(self) -> str:
+    def name_parent(self) -> str:
         """The class that this one extends."""
         return "nn.Module"
 
-    def weights(self) -> Iterator[str]:
+    def write_weights(self) -> Iterator[str]:
         """The lines that make the parameters and buffers."""
         for weight in stored(self.layer):
             yield self.weight(weight)
 
     def weight(self, weight: Weight) -> str:
         """A weight as it is written."""
-        shape = ", ".join(self.making.constant(i.letter) for i in weight.indices) or "()"
+        shape = ", ".join(self.making.read_constant(i.letter) for i in weight.indices) or "()"
         if weight.kind == "buffer":
             return f'self.register_buffer("{key(weight.name)}", torch.zeros({shape}))'
         return f"self.{key(weight.name)} = nn.Parameter(torch.empty({shape}))"
 
-    def starts(self) -> Iterator[str]:
+    def write_starts(self) -> Iterator[str]:
         """The lines that give each parameter its first values."""
-        found = roles(self.file.spec, self.layer)
+        kinds = roles(self.file.spec, self.layer)
         for weight in stored(self.layer):
-            yield self.start(f"self.{key(weight.name)}", found[weight.name], weight)
+            yield self.write_start(f"self.{key(weight.name)}", kinds[weight.name], weight)
 
-    def start(self, parameter: str, role: Role, weight: Weight) -> str:
+    def write_start(self, parameter: str, role: Role, weight: Weight) -> str:
         """How a weight starts, by what it does and by the plan; a buffer at zero."""
         if weight.kind == "buffer":
             return f"nn.init.zeros_({parameter})"
@@ -206,11 +209,11 @@ class Class:
             case RoleKind.BIAS:
                 return f"nn.init.zeros_({parameter})"
             case RoleKind.MATRIX if self.file.plan.initialisation == "fan_in":
-                inputs = " * ".join(map(self.kept.constant, role.summed)) or 1
+                inputs = " * ".join(map(self.kept.read_constant, role.summed)) or 1
                 return f"nn.init.normal_({parameter}, std=1 / math.sqrt({inputs}))"
             case RoleKind.MATRIX if role.residual is not None:
                 terms, turns = role.residual
-                count = number(self.kept, turns)
+                count = code_number(self.kept, turns)
                 sums = f"{terms} * {count.at(PRODUCT)}" if terms > 1 else count.text
                 return f"nn.init.normal_({parameter}, std={self.file.plan.deviation} / math.sqrt({sums}))"
             case RoleKind.MATRIX | RoleKind.TABLE:
@@ -218,61 +221,61 @@ class Class:
 
     # ---------------------------------------------------------------------------------------------------- forward
 
-    def signature(self) -> str:
+    def write_signature(self) -> str:
         """The inputs and the output, annotated."""
         parts = []
         for formal in self.layer.formals:
             kind = "Int" if formal.name in self.integers else "Num" if formal.name in self.whole.either else "Float"
-            parts.append(f"{python_name(self.context, formal)}: {self.annotation(formal, kind)}")
+            parts.append(f"{name_tensor(self.context, formal)}: {self.annotate(formal, kind)}")
         parts += ["config: Config"] * bool(self.is_function and self.file.passed[self.layer.name])
-        return f"{', '.join(parts)}) -> {self.annotation(self.layer.output, 'Float')}"
+        return f"{', '.join(parts)}) -> {self.annotate(self.layer.output, 'Float')}"
 
-    def annotation(self, tensor: Tensor | Name, kind: str) -> str:
+    def annotate(self, tensor: Tensor | Name, kind: str) -> str:
         """`Tensor`, or `Float[Tensor, "b s d"]`; a group `(ea)` is `e*a`."""
         if not (self.file.style.annotations or self.file.style.check):
             return "Tensor"
         slots = tensor.slots if isinstance(tensor, Tensor) else ()
-        hidden = [letter for letter in slot_letters(tensor) if not self.spelling(letter)]
-        axes = " ".join("*".join(map(self.length, slot_letters(Tensor("", (slot,))))) for slot in slots[len(hidden) :])
-        axes = f"*{''.join(map(self.file.spelling, hidden))} {axes}" if hidden else axes
+        hidden = [letter for letter in slot_letters(tensor) if not self.spell(letter)]
+        axes = " ".join("*".join(map(self.write_length, slot_letters(Tensor("", (slot,))))) for slot in slots[len(hidden) :])
+        axes = f"*{''.join(map(self.file.spell, hidden))} {axes}" if hidden else axes
         return f'{kind}[Tensor, "{axes}"]'
 
-    def length(self, letter: str) -> str:
+    def write_length(self, letter: str) -> str:
         """An axis in an annotation: its letter; where that is checked its size, if it has one that a method can read."""
         axis = self.file.legend.axis(letter)
         if not self.file.style.check or axis is None or not self.file.legend.is_bound(letter):
-            return self.file.spelling(letter)
+            return self.file.spell(letter)
         if not isinstance(axis.size, Name):
             return str(self.file.legend.length(letter))
-        several = any(each.first == self.layer.name for each in self.file.merged.values())
-        return self.file.spelling(letter) if self.is_function or several else f"{{self.config.{axis.size.name}}}"
+        several = any(merged.first == self.layer.name for merged in self.file.merged.values())
+        return self.file.spell(letter) if self.is_function or several else f"{{self.config.{axis.size.name}}}"
 
     def forward(self) -> list[str]:
         """The lines of the forward: what it needs first, then each equation."""
-        emitter = self.emitter()
+        emitter = self.make_emitter()
         self.body = list(emitter.body())
-        return [*heads(self.context, self.body, emitter.scalar), *self.body]
+        return [*write_heads(self.context, self.body, emitter.define_scalar), *self.body]
 
-    def emitter(self) -> Emitter:
+    def make_emitter(self) -> Emitter:
         """What writes the forward."""
         functions = self.file.functions
         return Emitter(functions[self.layer.name], functions, self.context, self)
 
-    def callee(self, call: Call) -> str:
+    def name_callee(self, call: Call) -> str:
         """A function, or the module of an instance."""
         if self.has_module(call):
-            return f"{block_name(call.turns, self.layer)}.{key(call.instance)}"
-        return self.context.called("layer", call.function, function_name(call.function))
+            return f"{name_block(call.turns, self.layer)}.{key(call.instance)}"
+        return self.context.reserve_name("layer", call.function, name_function(call.function))
 
-    def given(self, call: Call) -> Sequence[str]:
+    def list_extras(self, call: Call) -> Sequence[str]:
         """What a function is given beside tensors: the config, whether it is trained."""
         if self.has_module(call):
-            return self.cached(call)
+            return self.list_cache_arguments(call)
         config = [self.context.config] * bool(self.context.passed.get(call.function))
-        trained = ["self.training"] * drops(self.layers[call.function], self.layers)
-        return [*config, *self.cached(call), *trained]
+        trained = ["self.training"] * has_dropout(self.layers[call.function], self.layers)
+        return [*config, *self.list_cache_arguments(call), *trained]
 
-    def cached(self, call: Call) -> Sequence[str]:
+    def list_cache_arguments(self, call: Call) -> Sequence[str]:
         """What a call is given of a cache, where there is one."""
         return ()
 
@@ -280,11 +283,11 @@ class Class:
         """Has the layer that is called weights of its own?"""
         return bool(call.instance and self.layers[call.function].weights)
 
-    def turning(self, turns: Turns) -> str:
+    def write_turning(self, turns: Turns) -> str:
         """What a loop runs through."""
-        return self.blocks.turning(turns.loop, self.context)
+        return self.blocks.write_turning(turns.loop, self.context)
 
-    def comment_of(self, line: Line, indent: str) -> str:
+    def write_comment(self, line: Line, indent: str) -> str:
         """The equation of a line as its author wrote it."""
         assert line.equation is not None
         return Comment.of(line.equation, indent)

@@ -39,7 +39,7 @@ class Code:
         return self.text if self.level >= level else f"({self.text})"
 
 
-def prose(text: str) -> str:
+def escape_prose(text: str) -> str:
     """Words of a text as they may stand in a docstring: they cannot end it (R13)."""
     return text.replace("\\", "\\\\").replace('"', '\\"')
 
@@ -49,12 +49,12 @@ def uses(code: str, name: str) -> bool:
     return re.search(rf"(?<![\w.\"]){name}\b", _COMMENT.sub("", code)) is not None
 
 
-def counted(axis: int, rank: int) -> int:
+def number_axis(axis: int, rank: int) -> int:
     """The number of an axis; the last is counted from the end, whatever stands before it."""
     return -1 if axis == rank - 1 else axis
 
 
-def ordered(dims: Sequence[Dims], wanted: Dims | None = None) -> Dims:
+def order_dims(dims: Sequence[Dims], wanted: Dims | None = None) -> Dims:
     """The dims of several codes together: as wanted, else as in the one that has most, the others' own in front."""
     together = dict.fromkeys(dim for some in dims for dim in some)
     if wanted is not None:
@@ -63,7 +63,7 @@ def ordered(dims: Sequence[Dims], wanted: Dims | None = None) -> Dims:
     return tuple(dim for dim in together if dim not in longest) + longest
 
 
-def permuted(code: Code, dims: Dims) -> Code:
+def permute(code: Code, dims: Dims) -> Code:
     """The same values with their axes in the order of `dims`, which are exactly its own."""
     assert set(code.dims) == set(dims), (code, dims)
     if code.dims == dims:
@@ -79,11 +79,11 @@ def permuted(code: Code, dims: Dims) -> Code:
     return replace(code, text=f"{code.at(ATOM)}.{how}", dims=dims, level=ATOM)
 
 
-def aligned(code: Code, dims: Dims, level: int = LOOSE) -> str:
+def align(code: Code, dims: Dims, level: int = LOOSE) -> str:
     """An operand that broadcasts against axes `dims`: permuted, with an axis of length 1 where it has none."""
     if not code.dims:
         return code.at(level)
-    code = permuted(code, tuple(dim for dim in dims if dim in code.dims))
+    code = permute(code, tuple(dim for dim in dims if dim in code.dims))
     rest = dims[dims.index(code.dims[0]) :]
     if rest == code.dims:
         return code.at(level)
@@ -91,16 +91,16 @@ def aligned(code: Code, dims: Dims, level: int = LOOSE) -> str:
     return f"{code.at(ATOM)}[{re.sub('^:(, :)+(?=(, None)+$)', '...', signs)}]"
 
 
-def combined(codes: Sequence[Code]) -> Kind:
+def combine_kinds(codes: Sequence[Code]) -> Kind:
     """What an arithmetic combination is made of."""
     kinds = [code.kind for code in codes]
     return "tensor" if "tensor" in kinds else "number" if "number" in kinds else "integer"
 
 
-def product(codes: Sequence[Code], wanted: Dims | None = None) -> Code:
+def multiply(codes: Sequence[Code], wanted: Dims | None = None) -> Code:
     """`a * b * c`, lined up by index."""
-    dims, kind = ordered([code.dims for code in codes], wanted), combined(codes)
-    texts = [aligned(code, dims, POWER if k else PRODUCT) for k, code in enumerate(codes)]
+    dims, kind = order_dims([code.dims for code in codes], wanted), combine_kinds(codes)
+    texts = [align(code, dims, POWER if k else PRODUCT) for k, code in enumerate(codes)]
     return Code(" * ".join(texts), dims, kind, PRODUCT if len(codes) > 1 else codes[0].level)
 
 

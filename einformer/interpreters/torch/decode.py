@@ -9,15 +9,15 @@ from dataclasses import dataclass, field, replace
 
 from einformer.interpreters.torch.cache import TEXT
 from einformer.interpreters.torch.classes import Class
-from einformer.interpreters.torch.code import ATOM, LOOSE, SUM, Code, Dims, aligned
+from einformer.interpreters.torch.code import ATOM, LOOSE, SUM, Code, Dims, align
 from einformer.interpreters.torch.context import Context
 from einformer.interpreters.torch.emit import Emitter, Stored
 from einformer.interpreters.torch.fast import FastClass
-from einformer.interpreters.torch.heads import heads
+from einformer.interpreters.torch.heads import write_heads
 from einformer.interpreters.torch.kernels import FastEmitter
-from einformer.interpreters.torch.letters import unused
+from einformer.interpreters.torch.letters import find_unused
 from einformer.interpreters.torch.plan import PLAIN, Plan, Style
-from einformer.interpreters.torch.source import EmittedFile, ranks
+from einformer.interpreters.torch.source import EmittedFile, count_axes
 from einformer.language.calls import axis_of, slot_letters
 from einformer.language.sizes import Legend
 from einformer.language.specialise import specialise
@@ -50,15 +50,17 @@ from einformer.program.orders import typical
 from einformer.program.rewrite import values
 
 
-def source(spec: Spec, name: str, legend: Legend, plan: Plan, kept: Sequence[Entry[int]], style: Style = PLAIN) -> str:
+def write_cached_source(
+    spec: Spec, name: str, legend: Legend, plan: Plan, kept: Sequence[Entry[int]], style: Style = PLAIN
+) -> str:
     """The file for the causal model `name`: each class as in the file without a cache, its forward with one."""
     special = specialise(spec, name)
     special = sunk(raised(special, legend), legend) if plan.fast else special
     layers = {layer.name: layer for layer in special.layers}
-    rows = rows_of(layers[name])
+    rows = find_rows(layers[name])
     program = with_kernels(special, legend, steps=True) if plan.fast else functions(special, legend)
     decoded = decodings(program, layers, kept, name, rows)
-    file = CachedFile(special, name, legend, plan, style, ranks(spec), functions=decoded, kept=kept, rows=rows)
+    file = CachedFile(special, name, legend, plan, style, count_axes(spec), functions=decoded, kept=kept, rows=rows)
     file.counting = frozenset({name, *(each for each, function in decoded.items() if reads_cache(function, decoded))})
     file.keeping = frozenset(each for each, function in decoded.items() if keeps(function, decoded))
     return file.text()
@@ -73,24 +75,24 @@ class CachedFile(EmittedFile):
     counting: frozenset[str] = frozenset()  # the layers that need the cache
     keeping: frozenset[str] = frozenset()  # those that need their path in it too
 
-    def written(self, layer: Layer, layers: Mapping[str, Layer]) -> Class:
+    def make_class(self, layer: Layer, layers: Mapping[str, Layer]) -> Class:
         """A layer whose forward takes a cache."""
         return CachedFast(self, layer, layers) if self.plan.fast else CachedClass(self, layer, layers)
 
     def first(self) -> Iterator[str]:
         """What is kept, and the class that keeps it."""
-        yield "\n".join(self.table())
+        yield "\n".join(self.write_table())
         yield TEXT.rstrip()
 
-    def table(self) -> Iterator[str]:
+    def write_table(self) -> Iterator[str]:
         """What is kept, by path: `KEPT`."""
-        found: dict[str, dict[tuple[str, ...], int | None]] = {}
+        backs_of_patterns: dict[str, dict[tuple[str, ...], int | None]] = {}
         for each in self.kept:
             turns = tuple(re.findall(r"blocks\.(\d+)", each.full_path))
-            found.setdefault(re.sub(r"blocks\.\d+", "blocks.{}", each.full_path), {})[turns] = each.back
+            backs_of_patterns.setdefault(re.sub(r"blocks\.\d+", "blocks.{}", each.full_path), {})[turns] = each.back
         yield "KEPT: dict[str, int | None] = {  # how many positions beside the current one; None: all"
-        for pattern, backs in found.items():
-            yield f"    {_row(pattern, backs)},"
+        for pattern, backs in backs_of_patterns.items():
+            yield f"    {_write_row(pattern, backs)},"
         yield "}"
         if shared := {each.full_path: each.source for each in self.kept if each.source}:
             yield "SHARED = {  # what another layer keeps already, by its path"
@@ -98,8 +100,7 @@ class CachedFile(EmittedFile):
             yield "}"
 
 
-def _row(pattern: str, backs: dict[tuple[str, ...], int | None]) -> str:
-    """One line for all turns of a loop."""
+def _write_row(pattern: str, backs: dict[tuple[str, ...], int | None]) -> str:
     values = set(backs.values())
     numbers = [turns[0] for turns in backs if len(turns) == 1]
     path = pattern.replace("{}", "{l}")
@@ -111,14 +112,14 @@ def _row(pattern: str, backs: dict[tuple[str, ...], int | None]) -> str:
     return f'**{{f"{path}": back for l, back in {{{listed}}}.items()}}'
 
 
-def rows_of(model: Layer) -> tuple[str, ...]:
+def find_rows(model: Layer) -> tuple[str, ...]:
     """The letters of a batch, which stand before the time in the first input that has it."""
     assert model.time is not None
-    letters = slot_letters(model.formals[timed(model)])
+    letters = slot_letters(model.formals[find_timed(model)])
     return letters[: letters.index(model.time.letter)] if model.time.letter in letters else ()
 
 
-def timed(model: Layer) -> int:
+def find_timed(model: Layer) -> int:
     """Which input is the first that has positions."""
     return next((k for k, formal in enumerate(model.formals) if model.time in formal.slots), 0)
 
@@ -134,7 +135,7 @@ class CachedContext(Context):
     def size(self, letter: str) -> str:
         """`S` new positions, `seen` visible ones."""
         if axis_of(letter) != self.time:
-            return self.constant(letter)
+            return self.read_constant(letter)
         if letter == self.time and self.fresh:
             return self.fresh
         self.wanted["fresh" if letter == self.time else "seen"] = None
@@ -146,7 +147,7 @@ class CachedContext(Context):
         size = self.legend.axes[self.time].size
         return size.name if isinstance(size, Name) else "fresh"
 
-    def typical(self, letter: str) -> int:
+    def estimate_size(self, letter: str) -> int:
         """The size of an axis that decides in which order factors are multiplied: decoding computes one position."""
         return typical(self.legend, letter, self.time)
 
@@ -161,43 +162,43 @@ class CachedEmitter(Emitter):
         """A line; what is kept, or asked for, lies as it lay."""
         match line.value.operation:
             case Keep(argument, (own, other)) as kept if line.equation is None:
-                place = self.lying_of(argument)
+                place = self.find_lying(argument)
                 labels = tuple((other,) if label == (own,) else label for label in place.labels)
                 line = replace(line, labels=labels)
-                yield f"{self.name(line)} = {self.kept(kept, place)}"
+                yield f"{self.name(line)} = {self.code_kept(kept, place)}"
                 self.store(line)
             case Asked(argument, letter) if line.equation is None:
-                place = self.lying_of(argument)
+                place = self.find_lying(argument)
                 axis = place.labels.index((letter,))
-                yield f"{place.name} = cache.asked_of({place.name}, {axis})"
+                yield f"{place.name} = cache.select_asked({place.name}, {axis})"
                 self.context.fresh = f"{place.name}.shape[{axis}]"  # from here on
                 self.names[line.name] = place.name
-                self.lies(line.value, place)
+                self.lay(line.value, place)
             case _:
                 yield from super().line(line)
 
-    def lying_of(self, value: Value) -> Stored:
+    def find_lying(self, value: Value) -> Stored:
         """The variable in which a value lies."""
-        place = self.place_of(value)
+        place = self.find_place(value)
         assert place is not None
         return place
 
-    def variable(self, line: Line) -> str:
+    def choose_name(self, line: Line) -> str:
         """What is kept is called like the tensor: `k_btd` at all visible positions, `k_kept` at earlier ones."""
         name = line.name.removesuffix(KEPT)
         earlier = isinstance(line.value.operation, Keep) and axis_of(line.value.operation.letters[1]) != self.context.time
-        return f"{key(name)}_kept" if earlier else super().variable(replace(line, name=name))
+        return f"{key(name)}_kept" if earlier else super().choose_name(replace(line, name=name))
 
-    def kept(self, e: Keep, place: Stored) -> str:
+    def code_kept(self, e: Keep, place: Stored) -> str:
         """A tensor at other positions."""
-        method = "keep" if axis_of(e.letters[1]) == self.context.time else "earlier"
+        method = "keep" if axis_of(e.letters[1]) == self.context.time else "keep_earlier"
         axis = place.labels.index((e.letters[0],))
-        return f"cache.{method}({path_of(e.path)}, {place.name}, {axis}{self.row(place.labels)})"
+        return f"cache.{method}({write_path(e.path)}, {place.name}, {axis}{self.row(place.labels)})"
 
     def row(self, labels: Sequence[Label]) -> str:
         """The axis of the rows of a batch, as the last argument of what masks their padding; the first, unless it is said."""
-        at = next((k for k, label in enumerate(labels) if "".join(label) in self.context.rows), 0)
-        return f", {at}" * bool(at)
+        position = next((k for k, label in enumerate(labels) if "".join(label) in self.context.rows), 0)
+        return f", {position}" * bool(position)
 
     def code(self, value: Value, wanted: Dims | None = None) -> Code:
         """The code of a value; of positions along themselves their places."""
@@ -206,49 +207,49 @@ class CachedEmitter(Emitter):
             return Code(f"torch.arange({self.context.size(self.context.time)}, device=device)", value.axes, "integer")
         return super().code(value, wanted)
 
-    def rewritten(self, value: Value, wanted: Dims | None) -> Code:
+    def code_rewritten(self, value: Value, wanted: Dims | None) -> Code:
         """The code of an operation of decoding."""
         match value.operation:
             case Positions(letter, step):
-                return self.numbers(letter, step)
+                return self.code_numbers(letter, step)
             case Among(letter, step):
                 self.context.wanted |= {"fresh": None} if step else {"fresh": None, "row": None}
                 last = Code(f"{self.turns[letter]} - {self.context.count}", (), "integer", SUM) if step else None
                 return last or Code("row", (letter,), "integer")
             case Places(number, letter):
-                return self.placed(self.code(number, wanted), letter)
+                return self.code_places(self.code(number, wanted), letter)
             case Ago(number):
                 return self.code(number, wanted)
             case Keep(argument, (own, other)) as kept:
-                place = self.lying_of(argument)
+                place = self.find_lying(argument)
                 labels = tuple((other,) if label == (own,) else label for label in place.labels)
-                return self.viewed(self.kept(kept, place), labels, labels, value.kind)
+                return self.view(self.code_kept(kept, place), labels, labels, value.kind)
             case Run(name, letter, argument, path):
                 code = self.code(argument, wanted)
                 row = self.row(tuple((dim,) for dim in code.dims))
-                text = f"cache.{name}({path_of(path)}, {code.text}, {code.dims.index(letter)}{row})"
+                text = f"cache.{name}({write_path(path)}, {code.text}, {code.dims.index(letter)}{row})"
                 return Code(text, code.dims, code.kind)
             case _:
-                return super().rewritten(value, wanted)
+                return super().code_rewritten(value, wanted)
 
-    def numbers(self, letter: str, step: bool) -> Code:
+    def code_numbers(self, letter: str, step: bool) -> Code:
         """`s_bs` and `t_bt`: every row has numbers of its own."""
         self.context.wanted["new" if letter == self.context.time else f"visible {letter}"] = None
-        name = self.numbered(letter)
+        name = self.name_numbers(letter)
         turn = f"{name}[..., {self.turns[letter]}]" if step else ""
         return Code(turn or name, self.context.rows + (letter,) * (not step), "integer")
 
-    def numbered(self, letter: str) -> str:
+    def name_numbers(self, letter: str) -> str:
         """The variable of the numbers of an index."""
-        own = self.context.spelling(letter)
-        return f"{own}_{''.join(map(self.context.spelling, self.context.rows))}{own}"
+        own = self.context.spell(letter)
+        return f"{own}_{''.join(map(self.context.spell, self.context.rows))}{own}"
 
-    def placed(self, number: Code, letter: str) -> Code:
+    def code_places(self, number: Code, letter: str) -> Code:
         """Where positions lie among those that are seen."""
         dims = tuple(dict.fromkeys((*self.context.rows, *number.dims)))
         whole = number if number.kind == "integer" else Code(f"{number.at(ATOM)}.long()", number.dims)
-        text = aligned(whole, dims) if number.dims else f"torch.full({(1,) * len(self.context.rows)}, {whole.text})"
-        return Code(f"cache.places({text}, {self.context.size(letter)})", dims, "integer")
+        text = align(whole, dims) if number.dims else f"torch.full({(1,) * len(self.context.rows)}, {whole.text})"
+        return Code(f"cache.find_places({text}, {self.context.size(letter)})", dims, "integer")
 
     def place(self, e: op.Gather, axis: int, wanted: Dims | None) -> tuple[Code, Code | None]:
         """A place lies among the visible ones; what lies before the start of time is zero there (R4)."""
@@ -269,11 +270,11 @@ class CachedEmitter(Emitter):
 
     def before(self, recur: op.Recur, zeros: str, axis: int) -> str:
         """The last steps, if there were any."""
-        return f"cache.steps({path_of(recur.path)}, {zeros}, {axis})" if isinstance(recur, Resume) else zeros
+        return f"cache.list_steps({write_path(recur.path)}, {zeros}, {axis})" if isinstance(recur, Resume) else zeros
 
     def each(self, recur: op.Recur, step: str, labels: Sequence[Label]) -> str:
         """One step, zero for what is padding."""
-        return f"cache.real_step({step}, step{self.row(labels)})" if isinstance(recur, Resume) else step
+        return f"cache.zero_step({step}, step{self.row(labels)})" if isinstance(recur, Resume) else step
 
 
 class CachedClass(Class):
@@ -286,60 +287,60 @@ class CachedClass(Class):
         super().__init__(file, layer, layers)
         function = file.functions[layer.name]
         pairs = zip(layer.formals, function.inputs, strict=True)
-        formals = tuple(_with_rows(formal, line.labels) for formal, line in pairs)
+        formals = tuple(_add_rows(formal, line.labels) for formal, line in pairs)
         output = layer.output
         if isinstance(output, Tensor):
-            output = _with_rows(output, function.output.labels)
+            output = _add_rows(output, function.output.labels)
         self.layer = replace(layer, formals=formals, output=output)
         before = {slot_letters(tensor) for tensor in (*layer.formals, layer.output)}
         self.bare = {tensor for tensor in (*formals, output) if slot_letters(tensor) not in before}
         self.inputs, self.is_model = function.inputs, layer.name == file.name
-        self.context = self.contextual(CachedContext)
+        self.context = self.make_context(CachedContext)
         self.context.named, self.context.rows = True, file.rows
 
-    def signature(self) -> str:
+    def write_signature(self) -> str:
         """With the cache, and the path of the layer in it."""
-        inputs, _, output = super().signature().rpartition(") -> ")
+        inputs, _, output = super().write_signature().rpartition(") -> ")
         more = ", cache: Cache" * (self.layer.name in self.file.counting)
         more += ", path: str" * (self.layer.name in self.file.keeping and not self.is_model)
         return f"{inputs}{more}) -> {output}"
 
-    def annotation(self, tensor: Tensor | Name, kind: str) -> str:
+    def annotate(self, tensor: Tensor | Name, kind: str) -> str:
         """`"#b s t"`: one for all rows, or one for each."""
-        written = super().annotation(tensor, kind)
+        written = super().annotate(tensor, kind)
         for row in self.file.rows if tensor in self.bare else ():
-            written = re.sub(rf'(?<=[" ]){self.file.spelling(row)}(?=[" ])', rf"#{self.file.spelling(row)}", written, count=1)
+            written = re.sub(rf'(?<=[" ]){self.file.spell(row)}(?=[" ])', rf"#{self.file.spell(row)}", written, count=1)
         return written
 
     def forward(self) -> list[str]:
         """The lines of the forward, those that read the cache first."""
         context, letters, visible = self.context, self.file.letters, f"{self.time}'"
         if any(visible in value.axes for value in values(self.file.functions[self.layer.name])) and visible not in letters:
-            letters[visible] = unused(letters, string.ascii_lowercase, self.time)
-        self.emitted = self.emitter()
+            letters[visible] = find_unused(letters, string.ascii_lowercase, self.time)
+        self.emitted = self.make_emitter()
         self.body = list(self.emitted.body())
-        lines = [*heads(context, self.body, self.emitted.scalar), *self.body]
+        lines = [*write_heads(context, self.body, self.emitted.define_scalar), *self.body]
         return [*self.heads(), *lines]
 
-    def emitter(self) -> CachedEmitter:
+    def make_emitter(self) -> CachedEmitter:
         """What writes the forward."""
         functions = self.file.functions
         return CachedEmitter(functions[self.layer.name], functions, self.context, self)
 
-    def cached(self, call: op.Call) -> Sequence[str]:
+    def list_cache_arguments(self, call: op.Call) -> Sequence[str]:
         """The cache, and the path of the call in it."""
-        path = [path_of(call.path)] * (call.function in self.file.keeping)
+        path = [write_path(call.path)] * (call.function in self.file.keeping)
         return ["cache", *path] if call.function in self.file.counting else ()
 
     # ------------------------------------------------------------------------------------------------------- the head
 
     def heads(self) -> Iterator[str]:
         """What must stand at the head of a forward."""
-        wanted, time, numbered = self.context.wanted, self.time, self.emitted.numbered
+        wanted, time, numbered = self.context.wanted, self.time, self.emitted.name_numbers
         names = [(self.emitted.name(line), line.labels) for line in self.inputs]
         timed = [(name, labels.index((time,))) for name, labels in names if (time,) in labels]
         visible = [need.removeprefix("visible ") for need in wanted if need.startswith("visible ")]
-        narrowed = list(self.narrowed(names)) if self.visibly else []
+        narrowed = list(self.write_narrowed(names)) if self.visibly else []
         first = timed[0][0] if timed and self.is_model else names[0][0]
         if self.is_model:
             yield f"cache.begin({first}.shape[{dict(timed).get(first, 0)}], {first}.device)"
@@ -351,10 +352,10 @@ class CachedClass(Class):
         if "row" in wanted:
             yield f"row = torch.arange(-{self.context.count}, 0, device={first}.device)"
         if "new" in wanted:
-            yield f"{numbered(time)} = cache.new()"
+            yield f"{numbered(time)} = cache.number_new()"
         if "seen" in wanted or visible or narrowed:
-            yield f"seen = {self.reach(names)}"
-        yield from (f"{numbered(letter)} = cache.last(seen)" for letter in visible)
+            yield f"seen = {self.count_visible(names)}"
+        yield from (f"{numbered(letter)} = cache.number_last(seen)" for letter in visible)
         yield from narrowed
 
     @property
@@ -362,23 +363,23 @@ class CachedClass(Class):
         """What this layer keeps of all visible positions."""
         return [each for each in self.file.kept if each.layer == self.layer.name and each.kind == "visible"]
 
-    def reach(self, names: Sequence[tuple[str, Sequence[Label]]]) -> str:
+    def count_visible(self, names: Sequence[tuple[str, Sequence[Label]]]) -> str:
         """How many positions are visible here: as many as are kept, or are given; else as any layer below sees."""
         if own := self.visibly:
             place = own[0].full_path.removeprefix(own[0].frame).removeprefix(".")
-            return f"cache.visible({path_of('{path}' * (not self.is_model) + place)})"
-        for name, axis in self.over_visible(names):
+            return f"cache.count_visible({write_path('{path}' * (not self.is_model) + place)})"
+        for name, axis in self.find_visible(names):
             return f"{name}.shape[{axis}]"
         below = [each for each in self.file.kept if each.kind == "visible"]
         everything = next((each.full_path for each in below if each.back is None), "")
         windows = sorted((each.back or 0, each.full_path) for each in below)
-        return f'cache.visible("{everything or (windows[-1][1] if windows else "")}")'
+        return f'cache.count_visible("{everything or (windows[-1][1] if windows else "")}")'
 
-    def narrowed(self, names: Sequence[tuple[str, Sequence[Label]]]) -> Iterator[str]:
+    def write_narrowed(self, names: Sequence[tuple[str, Sequence[Label]]]) -> Iterator[str]:
         """What is given for more positions than are kept here."""
-        yield from (f"{name} = cache.narrowed({name}, {axis}, seen)" for name, axis in self.over_visible(names))
+        yield from (f"{name} = cache.narrow({name}, {axis}, seen)" for name, axis in self.find_visible(names))
 
-    def over_visible(self, names: Sequence[tuple[str, Sequence[Label]]]) -> Iterator[tuple[str, int]]:
+    def find_visible(self, names: Sequence[tuple[str, Sequence[Label]]]) -> Iterator[tuple[str, int]]:
         """The inputs over visible positions, and on which axis those lie."""
         for name, labels in names:
             for axis, label in enumerate(labels):
@@ -386,13 +387,12 @@ class CachedClass(Class):
                     yield name, axis
 
 
-def path_of(path: str) -> str:
+def write_path(path: str) -> str:
     """A path as Python."""
     return f'f"{path}"' if "{" in path else f'"{path}"'
 
 
-def _with_rows(tensor: Tensor, labels: Sequence[Label]) -> Tensor:
-    """A tensor with the rows that it has here in front."""
+def _add_rows(tensor: Tensor, labels: Sequence[Label]) -> Tensor:
     more = (row for label in labels[: len(labels) - len(tensor.slots)] for row in label)
     return replace(tensor, slots=(*(Index(row, span=tensor.span) for row in more), *tensor.slots))
 
@@ -403,23 +403,23 @@ def _with_rows(tensor: Tensor, labels: Sequence[Label]) -> Tensor:
 class CachedFastEmitter(CachedEmitter, FastEmitter):
     """The forward of a function with kernels that continues."""
 
-    def wants(self, value: Value, axes: Axes) -> None:
+    def want(self, value: Value, axes: Axes) -> None:
         """What is kept lies as it lay when it was new."""
         if isinstance(value.operation, Keep):
             own, other = value.operation.letters
-            self.wants(value.operation.argument, tuple(own if letter == other else letter for letter in axes))
+            self.want(value.operation.argument, tuple(own if letter == other else letter for letter in axes))
         else:
-            super().wants(value, axes)
+            super().want(value, axes)
 
-    def causal(self, kernel: Attention) -> Sequence[str]:
+    def write_causal(self, kernel: Attention) -> Sequence[str]:
         """The mask of a causal attention, where it has one; `is_causal` counts positions from the first new one."""
-        return f"attn_mask=cache.causal({1 if kernel.heads or kernel.groups else 0})", "is_causal=cache.first"
+        return f"attn_mask=cache.make_mask({1 if kernel.heads or kernel.groups else 0})", "is_causal=cache.first"
 
 
 class CachedFast(CachedClass, FastClass):
     """A layer in the plan fast whose forward takes a cache."""
 
-    def emitter(self) -> CachedFastEmitter:
+    def make_emitter(self) -> CachedFastEmitter:
         """What writes the forward."""
         functions = self.file.functions
         return CachedFastEmitter(functions[self.layer.name], functions, self.context, self, laid=self.laid)

@@ -19,14 +19,14 @@ from einformer.interpreters.torch.code import (
     Code,
     Dims,
     Kind,
-    aligned,
-    combined,
-    ordered,
-    permuted,
-    product,
+    align,
+    combine_kinds,
+    multiply,
+    order_dims,
+    permute,
 )
-from einformer.interpreters.torch.context import INDENT, Context, Guard, scalar_name, shaped, taken_at, zeroed
-from einformer.interpreters.torch.primitives import chosen, extreme, function, infix, operator
+from einformer.interpreters.torch.context import INDENT, Context, Guard, list_conditions, name_scalar, shape, zero_early
+from einformer.interpreters.torch.primitives import choose, code_extreme, code_function, code_infix, code_operator
 from einformer.language.calls import axis_of
 from einformer.language.primitives import CONSTANTS, row_of
 from einformer.language.tree import Expression
@@ -39,16 +39,16 @@ from einformer.program.operations import Carried, Function, Label, Line, Turns, 
 class Shell(Protocol):
     """What the forward of a function needs of the class that it stands in."""
 
-    def callee(self, call: op.Call) -> str:
+    def name_callee(self, call: op.Call) -> str:
         """What a call calls: a function, or the module of an instance."""
 
-    def given(self, call: op.Call) -> Sequence[str]:
+    def list_extras(self, call: op.Call) -> Sequence[str]:
         """What a call is given beside tensors."""
 
-    def turning(self, turns: Turns) -> str:
+    def write_turning(self, turns: Turns) -> str:
         """`l, block in enumerate(self.blocks)`: what a loop runs through."""
 
-    def comment_of(self, line: Line, indent: str) -> str:
+    def write_comment(self, line: Line, indent: str) -> str:
         """The equation of a line as its author wrote it."""
 
 
@@ -97,13 +97,13 @@ class Emitter:
             if isinstance(line, Turns):
                 yield from self.loop(line, indent)
             else:
-                yield from [] if line.equation is None else [self.shell.comment_of(line, indent)]
+                yield from [] if line.equation is None else [self.shell.write_comment(line, indent)]
                 yield from (indent + each for each in self.line(line))
 
     def line(self, line: Line) -> Iterator[str]:
         """An equation: its variable, its axes as written; a number without axes stays one of Python."""
         if isinstance(line.value.operation, op.Recur) and line.value not in self.stored:
-            yield from self.solved(line, line.value.operation)
+            yield from self.emit_recurrence(line, line.value.operation)
         else:
             returns = line.equation is not None and line.equation.relation == "return"
             yield f"{'return' if returns else f'{self.name(line)} ='} {self.text(line)}"
@@ -111,37 +111,37 @@ class Emitter:
 
     def loop(self, turns: Turns, indent: str) -> Iterator[str]:
         """A loop, whose variables have the same names in each turn."""
-        places = {each.name: self.under(each.name, each.before) for each in turns.carried if each.before is not None}
+        places = {each.name: self.find_place_named(each.name, each.before) for each in turns.carried if each.before is not None}
         for each in turns.carried:
             if each.before is not None:
-                yield from (indent + line for line in self.entering(each, each.before, places[each.name]))
-        yield f"{indent}for {self.shell.turning(turns)}:"
+                yield from (indent + line for line in self.enter(each, each.before, places[each.name]))
+        yield f"{indent}for {self.shell.write_turning(turns)}:"
         self.turns[turns.letter] = turns.letter
         yield from self.lines(turns.lines, indent + INDENT)
         for each in turns.carried:
-            yield from (indent + INDENT + line for line in self.leaving(each, places.get(each.name)))
+            yield from (indent + INDENT + line for line in self.leave(each, places.get(each.name)))
         del self.turns[turns.letter]
 
-    def under(self, name: str, value: Value) -> Stored:
+    def find_place_named(self, name: str, value: Value) -> Stored:
         """Where a value lies under a name: other names may stand for it too."""
         return next(each for each in self.stored[value] if each.name == self.names[name])
 
-    def entering(self, each: Carried, before: Value, place: Stored) -> Iterator[str]:
+    def enter(self, each: Carried, before: Value, place: Stored) -> Iterator[str]:
         """What the first turn starts from, of the kind that all turns have."""
-        yield from self.again(place.name, replace(self.code(before), text=place.name), each.within.kind)
+        yield from self.reassign(place.name, replace(self.code(before), text=place.name), each.within.kind)
         self.stored[each.within] = [place]
 
-    def leaving(self, each: Carried, place: Stored | None) -> Iterator[str]:
+    def leave(self, each: Carried, place: Stored | None) -> Iterator[str]:
         """What the next turn starts from, where it finds it, and what is left after the last."""
         if place is not None:
-            letters = _letters(place.labels)
-            code = Code(self.lying(self.code(each.last, letters), place.labels), letters, each.last.kind)
-            yield from self.again(place.name, code, each.within.kind)
-        self.stored[each.after] = [place or self.under(each.name, each.last)]
+            letters = _list_letters(place.labels)
+            code = Code(self.write_grouped(self.code(each.last, letters), place.labels), letters, each.last.kind)
+            yield from self.reassign(place.name, code, each.within.kind)
+        self.stored[each.after] = [place or self.find_place_named(each.name, each.last)]
 
-    def again(self, name: str, code: Code, kind: Kind) -> Iterator[str]:
+    def reassign(self, name: str, code: Code, kind: Kind) -> Iterator[str]:
         """A variable that gets another value, or one of another kind."""
-        settled = self.context.filled(code, (), kind) if code.plain else self.context.cast(code, kind)
+        settled = self.context.fill(code, (), kind) if code.plain else self.context.cast(code, kind)
         if settled.text != name:
             yield f"{name} = {settled.text}"
 
@@ -150,64 +150,64 @@ class Emitter:
     def name(self, line: Line) -> str:
         """`q_bsea`, a prime as the letter that stands for it; what `<-` changes keeps its variable."""
         if line.name not in self.names or line.equation is None or line.equation.relation != "<-":
-            self.names[line.name] = self.variable(line)
+            self.names[line.name] = self.choose_name(line)
         return self.names[line.name]
 
-    def variable(self, line: Line) -> str:
+    def choose_name(self, line: Line) -> str:
         """What the value of a line is called."""
-        return f"{key(line.name)}_{''.join(map(self.context.spelling, _letters(line.labels)))}"
+        return f"{key(line.name)}_{''.join(map(self.context.spell, _list_letters(line.labels)))}"
 
     def store(self, line: Line, kind: Kind | None = None) -> None:
         """The value of a line lies in a variable now, and nothing else does."""
-        self.lies(line.value, Stored(self.name(line), line.labels, kind))
+        self.lay(line.value, Stored(self.name(line), line.labels, kind))
 
-    def lies(self, value: Value, place: Stored) -> None:
+    def lay(self, value: Value, place: Stored) -> None:
         """A value lies in a variable now, and nothing else does."""
         for others in self.stored.values():
             others[:] = [other for other in others if other.name != place.name]
         self.stored.setdefault(value, []).append(place)
 
-    def place_of(self, value: Value) -> Stored | None:
+    def find_place(self, value: Value) -> Stored | None:
         """The variable in which a value lies, with an axis for each letter if there is one."""
         places = reversed(self.stored.get(value, []))
         return min(places, key=lambda each: sum(len(label) > 1 for label in each.labels), default=None)
 
     def text(self, line: Line) -> str:
         """The value of a line as it lies: an axis for each label."""
-        code = self.code(line.value, _letters(line.labels))
-        return code.text if code.plain and not line.labels else self.lying(code, line.labels)
+        code = self.code(line.value, _list_letters(line.labels))
+        return code.text if code.plain and not line.labels else self.write_grouped(code, line.labels)
 
-    def lying(self, code: Code, labels: Sequence[Label]) -> str:
+    def write_grouped(self, code: Code, labels: Sequence[Label]) -> str:
         """The text of a value with an axis for each label."""
-        return self.merged(code, labels).text
+        return self.merge_groups(code, labels).text
 
-    def merged(self, code: Code, labels: Sequence[Label]) -> Code:
+    def merge_groups(self, code: Code, labels: Sequence[Label]) -> Code:
         """A value with an axis for each label: groups merged row-major."""
-        code = self.shaped(code, _letters(labels))
+        code = self.shape(code, _list_letters(labels))
         for axis, label in enumerate(labels):
             if len(label) > 1:
                 ends = f"{axis}, {axis + len(label) - 1}" if axis < len(labels) - 1 else f"-{len(label)}"
                 code = Code(f"{code.at(ATOM)}.flatten({ends})")
         return code
 
-    def shaped(self, code: Code, letters: Dims) -> Code:
+    def shape(self, code: Code, letters: Dims) -> Code:
         """A value with exactly these axes."""
         whole = set(code.dims) == set(letters) and not code.plain
-        return permuted(code, letters) if whole else Code(shaped(self.context, code, letters), letters, code.kind)
+        return permute(code, letters) if whole else Code(shape(self.context, code, letters), letters, code.kind)
 
     # ---------------------------------------------------------------------------------------------------- values
 
     def code(self, value: Value, wanted: Dims | None = None) -> Code:
         """The code of a value; its axes in the order of `wanted` where that costs nothing."""
-        if at := self.place_of(value):
+        if place := self.find_place(value):
             self.read(value)
-            return self.viewed(at.name, at.labels, at.labels, at.kind or value.kind)
+            return self.view(place.name, place.labels, place.labels, place.kind or value.kind)
         match value.operation:
             case op.Constant(number):
-                return self.constant(number)
+                return self.code_constant(number)
             case op.Iota(letter):
                 self.context.needs[f"index {letter}"] = None
-                return Code(self.context.spelling(letter), (letter,), "integer")
+                return Code(self.context.spell(letter), (letter,), "integer")
             case op.Turn(letter):
                 return Code(self.turns[letter], (), "integer")
             case op.Map("+", terms):
@@ -215,7 +215,7 @@ class Emitter:
             case op.Map("*", factors):
                 return self.product(factors, wanted)
             case op.Map("/", (top, bottom)):
-                return self.context.quotient(self.code(top, wanted), self.code(bottom, wanted), wanted)
+                return self.context.divide(self.code(top, wanted), self.code(bottom, wanted), wanted)
             case op.Map("^", (base, exponent)):
                 return self.power(base, exponent, wanted)
             case op.Map("where", arms):
@@ -224,29 +224,29 @@ class Emitter:
                 return self.map(name, [self.code(argument, wanted) for argument in arguments], wanted)
             case op.Reduce(name, letters, argument, counts, weighs):
                 codes = [self.code(count) for count in counts]
-                return operator(self.context, name, letters, self.code(argument, wanted), codes, not weighs)
+                return code_operator(self.context, name, letters, self.code(argument, wanted), codes, not weighs)
             case op.Contract(letters, factors):
-                return self.contraction(frozenset(letters), factors, wanted)
+                return self.code_contraction(frozenset(letters), factors, wanted)
             case op.View(argument, old, new) if self.renames(old, new):
                 renamed, code = {one[0]: other[0] for one, other in zip(old, new, strict=True)}, self.code(argument)
                 return replace(code, dims=tuple(renamed[dim] for dim in code.dims))
             case op.View(argument, old, new):
-                return self.viewed(self.whole(argument, old), old, new, value.kind)
+                return self.view(self.write_whole(argument, old), old, new, value.kind)
             case op.Spread(argument):
                 code = self.code(argument, wanted)
-                return self.context.filled(code, value.axes, value.kind)
+                return self.context.fill(code, value.axes, value.kind)
             case op.Gather():
-                return self.gathered(value.operation, value.kind, wanted)
+                return self.gather(value.operation, value.kind, wanted)
             case op.Call():
                 return Code(self.call(value.operation), value.axes)
             case op.Rewritten():
-                return self.rewritten(value, wanted)
+                return self.code_rewritten(value, wanted)
             case op.Input() | op.Weight() | op.Table() | op.Recur() as operation:
                 raise AssertionError(f"{operation} lies in no variable")
             case _:
                 assert_never(value.operation)
 
-    def rewritten(self, value: Value, wanted: Dims | None) -> Code:
+    def code_rewritten(self, value: Value, wanted: Dims | None) -> Code:
         """The code of an operation that a rewrite puts in the place of others."""
         raise AssertionError(f"{value.operation} is none of this plan")
 
@@ -255,16 +255,16 @@ class Emitter:
         texts = []
         around, self.context.guards = self.context.guards, ()
         for argument, line in zip(e.arguments, self.functions[e.function].inputs, strict=True):
-            letters = _letters(line.labels)
-            texts.append(self.shaped(self.settled(self.code(argument, letters), line.value.kind), letters).text)
+            letters = _list_letters(line.labels)
+            texts.append(self.shape(self.settle(self.code(argument, letters), line.value.kind), letters).text)
         self.context.guards = around
-        return f"{self.shell.callee(e)}({', '.join([*texts, *self.shell.given(e)])})"
+        return f"{self.shell.name_callee(e)}({', '.join([*texts, *self.shell.list_extras(e)])})"
 
-    def settled(self, code: Code, kind: Kind) -> Code:
+    def settle(self, code: Code, kind: Kind) -> Code:
         """Whole numbers where they select, else numbers of the dtype of the model."""
-        return _whole(code) if kind == "integer" else self.context.cast(code, kind)
+        return _make_index(code) if kind == "integer" else self.context.cast(code, kind)
 
-    def constant(self, number: int | float | str) -> Code:
+    def code_constant(self, number: int | float | str) -> Code:
         """A number, a size, a scalar, π."""
         if not isinstance(number, str):
             text = ("math.inf" if number > 0 else "-math.inf") if math.isinf(number) else repr(number)
@@ -276,16 +276,16 @@ class Emitter:
             return Code(self.context.size(number.strip("|") if number.startswith("|") else axis.letter), (), "integer")
         if number in CONSTANTS:
             return Code("math.pi", (), "number")
-        return Code(self.context.setting(self.context.called("scalar", number, key(number))), (), "number")
+        return Code(self.context.read_scalar(self.context.reserve_name("scalar", number, key(number))), (), "number")
 
     def read(self, value: Value) -> None:
         """A scalar with indices is a line of the head, at all their numbers."""
         self.context.needs |= {f"scalar {line.name}": None for line in self.function.scalars if line.value is value}
 
-    def scalar(self, name: str) -> str:
+    def define_scalar(self, name: str) -> str:
         """The line of a scalar with indices, at all their numbers."""
         line = next(line for line in self.function.scalars if line.name == name)
-        letters, places = _letters(line.labels), self.stored.pop(line.value)
+        letters, places = _list_letters(line.labels), self.stored.pop(line.value)
         match line.value.operation:
             case op.Table():
                 self.context.needs |= {"device": None, "number": None}
@@ -296,17 +296,17 @@ class Emitter:
                 value = self.context.cast(
                     self.code(line.value, letters), "number"
                 )  # also where it is made of whole numbers only
-                text = self.context.filled(value, letters, "number").text
+                text = self.context.fill(value, letters, "number").text
         self.stored[line.value] = places
-        return f"{scalar_name(name, letters, self.context.spelling)} = {text}"
+        return f"{name_scalar(name, letters, self.context.spell)} = {text}"
 
     # ------------------------------------------------------------------------------------------------- arithmetic
 
     def sum(self, terms: Sequence[Value], wanted: Dims | None) -> Code:
         """`a + b - c`, lined up by index; what is subtracted is held together."""
         minus = [_is_negative(term) for term in terms]
-        codes = [self.code(_positive(t) if k and minus[k] else t, wanted) for k, t in enumerate(terms)]
-        return self.context.added(codes, wanted, ["-" if negative else "+" for negative in minus])
+        codes = [self.code(_strip_minus(t) if k and minus[k] else t, wanted) for k, t in enumerate(terms)]
+        return self.context.add(codes, wanted, ["-" if negative else "+" for negative in minus])
 
     def product(self, factors: Sequence[Value], wanted: Dims | None) -> Code:
         """Factors, a leading -1 as a minus."""
@@ -314,44 +314,44 @@ class Emitter:
             rest = self.product(factors[1:], wanted) if len(factors) > 2 else self.code(factors[1], wanted)
             return replace(rest, text=f"-{rest.at(PRODUCT)}", level=PRODUCT)
         codes = [self.code(factor, wanted) for factor in factors]
-        return product([self.context.cast(code, combined(codes)) for code in codes], wanted)
+        return multiply([self.context.cast(code, combine_kinds(codes)) for code in codes], wanted)
 
     def power(self, base: Value, exponent: Value, wanted: Dims | None) -> Code:
         """`base ** exponent`."""
         times = exponent.operation.value if isinstance(exponent.operation, op.Constant) else None
         left, right = self.code(base, wanted), self.code(exponent, wanted)
-        left = left if isinstance(times, int) and times >= 0 else self.context.shielded(left)
+        left = left if isinstance(times, int) and times >= 0 else self.context.shield(left)
         kind: Kind = "tensor" if "tensor" in (left.kind, right.kind) else "number"
-        dims = ordered([left.dims, right.dims], wanted)
-        text = f"{aligned(self.context.cast(left, kind), dims, ATOM)} ** {aligned(self.context.cast(right, kind), dims, ATOM)}"
+        dims = order_dims([left.dims, right.dims], wanted)
+        text = f"{align(self.context.cast(left, kind), dims, ATOM)} ** {align(self.context.cast(right, kind), dims, ATOM)}"
         return Code(text, dims, kind, POWER)
 
     def map(self, name: str, arguments: list[Code], wanted: Dims | None) -> Code:
         """A function of the table."""
         row = row_of(name, False)
         if row.infix:
-            return infix(self.context, row, arguments, wanted)
+            return code_infix(self.context, row, arguments, wanted)
         if name in ("min", "max"):
-            return extreme(self.context, row, arguments, wanted)
+            return code_extreme(self.context, row, arguments, wanted)
         if name == "Dr":
-            dropped = self.context.filled(self.context.cast(arguments[0], "tensor"), arguments[0].dims, "tensor")
+            dropped = self.context.fill(self.context.cast(arguments[0], "tensor"), arguments[0].dims, "tensor")
             return replace(dropped, text=row.torch.format(dropped.text, arguments[1].text), level=ATOM)
-        return function(self.context, row, self.context.shielded(arguments[0]) if row.steep else arguments[0])
+        return code_function(self.context, row, self.context.shield(arguments[0]) if row.steep else arguments[0])
 
     def where(self, arms: Sequence[Value], wanted: Dims | None) -> Code:
         """`torch.where`; on a condition of Python, its own `if`, which takes one branch (R8)."""
         condition = self.code(arms[0], wanted)
-        then, otherwise = (self.branch(arm, condition, arm is arms[1], wanted) for arm in arms[1:])
-        dims, kind = ordered([condition.dims, then.dims, otherwise.dims], wanted), combined([then, otherwise])
+        then, otherwise = (self.code_branch(arm, condition, arm is arms[1], wanted) for arm in arms[1:])
+        dims, kind = order_dims([condition.dims, then.dims, otherwise.dims], wanted), combine_kinds([then, otherwise])
         if condition.plain:
-            then, otherwise = (self.context.filled(arm, dims, kind) for arm in (then, otherwise))
+            then, otherwise = (self.context.fill(arm, dims, kind) for arm in (then, otherwise))
             return Code(f"{then.at(SUM)} if {condition.text} else {otherwise.at(SUM)}", dims, kind, LOOSE)
         if then.plain and otherwise.plain:
-            return chosen(self.context, condition, then, otherwise, dims)
-        one, other = (aligned(self.context.cast(arm, kind), dims) for arm in (then, otherwise))
-        return Code(f"torch.where({aligned(condition, dims)}, {one}, {other})", dims, kind)
+            return choose(self.context, condition, then, otherwise, dims)
+        one, other = (align(self.context.cast(arm, kind), dims) for arm in (then, otherwise))
+        return Code(f"torch.where({align(condition, dims)}, {one}, {other})", dims, kind)
 
-    def branch(self, arm: Value, condition: Code, holds: bool, wanted: Dims | None) -> Code:
+    def code_branch(self, arm: Value, condition: Code, holds: bool, wanted: Dims | None) -> Code:
         """What a `where` is where its condition holds, or where it does not."""
         around, self.context.guards = self.context.guards, (*self.context.guards, Guard(condition, holds))
         code = self.code(arm, wanted)
@@ -360,7 +360,7 @@ class Emitter:
 
     # ------------------------------------------------------------------------------------------------ contractions
 
-    def contraction(self, letters: frozenset[str], factors: Sequence[Value], wanted: Dims | None) -> Code:
+    def code_contraction(self, letters: frozenset[str], factors: Sequence[Value], wanted: Dims | None) -> Code:
         """A product over letters is an einsum; numbers of Python, and a denominator without the letters, stay outside."""
         bottom, (last, *_) = None, reversed(factors)
         match last.operation:
@@ -369,28 +369,28 @@ class Emitter:
         codes = [self.code(factor) for factor in factors]
         tensors, plain = [code for code in codes if code.dims], [code for code in codes if not code.dims]
         summed = (
-            self.context.einsum(tensors, set(letters), wanted)
+            self.context.contract(tensors, set(letters), wanted)
             if len(tensors) > 1
-            else self.context.total(tensors[0], set(letters))
+            else self.context.sum_over(tensors[0], set(letters))
         )
-        summed = product([*plain, summed])
-        return summed if bottom is None else self.context.quotient(summed, bottom, wanted)
+        summed = multiply([*plain, summed])
+        return summed if bottom is None else self.context.divide(summed, bottom, wanted)
 
     # ----------------------------------------------------------------------------------------------- views, gathers
 
-    def whole(self, value: Value, labels: tuple[Label, ...]) -> str:
+    def write_whole(self, value: Value, labels: tuple[Label, ...]) -> str:
         """A value with an axis for each label: its variable, where one lies so."""
         self.read(value)
-        at = next((each for each in self.stored.get(value, ()) if each.labels == labels), None)
-        return at.name if at else self.merged(self.code(value), labels).at(ATOM)
+        place = next((each for each in self.stored.get(value, ()) if each.labels == labels), None)
+        return place.name if place else self.merge_groups(self.code(value), labels).at(ATOM)
 
-    def viewed(self, code: str, old: Sequence[Label], new: Sequence[Label], kind: Kind) -> Code:
+    def view(self, code: str, old: Sequence[Label], new: Sequence[Label], kind: Kind) -> Code:
         """A tensor whose axes have other letters: split, or read at their first numbers."""
         dims = Dims()
         for axis, (before, after) in enumerate(zip(old, new, strict=True)):
             if len(after) > 1:
-                at = -1 if axis == len(new) - 1 else len(dims)
-                code = f"{code}.unflatten({at}, ({', '.join(map(self.context.size, after))}))"
+                axis_number = -1 if axis == len(new) - 1 else len(dims)
+                code = f"{code}.unflatten({axis_number}, ({', '.join(map(self.context.size, after))}))"
             elif len(before) == 1 and self.is_bounded(after[0], before[0]):
                 code = f"{code}[{':, ' * len(dims)}:{self.context.size(after[0])}]"
             dims += after
@@ -406,27 +406,27 @@ class Emitter:
         axis = self.context.legend.axis(letter)
         return axis_of(letter) != axis_of(before) and axis is not None and axis.bound is not None
 
-    def gathered(self, e: op.Gather, kind: Kind, wanted: Dims | None) -> Code:
+    def gather(self, e: op.Gather, kind: Kind, wanted: Dims | None) -> Code:
         """A tensor read at computed numbers, which take the place of an axis, or of all of them lined up by letter."""
         scalar = next((line for line in self.function.scalars if line.value is e.argument), None)
         if scalar is not None and all(number.plain for number in e.numbers):
-            listed = self.context.setting(self.context.called("scalar", scalar.name, key(scalar.name)))
+            listed = self.context.read_scalar(self.context.reserve_name("scalar", scalar.name, key(scalar.name)))
             return Code(f"{listed}[{self.code(e.numbers[0]).text}]", (), "number")
-        e, tensor = self.step(e) if e.argument in self.steps else (e, self.whole(e.argument, e.labels))
+        e, tensor = self.step(e) if e.argument in self.steps else (e, self.write_whole(e.argument, e.labels))
         while (axis := next((k for k, n in enumerate(e.numbers) if isinstance(n.operation, op.Turn)), None)) is not None:
             tensor = f"{tensor}[{':, ' * axis}{self.code(e.numbers[axis]).text}]"
-            e = _without_axis(e, axis)
+            e = _drop_axis(e, axis)
         moved = [axis for axis in range(len(e.numbers)) if not self.is_own(e, axis)]
         rest = [letter for axis, number in enumerate(e.numbers) if axis not in moved for letter in number.axes]
         if not moved and len(set(rest)) == len(rest):
             return Code(tensor, tuple(rest), kind)
         if len(moved) == 1 and not set(rest) & set(e.numbers[moved[0]].axes) and len(set(rest)) == len(rest):
-            return self.selected(e, tensor, moved[0], kind, wanted)
+            return self.select(e, tensor, moved[0], kind, wanted)
         places = [self.place(e, axis, None) for axis in range(len(e.numbers))]
         dims = tuple(dict.fromkeys(dim for place, _ in places for dim in place.dims))
-        code = Code(f"{tensor}[{', '.join(aligned(place, dims) for place, _ in places)}]", dims, kind)
+        code = Code(f"{tensor}[{', '.join(align(place, dims) for place, _ in places)}]", dims, kind)
         for _, zero in places:
-            code = zeroed(code, zero)
+            code = zero_early(code, zero)
         return code
 
     def is_own(self, e: op.Gather, axis: int) -> bool:
@@ -434,7 +434,7 @@ class Emitter:
         number, label = e.numbers[axis].operation, e.labels[axis]
         return isinstance(number, op.Iota) and len(label) == 1 and not self.is_bounded(number.letter, label[0])
 
-    def selected(self, e: op.Gather, tensor: str, axis: int, kind: Kind, wanted: Dims | None) -> Code:
+    def select(self, e: op.Gather, tensor: str, axis: int, kind: Kind, wanted: Dims | None) -> Code:
         """One axis read at computed numbers, whose letters take its place; a table read at tokens is an embedding."""
         place, zero = self.place(e, axis, wanted)
         letters = [number.axes for number in e.numbers]
@@ -445,12 +445,12 @@ class Emitter:
         if table and axis == 0 and len(letters) == 2 and zero is None:
             return Code(f"fn.embedding({place.text}, {tensor})", (*place.dims, *after))
         whole = "..., " if axis > 1 and axis == len(letters) - 1 else ":, " * axis
-        return zeroed(Code(f"{tensor}[{whole}{place.text}]", (*before, *place.dims, *after), kind), zero)
+        return zero_early(Code(f"{tensor}[{whole}{place.text}]", (*before, *place.dims, *after), kind), zero)
 
     def place(self, e: op.Gather, axis: int, wanted: Dims | None) -> tuple[Code, Code | None]:
         """The number of a slot as an index of Python; with it, where it may lie before the start of time, that it does not."""
         value, label, number = e.numbers[axis], e.labels[axis], self.code(e.numbers[axis], wanted)
-        place = _whole(number)
+        place = _make_index(number)
         if (
             isinstance(value.operation, op.Iota | op.Turn) or self.is_token(value) or not label
         ):  # steps are counted from the last
@@ -466,7 +466,7 @@ class Emitter:
         if not e.proved[axis]:
             self.context.helpers["inside"] = None
             return replace(
-                place, text=f"inside({', '.join([place.text, size, *taken_at(self.context, number)])})", level=ATOM
+                place, text=f"inside({', '.join([place.text, size, *list_conditions(self.context, number)])})", level=ATOM
             ), None
         return replace(place, text=f"({place.text}).clamp(0, {size} - 1)", level=ATOM) if guarded else place, None
 
@@ -481,10 +481,10 @@ class Emitter:
 
     # ------------------------------------------------------------------------------------------------- recurrences
 
-    def solved(self, line: Line, recur: op.Recur) -> Iterator[str]:
+    def emit_recurrence(self, line: Line, recur: op.Recur) -> Iterator[str]:
         """A step for each position, in order; before the first there are zeros (R4)."""
         axis = line.labels.index((recur.letter,))
-        rest, steps = _without(line.labels, axis), f"{key(line.name)}_steps"
+        rest, steps = _drop(line.labels, axis), f"{key(line.name)}_steps"
         sizes = ", ".join(" * ".join(map(self.context.size, label)) for label in rest) or "()"
         whole = recur.so_far.kind == "integer"
         self.context.needs |= dict.fromkeys(["device"] if whole else ["dtype", "device"])
@@ -493,8 +493,8 @@ class Emitter:
         yield f"for step in range({self.context.size(recur.letter)}):"
         self.steps[recur.so_far] = steps, axis, recur.back
         self.turns[recur.letter] = "step"
-        code = self.settled(self.code(recur.step, _letters(rest)), recur.so_far.kind)
-        tensor = f"torch.as_tensor({code.text}, device=device)" if whole and not rest else self.lying(code, rest)
+        code = self.settle(self.code(recur.step, _list_letters(rest)), recur.so_far.kind)
+        tensor = f"torch.as_tensor({code.text}, device=device)" if whole and not rest else self.write_grouped(code, rest)
         yield f"    {steps}.append({self.each(recur, tensor, rest)})"
         del self.turns[recur.letter]
         yield f"{self.name(line)} = torch.stack({steps}[{recur.back}:], {axis})"
@@ -510,39 +510,36 @@ class Emitter:
     def step(self, e: op.Gather) -> tuple[op.Gather, str]:
         """An earlier step, `S_{b(s - 1)e}` the last, or one for each number of some letters; and how the rest of it is read."""
         steps, axis, most = self.steps[e.argument]
-        back = _ago(e.numbers[axis])
+        back = _find_ago(e.numbers[axis])
         number = self.code(back)
-        rest = _without_axis(e, axis)
+        rest = _drop_axis(e, axis)
         if number.plain:
-            return rest, f"{steps}[{_whole(number).text}]"
+            return rest, f"{steps}[{_make_index(number).text}]"
         labels, numbers = ((), *rest.labels), (back, *rest.numbers)
         last = replace(rest, labels=labels, numbers=numbers, timed=(False, *rest.timed), proved=(True, *rest.proved))
         return last, f"torch.stack({steps}[-{most}:])"
 
 
-def _letters(labels: Sequence[Label]) -> Dims:
+def _list_letters(labels: Sequence[Label]) -> Dims:
     return tuple(letter for label in labels for letter in label)
 
 
-def _whole(code: Code) -> Code:
-    """A whole number as an index of Python."""
+def _make_index(code: Code) -> Code:
     if code.kind == "integer":
         return code
     return Code(f"int({code.text})" if code.plain else f"{code.at(ATOM)}.long()", code.dims, "integer")
 
 
-def _without_axis(e: op.Gather, axis: int) -> op.Gather:
-    """What is read along the other axes."""
-    labels, numbers, timed, proved = (_without(some, axis) for some in (e.labels, e.numbers, e.timed, e.proved))
+def _drop_axis(e: op.Gather, axis: int) -> op.Gather:
+    labels, numbers, timed, proved = (_drop(some, axis) for some in (e.labels, e.numbers, e.timed, e.proved))
     return replace(e, labels=labels, numbers=numbers, timed=timed, proved=proved)
 
 
-def _without(some: tuple[Any, ...], axis: int) -> tuple[Any, ...]:
+def _drop(some: tuple[Any, ...], axis: int) -> tuple[Any, ...]:
     return some[:axis] + some[axis + 1 :]
 
 
-def _ago(value: Value) -> Value:
-    """-1 of `s - 1`: the number without that of the step."""
+def _find_ago(value: Value) -> Value:
     match value.operation:
         case op.Map("+", terms):
             rest = tuple(term for term in terms if not isinstance(term.operation, op.Turn))
@@ -552,7 +549,6 @@ def _ago(value: Value) -> Value:
 
 
 def _is_negative(value: Value) -> bool:
-    """Does it begin with a minus?"""
     match value.operation:
         case op.Constant(number):
             return not isinstance(number, str) and number < 0
@@ -562,24 +558,22 @@ def _is_negative(value: Value) -> bool:
             return False
 
 
-def _positive(value: Value) -> Value:
-    """The term after the minus that `_is_negative` saw."""
+def _strip_minus(value: Value) -> Value:
     match value.operation:
         case op.Constant(int() | float() as number):
             return replace(value, operation=op.Constant(-number))
         case op.Map("*", (first, only)) if first.operation == op.Constant(-1):
             return only
         case op.Map(name, (first, *rest)):
-            return replace(value, operation=op.Map(name, (*_flipped(first), *rest)))
+            return replace(value, operation=op.Map(name, (*_strip_first(first), *rest)))
         case op.Contract(letters, (first, *rest)):
-            return replace(value, operation=op.Contract(letters, (*_flipped(first), *rest)))
+            return replace(value, operation=op.Contract(letters, (*_strip_first(first), *rest)))
         case _:
             return value
 
 
-def _flipped(first: Value) -> tuple[Value, ...]:
-    """A first factor without its minus; of -1 nothing is left."""
-    return () if first.operation == op.Constant(-1) else (_positive(first),)
+def _strip_first(first: Value) -> tuple[Value, ...]:
+    return () if first.operation == op.Constant(-1) else (_strip_minus(first),)
 
 
 # ------------------------------------------------------------------------------------------------------------- numbers
@@ -588,24 +582,24 @@ def _flipped(first: Value) -> tuple[Value, ...]:
 class Alone:
     """A shell in which nothing is called."""
 
-    def callee(self, call: op.Call) -> str:
+    def name_callee(self, call: op.Call) -> str:
         """What a call calls."""
         raise AssertionError(call)
 
-    def given(self, call: op.Call) -> Sequence[str]:
+    def list_extras(self, call: op.Call) -> Sequence[str]:
         """What a call is given beside tensors."""
         raise AssertionError(call)
 
-    def turning(self, turns: Turns) -> str:
+    def write_turning(self, turns: Turns) -> str:
         """What a loop runs through."""
         raise AssertionError(turns)
 
-    def comment_of(self, line: Line, indent: str) -> str:
+    def write_comment(self, line: Line, indent: str) -> str:
         """The equation of a line."""
         raise AssertionError(line)
 
 
-def number(context: Context, e: Expression, turns: Mapping[str, str] | None = None) -> Code:
+def code_number(context: Context, e: Expression, turns: Mapping[str, str] | None = None) -> Code:
     """A number of sizes, scalars and the numbers of turns, which are called so."""
     turns = turns or {}
     body = Body(context.layer, context.layers, context.legend, context.time, still=frozenset(turns))

@@ -12,19 +12,19 @@ _HEAD = re.compile(r"return |(?:[\w.]+, )*[\w.]+ = |")
 _LOOSEST_FIRST = (r" (?=if |else )", r" (?=[+-] )", r" (?=[*/] )")
 
 
-def folded(line: str) -> Iterator[str]:
+def fold(line: str) -> Iterator[str]:
     """The lines of one line; an equation in a comment stays as it is, and its note goes below it where there is no room."""
     text = line.lstrip(" ")
     indent = line[: len(line) - len(text)]
     if text.startswith("#"):
-        yield from _noted(line, f"{indent}# @ ")
+        yield from _fold_comment(line, f"{indent}# @ ")
     elif text.startswith('"""'):  # a docstring is words, whatever brackets stand in it
         yield from textwrap.wrap(line, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
     else:
-        yield from _folded(text, indent, False)
+        yield from _fold_code(text, indent, False)
 
 
-def _noted(line: str, start: str) -> Iterator[str]:
+def _fold_comment(line: str, start: str) -> Iterator[str]:
     equation, _, note = line.partition(NOTED)
     if len(line) <= WIDTH or not note:
         yield line
@@ -33,54 +33,50 @@ def _noted(line: str, start: str) -> Iterator[str]:
         yield from textwrap.wrap(note, WIDTH, initial_indent=start, subsequent_indent=start)
 
 
-def _folded(text: str, indent: str, bracketed: bool) -> Iterator[str]:
+def _fold_code(text: str, indent: str, bracketed: bool) -> Iterator[str]:
     if len(indent) + len(text) <= WIDTH:
         yield indent + text
         return
     head = "" if bracketed else _HEAD.match(text)[0]  # type: ignore[index]
-    operands = _operands(text[len(head) :])
+    operands = _split_operands(text[len(head) :])
     if len(operands) > 1:
         yield from () if bracketed else (f"{indent}{head}(",)
         for operand in operands:
-            yield from _folded(operand, indent if bracketed else f"{indent}    ", True)
+            yield from _fold_code(operand, indent if bracketed else f"{indent}    ", True)
         yield from () if bracketed else (f"{indent})",)
         return
-    start, end = max(_groups(text, "(["), key=lambda group: group[1] - group[0], default=(0, 0))
+    start, end = max(_find_groups(text, "(["), key=lambda group: group[1] - group[0], default=(0, 0))
     if end - start < 2:
         yield indent + text
         return
     yield indent + text[:start]
-    yield from _arguments(text[start:end], f"{indent}    ")
+    yield from _fold_arguments(text[start:end], f"{indent}    ")
     yield indent + text[end:]
 
 
-def _arguments(text: str, indent: str) -> Iterator[str]:
-    """What stands between brackets: on one line, else an argument on each."""
+def _fold_arguments(text: str, indent: str) -> Iterator[str]:
     arguments = _split(text, r"(?<=,) ")
     if len(indent) + len(text) <= WIDTH or len(arguments) == 1:
-        yield from _folded(text, indent, True)
+        yield from _fold_code(text, indent, True)
         return
     for argument in arguments:
-        *lines, last = _folded(argument.removesuffix(","), indent, True)
+        *lines, last = _fold_code(argument.removesuffix(","), indent, True)
         yield from (*lines, f"{last},")
 
 
-def _operands(text: str) -> list[str]:
-    """The operands of the loosest operator, each after the first with it in front."""
-    found = (_split(text, operator) for operator in _LOOSEST_FIRST)
-    return next((parts for parts in found if len(parts) > 1), [text])
+def _split_operands(text: str) -> list[str]:
+    splits = (_split(text, operator) for operator in _LOOSEST_FIRST)
+    return next((parts for parts in splits if len(parts) > 1), [text])
 
 
-def _split(text: str, at: str) -> list[str]:
-    """The parts between places that lie in no brackets."""
-    inside = _groups(text, "([{")
-    cuts = [m for m in re.finditer(at, text) if not any(start <= m.start() < end for start, end in inside)]
+def _split(text: str, cut: str) -> list[str]:
+    inside = _find_groups(text, "([{")
+    cuts = [m for m in re.finditer(cut, text) if not any(start <= m.start() < end for start, end in inside)]
     starts, ends = [0, *(m.end() for m in cuts)], [*(m.start() for m in cuts), len(text)]
     return [text[start:end] for start, end in zip(starts, ends, strict=True)]
 
 
-def _groups(text: str, brackets: str) -> list[tuple[int, int]]:
-    """Where the outermost brackets of these kinds begin and end, their signs apart."""
+def _find_groups(text: str, brackets: str) -> list[tuple[int, int]]:
     groups, open_ = [], list[int]()
     for place, sign in enumerate(text):
         if sign in "([{":

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from einformer.errors import EinformerError, fail
 from einformer.interpreters.torch.cache import Cache, StaticCache
-from einformer.interpreters.torch.decode import timed
+from einformer.interpreters.torch.decode import find_timed
 from einformer.language.calls import axis_of, slot_letters
 from einformer.language.tree import Layer
 
@@ -75,7 +75,7 @@ class Decodes:
         names = self._names()
         if padding is not None and len(names) != 3:
             raise fail("E706", "only rows of one batch axis can have different lengths", fix="no `padding`")
-        module = _continued(self)
+        module = _continue_module(self)
         return Cache(module.KEPT, padding, size, len(names) - 2 if len(names) > 1 else 0, module.SHARED)
 
     @torch.no_grad()
@@ -88,7 +88,7 @@ class Decodes:
         from einformer.interpreters.torch.module import check_inputs
 
         check_inputs(tuple(map(self._open, self.door)), inputs, self)  # type: ignore[arg-type]
-        module = _continued(self)
+        module = _continue_module(self)
         rows = self._fits(inputs, cache, module)
         if last is not None and last < 1:
             raise fail("E706", f"`last` cannot be {last}", fix="1 or more")
@@ -99,7 +99,7 @@ class Decodes:
         cache.total += steady  # a compiled step counts in tensors
         cache.shape, cache.precision = rows, self._precision()
         layer = self._layer()
-        return cache.asked_of(result, slot_letters(layer.output).index(layer.time.letter))
+        return cache.select_asked(result, slot_letters(layer.output).index(layer.time.letter))
 
     def static(self, cache: Cache, size: int) -> StaticCache:
         """What a cache holds, with places for `size` positions in all, for steps of one position that keep all shapes.
@@ -108,12 +108,12 @@ class Decodes:
         """
         if not cache.longest <= cache.total <= size:
             raise fail("E706", f"the cache has seen {cache.total} positions, the size is {size}", fix="a larger size")
-        found = next(iter((*self.parameters(), *cache.rows.values())), torch.empty(0))
-        return StaticCache(cache, size, found.device)
+        tensor = next(iter((*self.parameters(), *cache.rows.values())), torch.empty(0))
+        return StaticCache(cache, size, tensor.device)
 
     def compile_steps(self, **options: Any) -> None:
         """Let `torch.compile` make one graph of a step; `generate` then steps with a static cache."""
-        self.__dict__["_step"] = torch.compile(_continued(self), **{"fullgraph": True, **options})
+        self.__dict__["_step"] = torch.compile(_continue_module(self), **{"fullgraph": True, **options})
 
     def stream(
         self,
@@ -136,12 +136,12 @@ class Decodes:
         self._predicts()
         if max_new_tokens < 0:
             raise fail("E708", f"`max_new_tokens` cannot be {max_new_tokens}", fix="0 or more")
-        generator = None if seed is None else torch.Generator(x_bs.device).manual_seed(_whole(seed))
-        cache = self.cache(_padding(x_bs, lengths), x_bs.shape[1] + min(max_new_tokens, _RESERVED))
+        generator = None if seed is None else torch.Generator(x_bs.device).manual_seed(_check_seed(seed))
+        cache = self.cache(_find_padding(x_bs, lengths), x_bs.shape[1] + min(max_new_tokens, _RESERVED))
         stops = torch.tensor([token for token in stop if 0 <= token < 2**63], dtype=torch.int64, device=x_bs.device)
         stopped, new = torch.zeros(len(x_bs), dtype=torch.bool, device=x_bs.device), x_bs
         for _ in range(max_new_tokens):
-            logits_bv = _numbers(self.decode(new, cache=cache, last=1)[:, -1])
+            logits_bv = _check_finite(self.decode(new, cache=cache, last=1)[:, -1])
             token_b = choice.next(logits_bv, generator).to(x_bs.dtype)
             token_b = torch.where(stopped, new[:, -1], token_b)
             yield token_b
@@ -185,10 +185,10 @@ class Decodes:
         if not prompt_bs.shape[1] or not continuation_bs.shape[1]:
             raise fail("E706", "the prompt or its continuation is empty", fix="at least one token of each")
         whole = torch.cat([prompt_bs, continuation_bs], 1)
-        cache = self.cache(_padding(prompt_bs, lengths))
-        logits = _numbers(self.decode(whole[:, :-1], cache=cache, last=continuation_bs.shape[1]))
-        found = logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1)
-        return found.gather(-1, continuation_bs[..., None].long())[..., 0].sum(-1)
+        cache = self.cache(_find_padding(prompt_bs, lengths))
+        logits = _check_finite(self.decode(whole[:, :-1], cache=cache, last=continuation_bs.shape[1]))
+        logarithms = logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1)
+        return logarithms.gather(-1, continuation_bs[..., None].long())[..., 0].sum(-1)
 
     def perplexity(self, x_bs: Tensor) -> Tensor:
         """exp of the mean surprise of each row's tokens after its first. Raises EinformerError as `log_prob` does."""
@@ -200,14 +200,12 @@ class Decodes:
         return next(layer for layer in self.recipe.spec.layers if layer.name == self.recipe.name)
 
     def _names(self) -> tuple[str, ...]:
-        """The letters of the first input with positions, its time, and one more: `b`, `s`, and the vocabulary."""
         layer = self._layer()
-        letters = slot_letters(layer.formals[timed(layer)])
+        letters = slot_letters(layer.formals[find_timed(layer)])
         time = letters.index(layer.time.letter) if layer.time is not None and layer.time.letter in letters else 0
         return (*letters[: time + 1], "")
 
     def _open(self, expected: Any) -> Any:
-        """The same input with any number of positions, where all together have a size."""
         time = self._layer().time.letter
         axes = (
             (letter, None, bound or size) if letter == time else (letter, size, bound) for letter, size, bound in expected.axes
@@ -215,23 +213,20 @@ class Decodes:
         return replace(expected, axes=tuple(axes))
 
     def _precision(self) -> str:
-        """In which dtype the module computes, and on which device."""
         weight = next(iter(self.parameters()), torch.empty(0))
         kind = weight.device.type
         cast = f" under autocast to {torch.get_autocast_dtype(kind)}" if torch.is_autocast_enabled(kind) else ""
         return f"{weight.dtype} on {weight.device}{cast}"
 
     def _predicts(self) -> None:
-        """Does the module take tokens and give a number for each token that may come next?"""
         layer, (expected, *more) = self._layer(), self.door
         output = slot_letters(layer.output)
         tokens = expected.selects[0] if expected.selects else ""
         if more or len(self._names()) != 3 or len(output) != 3 or axis_of(output[-1]) != axis_of(tokens):
-            raise unpredicting(layer)
+            raise refuse_layer(layer)
 
     def _fits(self, inputs: Sequence[Tensor], cache: Cache, module: Any) -> tuple[int, ...]:
-        """The rows of inputs that can follow on what the cache has seen."""
-        letters, first = self._names()[:-1], timed(self._layer())
+        letters, first = self._names()[:-1], find_timed(self._layer())
         new, bound = inputs[first].shape[len(letters) - 1], self._open(self.door[first]).axes[len(letters) - 1][2]
         if isinstance(cache, StaticCache) and (new != 1 or cache.total == cache.size):
             message = f"a static cache takes one position at a time, {cache.size} in all"
@@ -254,28 +249,26 @@ class Decodes:
         return rows
 
 
-def unpredicting(layer: Layer) -> EinformerError:
+def refuse_layer(layer: Layer) -> EinformerError:
     """That a layer is no model of tokens."""
     message = f"`{layer.name}` does not give a number for each token that may follow"
     return fail("E708", message, layer.span, fix="a model of tokens, `model Name(x_bs) -> y_bsv causal in s:`")
 
 
-def seeded(build: Callable[[], nn.Module], seed: int) -> nn.Module:
+def build_seeded(build: Callable[[], nn.Module], seed: int) -> nn.Module:
     """A module whose random weights are those of a seed. Raises EinformerError E708."""
     with torch.random.fork_rng():
-        torch.manual_seed(_whole(seed))
+        torch.manual_seed(_check_seed(seed))
         return build()
 
 
-def _whole(seed: int) -> int:
-    """A seed that every generator takes. Raises EinformerError E708."""
+def _check_seed(seed: int) -> int:
     if not 0 <= seed < 2**63:
         raise fail("E708", f"`seed` cannot be {seed}", fix="a whole number from 0, less than 2^63")
     return seed
 
 
-def _padding(x_bs: Tensor, lengths: Sequence[int] | None) -> Tensor | None:
-    """How many positions at the start of each row are none."""
+def _find_padding(x_bs: Tensor, lengths: Sequence[int] | None) -> Tensor | None:
     if x_bs.dim() > 1 and not x_bs.shape[1]:
         raise fail("E706", "the prompt is empty", fix="at least one token")
     if lengths is None or all(length == x_bs.shape[1] for length in lengths):
@@ -286,19 +279,17 @@ def _padding(x_bs: Tensor, lengths: Sequence[int] | None) -> Tensor | None:
     return torch.tensor([x_bs.shape[1] - length for length in lengths], device=x_bs.device)
 
 
-def _numbers(logits: Tensor) -> Tensor:
-    """Logits among which there is a largest number; -inf is that of a token that never follows."""
+def _check_finite(logits: Tensor) -> Tensor:
     if not bool(torch.isfinite(logits.amax(-1)).all()):
         raise fail("E707", "the logits are not numbers (NaN, inf)", fix="weights that are finite; a dtype with a larger range")
     return logits
 
 
-def _continued(module: Any) -> Any:
-    """The same parameters under forwards that take a cache; made when first asked for."""
-    found = module.__dict__.get("_continued")
-    if found is None:
-        from einformer.interpreters.torch.module import continued
+def _continue_module(module: Any) -> Any:
+    twin = module.__dict__.get("_continued")
+    if twin is None:
+        from einformer.interpreters.torch.module import continue_module
 
-        found = continued(module)
-        module.__dict__["_continued"] = found
-    return found
+        twin = continue_module(module)
+        module.__dict__["_continued"] = twin
+    return twin

@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from einformer.interpreters.torch.code import ATOM, PRODUCT, Code, Dims, aligned, permuted
+from einformer.interpreters.torch.code import ATOM, PRODUCT, Code, Dims, align, permute
 from einformer.interpreters.torch.emit import Emitter, Stored
-from einformer.interpreters.torch.layout import weight_of
+from einformer.interpreters.torch.layout import find_weight
 from einformer.language.weights import key
 from einformer.program import operations as op
 from einformer.program.kernels import PAIR, Attention, Gathered, Linear, Norm, Part, Picked, Reversed, Routed, Taken
@@ -27,16 +27,16 @@ class FastEmitter(Emitter):
     passed: set[Value] = field(default_factory=set)  # what layers are given, and nothing else reads
 
     def __post_init__(self) -> None:
-        read, given = reads(self.function), list[Value]()
+        read, arguments_of_calls = reads(self.function), list[Value]()
         for value in values(self.function):
             match value.operation:
                 case Part(argument):
                     self.parts[argument].append(value)
                 case op.Call(arguments=arguments):
-                    given += arguments
+                    arguments_of_calls += arguments
                 case Attention() as kernel:
                     self.order(kernel)
-        self.passed = {value for value in given if read[value] == given.count(value)}
+        self.passed = {value for value in arguments_of_calls if read[value] == arguments_of_calls.count(value)}
 
     # ------------------------------------------------------------------------------------------------------ orders
 
@@ -44,21 +44,21 @@ class FastEmitter(Emitter):
         """How the tensors of an attention should lie."""
         shared = (*kernel.batch, *kernel.heads)
         for query, features in zip(kernel.queries, kernel.features, strict=True):
-            self.wants(query, (*shared, *kernel.groups, kernel.position, *features))
+            self.want(query, (*shared, *kernel.groups, kernel.position, *features))
         for keys, features in zip(kernel.keys, kernel.features, strict=True):
-            self.wants(keys, (*shared, kernel.over, *features))
-        self.wants(kernel.value, (*shared, kernel.over, kernel.put))
+            self.want(keys, (*shared, kernel.over, *features))
+        self.want(kernel.value, (*shared, kernel.over, kernel.put))
 
-    def wants(self, value: Value, axes: Axes) -> None:
+    def want(self, value: Value, axes: Axes) -> None:
         """A value, or what it is under other letters, with its axes in this order."""
         match value.operation:
             case op.View(argument, old, new) if self.renames(old, new):
                 letters = {after: before for (before,), (after,) in zip(old, new, strict=True)}
-                self.wants(argument, tuple(letters.get(letter, letter) for letter in axes))
+                self.want(argument, tuple(letters.get(letter, letter) for letter in axes))
             case _ if sorted(value.axes) == sorted(axes):
-                self.orders |= {line.name: axes for line in self.named(value)}
+                self.orders |= {line.name: axes for line in self.find_lines(value)}
 
-    def named(self, value: Value) -> list[Line]:
+    def find_lines(self, value: Value) -> list[Line]:
         """The lines that name a value."""
         return [line for line in equation_lines(self.function.lines) if line.value is value]
 
@@ -72,7 +72,7 @@ class FastEmitter(Emitter):
             yield from Emitter.line(self, line)
             return
         yield from self.route(line.value)
-        yield from self.products(line.value)
+        yield from self.emit_products(line.value)
         if line.equation.relation != "return" and any(
             each.name == self.names.get(line.name) for each in self.stored.get(line.value, ())
         ):
@@ -81,26 +81,26 @@ class FastEmitter(Emitter):
         if line.equation.relation == "return" or (isinstance(line.value.operation, op.Recur) and line.value not in self.stored):
             yield from Emitter.line(self, line)
             return
-        yield from self.assigned(line)
+        yield from self.assign(line)
 
-    def assigned(self, line: Line) -> Iterator[str]:
+    def assign(self, line: Line) -> Iterator[str]:
         """The variable of an equation; one that is changed lies as before."""
         letters = tuple(letter for label in line.labels for letter in label)
         code = self.code(line.value, letters)
         code = self.context.cast(code, "tensor") if code.kind == "number" and line.value in self.passed else code
-        old = self.changed(line)
+        old = self.find_changed(line)
         plain = bool(letters) and len(letters) == len(line.labels) and set(code.dims) == set(letters)
         if old is not None:
             line = replace(line, labels=old.labels)
         elif plain:
             order = letters if PAIR in letters else self.orders.get(line.name, ())
-            code = permuted(code, order) if set(order) == set(letters) else code
+            code = permute(code, order) if set(order) == set(letters) else code
             line = replace(line, labels=tuple((letter,) for letter in code.dims))
-        text = code.text if code.plain and not line.labels else self.lying(code, line.labels)
+        text = code.text if code.plain and not line.labels else self.write_grouped(code, line.labels)
         yield f"{self.name(line)} = {text}"
         self.store(line, code.kind)
 
-    def changed(self, line: Line) -> Stored | None:
+    def find_changed(self, line: Line) -> Stored | None:
         """Where that lies which an equation changes, if each axis has a letter there and here."""
         if line.equation is None or line.equation.relation != "<-" or line.name not in self.names:
             return None
@@ -110,7 +110,7 @@ class FastEmitter(Emitter):
 
     # -------------------------------------------------------------------------------------------- several linear maps
 
-    def products(self, value: Value) -> Iterator[str]:
+    def emit_products(self, value: Value) -> Iterator[str]:
         """The products of which parts are read in a line, if they are not computed yet."""
         if value in self.stored:
             return
@@ -118,50 +118,50 @@ class FastEmitter(Emitter):
             if isinstance(value.operation, Part):
                 yield from self.split(each)
             else:
-                yield from self.products(each)
+                yield from self.emit_products(each)
 
     def split(self, whole: Value) -> Iterator[str]:
         """Several linear maps of one input as one product, split afterwards."""
         kernel, parts = whole.operation, self.parts[whole]
         assert isinstance(kernel, Linear)
-        yield from self.products(kernel.argument)
-        x, rest = self.columns(kernel)
-        known = {part.operation.number: part for part in parts if isinstance(part.operation, Part)}
-        names = [self.part(known[k], kernel, rest) if k in known else "_" for k in range(len(kernel.rows))]
-        sizes = [" * ".join(map(self.context.constant, rows)) for rows in kernel.rows]
+        yield from self.emit_products(kernel.argument)
+        x, rest = self.merge_columns(kernel)
+        part_of = {part.operation.number: part for part in parts if isinstance(part.operation, Part)}
+        names = [self.name_part(part_of[k], kernel, rest) if k in part_of else "_" for k in range(len(kernel.rows))]
+        sizes = [" * ".join(map(self.context.read_constant, rows)) for rows in kernel.rows]
         how = f"chunk({len(sizes)}, -1)" if len(set(sizes)) == 1 else f"split(({', '.join(sizes)}), -1)"
         matrix = "self." + "".join(map(self.weight, kernel.weights)) + (".mT" if kernel.experts else ".T")
         bias = f", self.{''.join(map(self.weight, kernel.biases))}" if kernel.biases else ""
-        yield f"{', '.join(names)} = {self.mapped(kernel, x, matrix + bias)}.{how}"
+        yield f"{', '.join(names)} = {self.multiply(kernel, x, matrix + bias)}.{how}"
 
-    def part(self, part: Value, kernel: Linear, rest: Dims) -> str:
+    def name_part(self, part: Value, kernel: Linear, rest: Dims) -> str:
         """The variable of a part: the left side of an equation that is nothing else, or `zQ`."""
         assert isinstance(part.operation, Part)
         rows = kernel.rows[part.operation.number]
-        line = next((line for line in self.named(part) if line.equation and line.equation.relation == "="), None)
+        line = next((line for line in self.find_lines(part) if line.equation and line.equation.relation == "="), None)
         letters = sorted(letter for label in line.labels for letter in label) if line else []
         if line is not None and len(rows) == 1 and len(letters) == len(line.labels) and letters == sorted(rest + rows):
             line = replace(line, labels=tuple((letter,) for letter in rest + rows))
             self.store(line)
             return self.name(line)
         argument = kernel.argument.operation.argument if isinstance(kernel.argument.operation, Picked) else kernel.argument
-        x = next(self.function_names(weight_of(argument)), "x")
+        x = next(self.list_names(find_weight(argument)), "x")
         name = f"{key(x)}{self.weight(kernel.weights[part.operation.number])}"
         self.stored[part] = [Stored(name, (*((letter,) for letter in rest), rows))]
         return name
 
-    def function_names(self, value: Value) -> Iterator[str]:
+    def list_names(self, value: Value) -> Iterator[str]:
         """What the text calls a value."""
         for line in (*self.function.inputs, *self.function.weights):
             if line.value is value:
                 yield line.name
         for turns in loops(self.function.lines):
             yield from (each.name for each in turns.carried if value in (each.within, each.after))
-        yield from (line.name for line in self.named(value))
+        yield from (line.name for line in self.find_lines(value))
 
     def weight(self, value: Value) -> str:
         """The name of a parameter."""
-        return self.stored[weight_of(value)][0].name.removeprefix("self.")
+        return self.stored[find_weight(value)][0].name.removeprefix("self.")
 
     # ------------------------------------------------------------------------------------------------------ experts
 
@@ -171,24 +171,24 @@ class FastEmitter(Emitter):
             return
         match value.operation:
             case Routed(weight, count, rows, letter):
-                code = permuted(self.code(weight), (*rows, letter))
+                code = permute(self.code(weight), (*rows, letter))
                 if weight not in self.stored:
                     yield f"weight = {code.text}"
                     code = Code("weight", code.dims)
                     self.stored[weight] = [Stored("weight", tuple((dim,) for dim in code.dims))]
                 self.context.helpers["routed"], self.weighed = None, code
-                flat = self.flat(code, rows, (letter,))
+                flat = self.flatten_rows(code, rows, (letter,))
                 yield f"token, expert, ends, place = routed({flat.text}, {self.code(count).text})"
             case operation:
                 for each in operands(operation):
                     yield from self.route(each)
 
-    def picked(self, code: Code, pairs: Routed) -> Code:
+    def pick(self, code: Code, pairs: Routed) -> Code:
         """What is there for each row, each expert, or each of both, at the pairs."""
         rows = pairs.rows if set(pairs.rows) & set(code.dims) else ()
         expert = tuple(dim for dim in code.dims if dim == pairs.letter)
         rest = tuple(dim for dim in code.dims if dim not in (*rows, *expert))
-        code = self.flat(code, rows, expert + rest)
+        code = self.flatten_rows(code, rows, expert + rest)
         places = ", ".join(["token"] * bool(rows) + ["expert"] * bool(expert))
         return Code(f"{code.at(ATOM)}[{places}]", (PAIR, *rest), code.kind)
 
@@ -196,23 +196,23 @@ class FastEmitter(Emitter):
         """A sum over the chosen experts of each row, of what is computed for pairs."""
         assert self.weighed is not None
         rest, rows = tuple(dim for dim in code.dims if dim != PAIR), pairs.rows
-        text = f"{permuted(code, (PAIR, *rest)).at(ATOM)}[place].sum(1)"
+        text = f"{permute(code, (PAIR, *rest)).at(ATOM)}[place].sum(1)"
         opened = f".unflatten(0, {self.weighed.at(ATOM)}.shape[:{len(rows)}])" if len(rows) > 1 else ""
         return Code(text + opened, rows + rest)
 
-    def flat(self, code: Code, rows: Dims, rest: Dims) -> Code:
+    def flatten_rows(self, code: Code, rows: Dims, rest: Dims) -> Code:
         """A value with its rows as one axis, before all others."""
         assert self.weighed is not None
         if not set(rows) <= set(code.dims):
             own = [f"{self.weighed.at(ATOM)}.shape[{axis}]" for axis, _ in enumerate(rows)]
             sizes = ", ".join([*own, *map(self.context.size, rest)])
-            code = Code(f"{aligned(code, rows + rest, ATOM)}.expand({sizes})", rows + rest, code.kind)
-        code = permuted(code, rows + rest)
+            code = Code(f"{align(code, rows + rest, ATOM)}.expand({sizes})", rows + rest, code.kind)
+        code = permute(code, rows + rest)
         return code if len(rows) < 2 else Code(f"{code.at(ATOM)}.flatten(0, {len(rows) - 1})", kind=code.kind)
 
     # ----------------------------------------------------------------------------------------------------- kernels
 
-    def rewritten(self, value: Value, wanted: Dims | None) -> Code:
+    def code_rewritten(self, value: Value, wanted: Dims | None) -> Code:
         """One function of PyTorch."""
         match value.operation:
             case Norm() as kernel:
@@ -222,15 +222,15 @@ class FastEmitter(Emitter):
             case Attention() as kernel:
                 return self.attention(kernel)
             case Picked(argument, Value(operation=Routed() as pairs)):
-                return self.picked(self.code(argument), pairs)
+                return self.pick(self.code(argument), pairs)
             case Gathered(argument, Value(operation=Routed() as pairs)):
                 return self.combined(self.code(argument), pairs)
             case Reversed(argument, letter):
-                return self.backwards(self.code(argument), letter)
+                return self.reverse(self.code(argument), letter)
             case _:
-                return Emitter.rewritten(self, value, wanted)
+                return Emitter.code_rewritten(self, value, wanted)
 
-    def backwards(self, code: Code, letter: str) -> Code:
+    def reverse(self, code: Code, letter: str) -> Code:
         """A tensor read along an axis backwards; of two numbers each is the other's neighbour."""
         axis = code.dims.index(letter) - len(code.dims)
         two = self.context.legend.length(letter) == 2
@@ -240,7 +240,7 @@ class FastEmitter(Emitter):
     def norm(self, kernel: Norm) -> Code:
         """`rms_norm` and `layer_norm` work on the last axis."""
         x = self.code(kernel.argument)
-        x = permuted(x, (*(dim for dim in x.dims if dim != kernel.letter), kernel.letter))
+        x = permute(x, (*(dim for dim in x.dims if dim != kernel.letter), kernel.letter))
         gain = self.code(kernel.gain).text if kernel.gain is not None else "None"
         size, epsilon = self.context.size(kernel.letter), self.code(kernel.epsilon).text
         if kernel.kind == "rms":
@@ -250,24 +250,24 @@ class FastEmitter(Emitter):
 
     def linear(self, kernel: Linear) -> Code:
         """`F.linear` on columns side by side, giving rows side by side."""
-        x, rest = self.columns(kernel)
+        x, rest = self.merge_columns(kernel)
         (rows,) = kernel.rows
         bias = f", {self.bias(kernel.biases[0], rows)}" if kernel.biases else ""
-        text, sizes = self.mapped(kernel, x, self.matrix(kernel) + bias), ", ".join(map(self.context.size, rows))
+        text, sizes = self.multiply(kernel, x, self.matrix(kernel) + bias), ", ".join(map(self.context.size, rows))
         return Code(text if len(rows) == 1 else f"{text}.unflatten(-1, ({sizes}))", rest + rows)
 
-    def mapped(self, kernel: Linear, x: Code, matrix: str) -> str:
+    def multiply(self, kernel: Linear, x: Code, matrix: str) -> str:
         """The product with a matrix, or with that of the expert of each pair."""
         if not kernel.experts:
             return f"fn.linear({x.text}, {matrix})"
         self.context.helpers |= {"Grouped": None, "grouped": None}
         return f"grouped({x.text}, {matrix}, ends)"
 
-    def columns(self, kernel: Linear) -> tuple[Code, Dims]:
+    def merge_columns(self, kernel: Linear) -> tuple[Code, Dims]:
         """The input of a linear map with the letters that it sums last, as one axis."""
         x = self.context.cast(self.code(kernel.argument), "tensor")
         rest = tuple(dim for dim in x.dims if dim not in kernel.columns[0])
-        x = permuted(x, rest + kernel.columns[0])
+        x = permute(x, rest + kernel.columns[0])
         return Code(f"{x.at(ATOM)}.flatten({len(rest)})", (*rest, "")) if len(kernel.columns[0]) > 1 else x, rest
 
     def matrix(self, kernel: Linear) -> str:
@@ -278,17 +278,17 @@ class FastEmitter(Emitter):
         code = self.code(kernel.weights[0])
         turned = code.dims == first + columns + rows
         order = (columns, rows) if turned else (rows, columns)
-        code = permuted(code, first + order[0] + order[1])
-        for at, some in enumerate(order, len(first)):
+        code = permute(code, first + order[0] + order[1])
+        for position, some in enumerate(order, len(first)):
             if len(some) > 1:
-                code = Code(f"{code.at(ATOM)}.flatten({at}, {at + len(some) - 1})")
+                code = Code(f"{code.at(ATOM)}.flatten({position}, {position + len(some) - 1})")
         return f"{code.at(ATOM)}.{'mT' if first else 'T'}" if turned else code.text
 
     def bias(self, value: Value, rows: Axes) -> str:
         """The bias, its rows side by side."""
         if self.weight(value) in self.laid:
             return f"self.{self.weight(value)}"
-        code = permuted(self.code(value), rows)
+        code = permute(self.code(value), rows)
         return f"{code.at(ATOM)}.flatten()" if len(rows) > 1 else code.text
 
     # ---------------------------------------------------------------------------------------------------- attention
@@ -298,12 +298,12 @@ class FastEmitter(Emitter):
         batch, heads, groups = kernel.batch, kernel.heads, kernel.groups
         queries = zip(kernel.queries, kernel.features, strict=True)
         keys = zip(kernel.keys, kernel.features, strict=True)
-        q = self.side_by_side(queries, (*batch, *heads, *groups, kernel.position), len(heads + groups))
-        k = self.side_by_side(keys, (*batch, *heads, kernel.over), len(heads))
-        v = self.side_by_side([(kernel.value, (kernel.put,))], (*batch, *heads, kernel.over), len(heads))
+        q = self.concatenate(queries, (*batch, *heads, *groups, kernel.position), len(heads + groups))
+        k = self.concatenate(keys, (*batch, *heads, kernel.over), len(heads))
+        v = self.concatenate([(kernel.value, (kernel.put,))], (*batch, *heads, kernel.over), len(heads))
         if groups and not heads:
             k, v = f"{k}[:, None]", f"{v}[:, None]"
-        options = [*self.masked(kernel), *self.dropped(kernel)]
+        options = [*self.write_mask(kernel), *self.write_dropout(kernel)]
         options += [f"scale={self.code(kernel.scale).text}"] if kernel.scale is not None else []
         options += ["enable_gqa=True"] if groups else []
         text = f"fn.scaled_dot_product_attention({', '.join([q, k, v, *options])})"
@@ -311,37 +311,37 @@ class FastEmitter(Emitter):
             text = f"{text}.unflatten(1, ({', '.join(map(self.context.size, heads + groups))}))"
         return Code(text, (*batch, *heads, *groups, kernel.position, kernel.put))
 
-    def masked(self, kernel: Attention) -> Iterator[str]:
+    def write_mask(self, kernel: Attention) -> Iterator[str]:
         """The mask, or that it is causal."""
         if kernel.causal:
-            yield from self.causal(kernel)
+            yield from self.write_causal(kernel)
         elif kernel.mask is not None:
             mask, together = self.context.cast(self.code(kernel.mask), "tensor"), (*kernel.heads, *kernel.groups)
-            text = aligned(mask, (*kernel.batch, *together[:1], kernel.position, kernel.over))
+            text = align(mask, (*kernel.batch, *together[:1], kernel.position, kernel.over))
             lacks = set(mask.dims) & set(together) and not set(mask.dims) & set(kernel.batch)
             yield f"attn_mask={text}{'[None]' * bool(lacks)}"  # of three axes the kernels of a CPU know nothing
 
-    def causal(self, kernel: Attention) -> Sequence[str]:
+    def write_causal(self, kernel: Attention) -> Sequence[str]:
         """How the kernel knows that a mask is causal."""
         return ("is_causal=True",)
 
-    def dropped(self, kernel: Attention) -> Iterator[str]:
+    def write_dropout(self, kernel: Attention) -> Iterator[str]:
         """Dropout, while it is trained."""
         if kernel.dropout is not None:
             yield f"dropout_p={self.code(kernel.dropout).at(PRODUCT)} if self.training else 0.0"
 
-    def side_by_side(self, sides: Iterator[tuple[Value, Axes]] | Sequence[tuple[Value, Axes]], dims: Dims, heads: int) -> str:
+    def concatenate(self, sides: Iterator[tuple[Value, Axes]] | Sequence[tuple[Value, Axes]], dims: Dims, heads: int) -> str:
         """Heads, whatever their letters, as one axis after the batch; features of several one after the other."""
         texts = []
         for value, last in sides:
-            code = self.spread(self.context.cast(self.code(value), "tensor"), (*dims, *last))
+            code = self.expand(self.context.cast(self.code(value), "tensor"), (*dims, *last))
             code = Code(f"{code.at(ATOM)}.flatten({len(dims)})") if len(last) > 1 else code
             texts.append(code.text if heads < 2 else f"{code.at(ATOM)}.flatten(1, {heads})")
         return texts[0] if len(texts) == 1 else f"torch.cat(({', '.join(texts)}), -1)"
 
-    def spread(self, code: Code, dims: Dims) -> Code:
+    def expand(self, code: Code, dims: Dims) -> Code:
         """The same for each number of the letters that a code lacks."""
         if set(code.dims) == set(dims):
-            return permuted(code, dims)
+            return permute(code, dims)
         sizes = ", ".join("-1" if dim in code.dims else self.context.size(dim) for dim in dims)
-        return Code(f"{aligned(code, dims, ATOM)}.expand({sizes})", dims)
+        return Code(f"{align(code, dims, ATOM)}.expand({sizes})", dims)

@@ -85,7 +85,7 @@ class Lying:
         return len(self.parts) == 1 and part.read in (first + part.rows + self.columns, first + self.columns + part.rows)
 
 
-def layout(function: Function, layer: Layer) -> Iterator[Lying]:
+def lay_out(function: Function, layer: Layer) -> Iterator[Lying]:
     """The parameters that lie otherwise than written: the matrices of a product are one, and so are its biases."""
     read, seen = reads(function), set[str]()
     lines = {line.value: line.name for line in function.weights}
@@ -94,13 +94,13 @@ def layout(function: Function, layer: Layer) -> Iterator[Lying]:
         none = [()] * len(kernel.biases)
         for weights, columns, experts in ((kernel.weights, kernel.columns, kernel.experts), (kernel.biases, none, ())):
             every = zip(weights, kernel.rows[: len(weights)], columns, strict=True)
-            own = [(lines.get(weight_of(x), ""), x, r, c) for x, r, c in every if read[weight_of(x)] == 1]
+            own = [(lines.get(find_weight(x), ""), x, r, c) for x, r, c in every if read[find_weight(x)] == 1]
             parts = [Part(single[name], x.axes, r, c) for name, x, r, c in own if name in single and name not in seen]
             seen |= {part.weight.name for part in parts}
             if parts and not (lying := Lying(tuple(parts), parts[0].columns, experts)).as_written:
                 yield lying
 
 
-def weight_of(value: Value) -> Value:
+def find_weight(value: Value) -> Value:
     """A weight under its own letters."""
     return value.operation.argument if isinstance(value.operation, View) else value

@@ -28,19 +28,19 @@ class Guesses:
     uniform: float  # of both, were all tokens equally likely
 
 
-def parameters(module: nn.Module) -> dict[str, int]:
+def count_parameters(module: nn.Module) -> dict[str, int]:
     """The numbers in each parameter of a live module by name; one that is shared counts once."""
     return {name: parameter.numel() for name, parameter in module.named_parameters()}
 
 
-def flops(module: nn.Module, inputs: Sequence[Read]) -> int:
+def count_flops(module: nn.Module, inputs: Sequence[Read]) -> int:
     """The FLOPs of a forward pass by torch's own counter, on the meta device: on a CPU it passes over attention."""
-    given = [
+    tensors = [
         torch.empty(shape, dtype=torch.get_default_dtype() if tokens is None else torch.long, device="meta")
         for shape, tokens in inputs
     ]
     with torch.no_grad(), Balanced(), FlopCounterMode(display=False) as counter:
-        module(*given)
+        module(*tensors)
     return int(counter.get_total_flops())
 
 
@@ -69,15 +69,15 @@ class Balanced(TorchFunctionMode):
         return self.rows * (expert + 1) // experts
 
 
-def randomised(module: nn.Module, seed: int) -> dict[str, Array]:
+def randomise(module: nn.Module, seed: int) -> dict[str, Array]:
     """Give a module weights that let no mistake hide, in float64: matrices by their inputs, vectors around one."""
     draw = np.random.default_rng(seed)
-    weights = {name: _weight(draw, tuple(tensor.shape)) for name, tensor in module.state_dict().items()}
+    weights = {name: _draw_weight(draw, tuple(tensor.shape)) for name, tensor in module.state_dict().items()}
     load(module, weights)
     return weights
 
 
-def _weight(draw: np.random.Generator, shape: tuple[int, ...]) -> Array:
+def _draw_weight(draw: np.random.Generator, shape: tuple[int, ...]) -> Array:
     if len(shape) < 2:
         return 1 + 0.3 * draw.standard_normal(shape)
     return draw.standard_normal(shape) / math.sqrt(shape[0])
@@ -88,13 +88,13 @@ def load(module: nn.Module, weights: Mapping[str, Array]) -> None:
     module.double().load_state_dict({name: torch.from_numpy(array) for name, array in weights.items()})
 
 
-def drawn(inputs: Sequence[Read], seed: int) -> list[Array]:
+def draw_inputs(inputs: Sequence[Read], seed: int) -> list[Array]:
     """Random inputs: token ids, or features."""
     draw = np.random.default_rng(seed)
     return [draw.standard_normal(s) if tokens is None else draw.integers(tokens, size=s) for s, tokens in inputs]
 
 
-def value(module: nn.Module, inputs: Sequence[Array]) -> Array:
+def compute(module: nn.Module, inputs: Sequence[Array]) -> Array:
     """What a module computes."""
     with torch.no_grad():
         result: Array = module(*map(torch.from_numpy, inputs)).numpy()
@@ -110,7 +110,7 @@ def initialise(module: nn.Module, seed: int) -> nn.Module:
     return live
 
 
-def guesses(module: nn.Module, tokens: Sequence[int], most: int) -> Guesses:
+def guess(module: nn.Module, tokens: Sequence[int], most: int) -> Guesses:
     """What a module of logits says after these tokens."""
     with torch.no_grad():
         logarithms = module(torch.tensor([tokens])).double().log_softmax(-1)[0]

@@ -26,7 +26,7 @@ from torch.utils._pytree import tree_leaves
 
 from einformer.errors import fail
 from einformer.interpreters.torch.measure import Balanced
-from einformer.interpreters.torch.module import model_class
+from einformer.interpreters.torch.module import find_class
 
 Shape = tuple[int, ...]
 Input = tuple[Shape, bool]  # is it of whole numbers?
@@ -62,47 +62,49 @@ class Peak:
         return max(self.forward, self.backward, self.update)
 
 
-def saved(source: str, name: str, given: Sequence[Input], dtype: str = "float32", training: bool = True) -> tuple[Kept, ...]:
+def measure_saved(
+    source: str, name: str, shapes: Sequence[Input], dtype: str = "float32", training: bool = True
+) -> tuple[Kept, ...]:
     """What is kept when the class `name` of an emitted file is called with inputs of these shapes, in the order of the file.
 
     Each storage counts once, whole, where it is first kept, as on a CPU. Raises EinformerError E605, E701.
     """
-    module = _built(source, name, dtype).train(training)
+    module = _build(source, name, dtype).train(training)
     with FakeTensorMode():
         _fill(module)
-        inputs = _inputs(module, given, dtype)
-        held = _held(module, inputs)
-    kinds = {_storage(tensor): "" for tensor in (*module.parameters(), *module.buffers())}
-    kinds |= {_storage(tensor): "input" for tensor in inputs}
+        inputs = _make_inputs(module, shapes, dtype)
+        held = _find_held(module, inputs)
+    kinds = {_find_storage(tensor): "" for tensor in (*module.parameters(), *module.buffers())}
+    kinds |= {_find_storage(tensor): "input" for tensor in inputs}
     counted: Counter[tuple[int, str, str]] = Counter()
-    for each in held:
-        if what := kinds.get(each.storage._cdata, "activation"):
-            kinds[each.storage._cdata] = ""
-            counted[each.line, each.operation, what] += each.times * each.storage.nbytes()
-    equations = _equations(source)
+    for held_storage in held:
+        if what := kinds.get(held_storage.storage._cdata, "activation"):
+            kinds[held_storage.storage._cdata] = ""
+            counted[held_storage.line, held_storage.operation, what] += held_storage.times * held_storage.storage.nbytes()
+    equations = _find_equations(source)
     return tuple(
         Kept(line, equations[line], operation, what, size) for (line, operation, what), size in sorted(counted.items())
     )
 
 
-def activations(rows: Iterable[Kept]) -> int:
+def count_activations(rows: Iterable[Kept]) -> int:
     """The bytes of all activations together."""
     return sum(row.bytes for row in rows if row.what == "activation")
 
 
-def peak(source: str, name: str, given: Sequence[Input], dtype: str = "float32") -> Peak:
+def measure_peak(source: str, name: str, shapes: Sequence[Input], dtype: str = "float32") -> Peak:
     """The memory of a training step of the class `name` of an emitted file: logits, their mean loss, and AdamW.
 
     As on a CPU, one parameter updated after another. Raises EinformerError E605, E701.
     """
-    module = _built(source, name, dtype)
+    module = _build(source, name, dtype)
     with FakeTensorMode():
         _fill(module)
         if not (weights := list(module.parameters())):
             raise fail("E605", f"`{name}` has no weights to train", fix="a model with weights")
         optimiser = torch.optim.AdamW(weights)
         with _Live(weights) as live:
-            loss = _loss(module, _inputs(module, given, dtype))
+            loss = _compute_loss(module, _make_inputs(module, shapes, dtype))
             forward = live.restarted()
             loss.backward()  # type: ignore[no-untyped-call]
             del loss
@@ -115,7 +117,7 @@ def peak(source: str, name: str, given: Sequence[Input], dtype: str = "float32")
     return Peak(sum(weight.nbytes for weight in weights), gradients, states, forward + states, backward + states, live.most)
 
 
-def _loss(module: nn.Module, inputs: Sequence[Tensor]) -> Tensor:
+def _compute_loss(module: nn.Module, inputs: Sequence[Tensor]) -> Tensor:
     with Balanced():
         logits = module(*inputs).flatten(0, -2)
     return fn.cross_entropy(logits, torch.zeros(logits.shape[:1], dtype=torch.long))
@@ -124,21 +126,21 @@ def _loss(module: nn.Module, inputs: Sequence[Tensor]) -> Tensor:
 # ------------------------------------------------------------------------------------------------------- the emitted file
 
 
-def _built(source: str, name: str, dtype: str) -> nn.Module:
-    """The class of a file, on the meta device."""
+def _build(source: str, name: str, dtype: str) -> nn.Module:
     if dtype not in DTYPES:
-        raise fail("E605", f"there is no dtype `{dtype}` of weights", fix=" or ".join(f"`{known}`" for known in DTYPES))
+        raise fail(
+            "E605", f"there is no dtype `{dtype}` of weights", fix=" or ".join(f"`{dtype_name}`" for dtype_name in DTYPES)
+        )
     scope: dict[str, Any] = {"__name__": _FILE}
-    exec(_compiled(source), scope)  # emitted files hold only names that the grammar admits (R13)
+    exec(_compile(source), scope)  # emitted files hold only names that the grammar admits (R13)
     if name not in scope:
         raise fail("E605", f"there is no class `{name}` in the file")
     with torch.device("meta"):
-        module = model_class(scope, name)().to(DTYPES[dtype])
+        module = find_class(scope, name)().to(DTYPES[dtype])
     return module
 
 
 def _fill(module: nn.Module) -> None:
-    """Gives a module tensors that say that they are on the CPU, one for each of its own; under a `FakeTensorMode`."""
     filled: dict[Tensor, Any] = {}
     for part in module.modules():
         for tensors in (part._parameters, part._buffers):
@@ -150,12 +152,11 @@ def _fill(module: nn.Module) -> None:
 
 
 @functools.lru_cache
-def _compiled(source: str) -> CodeType:
+def _compile(source: str) -> CodeType:
     return compile(source, _FILE, "exec", dont_inherit=True)  # annotations are read as values
 
 
-def _inputs(module: nn.Module, inputs: Sequence[Input], dtype: str) -> list[Tensor]:
-    """An input of each shape and kind."""
+def _make_inputs(module: nn.Module, inputs: Sequence[Input], dtype: str) -> list[Tensor]:
     count = len(module.forward.__annotations__) - 1
     if count != len(inputs):
         raise fail("E701", f"{len(inputs)} inputs are given, and `{type(module).__name__}` has {count}")
@@ -163,27 +164,24 @@ def _inputs(module: nn.Module, inputs: Sequence[Input], dtype: str) -> list[Tens
 
 
 @functools.lru_cache
-def _equations(source: str) -> dict[int, str]:
-    """For each line of a statement the comments right above that, which are equations, or else the line."""
+def _find_equations(source: str) -> dict[int, str]:
     lines, equations = source.splitlines(), {}
-    for statement in _statements(ast.parse(source).body):
+    for statement in _walk_statements(ast.parse(source).body):
         above = itertools.takewhile(_is_comment, reversed(lines[: statement.lineno - 1]))
-        equation = "; ".join(filter(None, map(_equation, reversed([*above]))))
+        equation = "; ".join(filter(None, map(_strip_note, reversed([*above]))))
         for number in range(statement.lineno, (statement.end_lineno or statement.lineno) + 1):
             equations[number] = equation or lines[number - 1].strip()
     return equations
 
 
-def _statements(block: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
-    """Each statement before those inside it."""
+def _walk_statements(block: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
     for statement in block:
         yield statement
-        yield from _statements(getattr(statement, "body", ()))
-        yield from _statements(getattr(statement, "orelse", ()))
+        yield from _walk_statements(getattr(statement, "body", ()))
+        yield from _walk_statements(getattr(statement, "orelse", ()))
 
 
-def _equation(comment: str) -> str:
-    """What a comment says without the note; nothing where it is the note."""
+def _strip_note(comment: str) -> str:
     return comment.partition("@")[0].strip(" #")
 
 
@@ -211,21 +209,19 @@ class _Blocks(nn.ModuleList):
 
     def __iter__(self) -> Iterator[nn.Module]:
         blocks, around = [*super().__iter__()], self.recorder.times
-        passed = max(_alike(blocks) - 2, 0)
+        passed = max(_count_alike(blocks) - 2, 0)
         for number, block in enumerate(blocks[: len(blocks) - passed], passed + 1):
             self.recorder.times = around * (1 + passed * (number == len(blocks)))
             yield block
         self.recorder.times = around
 
 
-def _alike(blocks: Sequence[nn.Module]) -> int:
-    """How many blocks at the end are like the last."""
-    makes = [_make(block) for block in reversed(blocks)]
+def _count_alike(blocks: Sequence[nn.Module]) -> int:
+    makes = [_describe(block) for block in reversed(blocks)]
     return sum(1 for _ in itertools.takewhile(lambda make: make == makes[0], makes))
 
 
-def _make(block: nn.Module) -> object:
-    """What two modules that do the same have in common: the classes in them, and the shapes of what they hold."""
+def _describe(block: nn.Module) -> object:
     tensors = itertools.chain(block.named_parameters(), block.named_buffers())
     return [type(part) for part in block.modules()], [(name, tensor.shape) for name, tensor in tensors]
 
@@ -253,17 +249,16 @@ class _Recorder:
     def ask(self, node: Any) -> None:
         """Makes a backward step unpack what it keeps."""
         self.operation = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", re.sub(r"Backward\d*$", "", node.name())).lower()
-        for name in _attributes(node.__class__):
+        for name in _list_attributes(node.__class__):
             getattr(node, name)
 
 
 @functools.cache
-def _attributes(kind: type) -> tuple[str, ...]:
+def _list_attributes(kind: type) -> tuple[str, ...]:
     return tuple(name for name in dir(kind) if name.startswith("_saved_") or name == "saved_tensors")
 
 
-def _held(module: nn.Module, inputs: Sequence[Tensor]) -> list[_Held]:
-    """What the backward steps that the result leads to keep, in the order of the forward pass."""
+def _find_held(module: nn.Module, inputs: Sequence[Tensor]) -> list[_Held]:
     recorder = _Recorder()
     for part in module.modules():
         if isinstance(part, nn.ModuleList):
@@ -277,11 +272,11 @@ def _held(module: nn.Module, inputs: Sequence[Tensor]) -> list[_Held]:
         if node is not None and node not in seen:
             seen.add(node)
             recorder.ask(node)
-            ahead += [each for each, _ in node.next_functions]
+            ahead += [next_function for next_function, _ in node.next_functions]
     return [held for held in recorder.packed if held.operation]
 
 
-def _storage(tensor: Tensor) -> int:
+def _find_storage(tensor: Tensor) -> int:
     return int(tensor.untyped_storage()._cdata)
 
 

@@ -28,11 +28,11 @@ def reads_config(node: ast.AST) -> bool:
     return all(isinstance(value, ast.Attribute) and ast.unparse(value.value) in (*CONFIG, "self") for value in values)
 
 
-def sizes_of(first: Sequence[str], other: Sequence[str]) -> dict[str, str] | None:
+def find_sizes(first: Sequence[str], other: Sequence[str]) -> dict[str, str] | None:
     """The sizes of the config in another class in the place of those in the first, if that is all in which they differ."""
     pair = _Pair()
     one, two = (ast.parse("\n".join(lines)).body[-1] for lines in (first, other))
-    return pair.sizes if pair.are_alike(_plain(one), _plain(two)) else None
+    return pair.sizes if pair.are_alike(_simplify(one), _simplify(two)) else None
 
 
 @dataclass(slots=True)
@@ -56,7 +56,7 @@ class _Pair:
             case ast.arg(arg=name), ast.arg(arg=other):
                 return self.name(name, other)
             case ast.FunctionDef(), ast.FunctionDef():
-                self.local = (_local(one), _local(two))
+                self.local = (_find_local(one), _find_local(two))
                 return self.are_alike([*one.args.args, *one.body], [*two.args.args, *two.body])
             case ast.ClassDef(), ast.ClassDef():
                 return self.are_alike([*one.bases, *one.body], [*two.bases, *two.body])
@@ -64,7 +64,7 @@ class _Pair:
                 args=[ast.Constant(value=str(as_well)), *_]
             ):
                 rest = self.are_alike([one.func, *one.args[1:]], [two.func, *two.args[1:]])
-                return rest and _lettered(how) == _lettered(as_well)
+                return rest and _number_letters(how) == _number_letters(as_well)
             case list(), list():
                 return len(one) == len(two) and all(map(self.are_alike, one, two))
             case ast.AST(), ast.AST():
@@ -87,25 +87,25 @@ class _Pair:
         return self.names.setdefault(one, two) == two and self.back.setdefault(two, one) == one
 
 
-def _lettered(equation: str) -> list[int]:
-    """An einsum, whose letters are what stands at them: numbers in the order in which they come."""
+def _number_letters(equation: str) -> list[int]:
     order = dict.fromkeys(equation)
-    return [sign if (sign := ord(each)) in (ord(","), ord("-"), ord(">")) else -[*order].index(each) for each in equation]
+    return [sign if (sign := ord(sign_)) in (ord(","), ord("-"), ord(">")) else -[*order].index(sign_) for sign_ in equation]
 
 
-def _local(function: ast.FunctionDef) -> set[str]:
-    """The names that a function binds."""
+def _find_local(function: ast.FunctionDef) -> set[str]:
     inside = list(ast.walk(function))
     stored = {node.id for node in inside if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     return stored | {node.arg for node in inside if isinstance(node, ast.arg)} - {"self", "config"}
 
 
-def _plain(node: ast.AST) -> ast.AST:
-    """A class or function without docstrings, in which sizes are read from the config where they are used."""
+def _simplify(node: ast.AST) -> ast.AST:
     for function in (each for each in ast.walk(node) if isinstance(each, ast.FunctionDef | ast.ClassDef)):
         body = [each for each in function.body if not _is_docstring(each)]
         read = {
-            name: value for each in body if isinstance(each, ast.Assign) and reads_config(each) for name, value in _bound(each)
+            name: value
+            for each in body
+            if isinstance(each, ast.Assign) and reads_config(each)
+            for name, value in _pair_bound(each)
         }
         function.body = [each for each in body if not reads_config(each)]
         if isinstance(function, ast.FunctionDef):
@@ -117,7 +117,7 @@ def _is_docstring(node: ast.stmt) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
 
-def _bound(node: ast.Assign) -> list[tuple[str, ast.expr]]:
+def _pair_bound(node: ast.Assign) -> list[tuple[str, ast.expr]]:
     names = node.targets[0].elts if isinstance(node.targets[0], ast.Tuple) else node.targets
     values = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value]
     return [(name.id, value) for name, value in zip(names, values, strict=True) if isinstance(name, ast.Name)]

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from einformer.errors import EinformerError, fail
 from einformer.interpreters.torch import decode
 from einformer.interpreters.torch.plan import PLAIN, Plan, Style
-from einformer.interpreters.torch.source import source
+from einformer.interpreters.torch.source import write_source
 from einformer.language.calls import axis_of
 from einformer.language.sizes import Legend
 from einformer.language.slots import Whole
@@ -46,40 +46,42 @@ class Recipe:
 
     def source(self) -> str:
         """The file of PyTorch."""
-        return source(self.spec, self.name, self.legend, self.plan, self.style)
+        return write_source(self.spec, self.name, self.legend, self.plan, self.style)
 
     def cached_source(self) -> str:
         """The file of PyTorch whose forwards take a cache."""
         assert self.keep is not None
-        return decode.source(self.spec, self.name, self.legend, self.plan, self.keep(), self.style)
+        return decode.write_cached_source(self.spec, self.name, self.legend, self.plan, self.keep(), self.style)
 
 
 def build(recipe: Recipe, device: torch.device | str = "cpu", dtype: torch.dtype | None = None) -> nn.Module:
     """The module of a recipe, on a device and in a floating dtype (float32), with fresh random weights."""
-    made = _load(recipe)
+    kind = _load(recipe)
     with torch.device(device):
-        module = made()
+        module = kind()
     return module.to(dtype or torch.float32)
 
 
 def _load(recipe: Recipe) -> type[nn.Module]:
-    """The class of the emitted source, with the door before it."""
     emitted = _run(recipe, recipe.source(), recipe.plan.name)
     layer = next(layer for layer in recipe.spec.layers if layer.name == recipe.name)
-    inner: type[nn.Module] = model_class(vars(emitted), recipe.name)
+    inner: type[nn.Module] = find_class(vars(emitted), recipe.name)
     layers = {each.name: each for each in recipe.spec.layers}
-    attributes = {"recipe": recipe, "door": tuple(_expectations(layer, layers, recipe.legend)), "__module__": emitted.__name__}
+    attributes = {
+        "recipe": recipe,
+        "door": tuple(_find_expectations(layer, layers, recipe.legend)),
+        "__module__": emitted.__name__,
+    }
     return type(recipe.name, (_Door, *recipe.methods, inner), attributes)
 
 
-def model_class(file: Mapping[str, object], name: str) -> type[nn.Module]:
+def find_class(file: Mapping[str, object], name: str) -> type[nn.Module]:
     """The class of a model in an emitted file: what the text calls it, with `_` where the file has another of that name."""
     named = (value for own, value in file.items() if own.rstrip("_") == name)
     return [value for value in named if isinstance(value, type) and issubclass(value, nn.Module)][-1]
 
 
 def _run(recipe: Recipe, text: str, kind: str) -> types.ModuleType:
-    """The emitted file as a module of Python, its lines known to tracebacks."""
     name = f"einformer_{recipe.name}_{next(_COUNT)}"
     file = f"<{name}: {kind}>"
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
@@ -88,12 +90,12 @@ def _run(recipe: Recipe, text: str, kind: str) -> types.ModuleType:
     return emitted
 
 
-def continued(module: Any) -> nn.Module:
+def continue_module(module: Any) -> nn.Module:
     """A module whose forward takes a cache, with the very parameters of a built one."""
     recipe: Recipe = module.recipe
     emitted = _run(recipe, recipe.cached_source(), f"{recipe.plan.name}, cached")
     with torch.device("meta"):
-        twin = model_class(vars(emitted), recipe.name)()
+        twin = find_class(vars(emitted), recipe.name)()
     theirs = dict(module.named_modules())
     for path, inner in twin.named_modules():
         inner._parameters, inner._buffers = theirs[path]._parameters, theirs[path]._buffers
@@ -101,7 +103,7 @@ def continued(module: Any) -> nn.Module:
     return twin
 
 
-def views(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
+def list_views(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
     """Every weight of a built module by path, as it is written: what is copied there is in the parameter that holds it."""
     inner: Any
     for path, inner in module.named_modules():
@@ -158,16 +160,16 @@ class Expectation:
     either: bool = False  # whole numbers or not
 
 
-def _expectations(layer: Layer, layers: Mapping[str, Layer], legend: Legend) -> Iterator[Expectation]:
+def _find_expectations(layer: Layer, layers: Mapping[str, Layer], legend: Legend) -> Iterator[Expectation]:
     whole, either = selecting(layer, layers, legend), Whole(layer, layers, legend).either
     for formal in layer.formals:
-        axes = tuple(_axis(slot.letter, legend) for slot in formal.slots if isinstance(slot, Index))
+        axes = tuple(_describe_axis(slot.letter, legend) for slot in formal.slots if isinstance(slot, Index))
         written = f"{formal.name}_{''.join(letter for letter, _, _ in axes)}"
-        selects = _axis(whole[formal.name], legend)[:2] if whole.get(formal.name) else None
+        selects = _describe_axis(whole[formal.name], legend)[:2] if whole.get(formal.name) else None
         yield Expectation(formal.name, written, formal.name in whole, axes, selects, formal.name in either)
 
 
-def _axis(letter: str, legend: Legend) -> tuple[str, int | None, int | None]:
+def _describe_axis(letter: str, legend: Legend) -> tuple[str, int | None, int | None]:
     axis = legend.axes[axis_of(letter)]
     try:
         size: int | None = legend.length(letter)
@@ -177,84 +179,85 @@ def _axis(letter: str, legend: Legend) -> tuple[str, int | None, int | None]:
     return letter, size, bound
 
 
-def refused(code: str, message: str, facts: tuple[str, ...] = (), fix: str = "") -> Exception:
+def refuse(code: str, message: str, facts: tuple[str, ...] = (), fix: str = "") -> Exception:
     """Our error; while Dynamo traces the door, one of Python's that carries its text, which Dynamo can follow."""
     if torch.compiler.is_compiling():
-        return ValueError(_text(code, message, facts, fix))
+        return ValueError(_write_text(code, message, facts, fix))
     return fail(code, message, facts=facts, fix=fix)
 
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
-def _text(code: str, message: str, facts: tuple[str, ...], fix: str) -> str:
+def _write_text(code: str, message: str, facts: tuple[str, ...], fix: str) -> str:
     return str(fail(code, message, facts=facts, fix=fix))
 
 
 def check_inputs(expected: tuple[Expectation, ...], inputs: tuple[Tensor, ...], module: nn.Module) -> None:
     """Raise E401, E701, E702 or E703 where the inputs do not fit."""
     if len(inputs) != len(expected):
-        raise refused("E401", f"the module takes {len(expected)} inputs, here are {len(inputs)}")
+        raise refuse("E401", f"the module takes {len(expected)} inputs, here are {len(inputs)}")
     sizes: dict[str, int] = {}
     weight: Tensor | None = next(module.parameters(), None)
     if weight is None:  # then the inputs agree with the first of features
-        weight = next((given for given in inputs if isinstance(given, Tensor) and given.is_floating_point()), None)
-    for expectation, given in zip(expected, inputs, strict=True):
-        _check_kind(expectation, given, weight)
-        _check_shape(expectation, given, sizes)
-    for expectation, given in zip(expected, inputs, strict=True):
+        weight = next((tensor for tensor in inputs if isinstance(tensor, Tensor) and tensor.is_floating_point()), None)
+    for expectation, tensor in zip(expected, inputs, strict=True):
+        _check_kind(expectation, tensor, weight)
+        _check_shape(expectation, tensor, sizes)
+    for expectation, tensor in zip(expected, inputs, strict=True):
         if expectation.selects is not None:
             letter, size = expectation.selects
-            _check_range(expectation, given, sizes.get(letter) if size is None else size)
+            _check_range(expectation, tensor, sizes.get(letter) if size is None else size)
 
 
-def _check_kind(expected: Expectation, given: Tensor, weight: Tensor | None) -> None:
-    if not isinstance(given, Tensor):
-        raise refused(
-            "E702", f"the input `{expected.written}` is a {type(given).__name__}, not a tensor", fix="`torch.tensor(…)`"
+def _check_kind(expected: Expectation, tensor: Tensor, weight: Tensor | None) -> None:
+    if not isinstance(tensor, Tensor):
+        raise refuse(
+            "E702", f"the input `{expected.written}` is a {type(tensor).__name__}, not a tensor", fix="`torch.tensor(…)`"
         )
     if expected.whole:
-        if given.dtype not in (torch.int64, torch.int32):
-            raise refused("E702", f"the input `{expected.written}` has dtype {given.dtype}", fix="torch.int64")
-    elif expected.either and not given.is_complex():
+        if tensor.dtype not in (torch.int64, torch.int32):
+            raise refuse("E702", f"the input `{expected.written}` has dtype {tensor.dtype}", fix="torch.int64")
+    elif expected.either and not tensor.is_complex():
         pass
-    elif not given.is_floating_point():
-        raise refused(
+    elif not tensor.is_floating_point():
+        raise refuse(
             "E702",
-            f"the input `{expected.written}` has dtype {given.dtype}",
+            f"the input `{expected.written}` has dtype {tensor.dtype}",
             fix=f"{torch.float32 if weight is None else weight.dtype}",
         )
-    elif weight is not None and given.dtype != weight.dtype:
-        raise refused(
-            "E702", f"the input `{expected.written}` has dtype {given.dtype}, the weights {weight.dtype}", fix=f"{weight.dtype}"
-        )
-    if weight is not None and given.device != weight.device:
-        raise refused(
+    elif weight is not None and tensor.dtype != weight.dtype:
+        raise refuse(
             "E702",
-            f"the input `{expected.written}` is on {given.device}, the weights on {weight.device}",
+            f"the input `{expected.written}` has dtype {tensor.dtype}, the weights {weight.dtype}",
+            fix=f"{weight.dtype}",
+        )
+    if weight is not None and tensor.device != weight.device:
+        raise refuse(
+            "E702",
+            f"the input `{expected.written}` is on {tensor.device}, the weights on {weight.device}",
             fix=f"`.to('{weight.device}')`",
         )
 
 
-def _check_shape(expected: Expectation, given: Tensor, sizes: dict[str, int]) -> None:
-    if given.dim() != len(expected.axes):
-        message = f"the input `{expected.written}` has {given.dim()} axes, not {len(expected.axes)}"
-        raise refused("E701", message, (f"its shape is {tuple(given.shape)}",))
-    for (letter, size, bound), length in zip(expected.axes, given.shape, strict=True):
+def _check_shape(expected: Expectation, tensor: Tensor, sizes: dict[str, int]) -> None:
+    if tensor.dim() != len(expected.axes):
+        message = f"the input `{expected.written}` has {tensor.dim()} axes, not {len(expected.axes)}"
+        raise refuse("E701", message, (f"its shape is {tuple(tensor.shape)}",))
+    for (letter, size, bound), length in zip(expected.axes, tensor.shape, strict=True):
         wanted = size if size is not None else sizes.setdefault(letter, length)
         if length != wanted:
             message = f"the input `{expected.written}` has {length} numbers along `{letter}`, not {wanted}"
-            raise refused("E701", message, (f"its shape is {tuple(given.shape)}",))
+            raise refuse("E701", message, (f"its shape is {tuple(tensor.shape)}",))
         if bound is not None and length > bound:
-            raise refused(
+            raise refuse(
                 "E603", f"the input `{expected.written}` has {length} numbers along `{letter}`, at most {bound} are allowed"
             )
 
 
-def _check_range(expected: Expectation, given: Tensor, below: int | None) -> None:
-    """Token ids, on the CPU only: elsewhere a look at them would wait for the device."""
-    unseen = given.device.type != "cpu" or torch.compiler.is_compiling() or type(given) is not Tensor
-    if below is None or unseen or given.numel() == 0:
+def _check_range(expected: Expectation, tensor: Tensor, below: int | None) -> None:
+    unseen = tensor.device.type != "cpu" or torch.compiler.is_compiling() or type(tensor) is not Tensor
+    if below is None or unseen or tensor.numel() == 0:
         return
-    context, high = int(given.min()), int(given.max())
+    context, high = int(tensor.min()), int(tensor.max())
     if context < 0 or high >= below:
         message = f"the input `{expected.written}` has numbers from {context} to {high}"
-        raise refused("E703", message, fix=f"0 … {below - 1}")
+        raise refuse("E703", message, fix=f"0 … {below - 1}")

@@ -35,12 +35,12 @@ class Plan:
         return "fast" if self.fast else "notation"
 
 
-def unread(note: str) -> tuple[str, str]:
+def leave_unread(note: str) -> tuple[str, str]:
     """A note whose sources are not known: nothing in words, and itself."""
     return "", note
 
 
-def unlisted(notes: Iterable[str]) -> Iterable[str]:
+def list_nothing(notes: Iterable[str]) -> Iterable[str]:
     """The sources of notes, where none are known."""
     return ()
 
@@ -58,8 +58,8 @@ class Style:
     annotations: bool = False
     check: bool = False
     ascii: bool = False
-    cited: Callable[[str], tuple[str, str]] = unread
-    sources: Callable[[Iterable[str]], Iterable[str]] = unlisted
+    cited: Callable[[str], tuple[str, str]] = leave_unread
+    sources: Callable[[Iterable[str]], Iterable[str]] = list_nothing
 
 
 PLAIN = Style()

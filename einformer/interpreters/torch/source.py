@@ -17,12 +17,12 @@ from dataclasses import dataclass, field
 
 from einformer.errors import EinformerError, Span
 from einformer.interpreters.torch.classes import Class, Comment
-from einformer.interpreters.torch.code import prose, uses
+from einformer.interpreters.torch.code import escape_prose, uses
 from einformer.interpreters.torch.fast import FastClass
-from einformer.interpreters.torch.folding import WIDTH, folded
+from einformer.interpreters.torch.folding import WIDTH, fold
 from einformer.interpreters.torch.layout import HELPERS as FAST_HELPERS
-from einformer.interpreters.torch.letters import in_ascii, romanised, spelled, unused
-from einformer.interpreters.torch.merging import Merged, reads_config, sizes_of
+from einformer.interpreters.torch.letters import find_unused, romanise, spell_indices, to_ascii
+from einformer.interpreters.torch.merging import Merged, find_sizes, reads_config
 from einformer.interpreters.torch.plan import NOTATION, PLAIN, Plan, Style
 from einformer.interpreters.torch.sparse import HELPERS as SPARSE_HELPERS
 from einformer.language.binding import refuse_unbound
@@ -81,23 +81,27 @@ BETWEEN = 2  # blank lines from one class to the next
 _PAIRS = "nprtwyz"  # letters of which the first that is free stands for pairs
 
 
-def source(spec: Spec, name: str, legend: Legend, plan: Plan = NOTATION, style: Style = PLAIN) -> str:
+def write_source(spec: Spec, name: str, legend: Legend, plan: Plan = NOTATION, style: Style = PLAIN) -> str:
     """The file for the layer or model `name` of a checked spec whose sizes are bound."""
-    return _file(spec, name, legend, plan, style).text()
+    return _make_file(spec, name, legend, plan, style).text()
 
 
-def places(spec: Spec, name: str, legend: Legend, plan: Plan = NOTATION, style: Style = PLAIN) -> dict[Span, tuple[int, str]]:
+def find_places(
+    spec: Spec, name: str, legend: Legend, plan: Plan = NOTATION, style: Style = PLAIN
+) -> dict[Span, tuple[int, str]]:
     """On which line of that file does each equation stand, and in which class or function? Of several the first."""
-    return _file(spec, name, legend, plan, style).places()
+    return _make_file(spec, name, legend, plan, style).find_places()
 
 
-def _file(spec: Spec, name: str, legend: Legend, plan: Plan, style: Style) -> EmittedFile:
+def _make_file(spec: Spec, name: str, legend: Legend, plan: Plan, style: Style) -> EmittedFile:
     special = specialise(spec, name)
     refuse_unbound(special, legend)
-    return EmittedFile(sunk(raised(special, legend), legend) if plan.fast else special, name, legend, plan, style, ranks(spec))
+    return EmittedFile(
+        sunk(raised(special, legend), legend) if plan.fast else special, name, legend, plan, style, count_axes(spec)
+    )
 
 
-def ranks(spec: Spec) -> dict[Span, int]:
+def count_axes(spec: Spec) -> dict[Span, int]:
     """How many axes the first input of each layer of a text has, before it is called with more."""
     return {layer.span: len(slot_letters(layer.formals[0])) for layer in spec.layers if layer.formals}
 
@@ -123,78 +127,82 @@ class EmittedFile:
 
     def text(self) -> str:
         """The whole file."""
-        return self.composed()[0]
+        return self.compose()[0]
 
-    def places(self) -> dict[Span, tuple[int, str]]:
+    def find_places(self) -> dict[Span, tuple[int, str]]:
         """The line of each equation and its class, counted from the last line up: what stands at the head is written last."""
-        text, classes = self.composed()
-        found, end = dict[Span, tuple[int, str]](), text.count("\n")
+        text, classes = self.compose()
+        lines_of_spans, end = dict[Span, tuple[int, str]](), text.count("\n")
         for each, part in reversed(classes):
-            heights = [sum(1 for _ in folded(line)) for line in part]
+            heights = [sum(1 for _ in fold(line)) for line in part]
             first, start = end - sum(heights) + 1, len(part) - len(each.body)
             for number, line in reversed([*enumerate(each.body, start)]):
                 if isinstance(line, Comment):
-                    found[line.span] = first + sum(heights[:number]), each.called
+                    lines_of_spans[line.span] = first + sum(heights[:number]), each.name
             end = first - 1 - BETWEEN
-        return found
+        return lines_of_spans
 
-    def called(self, kind: str, name: str, wanted: str) -> str:
+    def reserve_name(self, kind: str, name: str, wanted: str) -> str:
         """The name in the file of a scalar, a layer or a block: the one that is wanted, where nothing else has it."""
         return self.names.setdefault((kind, name), wanted)
 
-    def composed(self) -> tuple[str, list[tuple[Class, list[str]]]]:
+    def compose(self) -> tuple[str, list[tuple[Class, list[str]]]]:
         """The whole file, and the lines of each class before they are folded; each name stands for one thing."""
-        text, classes = self.once()
-        while (taken := next(self.clashes(text), None)) is not None:
-            words, longer = {*re.findall(r"\w+", text)}, itertools.accumulate(itertools.repeat("_"), initial=self.names[taken])
-            self.names[taken] = next(name for name in longer if name not in words)
-            text, classes = self.once()
-        return self.once(romanised(text)) if self.style.ascii else (text, classes)
+        text, classes = self.compose_once()
+        while (clash := next(self.find_clashes(text), None)) is not None:
+            words, longer = {*re.findall(r"\w+", text)}, itertools.accumulate(itertools.repeat("_"), initial=self.names[clash])
+            self.names[clash] = next(name for name in longer if name not in words)
+            text, classes = self.compose_once()
+        return self.compose_once(romanise(text)) if self.style.ascii else (text, classes)
 
-    def clashes(self, text: str) -> Iterator[tuple[str, str]]:
+    def find_clashes(self, text: str) -> Iterator[tuple[str, str]]:
         """The scalars, layers and blocks whose names something else in the file has, or Python."""
         yield from (named for named, called in self.names.items() if keyword.iskeyword(called) or hasattr(builtins, called))
-        bound = _bound(text)
+        bound = _count_bound(text)
         yield from (named for named, called in self.names.items() if bound[called] > 1)
 
-    def once(self, names: Mapping[str, str] | None = None) -> tuple[str, list[tuple[Class, list[str]]]]:
+    def compose_once(self, names: Mapping[str, str] | None = None) -> tuple[str, list[tuple[Class, list[str]]]]:
         """The file with its names as they are by now, or with others for those that are not ASCII."""
         layers = {layer.name: layer for layer in self.spec.layers}
-        self.letters = spelled(self.spec)
+        self.letters = spell_indices(self.spec)
         self.kernels = self.kernels or with_kernels(self.spec, self.legend) if self.plan.fast else {}
         self.functions = self.functions or self.kernels or functions(self.spec, self.legend)
         if any(PAIR in value.axes for function in self.kernels.values() for value in values(function)):
-            self.letters[PAIR] = unused(self.letters, _PAIRS, "p")
+            self.letters[PAIR] = find_unused(self.letters, _PAIRS, "p")
         classes = self.classes(layers)
         while self.merge(classes):
             classes = self.classes(layers)
         if names is not None:
-            classes = [(each, [in_ascii(line, names) for line in part]) for each, part in classes]
-        bodies = ["\n".join(short for line in part for short in folded(line)) for _, part in classes]
-        known = HELPERS | FAST_HELPERS | SPARSE_HELPERS
-        called = {name: None for name in HELPERS if any(f" {name}(" in known[other] for other in self.helpers if other != name)}
-        helpers = [known[name].rstrip() for name in called | self.helpers]
+            classes = [(cls, [to_ascii(line, names) for line in part]) for cls, part in classes]
+        bodies = ["\n".join(short for line in part for short in fold(line)) for _, part in classes]
+        helpers_by_name = HELPERS | FAST_HELPERS | SPARSE_HELPERS
+        called = {
+            name: None
+            for name in HELPERS
+            if any(f" {name}(" in helpers_by_name[other] for other in self.helpers if other != name)
+        }
+        helpers = [helpers_by_name[name].rstrip() for name in called | self.helpers]
         code = ("\n" * (BETWEEN + 1)).join([*self.first(), *helpers, *bodies])
-        code = code if names is None else in_ascii(code, names)
-        fields = [line if names is None else in_ascii(line, names) for line in (*self.sizes(), *self.scalars())]
+        code = code if names is None else to_ascii(code, names)
+        fields = [line if names is None else to_ascii(line, names) for line in (*self.sizes(), *self.scalars())]
         code = "\n".join([*self.config(fields, code), code])
-        text = "\n".join([*self.doc(), "", *_imports(code), "", "", f"{code}\n"])
-        return text if names is None else in_ascii(text, names), classes
+        text = "\n".join([*self.doc(), "", *_write_imports(code), "", "", f"{code}\n"])
+        return text if names is None else to_ascii(text, names), classes
 
     def classes(self, layers: Mapping[str, Layer]) -> list[tuple[Class, list[str]]]:
         """Each class with its lines, once for all layers that it computes."""
-        found = list[tuple[Class, list[str]]]()
+        written = list[tuple[Class, list[str]]]()
         self.helpers.clear()
         for layer in self.spec.layers:
             if other := self.merged.get(layer.name):
-                first = next(each for each, _ in found if each.layer.name == other.first)
+                first = next(each for each, _ in written if each.layer.name == other.first)
                 config = "config" in self.passed[other.first]
                 self.passed[layer.name] = (*["config"] * config, *(other.sizes.get(size, size) for size in first.own))
-                self.names["layer", layer.name] = first.called
+                self.names["layer", layer.name] = first.name
             else:
-                each = self.written(layer, layers)
-                found.append((each, [*each.lines()]))
-        return found
+                each = self.make_class(layer, layers)
+                written.append((each, [*each.lines()]))
+        return written
 
     def merge(self, classes: list[tuple[Class, list[str]]]) -> bool:
         """Take a class for several layers, where they are one layer of the text and differ in names and sizes alone."""
@@ -202,26 +210,26 @@ class EmittedFile:
         for place, (other, lines) in enumerate(classes):
             for first, its in classes[:place]:
                 if first.layer.span == other.layer.span and other.layer.name != self.name:
-                    sizes, front = sizes_of(its, lines), self.front(first.layer, other.layer)
-                    if sizes is not None and self.is_one(first, sizes, front):
+                    sizes, front = find_sizes(its, lines), self.find_front(first.layer, other.layer)
+                    if sizes is not None and self.can_merge(first, sizes, front):
                         self.merged[other.layer.name] = Merged(first.layer.name, sizes)
                         self.hidden[first.layer.name] = self.hidden.get(first.layer.name, frozenset()) | front
                         break
         return len(self.merged) > count
 
-    def is_one(self, first: Class, sizes: Mapping[str, str], front: frozenset[str]) -> bool:
+    def can_merge(self, first: Class, sizes: Mapping[str, str], front: frozenset[str]) -> bool:
         """Can a class be given these sizes, and more or fewer axes in front?"""
         varied = {size for size, other in sizes.items() if size != other}
         named = {key(weight.name) for weight in first.layer.weights} & varied
         counted = {f"index {letter}" for letter in front} & first.context.needs.keys()
         return not named and not counted and all(self.legend.axis_of_size(size) for size in varied)
 
-    def front(self, first: Layer, other: Layer) -> frozenset[str]:
+    def find_front(self, first: Layer, other: Layer) -> frozenset[str]:
         """The letters that the text of a layer does not name, where two that it is called with have not as many."""
         ours, theirs = (slot_letters(layer.formals[0]) for layer in (first, other))
         return frozenset(ours[: len(ours) - self.ranks[first.span]] if len(ours) != len(theirs) else ())
 
-    def written(self, layer: Layer, layers: Mapping[str, Layer]) -> Class:
+    def make_class(self, layer: Layer, layers: Mapping[str, Layer]) -> Class:
         """A layer as this file has it."""
         return FastClass(self, layer, layers) if self.plan.fast else Class(self, layer, layers)
 
@@ -231,19 +239,19 @@ class EmittedFile:
 
     def doc(self) -> Iterator[str]:
         """What the file is, and how to read its names."""
-        yield f'"""{prose(re.sub(r"^[^ ]+[.]ein(: |$)", f"{self.name}: ", self.spec.title) or self.name)}'
+        yield f'"""{escape_prose(re.sub(r"^[^ ]+[.]ein(: |$)", f"{self.name}: ", self.spec.title) or self.name)}'
         yield ""
         order = ", in the order in which they lie" if self.plan.fast else ""
         primes = "".join(f"; {new} is {old}" for old, new in self.letters.items() if old != new)
         yield from textwrap.wrap(f"A name ends in the letters of its axes{order}{primes}.", WIDTH)
         yield ""
         for axis in self.spec.axes:
-            yield prose(f"    {axis.letter}: {axis.comment} ({expression(axis.size)})".replace(":  ", ": "))
+            yield escape_prose(f"    {axis.letter}: {axis.comment} ({expression(axis.size)})".replace(":  ", ": "))
         notes = [note for layer in self.spec.layers for note in (layer.note, *(q.note for q in equations(layer.body))) if note]
         if listed := list(self.style.sources(notes)):
             yield from ("", "Sources of layers and equations:", "")
             for line in listed:
-                yield from textwrap.wrap(prose(line), WIDTH, initial_indent=" " * 4, subsequent_indent=" " * 8)
+                yield from textwrap.wrap(escape_prose(line), WIDTH, initial_indent=" " * 4, subsequent_indent=" " * 8)
         yield '"""'
 
     def config(self, fields: Sequence[str], code: str) -> Iterator[str]:
@@ -274,42 +282,40 @@ class EmittedFile:
         """The fields of scalars that are numbers, or lists over the turns of a loop."""
         for scalar in self.spec.scalars:
             comment = f"  # {scalar.comment}" if scalar.comment else ""
-            called = self.called("scalar", scalar.name, key(scalar.name))
+            called = self.reserve_name("scalar", scalar.name, key(scalar.name))
             if not scalar.indices:
-                number = _python(float(self.legend.named(Name(scalar.name))))
+                number = _write_number(float(self.legend.named(Name(scalar.name))))
                 yield f"{called}: {'int' if number.isdecimal() else 'float'} = {number}{comment}"
-            elif loop := self.loop_over(scalar):
+            elif loop := self.find_loop(scalar):
                 values = [float(self.legend.element(scalar, [turn])) for turn in range(int(self.legend.number(loop.count)))]
-                listed = ", ".join(map(_python, values)) + "," * (len(values) == 1)
+                listed = ", ".join(map(_write_number, values)) + "," * (len(values) == 1)
                 yield f"{called}: tuple[float, ...] = ({listed}){comment}"
 
-    def loop_over(self, scalar: Scalar) -> Loop | None:
+    def find_loop(self, scalar: Scalar) -> Loop | None:
         """The loop whose letter is the only index of a scalar."""
         loops = (s for layer in self.spec.layers for s in layer.body if isinstance(s, Loop))
         return next((loop for loop in loops if [i.letter for i in scalar.indices] == [loop.index.letter]), None)
 
-    def spelling(self, letter: str) -> str:
+    def spell(self, letter: str) -> str:
         """The letter of Python for an index."""
         return self.letters.get(letter, letter)
 
 
-def _bound(text: str) -> Counter[str]:
-    """How often each name is bound in a file, wherever; not where it is that of the config."""
-    found, nodes = Counter[str](), list(ast.walk(ast.parse(text)))
+def _count_bound(text: str) -> Counter[str]:
+    counts, nodes = Counter[str](), list(ast.walk(ast.parse(text)))
     read = {id(node) for each in nodes if reads_config(each) for node in ast.walk(each)}
     for node in nodes:
         match node:
             case ast.FunctionDef(name=name) | ast.ClassDef(name=name) | ast.arg(arg=name):
-                found[name] += 1
+                counts[name] += 1
             case ast.Name(id=name, ctx=ast.Store()) if id(node) not in read:
-                found[name] += 1
+                counts[name] += 1
             case ast.alias():
-                found[node.asname or node.name.partition(".")[0]] += 1
-    return found
+                counts[node.asname or node.name.partition(".")[0]] += 1
+    return counts
 
 
-def _imports(code: str) -> Iterator[str]:
-    """Those that the code reads."""
+def _write_imports(code: str) -> Iterator[str]:
     if standard := [
         line
         for line, name in (("import math", "math"), ("from dataclasses import dataclass", "@dataclass"))
@@ -326,7 +332,7 @@ def _imports(code: str) -> Iterator[str]:
     yield "from torch import Tensor, nn"
 
 
-def _python(value: float) -> str:
+def _write_number(value: float) -> str:
     if value in (float("inf"), float("-inf")):
         return "math.inf" if value > 0 else "-math.inf"
     return repr(int(value)) if value == int(value) and abs(value) < 1e15 else repr(value).replace("e-0", "e-")
