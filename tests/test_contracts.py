@@ -6,6 +6,7 @@ import ast
 import asyncio
 import copy
 import dataclasses
+import functools
 import inspect
 import pickle
 import runpy
@@ -541,6 +542,15 @@ def test_dataclasses_are_read_by_attribute() -> None:
     wrap = contract("x_bv -> {logits: y_bv}")(lambda x: Output(x))
     assert code(lambda: contract("x_bv")(Output)) == "E724"
     assert wrap(t(2, 3)).logits.shape == (2, 3)
+
+
+def test_a_partial_application_gets_the_contract_of_its_function() -> None:
+    def scale(z: Tensor, by: float) -> Tensor:
+        return by * z
+
+    with pytest.raises(EinformerError, match="the contract on `scale`"):
+        contract("z_bd -> y_bd")(functools.partial(scale, by=2))
+    assert functools.partial(contract("z_bd, by -> y_bd")(scale), by=2)(torch.ones(2, 3)).shape == (2, 3)
 
 
 # ---------------------------------------------------------------------------------------------------------------- off

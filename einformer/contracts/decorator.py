@@ -151,11 +151,10 @@ def agree(text: str, function: Callable[..., Any]) -> Agreement:
     """Reads the contract of a function and matches its parameters. Raises EinformerError."""
     code = getattr(inspect.unwrap(function), "__code__", None)
     if code is None:
-        raise fail(
-            "E724",
-            f"{function!r} is not a function",
-            fix="`ein.contracts.watch` for modules; a class has its contract on `__init__`",
-        )
+        fix = "`ein.contracts.watch` for modules; a class has its contract on `__init__`"
+        if isinstance(function, functools.partial):
+            fix = f"the contract on `{getattr(function.func, '__name__', 'the function')}`, and `functools.partial` of that"
+        raise fail("E724", f"{function!r} is not a function", fix=fix)
     name = f"{function.__qualname__} ({spell_place(code.co_filename, code.co_firstlineno)})"
     read_text = read(text or spell_contract(function), name)
     if read_text.result is not None and (inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)):
