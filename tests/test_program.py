@@ -15,7 +15,7 @@ from einformer.objects import Model
 from einformer.program import operations as op
 from einformer.program.listing import listing
 from einformer.program.lowering import lower
-from einformer.program.operations import Line, Program, Turns, Value, operands
+from einformer.program.operations import Line, Program, Turns, Value
 from einformer.program.rewrite import Rewriting
 from tests.alone import LINES
 from tests.holes import HOLES
@@ -108,7 +108,7 @@ def _undefined(value: Value, known: set[Value], turns: frozenset[str]) -> Iterat
         case op.Recur(letter, step, so_far):
             yield from _undefined(step, known | {so_far}, turns | {letter})
         case _:
-            for operand in operands(value.operation):
+            for operand in value.operands:
                 yield from _undefined(operand, known, turns)
     known.add(value)
 
@@ -127,7 +127,7 @@ def test_no_letter_twice(name: str) -> None:
         while waiting:
             value = waiting.pop()
             assert len(set(value.axes)) == len(value.axes)
-            waiting += operands(value.operation)
+            waiting += value.operands
 
 
 @pytest.mark.parametrize("name", ["minimal", "llama", "linear_attention", "mixtral"])

@@ -9,10 +9,10 @@ from fractions import Fraction
 from einformer.language.calls import axis_of
 from einformer.program import operations as op
 from einformer.program.kernels import Attention
-from einformer.program.operations import Axes, Value, operands
+from einformer.program.operations import Axes, Value, contract, map_values, multiply
 from einformer.program.orders import MANY, pairs, typical
 from einformer.program.scopes import Scope
-from einformer.program.terms import MINUS, ONE, Factor, Term, Terms, contracted, identity, mapped, multiplied, spelled
+from einformer.program.terms import MINUS, ONE, Factor, Term, Terms, identity, spell
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,10 @@ class Attending:
         """What a value is as an attention, with the equations before it that nothing else reads put in."""
         if not (isinstance(value.operation, op.Contract) and self.has(value, "Sm")):
             return None
-        (product, *more), summed = self.apart(mapped("*", list(value.operation.factors)), "Sm"), set(value.operation.letters)
+        (product, *more), summed = (
+            self.apart(map_values("*", list(value.operation.factors)), "Sm"),
+            set(value.operation.letters),
+        )
         for weights, power in product.powers.items() if not more else ():
             softmax, dropout = self.undropped(weights.value)
             match softmax.operation:
@@ -106,7 +109,7 @@ class Attending:
                 terms = self.terms(otherwise if hidden else then)
                 rest = _added([term for term in terms if not self.has(term, "sum")])
                 arms = (then, rest) if hidden else (rest, otherwise)
-                masked = mapped("where", [condition, *arms])
+                masked = map_values("where", [condition, *arms])
                 masked = replace(masked, kind=rest.kind if rest.kind in ("tensor", "number") else "number")
                 return [*(term for term in terms if self.has(term, "sum")), masked]
             case op.Map("*" | "/"):
@@ -114,8 +117,8 @@ class Attending:
                 for factor, power in product.powers.items():
                     match factor.value.operation:
                         case op.Map("+", parts) if power == 1 and self.has(factor.value, "sum"):
-                            rest = spelled(product.without(factor))
-                            return [x for part in parts for x in self.terms(mapped("*", [rest, part]))]
+                            rest = spell(product.without(factor))
+                            return [x for part in parts for x in self.terms(map_values("*", [rest, part]))]
                 return [value]
             case _:
                 return [value]
@@ -126,7 +129,7 @@ class Attending:
         sums = [f for f, power in product.powers.items() if power == 1 and self.is_sum(f.value)]
         if len(sums) != 1 or not isinstance(total := sums[0].value.operation, op.Contract):
             return None
-        inside = self.scope.named(mapped("*", list(total.factors)))
+        inside = self.scope.named(map_values("*", list(total.factors)))
         if len(inside) != 1:
             return None
         product = self.unscaled(inside[0]).times(product.without(sums[0]))
@@ -187,9 +190,9 @@ class Attending:
         plain, tensors = [each for each in around if not each.axes], [each for each in around if each.axes]
         left = summed & {letter for each in (whole, *tensors) for letter in each.axes}
         if left:
-            whole = contracted(tuple(sorted(left)), (whole, *tensors))
+            whole = contract(tuple(sorted(left)), (whole, *tensors))
         factors = [whole, *plain, *([] if left else tensors)]
-        return multiplied(factors)
+        return multiply(factors)
 
     def pair(self, scores: Scores, over: str) -> Pair | None:
         """The query and the key of scores, once what lies between them is multiplied to the one for which that is less work."""
@@ -232,7 +235,7 @@ class Attending:
                 break
             sides = self.joined(sides, pair, letters - {over} - set(weights))
         around = [side for side in sides if over not in side.axes]
-        number = [] if rest.number == 1 else [spelled(Term(rest.number))]
+        number = [] if rest.number == 1 else [spell(Term(rest.number))]
         return next(side for side in sides if over in side.axes), [*number, *around]
 
     def joined(self, sides: list[Value], pair: tuple[int, int], summed: Collection[str]) -> list[Value]:
@@ -240,7 +243,7 @@ class Attending:
         some, rest = [sides[place] for place in pair], [side for place, side in enumerate(sides) if place not in pair]
         here = {letter for letter in summed if not any(letter in side.axes for side in rest)}
         both = here & set(some[0].axes) & set(some[1].axes)
-        product = contracted(tuple(sorted(both)), tuple(some)) if both else mapped("*", some)
+        product = contract(tuple(sorted(both)), tuple(some)) if both else map_values("*", some)
         self.scope.plain.add(product)
         return [*rest, product]
 
@@ -261,14 +264,14 @@ class Attending:
         """What scores are multiplied by: a number of Python, or the queries are; none where a kernel does it by itself."""
         scale, features = products[0].scale, products[0].features
         alike = all((pair.scale.number, pair.scale.product) == (scale.number, scale.product) for pair in products)
-        if not (alike and spelled(scale).plain):
-            queries = [mapped("*", [spelled(pair.scale), pair.query]) for pair in products]
+        if not (alike and spell(scale).plain):
+            queries = [map_values("*", [spell(pair.scale), pair.query]) for pair in products]
             one = Value(op.Constant(1), (), "integer")
             return [replace(pair, query=query) for pair, query in zip(products, queries, strict=True)], one
         size = self.scope.values.size(features[0])
-        root = self.scope.values.opened(mapped("^", [size, Value(op.Constant(-0.5), (), "number")]))
+        root = self.scope.values.opened(map_values("^", [size, Value(op.Constant(-0.5), (), "number")]))
         alone = len(products) == 1 and len(features) == 1 and identity(root) == identity((scale,))
-        return products, None if alone else spelled(scale)
+        return products, None if alone else spell(scale)
 
     # --------------------------------------------------------------------------------------------------- why it is none
 
@@ -292,7 +295,11 @@ class Attending:
             each
             for factor in term.powers
             for each in (
-                [inner for some in self.scope.named(mapped("*", list(factor.value.operation.factors))) for inner in some.powers]
+                [
+                    inner
+                    for some in self.scope.named(map_values("*", list(factor.value.operation.factors)))
+                    for inner in some.powers
+                ]
                 if isinstance(factor.value.operation, op.Contract)
                 else [factor]
             )
@@ -338,7 +345,7 @@ def inside(value: Value) -> tuple[Value, ...]:
         case op.View():
             return ()
         case _:
-            return operands(value.operation)
+            return value.operands
 
 
 def applied(value: Value) -> str:
@@ -357,12 +364,12 @@ def applied(value: Value) -> str:
 
 
 def _added(terms: list[Value]) -> Value:
-    return terms[0] if len(terms) == 1 else mapped("+", terms) if terms else Value(op.Constant(0), (), "integer")
+    return terms[0] if len(terms) == 1 else map_values("+", terms) if terms else Value(op.Constant(0), (), "integer")
 
 
 def _factors(term: Term) -> list[Value]:
     """The factors of a product as values."""
-    return [spelled(Term(ONE, {factor: Fraction(power)})) for factor, power in term.powers.items()]
+    return [spell(Term(ONE, {factor: Fraction(power)})) for factor, power in term.powers.items()]
 
 
 def _lines_up(mask: Value, batch: Axes, together: Axes, position: str, over: str) -> bool:

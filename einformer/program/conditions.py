@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from einformer.language.sizes import Legend
 from einformer.program import operations as op
-from einformer.program.operations import Function, Value, operands
+from einformer.program.operations import Function, Value
 from einformer.program.rewrite import Rewriting
 from einformer.program.scopes import Following, Scope
 
@@ -104,7 +104,7 @@ def _is_not(value: Value) -> bool:
 def _is_numeric(value: Value) -> bool:
     """Can a condition be asked everywhere, with no slot that might lie outside of its axis?"""
     tensors = (op.Gather, op.View, op.Input, op.Weight, op.Call)
-    return not isinstance(value.operation, tensors) and all(map(_is_numeric, operands(value.operation)))
+    return not isinstance(value.operation, tensors) and all(map(_is_numeric, value.operands))
 
 
 def _both(one: Value, other: Value) -> Value:

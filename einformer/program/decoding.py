@@ -18,8 +18,7 @@ from einformer.language.weights import key, versions
 from einformer.program import operations as op
 from einformer.program.cache import Entry
 from einformer.program.inequalities import Atom, Linear
-from einformer.program.lowering import mapped
-from einformer.program.operations import Axes, Carried, Function, Label, Line, Turns, Value, operands, with_operands
+from einformer.program.operations import Axes, Carried, Function, Label, Line, Turns, Value, map_values, replace_operands
 from einformer.program.rewrite import Rewriting, equation_lines, loops, values
 
 Kind = Literal["visible", "earlier", "sum"]
@@ -275,16 +274,16 @@ class Decoding:
                 self.so_far.add(so_far)
                 return self.made(old, Resume(letter, self.value(step), self.value(so_far), back, self.path))
             case op.Call(path=path):
-                call = with_operands(old.operation, self.value)
+                call = replace_operands(old.operation, self.value)
                 assert isinstance(call, op.Call)
                 return self.made(old, replace(call, path=f"{self.inside}{path}."))
             case _:
-                return self.made(old, with_operands(old.operation, self.value))
+                return self.made(old, replace_operands(old.operation, self.value))
 
     def made(self, old: Value, operation: op.Operation) -> Value:
         """A value of an operation on others; what is over positions, or over rows in these, is over rows."""
         axes = self.axes(old.axes)
-        pairs = [*zip(operands(old.operation), operands(operation), strict=True)]
+        pairs = [*zip(old.operands, Value(operation).operands, strict=True)]
         gained = {row for row in self.rows for one, new in pairs if row in new.axes and row not in one.axes}
         rows = tuple(row for row in self.rows if row in gained and row not in axes)
         same = operation is old.operation and (*rows, *axes) == old.axes
@@ -436,7 +435,7 @@ class Decoding:
         """A number of a step of a recurrence, counted as its steps are."""
         assert isinstance(number.operation, op.Map)
         terms = (each if each.operation == op.Turn(self.time) else self.value(each) for each in number.operation.arguments)
-        return mapped("+", list(terms), number.span)
+        return map_values("+", list(terms), number.span)
 
     def is_formula(self, value: Value) -> bool:
         """Is something made of numbers of positions and of weights alone, and so computed wherever it is read?"""
@@ -453,7 +452,7 @@ class Decoding:
         if any(n.operation != op.Iota(label[0]) for n, label in zip(numbers, labels, strict=True)):
             value = self.gathered(old, op.Gather(value, labels, numbers, (False,) * len(labels), sure))
         zero = Value(op.Constant(0), (), "integer", old.span)
-        chosen = mapped(">=", [number, zero], old.span), value, zero
+        chosen = map_values(">=", [number, zero], old.span), value, zero
         axes = tuple(dict.fromkeys(letter for each in chosen for letter in each.axes))
         return value if is_natural(number) else Value(op.Map("where", chosen), axes, value.kind, old.span)
 
@@ -482,7 +481,7 @@ def _shared(some: Sequence[Line | Turns], others: Sequence[Line | Turns]) -> Ite
     """What other lines compute at once with what they are made of: a product of several."""
     named = _names(others)
     computed = _read(others, ()) - named.keys()
-    yield from (x for x in _read(some, named) & computed if isinstance(x.operation, op.Rewritten) and operands(x.operation))
+    yield from (x for x in _read(some, named) & computed if isinstance(x.operation, op.Rewritten) and x.operands)
 
 
 def _names(lines: Sequence[Line | Turns]) -> dict[Value, Line]:
@@ -523,7 +522,7 @@ def _within(value: Value, named: Collection[Value] = ()) -> set[Value]:
     """A value, and what it is made of, down to what has a name."""
     seen, todo = {value}, [value] * (value not in named)
     while todo:
-        more = {*operands(todo.pop().operation)} - seen
+        more = {*todo.pop().operands} - seen
         seen |= more
         todo += (each for each in more if each not in named)
     return seen

@@ -16,9 +16,8 @@ from einformer.program import operations as op
 from einformer.program.kernels import PAIR, Gathered, Linear, Picked, Routed
 from einformer.program.mapping import heads_first
 from einformer.program.needs import Choice, Flow, Flows
-from einformer.program.operations import Axes, Function, Line, Turns, Value, operands, with_operands
+from einformer.program.operations import Axes, Function, Line, Turns, Value, multiply, replace_operands, unite_axes
 from einformer.program.rewrite import Descending, reads
-from einformer.program.terms import multiplied, union
 
 
 def routings(flows: Flows) -> dict[str, Routing]:
@@ -54,11 +53,11 @@ class Routing:
 
     def apart(self) -> set[Value]:
         """What is computed for pairs: the sums over them, and all in these that is not there before."""
-        apart, todo = set(self.sums), [operand for value in self.sums for operand in operands(value.operation)]
+        apart, todo = set(self.sums), [operand for value in self.sums for operand in value.operands]
         while todo:
             if (value := todo.pop()) not in apart and not self.is_picked(value):
                 apart.add(value)
-                todo += operands(value.operation)
+                todo += value.operands
         return apart
 
     def is_matrix(self, value: Value) -> bool:
@@ -81,8 +80,8 @@ class Routing:
         if (map_ := self.grouped(value)) is not None:
             kernel, around = map_
             whole = Value(replace(kernel, argument=self.paired(kernel.argument)), (PAIR, *kernel.rows[0]), "tensor", value.span)
-            return multiplied([whole, *map(self.paired, around)])
-        operation = with_operands(value.operation, self.paired)
+            return multiply([whole, *map(self.paired, around)])
+        operation = replace_operands(value.operation, self.paired)
         return replace(value, operation=operation, axes=(PAIR, *rest))
 
     def grouped(self, value: Value) -> tuple[Linear, list[Value]] | None:
@@ -94,11 +93,11 @@ class Routing:
         for weight in (f for f in having if self.is_matrix(f) and summed <= set(f.axes)):
             rest = [f for f in having if f is not weight]
             apart = tuple(letter for letter in weight.axes if letter not in (*summed, self.letter))
-            own = set(union(rest)) - summed
+            own = set(unite_axes(rest)) - summed
             alike = all(summed <= set(f.axes) for f in rest)  # else another order may be better
             if rest and apart and own and own <= {*self.rows, self.letter} and alike:
                 columns = heads_first(tuple(letter for letter in weight.axes if letter in summed))
-                x = multiplied(rest)
+                x = multiply(rest)
                 return Linear(x, (weight,), (), (columns,), (heads_first(apart),), (self.letter,), self.pairs), around
         return None
 
@@ -112,10 +111,10 @@ class Routing:
             return False
         if (map_ := self.grouped(value)) is not None:
             return all(map(self.fits, (map_[0].argument, *map_[1])))
-        heavy = (f for f in operands(value.operation) if bound and self.is_matrix(f))
+        heavy = (f for f in value.operands if bound and self.is_matrix(f))
         if any(set(f.axes) - bound - {self.letter} for f in heavy):
             return False
-        return all(map(self.fits, operands(value.operation)))
+        return all(map(self.fits, value.operands))
 
     # ------------------------------------------------------------------------------------------------------ rewrite
 
@@ -123,10 +122,10 @@ class Routing:
         """What a sum over pairs adds up: the sum over its other letters."""
         assert isinstance(value.operation, op.Contract)
         rest = tuple(letter for letter in value.operation.letters if letter != self.letter)
-        axes = tuple(letter for letter in union(value.operation.factors) if letter not in rest)
+        axes = tuple(letter for letter in unite_axes(value.operation.factors) if letter not in rest)
         if rest:
             return replace(value, operation=replace(value.operation, letters=rest), axes=axes)
-        return multiplied(list(value.operation.factors))
+        return multiply(list(value.operation.factors))
 
     def rewritten(self) -> Function:
         """The function, with what is computed for pairs after the weight that says which they are."""
@@ -164,7 +163,7 @@ def below(value: Value) -> Iterator[Value]:
     while todo:
         each = todo.pop()
         yield each
-        new = [operand for operand in operands(each.operation) if operand not in seen]
+        new = [operand for operand in each.operands if operand not in seen]
         seen.update(new)
         todo += new
 
@@ -206,7 +205,7 @@ def _weights(function: Function, flow: Flow) -> Iterator[tuple[Value, Choice]]:
         assert isinstance(value.operation, op.Contract)
         choices = [choice for choice in flow.zero_of(value.operation.factors) if isinstance(choice, Choice)]
         choices = [choice for choice in choices if choice.letter in value.operation.letters]
-        choices = [choice for choice in choices if not set(union(value.operation.factors)) <= choice.letters]
+        choices = [choice for choice in choices if not set(unite_axes(value.operation.factors)) <= choice.letters]
         for choice in sorted(choices, key=lambda choice: (choice.letter, choice.of), reverse=True):  # the last that chooses
             for factor in value.operation.factors:
                 if (weight := _weight(factor, choice, flow)) is not None:
@@ -222,7 +221,7 @@ def _weight(value: Value, choice: Choice, flow: Flow) -> Value | None:
         return None
     if set(value.axes) == choice.letters:
         return value
-    inside = operands(value.operation) if isinstance(value.operation, op.Map | op.Reduce | op.Contract) else ()
+    inside = value.operands if isinstance(value.operation, op.Map | op.Reduce | op.Contract) else ()
     return next((found for each in inside if (found := _weight(each, choice, flow)) is not None), None)
 
 
@@ -232,7 +231,7 @@ def _found(start: Routing, flow: Flow, choice: Choice) -> Routing:
     for place, value in _contracts(start.function):
         assert isinstance(value.operation, op.Contract)
         factors, letters = value.operation.factors, value.operation.letters
-        wide = not set(union(factors)) <= {start.letter, *start.rows}
+        wide = not set(unite_axes(factors)) <= {start.letter, *start.rows}
         over = start.letter in letters and wide and place > start.ready and value not in own
         if over and _by_row(factors, start) and choice in flow.zero_of(factors):
             sums.add(value)
@@ -262,7 +261,7 @@ def _may_be_paired(line: Line, routing: Routing) -> bool:
 
 def _read_for_pairs(routing: Routing) -> Counter[Value]:
     """How often each value is read by what is computed for pairs."""
-    return Counter(operand for value in routing.apart() for operand in operands(value.operation))
+    return Counter(operand for value in routing.apart() for operand in value.operands)
 
 
 def _is_sound(routing: Routing) -> bool:

@@ -20,7 +20,7 @@ from einformer.program.lowering import functions, time_of
 from einformer.program.mapping import linear, weight_of
 from einformer.program.needs import Flows
 from einformer.program.norming import norm
-from einformer.program.operations import Function, Line, Value, operands
+from einformer.program.operations import Function, Line, Value
 from einformer.program.rewrite import Descending, pruned, reads
 from einformer.program.scopes import Following, Scope
 from einformer.program.terms import Values
@@ -167,7 +167,7 @@ def maps(value: Value, scope: Scope, top: bool = True) -> Iterator[Value]:
     if top or value not in scope.names:
         if isinstance(value.operation, Linear):
             yield value
-        for each in operands(value.operation):
+        for each in value.operands:
             yield from maps(each, scope, False)
 
 

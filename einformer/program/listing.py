@@ -8,7 +8,7 @@ from typing import assert_never
 
 from einformer.language.printer import show
 from einformer.program import operations as op
-from einformer.program.operations import Function, Line, Program, Turns, Value, operands
+from einformer.program.operations import Function, Line, Program, Turns, Value
 
 INDENT = "  "
 _INFIX = ("+", "*", "/", "^", "<", "<=", ">", ">=", "==", "!=", "and", "or", "mod")
@@ -58,7 +58,7 @@ class _Listing:
             self.names[value.operation.so_far] = f"{name} so far"
             yield from self.below(value.operation.step, indent + INDENT)
         else:
-            yield from self.steps(operands(value.operation), indent)
+            yield from self.steps(value.operands, indent)
         yield f"{indent}{name} = {self.text(value.operation)}"
         self.names[value] = name
 
@@ -120,7 +120,7 @@ class _Listing:
             case op.Recur(letter, step):
                 return f"recur over {letter}: {self.name(step)}"
             case op.Rewritten():
-                return f"{type(operation).__name__.lower()} {self.listed(operands(operation))}"
+                return f"{type(operation).__name__.lower()} {self.listed(Value(operation).operands)}"
             case _:
                 assert_never(operation)
 
@@ -150,7 +150,7 @@ def _itself(place: str) -> bool:
 def _stands(value: Value) -> bool:
     """Is it made of numbers alone?"""
     pure = isinstance(value.operation, op.Constant | op.Iota | op.Turn | op.Map)
-    return pure and value.kind != "tensor" and all(map(_stands, operands(value.operation)))
+    return pure and value.kind != "tensor" and all(map(_stands, value.operands))
 
 
 def _is_infix(value: Value) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
@@ -40,7 +40,6 @@ from einformer.program.operations import (
     Call,
     Carried,
     Constant,
-    Contract,
     Function,
     Gather,
     Input,
@@ -59,6 +58,10 @@ from einformer.program.operations import (
     Value,
     View,
     Weight,
+    combine_kinds,
+    contract,
+    map_values,
+    unite_axes,
 )
 from einformer.program.recurrences import backs, recurrent
 from einformer.program.softmax import weighs
@@ -157,7 +160,7 @@ class Body:
             within = {name: given(line, kinds[name]) for name, line in before.items()}
             self.names |= within
             lines = self.statements(loop.body)
-            new = {name: combined([line.value, self.names[name].value]) for name, line in within.items()}
+            new = {name: combine_kinds([line.value, self.names[name].value]) for name, line in within.items()}
             if new == kinds:
                 break
             kinds = new
@@ -224,7 +227,7 @@ class Body:
 
     def map(self, function: str, arguments: Iterable[Expression], span: Span) -> Value:
         """A function of values that are lined up by letter."""
-        return mapped(function, [self.value(argument) for argument in arguments], span)
+        return map_values(function, [self.value(argument) for argument in arguments], span)
 
     def name(self, e: Name) -> Value:
         """A tensor without a subscript, a size, a scalar, a constant: `K` is a size where `K_dea` is a weight (R1)."""
@@ -240,8 +243,8 @@ class Body:
             number = self.value(member)
             if total is not None:
                 letter = next(x.letter for x in subexpressions(member) if isinstance(x, Index))
-                total = mapped("*", [total, self.size(letter)], e.span)
-            total = number if total is None else mapped("+", [total, number], e.span)
+                total = map_values("*", [total, self.size(letter)], e.span)
+            total = number if total is None else map_values("+", [total, number], e.span)
         assert total is not None
         return total
 
@@ -295,7 +298,7 @@ class Body:
         timed = tuple(not selects and axis_of(label[0]) == self.time and len(label) == 1 for label in line.labels)
         proved = tuple(map(self.stays, e.slots, line.labels, timed))
         gather = Gather(line.value, line.labels, numbers, timed, proved, self.branches)
-        return Value(gather, union(numbers), line.value.kind, e.span)
+        return Value(gather, unite_axes(numbers), line.value.kind, e.span)
 
     def stays(self, slot: Expression, label: Label, timed: bool) -> bool:
         """Is it proved that a slot holds a number of its axis, where the conditions around it hold?"""
@@ -345,13 +348,13 @@ class Body:
         numbers = tuple(self.value(Index(letter)) for letter in value.axes)
         labels = tuple((letter,) for letter in value.axes)
         gather = Gather(value, labels, numbers, (False,) * len(labels), (True,) * len(labels))
-        return Value(gather, union(numbers), value.kind, value.span)
+        return Value(gather, unite_axes(numbers), value.kind, value.span)
 
     def where(self, e: Apply) -> Value:
         """One of two values; in each, the condition holds or does not."""
         condition = self.value(e.arguments[0])
         arms = [self.branch(e, condition, holds) for holds in (True, False)]
-        axes, kind = union([condition, *arms]), combined(arms)
+        axes, kind = unite_axes([condition, *arms]), combine_kinds(arms)
         return Value(Map("where", (condition, *arms)), axes, kind, e.span)
 
     def branch(self, e: Apply, condition: Value, holds: bool) -> Value:
@@ -368,9 +371,7 @@ class Body:
         letters = tuple(index.letter for index in e.indices)
         *counts, argument = e.arguments
         if e.name == "sum":
-            factors = tuple(self.factors(argument))
-            axes = tuple(letter for letter in union(factors) if letter not in letters)
-            return Value(Contract(letters, factors), axes, combined(factors) if axes else "tensor", e.span)
+            return contract(letters, tuple(self.factors(argument)), e.span)
         row, value, numbers = row_of(e.name, True), self.value(argument), tuple(map(self.value, counts))
         value = spread(value, (*value.axes, *(letter for letter in letters if letter not in value.axes)))
         axes = value.axes if row.kind == "keeping" else tuple(letter for letter in value.axes if letter not in letters)
@@ -384,7 +385,7 @@ class Body:
         for factor in factors[:-1] if isinstance(e, Quotient) else factors:
             yield self.value(factor)
         if isinstance(e, Quotient):
-            yield mapped("/", [Value(Constant(1), (), "integer", e.span), self.value(e.denominator)], e.span)
+            yield map_values("/", [Value(Constant(1), (), "integer", e.span), self.value(e.denominator)], e.span)
 
     def call(self, e: Apply, callee: Layer) -> Value:
         """Another layer: each argument has exactly the axes of its formal."""
@@ -432,33 +433,3 @@ def spread(value: Value, letters: Axes) -> Value:
         return value
     kind: Kind = value.kind if letters else "tensor"
     return Value(Spread(value), letters, kind, value.span)
-
-
-def mapped(function: str, arguments: Sequence[Value], span: Span) -> Value:
-    """A function of values, by letter."""
-    kind = kind_of(function, arguments)
-    return Value(Map(function, tuple(arguments)), union(arguments), kind, span)
-
-
-def kind_of(function: str, arguments: Sequence[Value]) -> Kind:
-    """Quotients and powers are no whole numbers; a condition on tensors is a tensor."""
-    kind = combined(arguments)
-    if function in ("+", "*"):
-        return kind
-    if function in ("/", "^"):
-        return "tensor" if kind == "tensor" else "number"
-    row = row_of(function, False)
-    if row.condition:
-        return "tensor" if kind == "tensor" else "condition"
-    return kind if row.whole or kind == "tensor" else "number"
-
-
-def combined(values: Sequence[Value]) -> Kind:
-    """What an arithmetic combination is made of."""
-    kinds = {value.kind for value in values}
-    return next((kind for kind in ("tensor", "number", "integer") if kind in kinds), "condition")
-
-
-def union(values: Iterable[Value]) -> Axes:
-    """The letters of several values, each once."""
-    return tuple(dict.fromkeys(letter for value in values for letter in value.axes))

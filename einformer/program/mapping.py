@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from einformer.program import operations as op
 from einformer.program.kernels import Linear
-from einformer.program.operations import Axes, Value
+from einformer.program.operations import Axes, Value, contract, map_values
 from einformer.program.orders import pairs, typical
 from einformer.program.scopes import Scope
-from einformer.program.terms import ONE, Factor, Term, contracted, mapped, spelled
+from einformer.program.terms import ONE, Factor, Term, spell
 
 
 def heads_first(some: Axes) -> Axes:
@@ -35,10 +35,10 @@ def _around(whole: Value, around: Value | None) -> Value:
         case None:
             return whole
         case op.Map("/", (one, below)) if one.operation == op.Constant(1):
-            return mapped("/", [whole, below])
+            return map_values("/", [whole, below])
         case _:
             assert around is not None
-            return mapped("*", [whole, around])
+            return map_values("*", [whole, around])
 
 
 def weight_of(value: Value, scope: Scope) -> Value | None:
@@ -61,14 +61,14 @@ def _scaled(value: Value, scope: Scope) -> tuple[Value, Value | None] | None:
         return None
     around, total = terms[0].without(totals[0]), totals[0].value
     assert isinstance(total.operation, op.Contract)
-    inside = scope.named(mapped("*", list(total.operation.factors)))
+    inside = scope.named(map_values("*", list(total.operation.factors)))
     plain = len(inside) == 1 and inside[0].number == 1 and (total is value or total not in scope.names)
     kernel = _map(inside[0], frozenset(total.operation.letters), scope) if plain else None
     if kernel is None:
         return None
     kept = tuple(letter for letter in (*total.axes,) if letter not in kernel.rows[0])
     new = Value(kernel, kept + kernel.rows[0], "tensor", value.span)
-    return new, spelled(around) if around.powers or around.number != 1 else None
+    return new, spell(around) if around.powers or around.number != 1 else None
 
 
 def _map(product: Term, summed: frozenset[str], scope: Scope) -> Linear | None:
@@ -81,14 +81,14 @@ def _map(product: Term, summed: frozenset[str], scope: Scope) -> Linear | None:
         plain = rows and columns and not learned and not set(rows) & read and summed <= read
         if plain and _is_last(weight, product, summed, scope):
             before = tuple(sorted(summed - set(columns)))
-            x = contracted(before, tuple(_factors(rest))) if before else spelled(rest)
+            x = contract(before, tuple(_factors(rest))) if before else spell(rest)
             return Linear(x, (weight.value,), (), (heads_first(columns),), (heads_first(rows),))
     return None
 
 
 def _factors(term: Term) -> list[Value]:
     """The factors of a product as values."""
-    return [spelled(Term(ONE, {factor: power})) for factor, power in term.powers.items()]
+    return [spell(Term(ONE, {factor: power})) for factor, power in term.powers.items()]
 
 
 def _is_last(weight: Factor, product: Term, summed: frozenset[str], scope: Scope) -> bool:
@@ -112,5 +112,5 @@ def _biased(terms: tuple[Value, ...], scope: Scope) -> Value | None:
             if weight_of(bias, scope) is not None and set(bias.axes) == set(kernel.rows[0]):
                 whole = replace(found[0], operation=replace(kernel, biases=(bias,)))
                 rest = [each for each in terms if each not in (term, bias)]
-                return mapped("+", [rest[0] if len(rest) == 1 else mapped("+", rest), whole]) if rest else whole
+                return map_values("+", [rest[0] if len(rest) == 1 else map_values("+", rest), whole]) if rest else whole
     return None

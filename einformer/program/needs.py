@@ -22,7 +22,7 @@ from einformer.language.tree import Apply, Expression, Index, Layer, Name, Numbe
 from einformer.language.walk import subexpressions
 from einformer.program import operations as op
 from einformer.program.inequalities import Cases, Factor, Facts, Inequality, Linear, negated, written
-from einformer.program.operations import Function, Line, Value, operands
+from einformer.program.operations import Function, Line, Value
 from einformer.program.positions import Analysis, Body
 from einformer.program.turns import Case, Loops
 
@@ -175,7 +175,7 @@ class Numbers:
         """A value as an expression; what data decide is `UNKNOWN`, and what is too long."""
         sizes = dict[Value, int]()
         for inner in reversed(made_of(value, set())):
-            sizes[inner] = 1 + sum(sizes[operand] for operand in operands(inner.operation))
+            sizes[inner] = 1 + sum(sizes[operand] for operand in inner.operands)
         return self.spelled(value, {}) if sizes[value] <= MOST_VALUES else UNKNOWN
 
     def spelled(self, value: Value, at: Mapping[str, Expression]) -> Expression:
@@ -309,7 +309,7 @@ def made_of(value: Value, seen: set[Value]) -> tuple[Value, ...]:
             values.append(value)
         elif value not in seen:
             seen.add(value)
-            todo += [(value, True), *((operand, False) for operand in operands(value.operation))]
+            todo += [(value, True), *((operand, False) for operand in value.operands)]
     return tuple(reversed(values))
 
 
@@ -443,7 +443,7 @@ class Flow:
                 return any(self.support(arm).trained for arm in arms)
             case operation:
                 row = row_of(operation)
-                return not (row and row.flat) and any(self.support(operand).trained for operand in operands(operation))
+                return not (row and row.flat) and any(self.support(operand).trained for operand in value.operands)
 
     def nothing(self, value: Value) -> Support:
         """Where a value is zero or -inf; a condition counts as zero where it does not hold."""
@@ -650,8 +650,8 @@ class Flow:
                 return [(argument, replace(need, choices=choices)) for argument, choices in zip(arguments, asked, strict=True)]
             case op.Recur(_, step):
                 return [(step, need)]
-            case operation:
-                return [(operand, need) for operand in operands(operation)]
+            case _:
+                return [(operand, need) for operand in value.operands]
 
     def where(self, condition: Value, then: Value, otherwise: Value, need: Need) -> Iterator[tuple[Value, Need]]:
         """The branch that is not taken is not evaluated (R8)."""

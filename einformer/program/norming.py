@@ -9,9 +9,9 @@ from einformer.language.calls import axis_of
 from einformer.language.sizes import Legend
 from einformer.program import operations as op
 from einformer.program.kernels import Norm
-from einformer.program.operations import Function, Value
+from einformer.program.operations import Function, Value, map_values
 from einformer.program.scopes import Following, Scope
-from einformer.program.terms import HALF, ONE, Factor, Term, Terms, mapped, spelled
+from einformer.program.terms import HALF, ONE, Factor, Term, Terms, spell
 
 Apart = Callable[[Value], Terms]
 
@@ -95,7 +95,7 @@ def _norm(term: Term, root: Factor, apart: Apart, scope: Scope) -> Norm | None:
     letters = {each for factor in term.powers if factor != root for each in factor.letters}
     others = {each for each in letters if axis_of(each) == axis_of(letter)}
     if len(others) == 1 and letter not in others:
-        renamed = scope.values.relettered(spelled(x), {letter: (other := others.pop())})
+        renamed = scope.values.relettered(spell(x), {letter: (other := others.pop())})
         inner = apart(renamed) if renamed is not None else ()
         if len(x.powers) == 1 and renamed is not None:  # itself, whatever it is made of
             inner = scope.values.alone(renamed)
@@ -103,8 +103,8 @@ def _norm(term: Term, root: Factor, apart: Apart, scope: Scope) -> Norm | None:
     gain = term.without(root).times(x, -ONE)
     if gain.number != 1 or any(power != 1 or factor.letters != {letter} for factor, power in gain.powers.items()):
         return None
-    gains, plain = spelled(gain) if gain.powers else None, _uncentred(x, letter, apart)
-    argument = plain or spelled(x)
+    gains, plain = spell(gain) if gain.powers else None, _uncentred(x, letter, apart)
+    argument = plain or spell(x)
     if argument.kind != "tensor" or letter not in argument.axes:
         return None
     return Norm("layer" if plain else "rms", letter, argument, epsilon, gains)
@@ -115,24 +115,24 @@ def _measured(terms: Terms, apart: Apart) -> tuple[Term, str, Value] | None:
     for mean, epsilon in (terms, terms[::-1]) if len(terms) == 2 else ():
         totals = [factor.value for factor in mean.powers if isinstance(factor.value.operation, op.Contract)]
         if len(totals) == 1 and isinstance(total := totals[0].operation, op.Contract) and len(total.letters) == 1:
-            inside = mapped("*", list(total.factors)) if len(total.factors) > 1 else total.factors[0]
+            inside = map_values("*", list(total.factors)) if len(total.factors) > 1 else total.factors[0]
             squares = apart(inside)
             same = apart(Value(op.Reduce("mean", total.letters, inside), totals[0].axes))
             plain = all(factor.value.plain for factor in epsilon.powers)
             if plain and len(squares) == 1 and same == (mean,) and all(p == 2 for p in squares[0].powers.values()):
-                return Term(ONE, dict.fromkeys(squares[0].powers, ONE)), total.letters[0], spelled(epsilon)
+                return Term(ONE, dict.fromkeys(squares[0].powers, ONE)), total.letters[0], spell(epsilon)
     return None
 
 
 def _uncentred(x: Term, letter: str, apart: Apart) -> Value | None:
     """Of `x - mean_d x` the x."""
     for factor in x.powers if len(x.powers) == 1 else ():
-        terms = apart(mapped("*", [factor.value]))
+        terms = apart(map_values("*", [factor.value]))
         for mean in terms if len(terms) > 1 else ():
-            rest = [spelled(term) for term in terms if term is not mean]
-            plain = rest[0] if len(rest) == 1 else mapped("+", rest)
+            rest = [spell(term) for term in terms if term is not mean]
+            plain = rest[0] if len(rest) == 1 else map_values("+", rest)
             axes = tuple(each for each in plain.axes if each != letter)
-            less = mapped("*", [Value(op.Constant(-1)), Value(op.Reduce("mean", (letter,), plain), axes)])
+            less = map_values("*", [Value(op.Constant(-1)), Value(op.Reduce("mean", (letter,), plain), axes)])
             if apart(less) == (mean,):
                 return plain
     return None

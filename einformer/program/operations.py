@@ -7,11 +7,13 @@ are one object. Sizes stay letters: a program is the same at all sizes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import functools
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
 from einformer.errors import NOWHERE, Span
+from einformer.language.primitives import row_of
 from einformer.language.tree import Equation, Loop
 
 Axes = tuple[str, ...]  # letters of indices, with their primes; no letter twice
@@ -36,6 +38,11 @@ class Value:
     def plain(self) -> bool:
         """Is it a number of Python?"""
         return not self.axes and self.kind != "tensor"
+
+    @property
+    def operands(self) -> tuple[Value, ...]:
+        """The values that its operation is made of, in the order of its fields."""
+        return tuple(value for name in _list_fields(type(self.operation)) for value in _find(getattr(self.operation, name)))
 
 
 # -------------------------------------------------------------------------------------------------- what is there before
@@ -262,33 +269,76 @@ class Program:
     time: str  # the letter of positions, or ""
 
 
-def operands(operation: Operation) -> tuple[Value, ...]:
-    """The values that an operation is made of: those in its fields, in order."""
-    return tuple(value for each in fields(operation) for value in _values(getattr(operation, each.name)))
-
-
-def with_operands(operation: Operation, new: Callable[[Value], Value]) -> Operation:
-    """The operation with other values in the place of each; itself where none is another."""
+def replace_operands(operation: Operation, new: Callable[[Value], Value]) -> Operation:
+    """The operation with other values in the place of its operands; itself where none is another."""
     changed = {
-        each.name: part
-        for each in fields(operation)
-        if (part := _renewed(old := getattr(operation, each.name), new)) is not old
+        name: part
+        for name in _list_fields(type(operation))
+        if (part := _replace(old := getattr(operation, name), new)) is not old
     }
     return replace(operation, **changed) if changed else operation
 
 
-def _values(part: object) -> Iterator[Value]:
+@functools.cache
+def _list_fields(kind: type[Any]) -> tuple[str, ...]:
+    return tuple(part.name for part in fields(kind))
+
+
+def _find(part: object) -> Iterator[Value]:
     if isinstance(part, Value):
         yield part
     elif isinstance(part, tuple):
-        for each in part:
-            yield from _values(each)
+        for inner in part:
+            yield from _find(inner)
 
 
-def _renewed(part: Any, new: Callable[[Value], Value]) -> Any:
+def _replace(part: Any, new: Callable[[Value], Value]) -> Any:
     if isinstance(part, Value):
         return new(part)
     if not isinstance(part, tuple):
         return part
-    parts = tuple(_renewed(each, new) for each in part)
+    parts = tuple(_replace(inner, new) for inner in part)
     return part if all(one is other for one, other in zip(parts, part, strict=True)) else parts
+
+
+# ----------------------------------------------------------------------------------------------------------- new values
+
+
+def map_values(function: str, arguments: Sequence[Value], span: Span | None = None) -> Value:
+    """A function of values, lined up by letter."""
+    kind = _kind_of(function, arguments)
+    return Value(Map(function, tuple(arguments)), unite_axes(arguments), kind, span or arguments[0].span)
+
+
+def multiply(factors: Sequence[Value]) -> Value:
+    """The product of factors; of one, itself."""
+    return factors[0] if len(factors) == 1 else map_values("*", factors)
+
+
+def contract(letters: Axes, factors: tuple[Value, ...], span: Span | None = None) -> Value:
+    """The sum over letters of a product."""
+    axes = tuple(letter for letter in unite_axes(factors) if letter not in letters)
+    kind = combine_kinds(factors) if axes else "tensor"
+    return Value(Contract(letters, factors), axes, kind, span or factors[0].span)
+
+
+def unite_axes(values: Iterable[Value]) -> Axes:
+    """The letters of several values, each once."""
+    return tuple(dict.fromkeys(letter for value in values for letter in value.axes))
+
+
+def combine_kinds(values: Sequence[Value]) -> Kind:
+    """The kind of an arithmetic combination."""
+    kinds = {value.kind for value in values}
+    return next((kind for kind in ("tensor", "number", "integer") if kind in kinds), "condition")
+
+
+def _kind_of(function: str, arguments: Sequence[Value]) -> Kind:
+    """Quotients and powers are not whole numbers; a condition on tensors is a tensor."""
+    kind = combine_kinds(arguments[1:] if function == "where" else arguments)
+    if kind == "tensor" or function in ("+", "*", "where"):
+        return kind
+    if function in ("/", "^"):
+        return "number"
+    row = row_of(function, False)
+    return "condition" if row.condition else kind if row.whole else "number"

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
-from einformer.program.operations import Carried, Function, Line, Operation, Turns, Value, operands, with_operands
+from einformer.program.operations import Carried, Function, Line, Operation, Turns, Value, replace_operands
 
 
 @dataclass(slots=True)
@@ -19,7 +19,7 @@ class Rewriting:
     def value(self, old: Value) -> Value:
         """What stands in the place of a value."""
         if old not in self.new:
-            operation = with_operands(old.operation, self.value)
+            operation = replace_operands(old.operation, self.value)
             self.new[old] = self.rule(old if operation is old.operation else replace(old, operation=operation))
         return self.new[old]
 
@@ -58,7 +58,7 @@ class Descending(Rewriting):
         """What stands in the place of a value."""
         if old not in self.new:
             value = self.rule(old)
-            operation = with_operands(value.operation, self.value)
+            operation = replace_operands(value.operation, self.value)
             self.new[old] = value if operation is value.operation else replace(value, operation=operation)
         return self.new[old]
 
@@ -70,7 +70,7 @@ def values(function: Function) -> Iterator[Value]:
     def visit(value: Value) -> Iterator[Value]:
         if value not in seen:
             seen.add(value)
-            for operand in operands(value.operation):
+            for operand in value.operands:
                 yield from visit(operand)
             yield value
 
@@ -80,7 +80,7 @@ def values(function: Function) -> Iterator[Value]:
 
 def reads(function: Function) -> Counter[Value]:
     """How often each value is read: as an operand, by a loop, as the output; not by the line that names it."""
-    counted = Counter(operand for value in values(function) for operand in operands(value.operation))
+    counted = Counter(operand for value in values(function) for operand in value.operands)
     counted[function.output.value] += 1
     for turns in reversed([*loops(function.lines)]):
         counted[turns.count] += 1
@@ -113,7 +113,7 @@ def _used(function: Function) -> set[Value]:
         value = todo.pop()
         if value not in used:
             used.add(value)
-            todo += operands(value.operation)
+            todo += value.operands
             if value in carried:
                 each, turns = carried[value]
                 todo += [turns.count, each.last, *([] if each.before is None else [each.before])]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from einformer.language.sizes import Legend
 from einformer.program import operations as op
-from einformer.program.operations import Function, Line, Turns, Value, operands
+from einformer.program.operations import Function, Line, Turns, Value
 from einformer.program.rewrite import Descending, reads
 from einformer.program.terms import Terms, Values
 
@@ -92,14 +92,14 @@ class Scope:
             each = todo.pop()
             if each not in inside and (each is value or each not in kept):
                 inside.add(each)
-                todo += operands(each.operation) if each is value or each not in self.names or self.is_computed(each) else ()
-        counted = Counter(operand for each in inside for operand in operands(each.operation))
+                todo += each.operands if each is value or each not in self.names or self.is_computed(each) else ()
+        counted = Counter(operand for each in inside for operand in each.operands)
         taken = (each for each in inside if each is not value and self.is_computed(each))
         return all(counted[each] == self.reads[each] for each in taken)
 
     def leaves(self, value: Value) -> Iterator[Value]:
         """The named values that a value is made of."""
-        for each in operands(value.operation):
+        for each in value.operands:
             if each in self.names:
                 yield each
             else:

@@ -16,7 +16,7 @@ from einformer.language.primitives import CONSTANTS, primitive
 from einformer.language.sizes import Legend
 from einformer.language.tree import Name
 from einformer.program import operations as op
-from einformer.program.operations import Value, operands, with_operands
+from einformer.program.operations import Value, replace_operands
 from einformer.program.terms import MINUS, Values
 
 Mask = tuple[Value, bool]  # a condition, and whether it must hold
@@ -67,8 +67,8 @@ class _Argument:
                 return None
             case op.Table():
                 return None
-            case operation:
-                return self.finite(operands(operation))
+            case _:
+                return self.finite(value.operands)
 
     def is_finite(self, number: float | str) -> bool:
         """Is a number, or what has its name, finite?"""
@@ -119,7 +119,7 @@ def _places(masks: list[Mask], values: Values) -> Iterator[Value]:
     seen, todo = set[str](), [condition for condition, _ in masks]
     while todo:
         value = values.plain(todo.pop())
-        todo += operands(value.operation)
+        todo += value.operands
         if isinstance(value.operation, op.Iota) and value.operation.letter not in seen:
             seen.add(value.operation.letter)
             yield value
@@ -137,6 +137,6 @@ def _hold(masks: list[Mask], letters: Collection[str], place: Value, values: Val
             return place if letter in value.axes else value
         axes = tuple(dict.fromkeys(each for old in value.axes for each in ((old,) if old != letter else place.axes)))
         inside = isinstance(value.operation, op.Map | op.Spread)
-        return replace(value, operation=with_operands(value.operation, at), axes=axes) if inside else value
+        return replace(value, operation=replace_operands(value.operation, at), axes=axes) if inside else value
 
     return all(not values.facts(at(condition), holds) for condition, holds in masks)

@@ -18,7 +18,7 @@ from einformer.language.sizes import Legend
 from einformer.language.tree import Name, Number
 from einformer.program import operations as op
 from einformer.program.kernels import Picked
-from einformer.program.operations import Axes, Label, Value, operands, with_operands
+from einformer.program.operations import Label, Value, contract, map_values, multiply, replace_operands
 
 ONE, HALF = Fraction(1), Fraction(1, 2)
 MINUS = op.Constant(-math.inf)
@@ -164,8 +164,8 @@ class Values:
         under = inside[0].part(lambda factor: bool(factor.letters & letters))
         outside = replace(inside[0].part(lambda factor: not factor.letters & letters), number=inside[0].number)
         if outside.powers or outside.number != 1:
-            factors = tuple(spelled(Term(ONE, {factor: power})) for factor, power in under.powers.items())
-            value = contracted(tuple(sorted(letters)), factors)
+            factors = tuple(spell(Term(ONE, {factor: power})) for factor, power in under.powers.items())
+            value = contract(tuple(sorted(letters)), factors)
         return (outside.times(self.total(value)),)
 
     def total(self, value: Value) -> Term:
@@ -244,7 +244,7 @@ class Values:
             case op.Reduce(operator, letters, argument, counts):
                 return operator, frozenset(letters), self.meaning(argument), *map(self.meaning, counts)
             case op.Spread():
-                return "spread", frozenset(value.axes), *map(self.meaning, operands(value.operation))
+                return "spread", frozenset(value.axes), *map(self.meaning, value.operands)
             case operation:
                 return type(operation).__name__, *(self.part(getattr(operation, each.name)) for each in fields(operation))
 
@@ -302,10 +302,10 @@ class Values:
         if isinstance(operation, op.Reduce):  # some keep their letters
             operation = replace(operation, letters=_named(operation.letters, letters))
         held = {operation.argument} if isinstance(operation, op.Gather) else set()
-        inner = {each: each if each in held else self.relettered(each, letters) for each in operands(operation)}
+        inner = {each: each if each in held else self.relettered(each, letters) for each in value.operands}
         if None in inner.values() or len(set(axes)) < len(axes):
             return None
-        return replace(value, operation=with_operands(operation, lambda each: inner[each] or each), axes=axes)
+        return replace(value, operation=replace_operands(operation, lambda each: inner[each] or each), axes=axes)
 
     # -------------------------------------------------------------------------------------------------- conditions
 
@@ -377,7 +377,7 @@ class Values:
 # ------------------------------------------------------------------------------------------------------ new values
 
 
-def spelled(term: Term) -> Value:
+def spell(term: Term) -> Value:
     """A term as a value, in the order of the text."""
     above = [_power(factor, power) for factor, power in term.powers.items() if power > 0]
     below = [_power(factor, -power) for factor, power in term.powers.items() if power < 0]
@@ -386,38 +386,7 @@ def spelled(term: Term) -> Value:
         above = [_constant(float(term.number)), *above]
     above = [_constant(number.numerator), *above] if number.numerator != 1 or not above else above
     below = [_constant(number.denominator), *below] if number.denominator != 1 else below
-    return mapped("/", [multiplied(above), multiplied(below)]) if below else multiplied(above)
-
-
-def multiplied(factors: list[Value]) -> Value:
-    """The product of factors; of one, itself."""
-    return factors[0] if len(factors) == 1 else mapped("*", factors)
-
-
-def mapped(function: str, arguments: list[Value]) -> Value:
-    """A function of values, lined up by letter."""
-    kind = combined(arguments)
-    kind = "number" if function in ("/", "^", "sqrt") and kind != "tensor" else kind
-    return Value(op.Map(function, tuple(arguments)), union(arguments), kind, arguments[0].span)
-
-
-def contracted(letters: Axes, factors: tuple[Value, ...]) -> Value:
-    """The sum over letters of a product."""
-    axes = tuple(letter for letter in union(factors) if letter not in letters)
-    return Value(op.Contract(letters, factors), axes, combined(factors) if axes else "tensor", factors[0].span)
-
-
-def combined(values: Iterable[Value]) -> op.Kind:
-    """What an arithmetic combination is made of."""
-    kinds = {value.kind for value in values}
-    return (
-        "tensor" if "tensor" in kinds else "number" if "number" in kinds else "integer" if "integer" in kinds else "condition"
-    )
-
-
-def union(values: Iterable[Value]) -> Axes:
-    """The letters of several values, each once."""
-    return tuple(dict.fromkeys(letter for value in values for letter in value.axes))
+    return map_values("/", [multiply(above), multiply(below)]) if below else multiply(above)
 
 
 def _constant(number: float) -> Value:
@@ -426,16 +395,16 @@ def _constant(number: float) -> Value:
 
 def _power(factor: Factor, power: Fraction) -> Value:
     if power == HALF:
-        return mapped("sqrt", [factor.value])
+        return map_values("sqrt", [factor.value])
     whole = int(power) if power.denominator == 1 else float(power)
-    return factor.value if power == 1 else mapped("^", [factor.value, _constant(whole)])
+    return factor.value if power == 1 else map_values("^", [factor.value, _constant(whole)])
 
 
 def _squared(value: Value, argument: Value) -> Value:
     """What the variance is the mean of."""
     assert isinstance(value.operation, op.Reduce)
     mean = replace(value, operation=replace(value.operation, operator="mean"))
-    return mapped("^", [mapped("+", [argument, mapped("*", [_constant(-1), mean])]), _constant(2)])
+    return map_values("^", [map_values("+", [argument, map_values("*", [_constant(-1), mean])]), _constant(2)])
 
 
 def _number(terms: Terms) -> Fraction | None:

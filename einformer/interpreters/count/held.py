@@ -77,7 +77,7 @@ def _instances(work: Work, name: str) -> dict[op.Call, list[Site]]:
 
 def _choose(visit: Visit, chosen: dict[Place, tuple[Chosen, ...]]) -> None:
     """Of a weight the letters of which only some numbers are read, wherever it is read."""
-    read = (operand for value in visit.step.values for operand in op.operands(value.operation) if operand in visit.needs)
+    read = (operand for value in visit.step.values for operand in value.operands if operand in visit.needs)
     for value in read:
         if isinstance(value.operation, op.Weight) and value.operation.name in visit.flow.weights:
             place = visit.path, value.operation.name

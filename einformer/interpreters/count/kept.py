@@ -186,7 +186,7 @@ class _Body:
         if value in self.norms:
             self.keep(self.argument(self.norms[value].argument))
             return self.new(value)
-        for operand in op.operands(value.operation):
+        for operand in value.operands:
             self.of(operand)
         match value.operation:
             case op.Gather() if rows_of(value, self.flow.weights) is not None:

@@ -15,7 +15,7 @@ from einformer.program.kernels import Norm
 from einformer.program.lowering import functions
 from einformer.program.needs import DENSE, INNER, NO_CHOICE, Choices, Flow, Flows, Need, Step, flat, made_of
 from einformer.program.norming import norms
-from einformer.program.operations import Call, Function, Gather, Input, Iota, Turn, Value, View, Weight, operands
+from einformer.program.operations import Call, Function, Gather, Input, Iota, Turn, Value, View, Weight
 from einformer.program.orders import Letters
 from einformer.program.turns import Turns, below, turns_of
 
@@ -154,5 +154,5 @@ def _numbered(name: str, axis: str, number: Value) -> Rows | None:
 
 def _taken(value: Value, norm: Norm) -> Iterable[Value]:
     """What a norm computes by itself: all that is in it but what it is given."""
-    given = set(operands(norm)) | {inner for operand in operands(norm) for inner in operands(operand.operation)}
+    given = set(Value(norm).operands) | {inner for operand in Value(norm).operands for inner in operand.operands}
     return made_of(value, given)[1:]

@@ -12,7 +12,7 @@ from einformer.interpreters.torch.layout import find_weight
 from einformer.language.weights import key
 from einformer.program import operations as op
 from einformer.program.kernels import PAIR, Attention, Gathered, Linear, Norm, Part, Picked, Reversed, Routed, Taken
-from einformer.program.operations import Axes, Line, Value, operands
+from einformer.program.operations import Axes, Line, Value
 from einformer.program.rewrite import equation_lines, loops, reads, values
 
 
@@ -114,7 +114,7 @@ class FastEmitter(Emitter):
         """The products of which parts are read in a line, if they are not computed yet."""
         if value in self.stored:
             return
-        for each in operands(value.operation):
+        for each in value.operands:
             if isinstance(value.operation, Part):
                 yield from self.split(each)
             else:
@@ -179,8 +179,8 @@ class FastEmitter(Emitter):
                 self.context.helpers["routed"], self.weighed = None, code
                 flat = self.flatten_rows(code, rows, (letter,))
                 yield f"token, expert, ends, place = routed({flat.text}, {self.code(count).text})"
-            case operation:
-                for each in operands(operation):
+            case _:
+                for each in value.operands:
                     yield from self.route(each)
 
     def pick(self, code: Code, pairs: Routed) -> Code:
