@@ -354,7 +354,7 @@ MUTANTS = (
     ),
     _mutant(
         "a tensor is the scale of an attention", "program/attending.py",
-        'if not (alike and spelled(scale).plain):', 'if not alike:',
+        'if not (alike and spell(scale).plain):', 'if not alike:',
         "forms.py::test_a_form_is_computed_whole_and_in_parts[a weight of each turn in a call of one instance-apart-fast]",
     ),
     _mutant(
@@ -557,7 +557,7 @@ MUTANTS = (
     ),
     _mutant(
         "each turn reads what the first one found", "program/decoding.py",
-        "self.changing(each.name, before) if kind is not None else self.keeping[before]", "self.keeping[before]",
+        "self.stand_in(each.name, before) if kind is not None else self.keeping[before]", "self.keeping[before]",
         "decode.py::test_any_text[two loops change one tensor, and a third is in a loop-notation]",
     ),
     _mutant(

@@ -18,14 +18,14 @@ from einformer.interpreters.torch.measure import Balanced
 from einformer.language.calls import slot_letters
 from einformer.objects import Model
 from einformer.program import orders
-from einformer.program.orders import Letters, pairs
+from einformer.program.orders import Letters, order_pairs
 from tests.oracles.flops import counted
 
 
 def letters_of_steps(operands: Sequence[Letters], summed: Letters, sizes: Mapping[str, int]) -> list[Letters]:
     """The letters over which each step runs."""
     left, found = dict(enumerate(operands)), []
-    for number, taken in enumerate(pairs(operands, summed, sizes.__getitem__), len(operands)):
+    for number, taken in enumerate(order_pairs(operands, summed, sizes.__getitem__), len(operands)):
         both = frozenset[str]().union(*(left.pop(place) for place in taken))
         outside = frozenset[str]().union(*left.values())
         left[number] = both - (summed - outside)

@@ -13,7 +13,7 @@ import einformer
 from einformer.language import binding
 from einformer.objects import Model
 from einformer.program import operations as op
-from einformer.program.listing import listing
+from einformer.program.listing import list_program
 from einformer.program.lowering import lower
 from einformer.program.operations import Line, Program, Turns, Value
 from einformer.program.rewrite import Rewriting
@@ -133,7 +133,7 @@ def test_no_letter_twice(name: str) -> None:
 @pytest.mark.parametrize("name", ["minimal", "llama", "linear_attention", "mixtral"])
 def test_the_listing(name: str, golden: Callable[[str, str], None]) -> None:
     bound = model(name)
-    golden(f"program/{name}.txt", listing(lower(bound.spec.tree, bound.spec.name, bound.legend)))
+    golden(f"program/{name}.txt", list_program(lower(bound.spec.tree, bound.spec.name, bound.legend)))
 
 
 def test_a_program_needs_no_sizes() -> None:

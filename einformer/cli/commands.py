@@ -154,11 +154,11 @@ def _write_text(options: argparse.Namespace) -> int:
 
 
 def _program(options: argparse.Namespace) -> int:
-    from einformer.program.listing import listing
+    from einformer.program.listing import list_program
     from einformer.program.lowering import lower
 
     model = _read_target(options)
-    text = listing(lower(model.spec.tree, model.spec.name, model.legend))
+    text = list_program(lower(model.spec.tree, model.spec.name, model.legend))
     show_json({"target": options.target, "program": text}) if options.json else print(text)
     return OK
 

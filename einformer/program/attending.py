@@ -10,7 +10,7 @@ from einformer.language.calls import axis_of
 from einformer.program import operations as op
 from einformer.program.kernels import Attention
 from einformer.program.operations import Axes, Value, contract, map_values, multiply
-from einformer.program.orders import MANY, pairs, typical
+from einformer.program.orders import MANY, estimate_size, order_pairs
 from einformer.program.scopes import Scope
 from einformer.program.terms import MINUS, ONE, Factor, Term, Terms, identity, spell
 
@@ -48,35 +48,35 @@ class Attending:
     time: str
     steps: bool = False  # one position is computed at a time, the others are kept
 
-    def attention(self, value: Value) -> Value | None:
+    def read_attention(self, value: Value) -> Value | None:
         """What a value is as an attention, with the equations before it that nothing else reads put in."""
         if not (isinstance(value.operation, op.Contract) and self.has(value, "Sm")):
             return None
         (product, *more), summed = (
-            self.apart(map_values("*", list(value.operation.factors)), "Sm"),
+            self.take_apart(map_values("*", list(value.operation.factors)), "Sm"),
             set(value.operation.letters),
         )
         for weights, power in product.powers.items() if not more else ():
-            softmax, dropout = self.undropped(weights.value)
+            softmax, dropout = self.split_dropout(weights.value)
             match softmax.operation:
                 case op.Reduce("Sm", (over,), argument) if power == 1 and over in summed:
                     rest = product.without(weights)
-                    parts = [self.scores(term, over) or term for term in self.terms(argument)]
+                    parts = [self.read_scores(term, over) or term for term in self.list_terms(argument)]
                     scores = [part for part in parts if isinstance(part, Scores)]
                     masks = [part for part in parts if isinstance(part, Value)]
                     if scores and any(over in factor.letters for factor in rest.powers):
-                        return self.kernel(scores, masks, rest, dropout, over, frozenset(summed - {over}))
+                        return self.build_kernel(scores, masks, rest, dropout, over, frozenset(summed - {over}))
         return None
 
     # --------------------------------------------------------------------------------------------------- where it is
 
     def has(self, value: Value, operator: str) -> bool:
         """Does an operator stand in a value, or in what its names stand for?"""
-        if is_operator(value, operator):
+        if is_made_by(value, operator):
             return True
-        return any(self.scope.is_open(each) and self.has(each, operator) for each in inside(value))
+        return any(self.scope.is_open(each) and self.has(each, operator) for each in list_inside(value))
 
-    def apart(self, value: Value, operator: str) -> Terms:
+    def take_apart(self, value: Value, operator: str) -> Terms:
         """The terms of a value; a name that has the operator is opened."""
 
         def closed(each: Value) -> bool:
@@ -84,12 +84,12 @@ class Attending:
 
         return self.scope.values.apart(value, lambda each: self.scope.values.terms(each, closed))
 
-    def product(self, value: Value, operator: str) -> Term:
+    def read_product(self, value: Value, operator: str) -> Term:
         """The factors of a value; a sum is one."""
-        terms = self.apart(value, operator)
+        terms = self.take_apart(value, operator)
         return terms[0] if len(terms) == 1 else Term(ONE, {self.scope.values.sealed(value): ONE})
 
-    def undropped(self, value: Value) -> tuple[Value, Value | None]:
+    def split_dropout(self, value: Value) -> tuple[Value, Value | None]:
         """What dropout drops of, and its probability."""
         match value.operation:
             case op.Map("Dr", (argument, probability)) if self.scope.is_open(argument):
@@ -97,42 +97,42 @@ class Attending:
             case _:
                 return value, None
 
-    def terms(self, value: Value) -> list[Value]:
+    def list_terms(self, value: Value) -> list[Value]:
         """What is added, with the sums and the masks around products multiplied out."""
         if not (self.scope.is_open(value) and self.has(value, "sum")):
             return [value]
         match value.operation:
             case op.Map("+", parts):
-                return [term for part in parts for term in self.terms(part)]
+                return [term for part in parts for term in self.list_terms(part)]
             case op.Map("where", (condition, then, otherwise)) if MINUS in (then.operation, otherwise.operation):
                 hidden = then.operation == MINUS
-                terms = self.terms(otherwise if hidden else then)
-                rest = _added([term for term in terms if not self.has(term, "sum")])
+                terms = self.list_terms(otherwise if hidden else then)
+                rest = _add([term for term in terms if not self.has(term, "sum")])
                 arms = (then, rest) if hidden else (rest, otherwise)
                 masked = map_values("where", [condition, *arms])
                 masked = replace(masked, kind=rest.kind if rest.kind in ("tensor", "number") else "number")
                 return [*(term for term in terms if self.has(term, "sum")), masked]
             case op.Map("*" | "/"):
-                product = self.product(value, "sum")
+                product = self.read_product(value, "sum")
                 for factor, power in product.powers.items():
                     match factor.value.operation:
                         case op.Map("+", parts) if power == 1 and self.has(factor.value, "sum"):
                             rest = spell(product.without(factor))
-                            return [x for part in parts for x in self.terms(map_values("*", [rest, part]))]
+                            return [x for part in parts for x in self.list_terms(map_values("*", [rest, part]))]
                 return [value]
             case _:
                 return [value]
 
-    def scores(self, value: Value, over: str) -> Scores | None:
+    def read_scores(self, value: Value, over: str) -> Scores | None:
         """The scores that a term is: one sum of a product, with or without factors around it."""
-        product = self.product(value, "sum") if self.scope.is_open(value) and self.has(value, "sum") else Term()
+        product = self.read_product(value, "sum") if self.scope.is_open(value) and self.has(value, "sum") else Term()
         sums = [f for f, power in product.powers.items() if power == 1 and self.is_sum(f.value)]
         if len(sums) != 1 or not isinstance(total := sums[0].value.operation, op.Contract):
             return None
-        inside = self.scope.named(map_values("*", list(total.factors)))
+        inside = self.scope.read_named(map_values("*", list(total.factors)))
         if len(inside) != 1:
             return None
-        product = self.unscaled(inside[0]).times(product.without(sums[0]))
+        product = self.split_scales(inside[0]).times(product.without(sums[0]))
         scale = replace(product.part(lambda factor: not factor.letters), number=product.number)
         return Scores(scale, product.times(scale, -ONE), frozenset(total.letters), value)
 
@@ -140,12 +140,12 @@ class Attending:
         """Is it a sum that may be computed here?"""
         return isinstance(value.operation, op.Contract) and self.scope.is_open(value)
 
-    def unscaled(self, product: Term) -> Term:
+    def split_scales(self, product: Term) -> Term:
         """A product with the scales of its factors beside them: `q / sqrt(H)` by a name of its own is q, and a scale."""
         for factor in product.powers:
             opens = factor.value in self.scope.names and self.scope.is_open(factor.value) and product.powers[factor] == 1
-            value = self.scope.named(factor.value) if opens else ()
-            lettered = [each for each in value[0].powers if each.letters] if len(value) == 1 else []
+            value = self.scope.read_named(factor.value) if opens else ()
+            lettered = [power for power in value[0].powers if power.letters] if len(value) == 1 else []
             if len(lettered) == 1 and self.is_tensor(lettered[0].value) and value[0].powers[lettered[0]] == 1:
                 product = product.without(factor).times(value[0])
         return product
@@ -154,33 +154,35 @@ class Attending:
         """Is it a name that stands here, or one under other letters?"""
         if value in self.scope.names:
             return self.scope.stands(value)
-        return isinstance(value.operation, op.View | op.Gather) and all(map(self.scope.stands, self.scope.leaves(value)))
+        return isinstance(value.operation, op.View | op.Gather) and all(map(self.scope.stands, self.scope.walk_leaves(value)))
 
     # ---------------------------------------------------------------------------------------------------- as a kernel
 
-    def kernel(
+    def build_kernel(
         self, scores: list[Scores], masks: list[Value], rest: Term, dropout: Value | None, over: str, summed: frozenset[str]
     ) -> Value | None:
         """`Attention` on (batch, heads, positions, features), where the letters allow it, and what stands around it."""
-        sides = [self.pair(each, over) for each in scores]
+        sides = [self.read_pair(each, over) for each in scores]
         products = [pair for pair in sides if pair is not None]
         letters = dict.fromkeys(letter for pair in products for letter in pair.letters if letter != over)
         together = (letter for letter in letters if any(letter in pair.key.axes for pair in products))
-        shared = tuple(sorted(together, key=lambda letter: self.typical(letter) < MANY))  # what a call brings along, then heads
+        shared = tuple(
+            sorted(together, key=lambda letter: self.estimate_size(letter) < MANY)
+        )  # what a call brings along, then heads
         own = [letter for letter in letters if letter not in shared]
         if not own or not shared or (self.steps and len(products) > 1):  # a step would copy all keys, to lay them side by side
             return None
-        position = self.position(own, over)
+        position = self.choose_position(own, over)
         groups, batch, heads = tuple(letter for letter in own if letter != position), shared[:1], shared[1:]
         value, around = self.value(rest, over, summed, (*letters, over))
         put = [letter for letter in value.axes if letter not in (*shared, over)]
         masks = [*masks, *(each.written for each, pair in zip(scores, sides, strict=True) if pair is None)]
         causal = bool(masks) and all(self.is_causal(mask, position, over) for mask in masks)
-        mask = _added(masks) if masks and not causal else None
+        mask = _add(masks) if masks and not causal else None
         fits = mask is None or _lines_up(mask, batch, (*heads, *groups), position, over)
         if not fits or len(put) != 1 or not {*shared, over} <= set(value.axes) or put[0] in own:
             return None
-        products, scale = self.scaled(products)
+        products, scale = self.share_scale(products)
         queries, keys = tuple(pair.query for pair in products), tuple(pair.key for pair in products)
         features = tuple(pair.features for pair in products)
         kernel = Attention(
@@ -194,12 +196,12 @@ class Attending:
         factors = [whole, *plain, *([] if left else tensors)]
         return multiply(factors)
 
-    def pair(self, scores: Scores, over: str) -> Pair | None:
+    def read_pair(self, scores: Scores, over: str) -> Pair | None:
         """The query and the key of scores, once what lies between them is multiplied to the one for which that is less work."""
-        sides = _factors(scores.factors)
+        sides = _list_factors(scores.factors)
         while len(sides) > 2:
-            order = pairs([frozenset(side.axes) for side in sides], scores.summed, self.typical)
-            sides = self.joined(sides, order[0], scores.summed)
+            order = order_pairs([frozenset(side.axes) for side in sides], scores.summed, self.estimate_size)
+            sides = self.join(sides, order[0], scores.summed)
         keys = [side for side in sides if over in side.axes]
         if len(sides) != 2 or len(keys) != 1:
             return None
@@ -213,32 +215,32 @@ class Attending:
 
     def runs(self, letter: str, over: str) -> bool:
         """Can a letter be the position of queries: is it over the axis of the keys, or over one whose length is open?"""
-        return axis_of(letter) in (axis_of(over), self.time) or self.typical(letter) == MANY
+        return axis_of(letter) in (axis_of(over), self.time) or self.estimate_size(letter) == MANY
 
-    def typical(self, letter: str) -> int:
+    def estimate_size(self, letter: str) -> int:
         """The size of an axis as it decides in which order factors are multiplied."""
-        return typical(self.scope.values.legend, letter, self.time * self.steps)
+        return estimate_size(self.scope.values.legend, letter, self.time * self.steps)
 
-    def position(self, own: Sequence[str], over: str) -> str:
+    def choose_position(self, own: Sequence[str], over: str) -> str:
         """Of the letters that the queries have alone the one for positions; the others are heads that share keys."""
         return max(
-            own, key=lambda letter: (axis_of(letter) == axis_of(over), axis_of(letter) == self.time, self.typical(letter))
+            own, key=lambda letter: (axis_of(letter) == axis_of(over), axis_of(letter) == self.time, self.estimate_size(letter))
         )
 
     def value(self, rest: Term, over: str, summed: frozenset[str], weights: Axes) -> tuple[Value, list[Value]]:
         """What is summed by the weights, and what the result is multiplied by."""
-        sides, letters = _factors(rest), {*summed, over}
+        sides, letters = _list_factors(rest), {*summed, over}
         while True:
             holders = [place for place, side in enumerate(sides) if over in side.axes]
-            pair = (holders[0], holders[1]) if len(holders) > 1 else self.before(sides, weights, letters)
+            pair = (holders[0], holders[1]) if len(holders) > 1 else self.find_before(sides, weights, letters)
             if pair is None:
                 break
-            sides = self.joined(sides, pair, letters - {over} - set(weights))
+            sides = self.join(sides, pair, letters - {over} - set(weights))
         around = [side for side in sides if over not in side.axes]
         number = [] if rest.number == 1 else [spell(Term(rest.number))]
         return next(side for side in sides if over in side.axes), [*number, *around]
 
-    def joined(self, sides: list[Value], pair: tuple[int, int], summed: Collection[str]) -> list[Value]:
+    def join(self, sides: list[Value], pair: tuple[int, int], summed: Collection[str]) -> list[Value]:
         """Two of them as one product, over letters that no other has."""
         some, rest = [sides[place] for place in pair], [side for place, side in enumerate(sides) if place not in pair]
         here = {letter for letter in summed if not any(letter in side.axes for side in rest)}
@@ -247,12 +249,12 @@ class Attending:
         self.scope.plain.add(product)
         return [*rest, product]
 
-    def before(self, sides: list[Value], weights: Axes, letters: set[str]) -> tuple[int, int] | None:
+    def find_before(self, sides: list[Value], weights: Axes, letters: set[str]) -> tuple[int, int] | None:
         """Which two are multiplied before the weights are applied, if that is less work."""
         if len(sides) < 2:
             return None
         factors = [frozenset(axes) for axes in (weights, *(side.axes for side in sides))]
-        one, other = pairs(factors, frozenset(letters), self.typical)[0]
+        one, other = order_pairs(factors, frozenset(letters), self.estimate_size)[0]
         return (one - 1, other - 1) if one else None
 
     def is_causal(self, mask: Value, position: str, over: str) -> bool:
@@ -260,7 +262,7 @@ class Attending:
         same = axis_of(position) == axis_of(over) and position == axis_of(position)
         return same and self.scope.values.is_causal(mask, position, over)
 
-    def scaled(self, products: list[Pair]) -> tuple[list[Pair], Value | None]:
+    def share_scale(self, products: list[Pair]) -> tuple[list[Pair], Value | None]:
         """What scores are multiplied by: a number of Python, or the queries are; none where a kernel does it by itself."""
         scale, features = products[0].scale, products[0].features
         alike = all((pair.scale.number, pair.scale.product) == (scale.number, scale.product) for pair in products)
@@ -275,21 +277,21 @@ class Attending:
 
     # --------------------------------------------------------------------------------------------------- why it is none
 
-    def refusal(self, value: Value) -> tuple[str, str] | None:
+    def find_refusal(self, value: Value) -> tuple[str, str] | None:
         """The letter of the keys that a softmax weighs, and why that is no attention; None where there is no such softmax."""
         if not isinstance(value.operation, op.Contract):
             return None
         summed = set(value.operation.letters)
-        for factor in (each for term in self.scope.named(value) for each in self.parts(term)):
-            softmax, reason = self.followed(factor.value, "Sm")
+        for factor in (each for term in self.scope.read_named(value) for each in self.list_parts(term)):
+            softmax, reason = self.follow(factor.value, "Sm")
             match softmax.operation if softmax is not None else None:
                 case op.Reduce(_, letters, argument) if over := set(letters) & summed:
-                    scores, around = self.followed(argument, "sum")
+                    scores, around = self.follow(argument, "sum")
                     if scores is not None:
                         return over.pop(), reason or around or "its letters are not those of queries, keys and values"
         return None
 
-    def parts(self, term: Term) -> list[Factor]:
+    def list_parts(self, term: Term) -> list[Factor]:
         """The factors of a product, those of sums among them too."""
         return [
             each
@@ -297,7 +299,7 @@ class Attending:
             for each in (
                 [
                     inner
-                    for some in self.scope.named(map_values("*", list(factor.value.operation.factors)))
+                    for some in self.scope.read_named(map_values("*", list(factor.value.operation.factors)))
                     for inner in some.powers
                 ]
                 if isinstance(factor.value.operation, op.Contract)
@@ -305,28 +307,28 @@ class Attending:
             )
         ]
 
-    def followed(self, value: Value, operator: str) -> tuple[Value | None, str]:
+    def follow(self, value: Value, operator: str) -> tuple[Value | None, str]:
         """Where an operator stands in what a value is made of, and what keeps it from being a factor or a term."""
         several = ""
         if value in self.scope.names:
             if self.scope.loops.get(value) != self.scope.here:
                 return None, ""
             several = f"`{self.scope.names[value]}` is read more than once" if self.scope.reads[value] > 1 else ""
-            gone = self.scope.gone(value)
+            gone = self.scope.find_changed(value)
             several = f"`{gone}` has changed since" if gone else several
-        if is_operator(value, operator):
+        if is_made_by(value, operator):
             return value, several
-        for each in inside(value):
-            inner, reason = self.followed(each, operator)
+        for each in list_inside(value):
+            inner, reason = self.follow(each, operator)
             if inner is not None:
-                name = applied(value)
+                name = name_applied(value)
                 return inner, several or reason or (
                     f"`{name}` stands around the scores, which the kernel has no place for" if name else ""
                 )
         return None, several
 
 
-def is_operator(value: Value, operator: str) -> bool:
+def is_made_by(value: Value, operator: str) -> bool:
     """Is a value made by an operator over letters?"""
     match value.operation:
         case op.Contract():
@@ -337,7 +339,7 @@ def is_operator(value: Value, operator: str) -> bool:
             return False
 
 
-def inside(value: Value) -> tuple[Value, ...]:
+def list_inside(value: Value) -> tuple[Value, ...]:
     """What a value is computed of where it is read."""
     match value.operation:
         case op.Gather(numbers=numbers):
@@ -348,7 +350,7 @@ def inside(value: Value) -> tuple[Value, ...]:
             return value.operands
 
 
-def applied(value: Value) -> str:
+def name_applied(value: Value) -> str:
     """The function or the operator that is applied, if it is neither arithmetic nor a choice."""
     match value.operation:
         case op.Map(name) if name not in ("+", "*", "/", "^", "Dr", "where"):
@@ -363,11 +365,11 @@ def applied(value: Value) -> str:
             return ""
 
 
-def _added(terms: list[Value]) -> Value:
+def _add(terms: list[Value]) -> Value:
     return terms[0] if len(terms) == 1 else map_values("+", terms) if terms else Value(op.Constant(0), (), "integer")
 
 
-def _factors(term: Term) -> list[Value]:
+def _list_factors(term: Term) -> list[Value]:
     """The factors of a product as values."""
     return [spell(Term(ONE, {factor: Fraction(power)})) for factor, power in term.powers.items()]
 

@@ -20,39 +20,39 @@ from einformer.language.walk import equations, loops, map_expressions, rebuild, 
 COSTLY = frozenset(row.name for row in PRIMITIVES.values() if row.costly)
 
 
-def raised(spec: Spec, legend: Legend) -> Spec:
+def raise_constants(spec: Spec, legend: Legend) -> Spec:
     """The specialised spec whose model computes such values, each once, and passes them down; factors of one are dropped."""
     ones = {s.name for s in spec.scalars if not s.indices and legend.number(Name(s.name)) == 1}
     if ones:
-        spec = replace(spec, layers=tuple(map_expressions(layer, lambda e: _without(e, ones)) for layer in spec.layers))
+        spec = replace(spec, layers=tuple(map_expressions(layer, lambda e: _drop_ones(e, ones)) for layer in spec.layers))
     model = next((layer for layer in spec.layers if layer.time), None)
     worth = any(call.name in COSTLY for layer in spec.layers if layer is not model for call in calls(layer))
     if not worth or model is None or model.time is None:
         return spec
-    raising = _Raising(legend, model.time.letter, frozenset(loop.index.letter for loop in loops(model.body)), _names(spec))
+    raising = _Raising(legend, model.time.letter, frozenset(loop.index.letter for loop in loops(model.body)), _find_names(spec))
     layers = {layer.name: layer if layer is model else raising.layer(layer) for layer in spec.layers}
-    needs = _needs(layers, {name: raising.used(layer) for name, layer in layers.items()})
-    passed = {name: _passing(layer, layers, needs, layer is model) for name, layer in layers.items()}
-    first = tuple(_equation(e, tensor) for e, tensor in raising.found.items() if tensor in needs[model.name])
+    needs = _find_needs(layers, {name: raising.used(layer) for name, layer in layers.items()})
+    passed = {name: _pass_on(layer, layers, needs, layer is model) for name, layer in layers.items()}
+    first = tuple(_build_equation(e, tensor) for e, tensor in raising.found.items() if tensor in needs[model.name])
     passed[model.name] = replace(passed[model.name], body=(*first, *passed[model.name].body))
     return replace(spec, layers=tuple(passed[layer.name] for layer in spec.layers))
 
 
-def letters(e: Expression) -> tuple[str, ...]:
+def list_letters(e: Expression) -> tuple[str, ...]:
     """The letters in the slots of a tensor."""
     return tuple(slot.letter for slot in e.slots if isinstance(slot, Index)) if isinstance(e, Tensor) else ()
 
 
-def _without(e: Expression, ones: set[str]) -> Expression:
+def _drop_ones(e: Expression, ones: set[str]) -> Expression:
     """`μ x` is x where the scalar μ is 1."""
-    e = rebuild(e, lambda child: _without(child, ones))
+    e = rebuild(e, lambda child: _drop_ones(child, ones))
     if not isinstance(e, Product):
         return e
     kept = tuple(f for f in e.factors if not (isinstance(f, Name) and f.name in ones))
     return e if len(kept) == len(e.factors) or not kept else kept[0] if len(kept) == 1 else replace(e, factors=kept)
 
 
-def _names(spec: Spec) -> set[str]:
+def _find_names(spec: Spec) -> set[str]:
     """All names that a spec has for tensors and scalars."""
     found = {scalar.name for scalar in spec.scalars}
     for layer in spec.layers:
@@ -78,7 +78,7 @@ class _Raising:
         defined = Counter(equation.left.name for equation in equations(layer.body))
         for equation in equations(layer.body):
             right = self.opened(equation.right, known)
-            plain = isinstance(equation.left, Tensor) and len(letters(equation.left)) == len(equation.left.slots)
+            plain = isinstance(equation.left, Tensor) and len(list_letters(equation.left)) == len(equation.left.slots)
             once = equation.relation == "=" and defined[equation.left.name] == 1
             if plain and once and self.constant(right, own):
                 known[equation.left.name] = equation.left, right
@@ -111,7 +111,7 @@ class _Raising:
             fixed = [f for f in e.factors if self.constant(self.opened(f, known), own)]
             if any(self.costly(self.opened(f, known)) for f in fixed):
                 rest = tuple(self.visit(f, known, own) for f in e.factors if f not in fixed)
-                return replace(e, factors=(*rest, self.visit(_product(fixed), known, own)))
+                return replace(e, factors=(*rest, self.visit(_multiply(fixed), known, own)))
         return e if isinstance(e, Tensor) else rebuild(e, lambda child: self.visit(child, known, own))
 
     def costly(self, e: Expression) -> bool:
@@ -137,37 +137,37 @@ class _Raising:
         return {tensor: None for tensor in self.found.values() if tensor in read}
 
 
-def _product(factors: list[Expression]) -> Expression:
+def _multiply(factors: list[Expression]) -> Expression:
     return factors[0] if len(factors) == 1 else Product(tuple(factors), span=factors[0].span)
 
 
-def _equation(e: Expression, tensor: Tensor) -> Equation:
+def _build_equation(e: Expression, tensor: Tensor) -> Equation:
     """The line of a model that computes a constant, as if it were written there."""
     text = f"{expression(tensor)} = {expression(e)}"
     return Equation(tensor, "=", e, span=Span(Source("constants", text), 0, len(text)))
 
 
-def _needs(layers: Mapping[str, Layer], own: Mapping[str, dict[Tensor, None]]) -> dict[str, dict[Tensor, None]]:
+def _find_needs(layers: Mapping[str, Layer], own: Mapping[str, dict[Tensor, None]]) -> dict[str, dict[Tensor, None]]:
     """What each layer must be given, for itself and for those that it calls."""
     needs = dict(own)
     while True:
-        more = {name: own[name] | _below(layer, layers, needs) for name, layer in layers.items()}
+        more = {name: own[name] | _find_below(layer, layers, needs) for name, layer in layers.items()}
         if more == needs:
             return needs
         needs = more
 
 
-def _below(layer: Layer, layers: Mapping[str, Layer], needs: Mapping[str, dict[Tensor, None]]) -> dict[Tensor, None]:
-    return {tensor: None for e in _called(layer, layers) for tensor in needs[callees(layer, layers)[e.name].name]}
+def _find_below(layer: Layer, layers: Mapping[str, Layer], needs: Mapping[str, dict[Tensor, None]]) -> dict[Tensor, None]:
+    return {tensor: None for e in _walk_calls(layer, layers) for tensor in needs[callees(layer, layers)[e.name].name]}
 
 
-def _called(layer: Layer, layers: Mapping[str, Layer]) -> Iterator[Apply]:
+def _walk_calls(layer: Layer, layers: Mapping[str, Layer]) -> Iterator[Apply]:
     known = callees(layer, layers)
     for q in equations(layer.body):
         yield from (e for e in subexpressions(q.right) if isinstance(e, Apply) and e.name in known)
 
 
-def _passing(layer: Layer, layers: Mapping[str, Layer], needs: Mapping[str, dict[Tensor, None]], whole: bool) -> Layer:
+def _pass_on(layer: Layer, layers: Mapping[str, Layer], needs: Mapping[str, dict[Tensor, None]], whole: bool) -> Layer:
     """A layer that is given what it needs, and gives it to those that it calls."""
     known = callees(layer, layers)
 

@@ -19,7 +19,7 @@ from einformer.program import operations as op
 from einformer.program.cache import Entry
 from einformer.program.inequalities import Atom, Linear
 from einformer.program.operations import Axes, Carried, Function, Label, Line, Turns, Value, map_values, replace_operands
-from einformer.program.rewrite import Rewriting, equation_lines, loops, values
+from einformer.program.rewrite import Rewriting, walk_lines, walk_loops, walk_values
 
 Kind = Literal["visible", "earlier", "sum"]
 Some = TypeVar("Some")
@@ -99,7 +99,7 @@ CONTINUING = (*KEEPING, Positions, Ago, Places, Asked)
 # ------------------------------------------------------------------------------------------------------------ the rewrite
 
 
-def decodings(
+def continue_functions(
     functions: Mapping[str, Function], layers: Mapping[str, Layer], kept: Sequence[Entry[int]], name: str, rows: Axes
 ) -> dict[str, Function]:
     """The functions of a causal model, each of which takes a cache if it reads one."""
@@ -109,19 +109,21 @@ def decodings(
     for each in functions.values():
         own = {(entry.name, entry.loops): entry.kind for entry in kept if entry.layer == each.name and entry.kind != "sum"}
         whole = Decoding(time.letter, rows, own, versions(layers[each.name]), each.name == name).function(each)
-        decoded[each.name] = asked(whole, decoded, time.letter) if each.name == name else whole
+        decoded[each.name] = narrow_to_asked(whole, decoded, time.letter) if each.name == name else whole
     return decoded
 
 
 def reads_cache(function: Function, functions: Mapping[str, Function]) -> bool:
     """Does a function read a cache, or call one that does?"""
-    return any(_continues(value.operation, functions) for value in values(function))
+    return any(_continues(value.operation, functions) for value in walk_values(function))
 
 
-def keeps(function: Function, functions: Mapping[str, Function]) -> bool:
+def keeps_anything(function: Function, functions: Mapping[str, Function]) -> bool:
     """Does a function keep something, or call one that does?"""
-    made = (value.operation for value in values(function))
-    return any(keeps(functions[e.function], functions) if isinstance(e, op.Call) else isinstance(e, KEEPING) for e in made)
+    made = (value.operation for value in walk_values(function))
+    return any(
+        keeps_anything(functions[e.function], functions) if isinstance(e, op.Call) else isinstance(e, KEEPING) for e in made
+    )
 
 
 @dataclass(slots=True)
@@ -148,11 +150,11 @@ class Decoding:
 
     def function(self, function: Function) -> Function:
         """A whole function."""
-        inputs = tuple(map(self.renewed, function.inputs))
-        kept = [each for line in inputs for each in self.defined(line, line.name, 0)]
+        inputs = tuple(map(self.renew, function.inputs))
+        kept = [each for line in inputs for each in self.define(line, line.name, 0)]
         lines = (*kept, *self.lines(function.lines))
         scalars = tuple(line for line in function.scalars if not self.is_timed(line.labels))
-        return replace(function, inputs=inputs, scalars=scalars, lines=lines, output=self.renewed(function.output))
+        return replace(function, inputs=inputs, scalars=scalars, lines=lines, output=self.renew(function.output))
 
     # ----------------------------------------------------------------------------------------------------------- lines
 
@@ -165,16 +167,16 @@ class Decoding:
         """A line, and the one that keeps what it defines."""
         version, depth = self.names.get(id(line.equation), (line.name, -1))
         self.path = self.inside + key(version)
-        line = self.renewed(line)
+        line = self.renew(line)
         yield line
         if line.equation is None or line.equation.relation != "return":
-            yield from self.defined(line, version, depth)
+            yield from self.define(line, version, depth)
 
-    def renewed(self, line: Line) -> Line:
+    def renew(self, line: Line) -> Line:
         """A line with what stands in the place of its value."""
         return replace(line, value=self.value(line.value), labels=self.labels(line.labels))
 
-    def defined(self, line: Line, version: str, depth: int) -> Iterator[Line]:
+    def define(self, line: Line, version: str, depth: int) -> Iterator[Line]:
         """The line that keeps a version of a tensor, if it is read at other positions."""
         self.lying[line.value] = line, self.inside + key(version)
         if kind := self.kept.get((version, depth)):
@@ -183,12 +185,12 @@ class Decoding:
     def keep(self, value: Value, kind: Kind) -> Line:
         """The line that keeps what another defines."""
         line, path = self.lying[value]
-        labels, letter = tuple(self.elsewhere(label, kind) for label in line.labels), self.other(kind)
+        labels, letter = tuple(self.move_label(label, kind) for label in line.labels), self.other(kind)
         operation = Keep(value, (self.time, letter), path)
         self.keeping[value] = kept = Value(operation, tuple(x for label in labels for x in label), value.kind, value.span)
         return Line(line.name + KEPT, kept, labels)
 
-    def elsewhere(self, label: Label, kind: Kind) -> Label:
+    def move_label(self, label: Label, kind: Kind) -> Label:
         """An axis of new positions as that of the others."""
         return (self.other(kind),) if label == (self.time,) else label
 
@@ -198,31 +200,31 @@ class Decoding:
 
     def turns(self, turns: Turns) -> Iterator[Line | Turns]:
         """A loop; what is kept of a tensor that it changes is another value in each turn, too."""
-        count, first = self.value(turns.count), [line for each in turns.carried for line in self.entering(each, turns)]
+        count, first = self.value(turns.count), [line for each in turns.carried for line in self.enter(each, turns)]
         self.around += (turns.letter,)
         lines = tuple(self.lines(turns.lines))
         self.around = self.around[:-1]
-        carried, read = [part for each in turns.carried for part in self.carried(each)], _read(lines, ())
+        carried, read = [part for each in turns.carried for part in self.carried(each)], _find_read(lines, ())
         unread = {each for each in carried if each.name.endswith(KEPT) and each.within not in read}
         carried = [replace(each, before=None) if each in unread else each for each in carried]
         yield from (line for line in first if any(each.before is line.value for each in carried))
         yield replace(turns, count=count, carried=tuple(carried), lines=lines)
 
-    def entering(self, each: Carried, turns: Turns) -> Iterator[Line]:
+    def enter(self, each: Carried, turns: Turns) -> Iterator[Line]:
         """What the first turn finds of a tensor, and the line that keeps it where the turns keep theirs."""
         if each.before is not None:
             before, within = self.value(each.before), self.value(each.within)
             self.lying[within] = self.lying[before]
             versions = (
-                self.names.get(id(line.equation), ("", 0)) for line in equation_lines(turns.lines) if line.name == each.name
+                self.names.get(id(line.equation), ("", 0)) for line in walk_lines(turns.lines) if line.name == each.name
             )
             kind = next((kind for version in versions if (kind := self.kept.get(version))), None)
             if before not in self.keeping and kind is not None:
                 yield self.keep(before, kind)
             if before in self.keeping:
-                self.keeping[within] = self.changing(each.name, before) if kind is not None else self.keeping[before]
+                self.keeping[within] = self.stand_in(each.name, before) if kind is not None else self.keeping[before]
 
-    def changing(self, name: str, value: Value) -> Value:
+    def stand_in(self, name: str, value: Value) -> Value:
         """What is kept of a tensor that a loop changes, where the turn is not known."""
         return replace(self.keeping[value], operation=op.Input(name + KEPT))
 
@@ -235,7 +237,7 @@ class Decoding:
         if before in self.keeping and self.keeping[before] is self.keeping[within]:
             self.keeping[after] = self.keeping[before]
         elif last in self.keeping:
-            self.keeping[after] = self.changing(each.name, last)
+            self.keeping[after] = self.stand_in(each.name, last)
             first = None if before is None else self.keeping[before]
             kept = self.keeping[last]
             yield Carried(each.name + KEPT, first, self.keeping.get(within, kept), kept, self.keeping[after])
@@ -250,10 +252,10 @@ class Decoding:
     def value(self, old: Value) -> Value:
         """What stands in the place of a value."""
         if old not in self.new:
-            self.new[old] = self.rewritten(old)
+            self.new[old] = self.rewrite(old)
         return self.new[old]
 
-    def rewritten(self, old: Value) -> Value:
+    def rewrite(self, old: Value) -> Value:
         """A value as it is computed here."""
         match old.operation:
             case op.Iota(letter) if letter == self.time:
@@ -272,15 +274,15 @@ class Decoding:
                 return Value(Run(operator, letter, new, f"{path}.sum"), new.axes, new.kind, old.span)
             case op.Recur(letter, step, so_far, back) if letter == self.time:
                 self.so_far.add(so_far)
-                return self.made(old, Resume(letter, self.value(step), self.value(so_far), back, self.path))
+                return self.make(old, Resume(letter, self.value(step), self.value(so_far), back, self.path))
             case op.Call(path=path):
                 call = replace_operands(old.operation, self.value)
                 assert isinstance(call, op.Call)
-                return self.made(old, replace(call, path=f"{self.inside}{path}."))
+                return self.make(old, replace(call, path=f"{self.inside}{path}."))
             case _:
-                return self.made(old, replace_operands(old.operation, self.value))
+                return self.make(old, replace_operands(old.operation, self.value))
 
-    def made(self, old: Value, operation: op.Operation) -> Value:
+    def make(self, old: Value, operation: op.Operation) -> Value:
         """A value of an operation on others; what is over positions, or over rows in these, is over rows."""
         axes = self.axes(old.axes)
         pairs = [*zip(old.operands, Value(operation).operands, strict=True)]
@@ -324,17 +326,17 @@ class Decoding:
         """Other letters for some axes; where one becomes that of positions, it is read at their numbers."""
         axis = next((k for k, pair in enumerate(zip(view.old, view.new, strict=True)) if self.moves(*pair)), None)
         if axis is None:
-            return self.viewed(old, self.value(view.argument), self.labels(view.old), self.labels(view.new))
+            return self.relabel(old, self.value(view.argument), self.labels(view.old), self.labels(view.new))
         before, after = view.old[axis], view.new[axis]
-        number = self.value(_iota(after[0]))
+        number = self.value(_index(after[0]))
         if before != (self.time,):
-            return self.looked_up(old, view, axis, number)
+            return self.look_up(old, view, axis, number)
         if self.is_formula(view.argument):
             there = replace(self, new={}, at=number)
-            return self.viewed(old, there.value(view.argument), there.labels(view.old), self.labels(view.new))
-        kept = self.visibly(self.value(view.argument))
-        labels = tuple(self.elsewhere(label, "visible") for label in self.labels(view.old))
-        return self.viewed(old, kept, labels, self.labels(view.new))
+            return self.relabel(old, there.value(view.argument), there.labels(view.old), self.labels(view.new))
+        kept = self.see_all(self.value(view.argument))
+        labels = tuple(self.move_label(label, "visible") for label in self.labels(view.old))
+        return self.relabel(old, kept, labels, self.labels(view.new))
 
     def moves(self, before: Label, after: Label) -> bool:
         """Are the letters of an axis such that it is not read as it lies?"""
@@ -342,20 +344,20 @@ class Decoding:
             return False
         return before == (self.time,) or not self.is_time(before[0])
 
-    def viewed(self, old: Value, value: Value, before: tuple[Label, ...], after: tuple[Label, ...]) -> Value:
+    def relabel(self, old: Value, value: Value, before: tuple[Label, ...], after: tuple[Label, ...]) -> Value:
         """A view, if it is another."""
         axes = tuple(letter for label in after for letter in label)
         return value if before == after else Value(op.View(value, before, after), axes, old.kind, old.span)
 
-    def looked_up(self, old: Value, view: op.View, axis: int, number: Value) -> Value:
+    def look_up(self, old: Value, view: op.View, axis: int, number: Value) -> Value:
         """A table that is read at the numbers of positions."""
         inner = tuple(view.old[axis] if k == axis else label for k, label in enumerate(view.new))
-        table, letters = self.viewed(old, self.value(view.argument), view.old, inner), [x for label in inner for x in label]
-        places = tuple(number if letter == inner[axis][0] else _iota(letter) for letter in letters)
+        table, letters = self.relabel(old, self.value(view.argument), view.old, inner), [x for label in inner for x in label]
+        places = tuple(number if letter == inner[axis][0] else _index(letter) for letter in letters)
         sure = (True,) * len(letters)
-        return self.gathered(old, op.Gather(table, tuple((x,) for x in letters), places, (False,) * len(letters), sure))
+        return self.build_gather(old, op.Gather(table, tuple((x,) for x in letters), places, (False,) * len(letters), sure))
 
-    def visibly(self, value: Value) -> Value:
+    def see_all(self, value: Value) -> Value:
         """A tensor at all visible positions; what is not kept nobody wants there."""
         if value not in self.keeping:
             self.keep(value, "visible")
@@ -371,28 +373,28 @@ class Decoding:
         away = [k for k, n in enumerate(new.numbers) if new.labels[k] == (self.time,) and n.operation not in own]
         if away and self.is_formula(e.argument):
             return self.formula(old, e.argument, new, away[0])
-        return self.gathered(old, self.opened(new))
+        return self.build_gather(old, self.open_row(new))
 
     def read(self, e: op.Gather, axis: int, old: Value, argument: Value) -> op.Gather:
         """A tensor at the number of one of its axes."""
         label, number = e.labels[axis], self.value(old)
         if len(label) != 1 or not self.is_time(label[0]):
-            return _reading(e, axis, number)
+            return _read_axis(e, axis, number)
         if isinstance(old.operation, op.Iota | op.Turn) and label == (old.operation.letter,):
-            return _reading(e, axis, old)
+            return _read_axis(e, axis, old)
         if label != (self.time,):
-            return _reading(e, axis, self.place(number, label[0]))
+            return _read_axis(e, axis, self.place(number, label[0]))
         if argument in self.so_far:
-            return _reading(e, axis, self.step(old))
+            return _read_axis(e, axis, self.step(old))
         kept = self.keeping.get(e.argument)
-        if kept is not None and _linear(old) != Linear.index(self.time):  # `2 s - s` is s
+        if kept is not None and _read_linear(old) != Linear.index(self.time):  # `2 s - s` is s
             earlier = self.visible not in kept.axes
-            e = replace(e, argument=kept, timed=_with(e.timed, axis, not earlier), proved=_with(e.proved, axis, True))
+            e = replace(e, argument=kept, timed=_put(e.timed, axis, not earlier), proved=_put(e.proved, axis, True))
             place = self.ago(old) if earlier else self.place(number, self.visible)
-            return _reading(e, axis, place, self.elsewhere(label, "earlier" if earlier else "visible"))
-        return _reading(e, axis, number if self.is_formula(argument) else _own(old, self.time))
+            return _read_axis(e, axis, place, self.move_label(label, "earlier" if earlier else "visible"))
+        return _read_axis(e, axis, number if self.is_formula(argument) else _read_own(old, self.time))
 
-    def opened(self, e: op.Gather) -> op.Gather:
+    def open_row(self, e: op.Gather) -> op.Gather:
         """A gather along its own positions, at a position of several axes or of none."""
         letters = {letter for label in e.labels for letter in label} | {*self.rows}
         here = tuple(letter for letter in self.here.axes if letter == self.time or letter not in letters)
@@ -401,15 +403,15 @@ class Decoding:
             return e
         before, after = slice(axis), slice(axis + 1, None)
         labels = (*e.labels[before], *((x,) for x in here), *e.labels[after])
-        numbers = (*e.numbers[before], *map(_iota, here), *e.numbers[after])
+        numbers = (*e.numbers[before], *map(_index, here), *e.numbers[after])
         timed = (*e.timed[before], *(False for _ in here), *e.timed[after])
         proved = (*e.proved[before], *(True for _ in here), *e.proved[after])
         return replace(e, labels=labels, numbers=numbers, timed=timed, proved=proved)
 
-    def gathered(self, old: Value, e: op.Gather) -> Value:
+    def build_gather(self, old: Value, e: op.Gather) -> Value:
         """A gather, along the rows too that its tensor has here."""
         rows = tuple(row for row in self.rows if row in e.argument.axes and (row,) not in e.labels)
-        labels, numbers = (*((row,) for row in rows), *e.labels), (*map(_iota, rows), *e.numbers)
+        labels, numbers = (*((row,) for row in rows), *e.labels), (*map(_index, rows), *e.numbers)
         timed, proved = (False,) * len(rows) + e.timed, (True,) * len(rows) + e.proved
         axes = tuple(dict.fromkeys(letter for number in numbers for letter in number.axes))
         return replace(old, operation=op.Gather(e.argument, labels, numbers, timed, proved, e.conditions), axes=axes)
@@ -434,23 +436,26 @@ class Decoding:
     def step(self, number: Value) -> Value:
         """A number of a step of a recurrence, counted as its steps are."""
         assert isinstance(number.operation, op.Map)
-        terms = (each if each.operation == op.Turn(self.time) else self.value(each) for each in number.operation.arguments)
+        terms = (
+            argument if argument.operation == op.Turn(self.time) else self.value(argument)
+            for argument in number.operation.arguments
+        )
         return map_values("+", list(terms), number.span)
 
     def is_formula(self, value: Value) -> bool:
         """Is something made of numbers of positions and of weights alone, and so computed wherever it is read?"""
         made = (op.Input, op.Call, op.Recur)
-        return self.new.get(value) not in self.keeping and not any(isinstance(x.operation, made) for x in _within(value))
+        return self.new.get(value) not in self.keeping and not any(isinstance(x.operation, made) for x in _find_within(value))
 
     def formula(self, old: Value, argument: Value, e: op.Gather, axis: int) -> Value:
         """What is made of numbers of positions alone, at another; before the start of time it is zero (R4)."""
         number = e.numbers[axis]
         there = replace(self, new={}, at=number)
         labels, places = there.labels(e.labels), dict(zip(e.labels, e.numbers, strict=True))
-        numbers = tuple(places[label] if label in places and label != (self.time,) else _iota(label[0]) for label in labels)
+        numbers = tuple(places[label] if label in places and label != (self.time,) else _index(label[0]) for label in labels)
         value, sure = there.value(argument), (True,) * len(labels)
         if any(n.operation != op.Iota(label[0]) for n, label in zip(numbers, labels, strict=True)):
-            value = self.gathered(old, op.Gather(value, labels, numbers, (False,) * len(labels), sure))
+            value = self.build_gather(old, op.Gather(value, labels, numbers, (False,) * len(labels), sure))
         zero = Value(op.Constant(0), (), "integer", old.span)
         chosen = map_values(">=", [number, zero], old.span), value, zero
         axes = tuple(dict.fromkeys(letter for each in chosen for letter in each.axes))
@@ -460,15 +465,15 @@ class Decoding:
 # ------------------------------------------------------------------------------------------------------ what is asked for
 
 
-def asked(function: Function, functions: Mapping[str, Function], time: str) -> Function:
+def narrow_to_asked(function: Function, functions: Mapping[str, Function], time: str) -> Function:
     """A model whose last lines, which look at no other position, are computed where their outputs are asked for."""
     done, lines = len(function.lines), function.lines
-    while done and _stays(lines[done - 1], _names((*function.inputs, *lines[: done - 1])), functions, time):
+    while done and _stays(lines[done - 1], _name_values((*function.inputs, *lines[: done - 1])), functions, time):
         done -= 1
-    while any(_shared(lines[done:], lines[:done])):
+    while any(_find_shared(lines[done:], lines[:done])):
         done += 1
-    names = _names((*function.inputs, *lines[:done]))
-    reads = _read(lines[done:], names)
+    names = _name_values((*function.inputs, *lines[:done]))
+    reads = _find_read(lines[done:], names)
     narrowed = [names[value] for value in names if value in reads and time in value.axes]
     new = {line.value: replace(line.value, operation=Asked(line.value, time)) for line in narrowed}
     first = [replace(line, value=new[line.value], equation=None) for line in sorted(narrowed, key=lambda line: line.name)]
@@ -477,25 +482,25 @@ def asked(function: Function, functions: Mapping[str, Function], time: str) -> F
     return replace(function, lines=(*lines[:done], *first, *last), output=rewriting.plain(function.output))
 
 
-def _shared(some: Sequence[Line | Turns], others: Sequence[Line | Turns]) -> Iterator[Value]:
+def _find_shared(some: Sequence[Line | Turns], others: Sequence[Line | Turns]) -> Iterator[Value]:
     """What other lines compute at once with what they are made of: a product of several."""
-    named = _names(others)
-    computed = _read(others, ()) - named.keys()
-    yield from (x for x in _read(some, named) & computed if isinstance(x.operation, op.Rewritten) and x.operands)
+    named = _name_values(others)
+    computed = _find_read(others, ()) - named.keys()
+    yield from (x for x in _find_read(some, named) & computed if isinstance(x.operation, op.Rewritten) and x.operands)
 
 
-def _names(lines: Sequence[Line | Turns]) -> dict[Value, Line]:
+def _name_values(lines: Sequence[Line | Turns]) -> dict[Value, Line]:
     """The line of each value that has a name after these lines, also of what loops leave."""
-    names = {line.value: line for line in equation_lines(lines)}
-    for turns in reversed([*loops(tuple(lines))]):
+    names = {line.value: line for line in walk_lines(lines)}
+    for turns in reversed([*walk_loops(tuple(lines))]):
         names |= {each.after: replace(names[each.last], value=each.after) for each in turns.carried if each.last in names}
     return names
 
 
-def _read(lines: Sequence[Line | Turns], named: Collection[Value]) -> set[Value]:
+def _find_read(lines: Sequence[Line | Turns], named: Collection[Value]) -> set[Value]:
     """What lines are made of, down to what has a name."""
-    first = {each.before for turns in loops(tuple(lines)) for each in turns.carried if each.before is not None}
-    return first.union(*(_within(line.value, named) for line in equation_lines(lines)))
+    first = {each.before for turns in walk_loops(tuple(lines)) for each in turns.carried if each.before is not None}
+    return first.union(*(_find_within(line.value, named) for line in walk_lines(lines)))
 
 
 def _stays(line: Line | Turns, named: Collection[Value], functions: Mapping[str, Function], time: str) -> bool:
@@ -503,7 +508,7 @@ def _stays(line: Line | Turns, named: Collection[Value], functions: Mapping[str,
     return not any(
         any(axis_of(letter) == time != letter for letter in value.axes)
         or (value not in named and _looks(value.operation, functions, time))
-        for value in _read([line], named)
+        for value in _find_read([line], named)
     )
 
 
@@ -518,7 +523,7 @@ def _continues(e: op.Operation, functions: Mapping[str, Function]) -> bool:
     return reads_cache(functions[e.function], functions) if isinstance(e, op.Call) else isinstance(e, CONTINUING)
 
 
-def _within(value: Value, named: Collection[Value] = ()) -> set[Value]:
+def _find_within(value: Value, named: Collection[Value] = ()) -> set[Value]:
     """A value, and what it is made of, down to what has a name."""
     seen, todo = {value}, [value] * (value not in named)
     while todo:
@@ -528,12 +533,12 @@ def _within(value: Value, named: Collection[Value] = ()) -> set[Value]:
     return seen
 
 
-def _iota(letter: str) -> Value:
+def _index(letter: str) -> Value:
     """An index along its own axis."""
     return Value(op.Iota(letter), (letter,), "integer")
 
 
-def _linear(number: Value) -> Linear:
+def _read_linear(number: Value) -> Linear:
     """A number in indices and sizes; what is neither a sum nor a product is an element of data."""
     match number.operation:
         case op.Constant(int() | float() as constant):
@@ -543,17 +548,17 @@ def _linear(number: Value) -> Linear:
         case op.Iota(letter) | op.Turn(letter):
             return Linear.index(letter)
         case op.Map("+", arguments):
-            return reduce(Linear.__add__, map(_linear, arguments))
+            return reduce(Linear.__add__, map(_read_linear, arguments))
         case op.Map("*", arguments):
-            return reduce(Linear.__mul__, map(_linear, arguments))
+            return reduce(Linear.__mul__, map(_read_linear, arguments))
         case _:
             return Linear.atom(Atom("data", str(id(number))))
 
 
-def _own(number: Value, time: str) -> Value:
+def _read_own(number: Value, time: str) -> Value:
     """A position's own place, of that of a step where its number is counted from one."""
-    steps = any(each.operation == op.Turn(time) for each in _within(number))
-    return Value(op.Turn(time), (), "integer") if steps else _iota(time)
+    steps = any(each.operation == op.Turn(time) for each in _find_within(number))
+    return Value(op.Turn(time), (), "integer") if steps else _index(time)
 
 
 def is_natural(number: Value) -> bool:
@@ -562,11 +567,11 @@ def is_natural(number: Value) -> bool:
     return isinstance(e, Positions) or (isinstance(e, op.Constant) and not isinstance(e.value, str) and e.value >= 0)
 
 
-def _reading(e: op.Gather, axis: int, number: Value, label: Label | None = None) -> op.Gather:
+def _read_axis(e: op.Gather, axis: int, number: Value, label: Label | None = None) -> op.Gather:
     """A gather with another number for one of its axes, and another label."""
-    labels = e.labels if label is None else _with(e.labels, axis, label)
-    return replace(e, numbers=_with(e.numbers, axis, number), labels=labels)
+    labels = e.labels if label is None else _put(e.labels, axis, label)
+    return replace(e, numbers=_put(e.numbers, axis, number), labels=labels)
 
 
-def _with(some: tuple[Some, ...], axis: int, other: Some) -> tuple[Some, ...]:
+def _put(some: tuple[Some, ...], axis: int, other: Some) -> tuple[Some, ...]:
     return (*some[:axis], other, *some[axis + 1 :])

@@ -14,15 +14,15 @@ from dataclasses import dataclass, field, replace
 from einformer.language.primitives import CONDITIONS
 from einformer.program import operations as op
 from einformer.program.kernels import PAIR, Gathered, Linear, Picked, Routed
-from einformer.program.mapping import heads_first
+from einformer.program.mapping import put_heads_first
 from einformer.program.needs import Choice, Flow, Flows
 from einformer.program.operations import Axes, Function, Line, Turns, Value, multiply, replace_operands, unite_axes
-from einformer.program.rewrite import Descending, reads
+from einformer.program.rewrite import Descending, count_reads
 
 
-def routings(flows: Flows) -> dict[str, Routing]:
+def find_routings(flows: Flows) -> dict[str, Routing]:
     """How the experts of each function are routed, of those that have some."""
-    found = {name: routing(flow.function, flow) for name, flow in flows.settled().items()} if flows.choose() else {}
+    found = {name: find_routing(flow.function, flow) for name, flow in flows.settled().items()} if flows.choose() else {}
     return {name: each for name, each in found.items() if each is not None}
 
 
@@ -51,7 +51,7 @@ class Routing:
         stands = not isinstance(value.operation, op.Map | op.Contract | op.Reduce | op.Spread | op.Call)
         return value is self.weight or self.letter not in value.axes or whole or stands
 
-    def apart(self) -> set[Value]:
+    def find_paired(self) -> set[Value]:
         """What is computed for pairs: the sums over them, and all in these that is not there before."""
         apart, todo = set(self.sums), [operand for value in self.sums for operand in value.operands]
         while todo:
@@ -65,26 +65,26 @@ class Routing:
         plain = value in self.names - self.tensors or isinstance(value.operation, op.View)
         return plain and self.letter in value.axes and not set(value.axes) & set(self.rows)
 
-    def paired(self, value: Value) -> Value:
+    def pair(self, value: Value) -> Value:
         """A value for each pair."""
         if value not in self.known:
-            self.known[value] = self.computed(value)
+            self.known[value] = self.compute(value)
         return self.known[value]
 
-    def computed(self, value: Value) -> Value:
+    def compute(self, value: Value) -> Value:
         """The same, by what it is made of; what no expert changes is computed for each row, and picked."""
         rest = tuple(letter for letter in value.axes if letter not in (*self.rows, self.letter))
         if self.is_picked(value):
             apart = {self.letter, *self.rows}.isdisjoint(value.axes)
             return value if apart else Value(Picked(value, self.pairs), (PAIR, *rest), value.kind, value.span)
-        if (map_ := self.grouped(value)) is not None:
+        if (map_ := self.group(value)) is not None:
             kernel, around = map_
-            whole = Value(replace(kernel, argument=self.paired(kernel.argument)), (PAIR, *kernel.rows[0]), "tensor", value.span)
-            return multiply([whole, *map(self.paired, around)])
-        operation = replace_operands(value.operation, self.paired)
+            whole = Value(replace(kernel, argument=self.pair(kernel.argument)), (PAIR, *kernel.rows[0]), "tensor", value.span)
+            return multiply([whole, *map(self.pair, around)])
+        operation = replace_operands(value.operation, self.pair)
         return replace(value, operation=operation, axes=(PAIR, *rest))
 
-    def grouped(self, value: Value) -> tuple[Linear, list[Value]] | None:
+    def group(self, value: Value) -> tuple[Linear, list[Value]] | None:
         """The product by expert that a value is, and what stands around it: one factor is a matrix for each expert."""
         if not isinstance(value.operation, op.Contract) or len(value.operation.factors) < 2:
             return None
@@ -96,9 +96,9 @@ class Routing:
             own = set(unite_axes(rest)) - summed
             alike = all(summed <= set(f.axes) for f in rest)  # else another order may be better
             if rest and apart and own and own <= {*self.rows, self.letter} and alike:
-                columns = heads_first(tuple(letter for letter in weight.axes if letter in summed))
+                columns = put_heads_first(tuple(letter for letter in weight.axes if letter in summed))
                 x = multiply(rest)
-                return Linear(x, (weight,), (), (columns,), (heads_first(apart),), (self.letter,), self.pairs), around
+                return Linear(x, (weight,), (), (columns,), (put_heads_first(apart),), (self.letter,), self.pairs), around
         return None
 
     def fits(self, value: Value) -> bool:
@@ -109,7 +109,7 @@ class Routing:
         bound = set(operation.letters) if isinstance(operation, op.Contract | op.Reduce) else set[str]()
         if isinstance(operation, op.Call) or {self.letter, *self.rows} & bound:
             return False
-        if (map_ := self.grouped(value)) is not None:
+        if (map_ := self.group(value)) is not None:
             return all(map(self.fits, (map_[0].argument, *map_[1])))
         heavy = (f for f in value.operands if bound and self.is_matrix(f))
         if any(set(f.axes) - bound - {self.letter} for f in heavy):
@@ -118,7 +118,7 @@ class Routing:
 
     # ------------------------------------------------------------------------------------------------------ rewrite
 
-    def inner(self, value: Value) -> Value:
+    def sum_inside(self, value: Value) -> Value:
         """What a sum over pairs adds up: the sum over its other letters."""
         assert isinstance(value.operation, op.Contract)
         rest = tuple(letter for letter in value.operation.letters if letter != self.letter)
@@ -127,13 +127,13 @@ class Routing:
             return replace(value, operation=replace(value.operation, letters=rest), axes=axes)
         return multiply(list(value.operation.factors))
 
-    def rewritten(self) -> Function:
+    def rewrite(self) -> Function:
         """The function, with what is computed for pairs after the weight that says which they are."""
 
         def rule(value: Value) -> Value:
             if value not in self.sums:
                 return value
-            paired = self.paired(self.inner(value))
+            paired = self.pair(self.sum_inside(value))
             return Value(Gathered(paired, self.pairs), value.axes, "tensor", value.span)
 
         rewriting, late, lines = Descending(rule), list[Line](), list[Line | Turns]()
@@ -141,7 +141,7 @@ class Routing:
             assert isinstance(line, Line)
             if line.value in self.tensors:
                 labels = ((PAIR,), *(label for label in line.labels if label[0] not in (*self.rows, self.letter)))
-                line = replace(line, value=rewriting.value(self.paired(line.value)), labels=labels)
+                line = replace(line, value=rewriting.value(self.pair(line.value)), labels=labels)
                 (late if place <= self.ready else lines).append(line)
             else:
                 lines.append(rewriting.plain(line))
@@ -152,12 +152,12 @@ class Routing:
     @property
     def ready(self) -> int:
         """The number of the line after which the weight of the experts is known; -1 where it is from the start."""
-        inside = set(below(self.weight))
+        inside = set(walk_operands(self.weight))
         lines = enumerate(self.function.lines)
         return max((place for place, line in lines if isinstance(line, Line) and line.value in inside), default=-1)
 
 
-def below(value: Value) -> Iterator[Value]:
+def walk_operands(value: Value) -> Iterator[Value]:
     """A value and all that it is made of."""
     seen, todo = {value}, [value]
     while todo:
@@ -171,7 +171,7 @@ def below(value: Value) -> Iterator[Value]:
 # ------------------------------------------------------------------------------------------------------- recognition
 
 
-def routing(function: Function, flow: Flow) -> Routing | None:
+def find_routing(function: Function, flow: Flow) -> Routing | None:
     """How the experts of a function are routed; None where it has none, or where something wants all of them."""
     if any(isinstance(line, Turns) or isinstance(line.value.operation, op.Recur) for line in function.lines):
         return None
@@ -180,39 +180,39 @@ def routing(function: Function, flow: Flow) -> Routing | None:
         for line in (*function.inputs, *function.weights, *function.scalars, *function.lines)
         if isinstance(line, Line)
     )
-    for weight, choice in _weights(function, flow):
+    for weight, choice in _find_weights(function, flow):
         rows = tuple(letter for letter in weight.axes if letter != choice.letter)
         pairs = Value(Routed(weight, choice.number, rows, choice.letter), (PAIR,))
-        found = _found(Routing(function, choice.letter, weight, rows, pairs, names), flow, choice)
+        found = _find_sums(Routing(function, choice.letter, weight, rows, pairs, names), flow, choice)
         if rows and found.sums and _is_sound(found):
             return found
     return None
 
 
-def _contracts(function: Function) -> Iterator[tuple[int, Value]]:
+def _walk_contracts(function: Function) -> Iterator[tuple[int, Value]]:
     """The sums of a function, each with the number of its line, in order."""
     seen = set[Value]()
     for place, line in enumerate(function.lines):
-        for value in [*below(line.value)] if isinstance(line, Line) else []:
+        for value in [*walk_operands(line.value)] if isinstance(line, Line) else []:
             if isinstance(value.operation, op.Contract) and value not in seen:
                 seen.add(value)
                 yield place, value
 
 
-def _weights(function: Function, flow: Flow) -> Iterator[tuple[Value, Choice]]:
+def _find_weights(function: Function, flow: Flow) -> Iterator[tuple[Value, Choice]]:
     """What makes the sums of a function over chosen numbers sparse."""
-    for _, value in _contracts(function):
+    for _, value in _walk_contracts(function):
         assert isinstance(value.operation, op.Contract)
         choices = [choice for choice in flow.zero_of(value.operation.factors) if isinstance(choice, Choice)]
         choices = [choice for choice in choices if choice.letter in value.operation.letters]
         choices = [choice for choice in choices if not set(unite_axes(value.operation.factors)) <= choice.letters]
         for choice in sorted(choices, key=lambda choice: (choice.letter, choice.of), reverse=True):  # the last that chooses
             for factor in value.operation.factors:
-                if (weight := _weight(factor, choice, flow)) is not None:
+                if (weight := _find_weight(factor, choice, flow)) is not None:
                     yield weight, choice
 
 
-def _weight(value: Value, choice: Choice, flow: Flow) -> Value | None:
+def _find_weight(value: Value, choice: Choice, flow: Flow) -> Value | None:
     """The part of a value that is zero by a choice, and has one number for each row and expert."""
     match value.operation:
         case op.Map(name) | op.Reduce(name) if name in CONDITIONS or name == "top":
@@ -222,13 +222,13 @@ def _weight(value: Value, choice: Choice, flow: Flow) -> Value | None:
     if set(value.axes) == choice.letters:
         return value
     inside = value.operands if isinstance(value.operation, op.Map | op.Reduce | op.Contract) else ()
-    return next((found for each in inside if (found := _weight(each, choice, flow)) is not None), None)
+    return next((found for each in inside if (found := _find_weight(each, choice, flow)) is not None), None)
 
 
-def _found(start: Routing, flow: Flow, choice: Choice) -> Routing:
+def _find_sums(start: Routing, flow: Flow, choice: Choice) -> Routing:
     """The sums over pairs after the weight is known, and what nothing else reads."""
-    own, sums, counted = set(below(start.weight)), set[Value](), reads(start.function)
-    for place, value in _contracts(start.function):
+    own, sums, counted = set(walk_operands(start.weight)), set[Value](), count_reads(start.function)
+    for place, value in _walk_contracts(start.function):
         assert isinstance(value.operation, op.Contract)
         factors, letters = value.operation.factors, value.operation.letters
         wide = not set(unite_axes(factors)) <= {start.letter, *start.rows}
@@ -239,7 +239,7 @@ def _found(start: Routing, flow: Flow, choice: Choice) -> Routing:
     tensors = frozenset(line.value for line in lines if _may_be_paired(line, start) and line.value not in own)
     while True:
         found = replace(start, sums=frozenset(sums), tensors=tensors, known={})
-        inside = _read_for_pairs(found)
+        inside = _count_reads_for_pairs(found)
         fewer = frozenset(value for value in tensors if inside[value] == counted[value] > 0)
         if fewer == tensors:
             return found
@@ -259,23 +259,23 @@ def _may_be_paired(line: Line, routing: Routing) -> bool:
     return plain and {routing.letter, *routing.rows} <= set(letters)
 
 
-def _read_for_pairs(routing: Routing) -> Counter[Value]:
+def _count_reads_for_pairs(routing: Routing) -> Counter[Value]:
     """How often each value is read by what is computed for pairs."""
-    return Counter(operand for value in routing.apart() for operand in value.operands)
+    return Counter(operand for value in routing.find_paired() for operand in value.operands)
 
 
 def _is_sound(routing: Routing) -> bool:
     """Can all that is wanted for pairs be computed for pairs, and after the weight is known?"""
     function = routing.function
     lines = [line for line in function.lines if isinstance(line, Line)]
-    for at, line in enumerate(lines):
+    for position, line in enumerate(lines):
         if line.value in routing.tensors:
-            inside = set(below(line.value))
+            inside = set(walk_operands(line.value))
             read = {each.name for each in (*function.inputs, *lines) if each.value in inside}
-            later = lines[at + 1 : routing.ready + 1]
+            later = lines[position + 1 : routing.ready + 1]
             if not routing.fits(line.value) or any(each.name in read for each in later if _changes(each)):
                 return False
-    return all(routing.fits(routing.inner(value)) for value in routing.sums)
+    return all(routing.fits(routing.sum_inside(value)) for value in routing.sums)
 
 
 def _changes(line: Line) -> bool:

@@ -14,9 +14,9 @@ INDENT = "  "
 _INFIX = ("+", "*", "/", "^", "<", "<=", ">", ">=", "==", "!=", "and", "or", "mod")
 
 
-def listing(program: Program) -> str:
+def list_program(program: Program) -> str:
     """The functions of a program, each after those that it calls."""
-    return "\n\n".join("\n".join(_Listing().function(function)) for function in program.functions.values())
+    return "\n\n".join("\n".join(_Listing().list_function(function)) for function in program.functions.values())
 
 
 @dataclass(slots=True)
@@ -26,70 +26,70 @@ class _Listing:
     names: dict[Value, str] = field(default_factory=dict)
     count: int = 0
 
-    def function(self, function: Function) -> Iterator[str]:
+    def list_function(self, function: Function) -> Iterator[str]:
         """The head, the weights, the lines."""
         known = [*function.inputs, *(w for w in function.weights if w.value.operation == op.Weight(w.name))]
-        self.names |= {line.value: lying(line) for line in known}
-        inputs = ", ".join(map(lying, function.inputs))
-        yield f"{function.name}({inputs}) -> {lying(function.output)}"
-        weights = ", ".join(lying(line) for line in known[len(function.inputs) :])
+        self.names |= {line.value: spell_line(line) for line in known}
+        inputs = ", ".join(map(spell_line, function.inputs))
+        yield f"{function.name}({inputs}) -> {spell_line(function.output)}"
+        weights = ", ".join(spell_line(line) for line in known[len(function.inputs) :])
         yield from [f"{INDENT}weights {weights}"] * bool(weights)
         tied = (weight for weight in function.weights if weight not in known)
-        yield from self.lines((*tied, *function.scalars, *function.lines), INDENT)
-        output = list(self.below(function.output.value, INDENT))
-        yield from [*output, f"{INDENT}return {self.name(function.output.value)}"]
+        yield from self.list_lines((*tied, *function.scalars, *function.lines), INDENT)
+        output = list(self.list_below(function.output.value, INDENT))
+        yield from [*output, f"{INDENT}return {self.spell(function.output.value)}"]
 
-    def lines(self, lines: Iterable[Line | Turns], indent: str) -> Iterator[str]:
+    def list_lines(self, lines: Iterable[Line | Turns], indent: str) -> Iterator[str]:
         for line in lines:
-            yield from self.turns(line, indent) if isinstance(line, Turns) else self.line(line, indent)
+            yield from self.list_turns(line, indent) if isinstance(line, Turns) else self.list_line(line, indent)
 
-    def line(self, line: Line, indent: str) -> Iterator[str]:
+    def list_line(self, line: Line, indent: str) -> Iterator[str]:
         """An equation, its steps, and its value under its name."""
         if line.equation is not None:
             yield f"{indent}# {show(line.equation)}"
-        yield from self.assigned(line.value, lying(line), indent)
+        yield from self.assign(line.value, spell_line(line), indent)
 
-    def assigned(self, value: Value, name: str, indent: str) -> Iterator[str]:
+    def assign(self, value: Value, name: str, indent: str) -> Iterator[str]:
         """The steps of a value, and the value under a name."""
         if value in self.names:
             yield f"{indent}{name} = {self.names[value]}"
             return
         if isinstance(value.operation, op.Recur):
             self.names[value.operation.so_far] = f"{name} so far"
-            yield from self.below(value.operation.step, indent + INDENT)
+            yield from self.list_below(value.operation.step, indent + INDENT)
         else:
-            yield from self.steps(value.operands, indent)
-        yield f"{indent}{name} = {self.text(value.operation)}"
+            yield from self.list_steps(value.operands, indent)
+        yield f"{indent}{name} = {self.spell_operation(value.operation)}"
         self.names[value] = name
 
-    def turns(self, turns: Turns, indent: str) -> Iterator[str]:
+    def list_turns(self, turns: Turns, indent: str) -> Iterator[str]:
         """A loop: what it starts from, the lines of a turn, what is left."""
-        yield from self.below(turns.count, indent)
-        yield f"{indent}for {turns.letter} < {self.name(turns.count)}:"
-        self.names |= {each.within: _lettered(each.name, each.within.axes) for each in turns.carried}
-        yield from self.lines(turns.lines, indent + INDENT)
-        self.names |= {each.after: _lettered(each.name, each.after.axes) for each in turns.carried}
+        yield from self.list_below(turns.count, indent)
+        yield f"{indent}for {turns.letter} < {self.spell(turns.count)}:"
+        self.names |= {each.within: _spell_name(each.name, each.within.axes) for each in turns.carried}
+        yield from self.list_lines(turns.lines, indent + INDENT)
+        self.names |= {each.after: _spell_name(each.name, each.after.axes) for each in turns.carried}
 
-    def below(self, value: Value, indent: str) -> Iterator[str]:
+    def list_below(self, value: Value, indent: str) -> Iterator[str]:
         """A value that has no name yet, under a number; what is made of numbers alone stands where it is read."""
-        if value not in self.names and not _stands(value):
+        if value not in self.names and not _is_number(value):
             self.count += 1
-            yield from self.assigned(value, _lettered(str(self.count), value.axes), indent)
+            yield from self.assign(value, _spell_name(str(self.count), value.axes), indent)
 
-    def steps(self, values: Sequence[Value], indent: str) -> Iterator[str]:
+    def list_steps(self, values: Sequence[Value], indent: str) -> Iterator[str]:
         for value in values:
-            yield from self.below(value, indent)
+            yield from self.list_below(value, indent)
 
     # ------------------------------------------------------------------------------------------------- operations
 
-    def name(self, value: Value, alone: bool = True) -> str:
+    def spell(self, value: Value, alone: bool = True) -> str:
         """The name of a value; of what has none, itself, in parentheses where it does not stand alone."""
         if value in self.names:
             return self.names[value]
-        text = self.text(value.operation)
+        text = self.spell_operation(value.operation)
         return text if alone or not _is_infix(value) else f"({text})"
 
-    def text(self, operation: op.Operation) -> str:
+    def spell_operation(self, operation: op.Operation) -> str:
         match operation:
             case op.Input(name) | op.Weight(name) | op.Table(name):
                 return name
@@ -100,57 +100,59 @@ class _Listing:
             case op.Turn(letter):
                 return f"turn {letter}"
             case op.Map(function, arguments) if function in _INFIX:
-                return f" {function} ".join(self.name(argument, False) for argument in arguments)
+                return f" {function} ".join(self.spell(argument, False) for argument in arguments)
             case op.Map(function, arguments):
-                return f"{function}({self.listed(arguments)})"
+                return f"{function}({self.spell_all(arguments)})"
             case op.Reduce(operator, letters, argument, counts):
-                return f"{operator} over {' '.join(letters)}: {self.listed([*counts, argument])}"
+                return f"{operator} over {' '.join(letters)}: {self.spell_all([*counts, argument])}"
             case op.Contract(letters, factors):
-                return f"contract {' '.join(letters)}: {self.listed(factors)}"
+                return f"contract {' '.join(letters)}: {self.spell_all(factors)}"
             case op.View(argument, old, new):
-                return f"view {self.name(argument)}: {_labels(old)} as {_labels(new)}"
+                return f"view {self.spell(argument)}: {_spell_labels(old)} as {_spell_labels(new)}"
             case op.Spread(argument):
-                return f"spread {self.name(argument)}"
+                return f"spread {self.spell(argument)}"
             case op.Gather(argument, labels, numbers):
-                places = [f"{_labels([label])} = {self.name(number)}" for label, number in zip(labels, numbers, strict=True)]
-                return f"gather {self.name(argument)} at {', '.join(place for place in places if not _itself(place))}"
+                places = [
+                    f"{_spell_labels([label])} = {self.spell(number)}" for label, number in zip(labels, numbers, strict=True)
+                ]
+                return f"gather {self.spell(argument)} at {', '.join(place for place in places if not _is_itself(place))}"
             case op.Call(function, instance, turns, arguments):
                 where = f" of {'_'.join(filter(None, [instance, ''.join(turns)]))}" if instance else ""
-                return f"call {function}{where}: {self.listed(arguments)}"
+                return f"call {function}{where}: {self.spell_all(arguments)}"
             case op.Recur(letter, step):
-                return f"recur over {letter}: {self.name(step)}"
+                return f"recur over {letter}: {self.spell(step)}"
             case op.Rewritten():
-                return f"{type(operation).__name__.lower()} {self.listed(Value(operation).operands)}"
+                return f"{type(operation).__name__.lower()} {self.spell_all(Value(operation).operands)}"
             case _:
                 assert_never(operation)
 
-    def listed(self, values: Sequence[Value]) -> str:
-        return ", ".join(map(self.name, values))
+    def spell_all(self, values: Sequence[Value]) -> str:
+        return ", ".join(map(self.spell, values))
 
 
-def lying(line: Line) -> str:
+def spell_line(line: Line) -> str:
     """`u_bs(ae)`: a name with its letters as they lie."""
-    return f"{line.name}_{_labels(line.labels)}" if line.labels else line.name
+    return f"{line.name}_{_spell_labels(line.labels)}" if line.labels else line.name
 
 
-def _labels(labels: Sequence[op.Label]) -> str:
+def _spell_labels(labels: Sequence[op.Label]) -> str:
     return "".join(label[0] if len(label) == 1 else f"({''.join(label)})" for label in labels)
 
 
-def _lettered(name: str, axes: op.Axes) -> str:
+def _spell_name(name: str, axes: op.Axes) -> str:
     return f"{name}_{''.join(axes)}" if axes else name
 
 
-def _itself(place: str) -> bool:
+def _is_itself(place: str) -> bool:
     """Is an axis read along its own letter?"""
     letter, _, number = place.partition(" = ")
     return letter == number
 
 
-def _stands(value: Value) -> bool:
+def _is_number(value: Value) -> bool:
     """Is it made of numbers alone?"""
     pure = isinstance(value.operation, op.Constant | op.Iota | op.Turn | op.Map)
-    return pure and value.kind != "tensor" and all(map(_stands, value.operands))
+    return pure and value.kind != "tensor" and all(map(_is_number, value.operands))
 
 
 def _is_infix(value: Value) -> bool:

@@ -63,23 +63,23 @@ from einformer.program.operations import (
     map_values,
     unite_axes,
 )
-from einformer.program.recurrences import backs, recurrent
-from einformer.program.softmax import weighs
+from einformer.program.recurrences import find_recurrence, measure_back
+from einformer.program.softmax import is_weighed
 
 
 def lower(spec: Spec, name: str, legend: Legend) -> Program:
     """The program of a layer or model of a checked spec, and of all that it calls."""
     special = specialise(spec, name)
-    return Program(functions(special, legend), name, time_of(special))
+    return Program(lower_functions(special, legend), name, find_time(special))
 
 
-def functions(spec: Spec, legend: Legend) -> dict[str, Function]:
+def lower_functions(spec: Spec, legend: Legend) -> dict[str, Function]:
     """The functions of a specialised spec, each after those that it calls."""
-    layers, time = {layer.name: layer for layer in spec.layers}, time_of(spec)
-    return {layer.name: Body(layer, layers, legend, time).function() for layer in spec.layers}
+    layers, time = {layer.name: layer for layer in spec.layers}, find_time(spec)
+    return {layer.name: Body(layer, layers, legend, time).lower_layer() for layer in spec.layers}
 
 
-def time_of(spec: Spec) -> str:
+def find_time(spec: Spec) -> str:
     """The axis of positions, if there is one."""
     return next((axis_of(layer.time.letter) for layer in spec.layers if layer.time), "")
 
@@ -101,7 +101,7 @@ class Body:
     bare: frozenset[str] = frozenset()  # the names of tensors without a subscript: others are sizes and scalars
     known: Numbers | None = None
 
-    def function(self) -> Function:
+    def lower_layer(self) -> Function:
         """The layer: its inputs, its weights, its lines."""
         whole = Whole(self.layer, self.layers, self.legend).selecting
         lefts = [*self.layer.formals, *(q.left for q in equations(self.layer.body) if q.relation != "return")]
@@ -112,44 +112,44 @@ class Body:
             value = Value(
                 Input(formal.name), slot_letters(formal), "integer" if formal.name in whole else "tensor", formal.span
             )
-            self.names[formal.name] = Line(formal.name, value, labels_of(formal))
+            self.names[formal.name] = Line(formal.name, value, find_labels(formal))
         inputs = tuple(self.names.values())
         for weight in stored:
             if weight.default is None or weight.optional:
                 value = Value(Weight(weight.name), tuple(i.letter for i in weight.indices), "tensor", weight.span)
                 self.weights[weight.name] = Line(weight.name, value, tuple((letter,) for letter in value.axes))
-        lines = self.statements(self.layer.body)
+        lines = self.lower_statements(self.layer.body)
         left, line = self.layer.output, self.names[self.layer.output.name]
-        output = Line(left.name, viewed(line, labels_of(left), left.span), labels_of(left))
+        output = Line(left.name, relabel(line, find_labels(left), left.span), find_labels(left))
         weights, scalars = tuple(self.weights.values()), tuple(self.scalars.values())
         return Function(self.layer.name, inputs, weights, scalars, lines, output)
 
     # -------------------------------------------------------------------------------------------------- statements
 
-    def statements(self, body: tuple[Statement, ...]) -> tuple[Line | Turns, ...]:
+    def lower_statements(self, body: tuple[Statement, ...]) -> tuple[Line | Turns, ...]:
         """The lines of a body, in order."""
-        return tuple(self.loop(s) if isinstance(s, Loop) else self.equation(s) for s in body)
+        return tuple(self.lower_loop(s) if isinstance(s, Loop) else self.lower_equation(s) for s in body)
 
-    def equation(self, equation: Equation) -> Line:
+    def lower_equation(self, equation: Equation) -> Line:
         """The line of an equation; its name stands for its value from here on."""
-        letter = recurrent(equation)
-        value = self.value(equation.right) if letter is None else self.recurrence(equation, letter)
+        letter = find_recurrence(equation)
+        value = self.value(equation.right) if letter is None else self.lower_recurrence(equation, letter)
         if self.renames(equation, value):
             value = replace(value, operation=Spread(value))
-        line = self.defined(equation.left, value)
+        line = self.define(equation.left, value)
         self.names[equation.left.name] = line = replace(line, equation=equation)
         return line
 
     def renames(self, equation: Equation, value: Value) -> bool:
         """Does an equation give a tensor another name? That is another value, of which other positions may be read."""
-        grouped = any(len(label) > 1 for label in labels_of(equation.left))
+        grouped = any(len(label) > 1 for label in find_labels(equation.left))
         return equation.relation != "return" and not grouped and any(value is line.value for line in self.names.values())
 
-    def defined(self, left: Tensor | Name, value: Value) -> Line:
+    def define(self, left: Tensor | Name, value: Value) -> Line:
         """A value under a left side: an axis for each of its letters."""
-        return Line(left.name, spread(value, slot_letters(left)), labels_of(left))
+        return Line(left.name, spread(value, slot_letters(left)), find_labels(left))
 
-    def loop(self, loop: Loop) -> Turns:
+    def lower_loop(self, loop: Loop) -> Turns:
         """A loop: what it changes is another value in each turn, of one kind in all of them."""
         changed = tuple(dict.fromkeys(q.left.name for q in equations(loop.body)))
         before = {name: self.names[name] for name in changed if name in self.names}
@@ -157,43 +157,43 @@ class Body:
         count, around = self.value(loop.count), self.still
         self.still |= {loop.index.letter}
         while True:
-            within = {name: given(line, kinds[name]) for name, line in before.items()}
+            within = {name: stand_in(line, kinds[name]) for name, line in before.items()}
             self.names |= within
-            lines = self.statements(loop.body)
+            lines = self.lower_statements(loop.body)
             new = {name: combine_kinds([line.value, self.names[name].value]) for name, line in within.items()}
             if new == kinds:
                 break
             kinds = new
         self.still = around
-        carried = tuple(self.carried(name, before.get(name), within.get(name)) for name in changed)
+        carried = tuple(self.carry(name, before.get(name), within.get(name)) for name in changed)
         return Turns(loop.index.letter, count, carried, lines, loop)
 
-    def carried(self, name: str, before: Line | None, within: Line | None) -> Carried:
+    def carry(self, name: str, before: Line | None, within: Line | None) -> Carried:
         """What a name is in the turns of a loop; after the last it stands for what that has left."""
         last = self.names[name]
-        self.names[name] = after = given(last, within.value.kind if within else last.value.kind)
-        start = within or given(last, last.value.kind)
+        self.names[name] = after = stand_in(last, within.value.kind if within else last.value.kind)
+        start = within or stand_in(last, last.value.kind)
         return Carried(name, before.value if before else None, start.value, last.value, after.value)
 
-    def recurrence(self, equation: Equation, letter: str) -> Value:
+    def lower_recurrence(self, equation: Equation, letter: str) -> Value:
         """An equation that reads its own left side at earlier positions (R4)."""
         left, around = equation.left, self.still
         whole = Whole(self.layer, self.layers, self.legend).needs(Name(left.name)) == frozenset()
         so_far = Value(Input(left.name), slot_letters(left), "integer" if whole else "tensor", left.span)
-        self.names[left.name] = Line(left.name, so_far, labels_of(left))
+        self.names[left.name] = Line(left.name, so_far, find_labels(left))
         self.still |= {letter}
         step = self.value(equation.right)
         self.still = around
         rest = tuple(other for other in so_far.axes if other != letter)
         return Value(
-            Recur(letter, spread(step, rest), so_far, self.back(equation, letter)), so_far.axes, "tensor", equation.span
+            Recur(letter, spread(step, rest), so_far, self.measure_back(equation, letter)), so_far.axes, "tensor", equation.span
         )
 
-    def back(self, equation: Equation, letter: str) -> int:
+    def measure_back(self, equation: Equation, letter: str) -> int:
         """How many positions back it reads itself, at most. Raises EinformerError E507."""
-        axis = labels_of(equation.left).index((letter,))
+        axis = find_labels(equation.left).index((letter,))
         own = (e for e in subexpressions(equation.right) if isinstance(e, Tensor) and e.name == equation.left.name)
-        return max(backs(self.numbers, e.slots[axis], letter)[1] for e in own)
+        return max(measure_back(self.numbers, e.slots[axis], letter)[1] for e in own)
 
     # ------------------------------------------------------------------------------------------------- expressions
 
@@ -209,9 +209,9 @@ class Body:
             case Index():
                 return Value(Iota(e.letter), (e.letter,), "integer", e.span)
             case Tensor():
-                return self.read(self.named(e.name), e)
+                return self.read(self.look_up(e.name), e)
             case Group():
-                return self.group(e)
+                return self.number_group(e)
             case Sum():
                 return self.map("+", e.terms, e.span)
             case Product():
@@ -221,7 +221,7 @@ class Body:
             case Power():
                 return self.map("^", (e.base, e.exponent), e.span)
             case Apply():
-                return self.applied(e)
+                return self.apply(e)
             case _:
                 assert_never(e)
 
@@ -232,11 +232,11 @@ class Body:
     def name(self, e: Name) -> Value:
         """A tensor without a subscript, a size, a scalar, a constant: `K` is a size where `K_dea` is a weight (R1)."""
         if e.name in self.bare:
-            return self.named(e.name).value
+            return self.look_up(e.name).value
         whole = e.name not in CONSTANTS and self.legend.axis_of_size(e.name) is not None
         return Value(Constant(e.name), (), "integer" if whole else "number", e.span)
 
-    def group(self, e: Group) -> Value:
+    def number_group(self, e: Group) -> Value:
         """Row-major: `(ae)` is the number a H + e."""
         total: Value | None = None
         for member in e.members:
@@ -252,20 +252,20 @@ class Body:
         """How many numbers an index runs through, under the name of the axis."""
         return Value(Constant(f"|{axis_of(letter)}|"), (), "integer")
 
-    def named(self, name: str) -> Line:
+    def look_up(self, name: str) -> Line:
         """What a name stands for: a tensor of the body, a weight, or a scalar with indices."""
         if name in self.names:
             return self.names[name]
         weight = next((w for w in self.layer.weights if w.name == name), None)
         known = self.scalars if weight is None else self.weights
         if name not in known:
-            known[name] = self.scalar(name) if weight is None else self.tied(weight)
+            known[name] = self.scalar(name) if weight is None else self.tie(weight)
         return known[name]
 
-    def tied(self, weight: declared.Weight) -> Line:
+    def tie(self, weight: declared.Weight) -> Line:
         """A weight that is what it is tied to, where no letter stands still."""
         assert weight.default is not None
-        return self.defined(Tensor(weight.name, weight.indices), self.apart(weight.default))
+        return self.define(Tensor(weight.name, weight.indices), self.lower_apart(weight.default))
 
     def scalar(self, name: str) -> Line:
         """A scalar with indices, where no letter stands still."""
@@ -274,10 +274,10 @@ class Body:
             letter = scalar.indices[0].letter
             value = Value(Table(name, letter), (letter,), "number", scalar.span)
         else:
-            value = replace(self.apart(scalar.value), kind="number")
-        return self.defined(Tensor(name, scalar.indices), value)
+            value = replace(self.lower_apart(scalar.value), kind="number")
+        return self.define(Tensor(name, scalar.indices), value)
 
-    def apart(self, e: Expression) -> Value:
+    def lower_apart(self, e: Expression) -> Value:
         """A value where no letter stands still, and no branch is around."""
         around = self.still, self.branches, self.guards
         self.still, self.branches, self.guards = frozenset(), (), ()
@@ -291,10 +291,10 @@ class Body:
         """`T_{…}`: under other letters where the slots are letters, else at the numbers that they are (R4)."""
         if not e.slots:
             return line.value
-        letters = [letter for slot in e.slots for letter in plain(slot)]
-        if all(map(plain, e.slots)) and self.still.isdisjoint(letters) and len(set(letters)) == len(letters):
-            return viewed(line, tuple(map(plain, e.slots)), e.span)
-        numbers = tuple(self.slot(slot) for slot in e.slots)
+        letters = [letter for slot in e.slots for letter in list_letters(slot)]
+        if all(map(list_letters, e.slots)) and self.still.isdisjoint(letters) and len(set(letters)) == len(letters):
+            return relabel(line, tuple(map(list_letters, e.slots)), e.span)
+        numbers = tuple(self.lower_slot(slot) for slot in e.slots)
         timed = tuple(not selects and axis_of(label[0]) == self.time and len(label) == 1 for label in line.labels)
         proved = tuple(map(self.stays, e.slots, line.labels, timed))
         gather = Gather(line.value, line.labels, numbers, timed, proved, self.branches)
@@ -302,7 +302,7 @@ class Body:
 
     def stays(self, slot: Expression, label: Label, timed: bool) -> bool:
         """Is it proved that a slot holds a number of its axis, where the conditions around it hold?"""
-        if plain(slot):
+        if list_letters(slot):
             return True
         try:
             length = math.prod(map(self.legend.length, label))
@@ -316,29 +316,29 @@ class Body:
         self.known = self.known or Numbers.of(self.layer, self.legend, frozenset([self.time]))
         return self.known
 
-    def slot(self, slot: Expression) -> Value:
+    def lower_slot(self, slot: Expression) -> Value:
         """The number of a slot; a tensor in a slot selects, so that it must not lie before the start of time."""
-        return self.read(self.named(slot.name), slot, True) if isinstance(slot, Tensor) else self.value(slot)
+        return self.read(self.look_up(slot.name), slot, True) if isinstance(slot, Tensor) else self.value(slot)
 
     # --------------------------------------------------------------------------------------------------- operators
 
-    def applied(self, e: Apply) -> Value:
+    def apply(self, e: Apply) -> Value:
         """A function, an operator or a call."""
         callee = callees(self.layer, self.layers).get(e.name)
         if callee is not None:
             own = {letter for tensor in (*callee.formals, callee.output) for letter in slot_letters(tensor)}
-            return self.running(own, lambda: self.call(e, callee))
+            return self.run_over(own, lambda: self.call(e, callee))
         if e.name == "where":
-            return self.where(e)
+            return self.choose(e)
         if e.indices:
-            return self.running({index.letter for index in e.indices}, lambda: self.operator(e))
-        return self.map(e.name, self.complete(e), e.span)
+            return self.run_over({index.letter for index in e.indices}, lambda: self.operate(e))
+        return self.map(e.name, self.complete_arguments(e), e.span)
 
-    def complete(self, e: Apply) -> tuple[Expression, ...]:
+    def complete_arguments(self, e: Apply) -> tuple[Expression, ...]:
         """The arguments of a function; dropout has its probability from the legend where none is said."""
         return (*e.arguments, Name("p")) if e.name == "Dr" and len(e.arguments) == 1 else e.arguments
 
-    def running(self, letters: Iterable[str], f: Callable[[], Value]) -> Value:
+    def run_over(self, letters: Iterable[str], f: Callable[[], Value]) -> Value:
         """f, in which these letters run, also those that stand still here: what is left of these is read where they stand."""
         around, self.still = self.still, self.still.difference(letters)
         value = f()
@@ -350,14 +350,14 @@ class Body:
         gather = Gather(value, labels, numbers, (False,) * len(labels), (True,) * len(labels))
         return Value(gather, unite_axes(numbers), value.kind, value.span)
 
-    def where(self, e: Apply) -> Value:
+    def choose(self, e: Apply) -> Value:
         """One of two values; in each, the condition holds or does not."""
         condition = self.value(e.arguments[0])
-        arms = [self.branch(e, condition, holds) for holds in (True, False)]
+        arms = [self.lower_branch(e, condition, holds) for holds in (True, False)]
         axes, kind = unite_axes([condition, *arms]), combine_kinds(arms)
         return Value(Map("where", (condition, *arms)), axes, kind, e.span)
 
-    def branch(self, e: Apply, condition: Value, holds: bool) -> Value:
+    def lower_branch(self, e: Apply, condition: Value, holds: bool) -> Value:
         """What is only wanted where a condition holds, or does not."""
         around = self.branches, self.guards
         self.branches += ((condition, holds),)
@@ -366,20 +366,20 @@ class Body:
         self.branches, self.guards = around
         return value
 
-    def operator(self, e: Apply) -> Value:
+    def operate(self, e: Apply) -> Value:
         """An operator over letters: of a product, a sum is a contraction."""
         letters = tuple(index.letter for index in e.indices)
         *counts, argument = e.arguments
         if e.name == "sum":
-            return contract(letters, tuple(self.factors(argument)), e.span)
+            return contract(letters, tuple(self.list_factors(argument)), e.span)
         row, value, numbers = row_of(e.name, True), self.value(argument), tuple(map(self.value, counts))
         value = spread(value, (*value.axes, *(letter for letter in letters if letter not in value.axes)))
         axes = value.axes if row.kind == "keeping" else tuple(letter for letter in value.axes if letter not in letters)
         kind: Kind = "tensor" if row.condition or not set(axes) - set(letters) else value.kind
-        weighs_ = e.name != "Sm" or weighs(value, letters, self.legend, self.time)
+        weighs_ = e.name != "Sm" or is_weighed(value, letters, self.legend, self.time)
         return Value(Reduce(e.name, letters, value, numbers, weighs_), axes, kind if kind != "integer" else "number", e.span)
 
-    def factors(self, e: Expression) -> Iterable[Value]:
+    def list_factors(self, e: Expression) -> Iterable[Value]:
         """The factors of what is summed; the denominator as one over it."""
         factors = factors_of(e) if isinstance(e, Product | Quotient) else (e,)
         for factor in factors[:-1] if isinstance(e, Quotient) else factors:
@@ -403,23 +403,23 @@ class Body:
 # ---------------------------------------------------------------------------------------------------------------- values
 
 
-def labels_of(left: Tensor | Name) -> tuple[Label, ...]:
+def find_labels(left: Tensor | Name) -> tuple[Label, ...]:
     """How a left side lies: the letters of each of its slots."""
     return tuple(slot_letters(Tensor("", (slot,))) for slot in (left.slots if isinstance(left, Tensor) else ()))
 
 
-def plain(slot: Expression) -> Label:
+def list_letters(slot: Expression) -> Label:
     """The letters of a slot that is an index or a group of them; of another none."""
     members = slot.members if isinstance(slot, Group) else (slot,)
     return tuple(m.letter for m in members if isinstance(m, Index)) if all(isinstance(m, Index) for m in members) else ()
 
 
-def given(line: Line, kind: Kind) -> Line:
+def stand_in(line: Line, kind: Kind) -> Line:
     """Another value that lies the same way."""
     return replace(line, value=Value(Input(line.name), line.value.axes, kind, line.value.span), equation=None)
 
 
-def viewed(line: Line, new: tuple[Label, ...], span: Span) -> Value:
+def relabel(line: Line, new: tuple[Label, ...], span: Span) -> Value:
     """A line's value under other letters."""
     if new == line.labels:
         return line.value

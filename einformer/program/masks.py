@@ -8,12 +8,12 @@ from dataclasses import replace
 from einformer.language.sizes import Legend
 from einformer.language.tree import Apply, Equation, Expression, Layer, Name, Spec, Tensor
 from einformer.language.walk import equations, map_expressions, rebuild, subexpressions
-from einformer.program.constants import letters
+from einformer.program.constants import list_letters
 from einformer.program.lowering import Body
 from einformer.program.terms import Values
 
 
-def sunk(spec: Spec, legend: Legend) -> Spec:
+def sink_masks(spec: Spec, legend: Legend) -> Spec:
     """The specialised spec with causal masks defined where they are used, instead of passed to every layer.
 
     A layer whose input is always the causal mask defines it itself, so that its attention is seen to be causal.
@@ -21,41 +21,41 @@ def sunk(spec: Spec, legend: Legend) -> Spec:
     layers = {layer.name: layer for layer in spec.layers}
     for layer in spec.layers:
         for formal in layer.formals:
-            actuals = list(_actuals(layers, layer.name, formal.name))
+            actuals = list(_walk_actuals(layers, layer.name, formal.name))
             if actuals and all(_is_mask(actual, caller, legend) for actual, caller in actuals):
-                layers = _moved(layers, layer.name, formal, actuals[0])
+                layers = _move(layers, layer.name, formal, actuals[0])
     return replace(spec, layers=tuple(layers.values()))
 
 
-def reads(name: str, layer: Layer) -> int:
+def count_reads(name: str, layer: Layer) -> int:
     """How often the equations and the ties of a layer read a tensor."""
     read = [q.right for q in equations(layer.body)] + [w.default for w in layer.weights if w.default is not None]
     return sum(isinstance(x, Tensor | Name) and x.name == name for e in read for x in subexpressions(e))
 
 
-def _callee(call: Apply, caller: Layer) -> str:
+def _find_callee(call: Apply, caller: Layer) -> str:
     return next((w.layer for w in caller.weights if w.kind == "instance" and w.name == call.name), call.name)
 
 
-def _actuals(layers: Mapping[str, Layer], name: str, formal: str) -> Iterator[tuple[Expression, Layer]]:
+def _walk_actuals(layers: Mapping[str, Layer], name: str, formal: str) -> Iterator[tuple[Expression, Layer]]:
     """What every call of a layer gives for one of its inputs."""
     place = [f.name for f in layers[name].formals].index(formal)
     for caller in layers.values():
         for e in (x for q in equations(caller.body) for x in subexpressions(q.right)):
-            if isinstance(e, Apply) and _callee(e, caller) == name:
+            if isinstance(e, Apply) and _find_callee(e, caller) == name:
                 yield e.arguments[place], caller
 
 
-def _mask_equation(name: str, layer: Layer) -> Equation | None:
+def _find_mask_equation(name: str, layer: Layer) -> Equation | None:
     defined = [q for q in equations(layer.body) if q.left.name == name]
     return defined[0] if len(defined) == 1 else None
 
 
 def _is_mask(actual: Expression, caller: Layer, legend: Legend) -> bool:
-    equation = _mask_equation(actual.name, caller) if isinstance(actual, Tensor) else None
-    if equation is None or equation.left != actual or len(letters(actual)) != 2 or _reads_tensors(equation.right, caller):
+    equation = _find_mask_equation(actual.name, caller) if isinstance(actual, Tensor) else None
+    if equation is None or equation.left != actual or len(list_letters(actual)) != 2 or _reads_tensors(equation.right, caller):
         return False
-    query, over = letters(actual)
+    query, over = list_letters(actual)
     mask = Body(caller, {}, legend, query).value(equation.right)
     return over == f"{query}'" and Values(legend).is_causal(mask, query, over)
 
@@ -66,20 +66,20 @@ def _reads_tensors(e: Expression, layer: Layer) -> bool:
     return any(isinstance(x, Tensor | Name) and x.name in tensors for x in subexpressions(e))
 
 
-def _moved(layers: dict[str, Layer], name: str, formal: Tensor, actual: tuple[Expression, Layer]) -> dict[str, Layer]:
+def _move(layers: dict[str, Layer], name: str, formal: Tensor, actual: tuple[Expression, Layer]) -> dict[str, Layer]:
     """The layers with one mask defined inside the layer `name`, and no longer passed to it."""
     place = [f.name for f in layers[name].formals].index(formal.name)
-    mask = _mask_equation(actual[0].name, actual[1])  # type: ignore[union-attr]
+    mask = _find_mask_equation(actual[0].name, actual[1])  # type: ignore[union-attr]
     assert mask is not None
 
     def without(caller: Layer) -> Layer:
         def visit(e: Expression) -> Expression:
             e = rebuild(e, visit)
-            if isinstance(e, Apply) and _callee(e, caller) == name:
+            if isinstance(e, Apply) and _find_callee(e, caller) == name:
                 return replace(e, arguments=e.arguments[:place] + e.arguments[place + 1 :])
             return e
 
-        return _unread(map_expressions(caller, visit))
+        return _drop_unread(map_expressions(caller, visit))
 
     moved = {each: without(layer) for each, layer in layers.items()}
     layer = moved[name]
@@ -88,13 +88,16 @@ def _moved(layers: dict[str, Layer], name: str, formal: Tensor, actual: tuple[Ex
     return moved
 
 
-def _unread(layer: Layer) -> Layer:
+def _drop_unread(layer: Layer) -> Layer:
     """The layer without definitions of masks that nothing reads any more."""
     keep = [
         s
         for s in layer.body
         if not (
-            isinstance(s, Equation) and s.relation == "=" and s.left.name != layer.output.name and not reads(s.left.name, layer)
+            isinstance(s, Equation)
+            and s.relation == "="
+            and s.left.name != layer.output.name
+            and not count_reads(s.left.name, layer)
         )
     ]
     return replace(layer, body=tuple(keep))

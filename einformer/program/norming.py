@@ -16,7 +16,7 @@ from einformer.program.terms import HALF, ONE, Factor, Term, Terms, spell
 Apart = Callable[[Value], Terms]
 
 
-def norms(function: Function, legend: Legend) -> dict[Value, Norm]:
+def find_norms(function: Function, legend: Legend) -> dict[Value, Norm]:
     """The values of a function that are norms. What one takes in, nothing else reads."""
     looking = Looking(scope=Scope.of(function, legend))
     looking.function(function)
@@ -34,22 +34,22 @@ class Looking(Following):
 
     def look(self, value: Value) -> Value:
         """A value, which may be a norm."""
-        if (kernel := norm(value, self.scope)) is not None:
+        if (kernel := read_norm(value, self.scope)) is not None:
             self.found[value] = kernel
         return value
 
 
-def norm(value: Value, scope: Scope) -> Norm | None:
+def read_norm(value: Value, scope: Scope) -> Norm | None:
     """The norm that a value is: `γ x / sqrt(mean_d x^2 + ε)`, or `γ (x - mean_d x) / sqrt(var_d x + ε) + β`."""
     match value.operation:
         case op.Map("+", (first, second)):
             for some, bias in ((first, second), (second, first)):
-                kernel = norm(some, scope) if scope.is_open(some) else None
+                kernel = read_norm(some, scope) if scope.is_open(some) else None
                 if kernel is not None and kernel.kind == "layer" and kernel.bias is None and _is_bias(bias, kernel):
                     return replace(kernel, bias=bias)
-        case op.Map("*" | "/") if any(_is_root(each, scope) for each in _factors(value, scope)):
-            for apart in (scope.wide, scope.opened):
-                kernel = _whole(apart(value), apart, scope)
+        case op.Map("*" | "/") if any(_is_root(each, scope) for each in _list_factors(value, scope)):
+            for apart in (scope.read_wide, scope.read_opened):
+                kernel = _read_product(apart(value), apart, scope)
                 if kernel is not None and scope.covers(value, Value(kernel, value.axes)):
                     return kernel
     return None
@@ -59,11 +59,11 @@ def _is_bias(value: Value, kernel: Norm) -> bool:
     return value.axes == (kernel.letter,) and value.kind == "tensor"
 
 
-def _factors(value: Value, scope: Scope) -> list[Value]:
+def _list_factors(value: Value, scope: Scope) -> list[Value]:
     """What is multiplied or divides."""
     match value.operation:
         case op.Map("*" | "/", parts):
-            return [x for part in parts for x in (_factors(part, scope) if scope.is_open(part) else [part])]
+            return [x for part in parts for x in (_list_factors(part, scope) if scope.is_open(part) else [part])]
         case _:
             return [value]
 
@@ -80,15 +80,15 @@ def _is_root(value: Value, scope: Scope) -> bool:
             return False
 
 
-def _whole(terms: Terms, apart: Apart, scope: Scope) -> Norm | None:
+def _read_product(terms: Terms, apart: Apart, scope: Scope) -> Norm | None:
     """The norm that a product is."""
     roots = [factor for factor, power in terms[0].powers.items() if power == -HALF] if len(terms) == 1 else []
-    return _norm(terms[0], roots[0], apart, scope) if len(roots) == 1 else None
+    return _read_root(terms[0], roots[0], apart, scope) if len(roots) == 1 else None
 
 
-def _norm(term: Term, root: Factor, apart: Apart, scope: Scope) -> Norm | None:
+def _read_root(term: Term, root: Factor, apart: Apart, scope: Scope) -> Norm | None:
     """The norm that divides by this root, if what it divides is what the root measures."""
-    measured = _measured(apart(root.value), apart)
+    measured = _read_measured(apart(root.value), apart)
     if measured is None:
         return None
     x, letter, epsilon = measured
@@ -103,14 +103,14 @@ def _norm(term: Term, root: Factor, apart: Apart, scope: Scope) -> Norm | None:
     gain = term.without(root).times(x, -ONE)
     if gain.number != 1 or any(power != 1 or factor.letters != {letter} for factor, power in gain.powers.items()):
         return None
-    gains, plain = spell(gain) if gain.powers else None, _uncentred(x, letter, apart)
+    gains, plain = spell(gain) if gain.powers else None, _find_uncentred(x, letter, apart)
     argument = plain or spell(x)
     if argument.kind != "tensor" or letter not in argument.axes:
         return None
     return Norm("layer" if plain else "rms", letter, argument, epsilon, gains)
 
 
-def _measured(terms: Terms, apart: Apart) -> tuple[Term, str, Value] | None:
+def _read_measured(terms: Terms, apart: Apart) -> tuple[Term, str, Value] | None:
     """What a root is the mean square of, over which letter, and the number that is added to it."""
     for mean, epsilon in (terms, terms[::-1]) if len(terms) == 2 else ():
         totals = [factor.value for factor in mean.powers if isinstance(factor.value.operation, op.Contract)]
@@ -124,14 +124,14 @@ def _measured(terms: Terms, apart: Apart) -> tuple[Term, str, Value] | None:
     return None
 
 
-def _uncentred(x: Term, letter: str, apart: Apart) -> Value | None:
+def _find_uncentred(x: Term, letter: str, apart: Apart) -> Value | None:
     """Of `x - mean_d x` the x."""
     for factor in x.powers if len(x.powers) == 1 else ():
         terms = apart(map_values("*", [factor.value]))
         for mean in terms if len(terms) > 1 else ():
             rest = [spell(term) for term in terms if term is not mean]
             plain = rest[0] if len(rest) == 1 else map_values("+", rest)
-            axes = tuple(each for each in plain.axes if each != letter)
+            axes = tuple(ax for ax in plain.axes if ax != letter)
             less = map_values("*", [Value(op.Constant(-1)), Value(op.Reduce("mean", (letter,), plain), axes)])
             if apart(less) == (mean,):
                 return plain

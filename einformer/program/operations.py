@@ -7,9 +7,8 @@ are one object. Sizes stay letters: a program is the same at all sizes.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from einformer.errors import NOWHERE, Span
@@ -42,7 +41,7 @@ class Value:
     @property
     def operands(self) -> tuple[Value, ...]:
         """The values that its operation is made of, in the order of its fields."""
-        return tuple(value for name in _list_fields(type(self.operation)) for value in _find(getattr(self.operation, name)))
+        return tuple(value for name in self.operation.__match_args__ for value in _find(getattr(self.operation, name)))
 
 
 # -------------------------------------------------------------------------------------------------- what is there before
@@ -272,16 +271,9 @@ class Program:
 def replace_operands(operation: Operation, new: Callable[[Value], Value]) -> Operation:
     """The operation with other values in the place of its operands; itself where none is another."""
     changed = {
-        name: part
-        for name in _list_fields(type(operation))
-        if (part := _replace(old := getattr(operation, name), new)) is not old
+        name: part for name in operation.__match_args__ if (part := _replace(old := getattr(operation, name), new)) is not old
     }
     return replace(operation, **changed) if changed else operation
-
-
-@functools.cache
-def _list_fields(kind: type[Any]) -> tuple[str, ...]:
-    return tuple(part.name for part in fields(kind))
 
 
 def _find(part: object) -> Iterator[Value]:

@@ -17,7 +17,7 @@ MOST = 8  # factors whose orders are all compared; more are taken in the order o
 MANY = 4096  # stands for a size that each call brings along
 
 
-def typical(legend: Legend, letter: str, single: str = "") -> int:
+def estimate_size(legend: Legend, letter: str, single: str = "") -> int:
     """The size of an axis that a model binds, a large one of the others, which inputs bring along; 1 of the `single` one.
 
     Emitted code is written before the sizes of its inputs are known, so they do not decide its order.
@@ -31,26 +31,26 @@ def typical(legend: Legend, letter: str, single: str = "") -> int:
         return MANY
 
 
-def pairs(operands: Sequence[Letters], summed: Letters, size: Callable[[str], int]) -> tuple[Pair, ...]:
+def order_pairs(operands: Sequence[Letters], summed: Letters, size: Callable[[str], int]) -> tuple[Pair, ...]:
     """The two factors of each step, by number, in the order with the fewest multiplications; results are numbered on.
 
     Each letter is summed as soon as no other factor has it. Letters decide between equal orders, so that factors commute.
 
-    >>> pairs([frozenset("sn"), frozenset("rn"), frozenset("tr")], frozenset("nr"), {"s": 9, "t": 9, "n": 2, "r": 3}.get)
+    >>> order_pairs([frozenset("sn"), frozenset("rn"), frozenset("tr")], frozenset("nr"), {"s": 9, "t": 9, "n": 2, "r": 3}.get)
     ((1, 2), (0, 3))
     """
     sizes = {letter: size(letter) for letter in frozenset[str]().union(*operands)} if len(operands) > 2 else {}
-    return _pairs(tuple(operands), summed, tuple(sizes.items()))
+    return _order_pairs(tuple(operands), summed, tuple(sizes.items()))
 
 
 @functools.lru_cache(maxsize=4096)
-def _pairs(operands: tuple[Letters, ...], summed: Letters, sizes: tuple[tuple[str, int], ...]) -> tuple[Pair, ...]:
+def _order_pairs(operands: tuple[Letters, ...], summed: Letters, sizes: tuple[tuple[str, int], ...]) -> tuple[Pair, ...]:
     if len(operands) < 3:
         return ((0, 1),)[: len(operands) - 1]
     if len(operands) > MOST:
         return ((0, 1), *((len(operands) + k, k + 2) for k in range(len(operands) - 2)))
     places = sorted(range(len(operands)), key=lambda place: sorted(operands[place]))
-    plan = _Plans([operands[place] for place in places], summed, dict(sizes)).best((1 << len(operands)) - 1)
+    plan = _Plans([operands[place] for place in places], summed, dict(sizes)).find_best((1 << len(operands)) - 1)
     numbers = {1 << k: place for k, place in enumerate(places)}
     for left, right in plan.steps:
         numbers[left | right] = len(numbers)
@@ -72,28 +72,28 @@ class _Plans:
         self.operands, self.summed, self.sizes = operands, summed, sizes
         self.plans: dict[int, _Plan] = {}
 
-    def best(self, mask: int) -> _Plan:
+    def find_best(self, mask: int) -> _Plan:
         if mask & (mask - 1) == 0:
             return _Plan()
         if mask not in self.plans:
-            self.plans[mask] = min((self.joined(part, mask ^ part) for part in _halves(mask)), key=lambda plan: plan.cost)
+            self.plans[mask] = min((self.join(part, mask ^ part) for part in _walk_halves(mask)), key=lambda plan: plan.cost)
         return self.plans[mask]
 
-    def joined(self, left: int, right: int) -> _Plan:
-        one, other = self.best(left), self.best(right)
-        products = math.prod(self.sizes[letter] for letter in self.letters(left) | self.letters(right))
+    def join(self, left: int, right: int) -> _Plan:
+        one, other = self.find_best(left), self.find_best(right)
+        products = math.prod(self.sizes[letter] for letter in self.find_letters(left) | self.find_letters(right))
         return _Plan(one.cost + other.cost + products, (*one.steps, *other.steps, (left, right)))
 
-    def letters(self, mask: int) -> Letters:
+    def find_letters(self, mask: int) -> Letters:
         """The letters of the product of a set: those of the result, and those that a factor outside of it has."""
-        inside, outside = self.union(mask), self.union(~mask)
+        inside, outside = self.unite(mask), self.unite(~mask)
         return frozenset(letter for letter in inside if letter not in self.summed or letter in outside)
 
-    def union(self, mask: int) -> Letters:
+    def unite(self, mask: int) -> Letters:
         return frozenset[str]().union(*(letters for k, letters in enumerate(self.operands) if mask >> k & 1))
 
 
-def _halves(mask: int) -> Iterator[int]:
+def _walk_halves(mask: int) -> Iterator[int]:
     """Each way to part a set in two, once, as the part with its first member; those that split off late members first."""
     rest = other = mask & (mask - 1)
     parts = []

@@ -10,7 +10,7 @@ from einformer.language.tree import Equation, Expression, Index, Sum, Tensor
 from einformer.language.walk import subexpressions
 
 
-def recurrent(equation: Equation) -> str | None:
+def find_recurrence(equation: Equation) -> str | None:
     """The index in whose order an equation must be solved: it reads its own left side at an earlier position."""
     if equation.relation != "=" or not isinstance(equation.left, Tensor):
         return None
@@ -22,7 +22,7 @@ def recurrent(equation: Equation) -> str | None:
     return None
 
 
-def backs(numbers: Numbers, slot: Expression, letter: str) -> tuple[int, int]:
+def measure_back(numbers: Numbers, slot: Expression, letter: str) -> tuple[int, int]:
     """How many positions back a recurrence reads at least and at most: 1 and 1 of `(s - 1)`. Raises EinformerError E507."""
     letters = list(dict.fromkeys(x.letter for x in subexpressions(slot) if isinstance(x, Index) and x.letter != letter))
     ranges = [numbers.numbers(x, None) for x in letters]

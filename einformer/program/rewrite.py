@@ -63,7 +63,7 @@ class Descending(Rewriting):
         return self.new[old]
 
 
-def values(function: Function) -> Iterator[Value]:
+def walk_values(function: Function) -> Iterator[Value]:
     """The values of a function, each once, after its operands."""
     seen = set[Value]()
 
@@ -74,15 +74,15 @@ def values(function: Function) -> Iterator[Value]:
                 yield from visit(operand)
             yield value
 
-    for value in roots(function):
+    for value in walk_roots(function):
         yield from visit(value)
 
 
-def reads(function: Function) -> Counter[Value]:
+def count_reads(function: Function) -> Counter[Value]:
     """How often each value is read: as an operand, by a loop, as the output; not by the line that names it."""
-    counted = Counter(operand for value in values(function) for operand in value.operands)
+    counted = Counter(operand for value in walk_values(function) for operand in value.operands)
     counted[function.output.value] += 1
-    for turns in reversed([*loops(function.lines)]):
+    for turns in reversed([*walk_loops(function.lines)]):
         counted[turns.count] += 1
         for each in turns.carried:  # a name of one turn is not read by the next
             counted.update([each.last] if each.before is None and counted[each.after] else [])
@@ -90,9 +90,9 @@ def reads(function: Function) -> Counter[Value]:
     return counted
 
 
-def pruned(function: Function, nothing: Operation) -> Function:
+def prune(function: Function, nothing: Operation) -> Function:
     """A function in whose lines `nothing` stands where its output does not depend on what they compute."""
-    used = _used(function)
+    used = _find_used(function)
 
     def kept(line: Line | Turns) -> Line | Turns:
         if isinstance(line, Line):
@@ -103,11 +103,14 @@ def pruned(function: Function, nothing: Operation) -> Function:
     return replace(function, lines=tuple(map(kept, function.lines)))
 
 
-def _used(function: Function) -> set[Value]:
+def _find_used(function: Function) -> set[Value]:
     """The values that the output of a function depends on."""
     used, todo = set[Value](), [function.output.value]
     carried = {
-        value: (each, turns) for turns in loops(function.lines) for each in turns.carried for value in (each.within, each.after)
+        value: (each, turns)
+        for turns in walk_loops(function.lines)
+        for each in turns.carried
+        for value in (each.within, each.after)
     }
     while todo:
         value = todo.pop()
@@ -120,24 +123,24 @@ def _used(function: Function) -> set[Value]:
     return used
 
 
-def roots(function: Function) -> Iterator[Value]:
+def walk_roots(function: Function) -> Iterator[Value]:
     """The values that lines name, in order, and those of loops."""
-    for line in (*function.inputs, *function.weights, *function.scalars, *equation_lines(function.lines), function.output):
+    for line in (*function.inputs, *function.weights, *function.scalars, *walk_lines(function.lines), function.output):
         yield line.value
 
 
-def loops(lines: tuple[Line | Turns, ...]) -> Iterator[Turns]:
+def walk_loops(lines: tuple[Line | Turns, ...]) -> Iterator[Turns]:
     """The loops among some lines, those outside first."""
     for line in lines:
         if isinstance(line, Turns):
             yield line
-            yield from loops(line.lines)
+            yield from walk_loops(line.lines)
 
 
-def equation_lines(lines: Iterable[Line | Turns]) -> Iterator[Line]:
+def walk_lines(lines: Iterable[Line | Turns]) -> Iterator[Line]:
     """The lines of equations among some lines, those of loops too."""
     for line in lines:
         if isinstance(line, Turns):
-            yield from equation_lines(line.lines)
+            yield from walk_lines(line.lines)
         else:
             yield line

@@ -44,21 +44,21 @@ class Role:
     residual: tuple[int, Expression] | None = None  # terms in a turn, turns of the loop
 
 
-def roles(spec: Spec, layer: Layer) -> dict[str, Role]:
+def read_roles(spec: Spec, layer: Layer) -> dict[str, Role]:
     """The role of each weight of a layer, by its first use."""
     found: dict[str, Role] = {}
-    residual = _residual(spec, layer)
+    residual = _find_residual(spec, layer)
     indices = {w.name: [i.letter for i in w.indices] for w in layer.weights if w.kind != "instance"}
     for equation in equations(layer.body):
-        for tensor, around, summed in _uses(equation.right, Kind.BIAS, ()):
+        for tensor, around, summed in _walk_uses(equation.right, Kind.BIAS, ()):
             if tensor.name in indices:
-                role = _role(tensor, indices[tensor.name], around, summed)
+                role = _read_role(tensor, indices[tensor.name], around, summed)
                 writes = residual if equation.relation == "return" and role.kind is Kind.MATRIX else None
                 found.setdefault(tensor.name, Role(role.kind, role.summed, writes))
     return {name: found.get(name, Role(Kind.MATRIX)) for name in indices}
 
 
-def _role(tensor: Tensor, letters: list[str], around: Kind, summed: tuple[str, ...]) -> Role:
+def _read_role(tensor: Tensor, letters: list[str], around: Kind, summed: tuple[str, ...]) -> Role:
     slots = list(zip(tensor.slots, letters, strict=True))
     if any(
         isinstance(slot, Tensor) or (isinstance(slot, Index) and axis_of(slot.letter) != axis_of(own)) for slot, own in slots
@@ -68,7 +68,7 @@ def _role(tensor: Tensor, letters: list[str], around: Kind, summed: tuple[str, .
     return Role(Kind.MATRIX, over) if over else Role(around)
 
 
-def _uses(e: Expression, around: Kind, summed: tuple[str, ...]) -> Iterator[tuple[Tensor, Kind, tuple[str, ...]]]:
+def _walk_uses(e: Expression, around: Kind, summed: tuple[str, ...]) -> Iterator[tuple[Tensor, Kind, tuple[str, ...]]]:
     """Each tensor in e, whether it multiplies or is added, and the letters summed around it."""
     if isinstance(e, Tensor):
         yield e, around, summed
@@ -76,33 +76,35 @@ def _uses(e: Expression, around: Kind, summed: tuple[str, ...]) -> Iterator[tupl
         summed += tuple(index.letter for index in e.indices)
     inside = Kind.GAIN if isinstance(e, Product | Quotient) else Kind.BIAS if isinstance(e, Sum) else around
     for child in children(e):
-        yield from _uses(child, inside, summed)
+        yield from _walk_uses(child, inside, summed)
 
 
-def _residual(spec: Spec, layer: Layer) -> tuple[int, Expression] | None:
+def _find_residual(spec: Spec, layer: Layer) -> tuple[int, Expression] | None:
     """`z <- z + Layer(…)` in a loop: how many such terms a turn has, and how many turns there are."""
     for caller in spec.layers:
         instances = {w.name: w.layer for w in caller.weights if w.kind == "instance"}
         for loop in (s for s in caller.body if isinstance(s, Loop)):
-            added = [name for s in loop.body if isinstance(s, Equation) and s.relation == "<-" for name in _added(s, instances)]
+            added = [
+                name for s in loop.body if isinstance(s, Equation) and s.relation == "<-" for name in _walk_added(s, instances)
+            ]
             if layer.name in added:
                 return len(added), loop.count
     return None
 
 
-def _added(equation: Equation, instances: Mapping[str, str]) -> Iterator[str]:
+def _walk_added(equation: Equation, instances: Mapping[str, str]) -> Iterator[str]:
     """The layers whose results an equation adds to what it changes."""
     terms = equation.right.terms if isinstance(equation.right, Sum) else ()
     if equation.left in terms:
         yield from (instances[term.name] for term in terms if isinstance(term, Apply) and term.name in instances)
 
 
-def stored(layer: Layer) -> list[Weight]:
+def list_stored(layer: Layer) -> list[Weight]:
     """Weights that are parameters of their own: ties are read from what they are tied to."""
     return [w for w in layer.weights if w.kind != "instance" and (w.default is None or w.optional)]
 
 
-def selecting(layer: Layer, layers: Mapping[str, Layer], legend: Legend) -> dict[str, str]:
+def find_selecting(layer: Layer, layers: Mapping[str, Layer], legend: Legend) -> dict[str, str]:
     """Inputs of whole numbers, those that come to stand in a slot; each with the letter of the axis of which it selects.
 
     There is no letter where it is not read as it is, where a condition guards it, or where it selects of several axes.

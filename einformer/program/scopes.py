@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from einformer.language.sizes import Legend
 from einformer.program import operations as op
 from einformer.program.operations import Function, Line, Turns, Value
-from einformer.program.rewrite import Descending, reads
+from einformer.program.rewrite import Descending, count_reads
 from einformer.program.terms import Terms, Values
 
 
@@ -32,7 +32,7 @@ class Scope:
         """The scope of a function, of whose weights these are trained."""
         learned = frozenset(line.value for line in function.weights if line.name in trained)
         fixed = frozenset(line.value for line in (*function.weights, *function.scalars))
-        scope = cls(Values(legend), reads=reads(function), fixed=fixed, learned=learned)
+        scope = cls(Values(legend), reads=count_reads(function), fixed=fixed, learned=learned)
         for line in (*function.inputs, *function.weights, *function.scalars):
             scope.names[line.value] = line.name
         scope.enter(function.lines, ())
@@ -54,40 +54,40 @@ class Scope:
         """Has a value its name still, or the name of a weight?"""
         return value in self.fixed or self.standing.get(self.names[value]) is value
 
-    def gone(self, value: Value, there: set[Value] | None = None) -> str:
+    def find_changed(self, value: Value, there: set[Value] | None = None) -> str:
         """The name of something that a value is made of and that has changed since; not of what is known to be `there`."""
         there = set() if there is None else there
-        for each in self.leaves(value):
+        for each in self.walk_leaves(value):
             if each not in there and not self.stands(each):
-                if self.loops.get(each) != self.here or self.gone(each, there):
+                if self.loops.get(each) != self.here or self.find_changed(each, there):
                     return self.names[each]
                 there.add(each)
         return ""
 
     def is_computed(self, value: Value) -> bool:
         """Has a value a name, under which it is computed in the loops around here, and could be computed again?"""
-        return self.loops.get(value) == self.here and not self.gone(value)
+        return self.loops.get(value) == self.here and not self.find_changed(value)
 
     def is_open(self, value: Value) -> bool:
         """May a value be computed where it is read: has it no name, or a reader alone?"""
         return value not in self.names or (self.reads[value] == 1 and self.is_computed(value))
 
-    def named(self, value: Value) -> Terms:
+    def read_named(self, value: Value) -> Terms:
         """The terms of a value, which has a name or not; other names are closed."""
         return self.values.apart(value, lambda inner: self.values.terms(inner, self.names.__contains__))
 
-    def opened(self, value: Value) -> Terms:
+    def read_opened(self, value: Value) -> Terms:
         """Its terms; names that nothing else reads are opened."""
         return self.values.apart(value, lambda inner: self.values.terms(inner, lambda each: not self.is_open(each)))
 
-    def wide(self, value: Value) -> Terms:
+    def read_wide(self, value: Value) -> Terms:
         """Its terms; all names that are computed here are opened."""
         closed = lambda each: each in self.names and not self.is_computed(each)  # noqa: E731
         return self.values.apart(value, lambda inner: self.values.terms(inner, closed))
 
     def covers(self, value: Value, kernel: Value) -> bool:
         """Is what a kernel takes in of a value read by nothing else?"""
-        kept, inside, todo = set(self.leaves(kernel)), set[Value](), [value]
+        kept, inside, todo = set(self.walk_leaves(kernel)), set[Value](), [value]
         while todo:
             each = todo.pop()
             if each not in inside and (each is value or each not in kept):
@@ -97,13 +97,13 @@ class Scope:
         taken = (each for each in inside if each is not value and self.is_computed(each))
         return all(counted[each] == self.reads[each] for each in taken)
 
-    def leaves(self, value: Value) -> Iterator[Value]:
+    def walk_leaves(self, value: Value) -> Iterator[Value]:
         """The named values that a value is made of."""
-        for each in value.operands:
-            if each in self.names:
-                yield each
+        for operand in value.operands:
+            if operand in self.names:
+                yield operand
             else:
-                yield from self.leaves(each)
+                yield from self.walk_leaves(operand)
 
 
 @dataclass(slots=True)

@@ -22,7 +22,7 @@ from einformer.program.terms import MINUS, Values
 Mask = tuple[Value, bool]  # a condition, and whether it must hold
 
 
-def weighs(argument: Value, letters: Collection[str], legend: Legend, time: str) -> bool:
+def is_weighed(argument: Value, letters: Collection[str], legend: Legend, time: str) -> bool:
     """Is something of the argument of a softmax over these letters finite, whatever the numbers of the other indices?"""
     if any(axis_of(letter) == time != letter for letter in letters):
         return True
@@ -30,7 +30,7 @@ def weighs(argument: Value, letters: Collection[str], legend: Legend, time: str)
     masks = _Argument(values).masks(argument)
     if not masks:
         return masks is not None
-    held = (_hold(masks, letters, place, values) for place in _places(masks, values))
+    held = (_do_hold(masks, letters, place, values) for place in _walk_places(masks, values))
     return _takes_the_largest(masks, letters, legend) or any(held)
 
 
@@ -56,7 +56,7 @@ class _Argument:
             case op.Map("where", (condition, then, otherwise)) if MINUS in (then.operation, otherwise.operation):
                 hidden = then.operation == MINUS
                 rest = self.masks(otherwise if hidden else then)
-                return None if rest is None else [_straight(condition, not hidden), *rest]
+                return None if rest is None else [_straighten(condition, not hidden), *rest]
             case op.Map("where", (_, *arms)):
                 return self.finite(arms)
             case op.Contract(_, factors):
@@ -92,11 +92,11 @@ class _Argument:
         return None if None in masks else [mask for each in masks if each is not None for mask in each]
 
 
-def _straight(condition: Value, holds: bool) -> Mask:
+def _straighten(condition: Value, holds: bool) -> Mask:
     """A condition without `not`."""
     match condition.operation:
         case op.Map("not", (inner,)):
-            return _straight(inner, not holds)
+            return _straighten(inner, not holds)
         case _:
             return condition, holds
 
@@ -113,7 +113,7 @@ def _takes_the_largest(masks: list[Mask], letters: Collection[str], legend: Lege
             return False
 
 
-def _places(masks: list[Mask], values: Values) -> Iterator[Value]:
+def _walk_places(masks: list[Mask], values: Values) -> Iterator[Value]:
     """Numbers at which masks may hold."""
     yield Value(op.Constant(0), (), "integer")
     seen, todo = set[str](), [condition for condition, _ in masks]
@@ -125,7 +125,7 @@ def _places(masks: list[Mask], values: Values) -> Iterator[Value]:
             yield value
 
 
-def _hold(masks: list[Mask], letters: Collection[str], place: Value, values: Values) -> bool:
+def _do_hold(masks: list[Mask], letters: Collection[str], place: Value, values: Values) -> bool:
     """Do all masks hold where the index of a softmax is this number?"""
     if len(letters) > 1 or any(axis_of(letter) != axis_of(*letters) for letter in place.axes):
         return False

@@ -25,8 +25,8 @@ from einformer.language.tree import (
     Tensor,
 )
 from einformer.language.walk import equations, rebuild, subexpressions
-from einformer.program.lowering import Body, time_of
-from einformer.program.norming import norms
+from einformer.program.lowering import Body, find_time
+from einformer.program.norming import find_norms
 from einformer.testing.rewrites import Around
 
 MIRRORED = {"<=": ">=", "<": ">", ">=": "<=", ">": "<"}
@@ -124,8 +124,8 @@ def is_norm(e: Expression, around: Around) -> bool:
     if layer is None:
         return False
     spec, legend = around.spec, Legend.of(around.spec)
-    function = Body(layer, {each.name: each for each in spec.layers}, legend, time_of(spec)).function()
-    return function.output.value in norms(function, legend)
+    function = Body(layer, {each.name: each for each in spec.layers}, legend, find_time(spec)).lower_layer()
+    return function.output.value in find_norms(function, legend)
 
 
 def last_equation(layer: Layer) -> Equation:

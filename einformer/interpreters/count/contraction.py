@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from einformer.language.tree import Expression
 from einformer.program.needs import Bound, Choice, Choices
-from einformer.program.orders import Letters, Pair, pairs
+from einformer.program.orders import Letters, Pair, order_pairs
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ def steps(contraction: Contraction, size: Callable[[str], int]) -> tuple[Step, .
 
     A step that sums nothing, or chosen letters only (combining experts, R12), is element-wise and not among them.
     """
-    return tuple(filter(_contracts, _steps(contraction, pairs(contraction.operands, contraction.summed, size))))
+    return tuple(filter(_contracts, _steps(contraction, order_pairs(contraction.operands, contraction.summed, size))))
 
 
 def _contracts(step: Step) -> bool:

@@ -12,7 +12,7 @@ from einformer.interpreters.count.held import Held, held
 from einformer.interpreters.count.visits import Visit, Work, per_tree, rows_of, work_of
 from einformer.language.calls import axis_of
 from einformer.language.tree import Equation, Spec
-from einformer.program.experts import Routing, routings
+from einformer.program.experts import Routing, find_routings
 from einformer.program.needs import Bound
 from einformer.program.operations import Contract, Map, Reduce, Value
 from einformer.program.orders import Letters
@@ -74,7 +74,7 @@ def derive(spec: Spec, name: str) -> Derived:
     """What the layer or model `name` of a checked spec holds and does, its optional weights too."""
     work = work_of(spec, name)
     visits = tuple(work.visits(work.whole(name)))
-    routes = routings(work.flows)
+    routes = find_routings(work.flows)
     done = (_done(visit, work, routes.get(visit.flow.function.name)) for visit in visits)
     return Derived(
         tuple(held(work, name, visits)),
@@ -95,7 +95,7 @@ def _done(visit: Visit, work: Work, routing: Routing | None) -> Iterator[Done]:
     """What a line does, once for each of the branches on layer numbers in it."""
     contractions, softmaxes, read = _Found[Contraction](), _Found[Softmax](), _Found[Gather]()
     fused = work.norms(visit.flow.function)[1]
-    apart = routing.apart() if routing else set[Value]()
+    apart = routing.find_paired() if routing else set[Value]()
     for value in visit.step.values:
         need = visit.needs.get(value)
         if need is None:

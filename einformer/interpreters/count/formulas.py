@@ -43,7 +43,7 @@ from einformer.language.tree import (
 from einformer.language.walk import subexpressions
 from einformer.program.cache import kept_in_letters
 from einformer.program.needs import Bound
-from einformer.program.orders import typical
+from einformer.program.orders import estimate_size
 from einformer.program.turns import Case, Site, Turns
 
 MOST_TERMS = 30  # of a number multiplied out
@@ -129,7 +129,7 @@ class Letters:
 
     def typical(self, letter: str) -> int:
         """The size of an axis as it decides in which order tensors are contracted; after a cache comes one position."""
-        return typical(self.legend, letter, self.time if self.cached != 0 else "")
+        return estimate_size(self.legend, letter, self.time if self.cached != 0 else "")
 
     def length(self, letter: str) -> sympy.Expr:
         """The size of the axis that an index runs over."""

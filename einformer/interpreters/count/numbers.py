@@ -23,7 +23,7 @@ from einformer.language.tree import Expression, Index, Layer, Spec
 from einformer.language.walk import subexpressions
 from einformer.program.cache import Entry
 from einformer.program.needs import Bound
-from einformer.program.orders import typical
+from einformer.program.orders import estimate_size
 from einformer.program.turns import Site, Turns
 
 
@@ -137,7 +137,7 @@ class Numbers:
 
     def typical(self, letter: str) -> int:
         """The size of an axis as it decides in which order tensors are contracted; after a cache comes one position."""
-        return typical(self.legend, letter, self.time if self.cached else "")
+        return estimate_size(self.legend, letter, self.time if self.cached else "")
 
     def length(self, letter: str) -> int:
         """The size of the axis that an index runs over: of the positions that are computed, or of all that are visible."""

@@ -12,9 +12,9 @@ from einformer.language.sizes import Legend
 from einformer.language.specialise import specialise
 from einformer.language.tree import Layer, Spec
 from einformer.program.kernels import Norm
-from einformer.program.lowering import functions
+from einformer.program.lowering import lower_functions
 from einformer.program.needs import DENSE, INNER, NO_CHOICE, Choices, Flow, Flows, Need, Step, flat, made_of
-from einformer.program.norming import norms
+from einformer.program.norming import find_norms
 from einformer.program.operations import Call, Function, Gather, Input, Iota, Turn, Value, View, Weight
 from einformer.program.orders import Letters
 from einformer.program.turns import Turns, below, turns_of
@@ -65,7 +65,7 @@ def work_of(spec: Spec, name: str) -> Work:
     """The work of counting the layer or model `name`."""
     specialised = specialise(spec, name)
     legend, layers = Legend.of(specialised), {layer.name: layer for layer in specialised.layers}
-    program = functions(specialised, legend)
+    program = lower_functions(specialised, legend)
     names = {layer.span: layer.name for layer in spec.layers}
     flows = Flows.of_spec(specialised, program, legend)
     return Work(layers, {layer.name: names[layer.span] for layer in specialised.layers}, flows)
@@ -94,7 +94,7 @@ class Work:
     def norms(self, function: Function) -> Norms:
         """The norms of a function, and the values that they take in."""
         if function.name not in self.known:
-            found = norms(function, self.flows.numbers.legend)
+            found = find_norms(function, self.flows.numbers.legend)
             self.known[function.name] = found, {inner for value, norm in found.items() for inner in _taken(value, norm)}
         return self.known[function.name]
 

@@ -30,7 +30,7 @@ from einformer.language.tree import (
 from einformer.language.weights import key
 from einformer.program.operations import Call, Function, Line, Turns
 from einformer.program.roles import Kind as RoleKind
-from einformer.program.roles import Role, roles, selecting, stored
+from einformer.program.roles import Role, find_selecting, list_stored, read_roles
 
 Some = TypeVar("Some", bound=Context)
 
@@ -80,7 +80,7 @@ class Class:
         self.file, self.layer, self.layers = file, layer, layers
         time = next((axis_of(layer_of_file.time.letter) for layer_of_file in file.spec.layers if layer_of_file.time), "")
         self.time = time
-        self.integers = selecting(layer, layers, file.legend)
+        self.integers = find_selecting(layer, layers, file.legend)
         self.whole = Whole(layer, layers, file.legend)
         self.context: Context = self.make_context(Context)
         self.blocks = Blocks.of(self.make_context(Context, "config."))
@@ -183,7 +183,7 @@ class Class:
 
     def write_weights(self) -> Iterator[str]:
         """The lines that make the parameters and buffers."""
-        for weight in stored(self.layer):
+        for weight in list_stored(self.layer):
             yield self.weight(weight)
 
     def weight(self, weight: Weight) -> str:
@@ -195,8 +195,8 @@ class Class:
 
     def write_starts(self) -> Iterator[str]:
         """The lines that give each parameter its first values."""
-        kinds = roles(self.file.spec, self.layer)
-        for weight in stored(self.layer):
+        kinds = read_roles(self.file.spec, self.layer)
+        for weight in list_stored(self.layer):
             yield self.write_start(f"self.{key(weight.name)}", kinds[weight.name], weight)
 
     def write_start(self, parameter: str, role: Role, weight: Weight) -> str:

@@ -26,7 +26,7 @@ from einformer.language.sizes import Legend
 from einformer.language.tree import Apply, Layer, Loop, Name, Tensor
 from einformer.language.walk import equations, subexpressions
 from einformer.language.weights import key
-from einformer.program.orders import pairs, typical
+from einformer.program.orders import estimate_size, order_pairs
 
 INDENT = "    "
 
@@ -146,7 +146,7 @@ class Context:
 
     def contract(self, codes: list[Code], letters: set[str], wanted: Dims | None) -> Code:
         """Two factors at a time, in the order of `orders.pairs`."""
-        order = pairs([frozenset(code.dims) for code in codes], frozenset(letters), self.estimate_size)
+        order = order_pairs([frozenset(code.dims) for code in codes], frozenset(letters), self.estimate_size)
         left = dict(enumerate(codes))
         for number, places in enumerate(order[:-1], len(codes)):
             two = [left.pop(place) for place in places]
@@ -155,7 +155,7 @@ class Context:
 
     def estimate_size(self, letter: str) -> int:
         """The size of an axis as it decides in which order factors are multiplied; decoding computes one position."""
-        return typical(self.legend, letter)
+        return estimate_size(self.legend, letter)
 
     def contract_pair(self, codes: list[Code], letters: set[str], wanted: Dims | None) -> Code:
         """`torch.einsum` of two factors, over these letters."""

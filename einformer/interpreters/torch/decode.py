@@ -25,7 +25,7 @@ from einformer.language.tree import Index, Layer, Name, Spec, Tensor
 from einformer.language.weights import key
 from einformer.program import operations as op
 from einformer.program.cache import Entry
-from einformer.program.constants import raised
+from einformer.program.constants import raise_constants
 from einformer.program.decoding import (
     KEPT,
     Ago,
@@ -36,18 +36,18 @@ from einformer.program.decoding import (
     Positions,
     Resume,
     Run,
-    decodings,
+    continue_functions,
     is_natural,
-    keeps,
+    keeps_anything,
     reads_cache,
 )
-from einformer.program.fusing import with_kernels
+from einformer.program.fusing import lower_with_kernels
 from einformer.program.kernels import Attention
-from einformer.program.lowering import functions
-from einformer.program.masks import sunk
+from einformer.program.lowering import lower_functions
+from einformer.program.masks import sink_masks
 from einformer.program.operations import Axes, Label, Line, Value
-from einformer.program.orders import typical
-from einformer.program.rewrite import values
+from einformer.program.orders import estimate_size
+from einformer.program.rewrite import walk_values
 
 
 def write_cached_source(
@@ -55,14 +55,14 @@ def write_cached_source(
 ) -> str:
     """The file for the causal model `name`: each class as in the file without a cache, its forward with one."""
     special = specialise(spec, name)
-    special = sunk(raised(special, legend), legend) if plan.fast else special
+    special = sink_masks(raise_constants(special, legend), legend) if plan.fast else special
     layers = {layer.name: layer for layer in special.layers}
     rows = find_rows(layers[name])
-    program = with_kernels(special, legend, steps=True) if plan.fast else functions(special, legend)
-    decoded = decodings(program, layers, kept, name, rows)
+    program = lower_with_kernels(special, legend, steps=True) if plan.fast else lower_functions(special, legend)
+    decoded = continue_functions(program, layers, kept, name, rows)
     file = CachedFile(special, name, legend, plan, style, count_axes(spec), functions=decoded, kept=kept, rows=rows)
     file.counting = frozenset({name, *(each for each, function in decoded.items() if reads_cache(function, decoded))})
-    file.keeping = frozenset(each for each, function in decoded.items() if keeps(function, decoded))
+    file.keeping = frozenset(each for each, function in decoded.items() if keeps_anything(function, decoded))
     return file.text()
 
 
@@ -149,7 +149,7 @@ class CachedContext(Context):
 
     def estimate_size(self, letter: str) -> int:
         """The size of an axis that decides in which order factors are multiplied: decoding computes one position."""
-        return typical(self.legend, letter, self.time)
+        return estimate_size(self.legend, letter, self.time)
 
 
 class CachedEmitter(Emitter):
@@ -315,7 +315,7 @@ class CachedClass(Class):
     def forward(self) -> list[str]:
         """The lines of the forward, those that read the cache first."""
         context, letters, visible = self.context, self.file.letters, f"{self.time}'"
-        if any(visible in value.axes for value in values(self.file.functions[self.layer.name])) and visible not in letters:
+        if any(visible in value.axes for value in walk_values(self.file.functions[self.layer.name])) and visible not in letters:
             letters[visible] = find_unused(letters, string.ascii_lowercase, self.time)
         self.emitted = self.make_emitter()
         self.body = list(self.emitted.body())

@@ -13,7 +13,7 @@ from einformer.interpreters.torch.kernels import FastEmitter
 from einformer.interpreters.torch.layout import Lying, lay_out
 from einformer.language.tree import Layer
 from einformer.language.weights import key
-from einformer.program.roles import roles, stored
+from einformer.program.roles import list_stored, read_roles
 
 
 class FastClass(Class):
@@ -50,7 +50,7 @@ class FastClass(Class):
 
     def stored(self, lying: Mapping[str, Lying]) -> Iterator[str]:
         """The lines of `weights` after the sizes."""
-        for weight in stored(self.layer):
+        for weight in list_stored(self.layer):
             each = lying.get(weight.name)
             if each is None:
                 yield self.weight(weight)
@@ -65,8 +65,8 @@ class FastClass(Class):
 
     def write_starts(self) -> Iterator[str]:
         """Weights in one parameter start alike: they are read by maps of the same input."""
-        lying, found = self.map_to_parameters(), roles(self.file.spec, self.layer)
-        for weight in stored(self.layer):
+        lying, found = self.map_to_parameters(), read_roles(self.file.spec, self.layer)
+        for weight in list_stored(self.layer):
             each = lying.get(weight.name)
             if each is None or each.parts[0].weight is weight:
                 yield self.write_start(f"self.{each.name if each else key(weight.name)}", found[weight.name], weight)

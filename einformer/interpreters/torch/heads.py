@@ -12,7 +12,7 @@ from einformer.language.slots import Whole
 from einformer.language.tree import Tensor
 from einformer.language.walk import subexpressions
 from einformer.language.weights import key
-from einformer.program.roles import stored
+from einformer.program.roles import list_stored
 
 NAMES = 5  # that are read off the config in one line
 
@@ -88,6 +88,6 @@ def _find_floating(context: Context) -> str:
     for formal in context.layer.formals:
         if formal.name not in whole.selecting | whole.either:
             return name_tensor(context, formal)
-    if weights := stored(context.layer):
+    if weights := list_stored(context.layer):
         return f"self.{key(weights[0].name)}"
     raise fail("E601", f"`{context.layer.name}` has no floating input or weight", context.layer.span)

@@ -13,7 +13,7 @@ from einformer.language.weights import key
 from einformer.program import operations as op
 from einformer.program.kernels import PAIR, Attention, Gathered, Linear, Norm, Part, Picked, Reversed, Routed, Taken
 from einformer.program.operations import Axes, Line, Value
-from einformer.program.rewrite import equation_lines, loops, reads, values
+from einformer.program.rewrite import count_reads, walk_lines, walk_loops, walk_values
 
 
 @dataclass(slots=True)
@@ -27,8 +27,8 @@ class FastEmitter(Emitter):
     passed: set[Value] = field(default_factory=set)  # what layers are given, and nothing else reads
 
     def __post_init__(self) -> None:
-        read, arguments_of_calls = reads(self.function), list[Value]()
-        for value in values(self.function):
+        read, arguments_of_calls = count_reads(self.function), list[Value]()
+        for value in walk_values(self.function):
             match value.operation:
                 case Part(argument):
                     self.parts[argument].append(value)
@@ -60,7 +60,7 @@ class FastEmitter(Emitter):
 
     def find_lines(self, value: Value) -> list[Line]:
         """The lines that name a value."""
-        return [line for line in equation_lines(self.function.lines) if line.value is value]
+        return [line for line in walk_lines(self.function.lines) if line.value is value]
 
     # ------------------------------------------------------------------------------------------------------- lines
 
@@ -155,7 +155,7 @@ class FastEmitter(Emitter):
         for line in (*self.function.inputs, *self.function.weights):
             if line.value is value:
                 yield line.name
-        for turns in loops(self.function.lines):
+        for turns in walk_loops(self.function.lines):
             yield from (each.name for each in turns.carried if value in (each.within, each.after))
         yield from (line.name for line in self.find_lines(value))
 

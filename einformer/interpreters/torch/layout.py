@@ -15,8 +15,8 @@ from einformer.language.tree import Layer, Weight
 from einformer.language.weights import key
 from einformer.program.kernels import Linear
 from einformer.program.operations import Function, Value, View
-from einformer.program.rewrite import reads, values
-from einformer.program.roles import stored
+from einformer.program.rewrite import count_reads, walk_values
+from einformer.program.roles import list_stored
 
 HELPERS = {
     "Stored": '''class Stored(nn.Module):
@@ -87,10 +87,10 @@ class Lying:
 
 def lay_out(function: Function, layer: Layer) -> Iterator[Lying]:
     """The parameters that lie otherwise than written: the matrices of a product are one, and so are its biases."""
-    read, seen = reads(function), set[str]()
+    read, seen = count_reads(function), set[str]()
     lines = {line.value: line.name for line in function.weights}
-    single = {weight.name: weight for weight in stored(layer) if weight.kind == "trained"}
-    for kernel in (value.operation for value in values(function) if isinstance(value.operation, Linear)):
+    single = {weight.name: weight for weight in list_stored(layer) if weight.kind == "trained"}
+    for kernel in (value.operation for value in walk_values(function) if isinstance(value.operation, Linear)):
         none = [()] * len(kernel.biases)
         for weights, columns, experts in ((kernel.weights, kernel.columns, kernel.experts), (kernel.biases, none, ())):
             every = zip(weights, kernel.rows[: len(weights)], columns, strict=True)

@@ -25,7 +25,7 @@ from einformer.language.sizes import Legend
 from einformer.language.slots import Whole
 from einformer.language.tree import Index, Layer, Spec
 from einformer.program.cache import Entry
-from einformer.program.roles import selecting
+from einformer.program.roles import find_selecting
 
 _COUNT = itertools.count(1)
 
@@ -161,7 +161,7 @@ class Expectation:
 
 
 def _find_expectations(layer: Layer, layers: Mapping[str, Layer], legend: Legend) -> Iterator[Expectation]:
-    whole, either = selecting(layer, layers, legend), Whole(layer, layers, legend).either
+    whole, either = find_selecting(layer, layers, legend), Whole(layer, layers, legend).either
     for formal in layer.formals:
         axes = tuple(_describe_axis(slot.letter, legend) for slot in formal.slots if isinstance(slot, Index))
         written = f"{formal.name}_{''.join(letter for letter, _, _ in axes)}"

@@ -39,13 +39,13 @@ from einformer.language.tree import (
 )
 from einformer.language.walk import equations
 from einformer.language.weights import key
-from einformer.program.constants import raised
-from einformer.program.fusing import with_kernels
+from einformer.program.constants import raise_constants
+from einformer.program.fusing import lower_with_kernels
 from einformer.program.kernels import PAIR
-from einformer.program.lowering import functions
-from einformer.program.masks import sunk
+from einformer.program.lowering import lower_functions
+from einformer.program.masks import sink_masks
 from einformer.program.operations import Function
-from einformer.program.rewrite import values
+from einformer.program.rewrite import walk_values
 
 HELPERS = {
     "inside": '''def inside(n: Tensor, size: int, read: Tensor | None = None) -> Tensor:
@@ -97,7 +97,12 @@ def _make_file(spec: Spec, name: str, legend: Legend, plan: Plan, style: Style) 
     special = specialise(spec, name)
     refuse_unbound(special, legend)
     return EmittedFile(
-        sunk(raised(special, legend), legend) if plan.fast else special, name, legend, plan, style, count_axes(spec)
+        sink_masks(raise_constants(special, legend), legend) if plan.fast else special,
+        name,
+        legend,
+        plan,
+        style,
+        count_axes(spec),
     )
 
 
@@ -165,9 +170,9 @@ class EmittedFile:
         """The file with its names as they are by now, or with others for those that are not ASCII."""
         layers = {layer.name: layer for layer in self.spec.layers}
         self.letters = spell_indices(self.spec)
-        self.kernels = self.kernels or with_kernels(self.spec, self.legend) if self.plan.fast else {}
-        self.functions = self.functions or self.kernels or functions(self.spec, self.legend)
-        if any(PAIR in value.axes for function in self.kernels.values() for value in values(function)):
+        self.kernels = self.kernels or lower_with_kernels(self.spec, self.legend) if self.plan.fast else {}
+        self.functions = self.functions or self.kernels or lower_functions(self.spec, self.legend)
+        if any(PAIR in value.axes for function in self.kernels.values() for value in walk_values(function)):
             self.letters[PAIR] = find_unused(self.letters, _PAIRS, "p")
         classes = self.classes(layers)
         while self.merge(classes):
