@@ -233,7 +233,7 @@ MUTANTS = (
     ),
     _mutant(
         "scores may be transposed", "language/times.py",
-        "                if isinstance(x, Index) and self.is_computed(x.letter):\n", "                if False:\n",
+        "                if self.is_computed(x.letter):\n", "                if False:\n",
         "causality.py::test_what_reads_the_future_is_refused[transposed]",
     ),
     _mutant(
@@ -249,13 +249,13 @@ MUTANTS = (
     ),
     # -------------------------------------------------------------------------------------------------------------------- sizes
     _mutant(
-        "a size may pass its bound", "language/binding.py",
+        "a size may pass its bound", "language/sizes.py",
         "and size > bound:", "and False:",
         "binding.py::test_a_shape_stays_within_the_bound",
     ),
     _mutant(
-        "an axis is read by any index", "language/agreement.py",
-        "if axis_of(slot.letter) != axis_of(defined.letter) and not", "if False and not",
+        "an axis is read by any index", "language/body.py",
+        "if axis_of(slot.letter) != axis_of(own.letter) and not", "if False and not",
         "refused.py::test_a_slip_is_refused_by_its_rule[a slot over another axis]",
     ),
     _mutant(
@@ -272,7 +272,7 @@ MUTANTS = (
     _mutant(
         "a minus negates what mod divides", "language/formulas.py",
         "dividend = self.product(factors, start)\n",
-        "dividend, negative = self.product(_negated(factors) if negative else factors, start), False\n",
+        "dividend, negative = self.product(_negate(factors) if negative else factors, start), False\n",
         "precedence.py::test_a_formula_means_what_it_means_to_python[0]",
     ),
     _mutant(
@@ -287,7 +287,8 @@ MUTANTS = (
     ),
     _mutant(
         "a softmax may be given what it cannot feel", "language/body.py",
-        "[*self.renamings(calls), *find_unfelt(elaborated.right, scope, self.line)]", "[*self.renamings(calls)]",
+        "[*self.check_renamings(calls), *find_unfelt(elaborated.right, scope, self.line)]",
+        "[*self.check_renamings(calls)]",
         "refused.py::test_a_slip_is_refused_by_its_rule[a score without its prime]",
     ),
     # --------------------------------------------------------------------------------------- canonical values and fused kernels

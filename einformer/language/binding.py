@@ -7,20 +7,19 @@ import math
 import numbers
 import operator
 import reprlib
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import SupportsFloat, SupportsIndex, TypeVar
+from typing import SupportsFloat, SupportsIndex
 
-from einformer.errors import EinformerError, fail
+from einformer.errors import fail
 from einformer.language.calls import axis_of, slot_letters
+from einformer.language.check import check_references
 from einformer.language.parser import parse_expression
 from einformer.language.primitives import primitive
-from einformer.language.recursion import check_references
-from einformer.language.sizes import MAXIMUM_NUMBER, MAXIMUM_SIZE, Legend, Value, fail_unbound
+from einformer.language.sizes import MAXIMUM_NUMBER, MAXIMUM_SIZE, Legend, Value, check_sizes, fail_unbound, try_number
 from einformer.language.tree import Apply, Expression, Index, Layer, Name, Number, Product, Quotient, Scalar, Spec, Sum, Tensor
-from einformer.language.walk import equations, loops, map_expressions, rebuild, subexpressions
+from einformer.language.walk import equations, indices_in, loops, map_expressions, rebuild
 
-T = TypeVar("T")
 Given = SupportsIndex | SupportsFloat | str | Sequence[float]  # numbers of NumPy too
 
 
@@ -43,7 +42,7 @@ def bind(spec: Spec, given: Mapping[str, Given], origin: str | Mapping[str, str]
 def find_sizes(legend: Legend) -> dict[str, Value]:
     """The sizes that are bound, and those that follow from them."""
     sizes = {name: legend.axis_of_size(name) for name in legend.letters}
-    following = {name: _try_number(legend.length, axis.letter) for name, axis in sizes.items() if axis}
+    following = {name: try_number(legend.length, axis.letter) for name, axis in sizes.items() if axis}
     return {**{name: value for name, value in following.items() if value is not None}, **legend.values}
 
 
@@ -109,34 +108,6 @@ def _number(scalar: Scalar, given: object) -> Number:
     raise fail("E604", message, scalar.span, fix="a number, a list or a formula")
 
 
-# None if a letter of the formula is open.
-def _try_number(number: Callable[[T], Value], of: T) -> Value | None:
-    try:
-        return number(of)
-    except EinformerError as error:
-        if error.findings[0].code != "E601":
-            raise
-        return None
-
-
-def check_sizes(legend: Legend, given: Container[str] = ()) -> None:
-    """Every size is a positive whole number within its bound, or may become one when the open letters are bound.
-
-    One that is `given` has a bound that is known. Raises EinformerError E601 to E604.
-    """
-    for axis in legend.axes.values():
-        size = _try_number(legend.length, axis.letter)
-        bound = None if axis.bound is None else _try_number(legend.number, axis.bound)
-        if axis.bound is not None and bound is None and isinstance(axis.size, Name) and axis.size.name in given:
-            legend.number(axis.bound)
-        if size is None:
-            legend.check_possible(axis)
-        elif bound is not None and size > bound:
-            facts = [legend.origin(e.name) for e in (axis.size, axis.bound) if isinstance(e, Name)]
-            message = f"the size of `{axis.letter}` is {size}, its bound {bound}"
-            raise fail("E603", message, axis.span, facts, f"at most {bound}")
-
-
 def _lists_fit(spec: Spec, legend: Legend) -> None:
     for scalar in spec.scalars:
         if isinstance(scalar.value, tuple) and len(scalar.value) != legend.length(scalar.indices[0].letter):
@@ -165,45 +136,24 @@ def open_sizes(legend: Legend) -> set[str]:
 
 def refuse_unbound(spec: Spec, legend: Legend) -> None:
     """Refuse a specialised spec whose layers need sizes that are not bound. Raises EinformerError E601 that names them all."""
-    names = {x.name: x for x in _unbound([Name(s.name) for s in spec.scalars if not s.indices], legend, set())}
+    names = {x.name: x for x in _find_unbound([Name(s.name) for s in spec.scalars if not s.indices], legend)}
     for layer in spec.layers:
         axes = [legend.axes[axis_of(letter)] for formal in layer.formals for letter in slot_letters(formal)]
-        sizes_of_shapes = {axis.size.name for axis in axes if isinstance(axis.size, Name)}  # by the shape of an input
+        shapes = {axis.size.name for axis in axes if isinstance(axis.size, Name)}  # by the shape of an input
         turning, body = list(loops(layer.body)), [equation.right for equation in equations(layer.body)]
-        fixed = [*(index for weight in layer.weights for index in weight.indices), *(loop.count for loop in turning)]
-        numbers = [
-            *_unbound(fixed, legend, set()),
-            *_unbound(body, legend, sizes_of_shapes | {loop.index.letter for loop in turning}),
-        ]
+        turns = {loop.index.letter for loop in turning}
+        lengths = [legend.axes[axis_of(index.letter)].size for weight in layer.weights for index in weight.indices]
+        read = (axis_of(index.letter) for e in body for index in indices_in(e))
+        body += [legend.axes[letter].size for letter in read if letter not in turns]
+        numbers = [*_find_unbound([*lengths, *(loop.count for loop in turning)], legend), *_find_unbound(body, legend, shapes)]
         names |= {x.name: x for x in numbers if x.name not in names}
     if names:
         raise fail_unbound(*sorted(names.values(), key=lambda x: (x.span.start, x.name)))
 
 
-# Through defaults and scalars. Letters that are `seen` are skipped.
-def _unbound(roots: Iterable[Expression], legend: Legend, seen: set[str]) -> Iterator[Name]:
-    waiting, letters = list(roots), legend.letters
-    for root in waiting:
-        for x in subexpressions(root):
-            name = axis_of(x.letter) if isinstance(x, Index) else x.name if isinstance(x, Name | Tensor) else ""
-            if name in seen or name in legend.values:
-                continue
-            if (definition := _definition(x, legend)) is not None:
-                waiting.append(definition)
-            elif not (isinstance(x, Name) and name in letters):
-                continue
-            else:
-                yield x
-            seen.add(name)
-
-
-def _definition(x: Expression, legend: Legend) -> Expression | None:
-    if isinstance(x, Index):
-        return legend.axes[axis_of(x.letter)].size
-    if isinstance(x, Name) and (axis := legend.axis_of_size(x.name)):
-        return axis.default
-    value = legend.scalars[x.name].value if isinstance(x, Name | Tensor) and x.name in legend.scalars else None
-    return None if isinstance(value, tuple) else value
+def _find_unbound(roots: Sequence[Expression], legend: Legend, seen: Iterable[str] = ()) -> list[Name]:
+    closed = legend.formulas.keys() | legend.values.keys()
+    return [x for x in legend.made_of(roots, seen) if isinstance(x, Name) and x.name in legend.letters - closed]
 
 
 def size(legend: Legend, letter: str) -> int:
@@ -246,7 +196,7 @@ def _fits(
 ) -> None:
     assert isinstance(slot, Index)
     axis = legend.axes[axis_of(slot.letter)]
-    if isinstance(axis.size, Name) and _try_number(legend.length, axis.letter) is None:
+    if isinstance(axis.size, Name) and try_number(legend.length, axis.letter) is None:
         values[axis.size.name], origins[axis.size.name] = length, f"the input {formal.name}"
     elif legend.length(axis.letter) != length:
         size = legend.length(axis.letter)

@@ -1,30 +1,28 @@
 """Checks that a specification is well formed: every name declared once and used, every index, slot and sum as the rules say.
 
-`check` returns the elaborated spec (each sum explicit, each instance named) and all findings. An equation is examined in
-steps (names, slots, scope); a step runs only where the one before it found nothing, and bodies are examined when the legend is
-right, so that one slip gives one message.
+`check` returns the elaborated spec (each sum explicit, each instance named) and all findings. It follows references first,
+then examines the legend, then the bodies; a step runs only where the one before it found nothing: one slip, one message.
 """
 
 from __future__ import annotations
 
 import string
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
-from einformer.errors import EinformerError, Finding, Span
-from einformer.language.agreement import find_repeated
-from einformer.language.binding import check_sizes
-from einformer.language.body import Body, find_dropped, formula
+from einformer.errors import EinformerError, Finding, Span, fail
+from einformer.language.body import check_formula, check_layer, find_dropped, find_repeated
 from einformer.language.calls import axis_of, called_layers, calls, find_weighted
 from einformer.language.meant import suggest
 from einformer.language.names import find_look_alikes, report_undeclared
 from einformer.language.parser import MAXIMUM_FINDINGS, resolve_layer
 from einformer.language.primitives import CONSTANTS, NAMES
 from einformer.language.printer import show
-from einformer.language.recursion import check_references
-from einformer.language.sizes import Legend, Value
-from einformer.language.tree import Apply, Axis, Expression, Index, Layer, Name, Node, Scalar, Spec, Tensor
-from einformer.language.walk import equations, loops, subexpressions
+from einformer.language.sizes import Legend, Value, check_sizes
+from einformer.language.tokens import MAXIMUM_HEIGHT
+from einformer.language.tree import Apply, Axis, Expression, Index, Layer, Loop, Name, Node, Scalar, Spec, Tensor
+from einformer.language.walk import equations, expressions, height, loops, statements, subexpressions
 
 Claims = Callable[[Spec, Legend], tuple[Finding, ...]]
 
@@ -53,15 +51,11 @@ def check(
     weighted = find_weighted(layers)
     checked, idle, unsound = [], list[Finding](), set[str]()
     for layer in spec.layers:
-        body = Body(layer, layers, legend, frozenset(unsound))
-        try:
-            checked.append(body.check(weighted))
-        except EinformerError as error:  # a size that cannot be multiplied out
-            checked.append(layer)
-            body.findings += error.findings
-        findings += [_at_call(finding, layer, spec) for finding in body.findings]
-        idle += body.unused
-        unsound |= {layer.name} if body.findings else set()
+        elaborated_layer, wrong, unneeded = check_layer(layer, layers, legend, weighted, unsound)
+        checked.append(elaborated_layer)
+        findings += [_place_at_call(finding, layer, spec) for finding in wrong]
+        idle += unneeded
+        unsound |= {layer.name} if wrong else set()
     elaborated = replace(spec, layers=tuple(checked))
     if not findings:
         unread = [f"{finding.message} ({finding.span})" for finding in idle]  # a mask, perhaps, that the scores lack
@@ -76,8 +70,94 @@ def _shown(findings: list[Finding], spec: Spec) -> tuple[Finding, ...]:
     return tuple(_first_places(map(suggest, _first_places(findings)[:MAXIMUM_FINDINGS])))
 
 
+# ------------------------------------------------------------------------------------------------------------------ references
+
+MAXIMUM_CALLS = 50  # of layers, or of names, of which each refers to the next
+MAXIMUM_NODES = 50_000
+
+
+def check_references(spec: Spec) -> None:
+    """Follows calls of layers, and the sizes and scalars of which others are made: they come to an end, and soon (R7, R13).
+
+    Raises EinformerError E207, E507 for a definition that refers to itself, E002 for one that nests too deep or is too large.
+    """
+    legend = Legend.of(spec)
+    formulas = {name: _refer(_list_named(e, legend), [e], e.span) for name, e in legend.formulas.items()}
+    _References("E507", "is defined by itself", "a value that does not need itself", formulas).follow_all()
+    layers = {layer.name: layer for layer in reversed(spec.layers)}
+    calling = {name: _refer_to_callees(layer, layers) for name, layer in layers.items()}
+    references = _References("E207", "calls itself", "a `for`, or a layer of its own for the inner call", calling)
+    references.follow_all()
+    models = [layer for layer in spec.layers if layer.time is not None]
+    if models and (nodes := sum(references.sizes[model.name][0] for model in models)) > MAXIMUM_NODES:
+        raise fail("E002", f"with what they call, the models have {nodes:,} parts", models[-1].span, fix="fewer models")
+
+
+class _Reference(NamedTuple):
+    names: Sequence[tuple[str, Span]]  # to which a definition refers
+    nodes: int
+    height: int
+    span: Span
+
+
+@dataclass(slots=True)
+class _References:
+    code: str
+    circle: str
+    fix: str
+    references: Mapping[str, _Reference]
+    sizes: dict[str, tuple[int, int]] = field(default_factory=dict)  # the nodes and the height behind each name
+
+    def follow_all(self) -> None:
+        for name in self.references:
+            self.follow(name, ())
+
+    def follow(self, name: str, around: tuple[str, ...]) -> tuple[int, int]:
+        if name not in self.sizes:
+            reference, around = self.references[name], (*around, name)
+            nodes, high = reference.nodes, 0
+            for other, span in reference.names:
+                self.check_end(other, around, span)
+                inner = self.follow(other, around)
+                nodes, high = nodes + inner[0], max(high, inner[1])
+            self.sizes[name] = nodes, reference.height + high
+            self.check_bounds(name, *self.sizes[name])
+        return self.sizes[name]
+
+    def check_end(self, name: str, around: tuple[str, ...], span: Span) -> None:
+        if name in around:
+            path = " → ".join([*around[around.index(name) :], name])
+            raise fail(self.code, f"`{name}` {self.circle}", span, [path] if path.count("→") > 1 else [], self.fix)
+        if len(around) > MAXIMUM_CALLS:
+            raise fail("E002", f"more than {MAXIMUM_CALLS} names refer each to the next", span, fix="fewer steps")
+
+    def check_bounds(self, name: str, nodes: int, high: int) -> None:
+        span = self.references[name].span
+        if high > MAXIMUM_HEIGHT:
+            raise fail("E002", f"with what it refers to, `{name}` nests {high} deep", span, fix="fewer steps")
+        if nodes > MAXIMUM_NODES:
+            message = f"with what it refers to, `{name}` has {nodes:,} parts"
+            raise fail("E002", message, span, fix="a smaller text, or a `for`")
+
+
+def _list_named(e: Expression, legend: Legend) -> list[tuple[str, Span]]:
+    return [(x.name, x.span) for x in subexpressions(e) if isinstance(x, Name | Tensor) and x.name in legend.formulas]
+
+
+def _refer_to_callees(layer: Layer, layers: Mapping[str, Layer]) -> _Reference:
+    formulas = [equation.right for equation in equations(layer.body)]
+    names = [(callee.name, call.span) for call, callee in called_layers(layer, layers)]
+    inner = max((around + isinstance(statement, Loop) for statement, around in statements(layer.body)), default=0)
+    return _refer(names, formulas, layer.span, inner)
+
+
+def _refer(names: Sequence[tuple[str, Span]], formulas: Sequence[Expression], span: Span, loops: int = 0) -> _Reference:
+    nodes = sum(1 for formula in formulas for _ in subexpressions(formula))
+    return _Reference(names, nodes, loops + max(map(height, formulas), default=0), span)
+
+
 # A layer of the library is not the reader's text, so its errors point to the first call that leads to it.
-def _at_call(finding: Finding, layer: Layer, spec: Spec) -> Finding:
+def _place_at_call(finding: Finding, layer: Layer, spec: Spec) -> Finding:
     layers = {other.name: other for other in spec.layers}
     for other in (other for other in spec.layers if layer.span.source is not spec.span.source is other.span.source):
         if call := next(
@@ -141,7 +221,7 @@ def _names(spec: Spec, legend: Legend) -> Iterator[Finding]:
     yield from _twice("layer", ((layer.name, layer) for layer in spec.layers))
     for axis in spec.axes:
         for size in (e for e in (axis.size, axis.default, axis.bound) if e is not None):
-            yield from formula(axis.letter, size, legend)
+            yield from check_formula(axis.letter, size, legend)
             yield from _size_names(size, legend)
     for scalar in spec.scalars:
         yield from _scalar(scalar, legend)
@@ -171,14 +251,6 @@ def _twice(what: str, declared: Iterable[tuple[str, Node]]) -> Iterator[Finding]
             yield Finding("E202", f"`{name}` is a name of the language", node.span, (), "another name")
 
 
-def _legend_expressions(spec: Spec) -> Iterator[Expression]:
-    for axis in spec.axes:
-        yield from (e for e in (axis.default, axis.bound) if e is not None)
-        yield from () if isinstance(axis.size, Name) else (axis.size,)
-    for scalar in spec.scalars:
-        yield from () if isinstance(scalar.value, tuple) else (scalar.value,)
-
-
 # Another axis of the same length has its own size, with this size as default.
 def _shared_sizes(spec: Spec, legend: Legend) -> Iterator[Finding]:
     first: dict[str, Axis] = {}
@@ -206,7 +278,7 @@ def _scalar(scalar: Scalar, legend: Legend) -> Iterator[Finding]:
     yield from unknown or find_repeated(scalar.indices, legend)
     yield from find_dropped(scalar, legend.scalars, legend)
     if not isinstance(scalar.value, tuple):
-        yield from formula(scalar.name, scalar.value, legend, scalar.indices)
+        yield from check_formula(scalar.name, scalar.value, legend, scalar.indices)
     elif len(scalar.indices) != 1:
         message = f"`{scalar.name}` is a list, and has {len(scalar.indices)} indices"
         yield Finding("E606", message, scalar.span, (), f"`{scalar.name}_l = [ … ]`, a value for each number of one index")
@@ -234,14 +306,11 @@ def find_unused(spec: Spec) -> Iterator[Finding]:
 
 
 def _all_nodes(spec: Spec) -> Iterator[Expression]:
-    roots: list[Expression] = list(_legend_expressions(spec))
+    roots = [e for axis in spec.axes for e in (axis.default, axis.bound) if e is not None]
+    roots += [axis.size for axis in spec.axes if not isinstance(axis.size, Name)]
+    roots += [scalar.value for scalar in spec.scalars if not isinstance(scalar.value, tuple)]
     for layer in spec.layers:
-        roots += [*layer.indices, *layer.formals, layer.output]
-        for weight in layer.weights:
-            roots += [*weight.indices, *([weight.default] if weight.default else [])]
-        for equation in equations(layer.body):
-            roots += [*(equation.left.slots if isinstance(equation.left, Tensor) else ()), equation.right]
-        roots += [e for loop in loops(layer.body) for e in (loop.index, loop.count)]
+        roots += [*layer.indices, *(loop.index for loop in loops(layer.body)), *expressions(layer)]
     for e in (x for root in roots for x in subexpressions(root)):
         yield e
         if isinstance(e, Apply):

@@ -232,8 +232,6 @@ class Scope:
             summed = frozenset(self.summed(e, wanted | bound)) | bound
             having = [f for f in factors_of(e) if letter in self.free(f)]
             return not summed if len(having) > 1 else self.silent(letter, having[0], wanted | summed)
-        if isinstance(e, Tensor):
-            return False
         if written_out := self.summed_product(e):
             return self.silent(letter, written_out[0], wanted, written_out[1])
         return any(self.silent(letter, child, wanted | bound) for child, bound in self.carrying(letter, e))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import assert_never
+from typing import TypeVar, assert_never
 
 from einformer.errors import EinformerError, Span, fail
 from einformer.language.calls import axis_of
@@ -69,11 +69,35 @@ class Legend:
     def _sized(self) -> dict[str, Axis]:
         return {axis.size.name: axis for axis in reversed(self.axes.values()) if isinstance(axis.size, Name)}
 
+    @cached_property
+    def formulas(self) -> dict[str, Expression]:
+        """What sizes are by default, and what scalars are, by name."""
+        sizes = {name: axis.default for name, axis in self._sized.items() if axis.default is not None}
+        return sizes | {name: s.value for name, s in self.scalars.items() if not isinstance(s.value, tuple)}
+
+    def made_of(self, roots: Iterable[Expression], seen: Iterable[str] = ()) -> Iterator[Name | Tensor]:
+        """The sizes and scalars of which expressions are made, through formulas as far as they are not bound, each once.
+
+        Those already `seen` are left out. A weight may have the name of a size, or of a scalar without indices (R1).
+        """
+        waiting, passed = list(roots), set(seen)
+        for x in (x for root in waiting for x in subexpressions(root)):
+            indexed = isinstance(x, Tensor) and x.name in self.scalars and bool(self.scalars[x.name].indices)
+            if isinstance(x, Name | Tensor) and (indexed or isinstance(x, Name)) and x.name not in passed:
+                passed.add(x.name)
+                yield x
+                waiting += [self.formulas[x.name]] if x.name in self.formulas and x.name not in self.values else []
+
+    def made_from(self, letters: Iterable[str]) -> frozenset[str]:
+        """The names of the sizes of these axes, and of the sizes and scalars that are made of them."""
+        sizes = {axis.size.name for axis in map(self.axis, letters) if axis and isinstance(axis.size, Name)}
+        return frozenset(sizes).union(
+            name for name in self.formulas if any(x.name in sizes for x in self.made_of([Name(name)]))
+        )
+
     def is_brought(self, e: Expression) -> bool:
         """Returns whether the inputs determine a size."""
-        derived = (self.axis_of_size(name) for name in _names(e) if name not in self.values)
-        made_of = (axis.default for axis in derived if axis is not None and axis.default is not None)
-        return not self.inputs.isdisjoint(_names(e)) or any(map(self.is_brought, made_of))
+        return any(x.name in self.inputs for x in self.made_of([e]))
 
     @cached_property
     def letters(self) -> frozenset[str]:
@@ -259,6 +283,37 @@ class Legend:
         return f", here {self.values[size.name]}" + (f" ({self.origins[size.name]})" if size.name in self.origins else "")
 
 
+T = TypeVar("T")
+
+
+def try_number(number: Callable[[T], Value], of: T) -> Value | None:
+    """Returns the number of a size or a formula, or None if one of its letters is open."""
+    try:
+        return number(of)
+    except EinformerError as error:
+        if error.findings[0].code != "E601":
+            raise
+        return None
+
+
+def check_sizes(legend: Legend, given: Container[str] = ()) -> None:
+    """Every size is a positive whole number within its bound, or may become one when the open letters are bound.
+
+    One that is `given` has a bound that is known. Raises EinformerError E601 to E604.
+    """
+    for axis in legend.axes.values():
+        size = try_number(legend.length, axis.letter)
+        bound = None if axis.bound is None else try_number(legend.number, axis.bound)
+        if axis.bound is not None and bound is None and isinstance(axis.size, Name) and axis.size.name in given:
+            legend.number(axis.bound)
+        if size is None:
+            legend.check_possible(axis)
+        elif bound is not None and size > bound:
+            facts = [legend.origin(e.name) for e in (axis.size, axis.bound) if isinstance(e, Name)]
+            message = f"the size of `{axis.letter}` is {size}, its bound {bound}"
+            raise fail("E603", message, axis.span, facts, f"at most {bound}")
+
+
 def fail_unbound(*names: Name) -> EinformerError:
     """Makes the error of sizes without a number, at the first of them."""
     listed = ", ".join(f"`{e.name}`" for e in names)
@@ -270,12 +325,9 @@ def index_of(e: Expression) -> Index | None:
     """The index whose axis an arithmetic member of a group, `(1 - i)`, runs over."""
     if isinstance(e, Index):
         return e
-    found = [
-        x
-        for term in (e.terms if isinstance(e, Sum) else (e,))
-        for x in (term.factors if isinstance(term, Product) else (term,))
-    ]
-    indices = [x for x in found if isinstance(x, Index)]
+    terms = e.terms if isinstance(e, Sum) else (e,)
+    parts = [part for term in terms for part in (term.factors if isinstance(term, Product) else (term,))]
+    indices = [part for part in parts if isinstance(part, Index)]
     return indices[0] if len(indices) == 1 else None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from operator import attrgetter, is_
 from typing import Any
@@ -73,6 +73,21 @@ def subexpressions(e: Expression) -> Iterator[Expression]:
             waiting += below[::-1]
 
 
+def indices_in(e: Expression) -> Iterator[Index]:
+    """The indices in e, in the order of the text; those of operators are not among them."""
+    return (x for x in subexpressions(e) if isinstance(x, Index))
+
+
+def slots_of(left: Tensor | Name) -> tuple[Expression, ...]:
+    """The slots of a left side; a bare name has none."""
+    return left.slots if isinstance(left, Tensor) else ()
+
+
+def open_groups(slots: Iterable[Expression]) -> list[Expression]:
+    """The slots, with the members of each group in its place."""
+    return [member for slot in slots for member in (slot.members if isinstance(slot, Group) else (slot,))]
+
+
 def height(e: Expression) -> int:
     """How many operations stand one in another (a subscript is none); without recursion, for trees of any height."""
     highest, below = 0, [(e, 0)]
@@ -100,6 +115,19 @@ def equations(body: tuple[Statement, ...]) -> Iterator[Equation]:
 def loops(body: tuple[Statement, ...]) -> Iterator[Loop]:
     """The loops of a body, those in loops too."""
     return (statement for statement, _ in statements(body) if isinstance(statement, Loop))
+
+
+def expressions(layer: Layer) -> Iterator[Expression]:
+    """Every expression of a layer; the indices that its head and its loops name are not among them."""
+    yield from (*layer.formals, layer.output)
+    for weight in layer.weights:
+        yield from weight.indices
+        yield from () if weight.default is None else (weight.default,)
+    for statement, _ in statements(layer.body):
+        if isinstance(statement, Loop):
+            yield statement.count
+        else:
+            yield from (*slots_of(statement.left), statement.right)
 
 
 def map_equations(body: tuple[Statement, ...], f: Callable[[Equation], Equation]) -> tuple[Statement, ...]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from einformer.errors import Finding
-from einformer.language.agreement import find_repeated
+from einformer.language.body import find_repeated
 from einformer.language.calls import axis_of
 from einformer.language.calls import slot_letters as left_letters
 from einformer.language.primitives import primitive

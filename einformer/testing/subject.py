@@ -13,7 +13,7 @@ from einformer.errors import EinformerError, Finding
 from einformer.interpreters import reference
 from einformer.language import binding
 from einformer.language import weights as placed
-from einformer.language.body import Body
+from einformer.language.body import check_layer
 from einformer.language.calls import axis_of, callees, calls, find_weighted, name_instances, slot_letters
 from einformer.language.sizes import Legend
 from einformer.language.tree import Apply, Equation, Expression, Index, Layer, Name, Spec, Statement, Tensor
@@ -61,14 +61,10 @@ class Subject:
     def vary(self, layer: Layer) -> Spec | None:
         """Returns the tree with one layer replaced, or None if the result is not well formed."""
         layers = {other.name: other for other in self.written.layers} | {layer.name: layer}
-        body = Body(layer, layers, self.legend)
-        try:
-            checked = body.check(find_weighted(layers))
-        except EinformerError:
-            return None
+        checked, findings, _ = check_layer(layer, layers, self.legend, find_weighted(layers))
         new = replace(checked, time=self.time) if checked.name == self.layer else checked
         tree = replace(self.tree, layers=tuple(new if other.name == new.name else other for other in self.tree.layers))
-        return None if _select_serious(body.findings) else tree
+        return None if _select_serious(findings) else tree
 
     def value(
         self,
