@@ -67,6 +67,11 @@ MUTANTS = (
         "        self.one_reading(e, wanted - bound, inside)\n", "",
         "refused.py::test_a_slip_is_refused_by_its_rule[two sums or one]",
     ),
+    _mutant(
+        "a varied layer keeps the line that is replaced", "language/library.py",
+        "rest[place + 1 :]", "rest[place:]",
+        "library.py::test_a_line_replaces_the_line_of_its_name_and_a_new_name_goes_before",
+    ),
     # --------------------------------------------------------------------------------------------------------------- calls (R7)
     _mutant(
         "the same letter is not preferred", "language/calls.py",

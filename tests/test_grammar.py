@@ -96,11 +96,9 @@ def lines(text: str) -> Iterator[tuple[str, str]]:
             continue
         if line.startswith(("axes", "scalars")):
             block = {"axes": "axis", "scalars": "scalar"}[line.split()[0]]
-        elif re.match(r"layer \w+ =", line):
-            yield "taken", line
         elif line.startswith(("layer", "model")):
             block = "statement"
-            yield "head", line
+            yield "taken" if re.match(r"layer \w+ =", line) else "head", line
         else:
             yield block, line.strip()
 

@@ -61,6 +61,7 @@ LEGEND = "axes s, e, i, h\nscalars θ_h, μ\n  Θ = 100\n"
 TURN = "model Turn(x_se) -> x_se causal in s:\n  return Rotary(x_se)\n"
 SHORT = LEGEND + TURN
 INTERLEAVED = SHORT.replace("model", "layer Rotary = RotaryInterleaved\nmodel")
+VARIED = SHORT.replace("model", "layer Rotary = Rotary:\n  y_{s(ih)} = x_{s(ih)} c_s\n  c_s = 2 s\nmodel")
 DEEP = """axes s, d, g, j, e, i, h
 scalars Θ, θ_h
 model Attend(z_sd) -> z_sd causal in s:
@@ -96,6 +97,25 @@ def test_a_layer_of_the_library_under_another_name() -> None:
     np.testing.assert_allclose(value(INTERLEAVED), np.stack([turned.real, turned.imag], -1).reshape(3, 4), atol=1e-12)
 
 
+def test_a_line_replaces_the_line_of_its_name_and_a_new_name_goes_before() -> None:
+    varied = SHORT.replace("model", "layer Rotary = Rotary:   @ rope\n  c_s = 2 s\n  y_{s(ih)} = x_{s(ih)} c_s θ_0 μ\nmodel")
+    np.testing.assert_array_equal(value(varied), np.arange(12.0).reshape(3, 4) * [[0], [2], [4]])
+    layer = einformer.parse(varied).written.layers[0]
+    assert (layer.name, layer.note, [show(row)[:2] for row in layer.body]) == ("Rotary", "rope", ["c_", "y_"])
+
+
+def test_an_axis_or_scalar_of_the_library_has_another_value_where_the_head_says_so() -> None:
+    spec = einformer.parse(
+        SHORT.replace("s, e,", "s: S <= K, e: H = 4,").replace("θ_h, μ\n  Θ = 100", "Θ = 100, θ_h = Θ^h, μ = 2")
+    )
+    axes, scalars = (
+        {item.span.text: show(bare(item)) for item in items} for items in (spec.written.axes, spec.written.scalars)
+    )
+    assert [axes["s"], axes["e"], axes["i"]] == ["s: S <= K", "e: H = 4", "i: 2"]
+    assert list(scalars.values()) == ["Θ = 100", "θ_h = Θ^h", "μ = 2"]
+    assert [axis.comment for axis in spec.written.axes[:2]] == ["sequence", "head"]
+
+
 def test_layers_of_the_library_call_the_layers_of_the_text() -> None:
     """`Attention` of the library calls the `Rotary` of Cohere, which is another layer of the library."""
     layers = {layer.name: layer for layer in einformer.load("cohere").written.layers}
@@ -107,7 +127,7 @@ def test_layers_of_the_library_call_the_layers_of_the_text() -> None:
 def test_a_text_reaches_what_it_names_and_what_that_names() -> None:
     whole = {layer.name: layer for layer in texts.library().layers}
     near = texts.reached("Experts, and \\mathrm{ClippedAttention}_l(…)").layers
-    assert {layer.name for layer in near} == {"Experts", "ClippedAttention", "Clip", "Rotary"}
+    assert {layer.name for layer in near} == {"Experts", "UnscaledExperts", "ClippedAttention", "Attention", "Clip", "Rotary"}
     assert all(layer == whole[layer.name] and layer.span.line == whole[layer.name].span.line for layer in near)
     assert [whole[layer].span.line for layer in whole] == sorted(whole[layer].span.line for layer in whole)
     line = texts.text("library").text.split("\n")[whole["Clip"].span.line - 1]
@@ -115,7 +135,7 @@ def test_a_text_reaches_what_it_names_and_what_that_names() -> None:
 
 
 def test_every_layer_of_the_library_is_used() -> None:
-    named = {match for text in FILES.values() for match in re.findall(r"^layer \w+ = (\w+)$", text, re.MULTILINE)}
+    named = {match for text in FILES.values() for match in re.findall(r"^layer \w+ = (\w+):?", text, re.MULTILINE)}
     called = {layer.name for name in texts.shipped() for layer in texts.written(name).layers}
     assert {layer.name for layer in texts.library().layers} - named - called == set()
 
@@ -137,7 +157,14 @@ def test_no_text_writes_out_what_the_library_has() -> None:
         (SHORT.replace("θ_h", "θ_e"), "E204", "θ", "`θ = …`"),
         (INTERLEAVED.replace("Interleaved", "Interlaced"), "E204", "RotaryInterlaced", "`RotaryInterleaved`"),
         (INTERLEAVED.replace("Interleaved", "Interleaved @ rope"), "E107", "@", ""),
-        (INTERLEAVED.replace("Interleaved\n", "Interleaved\n  return 0\n"), "E105", "return 0", "nothing: delete the line"),
+        (
+            INTERLEAVED.replace("Interleaved\n", "Interleaved\n  return 0\n"),
+            "E105",
+            "return 0",
+            "`layer Rotary = RotaryInterleaved:`",
+        ),
+        (VARIED.replace("c_s =", "c'_s ="), "E204", "c'_s = 2 s", "a line for one of `y =`, in this order"),
+        (SHORT.replace("s, e", "s: 3 Q q, e"), "E204", "q", "`Q`"),
         (SHORT.replace("s,", "s, l,"), "E203", "l", "nothing: delete the line"),
         (SHORT.replace("i, ", ""), "E201", "Rotary(x_se)", "`i: …` among the axes, or one of s e h"),
         (DEEP, "E204", "Attention(z_sd, m_ss')", "`μ = …` among the scalars"),

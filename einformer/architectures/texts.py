@@ -74,8 +74,11 @@ def _named_layers(name: str) -> tuple[str, ...]:
 @functools.cache
 def _parse_block(name: str) -> Spec:
     """A layer of the library, or its legend; alone, since few texts need many, and parsing all takes a tenth of the start."""
-    stubs = (Layer(other, (), (), Name("y"), (), ()) for other in _library_blocks())
-    return parser.parse(_library_blocks()[name], replace(EMPTY, layers=tuple(stubs)))[0]
+    source = _library_blocks()[name]
+    varied = re.match(r"\s*layer \w+ = (\w+)", source.text)
+    layers = _parse_block(varied[1]).layers if varied else ()
+    stubs = (Layer(other, (), (), Name("y"), (), ()) for other in _library_blocks() if not varied or other != varied[1])
+    return parser.parse(source, replace(EMPTY, layers=(*layers, *stubs)))[0]
 
 
 @functools.cache
@@ -83,7 +86,7 @@ def _library_blocks() -> dict[str, Source]:
     """Each layer of the library by its name, and the legend, by none; in its place among empty lines."""
     source, blocks, above = text("library"), dict[str, Source](), 0
     for block in re.split(r"\n(?=layer )", source.text):
-        name = re.match(r"layer (\w+?)(?=[_(])", block)
+        name = re.match(r"layer (\w+?)(?=[_( ])", block)
         blocks[name[1] if name else ""] = Source(source.name, "\n" * above + block)
         above += block.count("\n") + 1
     return blocks

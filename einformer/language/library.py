@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from einformer.errors import Span, fail
 from einformer.language.names import find_closest
 from einformer.language.tokens import Token
-from einformer.language.tree import Axis, Expression, Index, Layer, Scalar, Spec
+from einformer.language.tree import Axis, Expression, Index, Layer, Loop, Scalar, Spec, Statement, Weight
 from einformer.language.walk import rebuild
 
 EMPTY = Spec("", (), (), ())
@@ -52,6 +52,34 @@ def take_layer(library: Spec, name: Token) -> Layer:
     close = find_closest(name.text, (layer.name for layer in library.layers))
     message = f"the library has no layer `{name.text}`"
     raise fail("E204", message, name.span, (), f"`{close}`" if close else "`layer Name(z_d) -> z_d:`, written out")
+
+
+def vary(layer: Layer, weights: tuple[Weight, ...], statements: tuple[Statement, ...]) -> Layer:
+    """The layer with other weights and with other lines for some of its tensors. Raises EinformerError E204.
+
+    A line replaces the next one that defines the same name. A line for a new name goes before the line that is replaced next.
+    """
+    rows: list[Statement] = []
+    rest = list(layer.body)
+    new: list[Statement] = []
+    for statement in statements:
+        new.append(statement)
+        names = [_definition(row) for row in rest]
+        if (name := _definition(statement)) in names:
+            place = names.index(name)
+            rows += [*rest[:place], *new]
+            rest, new = rest[place + 1 :], []
+    if new:
+        fix = f"a line for one of {', '.join(f'`{_definition(row)}`' for row in layer.body)}, in this order"
+        message = f"`{_definition(new[-1])}` replaces no line of the library's layer, and no line below it does"
+        raise fail("E204", message, new[-1].span, (), fix)
+    return replace(layer, weights=weights or layer.weights, body=(*rows, *rest))
+
+
+def _definition(statement: Statement) -> str:
+    if isinstance(statement, Loop):
+        return f"for {statement.index.letter}"
+    return "return" if statement.relation == "return" else f"{statement.left.name} {statement.relation}"
 
 
 # Errors of a scalar or axis of the library are errors of the text that names it.

@@ -38,7 +38,6 @@ from einformer.language.walk import map_expressions, rebuild
 MAXIMUM_FINDINGS = 100
 _HEADS = ("axes", "scalars", "layer", "model")
 _Item = TypeVar("_Item")
-_Key = TypeVar("_Key")
 _Entry = TypeVar("_Entry", bound=Remarked)
 
 
@@ -111,11 +110,9 @@ class _Parser(Formulas):
         for head, body in split_blocks(lines):
             match head.tokens[0].text:
                 case "axes":
-                    axes += self.legend(head, body, self.axis, partial(self.heading, self.letter, library.take_axis))
+                    axes += self.legend(head, body, self.axis, self.axis_of_the_library)
                 case "scalars":
-                    scalars += self.legend(
-                        head, body, self.scalar, partial(self.heading, self.scalar_name, library.take_scalar)
-                    )
+                    scalars += self.legend(head, body, self.scalar, self.scalar_of_the_library)
                 case "layer" | "model":
                     layers += self.collect([head], partial(self.layer, head, body)) or self.headless(body)
                 case _:  # of several lines the first: they belong to one head, which is not there
@@ -138,46 +135,60 @@ class _Parser(Formulas):
                 self.findings += error.findings
         return items
 
-    def legend(
-        self, head: Line, body: list[Line], rule: Callable[[], _Entry], heading: Callable[[], list[_Entry]]
-    ) -> list[_Entry]:
+    def legend(self, head: Line, body: list[Line], rule: Callable[[], _Entry], named: Callable[[], _Entry]) -> list[_Entry]:
         """The declarations of `axes` or `scalars`: those of the library that the head names, then one in each line."""
-        entries = [entry for row in self.collect([head], heading) for entry in row]
+        entries = [entry for row in self.collect([head], partial(self.heading, named)) for entry in row]
         return [*entries, *self.collect(body if entries else attach_head(head, body), rule)]
 
-    def heading(self, rule: Callable[[], _Key], take: Callable[[Spec, _Key], _Entry]) -> list[_Entry]:
-        """heading: ("axes" | "scalars") [NAME ("," NAME)*]; what is said of the head is said above the first"""
+    def heading(self, named: Callable[[], _Entry]) -> list[_Entry]:
+        """heading: ("axes" | "scalars") [entry ("," entry)*]; what is said of the head is said above the first"""
         self.next()
-        names = [rule()] if self.peek().kind != "end" else []
-        while names and self.accept(","):
-            names.append(rule())
+        entries = [named()] if self.peek().kind != "end" else []
+        while entries and self.accept(","):
+            entries.append(named())
         self.refuse_note()
         remarks_of_head = (*self.line.above, *[self.line.comment] * bool(self.line.comment))
-        entries = [take(self.library, name) for name in names]
         return [replace(entry, above=remarks_of_head) for entry in entries[:1]] + entries[1:]
 
     def axis(self) -> Axis:
         """axis: LETTER ":" expression ["=" expression] ["<=" sum]"""
         letter = self.letter()
-        self.expect(":")
-        size = self.sum()
-        default = self.sum() if self.accept("=") else None
-        bound = self.sum() if self.accept("<=") else None
+        axis = Axis(letter.letter, *self.size(), self.line.comment, above=self.line.above, span=letter.span)
         self.refuse_note()
-        return Axis(letter.letter, size, default, bound, self.line.comment, above=self.line.above, span=letter.span)
+        return axis
+
+    def axis_of_the_library(self) -> Axis:
+        """An axis of the library, with its size there or another one."""
+        axis = library.take_axis(self.library, self.letter())
+        if self.peek().kind != ":":
+            return axis
+        size, default, bound = self.size()
+        return replace(axis, size=size, default=default, bound=bound)
+
+    def size(self) -> tuple[Expression, Expression | None, Expression | None]:
+        self.expect(":")
+        return self.sum(), self.sum() if self.accept("=") else None, self.sum() if self.accept("<=") else None
 
     def scalar(self) -> Scalar:
         """scalar: NAME [subscript] "=" (expression | "[" number ("," number)* "]")"""
         name = self.scalar_name()
-        self.expect("=")
-        value = self.listing() if self.accept("[") else self.expression()
+        value = self.value()
         self.end()
         beside = self.line.note, self.line.comment
         return Scalar(name.name, name.indices, value, *beside, above=self.line.above, span=name.span)
 
+    def scalar_of_the_library(self) -> Scalar:
+        """A scalar of the library, with its value there or another one."""
+        scalar = library.take_scalar(self.library, self.scalar_name())
+        return replace(scalar, value=self.value()) if self.peek().kind == "=" else scalar
+
     def scalar_name(self) -> library.ScalarName:
         name = self.new_name("the name of a scalar")
         return library.ScalarName(name.text, self.indices(), name.span)
+
+    def value(self) -> Expression | tuple[Number, ...]:
+        self.expect("=")
+        return self.listing() if self.accept("[") else self.expression()
 
     def listing(self) -> tuple[Number, ...]:
         items = [self.signed_number()]
@@ -187,17 +198,22 @@ class _Parser(Formulas):
         return tuple(items)
 
     def layer_of_the_library(self, name: Token, head: Line, body: list[Line]) -> Layer:
-        """A layer of the library under a name of this text."""
+        """A layer of the library under a name of this text; the body defines some of its tensors anew."""
         theirs = self.expect("name", "the name of a layer of the library")
+        layer = replace(library.take_layer(self.library, theirs), name=name.text, above=head.above)
+        if self.accept(":"):
+            self.end()
+            return library.vary(replace(layer, note=head.note or layer.note, span=name.span), *self.body(body, layer.output))
         self.refuse_note()
         for line in body:
-            self.report("E105", "this line is indented under a layer of the library", line.span, "nothing: delete the line")
-        return replace(library.take_layer(self.library, theirs), name=name.text, above=head.above)
+            fix = f"`layer {name.text} = {theirs.text}:` above lines that replace lines of it"
+            self.report("E105", "this line is indented under a layer of the library", line.span, fix)
+        return layer
 
     def layer(self, head: Line, body: list[Line]) -> Layer:
         """layer: ("layer" | "model") NAME [subscript] "(" formals ")" "->" output ["causal" "in" LETTER] ":" body
 
-        A layer of the library is taken under another name by `layer NAME = NAME`.
+        A layer of the library is taken under another name by `layer NAME = NAME`, and varied by the body after a colon.
         """
         kind: Literal["layer", "model"] = "model" if self.expect("name").text == "model" else "layer"
         name = self.expect("name", f"the name of a {kind}")
