@@ -702,7 +702,7 @@ MUTANTS = (
     ),
     _mutant(
         "an axis of the library keeps its place", "language/library.py",
-        "size=_place(axis.size, index.span), default=default, bound=bound, span=index.span", "",
+        "size=size or axis.size, default=default, bound=bound, span=letter.span", "",
         "library.py::test_what_is_wrong_is_told_in_the_text_that_names_the_library",
     ),
     # ------------------------------------------------------------------------------------------------------------- Hugging Face

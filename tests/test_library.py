@@ -149,6 +149,9 @@ def test_no_text_writes_out_what_the_library_has() -> None:
         assert {layer for layer, said in written.items() if said in known} == set(), name
 
 
+TWICE = "\nlayer Twice(x_d) -> y_d:\n  return 2 x_d\n"
+
+
 @pytest.mark.parametrize(
     ("text", "code", "place", "fix"),
     [
@@ -168,6 +171,9 @@ def test_no_text_writes_out_what_the_library_has() -> None:
         (SHORT.replace("s,", "s, l,"), "E203", "l", "nothing: delete the line"),
         (SHORT.replace("i, ", ""), "E201", "Rotary(x_se)", "`i: …` among the axes, or one of s e h"),
         (DEEP, "E204", "Attention(z_sd, m_ss')", "`μ = …` among the scalars"),
+        ("axes\n  b, s\n" + TWICE, "E101", ",", "`axes b, s` on the line of the heading"),
+        ("axes\n  b\n" + TWICE, "E101", "\n", "`axes b` on the line of the heading"),
+        ("axes d\n\nscalars\n  ε, μ\n" + TWICE, "E101", ",", "`scalars ε, μ` on the line of the heading"),
     ],
 )
 def test_what_is_wrong_is_told_in_the_text_that_names_the_library(text: str, code: str, place: str, fix: str) -> None:

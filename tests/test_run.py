@@ -282,6 +282,16 @@ def test_a_note_without_a_block_is_told_which(name: str) -> None:
     assert found.output == pytest.approx(weights / weights.sum(axis=1, keepdims=True) @ z @ v)
 
 
+def test_a_block_is_proposed_with_the_scalars_of_the_library() -> None:
+    note = "$$y_{sd} = x_{sd} / \\sqrt{\\mathrm{mean}_d x_{sd}^2 + \\varepsilon}$$\n"
+    with pytest.raises(EinformerError, match="E806") as error:
+        specification(note)
+    block = error.value.findings[0].fix.partition("\n\n")[2]
+    found = trial(specification(f"{block}\n\n{note}"), {"S": 5, "D": 3}, 0)
+    x = found.tensors["x_sd"]
+    assert found.output == pytest.approx(x / np.sqrt((x**2).mean(axis=1, keepdims=True) + 1e-5))
+
+
 def test_words_alone_are_no_program() -> None:
     with pytest.raises(EinformerError, match="E806"):
         specification("Words and $x_{bs}$.\n")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import reduce
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 from einformer.errors import Source, Span, fail
 from einformer.language.names import find_closest
@@ -25,6 +26,8 @@ from einformer.language.tokens import (
 )
 from einformer.language.tree import Apply, Expression, Group, Index, Name, Number, Power, Product, Quotient, Sum, Tensor
 from einformer.language.walk import height
+
+T = TypeVar("T")
 
 
 class Cursor:
@@ -138,6 +141,13 @@ class Formulas(Cursor):
         super().__init__(source, line)
         self.callables = callables
 
+    def listed(self, rule: Callable[[], T]) -> list[T]:
+        """rule ("," rule)*"""
+        items = [rule()]
+        while self.accept(","):
+            items.append(rule())
+        return items
+
     def expression(self, least: int = 0) -> Expression:
         """expression: ("not" expression | comparison) (("and" | "or") expression)*, where `not` holds tightest, `or` least
 
@@ -222,12 +232,8 @@ class Formulas(Cursor):
         if not self.accept("^"):
             return base
         if isinstance(base, Apply) and base.indices and base.name in _OPERATORS and start.kind == "name":
-            raise fail(
-                "E104",
-                f"a power after the parentheses of `{base.name}` has two readings",
-                self.before(),
-                fix=f"`({base.name}_… (…))^2` or `{base.name}_… ((…)^2)`",
-            )
+            message = f"a power after the parentheses of `{base.name}` has two readings"
+            raise fail("E104", message, self.before(), fix=f"`({base.name}_… (…))^2` or `{base.name}_… ((…)^2)`")
         exponent = self.signed_number() if self.peek().kind == "-" else self.atom()
         if self.peek().kind == "^":
             raise fail("E104", "a power of a power has two readings", self.peek().span, fix="parentheses")
@@ -316,9 +322,7 @@ class Formulas(Cursor):
         else:
             indices = self.indices()
         if not self.is_sign(name) and self.accept("("):
-            arguments.append(self.expression())
-            while self.accept(","):
-                arguments.append(self.expression())
+            arguments += self.listed(self.expression)
             self.expect(")")
             self.check_sum(name, indices)
         else:
@@ -382,9 +386,8 @@ class Formulas(Cursor):
         """LETTER: one lower-case letter with its primes"""
         token = self.expect("name", "the letter of an axis")
         if len(token.text.rstrip("'")) != 1 or not token.text[0].islower():
-            raise fail(
-                "E101", f"`{token.text}` is not a lower-case letter", token.span, fix="one lower-case letter for each axis"
-            )
+            fix = "one lower-case letter for each axis"
+            raise fail("E101", f"`{token.text}` is not a lower-case letter", token.span, fix=fix)
         return Index(token.text, span=token.span)
 
     def slots(self) -> tuple[Expression, ...]:
@@ -407,16 +410,14 @@ class Formulas(Cursor):
             return inside
         name = self.expect("name", "a letter, a digit, a tensor or a bracket")
         if len(name.text.rstrip("'")) > 1:
-            raise fail(
-                "E101", f"`{name.text}` is not one letter", name.span, fix="one letter for each axis, or a name of one letter"
-            )
+            fix = "one letter for each axis, or a name of one letter"
+            raise fail("E101", f"`{name.text}` is not one letter", name.span, fix=fix)
         if self.peek().kind == OPEN:
             slots = self.slots()
             return Tensor(name.text, slots, span=self.since(name))
         if not name.text[0].islower():
-            raise fail(
-                "E101", f"`{name.text}` is not an index", name.span, fix=f"a lower-case letter, or `({name.text})` for a number"
-            )
+            fix = f"a lower-case letter, or `({name.text})` for a number"
+            raise fail("E101", f"`{name.text}` is not an index", name.span, fix=fix)
         return Index(name.text, span=name.span)
 
     def group(self, start: Token) -> Expression:

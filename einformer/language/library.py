@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from einformer.errors import Span, fail
+from einformer.errors import EinformerError, Span, fail
 from einformer.language.names import find_closest
 from einformer.language.tokens import Token
 from einformer.language.tree import Axis, Expression, Index, Layer, Loop, Scalar, Spec, Statement, Weight
@@ -13,45 +13,39 @@ from einformer.language.walk import rebuild
 EMPTY = Spec("", (), (), ())
 
 
-@dataclass(frozen=True, slots=True)
-class ScalarName:
-    """The name of a scalar with its indices, `θ_h`."""
-
-    name: str
-    indices: tuple[Index, ...]
-    span: Span
-
-
-def take_axis(library: Spec, index: Index) -> Axis:
+def take_axis(library: Spec, letter: Index) -> Axis:
     """The axis of a letter that stands alone, placed there. Raises EinformerError E201."""
     for axis in library.axes:
-        if axis.letter == index.letter:
-            default, bound = (e and _place(e, index.span) for e in (axis.default, axis.bound))
-            return replace(axis, size=_place(axis.size, index.span), default=default, bound=bound, span=index.span)
-    listed = f"the library has {', '.join(axis.letter for axis in library.axes)}"
-    message = f"`{index.letter}` stands without a size, and the library has no such axis"
-    raise fail("E201", message, index.span, [listed] * bool(library.axes), f"`{index.letter}: {index.letter[0].upper()}`")
+        if axis.letter == letter.letter:
+            size, default, bound = (e and _place(e, letter.span) for e in (axis.size, axis.default, axis.bound))
+            return replace(axis, size=size or axis.size, default=default, bound=bound, span=letter.span)
+    fix = f"`{letter.letter}: {letter.letter[0].upper()}`"
+    raise _fail_missing("E201", letter.letter, ("size", "axis"), letter.span, [axis.letter for axis in library.axes], fix)
 
 
-def take_scalar(library: Spec, name: ScalarName) -> Scalar:
+def take_scalar(library: Spec, name: Weight) -> Scalar:
     """The scalar of a name that stands alone, placed there. Raises EinformerError E204."""
     for scalar in library.scalars:
         if (scalar.name, scalar.indices) == (name.name, name.indices):
             assert not isinstance(scalar.value, tuple)
             return replace(scalar, value=_place(scalar.value, name.span), span=name.span)
-    listed = f"the library has {', '.join(scalar.name for scalar in library.scalars)}"
-    message = f"`{name.name}` stands without a value, and the library has no such scalar"
-    raise fail("E204", message, name.span, [listed] * bool(library.scalars), f"`{name.name} = …`")
+    names = [scalar.name for scalar in library.scalars]
+    raise _fail_missing("E204", name.name, ("value", "scalar"), name.span, names, f"`{name.name} = …`")
+
+
+def _fail_missing(code: str, name: str, lacks: tuple[str, str], span: Span, names: list[str], fix: str) -> EinformerError:
+    message = f"`{name}` stands without a {lacks[0]}, and the library has no such {lacks[1]}"
+    return fail(code, message, span, [f"the library has {', '.join(names)}"] * bool(names), fix)
 
 
 def take_layer(library: Spec, name: Token) -> Layer:
     """The layer of that name. Raises EinformerError E204."""
-    for layer in library.layers:
-        if layer.name == name.text:
-            return layer
-    close = find_closest(name.text, (layer.name for layer in library.layers))
-    message = f"the library has no layer `{name.text}`"
-    raise fail("E204", message, name.span, (), f"`{close}`" if close else "`layer Name(z_d) -> z_d:`, written out")
+    layers = {layer.name: layer for layer in library.layers}
+    if name.text in layers:
+        return layers[name.text]
+    close = find_closest(name.text, layers)
+    fix = f"`{close}`" if close else "`layer Name(z_d) -> z_d:`, written out"
+    raise fail("E204", f"the library has no layer `{name.text}`", name.span, fix=fix)
 
 
 def vary(layer: Layer, weights: tuple[Weight, ...], statements: tuple[Statement, ...]) -> Layer:

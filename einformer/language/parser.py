@@ -1,6 +1,7 @@
 """Parses a text: a recursive descent with one short method for each rule of `grammar.lark`.
 
-A statement that does not parse is reported and skipped; the next line is read afresh.
+A statement that does not parse is reported and skipped; the next line is read afresh. A text may name axes, scalars and layers
+of the library instead of writing them out.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Literal, TypeVar
 
 from einformer.errors import EinformerError, Finding, Source, Span, fail
 from einformer.language import library, tokens
-from einformer.language.formulas import Formulas
+from einformer.language.formulas import Formulas, join_spans
 from einformer.language.meant import suggest
 from einformer.language.primitives import NAMES
 from einformer.language.tokens import MAXIMUM_DEPTH, OPEN, Line, Token
@@ -90,8 +91,6 @@ def resolve_layer(layer: Layer, letters: set[str]) -> Layer:
 
 
 class _Parser(Formulas):
-    """The rules of statements. Methods are named after the rules of the grammar."""
-
     def __init__(self, source: Source, lines: list[Line], findings: list[Finding], known: Spec = library.EMPTY) -> None:
         first = lines[0] if lines else Line(0, (), "", "", Span(source, 0, 1))
         layers = {layer.name for layer in known.layers}
@@ -101,12 +100,8 @@ class _Parser(Formulas):
     # ------------------------------------------------------------------------------------------------- statements
 
     def spec(self) -> Spec:
-        """spec: block*"""
         (title, *about), lines, below = attach_remarks(self.lines)
-        axes: list[Axis] = []
-        scalars: list[Scalar] = []
-        layers: list[Layer] = []
-        stray = False
+        axes, scalars, layers, stray = list[Axis](), list[Scalar](), list[Layer](), False
         for head, body in split_blocks(lines):
             match head.tokens[0].text:
                 case "axes":
@@ -124,8 +119,8 @@ class _Parser(Formulas):
         resolved = tuple(resolve_layer(layer, letters) for layer in layers)
         return Spec(title, tuple(axes), tuple(scalars), resolved, tuple(about), below, span=span)
 
+    # A line that breaks the rule becomes a finding.
     def collect(self, lines: list[Line], rule: Callable[[], _Item]) -> list[_Item]:
-        """`rule` applied to each line; a line that breaks it becomes a finding."""
         items = []
         for line in lines:
             self.take(line)
@@ -135,30 +130,26 @@ class _Parser(Formulas):
                 self.findings += error.findings
         return items
 
+    # The entries of the library that the head names, then one in each line.
     def legend(self, head: Line, body: list[Line], rule: Callable[[], _Entry], named: Callable[[], _Entry]) -> list[_Entry]:
-        """The declarations of `axes` or `scalars`: those of the library that the head names, then one in each line."""
         entries = [entry for row in self.collect([head], partial(self.heading, named)) for entry in row]
         return [*entries, *self.collect(body if entries else attach_head(head, body), rule)]
 
+    # What is said of the head is said above the first entry.
     def heading(self, named: Callable[[], _Entry]) -> list[_Entry]:
-        """heading: ("axes" | "scalars") [entry ("," entry)*]; what is said of the head is said above the first"""
         self.next()
-        entries = [named()] if self.peek().kind != "end" else []
-        while entries and self.accept(","):
-            entries.append(named())
+        entries = self.listed(named) if self.peek().kind != "end" else []
         self.refuse_note()
-        remarks_of_head = (*self.line.above, *[self.line.comment] * bool(self.line.comment))
-        return [replace(entry, above=remarks_of_head) for entry in entries[:1]] + entries[1:]
+        return [replace(entry, above=_remarks_of(self.line)) for entry in entries[:1]] + entries[1:]
 
     def axis(self) -> Axis:
-        """axis: LETTER ":" expression ["=" expression] ["<=" sum]"""
         letter = self.letter()
+        self.refuse_listing("axes", letter.letter, "size", f"{letter.letter}: {letter.letter[0].upper()}")
         axis = Axis(letter.letter, *self.size(), self.line.comment, above=self.line.above, span=letter.span)
         self.refuse_note()
         return axis
 
     def axis_of_the_library(self) -> Axis:
-        """An axis of the library, with its size there or another one."""
         axis = library.take_axis(self.library, self.letter())
         if self.peek().kind != ":":
             return axis
@@ -170,35 +161,39 @@ class _Parser(Formulas):
         return self.sum(), self.sum() if self.accept("=") else None, self.sum() if self.accept("<=") else None
 
     def scalar(self) -> Scalar:
-        """scalar: NAME [subscript] "=" (expression | "[" number ("," number)* "]")"""
-        name = self.scalar_name()
+        name = self.declared("the name of a scalar")
+        self.refuse_listing("scalars", name.name, "value", f"{name.name} = …")
         value = self.value()
         self.end()
         beside = self.line.note, self.line.comment
         return Scalar(name.name, name.indices, value, *beside, above=self.line.above, span=name.span)
 
     def scalar_of_the_library(self) -> Scalar:
-        """A scalar of the library, with its value there or another one."""
-        scalar = library.take_scalar(self.library, self.scalar_name())
+        scalar = library.take_scalar(self.library, self.declared("the name of a scalar"))
         return replace(scalar, value=self.value()) if self.peek().kind == "=" else scalar
 
-    def scalar_name(self) -> library.ScalarName:
-        name = self.new_name("the name of a scalar")
-        return library.ScalarName(name.text, self.indices(), name.span)
+    # What the library has is named beside the heading, not below it.
+    def refuse_listing(self, heading: str, name: str, what: str, written: str) -> None:
+        if self.peek().kind in (",", "end"):
+            listing = f"`{heading} {self.line.span.text}` on the line of the heading, for those of the library"
+            message = f"`{name}` stands on a line of its own without a {what}"
+            raise fail("E101", message, self.peek().span, fix=f"{listing}; or a {what}, `{written}`")
 
     def value(self) -> Expression | tuple[Number, ...]:
         self.expect("=")
         return self.listing() if self.accept("[") else self.expression()
 
     def listing(self) -> tuple[Number, ...]:
-        items = [self.signed_number()]
-        while self.accept(","):
-            items.append(self.signed_number())
+        items = self.listed(self.signed_number)
         self.expect("]")
         return tuple(items)
 
+    # A name with the letters of its subscript.
+    def declared(self, what: str) -> Weight:
+        name = self.new_name(what)
+        return Weight(name.text, self.indices(), span=name.span)
+
     def layer_of_the_library(self, name: Token, head: Line, body: list[Line]) -> Layer:
-        """A layer of the library under a name of this text; the body defines some of its tensors anew."""
         theirs = self.expect("name", "the name of a layer of the library")
         layer = replace(library.take_layer(self.library, theirs), name=name.text, above=head.above)
         if self.accept(":"):
@@ -211,19 +206,13 @@ class _Parser(Formulas):
         return layer
 
     def layer(self, head: Line, body: list[Line]) -> Layer:
-        """layer: ("layer" | "model") NAME [subscript] "(" formals ")" "->" output ["causal" "in" LETTER] ":" body
-
-        A layer of the library is taken under another name by `layer NAME = NAME`, and varied by the body after a colon.
-        """
         kind: Literal["layer", "model"] = "model" if self.expect("name").text == "model" else "layer"
         name = self.expect("name", f"the name of a {kind}")
         if kind == "layer" and self.accept("="):
             return self.layer_of_the_library(name, head, body)
         indices = self.indices()
         self.expect("(")
-        formals = [self.formal()]
-        while self.accept(","):
-            formals.append(self.formal())
+        formals = self.listed(self.formal)
         self.expect(")")
         self.expect("->")
         output = self.left()
@@ -237,8 +226,8 @@ class _Parser(Formulas):
         parts = (name.text, indices, tuple(formals), output, weights, statements, kind, time)
         return Layer(*parts, head.note, head.comment, above=head.above, span=name.span)
 
+    # The statements of a layer whose head does not parse are read all the same, for what is wrong in them.
     def headless(self, body: list[Line]) -> list[Layer]:
-        """The statements of a layer whose head does not parse are read all the same, for what is wrong in them."""
         self.body(body, Name("?"))
         return []
 
@@ -247,12 +236,10 @@ class _Parser(Formulas):
         return self.letter()
 
     def formal(self) -> Tensor:
-        name = self.new_name("an input such as `z_bsd`")
-        indices = self.indices()
-        return Tensor(name.text, indices, span=self.since(name))
+        name = self.declared("an input such as `z_bsd`")
+        return Tensor(name.name, name.indices, span=join_spans(name.span, self.before()))
 
     def body(self, lines: list[Line], output: Tensor | Name) -> tuple[tuple[Weight, ...], tuple[Statement, ...]]:
-        """The weights and statements of an indented block."""
         weights: list[Weight] = []
         statements: list[Statement] = []
         for head, inner in split_blocks(lines):
@@ -272,7 +259,6 @@ class _Parser(Formulas):
         return tuple(weights), tuple(statements)
 
     def loop(self, lines: list[Line], weights: list[Weight], output: Tensor | Name) -> Loop:
-        """loop: "for" LETTER "<" sum ":" body"""
         start = self.expect_word("for")
         index = self.letter()
         self.expect("<")
@@ -289,7 +275,6 @@ class _Parser(Formulas):
         return Loop(index, count, statements, head.comment, above=head.above, span=span)
 
     def weights(self) -> list[Weight]:
-        """weights: ("weights" | "buffers") weight ("," weight)*, and `pre, post: RMSNorm` for instances"""
         kind: Literal["trained", "buffer"] = "buffer" if self.expect("name").text == "buffers" else "trained"
         declared: list[Weight] = []
         bare = 0
@@ -306,49 +291,39 @@ class _Parser(Formulas):
                 return [*declared[:-1], replace(declared[-1], comment=self.line.comment)]
 
     def weight(self, kind: Literal["trained", "buffer"]) -> Weight:
-        """weight: NAME [subscript] ["?"] ["=" sum]"""
-        name = self.new_name("the name of a weight")
-        indices = self.indices()
-        optional = self.accept("?")
-        default = self.sum() if self.accept("=") else None
-        return Weight(name.text, indices, kind, optional, default, span=self.since(name))
+        name = self.declared("the name of a weight")
+        optional, default = self.accept("?"), self.sum() if self.accept("=") else None
+        span = join_spans(name.span, self.before())
+        return Weight(name.name, name.indices, kind, optional, default, span=span)
 
     def equation(self, output: Tensor | Name) -> Equation:
-        """equation: "return" expression | left ("=" | "<-") expression"""
         start = self.peek()
-        relation: Literal["=", "<-", "return"]
-        if self.accept_word("return"):
-            left, relation = output, "return"
-        else:
-            left, relation = self.left(), "=" if self.accept("=") else "<-"
-            if relation == "<-":
-                self.expect("<-", "`=` or `<-`")
+        relation: Literal["=", "<-", "return"] = "return" if self.accept_word("return") else "="
+        left = output if relation == "return" else self.left()
+        if relation == "=" and not self.accept("="):
+            self.expect("<-", "`=` or `<-`")
+            relation = "<-"
         right = self.expression()
         self.end()
         return Equation(left, relation, right, self.line.note, self.line.comment, above=self.line.above, span=self.since(start))
 
     def left(self) -> Tensor | Name:
-        """left: NAME [subscript of letters and groups]"""
         name = self.new_name("the name that the equation defines")
         slots = self.slots() if self.peek().kind == OPEN else ()
         for slot in slots:
             if not (isinstance(slot, Index) or (isinstance(slot, Group) and all(isinstance(m, Index) for m in slot.members))):
-                raise fail(
-                    "E106",
-                    "on the left stand letters and groups of letters only",
-                    slot.span,
-                    fix="one letter for each axis, `u_{bs(ae)}` to merge",
-                )
+                fix = "one letter for each axis, `u_{bs(ae)}` to merge"
+                raise fail("E106", "on the left stand letters and groups of letters only", slot.span, fix=fix)
         return Tensor(name.text, slots, span=self.since(name)) if slots else Name(name.text, span=name.span)
 
+    # Nothing may follow, no note either: only formulas follow a document.
     def refuse_note(self) -> None:
-        """Nothing may follow, no note either: only formulas follow a document."""
         self.end()
         if self.line.note:
             raise EinformerError([_stray_note(self.line)])
 
+    # None of the language's own: `mean_d = …` could never be read, as `mean_d` takes an argument.
     def new_name(self, what: str) -> Token:
-        """NAME, which is none of the language's own: `mean_d = …` could never be read, as `mean_d` takes an argument."""
         name = self.expect("name", what)
         if name.text in NAMES:
             self.callables.discard(name.text)  # what follows means the name that was to be
@@ -406,8 +381,11 @@ def attach_remarks(lines: list[Line]) -> tuple[list[str], list[Line], tuple[str,
 
 def attach_head(head: Line, body: list[Line]) -> list[Line]:
     """Returns the lines below a heading. Remarks beside or above it belong to the first of them."""
-    remarks_of_head = (*head.above, *[head.comment] * bool(head.comment))
-    return [replace(body[0], above=remarks_of_head + body[0].above), *body[1:]] if body else []
+    return [replace(body[0], above=_remarks_of(head) + body[0].above), *body[1:]] if body else []
+
+
+def _remarks_of(line: Line) -> tuple[str, ...]:
+    return (*line.above, *[line.comment] * bool(line.comment))
 
 
 def split_blocks(lines: list[Line]) -> Iterator[tuple[Line, list[Line]]]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from einformer.architectures.texts import library
 from einformer.language.calls import axis_of
 from einformer.language.printer import show
-from einformer.language.tree import Index, Tensor
+from einformer.language.tree import Index, Name, Tensor
 from einformer.language.walk import subexpressions
 from einformer.lint.legend import StatedSize, read_sizes
 from einformer.lint.notes.pieces import Document, Passage
@@ -33,7 +34,8 @@ def declare_axes(document: Document, blocks: Sequence[Passage], lines: Sequence[
 def propose(document: Document, lines: Sequence[Equation], fences: tuple[str, str]) -> str:
     """Returns the block that the equations of a note need: sizes as the text states them, else capitals of the letters.
 
-    Undefined tensors are inputs if their name is lower-case, and weights if it is capital or Greek.
+    Undefined tensors are inputs if their name is lower-case, and weights if it is capital or Greek; scalars of the library are
+    named.
     """
     defined = {line.left.tree.name: line.left.tree for line in lines if isinstance(line.left.tree, Tensor)}
     free = {tensor.name: tensor for tensor in _list_tensors(lines) if tensor.name not in defined}
@@ -44,9 +46,24 @@ def propose(document: Document, lines: Sequence[Equation], fences: tuple[str, st
     legend = [f"  {letter}: {sizes[letter].size if letter in sizes else plain[letter]}" for letter in letters]
     inputs = ", ".join(_drop_primes(tensor) for name, tensor in free.items() if _is_given(name))
     learned = ", ".join(_drop_primes(tensor) for name, tensor in free.items() if not _is_given(name))
+    bare = dict.fromkeys(node.name for line in lines for node in line.nodes() if isinstance(node, Name))
+    known = bare.keys() - defined.keys() - set(re.findall(r"\w+", " ".join(legend)))
+    scalars = ", ".join(scalar.name for scalar in library().scalars if scalar.name in known and not scalar.indices)
     head = f"layer Note({inputs}) -> {show(list(defined.values())[-1])}:"
     weights = [f"  weights {learned}"] * bool(learned)
-    return "\n".join(["above the equations", "", fences[0], "axes", *legend, head, *weights, fences[1]])
+    return "\n".join(
+        [
+            "above the equations",
+            "",
+            fences[0],
+            "axes",
+            *legend,
+            *([f"scalars {scalars}"] if scalars else []),
+            head,
+            *weights,
+            fences[1],
+        ]
+    )
 
 
 def _is_given(name: str) -> bool:
