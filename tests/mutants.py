@@ -323,11 +323,6 @@ MUTANTS = (
         "canonical.py::test_what_is_changed_is_another_value[the query after the scores-fast]",
     ),
     _mutant(
-        "a constant is what its name was first", "program/constants.py",
-        "defined[equation.left.name] == 1", "equation.left.name not in known",
-        "canonical.py::test_what_is_changed_is_another_value[a function of positions that a layer changes-fast]",
-    ),
-    _mutant(
         "below is at most", "program/terms.py",
         'Fraction(ceil(constant) - 1 if strict else floor(constant))',
         'Fraction(ceil(constant) if strict else floor(constant))',

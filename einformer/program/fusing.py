@@ -21,6 +21,7 @@ from einformer.program.mapping import find_weight, read_linear
 from einformer.program.needs import Flows
 from einformer.program.norming import read_norm
 from einformer.program.operations import Function, Line, Value
+from einformer.program.passing import raise_constants, sink_masks
 from einformer.program.rewrite import Descending, count_reads, prune
 from einformer.program.scopes import Following, Scope
 from einformer.program.terms import Values
@@ -31,8 +32,10 @@ def lower_with_kernels(spec: Spec, legend: Legend, steps: bool = False) -> dict[
     lowered = {name: turn_conditions(function, legend) for name, function in lower_functions(spec, legend).items()}
     time = find_time(spec)
     flows = Flows.of_spec(spec, lowered, legend)
-    chosen = {name: routing.rewrite() for name, routing in find_routings(flows).items()}
-    return {name: fuse(chosen.get(name, each), legend, flows.trained[name], time, steps) for name, each in lowered.items()}
+    chosen = lowered | {name: routing.rewrite() for name, routing in find_routings(flows).items()}
+    model = next((layer.name for layer in spec.layers if layer.time), "")
+    passed = sink_masks(raise_constants(chosen, model, legend, time), legend)
+    return {name: fuse(function, legend, flows.trained[name], time, steps) for name, function in passed.items()}
 
 
 def fuse(function: Function, legend: Legend, trained: frozenset[str], time: str, steps: bool = False) -> Function:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from einformer.program.operations import Carried, Function, Line, Operation, Turns, Value, replace_operands
@@ -65,17 +65,20 @@ class Descending(Rewriting):
 
 def walk_values(function: Function) -> Iterator[Value]:
     """The values of a function, each once, after its operands."""
-    seen = set[Value]()
+    return walk(*walk_roots(function))
 
-    def visit(value: Value) -> Iterator[Value]:
-        if value not in seen:
-            seen.add(value)
-            for operand in value.operands:
-                yield from visit(operand)
+
+def walk(*values: Value, closed: Collection[Value] = ()) -> Iterator[Value]:
+    """Values and all that they are made of, each once, after its operands; what is closed is not looked into."""
+    seen, todo = set[Value](), [(value, False) for value in reversed(values)]
+    while todo:
+        value, done = todo.pop()
+        if done:
             yield value
-
-    for value in walk_roots(function):
-        yield from visit(value)
+        elif value not in seen:
+            seen.add(value)
+            inside = () if value in closed else value.operands
+            todo += [(value, True), *((operand, False) for operand in reversed(inside))]
 
 
 def count_reads(function: Function) -> Counter[Value]:

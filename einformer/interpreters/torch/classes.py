@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Protocol, TypeVar
 
 from einformer.errors import Span
@@ -21,6 +22,8 @@ from einformer.language.sizes import Legend
 from einformer.language.slots import Whole
 from einformer.language.tree import (
     Equation,
+    Group,
+    Index,
     Layer,
     Name,
     Spec,
@@ -77,7 +80,9 @@ class Class:
     """One specialised layer in the plan `notation`: the class with its weights, or the function, and its forward."""
 
     def __init__(self, file: File, layer: Layer, layers: Mapping[str, Layer]) -> None:
-        self.file, self.layer, self.layers = file, layer, layers
+        function = file.functions[layer.name]
+        inputs, output = tuple(map(_write_tensor, function.inputs)), _write_tensor(function.output)
+        self.file, self.layer, self.layers = file, replace(layer, formals=inputs, output=output), layers
         time = next((axis_of(layer_of_file.time.letter) for layer_of_file in file.spec.layers if layer_of_file.time), "")
         self.time = time
         self.integers = find_selecting(layer, layers, file.legend)
@@ -291,3 +296,9 @@ class Class:
         """The equation of a line as its author wrote it."""
         assert line.equation is not None
         return Comment.of(line.equation, indent)
+
+
+def _write_tensor(line: Line) -> Tensor:
+    """The name and the letters of a line."""
+    groups = (tuple(Index(letter) for letter in label) for label in line.labels)
+    return Tensor(line.name, tuple(group[0] if len(group) == 1 else Group(group) for group in groups))

@@ -21,11 +21,10 @@ from einformer.interpreters.torch.source import EmittedFile, count_axes
 from einformer.language.calls import axis_of, slot_letters
 from einformer.language.sizes import Legend
 from einformer.language.specialise import specialise
-from einformer.language.tree import Index, Layer, Name, Spec, Tensor
+from einformer.language.tree import Layer, Name, Spec, Tensor
 from einformer.language.weights import key
 from einformer.program import operations as op
 from einformer.program.cache import Entry
-from einformer.program.constants import raise_constants
 from einformer.program.decoding import (
     KEPT,
     Ago,
@@ -44,7 +43,6 @@ from einformer.program.decoding import (
 from einformer.program.fusing import lower_with_kernels
 from einformer.program.kernels import Attention
 from einformer.program.lowering import lower_functions
-from einformer.program.masks import sink_masks
 from einformer.program.operations import Axes, Label, Line, Value
 from einformer.program.orders import estimate_size
 from einformer.program.rewrite import walk_values
@@ -55,7 +53,6 @@ def write_cached_source(
 ) -> str:
     """The file for the causal model `name`: each class as in the file without a cache, its forward with one."""
     special = specialise(spec, name)
-    special = sink_masks(raise_constants(special, legend), legend) if plan.fast else special
     layers = {layer.name: layer for layer in special.layers}
     rows = find_rows(layers[name])
     program = lower_with_kernels(special, legend, steps=True) if plan.fast else lower_functions(special, legend)
@@ -285,16 +282,9 @@ class CachedClass(Class):
 
     def __init__(self, file: CachedFile, layer: Layer, layers: Mapping[str, Layer]) -> None:
         super().__init__(file, layer, layers)
-        function = file.functions[layer.name]
-        pairs = zip(layer.formals, function.inputs, strict=True)
-        formals = tuple(_add_rows(formal, line.labels) for formal, line in pairs)
-        output = layer.output
-        if isinstance(output, Tensor):
-            output = _add_rows(output, function.output.labels)
-        self.layer = replace(layer, formals=formals, output=output)
         before = {slot_letters(tensor) for tensor in (*layer.formals, layer.output)}
-        self.bare = {tensor for tensor in (*formals, output) if slot_letters(tensor) not in before}
-        self.inputs, self.is_model = function.inputs, layer.name == file.name
+        self.bare = {tensor for tensor in (*self.layer.formals, self.layer.output) if slot_letters(tensor) not in before}
+        self.inputs, self.is_model = file.functions[layer.name].inputs, layer.name == file.name
         self.context = self.make_context(CachedContext)
         self.context.named, self.context.rows = True, file.rows
 
@@ -390,11 +380,6 @@ class CachedClass(Class):
 def write_path(path: str) -> str:
     """A path as Python."""
     return f'f"{path}"' if "{" in path else f'"{path}"'
-
-
-def _add_rows(tensor: Tensor, labels: Sequence[Label]) -> Tensor:
-    more = (row for label in labels[: len(labels) - len(tensor.slots)] for row in label)
-    return replace(tensor, slots=(*(Index(row, span=tensor.span) for row in more), *tensor.slots))
 
 
 # ------------------------------------------------------------------------------------------------------- the plan fast

@@ -39,11 +39,9 @@ from einformer.language.tree import (
 )
 from einformer.language.walk import equations
 from einformer.language.weights import key
-from einformer.program.constants import raise_constants
 from einformer.program.fusing import lower_with_kernels
 from einformer.program.kernels import PAIR
 from einformer.program.lowering import lower_functions
-from einformer.program.masks import sink_masks
 from einformer.program.operations import Function
 from einformer.program.rewrite import walk_values
 
@@ -96,14 +94,7 @@ def find_places(
 def _make_file(spec: Spec, name: str, legend: Legend, plan: Plan, style: Style) -> EmittedFile:
     special = specialise(spec, name)
     refuse_unbound(special, legend)
-    return EmittedFile(
-        sink_masks(raise_constants(special, legend), legend) if plan.fast else special,
-        name,
-        legend,
-        plan,
-        style,
-        count_axes(spec),
-    )
+    return EmittedFile(special, name, legend, plan, style, count_axes(spec))
 
 
 def count_axes(spec: Spec) -> dict[Span, int]:

@@ -1,0 +1,252 @@
+"""Rewrites what layers are given: what is computed once is passed down, and a causal mask is computed where it is added.
+
+The cosines of a rotation are the same in every layer and every turn: the model computes `cos(s θ_h)`, and passes it to the
+layers that read it. A causal mask goes the other way, so that the attention that adds it is seen to be causal.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from einformer.errors import Source, Span
+from einformer.language.primitives import PRIMITIVES
+from einformer.language.printer import expression
+from einformer.language.sizes import Legend
+from einformer.language.tree import Equation, Index, Name, Tensor
+from einformer.program import operations as op
+from einformer.program.needs import Numbers
+from einformer.program.operations import Function, Line, Turns, Value, multiply
+from einformer.program.rewrite import Descending, Rewriting, count_reads, walk, walk_lines, walk_values
+from einformer.program.terms import Values
+
+COSTLY = frozenset(row.name for row in PRIMITIVES.values() if row.costly)
+Functions = Mapping[str, Function]
+Some = TypeVar("Some")
+
+
+# ------------------------------------------------------------------------------------------------------------ constants
+
+
+def raise_constants(functions: Functions, model: str, legend: Legend, time: str) -> Functions:
+    """The functions, of which the model computes such values, each once; factors of one are dropped.
+
+    Without a `model` nobody computes them for others.
+    """
+    functions = {name: _drop_ones(function, legend) for name, function in functions.items()}
+    worth = (value for name, f in functions.items() if name != model for value in walk_values(f))
+    if not model or not any(map(_is_costly, worth)):
+        return functions
+    raising = _Raising(legend, time, _share_scalars(functions), Values(legend))
+    new = {name: raising.rewrite(function) for name, function in raising.functions.items() if name != model}
+    return {name: new[name] if name in new else raising.compute(raising.functions[name]) for name in functions}
+
+
+def _drop_ones(function: Function, legend: Legend) -> Function:
+    """`μ x` is x where the scalar μ is 1; what the legend computes stays."""
+
+    def rule(value: Value) -> Value:
+        match value.operation:
+            case op.Map("*", factors) if rest := [factor for factor in factors if not _is_one(factor, legend)]:
+                return value if len(rest) == len(factors) else replace(multiply(rest), span=value.span)
+            case op.Contract(_, factors) as total if rest := [factor for factor in factors if not _is_one(factor, legend)]:
+                return value if len(rest) == len(factors) else replace(value, operation=replace(total, factors=tuple(rest)))
+            case _:
+                return value
+
+    return Rewriting(rule, {line.value: line.value for line in function.scalars}).function(function)
+
+
+def _is_one(value: Value, legend: Legend) -> bool:
+    match value.operation:
+        case op.Constant(str() as name) if name in legend.scalars and not legend.scalars[name].indices:
+            return legend.number(Name(name)) == 1
+        case _:
+            return False
+
+
+def _share_scalars(functions: Functions) -> Functions:
+    """The functions, in which a scalar of the legend is one value."""
+    first = {line.name: line.value for function in functions.values() for line in function.scalars}
+
+    def rewrite(function: Function) -> Function:
+        return Rewriting(new={line.value: first[line.name] for line in function.scalars}).function(function)
+
+    return {name: rewrite(function) for name, function in functions.items()}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Constant:
+    """A value that depends on positions alone, and the input of layers that it is."""
+
+    value: Value
+    line: Line
+    scalars: tuple[Line, ...]  # that it reads
+
+
+@dataclass(slots=True)
+class _Raising:
+    """The constants, by their meaning and axes, and those that each function is given."""
+
+    legend: Legend
+    time: str
+    functions: Functions
+    values: Values
+    known: dict[Value, bool] = field(default_factory=dict)  # is a value constant?
+    constants: dict[tuple[int, frozenset[str]], _Constant] = field(default_factory=dict)
+    needs: dict[str, list[_Constant]] = field(default_factory=dict)
+
+    def rewrite(self, function: Function) -> Function:
+        """A function that is given the constants that it and those that it calls read."""
+
+        def rule(value: Value) -> Value:
+            if (constant := self.find(value, function)) is not None:
+                return constant.line.value
+            match value.operation:
+                case op.Map("*", factors):
+                    fixed = [factor for factor in factors if self.is_constant(factor)]
+                    if any(map(self.is_costly, fixed)):
+                        rest = (factor for factor in factors if factor not in fixed)
+                        return replace(value, operation=op.Map("*", (*rest, multiply(fixed))))
+                case op.Call(name):
+                    return _pass(value, (constant.line.value for constant in self.needs[name]))
+            return value
+
+        new = Descending(rule).function(function)
+        reads = count_reads(new)
+        self.needs[function.name] = [constant for constant in self.constants.values() if reads[constant.line.value]]
+        return replace(new, inputs=(*new.inputs, *(constant.line for constant in self.needs[function.name])))
+
+    def compute(self, model: Function) -> Function:
+        """The model, which computes the constants first."""
+        constants = {constant: None for value in walk_values(model) for constant in self.needs.get(_callee(value), ())}
+        first = [_define(constant.line, constant.value, self.functions, self.legend) for constant in constants]
+        known = {line.name for line in model.scalars}
+        more = {line.name: line for constant in constants for line in constant.scalars if line.name not in known}
+        rule = lambda value: _pass(value, (constant.value for constant in self.needs.get(_callee(value), ())))  # noqa: E731
+        new = Rewriting(rule).function(model)
+        return replace(new, scalars=(*new.scalars, *more.values()), lines=(*first, *new.lines))
+
+    def find(self, value: Value, function: Function) -> _Constant | None:
+        """The constant that a value is, if it is worth passing it."""
+        if not (self.is_constant(value) and self.is_costly(value)):
+            return None
+        key = self.values.meaning(value), frozenset(value.axes)
+        if key not in self.constants:
+            axes = tuple(dict.fromkeys((self.time, *value.axes)))
+            name = self.name(value)
+            line = Line(name, Value(op.Input(name), axes), tuple((letter,) for letter in axes))
+            inside = set(walk(value))
+            self.constants[key] = _Constant(value, line, tuple(line for line in function.scalars if line.value in inside))
+        return self.constants[key]
+
+    def name(self, value: Value) -> str:
+        """The name of a constant: the function that it costs."""
+        inside = (inner.operation for inner in walk(value))
+        costly = next(e.function for e in inside if isinstance(e, op.Map) and e.function in COSTLY)
+        taken = {name for function in self.functions.values() for name in _list_names(function)} | self.legend.scalars.keys()
+        taken |= {constant.line.name for constant in self.constants.values()}
+        return next(name for k in itertools.count(1) if (name := f"{costly}{k if k > 1 else ''}") not in taken)
+
+    def is_constant(self, value: Value) -> bool:
+        """Is a value made of numbers of indices and of the legend alone?"""
+        if value not in self.known:
+            kinds = op.Iota | op.Constant | op.Table | op.Map | op.View | op.Spread | op.Gather
+            drawn = isinstance(value.operation, op.Map) and value.operation.function == "Dr"
+            plain = isinstance(value.operation, kinds) and not drawn and not any("'" in letter for letter in value.axes)
+            self.known[value] = plain and all(map(self.is_constant, value.operands))
+        return self.known[value]
+
+    def is_costly(self, value: Value) -> bool:
+        """Does a value cost more than it takes to pass it, and is it another at each position?"""
+        return self.time in value.axes and any(map(_is_costly, walk(value)))
+
+
+def _is_costly(value: Value) -> bool:
+    return isinstance(value.operation, op.Map) and value.operation.function in COSTLY
+
+
+def _list_names(function: Function) -> Iterator[str]:
+    lines = (*function.inputs, *function.weights, *function.scalars, *walk_lines(function.lines))
+    yield from (line.name for line in lines)
+    yield from (value.operation.instance for value in walk_values(function) if isinstance(value.operation, op.Call))
+
+
+# ---------------------------------------------------------------------------------------------------------------- masks
+
+
+def sink_masks(functions: Functions, legend: Legend) -> Functions:
+    """The functions with causal masks computed where they are added, instead of passed to every layer."""
+    functions, values = dict(functions), Values(legend)
+    for name in reversed(functions):
+        for line in functions[name].inputs:
+            place = [other.name for other in functions[name].inputs].index(line.name)
+            calls = [value for f in functions.values() for value in walk_values(f) if _callee(value) == name]
+            masks = [call.operands[place] for call in calls]
+            if masks and all(_is_causal(mask, values) for mask in masks):
+                functions = _move(functions, name, place, masks)
+    return functions
+
+
+def _is_causal(mask: Value, values: Values) -> bool:
+    """Is a value a mask between positions, of nothing but positions?"""
+    query = next((letter for letter in mask.axes if f"{letter}'" in mask.axes), "")
+    return len(mask.axes) == 2 and bool(query) and values.is_causal(mask, query, f"{query}'")
+
+
+def _move(functions: Functions, name: str, place: int, masks: Sequence[Value]) -> dict[str, Function]:
+    """The functions with one mask computed by the function `name`, and no longer passed to it."""
+
+    def rule(value: Value) -> Value:
+        match value.operation:
+            case op.Call(function, arguments=arguments) as call if function == name:
+                return replace(value, operation=replace(call, arguments=_without(arguments, place)))
+            case _:
+                return value
+
+    written = (line.equation for f in functions.values() for line in walk_lines(f.lines) if line.value is masks[0])
+    line = replace(functions[name].inputs[place], value=masks[0], equation=next(written, None))
+    new = {other: _drop_unread(Rewriting(rule).function(function), {*masks}) for other, function in functions.items()}
+    inner = Rewriting(new={functions[name].inputs[place].value: masks[0]}).function(new[name])
+    new[name] = replace(inner, inputs=_without(inner.inputs, place), lines=(line, *inner.lines))
+    return new
+
+
+def _drop_unread(function: Function, masks: set[Value]) -> Function:
+    """A function without lines of masks that nothing reads any more."""
+    unread = masks - count_reads(function).keys()
+    return replace(
+        function, lines=tuple(line for line in function.lines if isinstance(line, Turns) or line.value not in unread)
+    )
+
+
+# ---------------------------------------------------------------------------------------------------------------- calls
+
+
+def _callee(value: Value) -> str:
+    return value.operation.function if isinstance(value.operation, op.Call) else ""
+
+
+def _pass(call: Value, more: Iterable[Value]) -> Value:
+    """A call that passes more."""
+    match call.operation:
+        case op.Call(arguments=arguments) as operation:
+            return replace(call, operation=replace(operation, arguments=(*arguments, *more)))
+        case _:
+            return call
+
+
+def _without(some: tuple[Some, ...], place: int) -> tuple[Some, ...]:
+    return some[:place] + some[place + 1 :]
+
+
+def _define(line: Line, value: Value, functions: Functions, legend: Legend) -> Line:
+    """The line that computes a value, as if it were written in the model."""
+    right, left = (
+        Numbers.of(functions.values(), legend).expression(value),
+        Tensor(line.name, tuple(Index(x) for (x,) in line.labels)),
+    )
+    text = f"{expression(left)} = {expression(right)}"
+    return replace(line, value=value, equation=Equation(left, "=", right, span=Span(Source("constants", text), 0, len(text))))
