@@ -701,6 +701,17 @@ for l < L:
   z_bsd <- z_bsd / 2 + tanh(w_bss' z_bs'd) + z_{b(s - l)d}
 return z_bsd
 
+# a tensor that is called like the positions: bsd
+s_bs = tanh(z_bsd) z_bsd
+w_bss' = Sm_s'(s_bs s_bs' + where(s' <= s, 0, -inf))
+return w_bss' z_bs'd + z_bsd
+
+# a tensor that is called like all visible positions: bsd
+weights P_d
+t_bs = P_d z_bsd
+w_bss' = where(s' <= s, exp(t_bs - t_bs'), 0)
+return w_bss' z_bs'd + z_bsd
+
 # the first position: bsd
 w_bss' = Sm_s'(z_bsd z_bs'd + where(s' <= s, 0, -inf))
 h_bsd = w_bss' z_bs'd

@@ -33,7 +33,7 @@ ORDERS = {  # how often, in percent
 }
 NAMES = (  # of Python, of torch, of what is emitted, and of the letters in which a primed index is spelled there
     "in", "is", "type", "len", "float", "self", "torch", "nn", "to", "train", "cache", "forward", "generate", "layout",
-    "block", "blocks", "weight", "module", "None", "e1", "tensor", "t", "mask", "where0",
+    "s", "block", "blocks", "weight", "module", "None", "e1", "tensor", "t", "mask", "where0",
 )  # fmt: skip
 LAYERS = ("Linear", "Module", "Cache", "norm", "Norm", "Parameter", "Tensor", "Mainlike", "main")
 MASKS = {

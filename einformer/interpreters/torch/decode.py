@@ -45,7 +45,7 @@ from einformer.program.kernels import Attention
 from einformer.program.lowering import lower_functions
 from einformer.program.operations import Axes, Label, Line, Value
 from einformer.program.orders import estimate_size
-from einformer.program.rewrite import walk_values
+from einformer.program.rewrite import walk_lines, walk_values
 
 
 def write_cached_source(
@@ -182,9 +182,16 @@ class CachedEmitter(Emitter):
 
     def choose_name(self, line: Line) -> str:
         """What is kept is called like the tensor: `k_btd` at all visible positions, `k_kept` at earlier ones."""
-        name = line.name.removesuffix(KEPT)
         earlier = isinstance(line.value.operation, Keep) and axis_of(line.value.operation.letters[1]) != self.context.time
-        return f"{key(name)}_kept" if earlier else super().choose_name(replace(line, name=name))
+        name = line.name.removesuffix(KEPT)
+        return self.avoid_tensors(f"{key(name)}_kept") if earlier else super().choose_name(replace(line, name=name))
+
+    def avoid_tensors(self, name: str) -> str:
+        """A name that no tensor of the text has, in whichever order its axes lie."""
+        lines = (*self.function.inputs, *walk_lines(self.function.lines))
+        tensors = {(key(line.name.removesuffix(KEPT)), frozenset(map(self.context.spell, line.value.axes))) for line in lines}
+        stem, _, letters = name.rpartition("_")
+        return name + "_" * ((stem, frozenset(letters)) in tensors)
 
     def code_kept(self, e: Keep, place: Stored) -> str:
         """A tensor at other positions."""
@@ -239,7 +246,7 @@ class CachedEmitter(Emitter):
     def name_numbers(self, letter: str) -> str:
         """The variable of the numbers of an index."""
         own = self.context.spell(letter)
-        return f"{own}_{''.join(map(self.context.spell, self.context.rows))}{own}"
+        return self.avoid_tensors(f"{own}_{''.join(map(self.context.spell, self.context.rows))}{own}")
 
     def code_places(self, number: Code, letter: str) -> Code:
         """Where positions lie among those that are seen."""
