@@ -376,10 +376,10 @@ class Model:
         return memory.measure_peak(self.source(plan), self.spec.name, self._inputs(sizes), dtype)
 
     def _inputs(self, sizes: dict[str, int]) -> list[tuple[tuple[int, ...], bool]]:
-        from einformer.program.roles import find_selecting
+        from einformer.language.slots import Whole
 
         bound_legend, layers = self.at(**sizes), {layer.name: layer for layer in self.spec.tree.layers}
-        whole, formals = find_selecting(self.spec.layer, layers, bound_legend), self.spec.layer.formals
+        whole, formals = Whole(self.spec.layer, layers, bound_legend).selecting, self.spec.layer.formals
         return [(tuple(map(bound_legend.length, slot_letters(formal))), formal.name in whole) for formal in formals]
 
     @_naming_all_missing

@@ -412,7 +412,7 @@ MUTANTS = (
         "torch.py::test_values_are_the_references[mamba2-notation]",
     ),
     _mutant(
-        "a tie is forgotten", "program/roles.py",
+        "a tie is forgotten", "language/weights.py",
         'if w.kind != "instance" and (w.default is None or w.optional)]', 'if w.kind != "instance"]',
         "torch.py::test_plans_load_each_others_weights[llama_tied]",
     ),

@@ -11,7 +11,7 @@ import torch
 import einformer
 from einformer.language.specialise import specialise
 from einformer.objects import Model
-from einformer.program.fusing import lower_with_kernels
+from einformer.program.fusing import add_kernels
 from einformer.program.kernels import Attention, Linear, Norm
 from einformer.program.lowering import lower_functions
 from einformer.program.norming import find_norms
@@ -24,7 +24,7 @@ from tests.test_canonical import CAUSAL, ENDS, LAYER_NORMS, NORMS, QKV, attendin
 def kernels(bound: Model) -> list[Function]:
     """The functions of a model with kernels."""
     special = specialise(bound.spec.tree, bound.spec.name)
-    return [*lower_with_kernels(special, bound.legend).values()]
+    return [*add_kernels(lower_functions(special, bound.legend), special, bound.legend).values()]
 
 
 @pytest.mark.parametrize(("right", "lines"), (NORMS | LAYER_NORMS).items(), ids=str)

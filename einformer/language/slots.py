@@ -334,3 +334,17 @@ class Whole:
                 yield from (slot for slot in x.slots if isinstance(slot, Tensor))
             elif isinstance(x, Apply) and x.name in self.callees:
                 yield from self.given(x, self.callee(x).selecting)
+
+
+def find_selecting(layer: Layer, layers: Mapping[str, Layer], legend: Legend) -> dict[str, str]:
+    """The inputs of whole numbers, those that come to stand in a slot; each with the letter of the axis of which it selects.
+
+    There is no letter where it is not read as it is, where a condition guards it, or where it selects of several axes.
+    """
+    selected: dict[str, set[str]] = {name: set() for name in Whole(layer, layers, legend).selecting}
+    axes = {weight.name: weight.indices for weight in layer.weights} | {formal.name: formal.slots for formal in layer.formals}
+    for read in (read for q in equations(layer.body) for read in reads(q.right) if not read.guards):
+        for slot, over in zip(read.tensor.slots, axes.get(read.tensor.name, ()), strict=False):
+            if isinstance(slot, Tensor) and slot.name in selected and isinstance(over, Index):
+                selected[slot.name].add(axis_of(over.letter))
+    return {name: letters.pop() if len(letters) == 1 else "" for name, letters in selected.items()}

@@ -44,6 +44,11 @@ def place(call: Apply, layer: Layer) -> str:
     return key(call.name) + (f".{number}" if number > 1 else "")
 
 
+def list_stored(layer: Layer) -> list[Weight]:
+    """The weights that are parameters of their own: ties are read from what they are tied to."""
+    return [w for w in layer.weights if w.kind != "instance" and (w.default is None or w.optional)]
+
+
 def versions(layer: Layer) -> dict[int, tuple[str, int]]:
     """Names the result of each equation, by its id, with the number of loops around it: `z`, then `z_2` in as many loops."""
     count = dict.fromkeys(((formal.name, 0) for formal in layer.formals), 1)

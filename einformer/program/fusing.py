@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from einformer.errors import EinformerError
@@ -16,7 +16,7 @@ from einformer.program.attending import Attending
 from einformer.program.conditions import turn_conditions
 from einformer.program.experts import find_routings
 from einformer.program.kernels import JOINT, Linear, Part, Reversed, Taken
-from einformer.program.lowering import find_time, lower_functions
+from einformer.program.lowering import find_time
 from einformer.program.mapping import find_weight, read_linear
 from einformer.program.needs import Flows
 from einformer.program.norming import read_norm
@@ -27,9 +27,9 @@ from einformer.program.scopes import Following, Scope
 from einformer.program.terms import Values
 
 
-def lower_with_kernels(spec: Spec, legend: Legend, steps: bool = False) -> dict[str, Function]:
+def add_kernels(functions: Mapping[str, Function], spec: Spec, legend: Legend, steps: bool = False) -> dict[str, Function]:
     """The functions of a specialised spec, with kernels."""
-    lowered = {name: turn_conditions(function, legend) for name, function in lower_functions(spec, legend).items()}
+    lowered = {name: turn_conditions(function, legend) for name, function in functions.items()}
     time = find_time(spec)
     flows = Flows.of_spec(spec, lowered, legend)
     chosen = lowered | {name: routing.rewrite() for name, routing in find_routings(flows).items()}

@@ -1,29 +1,16 @@
-"""Reads the roles of weights and inputs off the equations: which are parameters, how they start, which inputs select."""
+"""Reads the roles of weights off the values: which are tables, matrices, gains or biases, and which write into a residual."""
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from einformer.language.calls import axis_of
-from einformer.language.sizes import Legend
-from einformer.language.slots import Whole, reads
-from einformer.language.tree import (
-    Apply,
-    Equation,
-    Expression,
-    Index,
-    Layer,
-    Loop,
-    Product,
-    Quotient,
-    Spec,
-    Sum,
-    Tensor,
-    Weight,
-)
-from einformer.language.walk import children, equations
+from einformer.language.tree import Expression
+from einformer.program import operations as op
+from einformer.program.operations import Axes, Function, Line, Turns, Value
+from einformer.program.rewrite import walk_lines
 
 
 class Kind(enum.Enum):
@@ -40,79 +27,83 @@ class Role:
     """What a weight does: its kind, the letters over which a matrix sums, and into how many residual sums it writes."""
 
     kind: Kind
-    summed: tuple[str, ...] = ()
+    summed: Axes = ()
     residual: tuple[int, Expression] | None = None  # terms in a turn, turns of the loop
 
 
-def read_roles(spec: Spec, layer: Layer) -> dict[str, Role]:
-    """The role of each weight of a layer, by its first use."""
-    found: dict[str, Role] = {}
-    residual = _find_residual(spec, layer)
-    indices = {w.name: [i.letter for i in w.indices] for w in layer.weights if w.kind != "instance"}
-    for equation in equations(layer.body):
-        for tensor, around, summed in _walk_uses(equation.right, Kind.BIAS, ()):
-            if tensor.name in indices:
-                role = _read_role(tensor, indices[tensor.name], around, summed)
-                writes = residual if equation.relation == "return" and role.kind is Kind.MATRIX else None
-                found.setdefault(tensor.name, Role(role.kind, role.summed, writes))
-    return {name: found.get(name, Role(Kind.MATRIX)) for name in indices}
+def read_roles(functions: Mapping[str, Function], name: str) -> dict[str, Role]:
+    """The role of each weight of a function, by its first use."""
+    roles, residual, seen = dict[str, Role](), _find_residual(functions, name), set[Value]()
+    for line in walk_lines(functions[name].lines):
+        returned = line.equation is not None and line.equation.relation == "return"
+        for weight, role in _walk_uses(line.value, Kind.BIAS, (), seen):
+            writes = residual if returned and role.kind is Kind.MATRIX else None
+            roles.setdefault(weight, replace(role, residual=writes))
+    return {line.name: roles.get(line.name, Role(Kind.MATRIX)) for line in functions[name].weights}
 
 
-def _read_role(tensor: Tensor, letters: list[str], around: Kind, summed: tuple[str, ...]) -> Role:
-    slots = list(zip(tensor.slots, letters, strict=True))
-    if any(
-        isinstance(slot, Tensor) or (isinstance(slot, Index) and axis_of(slot.letter) != axis_of(own)) for slot, own in slots
-    ):
+def _walk_uses(value: Value, around: Kind, summed: Axes, seen: set[Value]) -> Iterator[tuple[str, Role]]:
+    """The weights in a value that was not seen before, which multiplies or is added, and is summed over these letters."""
+    if value in seen:
+        return
+    match value.operation:
+        case op.Weight(name):
+            yield name, _read_role([(letter, letter) for letter in value.axes], around, summed)
+        case op.View(Value(operation=op.Weight(name)), old, new):
+            pairs = zip(old, new, strict=True)
+            yield name, _read_role([(own, other) for (own,), (other, *more) in pairs if not more], around, summed)
+        case op.Gather(Value(operation=op.Weight(name)), labels, numbers):
+            slots = [(own, _read_slot(number)) for (own,), number in zip(labels, numbers, strict=True)]
+            yield name, _read_role([(own, slot) for own, slot in slots if slot], around, summed)
+            for number in numbers:
+                yield from _walk_uses(number, around, summed, seen)
+        case operation:
+            seen.add(value)
+            inside, summed = around, summed + (operation.letters if isinstance(operation, op.Contract) else ())
+            match operation:
+                case op.Map("*" | "/") | op.Contract(_, (_, _, *_)):
+                    inside = Kind.GAIN
+                case op.Map("+"):
+                    inside = Kind.BIAS
+            for operand in value.operands:
+                yield from _walk_uses(operand, inside, summed, seen)
+
+
+def _read_slot(number: Value) -> str:
+    """The letter that a slot is; of another axis than any where it is data."""
+    match number.operation:
+        case op.Iota(letter) | op.Turn(letter):
+            return letter
+        case op.Map() | op.Constant():
+            return ""
+        case _:
+            return "?"
+
+
+def _read_role(letters: Sequence[tuple[str, str]], around: Kind, summed: Axes) -> Role:
+    """The role of a weight, of whose own letters some are read at others."""
+    if any(axis_of(own) != axis_of(slot) for own, slot in letters):
         return Role(Kind.TABLE)
-    over = tuple(slot.letter for slot, _ in slots if isinstance(slot, Index) and slot.letter in summed)
+    over = tuple(slot for _, slot in letters if slot in summed)
     return Role(Kind.MATRIX, over) if over else Role(around)
 
 
-def _walk_uses(e: Expression, around: Kind, summed: tuple[str, ...]) -> Iterator[tuple[Tensor, Kind, tuple[str, ...]]]:
-    """Each tensor in e, whether it multiplies or is added, and the letters summed around it."""
-    if isinstance(e, Tensor):
-        yield e, around, summed
-    if isinstance(e, Apply) and e.name == "sum":
-        summed += tuple(index.letter for index in e.indices)
-    inside = Kind.GAIN if isinstance(e, Product | Quotient) else Kind.BIAS if isinstance(e, Sum) else around
-    for child in children(e):
-        yield from _walk_uses(child, inside, summed)
-
-
-def _find_residual(spec: Spec, layer: Layer) -> tuple[int, Expression] | None:
+def _find_residual(functions: Mapping[str, Function], name: str) -> tuple[int, Expression] | None:
     """`z <- z + Layer(…)` in a loop: how many such terms a turn has, and how many turns there are."""
-    for caller in spec.layers:
-        instances = {w.name: w.layer for w in caller.weights if w.kind == "instance"}
-        for loop in (s for s in caller.body if isinstance(s, Loop)):
-            added = [
-                name for s in loop.body if isinstance(s, Equation) and s.relation == "<-" for name in _walk_added(s, instances)
-            ]
-            if layer.name in added:
-                return len(added), loop.count
+    for caller in functions.values():
+        for turns in (line for line in caller.lines if isinstance(line, Turns)):
+            added = list(_walk_added(turns))
+            if name in added:
+                return len(added), turns.loop.count
     return None
 
 
-def _walk_added(equation: Equation, instances: Mapping[str, str]) -> Iterator[str]:
-    """The layers whose results an equation adds to what it changes."""
-    terms = equation.right.terms if isinstance(equation.right, Sum) else ()
-    if equation.left in terms:
-        yield from (instances[term.name] for term in terms if isinstance(term, Apply) and term.name in instances)
-
-
-def list_stored(layer: Layer) -> list[Weight]:
-    """Weights that are parameters of their own: ties are read from what they are tied to."""
-    return [w for w in layer.weights if w.kind != "instance" and (w.default is None or w.optional)]
-
-
-def find_selecting(layer: Layer, layers: Mapping[str, Layer], legend: Legend) -> dict[str, str]:
-    """Inputs of whole numbers, those that come to stand in a slot; each with the letter of the axis of which it selects.
-
-    There is no letter where it is not read as it is, where a condition guards it, or where it selects of several axes.
-    """
-    found: dict[str, set[str]] = {name: set() for name in Whole(layer, layers, legend).selecting}
-    axes = {weight.name: weight.indices for weight in layer.weights} | {formal.name: formal.slots for formal in layer.formals}
-    for read in (read for q in equations(layer.body) for read in reads(q.right) if not read.guards):
-        for slot, over in zip(read.tensor.slots, axes.get(read.tensor.name, ()), strict=False):
-            if isinstance(slot, Tensor) and slot.name in found and isinstance(over, Index):
-                found[slot.name].add(axis_of(over.letter))
-    return {name: letters.pop() if len(letters) == 1 else "" for name, letters in found.items()}
+def _walk_added(turns: Turns) -> Iterator[str]:
+    """The layers with weights whose results a turn adds to what it changes."""
+    names = {carried.name: carried.within for carried in turns.carried}
+    for line in (line for line in turns.lines if isinstance(line, Line)):
+        match line.value.operation:
+            case op.Map("+", terms) if names.get(line.name) in terms:
+                calls = (term.operation for term in terms if isinstance(term.operation, op.Call))
+                yield from (call.function for call in calls if call.instance)
+        names[line.name] = line.value

@@ -19,7 +19,7 @@ from einformer.interpreters.torch.merging import Merged
 from einformer.interpreters.torch.plan import Plan, Style
 from einformer.language.calls import axis_of, slot_letters
 from einformer.language.sizes import Legend
-from einformer.language.slots import Whole
+from einformer.language.slots import Whole, find_selecting
 from einformer.language.tree import (
     Equation,
     Group,
@@ -30,10 +30,10 @@ from einformer.language.tree import (
     Tensor,
     Weight,
 )
-from einformer.language.weights import key
+from einformer.language.weights import key, list_stored
 from einformer.program.operations import Call, Function, Line, Turns
 from einformer.program.roles import Kind as RoleKind
-from einformer.program.roles import Role, find_selecting, list_stored, read_roles
+from einformer.program.roles import Role, read_roles
 
 Some = TypeVar("Some", bound=Context)
 
@@ -53,6 +53,7 @@ class File(Protocol):
     merged: dict[str, Merged]
     hidden: dict[str, frozenset[str]]
     functions: Mapping[str, Function]
+    lowered: Mapping[str, Function]
 
     def spell(self, letter: str) -> str:
         """The letter of Python for an index."""
@@ -200,7 +201,7 @@ class Class:
 
     def write_starts(self) -> Iterator[str]:
         """The lines that give each parameter its first values."""
-        kinds = read_roles(self.file.spec, self.layer)
+        kinds = read_roles(self.file.lowered, self.layer.name)
         for weight in list_stored(self.layer):
             yield self.write_start(f"self.{key(weight.name)}", kinds[weight.name], weight)
 

@@ -40,7 +40,7 @@ from einformer.program.decoding import (
     keeps_anything,
     reads_cache,
 )
-from einformer.program.fusing import lower_with_kernels
+from einformer.program.fusing import add_kernels
 from einformer.program.kernels import Attention
 from einformer.program.lowering import lower_functions
 from einformer.program.operations import Axes, Label, Line, Value
@@ -55,9 +55,12 @@ def write_cached_source(
     special = specialise(spec, name)
     layers = {layer.name: layer for layer in special.layers}
     rows = find_rows(layers[name])
-    program = lower_with_kernels(special, legend, steps=True) if plan.fast else lower_functions(special, legend)
+    lowered = lower_functions(special, legend)
+    program = add_kernels(lowered, special, legend, steps=True) if plan.fast else lowered
     decoded = continue_functions(program, layers, kept, name, rows)
-    file = CachedFile(special, name, legend, plan, style, count_axes(spec), functions=decoded, kept=kept, rows=rows)
+    file = CachedFile(
+        special, name, legend, plan, style, count_axes(spec), functions=decoded, lowered=lowered, kept=kept, rows=rows
+    )
     file.counting = frozenset({name, *(each for each, function in decoded.items() if reads_cache(function, decoded))})
     file.keeping = frozenset(each for each, function in decoded.items() if keeps_anything(function, decoded))
     return file.text()

@@ -12,8 +12,8 @@ from einformer.interpreters.torch.heads import read_settings
 from einformer.interpreters.torch.kernels import FastEmitter
 from einformer.interpreters.torch.layout import Lying, lay_out
 from einformer.language.tree import Layer
-from einformer.language.weights import key
-from einformer.program.roles import list_stored, read_roles
+from einformer.language.weights import key, list_stored
+from einformer.program.roles import read_roles
 
 
 class FastClass(Class):
@@ -65,7 +65,7 @@ class FastClass(Class):
 
     def write_starts(self) -> Iterator[str]:
         """Weights in one parameter start alike: they are read by maps of the same input."""
-        lying, found = self.map_to_parameters(), read_roles(self.file.spec, self.layer)
+        lying, found = self.map_to_parameters(), read_roles(self.file.lowered, self.layer.name)
         for weight in list_stored(self.layer):
             each = lying.get(weight.name)
             if each is None or each.parts[0].weight is weight:

@@ -11,8 +11,7 @@ from einformer.language.calls import axis_of, slot_letters
 from einformer.language.slots import Whole
 from einformer.language.tree import Tensor
 from einformer.language.walk import subexpressions
-from einformer.language.weights import key
-from einformer.program.roles import list_stored
+from einformer.language.weights import key, list_stored
 
 NAMES = 5  # that are read off the config in one line
 

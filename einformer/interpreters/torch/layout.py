@@ -12,11 +12,10 @@ from dataclasses import dataclass
 
 from einformer.interpreters.torch.code import Dims
 from einformer.language.tree import Layer, Weight
-from einformer.language.weights import key
+from einformer.language.weights import key, list_stored
 from einformer.program.kernels import Linear
 from einformer.program.operations import Function, Value, View
 from einformer.program.rewrite import count_reads, walk_values
-from einformer.program.roles import list_stored
 
 HELPERS = {
     "Stored": '''class Stored(nn.Module):

@@ -22,10 +22,9 @@ from einformer.interpreters.torch.plan import PLAIN, Plan, Style
 from einformer.interpreters.torch.source import write_source
 from einformer.language.calls import axis_of
 from einformer.language.sizes import Legend
-from einformer.language.slots import Whole
+from einformer.language.slots import Whole, find_selecting
 from einformer.language.tree import Index, Layer, Spec
 from einformer.program.cache import Entry
-from einformer.program.roles import find_selecting
 
 _COUNT = itertools.count(1)
 

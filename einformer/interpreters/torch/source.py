@@ -39,7 +39,7 @@ from einformer.language.tree import (
 )
 from einformer.language.walk import equations
 from einformer.language.weights import key
-from einformer.program.fusing import lower_with_kernels
+from einformer.program.fusing import add_kernels
 from einformer.program.kernels import PAIR
 from einformer.program.lowering import lower_functions
 from einformer.program.operations import Function
@@ -120,6 +120,7 @@ class EmittedFile:
     merged: dict[str, Merged] = field(default_factory=dict)  # the layers that the class of another computes
     hidden: dict[str, frozenset[str]] = field(default_factory=dict)  # letters in front of which a class has any axes
     functions: Mapping[str, Function] = field(default_factory=dict)
+    lowered: Mapping[str, Function] = field(default_factory=dict)  # before any rewrite
 
     def text(self) -> str:
         """The whole file."""
@@ -161,8 +162,9 @@ class EmittedFile:
         """The file with its names as they are by now, or with others for those that are not ASCII."""
         layers = {layer.name: layer for layer in self.spec.layers}
         self.letters = spell_indices(self.spec)
-        self.kernels = self.kernels or lower_with_kernels(self.spec, self.legend) if self.plan.fast else {}
-        self.functions = self.functions or self.kernels or lower_functions(self.spec, self.legend)
+        self.lowered = self.lowered or lower_functions(self.spec, self.legend)
+        self.kernels = self.kernels or add_kernels(self.lowered, self.spec, self.legend) if self.plan.fast else {}
+        self.functions = self.functions or self.kernels or self.lowered
         if any(PAIR in value.axes for function in self.kernels.values() for value in walk_values(function)):
             self.letters[PAIR] = find_unused(self.letters, _PAIRS, "p")
         classes = self.classes(layers)
