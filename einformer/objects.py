@@ -57,6 +57,19 @@ def _style(annotations: bool = False, check: bool = False, ascii: bool = False) 
     return Style(annotations, check, ascii, sources.read_note, sources.list_sources)
 
 
+# Attributes of the two objects for our own modules, which `dir` does not list.
+_INTERNAL = {"at", "layer", "legend", "tree", "written"}
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The family of transformers that a model came from, its config as it was read, and how its weights start."""
+
+    family: str = ""
+    config: Mapping[str, object] = field(default_factory=dict)
+    initialisation: Initialisation = _GPT2
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Specification:
     """A checked text, seen as the operator `name`: its model, or one of its layers (`spec["MLP"]`).
@@ -68,6 +81,9 @@ class Specification:
     written: Spec  # as its author wrote it, with the layers of the library that it calls
     tree: Spec  # elaborated: every sum explicit, every instance named
     name: str
+
+    def __dir__(self) -> list[str]:
+        return [name for name in object.__dir__(self) if name not in _INTERNAL]
 
     @property
     def title(self) -> str:
@@ -229,9 +245,10 @@ class Model:
 
     spec: Specification
     legend: Legend
-    family: str = ""  # of transformers, if the model came from a config of it
-    config: Mapping[str, object] = field(default_factory=dict, repr=False)  # that config, as it was read
-    initialisation: Initialisation = _GPT2
+    _origin: Origin = Origin()
+
+    def __dir__(self) -> list[str]:
+        return [name for name in object.__dir__(self) if name not in _INTERNAL]
 
     def __repr__(self) -> str:
         sizes = ", ".join(f"{letter}={size}" for letter, size in self.legend.values.items())
@@ -251,7 +268,7 @@ class Model:
         """
         origins = {**self.legend.origins, **dict.fromkeys(values, "given")}
         model = bind_from(self.spec, {**self.legend.values, **values}, origins)
-        return replace(model, family="" if self.config else self.family, initialisation=self.initialisation)
+        return replace(model, _origin=replace(self._origin, family="", config={}) if self._origin.config else self._origin)
 
     def diff(self, other: Model) -> Difference:
         """Returns the differences from another model: sizes, scalars, and lines of their texts."""
@@ -467,9 +484,9 @@ class Model:
     def _plan(self, plan: str, initialisation: str | None = None) -> Plan:
         from einformer.interpreters.torch.plan import INITIALISATIONS, PLANS
 
-        scheme = initialisation or self.initialisation.scheme
+        scheme = initialisation or self._origin.initialisation.scheme
         check_name(INITIALISATIONS, "initialisation", scheme)
-        return replace(find_row(PLANS, "plan", plan), initialisation=scheme, deviation=self.initialisation.deviation)
+        return replace(find_row(PLANS, "plan", plan), initialisation=scheme, deviation=self._origin.initialisation.deviation)
 
     def _recipe(self, plan: str, initialisation: str | None = None, check: bool = False) -> Recipe:
         from einformer.huggingface.weights import HuggingFaceWeights
@@ -477,10 +494,10 @@ class Model:
         from einformer.interpreters.torch.module import Recipe
         from einformer.program import cache
 
-        chosen = self._plan(plan, initialisation)
-        methods = (*((HuggingFaceWeights,) if self.family else ()), *((Decodes,) if self.spec.layer.time else ()))
+        chosen, origin = self._plan(plan, initialisation), self._origin
+        methods = (*((HuggingFaceWeights,) if origin.family else ()), *((Decodes,) if self.spec.layer.time else ()))
         keep, style = functools.partial(cache.kept, self.spec.tree, self.spec.name, self.legend), _style(check=check)
-        return Recipe(self.spec.tree, self.spec.name, self.legend, chosen, style, self.family, self.config, methods, keep)
+        return Recipe(self.spec.tree, self.spec.name, self.legend, chosen, style, origin.family, origin.config, methods, keep)
 
     def reference(
         self,

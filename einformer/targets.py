@@ -12,7 +12,7 @@ from einformer.errors import EinformerError, Finding, Source, fail
 from einformer.language.binding import Given
 from einformer.language.tree import Spec
 from einformer.notes import shelf
-from einformer.objects import Model, Specification, bind_from
+from einformer.objects import Model, Origin, Specification, bind_from
 
 
 def model(target: str | pathlib.Path, **values: Given) -> Model:
@@ -30,7 +30,7 @@ def model(target: str | pathlib.Path, **values: Given) -> Model:
     if is_config(target):
         model_ = from_huggingface(target)
     elif row := models().get(str(target)):
-        model_ = replace(bind_from(load(row.architecture), row.sizes, row.source), family=row.architecture)
+        model_ = replace(bind_from(load(row.architecture), row.sizes, row.source), _origin=Origin(row.architecture))
     else:
         return load(target).bind(**values)
     return model_.bind(**values) if values else model_
@@ -74,7 +74,7 @@ def from_huggingface(source: str | pathlib.Path | Mapping[str, object], length: 
         specification = specification.replace(imported.scalars)
     chosen = {"Φ": length} if length is not None and "Φ" in imported.scalars else {}
     model = bind_from(specification, {**imported.values, **chosen}, imported.origins)
-    return replace(model, family=imported.family, config=imported.config, initialisation=imported.initialisation)
+    return replace(model, _origin=Origin(imported.family, imported.config, imported.initialisation))
 
 
 def parse(text: str, name: str = "<text>") -> Specification:

@@ -64,6 +64,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Every command runs where `good.ein` and `bad.ein` are."""
     (tmp_path / "good.ein").write_text(GOOD, encoding="utf-8")
     (tmp_path / "bad.ein").write_text(BAD, encoding="utf-8")
+    (tmp_path / "bad.md").write_text("$$y_{sd} = x_s$$", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -211,6 +212,54 @@ def test_no_argument_is_ignored(run: Callable[..., Answer], folder: Path, argume
     said = run(*arguments.split())
     assert (said.code, said.out) == (MISUSE, "")
     assert said.err.startswith("usage: einformer")
+
+
+TINY = "gpt2 --set D=12,A=3,L=2,V=259,K=64"
+CALLS_THAT_DIFFER = (  # each with the options that change what a command does
+    *(f"count {TINY} {mode}" for mode in ("--formulas", "--device h100-sxm", "--convention kaplan", "--recompute full")),
+    *(f"fit {TINY} --memory 500KB {mode}" for mode in ("--generation", "--solve S", "--solve L")),
+    f"fit {TINY} --parameters 1M --solve L",
+    f"plot {TINY} --out x.svg --kind flops",
+    *(f"source {TINY} {mode}" for mode in ("", "--text", "--check")),
+    f"generate {TINY} --tokens 8 --temperature 1",
+    *(f"latex gpt2 {mode}" for mode in ("", "--form matrix", "--letters s001")),
+    *(f"notes {mode}" for mode in ("S001", "--rosetta", "--cites", "--cites rope", "gpt2")),
+    *(f"lint bad.md {mode}" for mode in ("", "--format json")),
+    f"diff gpt2 {TINY}",
+    f"program {TINY}",
+    "run s000",
+)
+OTHERWISE = """--set E=3 --text abc --seed 7 --batch 3 --seq 5 --formulas python --device v100s --precision float32
+--kind memory --recompute selective --convention exact --step 7 --solve L --out out.svg --layer LayerNorm --letters s000
+--form matrix --plan notation --tokens 3 --temperature 0.7 --top-k 2 --top-p 0.1 --legend s:S,d:X --format sarif --cites alibi
+--memory 400KB --parameters 2M"""
+VALUES = dict(re.findall(r"(--[a-z-]+) (\S+)", OTHERWISE))
+
+
+@pytest.mark.parametrize("call", CALLS_THAT_DIFFER)
+def test_every_option_changes_the_answer_or_is_refused(run: Callable[..., Answer], folder: Path, call: str) -> None:
+    def answer(*arguments: str) -> tuple[Answer, list[str]]:
+        said = run(*arguments)
+        pictures = [re.sub(r'id="[^"]*"|#\w+|<dc:date>.*?<', "", path.read_text()) for path in sorted(folder.glob("*.svg"))]
+        for path in folder.glob("*.svg"):
+            path.unlink()
+        return said, pictures
+
+    command, *arguments = call.split()
+    usual = answer(command, *arguments)
+    assert usual[0].code != MISUSE, usual[0].err
+    (allowed,) = (row.options for row in options.COMMANDS if row.name == command)
+    for option in allowed:
+        if option.flag.startswith("--") and option.flag not in arguments:
+            value = [] if option.settings.get("action") == "store_true" else [VALUES[option.flag]]
+            other = answer(command, *arguments, option.flag, *value)
+            assert other[0].code == MISUSE or other != usual, option.flag
+
+
+def test_a_size_that_is_set_is_a_number_in_the_formulas(run: Callable[..., Answer]) -> None:
+    rows = {line.split("  ")[0]: line for line in run("count", "llama", "--set", "L=3,D=12").out.split("\n")}
+    assert re.findall("[A-Z]", rows["blocks.{l}.GatedMLP"].replace("MLP", "").replace("G", "", 1)) == list("FFBSFBSFFBS")
+    assert "108 F" in rows["blocks.{l}.GatedMLP"]
 
 
 def test_random_weights_are_said_first(run: Callable[..., Answer]) -> None:

@@ -19,7 +19,7 @@ import torch
 
 import einformer
 from einformer.architectures import texts
-from einformer.objects import Model, Specification
+from einformer.objects import Model
 from tests.few import FEW_TEXTS, few
 
 ROOT = Path(__file__).parents[1]
@@ -110,8 +110,8 @@ def test_all_public_names(golden: Callable[[str, str], None]) -> None:
         "einformer": dir(einformer),
         "einformer.contracts": einformer.contracts.__all__,
         "einformer.testing": einformer.testing.__all__,
-        "a specification": [name for name in dir(Specification) if not name.startswith("_")],
-        "a model": [name for name in dir(Model) if not name.startswith("_")],
+        "a specification": [name for name in dir(einformer.load("gpt2")) if not name.startswith("_")],
+        "a model": [name for name in dir(einformer.model("gpt2")) if not name.startswith("_")],
     }
     golden("names.txt", "\n\n".join("\n  ".join([place, *sorted(names)]) for place, names in places.items()) + "\n")
 

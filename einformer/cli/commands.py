@@ -124,33 +124,18 @@ def _latex(options: argparse.Namespace) -> int:
     if options.layer and options.layer not in specification.layers:
         options.misuse(f"no layer `{options.layer}` in {options.target}; there are {', '.join(specification.layers)}")
     text = rendering.print_latex(specification.written, options.letters, options.form, options.layer)
-    if options.json:
-        show_json({"target": options.target, "latex": text})
-    else:
-        print(text)
-    return OK
+    return _print(options, text, latex=text)
 
 
 def _write_source(options: argparse.Namespace) -> int:
     if options.text:
-        return _write_text(options)
+        _refuse(options, "with `--text`", "plan", "annotations", "check", "ascii")
+        text = str(_read_target(options).spec)
+        return _print(options, text, text=text)
+    _refuse(options, "with `--check`, which annotates too", *["annotations"] * options.check)
     plan = options.plan or "fast"
     text = _read_target(options).source(plan, annotations=options.annotations, check=options.check, ascii=options.ascii)
-    if options.json:
-        show_json({"target": options.target, "plan": plan, "source": text})
-    else:
-        print(text, end="")
-    return OK
-
-
-def _write_text(options: argparse.Namespace) -> int:
-    _refuse(options, "with `--text`", "plan", "annotations", "check", "ascii")
-    text = str(_read_target(options).spec)
-    if options.json:
-        show_json({"target": options.target, "text": text})
-    else:
-        print(text, end="")
-    return OK
+    return _print(options, text, plan=plan, source=text)
 
 
 def _program(options: argparse.Namespace) -> int:
@@ -159,8 +144,7 @@ def _program(options: argparse.Namespace) -> int:
 
     model = _read_target(options)
     text = list_program(lower(model.spec.tree, model.spec.name, model.legend))
-    show_json({"target": options.target, "program": text}) if options.json else print(text)
-    return OK
+    return _print(options, text, program=text)
 
 
 def _count(options: argparse.Namespace) -> int:
@@ -204,7 +188,7 @@ def _count_in_letters(options: argparse.Namespace, model: Model) -> int:
     convention, precision = choose_rows(options.convention, options.precision)
     tree = model.spec.tree
     parts = table.derive_parts(tree, model.spec.name, model.legend, convention, precision.element, options.recompute)
-    write = table.choose_writer(tree, options.formulas or "text")
+    write = table.choose_writer(tree, options.formulas or "text", options.set)
     rows = list(table.rows(parts, write))
     cache, why = table.write_cache(tree, model.spec.name, model.legend, precision.element, write)
     if options.json:
@@ -272,11 +256,7 @@ def _plot(options: argparse.Namespace) -> int:
         options.kind,
         path,
     )
-    if options.json:
-        show_json({"target": options.target, "kind": options.kind, "file": str(path)})
-    else:
-        print(path)
-    return OK
+    return _print(options, str(path), kind=options.kind, file=str(path))
 
 
 def _diff(options: argparse.Namespace) -> int:
@@ -417,6 +397,11 @@ def _indent(text: str) -> str:
 
 
 # ------------------------------------------------------------------------------------------------------ in, and out
+
+
+def _print(options: argparse.Namespace, printed: str, **data: str) -> int:
+    show_json({"target": options.target} | data) if options.json else print(printed.removesuffix("\n"))
+    return OK
 
 
 _OF_INPUTS = {"batch": "B", "seq": "S"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -87,12 +87,15 @@ def derive_parts(
     return group_parts(rules.count_weights(spec, name, legend), rules.count_flops(spec, name, legend, convention), kept)
 
 
-def choose_writer(spec: Spec, form: str = "text") -> Callable[[sympy.Expr], str]:
-    """How formulas are shown, as text, LaTeX or Python, their letters in the order of the legend."""
+def choose_writer(spec: Spec, form: str = "text", values: Mapping[str, object] = {}) -> Callable[[sympy.Expr], str]:
+    """How formulas are shown, as text, LaTeX or Python, with these values, and letters in the order of the legend."""
+    import sympy
+
     from einformer.interpreters.count import printer
 
     order = printer.list_letters(spec)
-    return lambda formula: printer.show(formula, order, form)
+    numbers = {sympy.Symbol(letter): value for letter, value in values.items() if isinstance(value, int | float)}
+    return lambda formula: printer.show(sympy.sympify(formula).subs(numbers), order, form)
 
 
 def write_cache(
