@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from einformer.interpreters.count.precisions import Precision
     from einformer.interpreters.count.rules import Phase, Recompute
     from einformer.interpreters.count.summary import Summary
-    from einformer.interpreters.torch import memory as torch_memory
+    from einformer.interpreters.torch import measure as torch_measure
     from einformer.interpreters.torch.generate import Decodes
     from einformer.interpreters.torch.module import Recipe, _Door
     from einformer.interpreters.torch.plan import Plan
@@ -372,25 +372,25 @@ class Model:
 
     def saved(
         self, plan: str = "fast", dtype: str = "bfloat16", training: bool = True, **sizes: int
-    ) -> tuple[torch_memory.Kept, ...]:
+    ) -> tuple[torch_measure.Kept, ...]:
         """Returns the bytes that PyTorch saves for the backward pass of the emitted module, by line, equation and
         operation.
 
         They equal torch's own numbers on a CPU, to the byte, and exceed those of `memory`. Raises EinformerError E601, E603
         to E605.
         """
-        from einformer.interpreters.torch import memory
+        from einformer.interpreters.torch import measure
 
-        return memory.measure_saved(self.source(plan), self.spec.name, self._inputs(sizes), dtype, training)
+        return measure.measure_saved(self.source(plan), self.spec.name, self._inputs(sizes), dtype, training)
 
-    def peak(self, plan: str = "fast", dtype: str = "bfloat16", **sizes: int) -> torch_memory.Peak:
+    def peak(self, plan: str = "fast", dtype: str = "bfloat16", **sizes: int) -> torch_measure.Peak:
         """Returns the bytes of a training step of the emitted module with AdamW, at the peak of each of its parts.
 
         Raises EinformerError as `saved` does.
         """
-        from einformer.interpreters.torch import memory
+        from einformer.interpreters.torch import measure
 
-        return memory.measure_peak(self.source(plan), self.spec.name, self._inputs(sizes), dtype)
+        return measure.measure_peak(self.source(plan), self.spec.name, self._inputs(sizes), dtype)
 
     def _inputs(self, sizes: dict[str, int]) -> list[tuple[tuple[int, ...], bool]]:
         from einformer.language.slots import Whole

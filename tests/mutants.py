@@ -381,7 +381,7 @@ MUTANTS = (
         "torch.py::test_values_are_the_references[llama_interleaved-notation]",
     ),
     _mutant(
-        "what is subtracted falls apart", "interpreters/torch/context.py",
+        "what is subtracted falls apart", "interpreters/torch/code.py",
         '{align(self.cast(code, kind), dims, PRODUCT)}"\n        return Code(text, dims, kind, SUM)',
         '{align(self.cast(code, kind), dims, LOOSE)}"\n        return Code(text, dims, kind, SUM)',
         "lowering.py::test_one_equation[z_bsd - (o_bsd - z_bsd)]",
@@ -397,12 +397,12 @@ MUTANTS = (
         "lowering.py::test_one_equation[Sm_{sd} z_bsd]",
     ),
     _mutant(
-        "before the start of time nothing is zeroed", "interpreters/torch/context.py",
+        "before the start of time nothing is zeroed", "interpreters/torch/code.py",
         '    if condition is None:\n        return code\n', '    if True:\n        return code\n',
         "torch.py::test_values_are_the_references[mamba2-notation]",
     ),
     _mutant(
-        "gradients feel the branch that is not taken", "interpreters/torch/context.py",
+        "gradients feel the branch that is not taken", "interpreters/torch/code.py",
         'if code.kind != "tensor" or all(guard.code.plain for guard in self.guards):', "if True:",
         "slots.py::test_gradients_do_not_feel_a_branch_that_is_not_taken[a root-fast]",
     ),
@@ -418,12 +418,12 @@ MUTANTS = (
     ),
     # -------------------------------------------------------------------------------------------------------- layers of experts
     _mutant(
-        "pairs go back to other rows", "interpreters/torch/sparse.py",
+        "pairs go back to other rows", "interpreters/torch/kernels.py",
         "torch.argsort(order).unflatten", "order.unflatten",
         "sparse.py::test_only_what_is_chosen_is_computed[chosen]",
     ),
     _mutant(
-        "an expert learns from the rows of the next", "interpreters/torch/sparse.py",
+        "an expert learns from the rows of the next", "interpreters/torch/kernels.py",
         "out=slopes[expert])", "out=slopes[expert - 1])",
         "sparse.py::test_however_many_are_chosen[2]",
     ),

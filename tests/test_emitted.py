@@ -20,10 +20,10 @@ import torch
 from torch import Tensor, nn
 
 import einformer
-from einformer.interpreters.torch import folding, source
-from einformer.interpreters.torch.letters import romanise
-from einformer.interpreters.torch.merging import find_sizes
+from einformer.interpreters.torch import source, writing
 from einformer.interpreters.torch.plan import PLANS as PLANS_OF
+from einformer.interpreters.torch.source import find_sizes
+from einformer.interpreters.torch.writing import romanise
 from tests.few import FEW_TEXTS, few
 from tests.small import PLANS, SMALL, built, error, inputs, model
 
@@ -120,10 +120,10 @@ def bound(node: ast.stmt) -> list[str]:
 def test_folded_lines_say_the_same(name: str, plan: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """To Python, whose parser is the judge."""
     short = model(name).source(plan=plan)
-    monkeypatch.setattr(folding, "WIDTH", 10**6)
+    monkeypatch.setattr(writing, "WIDTH", 10**6)
     long = model(name).source(plan=plan)
     assert said(short) == said(long)
-    monkeypatch.setattr(folding, "WIDTH", 40)
+    monkeypatch.setattr(writing, "WIDTH", 40)
     assert said(model(name).source(plan=plan)) == said(long)
 
 
@@ -137,8 +137,8 @@ def said(source: str) -> str:
 
 
 def test_a_line_folds_at_its_loosest_operators_then_in_its_longest_brackets(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folding, "WIDTH", 24)
-    assert list(folding.fold("    y = first(a, b) + second(c, [d, e], long_name) * g")) == [
+    monkeypatch.setattr(writing, "WIDTH", 24)
+    assert list(writing.fold("    y = first(a, b) + second(c, [d, e], long_name) * g")) == [
         "    y = (",
         "        first(a, b)",
         "        + second(",

@@ -13,8 +13,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
 import einformer
-from einformer.interpreters.torch.memory import measure_peak
-from einformer.interpreters.torch.sparse import HELPERS
+from einformer.interpreters.torch.kernels import HELPERS
+from einformer.interpreters.torch.measure import measure_peak
 from einformer.language.calls import calls
 from einformer.objects import Model
 from einformer.report import checks

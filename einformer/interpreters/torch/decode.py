@@ -9,15 +9,12 @@ from dataclasses import dataclass, field, replace
 
 from einformer.interpreters.torch.cache import TEXT
 from einformer.interpreters.torch.classes import Class
-from einformer.interpreters.torch.code import ATOM, LOOSE, SUM, Code, Dims, align
-from einformer.interpreters.torch.context import Context
-from einformer.interpreters.torch.emit import Emitter, Stored
-from einformer.interpreters.torch.fast import FastClass
-from einformer.interpreters.torch.heads import write_heads
-from einformer.interpreters.torch.kernels import FastEmitter
-from einformer.interpreters.torch.letters import find_unused
+from einformer.interpreters.torch.code import ATOM, LOOSE, SUM, Code, Context, Dims, align, write_heads
+from einformer.interpreters.torch.emit import Stored
+from einformer.interpreters.torch.kernels import KernelEmitter
 from einformer.interpreters.torch.plan import PLAIN, Plan, Style
 from einformer.interpreters.torch.source import EmittedFile, count_axes
+from einformer.interpreters.torch.writing import find_unused
 from einformer.language.calls import axis_of, slot_letters
 from einformer.language.sizes import Legend
 from einformer.language.specialise import specialise
@@ -77,7 +74,7 @@ class CachedFile(EmittedFile):
 
     def make_class(self, layer: Layer, layers: Mapping[str, Layer]) -> Class:
         """A layer whose forward takes a cache."""
-        return CachedFast(self, layer, layers) if self.plan.fast else CachedClass(self, layer, layers)
+        return CachedClass(self, layer, layers)
 
     def first(self) -> Iterator[str]:
         """What is kept, and the class that keeps it."""
@@ -152,7 +149,7 @@ class CachedContext(Context):
         return estimate_size(self.legend, letter, self.time)
 
 
-class CachedEmitter(Emitter):
+class CachedEmitter(KernelEmitter):
     """The forward of a function that continues."""
 
     __slots__ = ()
@@ -275,6 +272,18 @@ class CachedEmitter(Emitter):
         e = value.operation
         return self.is_token(e.argument) if isinstance(e, Keep | Asked) else super().is_token(value)
 
+    def want(self, value: Value, axes: Axes) -> None:
+        """What is kept lies as it lay when it was new."""
+        if isinstance(value.operation, Keep):
+            own, other = value.operation.letters
+            self.want(value.operation.argument, tuple(own if letter == other else letter for letter in axes))
+        else:
+            super().want(value, axes)
+
+    def write_causal(self, kernel: Attention) -> Sequence[str]:
+        """The mask of a causal attention, where it has one; `is_causal` counts positions from the first new one."""
+        return f"attn_mask=cache.make_mask({1 if kernel.heads or kernel.groups else 0})", "is_causal=cache.first"
+
     def before(self, recur: op.Recur, zeros: str, axis: int) -> str:
         """The last steps, if there were any."""
         return f"cache.list_steps({write_path(recur.path)}, {zeros}, {axis})" if isinstance(recur, Resume) else zeros
@@ -317,15 +326,11 @@ class CachedClass(Class):
         context, letters, visible = self.context, self.file.letters, f"{self.time}'"
         if any(visible in value.axes for value in walk_values(self.file.functions[self.layer.name])) and visible not in letters:
             letters[visible] = find_unused(letters, string.ascii_lowercase, self.time)
-        self.emitted = self.make_emitter()
+        functions = self.file.functions
+        self.emitted = CachedEmitter(functions[self.layer.name], functions, context, self)
         self.body = list(self.emitted.body())
         lines = [*write_heads(context, self.body, self.emitted.define_scalar), *self.body]
         return [*self.heads(), *lines]
-
-    def make_emitter(self) -> CachedEmitter:
-        """What writes the forward."""
-        functions = self.file.functions
-        return CachedEmitter(functions[self.layer.name], functions, self.context, self)
 
     def list_cache_arguments(self, call: op.Call) -> Sequence[str]:
         """The cache, and the path of the call in it."""
@@ -390,31 +395,3 @@ class CachedClass(Class):
 def write_path(path: str) -> str:
     """A path as Python."""
     return f'f"{path}"' if "{" in path else f'"{path}"'
-
-
-# ------------------------------------------------------------------------------------------------------- the plan fast
-
-
-class CachedFastEmitter(CachedEmitter, FastEmitter):
-    """The forward of a function with kernels that continues."""
-
-    def want(self, value: Value, axes: Axes) -> None:
-        """What is kept lies as it lay when it was new."""
-        if isinstance(value.operation, Keep):
-            own, other = value.operation.letters
-            self.want(value.operation.argument, tuple(own if letter == other else letter for letter in axes))
-        else:
-            super().want(value, axes)
-
-    def write_causal(self, kernel: Attention) -> Sequence[str]:
-        """The mask of a causal attention, where it has one; `is_causal` counts positions from the first new one."""
-        return f"attn_mask=cache.make_mask({1 if kernel.heads or kernel.groups else 0})", "is_causal=cache.first"
-
-
-class CachedFast(CachedClass, FastClass):
-    """A layer in the plan fast whose forward takes a cache."""
-
-    def make_emitter(self) -> CachedFastEmitter:
-        """What writes the forward."""
-        functions = self.file.functions
-        return CachedFastEmitter(functions[self.layer.name], functions, self.context, self, laid=self.laid)

@@ -8,48 +8,112 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, assert_never
+from typing import TYPE_CHECKING, Any, assert_never
 
 from einformer.interpreters.torch.code import (
     ATOM,
+    INDENT,
     LOOSE,
     POWER,
     PRODUCT,
     SUM,
     Code,
+    Context,
     Dims,
+    Guard,
     Kind,
     align,
     combine_kinds,
+    list_conditions,
     multiply,
+    name_scalar,
+    number_axis,
     order_dims,
     permute,
+    shape,
+    zero_early,
 )
-from einformer.interpreters.torch.context import INDENT, Context, Guard, list_conditions, name_scalar, shape, zero_early
-from einformer.interpreters.torch.primitives import choose, code_extreme, code_function, code_infix, code_operator
 from einformer.language.calls import axis_of
-from einformer.language.primitives import CONSTANTS, row_of
+from einformer.language.primitives import CONSTANTS, Primitive, row_of
 from einformer.language.tree import Expression
 from einformer.language.weights import key
 from einformer.program import operations as op
 from einformer.program.lowering import Body
 from einformer.program.operations import Carried, Function, Label, Line, Turns, Value
 
+if TYPE_CHECKING:
+    from einformer.interpreters.torch.classes import Class
 
-class Shell(Protocol):
-    """What the forward of a function needs of the class that it stands in."""
 
-    def name_callee(self, call: op.Call) -> str:
-        """What a call calls: a function, or the module of an instance."""
+def code_function(context: Context, row: Primitive, argument: Code) -> Code:
+    """A function of one argument."""
+    kind: Kind = "condition" if row.condition else "number" if argument.plain else argument.kind
+    if argument.plain:
+        return Code(fill_template(row.python, argument), (), kind, ATOM if row.python.endswith("({})") else LOOSE)
+    if argument.kind == "integer":
+        argument = context.cast(argument, "number")
+        kind = argument.kind
+    return Code(fill_template(row.torch, argument), argument.dims, kind)
 
-    def list_extras(self, call: op.Call) -> Sequence[str]:
-        """What a call is given beside tensors."""
 
-    def write_turning(self, turns: Turns) -> str:
-        """`l, block in enumerate(self.blocks)`: what a loop runs through."""
+def fill_template(template: str, argument: Code) -> str:
+    """The text of a row with its argument, in parentheses where none stand around it."""
+    return template.format(argument.text if "({})" in template or "({}," in template else argument.at(ATOM))
 
-    def write_comment(self, line: Line, indent: str) -> str:
-        """The equation of a line as its author wrote it."""
+
+def code_infix(context: Context, row: Primitive, arguments: list[Code], wanted: Dims | None) -> Code:
+    """Comparisons, `and`, `or`, `mod`."""
+    name = row.name
+    if name == "mod":
+        arguments = [context.cast(argument, combine_kinds(arguments)) for argument in arguments]
+    dims, plain = order_dims([a.dims for a in arguments], wanted), all(a.plain for a in arguments)
+    level = POWER if name in ("mod", "and", "or") else SUM
+    text = (row.python if plain else row.torch).format(*(align(argument, dims, level) for argument in arguments))
+    if name == "mod":
+        return Code(text, dims, combine_kinds(arguments), SUM)  # a minus before it would negate what `%` divides
+    return Code(text, dims, "tensor" if any(a.kind == "tensor" for a in arguments) else "condition", LOOSE)
+
+
+def code_extreme(context: Context, row: Primitive, arguments: list[Code], wanted: Dims | None) -> Code:
+    """Of two: plain numbers clamp."""
+    dims, kind = order_dims([a.dims for a in arguments], wanted), combine_kinds(arguments)
+    plain = [a for a in arguments if a.plain]
+    if len(plain) == 2:
+        return Code(row.python.format(*(a.text for a in arguments)), (), kind)
+    if plain:
+        other, end = context.cast(next(a for a in arguments if not a.plain), kind), "min" if row.name == "max" else "max"
+        return replace(other, text=f"{other.at(ATOM)}.clamp({end}={plain[0].text})", level=ATOM)
+    left, right = (align(context.cast(a, kind), dims) for a in arguments)
+    return Code(row.torch.format(left, right), dims, kind)
+
+
+def choose(context: Context, condition: Code, then: Code, otherwise: Code, dims: Dims) -> Code:
+    """One of two numbers of Python; those that float32 may not hold need their dtype."""
+    kind, chosen = combine_kinds([then, otherwise]), align(condition, dims)
+    if all(code.kind == "integer" or code.text in ("math.inf", "-math.inf") for code in (then, otherwise)):
+        return Code(f"torch.where({chosen}, {then.text}, {otherwise.text})", dims, kind)
+    context.needs["number"] = None
+    text = f"torch.full_like({chosen}, {otherwise.text}, dtype=number).masked_fill({chosen}, {then.text})"
+    return Code(text, dims, kind)
+
+
+def code_operator(
+    context: Context, name: str, letters: Sequence[str], argument: Code, counts: list[Code], together: bool = False
+) -> Code:
+    """A primitive over indices; `together` in the form for several, also over one."""
+    row = row_of(name, True)
+    axes = [argument.dims.index(letter) for letter in letters]
+    if argument.kind != "tensor":  # a tensor without axes is none of Python's numbers
+        argument = context.cast(argument, "number" if set(argument.dims) - set(letters) else "tensor")
+    dims = argument.dims if row.kind == "keeping" else tuple(d for d in argument.dims if d not in letters)
+    kind: Kind = "tensor" if row.condition else argument.kind
+    template = row.together if together or (len(axes) > 1 and row.together) else row.torch
+    called, text = template.partition("(")[0], argument.text
+    context.helpers |= {} if "." in called else {called: None}
+    for places in (axes,) if row.kind == "reducing" or row.together else ([axis] for axis in axes):
+        place = str(number_axis(places[0], len(argument.dims))) if len(places) == 1 else f"({', '.join(map(str, places))})"
+        text = template.format(text, *(count.text for count in counts), place)
+    return Code(text, dims, kind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +132,7 @@ class Emitter:
     function: Function
     functions: Mapping[str, Function]
     context: Context
-    shell: Shell
+    shell: Class
     stored: dict[Value, list[Stored]] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)  # the variable of each name
     turns: dict[str, str] = field(default_factory=dict)  # the letter of a loop or a recurrence: its number in this turn
@@ -576,33 +640,11 @@ def _strip_first(first: Value) -> tuple[Value, ...]:
     return () if first.operation == op.Constant(-1) else (_strip_minus(first),)
 
 
-# ------------------------------------------------------------------------------------------------------------- numbers
-
-
-class Alone:
-    """A shell in which nothing is called."""
-
-    def name_callee(self, call: op.Call) -> str:
-        """What a call calls."""
-        raise AssertionError(call)
-
-    def list_extras(self, call: op.Call) -> Sequence[str]:
-        """What a call is given beside tensors."""
-        raise AssertionError(call)
-
-    def write_turning(self, turns: Turns) -> str:
-        """What a loop runs through."""
-        raise AssertionError(turns)
-
-    def write_comment(self, line: Line, indent: str) -> str:
-        """The equation of a line."""
-        raise AssertionError(line)
-
-
 def code_number(context: Context, e: Expression, turns: Mapping[str, str] | None = None) -> Code:
     """A number of sizes, scalars and the numbers of turns, which are called so."""
     turns = turns or {}
     body = Body(context.layer, context.layers, context.legend, context.time, still=frozenset(turns))
     value = body.value(e)
     function = Function("", (), (), tuple(body.scalars.values()), (), Line("", value, ()))
-    return Emitter(function, {}, context, Alone(), turns=dict(turns)).code(value)
+    alone = Emitter(function, {}, context, None, turns=dict(turns))  # type: ignore[arg-type]  # for nothing is called
+    return alone.code(value)

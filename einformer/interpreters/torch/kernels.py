@@ -1,4 +1,9 @@
-"""Emits a function with kernels: a method for each, variables as they lie, several maps of one input as one product."""
+"""Emits a function with kernels: a method for each, variables as they lie, several maps of one input as one product.
+
+Weights that one input is multiplied by lie side by side in one parameter, inputs by outputs: on a CPU the product of one vector
+with such a matrix takes three quarters of the time that its transpose takes, and decoding is such products. A state dict has
+every weight under its own name with its axes as written, in both plans.
+"""
 
 from __future__ import annotations
 
@@ -8,19 +13,148 @@ from dataclasses import dataclass, field, replace
 
 from einformer.interpreters.torch.code import ATOM, PRODUCT, Code, Dims, align, permute
 from einformer.interpreters.torch.emit import Emitter, Stored
-from einformer.interpreters.torch.layout import find_weight
-from einformer.language.weights import key
+from einformer.language.tree import Layer, Weight
+from einformer.language.weights import key, list_stored
 from einformer.program import operations as op
 from einformer.program.kernels import PAIR, Attention, Gathered, Linear, Norm, Part, Picked, Reversed, Routed, Taken
-from einformer.program.operations import Axes, Line, Value
+from einformer.program.operations import Axes, Function, Line, Value, View
 from einformer.program.rewrite import count_reads, walk_lines, walk_loops, walk_values
+
+HELPERS = {
+    "Stored": '''class Stored(nn.Module):
+    """Weights that lie as they are computed with, several in one parameter; a state dict has each as it is written.
+
+    `layout`: for each parameter the weights in it, with their shapes and the order in which their axes lie.
+    """
+
+    def parts(self, stored, whole):
+        sizes = [math.prod(shape) // whole[..., 0].numel() for _, shape, _ in self.layout[stored]]
+        for part, (name, shape, order) in zip(whole.split(sizes, -1), self.layout[stored]):
+            weight = part.reshape([shape[axis] for axis in order])
+            yield name, weight.permute([order.index(axis) for axis in range(len(order))]), order
+
+    def _save_to_state_dict(self, destination, prefix, keep_vars):
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+        for stored in self.layout:
+            for name, weight, _ in self.parts(stored, destination.pop(prefix + stored)):
+                destination[prefix + name] = weight.contiguous()
+
+    def _load_from_state_dict(self, state_dict, prefix, metadata, strict, missing, unexpected, errors):
+        for stored in self.layout:
+            whole, parts = getattr(self, stored).detach(), []
+            for name, weight, order in self.parts(stored, whole):
+                given = state_dict.pop(prefix + name, None)
+                if given is None:
+                    missing.append(prefix + name)
+                elif given.shape != weight.shape:
+                    errors.append(f"size mismatch for {prefix + name}: {given.shape} is given, not {weight.shape}")
+                else:
+                    weight = given
+                parts.append(weight.permute(order).reshape(*whole.shape[:-1], -1))
+            state_dict[prefix + stored] = torch.cat(parts, -1)
+        super()._load_from_state_dict(state_dict, prefix, metadata, strict, missing, unexpected, errors)
+''',
+    "routed": '''def routed(p_rx: Tensor, count: int) -> tuple[Tensor, ...]:
+    """The pairs of a row and an expert with a weight, expert after expert: their rows, their experts; where the pairs of each
+    expert end; and where those of each row stand."""
+    count = min(count, p_rx.shape[1])
+    expert, order = torch.topk(torch.abs(p_rx.detach()), count).indices.flatten().sort()
+    ends = torch.searchsorted(expert, torch.arange(p_rx.shape[1], device=p_rx.device), right=True)
+    return order // count, expert, ends, torch.argsort(order).unflatten(0, p_rx.shape[:1] + (count,))
+''',
+    "Grouped": '''class Grouped(torch.autograd.Function):
+    """Rows times the matrix of their expert; those of each expert end at its place in `ends`."""
+
+    @staticmethod
+    def forward(ctx, x, matrices, ends):
+        ctx.save_for_backward(x, matrices)
+        ctx.ends = [0, *ends.tolist()]
+        return Grouped.products(x, matrices.mT, ctx.ends)
+
+    @staticmethod
+    def backward(ctx, slope):
+        x, matrices = ctx.saved_tensors
+        slopes = torch.empty_like(matrices)
+        for expert, (start, end) in enumerate(zip(ctx.ends, ctx.ends[1:])):
+            torch.mm(slope[start:end].T, x[start:end], out=slopes[expert])
+        return Grouped.products(slope, matrices, ctx.ends), slopes, None
+
+    @staticmethod
+    def products(x, matrices, ends):
+        y = x.new_empty(len(x), matrices.shape[2])
+        for expert, (start, end) in enumerate(zip(ends, ends[1:])):
+            if start < end:
+                torch.mm(x[start:end], matrices[expert], out=y[start:end])
+        return y
+''',
+    "grouped": '''def grouped(x: Tensor, matrices: Tensor, ends: Tensor) -> Tensor:
+    """Rows times the matrix of their expert: one kernel where there is one, else a product for each expert that has rows."""
+    if x.is_cuda and x.dtype == torch.bfloat16 and matrices.shape[1] % 8 == matrices.shape[2] % 8 == 0:
+        return fn.grouped_mm(x, matrices.mT, offs=ends.to(torch.int32))
+    if not torch.compiler.is_compiling():
+        return Grouped.apply(x.to(matrices.dtype), matrices, ends)
+    with torch._dynamo.patch_dynamo_config(capture_scalar_outputs=True):
+        sizes = torch.diff(ends, prepend=ends.new_zeros(1)).tolist()
+        return torch.cat([rows @ matrix.T for rows, matrix in zip(x.split(sizes), matrices)])
+''',
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A weight that lies as a matrix: itself, its letters where it is read, those of its outputs and of its inputs."""
+
+    weight: Weight
+    read: Dims
+    rows: Dims
+    columns: Dims = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """A parameter: the weights whose outputs lie side by side in it, the letters of the inputs of all, and of experts."""
+
+    parts: tuple[Packed, ...]
+    columns: Dims
+    experts: Dims = ()
+
+    @property
+    def name(self) -> str:
+        """`QKV` holds `Q`, `K` and `V`."""
+        return "".join(key(part.weight.name) for part in self.parts)
+
+    @property
+    def as_written(self) -> bool:
+        """Is a weight alone, with rows before columns or after them? Then a view is enough."""
+        part, first = self.parts[0], self.experts
+        return len(self.parts) == 1 and part.read in (first + part.rows + self.columns, first + self.columns + part.rows)
+
+
+def lay_out(function: Function, layer: Layer) -> Iterator[Packing]:
+    """The parameters that lie otherwise than written: the matrices of a product are one, and so are its biases."""
+    read, seen = count_reads(function), set[str]()
+    lines = {line.value: line.name for line in function.weights}
+    single = {weight.name: weight for weight in list_stored(layer) if weight.kind == "trained"}
+    for kernel in (value.operation for value in walk_values(function) if isinstance(value.operation, Linear)):
+        none = [()] * len(kernel.biases)
+        for weights, columns, experts in ((kernel.weights, kernel.columns, kernel.experts), (kernel.biases, none, ())):
+            every = zip(weights, kernel.rows[: len(weights)], columns, strict=True)
+            own = [(lines.get(find_weight(x), ""), x, r, c) for x, r, c in every if read[find_weight(x)] == 1]
+            parts = [Packed(single[name], x.axes, r, c) for name, x, r, c in own if name in single and name not in seen]
+            seen |= {part.weight.name for part in parts}
+            if parts and not (lying := Packing(tuple(parts), parts[0].columns, experts)).as_written:
+                yield lying
+
+
+def find_weight(value: Value) -> Value:
+    """A weight under its own letters."""
+    return value.operation.argument if isinstance(value.operation, View) else value
 
 
 @dataclass(slots=True)
-class FastEmitter(Emitter):
-    """The forward of one function with kernels, whose weights lie as matrices where `laid` says so."""
+class KernelEmitter(Emitter):
+    """The forward of one function, with kernels in the plan `fast`."""
 
-    laid: frozenset[str] = field(kw_only=True)
     parts: dict[Value, list[Value]] = field(default_factory=lambda: defaultdict(list))  # of a product of several maps
     orders: dict[str, Dims] = field(default_factory=dict)  # the axes that attention wants of a name, in order
     weighed: Code | None = None  # the weight of the experts for each row, once they are paired
@@ -37,6 +171,11 @@ class FastEmitter(Emitter):
                 case Attention() as kernel:
                     self.order(kernel)
         self.passed = {value for value in arguments_of_calls if read[value] == arguments_of_calls.count(value)}
+
+    @property
+    def packed(self) -> frozenset[str]:
+        """The weights that lie as matrices."""
+        return frozenset(key(part.weight.name) for packing in self.shell.packings for part in packing.parts)
 
     # ------------------------------------------------------------------------------------------------------ orders
 
@@ -68,7 +207,7 @@ class FastEmitter(Emitter):
         """An equation: as its code lies, where each axis has a letter; of what a kernel has taken in the comment is left."""
         if line.value.operation == Taken():
             return
-        if line.equation is None:
+        if line.equation is None or not self.shell.file.plan.fast:
             yield from Emitter.line(self, line)
             return
         yield from self.route(line.value)
@@ -273,7 +412,7 @@ class FastEmitter(Emitter):
     def matrix(self, kernel: Linear) -> str:
         """The weight, outputs by inputs, as `F.linear` wants it; by expert where there are some."""
         first, (rows,), (columns,) = kernel.experts, kernel.rows, kernel.columns
-        if self.weight(kernel.weights[0]) in self.laid:
+        if self.weight(kernel.weights[0]) in self.packed:
             return f"self.{self.weight(kernel.weights[0])}.{'mT' if first else 'T'}"
         code = self.code(kernel.weights[0])
         turned = code.dims == first + columns + rows
@@ -286,7 +425,7 @@ class FastEmitter(Emitter):
 
     def bias(self, value: Value, rows: Axes) -> str:
         """The bias, its rows side by side."""
-        if self.weight(value) in self.laid:
+        if self.weight(value) in self.packed:
             return f"self.{self.weight(value)}"
         code = permute(self.code(value), rows)
         return f"{code.at(ATOM)}.flatten()" if len(rows) > 1 else code.text
