@@ -270,7 +270,7 @@ MUTANTS = (
     ),
     _mutant(
         "inputs need not agree", "language/binding.py",
-        "elif legend.length(axis.letter) != length:", "elif False:",
+        "elif bound.length(letter) != length:", "elif False:",
         "binding.py::test_inputs_agree_on_an_open_size",
     ),
     # ------------------------------------------------------------------------------------------------------------------ reading

@@ -17,7 +17,7 @@ from einformer.language.check import check_references
 from einformer.language.parser import parse_expression
 from einformer.language.primitives import primitive
 from einformer.language.sizes import MAXIMUM_NUMBER, MAXIMUM_SIZE, Legend, Value, check_sizes, fail_unbound, try_number
-from einformer.language.tree import Apply, Expression, Index, Layer, Name, Number, Product, Quotient, Scalar, Spec, Sum, Tensor
+from einformer.language.tree import Apply, Expression, Layer, Name, Number, Product, Quotient, Scalar, Spec, Sum, Tensor
 from einformer.language.walk import equations, indices_in, loops, map_expressions, rebuild
 
 Given = SupportsIndex | SupportsFloat | str | Sequence[float]  # numbers of NumPy too
@@ -64,57 +64,50 @@ def _sort_values(spec: Spec, given: Mapping[str, Given]) -> tuple[dict[str, Valu
 
 
 def _size(name: str, given: Given) -> int:
-    value = _python(given)
-    if isinstance(value, int | float) and not isinstance(value, bool) and 1 <= value <= MAXIMUM_SIZE and value == int(value):
+    value = _read_number(given)
+    if value is not None and 1 <= value <= MAXIMUM_SIZE and value == int(value):
         return int(value)
-    raise fail("E604", f"the size `{name}` cannot be {_shown(value)}", fix="a positive whole number")
+    raise fail("E604", f"the size `{name}` cannot be {_show(given)}", fix="a positive whole number")
 
 
-# A number of NumPy or of another library becomes Python's own.
-def _python(value: object) -> object:
-    if isinstance(value, numbers.Integral) and not isinstance(value, bool):
-        return operator.index(value)
-    return float(value) if isinstance(value, numbers.Real) and not isinstance(value, bool) else value
+# A number of Python, or of NumPy or another library; None for anything else, such as a truth value.
+def _read_number(value: object) -> int | float | None:
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        return None
+    return operator.index(value) if isinstance(value, numbers.Integral) else float(value)
 
 
-def _shown(value: object) -> str:
-    return "a number of many digits" if isinstance(value, int) and abs(value) > MAXIMUM_SIZE else reprlib.repr(value)
+def _show(value: object) -> str:
+    number = _read_number(value)
+    many = isinstance(number, int) and abs(number) > MAXIMUM_SIZE
+    return "a number of many digits" if many else reprlib.repr(value if number is None else number)
 
 
 def _value(scalar: Scalar, value: Given, spec: Spec) -> Expression | tuple[Number, ...]:
     if isinstance(value, str):
         return parse_expression(value, spec, f"<{scalar.name}>")
-    if isinstance(value, bool):
-        raise fail("E604", f"the scalar `{scalar.name}` cannot be {value}", scalar.span, fix="a number")
     if not isinstance(value, Sequence):
         return _number(scalar, value)
     items: Sequence[object] = value
     if len(scalar.indices) != 1:
-        raise fail(
-            "E606",
-            f"`{scalar.name}` has {len(scalar.indices)} indices, so it cannot be a list",
-            scalar.span,
-            fix="a number or a formula",
-        )
+        message = f"`{scalar.name}` has {len(scalar.indices)} indices, so it cannot be a list"
+        raise fail("E606", message, scalar.span, fix="a number or a formula")
     return tuple(_number(scalar, item) for item in items)
 
 
 def _number(scalar: Scalar, given: object) -> Number:
-    value = _python(given)
-    bounded = isinstance(value, int | float) and (abs(value) <= MAXIMUM_NUMBER or abs(value) == math.inf)
-    if isinstance(value, int | float) and bounded and not isinstance(value, bool):
+    value = _read_number(given)
+    if value is not None and (abs(value) <= MAXIMUM_NUMBER or abs(value) == math.inf):
         return Number(value)
-    message = f"the scalar `{scalar.name}` cannot be {_shown(value)}"
+    message = f"the scalar `{scalar.name}` cannot be {_show(given)}"
     raise fail("E604", message, scalar.span, fix="a number, a list or a formula")
 
 
 def _lists_fit(spec: Spec, legend: Legend) -> None:
     for scalar in spec.scalars:
-        if isinstance(scalar.value, tuple) and len(scalar.value) != legend.length(scalar.indices[0].letter):
-            length = legend.length(scalar.indices[0].letter)
-            fact = legend.describe(scalar.indices[0].letter)
+        if isinstance(scalar.value, tuple) and len(scalar.value) != (length := legend.length(scalar.indices[0].letter)):
             message = f"`{scalar.name}` is a list of {len(scalar.value)}, its axis has {length}"
-            raise fail("E606", message, scalar.span, [fact], f"{length} values")
+            raise fail("E606", message, scalar.span, [legend.describe(scalar.indices[0].letter)], f"{length} values")
 
 
 def bind_sizes(spec: Spec, legend: Legend, given: Mapping[str, int]) -> Legend:
@@ -177,6 +170,7 @@ def usual_sizes(legend: Legend, batch: int, length: int | None) -> dict[str, int
 def bind_inputs(layer: Layer, legend: Legend, shapes: Sequence[tuple[int, ...]]) -> Legend:
     """The legend with the open sizes that the shapes of a layer's inputs give. Raises EinformerError E701, E603."""
     values, origins = dict(legend.values), dict(legend.origins)
+    bound = Legend(legend.axes, legend.scalars, values, origins)
     if len(shapes) != len(layer.formals):
         raise fail("E401", f"`{layer.name}` takes {len(layer.formals)} inputs, here are {len(shapes)}", layer.span)
     for formal, shape in zip(layer.formals, shapes, strict=True):
@@ -184,31 +178,23 @@ def bind_inputs(layer: Layer, legend: Legend, shapes: Sequence[tuple[int, ...]])
             message = f"the input `{formal.name}` has {len(shape)} axes, not {len(formal.slots)}"
             fix = "an array with an axis for each of its letters"
             raise fail("E701", message, formal.span, map(legend.describe, slot_letters(formal)), fix)
-        for slot, length in zip(formal.slots, shape, strict=True):
-            _fits(Legend(legend.axes, legend.scalars, values, origins), formal, slot, length, values, origins)
-    bound = Legend(legend.axes, legend.scalars, values, origins)
+        for letter, length in zip(slot_letters(formal), shape, strict=True):
+            axis = legend.axes[axis_of(letter)]
+            if isinstance(axis.size, Name) and try_number(bound.length, letter) is None:
+                values[axis.size.name], origins[axis.size.name] = length, f"the input {formal.name}"
+            elif bound.length(letter) != length:
+                size = bound.length(letter)
+                message = f"the input `{formal.name}` has {length} numbers along `{letter}`, not {size}"
+                raise fail("E701", message, formal.span, [bound.describe(letter)], f"{size} numbers along `{letter}`")
     check_sizes(bound)
     return bound
-
-
-def _fits(
-    legend: Legend, formal: Tensor, slot: Expression, length: int, values: dict[str, Value], origins: dict[str, str]
-) -> None:
-    assert isinstance(slot, Index)
-    axis = legend.axes[axis_of(slot.letter)]
-    if isinstance(axis.size, Name) and try_number(legend.length, axis.letter) is None:
-        values[axis.size.name], origins[axis.size.name] = length, f"the input {formal.name}"
-    elif legend.length(axis.letter) != length:
-        size = legend.length(axis.letter)
-        message = f"the input `{formal.name}` has {length} numbers along `{slot.letter}`, not {size}"
-        raise fail("E701", message, formal.span, [legend.describe(slot.letter)], f"{size} numbers along `{slot.letter}`")
 
 
 def check_lengths(lengths: Sequence[int], shapes: Sequence[tuple[int, ...]]) -> None:
     """A length for each row of a batch, and none longer than its row. Raises EinformerError E701."""
     for shape in shapes:
         if len(shape) < 2 or len(lengths) != shape[0] or not all(1 <= length <= shape[1] for length in lengths):
-            message = f"`lengths` are {_shown(list(lengths))}, and an input has the shape {shape}"
+            message = f"`lengths` are {_show(list(lengths))}, and an input has the shape {shape}"
             raise fail("E701", message, fix="for each row of a batch how many of its positions it has")
 
 
@@ -218,24 +204,20 @@ _ZERO = Number(0)
 def leave_out(spec: Spec, names: Iterable[str]) -> Spec:
     """The checked spec without the weights `Layer.weight`; one with a default is tied to it. Raises EinformerError E605."""
     for name in names:
-        layer_name, _, weight = name.partition(".")
-        layer = next((layer for layer in spec.layers if layer.name == layer_name), None)
-        optional = [f"{each.name}.{w.name}" for each in spec.layers for w in each.weights if w.optional]
-        if layer is None or name not in optional:
-            raise fail(
-                "E605", f"there is no optional weight `{name}`", spec.span, [f"there are {', '.join(optional) or 'none'}"]
-            )
-        spec = replace(spec, layers=tuple(_without(each, weight) if each is layer else each for each in spec.layers))
+        optional = [f"{layer.name}.{w.name}" for layer in spec.layers for w in layer.weights if w.optional]
+        if name not in optional:
+            facts = [f"there are {', '.join(optional) or 'none'}"]
+            raise fail("E605", f"there is no optional weight `{name}`", spec.span, facts)
+        own, _, weight = name.partition(".")
+        spec = replace(spec, layers=tuple(_without(x, weight) if x.name == own else x for x in spec.layers))
     return spec
 
 
 def _without(layer: Layer, name: str) -> Layer:
-    weight = next(w for w in layer.weights if w.name == name)
-    if weight.default is not None:
-        tied = replace(weight, optional=False)
-        return replace(layer, weights=tuple(tied if w is weight else w for w in layer.weights))
-    layer = replace(layer, weights=tuple(w for w in layer.weights if w is not weight))
-    return map_expressions(layer, lambda e: _drop_tensor(e, name))
+    tied = {w.name: replace(w, optional=False) for w in layer.weights if w.name == name and w.default is not None}
+    weights = (tied.get(w.name, w) for w in layer.weights if w.name != name or w.name in tied)
+    layer = replace(layer, weights=tuple(weights))
+    return layer if tied else map_expressions(layer, lambda e: _drop_tensor(e, name))
 
 
 # A tensor that is zero: a sum loses the term, a product is zero.

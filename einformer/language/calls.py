@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from einformer.errors import EinformerError, Finding, fail
+from einformer.errors import EinformerError, Finding, Span, fail
 from einformer.language.printer import PLAIN
-from einformer.language.tree import Apply, Equation, Expression, Group, Index, Layer, Loop, Name, Statement, Tensor, Weight
-from einformer.language.walk import equations, loops, map_equations, rebuild, subexpressions
+from einformer.language.tree import Apply, Expression, Index, Layer, Loop, Name, Statement, Tensor, Weight
+from einformer.language.walk import equations, loops, open_groups, rebuild, slots_of, subexpressions
 
 Letters = dict[str, None]  # an ordered set
 
@@ -35,7 +35,7 @@ def bind_call(layer: Layer, call: Apply, actuals: Sequence[Letters], loops: froz
     """
     if len(call.arguments) != len(layer.formals):
         message = f"`{call.name}` takes {len(layer.formals)} arguments, here are {len(call.arguments)}"
-        raise fail("E401", message, call.span, [cite_layer(layer)], f"`{PLAIN.signature(layer)}`")
+        raise _fail("E401", message, call.span, layer)
     letters = _read_renaming(layer, call, loops)
     bound = []
     for formal, actual in zip(layer.formals, actuals, strict=True):
@@ -46,7 +46,9 @@ def bind_call(layer: Layer, call: Apply, actuals: Sequence[Letters], loops: froz
             letters[slot.letter] = choice
             taken.add(choice)
         if missing := taken - set(actual):
-            raise _lacking(layer, call, formal, sorted(missing)[0], actual)
+            has = f"its argument for `{PLAIN.left(formal)}` has {_list(actual)}"
+            message = f"`{call.name}` works on `{min(missing)}` here, but {has}"
+            raise _fail("E402", message, call.span, layer, f"an argument with `{min(missing)}`: ")
         bound.append(frozenset(taken))
     output = tuple(letters.setdefault(letter, letter) for letter in slot_letters(layer.output))
     _carried_apart(layer, call, actuals, bound, output)
@@ -55,9 +57,7 @@ def bind_call(layer: Layer, call: Apply, actuals: Sequence[Letters], loops: froz
 
 def slot_letters(left: Tensor | Name) -> tuple[str, ...]:
     """The letters of a left side, groups opened."""
-    slots = left.slots if isinstance(left, Tensor) else ()
-    members = [x for slot in slots for x in (slot.members if isinstance(slot, Group) else (slot,))]
-    return tuple([x.letter for x in members if isinstance(x, Index)])
+    return tuple([x.letter for x in open_groups(slots_of(left)) if isinstance(x, Index)])
 
 
 def axis_of(letter: str) -> str:
@@ -69,7 +69,7 @@ def _read_renaming(layer: Layer, call: Apply, loops: frozenset[str]) -> dict[str
     named = [index for index in call.indices if index.letter not in loops]
     if len(named) > len(layer.indices):
         message = f"the subscript of `{call.name}` names {len(named)} indices, its head has {len(layer.indices)}"
-        raise fail("E402", message, named[-1].span, [cite_layer(layer)], f"`{PLAIN.signature(layer)}`")
+        raise _fail("E402", message, named[-1].span, layer)
     return {formal.letter: actual.letter for formal, actual in zip(layer.indices, named, strict=False)}
 
 
@@ -79,14 +79,11 @@ def _choice(letter: str, actual: Letters, taken: set[str], layer: Layer, call: A
     same_axis = [other for other in actual if axis_of(other) == axis_of(letter) and other not in taken]
     if len(same_axis) == 1:
         return same_axis[0]
-    have = ", ".join(f"`{other}`" for other in actual) or "none"
-    how = "is over none of them" if not same_axis else f"could be {' or '.join(f'`{other}`' for other in same_axis)}"
-    fix = (
-        f"`{call.name}_…` with the index that stands for `{letter}`"
-        if letter in {i.letter for i in layer.indices}
-        else f"`{PLAIN.signature(layer)}`"
-    )
-    message = f"`{call.name}` works on `{letter}`; its argument has {have}, and `{letter}` {how}"
+    how = f"could be {' or '.join(f'`{other}`' for other in same_axis)}" if same_axis else "is over none of them"
+    message = f"`{call.name}` works on `{letter}`; its argument has {_list(actual)}, and `{letter}` {how}"
+    if letter not in {index.letter for index in layer.indices}:
+        raise _fail("E402", message, call.span, layer)
+    fix = f"`{call.name}_…` with the index that stands for `{letter}`"
     raise fail("E402", message, call.span, [cite_layer(layer)], fix)
 
 
@@ -102,10 +99,12 @@ def _carried_apart(
                 raise fail("E406", message, call.span, [cite_layer(layer)], f"another letter in the argument, `{letter}'`")
 
 
-def _lacking(layer: Layer, call: Apply, formal: Tensor, letter: str, actual: Letters) -> EinformerError:
-    have = ", ".join(f"`{other}`" for other in actual) or "none"
-    message = f"`{call.name}` works on `{letter}` here, but its argument for `{PLAIN.left(formal)}` has {have}"
-    return fail("E402", message, call.span, [cite_layer(layer)], f"an argument with `{letter}`: `{PLAIN.signature(layer)}`")
+def _fail(code: str, message: str, span: Span, layer: Layer, fix: str = "") -> EinformerError:
+    return fail(code, message, span, [cite_layer(layer)], f"{fix}`{PLAIN.signature(layer)}`")
+
+
+def _list(letters: Iterable[str]) -> str:
+    return ", ".join(f"`{letter}`" for letter in letters) or "none"
 
 
 def cite_layer(layer: Layer) -> str:
@@ -154,20 +153,13 @@ def _at_odds(layer: Layer) -> Iterator[Finding]:
     for call in (call for call in calls(layer) if call.name in instances):
         letters = tuple(index for index in call.indices if index in turning)
         if letters != first.setdefault(call.name, letters):
-            first_letters = "".join(index.letter for index in first[call.name])
-            yield Finding(
-                "E403",
-                f"`{call.name}` has a set of weights for each turn over `{first_letters}`"
-                if first_letters
-                else f"`{call.name}` has one set",
-                call.span,
-                fix="the same letters at every call, or another instance",
-            )
+            over = "".join(index.letter for index in first[call.name])
+            sets = f"a set of weights for each turn over `{over}`" if over else "one set"
+            fix = "the same letters at every call, or another instance"
+            yield Finding("E403", f"`{call.name}` has {sets}", call.span, fix=fix)
 
 
-class _Naming:
-    """The instances of one body, numbered in the order in which they are met."""
-
+class _Naming:  # the instances of one body, numbered in the order in which they are met
     def __init__(self, layer: Layer, weighted: frozenset[str]) -> None:
         self.weighted, self.named = weighted, {w.name for w in layer.weights if w.kind == "instance"}
         self.instances: list[Weight] = []
@@ -175,20 +167,15 @@ class _Naming:
         self.findings: list[Finding] = []
 
     def statements(self, body: tuple[Statement, ...], loop: Index | None) -> tuple[Statement, ...]:
-        named: list[Statement] = []
-        for statement in body:
-            if isinstance(statement, Loop):
-                named.append(replace(statement, body=self.statements(statement.body, statement.index)))
-            else:
-                named.extend(map_equations((statement,), lambda equation: self.equation(equation, loop)))
-        return tuple(named)
+        return tuple(
+            replace(s, body=self.statements(s.body, s.index))
+            if isinstance(s, Loop)
+            else replace(s, right=self.expression(s.right, loop))
+            for s in body
+        )
 
-    def equation(self, equation: Equation, loop: Index | None) -> Equation:
-        right = self.expression(equation.right, loop)
-        return equation if right is equation.right else replace(equation, right=right)
-
+    # The name of an outer call comes before those of its arguments, as in the text.
     def expression(self, e: Expression, loop: Index | None) -> Expression:
-        """The name of an outer call comes before those of its arguments, as in the text."""
         if not (isinstance(e, Apply) and e.name in self.weighted and e.name not in self.named):
             return rebuild(e, lambda child: self.expression(child, loop))
         if loop is not None and loop.letter not in {index.letter for index in e.indices}:

@@ -12,17 +12,8 @@ from einformer.language.binding import find_sizes
 from einformer.language.calls import axis_of
 from einformer.language.printer import PLAIN, Printer, number, show
 from einformer.language.sizes import Legend
-from einformer.language.tree import (
-    Axis,
-    Equation,
-    Layer,
-    Loop,
-    Number,
-    Scalar,
-    Spec,
-    Statement,
-    Weight,
-)
+from einformer.language.tree import Axis, Equation, Layer, Loop, Number, Scalar, Spec
+from einformer.language.walk import statements
 
 # By what two axes are the same one, the surest first: size and letter, size, what is said of them, letter.
 _RULES: tuple[Callable[[Axis], str], ...] = (
@@ -125,9 +116,8 @@ def rows(part: Part) -> Iterator[str]:
 
 
 def _carets(marks: Marks) -> str:
-    return "".join(
-        " " * (start - end) + "^" * (stop - start) for (_, end), (start, stop) in itertools.pairwise([(0, 0), *marks])
-    )
+    pairs = itertools.pairwise([(0, 0), *marks])
+    return "".join(" " * (start - end) + "^" * (stop - start) for (_, end), (start, stop) in pairs)
 
 
 def difference(one: Spec, other: Spec, legends: tuple[Legend, Legend] | None = None) -> Difference:
@@ -146,9 +136,7 @@ def difference(one: Spec, other: Spec, legends: tuple[Legend, Legend] | None = N
     return Difference((*sizes, *values), tuple(part for part in parts if part.changes))
 
 
-class _Text:
-    """A specification in lines, and the letters of the first of two by which they are compared."""
-
+class _Text:  # a specification in lines, and the letters of the first of two by which they are compared
     def __init__(self, spec: Spec, letters: dict[str, str]) -> None:
         self.spec, self.letters = spec, letters
         self.time = next((layer.time.letter for layer in spec.layers if layer.time), "")
@@ -156,33 +144,22 @@ class _Text:
         self.scalars = {scalar.name: scalar for scalar in spec.scalars}
 
     def line(self, node: Axis | Scalar | Layer | Equation | Loop, indent: str = "", defines: str = "") -> TextLine:
-        """A line without what is said beside and above it."""
         read = Renaming(self.letters, self.time).declaration(node).text
         return TextLine(indent + PLAIN.declaration(node).text, indent + read, defines)
 
+    # A model has no name here: two models are the same one.
     def layer(self, layer: Layer) -> Iterator[TextLine]:
-        """The lines of a layer. A model has no name here: two models are the same one."""
         line = self.line(layer)
         yield TextLine(line.text, line.reading.replace(layer.name, "°", 1) if layer.kind == "model" else line.reading, "head")
-        for (kind, of), weights in itertools.groupby(layer.weights, key=lambda weight: (weight.kind, weight.layer)):
-            yield self.weights(f"  {'buffers' if kind == 'buffer' else 'weights'} ", list(weights), f": {of}" if of else "")
-        yield from self.body(layer.body, "  ")
-
-    def weights(self, start: str, weights: Sequence[Weight], end: str) -> TextLine:
-        """Weights of one kind in a line, however long."""
-        written = ", ".join(map(PLAIN.weight, weights))
-        read = ", ".join(Renaming(self.letters, self.time).weight(weight) for weight in weights)
-        return TextLine(start + written + end, start + read + end, start + end)
-
-    def body(self, body: Sequence[Statement], indent: str) -> Iterator[TextLine]:
-        """The lines of a body."""
-        for statement in body:
-            if isinstance(statement, Loop):
-                yield self.line(statement, indent, "for")
-                yield from self.body(statement.body, indent + "  ")
-            else:
-                defines = "return" if statement.relation == "return" else statement.left.name
-                yield self.line(statement, indent, defines)
+        for (kind, of), group in itertools.groupby(layer.weights, key=lambda weight: (weight.kind, weight.layer)):
+            weights, start = list(group), f"  {'buffers' if kind == 'buffer' else 'weights'} "
+            written = ", ".join(map(PLAIN.weight, weights)) + f": {of}" * bool(of)
+            read = ", ".join(map(Renaming(self.letters, self.time).weight, weights)) + f": {of}" * bool(of)
+            yield TextLine(start + written, start + read, f"{start}: {of}")
+        for statement, around in statements(layer.body):
+            returns = isinstance(statement, Equation) and statement.relation == "return"
+            defines = "return" if returns else "for" if isinstance(statement, Loop) else statement.left.name
+            yield self.line(statement, "  " * (around + 1), defines)
 
 
 # ------------------------------------------------------------------------------------------------------- the legend
@@ -196,7 +173,7 @@ def _compare_declarations(one: dict[str, TextLine], other: dict[str, TextLine]) 
 
 def _numbers(one: _Text, other: _Text) -> tuple[tuple[Value, ...], list[dict[str, TextLine]]]:
     both = [name for name in one.scalars if name in other.scalars and _are_numbers(one, other, name)]
-    pairs = [(one.scalars[name], other.scalars[name]) for name in both]
+    pairs = ((one.scalars[name], other.scalars[name]) for name in both)
     values = tuple(Value(x.name, _write(x), _write(y), x.comment or y.comment) for x, y in pairs if x.value != y.value)
     rest = [{name: text.line(s) for name, s in text.scalars.items() if name not in both} for text in (one, other)]
     return values, rest
@@ -332,13 +309,11 @@ def _pair_lines(one: Sequence[TextLine], other: Sequence[TextLine]) -> Pairs:
         if i < len(one) and j < len(other) and (score := _score(one[i], other[j])) >= _ALIKE:
             steps.append((best[i + 1, j + 1][0] + score, i + 1, j + 1))
         best[i, j] = max(steps, default=(0.0, i, j), key=lambda step: step[0])
-    pairs, position = Pairs(), (0, 0)
-    while position != (len(one), len(other)):
-        _, *after = best[position]
-        pairs.append(
-            (one[position[0]] if after[0] > position[0] else None, other[position[1]] if after[1] > position[1] else None)
-        )
-        position = (after[0], after[1])
+    pairs, i, j = Pairs(), 0, 0
+    while (i, j) != (len(one), len(other)):
+        _, a, b = best[i, j]
+        pairs.append((one[i] if a > i else None, other[j] if b > j else None))
+        i, j = a, b
     return pairs
 
 
@@ -349,11 +324,9 @@ def _score(x: TextLine, y: TextLine) -> float:
 
 # Nothing if the lines have little in common.
 def _marks(x: TextLine, y: TextLine) -> tuple[Marks, Marks]:
-    places = [[token.span() for token in _TOKEN.finditer(line.text)] for line in (x, y)]
-    if [len(x.key), len(y.key)] != [*map(len, places)] or likeness(x.key, y.key) < _ALIKE:
+    one, other = ([token.span() for token in _TOKEN.finditer(line.text)] for line in (x, y))
+    if (len(x.key), len(y.key)) != (len(one), len(other)) or likeness(x.key, y.key) < _ALIKE:
         return (), ()
     opcodes = [code for code in _opcodes(x.key, y.key) if code[0] != "equal"]
-    return (
-        tuple((places[0][a][0], places[0][b - 1][1]) for _, a, b, _, _ in opcodes if a < b),
-        tuple((places[1][c][0], places[1][d - 1][1]) for _, _, _, c, d in opcodes if c < d),
-    )
+    marks = tuple((one[a][0], one[b - 1][1]) for _, a, b, _, _ in opcodes if a < b)
+    return marks, tuple((other[c][0], other[d - 1][1]) for _, _, _, c, d in opcodes if c < d)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import reduce
-from typing import NoReturn, TypeVar
+from typing import NoReturn
 
 from einformer.errors import Source, Span, fail
 from einformer.language.names import find_closest
@@ -26,8 +25,6 @@ from einformer.language.tokens import (
 )
 from einformer.language.tree import Apply, Expression, Group, Index, Name, Number, Power, Product, Quotient, Sum, Tensor
 from einformer.language.walk import height
-
-T = TypeVar("T")
 
 
 class Cursor:
@@ -140,13 +137,6 @@ class Formulas(Cursor):
     def __init__(self, source: Source, line: Line, callables: set[str]) -> None:
         super().__init__(source, line)
         self.callables = callables
-
-    def listed(self, rule: Callable[[], T]) -> list[T]:
-        """rule ("," rule)*"""
-        items = [rule()]
-        while self.accept(","):
-            items.append(rule())
-        return items
 
     def expression(self, least: int = 0) -> Expression:
         """expression: ("not" expression | comparison) (("and" | "or") expression)*, where `not` holds tightest, `or` least
@@ -322,7 +312,9 @@ class Formulas(Cursor):
         else:
             indices = self.indices()
         if not self.is_sign(name) and self.accept("("):
-            arguments += self.listed(self.expression)
+            arguments.append(self.expression())
+            while self.accept(","):
+                arguments.append(self.expression())
             self.expect(")")
             self.check_sum(name, indices)
         else:

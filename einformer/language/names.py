@@ -14,7 +14,7 @@ from einformer.language.printer import show
 from einformer.language.sizes import Legend
 from einformer.language.tokens import WORDS
 from einformer.language.tree import Apply, Expression, Index, Name, Spec, Tensor
-from einformer.language.walk import children
+from einformer.language.walk import children, slots_of
 
 # Letters of other scripts whose usual glyph is that of a Latin letter.
 _LATIN = dict(zip("ΑΒΕΖΗΙΚΜΝΟΡΤΥΧοАВЕКМНОРСТУХаеорсухіј", "ABEZHIKMNOPTYXoABEKMHOPCTYXaeopcyxij", strict=True))
@@ -60,21 +60,15 @@ def check_names(
             case Apply():
                 yield from (report_undeclared(index, legend) for index in x.indices if legend.axis(index.letter) is None)
                 if x.name == "Dr" and len(x.arguments) == 1 and "p" not in legend.scalars:
-                    yield Finding(
-                        "E204",
-                        "`Dr` drops with the scalar `p`, which is not declared",
-                        x.span,
-                        (),
-                        "`p = 0.1` among the scalars, or `Dr(…, q)`",
-                    )
+                    message = "`Dr` drops with the scalar `p`, which is not declared"
+                    yield Finding("E204", message, x.span, (), "`p = 0.1` among the scalars, or `Dr(…, q)`")
             case Tensor() | Name():
                 if known.get(x.name) and (isinstance(x, Tensor) or x.name not in legend.letters):
-                    yield Finding(
-                        "E205", f"`{x.name}` is used before its definition", x.span, (known[x.name],), "its definition first"
-                    )
+                    message = f"`{x.name}` is used before its definition"
+                    yield Finding("E205", message, x.span, (known[x.name],), "its definition first")
                 elif not is_defined(x, legend, known):
                     below |= set(map(id, children(x)))
-                    yield _find_undefined(x, legend, names(), layer)
+                    yield _report_undefined(x, legend, names(), layer)
             case _:
                 pass
 
@@ -87,25 +81,18 @@ def is_defined(x: Tensor | Name, legend: Legend, known: Mapping[str, str]) -> bo
     return x.name in known or x.name in CONSTANTS or x.name in legend.letters or (scalar is not None and not scalar.indices)
 
 
-def _find_undefined(x: Tensor | Name, legend: Legend, names: set[str], layer: str) -> Finding:
-    return _undefined_tensor(x, legend, names, layer) if isinstance(x, Tensor) else _undefined_name(x, legend, names)
-
-
-def _undefined_tensor(x: Tensor, legend: Legend, names: set[str], layer: str) -> Finding:
-    message = f"`{layer}` has no tensor `{x.name}`"
-    if x.name in legend.axes:
+def _report_undefined(x: Tensor | Name, legend: Legend, names: set[str], layer: str) -> Finding:
+    indexed = isinstance(x, Tensor)
+    message = f"`{layer}` has no tensor `{x.name}`" if indexed else f"no size, scalar or index `{x.name}` is defined"
+    if indexed and x.name in legend.axes:
         fix = f"a size: {' '.join(f'`{letter}`' for letter in sorted(legend.letters))}"
         return Finding("E204", f"{message}, and `{x.name}` alone is an index", x.span, (legend.describe(x.name),), fix)
-    close = _guess_name(x.name, {*names, *(s.name for s in legend.scalars.values() if s.indices)})
-    plain = all(isinstance(slot, Index) for slot in x.slots)
-    fix = f"`weights {show(x)}`, or its definition on a line before" if plain else "its definition, or a weight"
+    scalars = {scalar.name for scalar in legend.scalars.values() if bool(scalar.indices) == indexed}
+    close = _guess_name(x.name, names | scalars | (set() if indexed else legend.letters))
+    plain = all(isinstance(slot, Index) for slot in slots_of(x))
+    declared = f"`weights {show(x)}`" if indexed else f"`{x.name} = …` among the scalars"
+    fix = f"{declared}, or its definition on a line before" if plain else "its definition, or a weight"
     return Finding("E204", message, x.span, (), f"`{close}`?" if close else fix)
-
-
-def _undefined_name(x: Name, legend: Legend, names: set[str]) -> Finding:
-    close = _guess_name(x.name, {*names, *legend.letters, *(s.name for s in legend.scalars.values() if not s.indices)})
-    fix = f"`{x.name} = …` among the scalars, or its definition on a line before"
-    return Finding("E204", f"no size, scalar or index `{x.name}` is defined", x.span, (), f"`{close}`?" if close else fix)
 
 
 def _guess_name(name: str, known: Iterable[str]) -> str:

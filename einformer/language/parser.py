@@ -183,6 +183,12 @@ class _Parser(Formulas):
         self.expect("=")
         return self.listing() if self.accept("[") else self.expression()
 
+    def listed(self, rule: Callable[[], _Item]) -> list[_Item]:
+        items = [rule()]
+        while self.accept(","):
+            items.append(rule())
+        return items
+
     def listing(self) -> tuple[Number, ...]:
         items = self.listed(self.signed_number)
         self.expect("]")

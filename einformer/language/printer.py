@@ -54,23 +54,16 @@ class Level(IntEnum):
 _INFIX = {"or": Level.OR, "and": Level.AND, "not": Level.NOT, "mod": Level.TERM} | dict.fromkeys(COMPARISONS, Level.COMPARISON)
 
 
+_LEVELS = {Sum: Level.SUM, Product: Level.TERM, Quotient: Level.TERM, Power: Level.FACTOR}
+
+
 def level(e: Expression) -> Level:
     """The rule of the grammar whose text e is."""
-    match e:
-        case Number():
-            return Level.TERM if math.copysign(1, e.value) < 0 else Level.ATOM
-        case Name() | Index() | Tensor() | Group():
-            return Level.ATOM
-        case Sum():
-            return Level.SUM
-        case Product() | Quotient():
-            return Level.TERM
-        case Power():
-            return Level.FACTOR
-        case Apply():
-            return Level.COMPARISON if links(e) else _INFIX.get(e.name, Level.ATOM)
-        case _:
-            assert_never(e)
+    if isinstance(e, Number):
+        return Level.TERM if math.copysign(1, e.value) < 0 else Level.ATOM
+    if isinstance(e, Apply):
+        return Level.COMPARISON if links(e) else _INFIX.get(e.name, Level.ATOM)
+    return _LEVELS.get(type(e), Level.ATOM)
 
 
 def links(e: Expression) -> list[Apply]:

@@ -131,21 +131,16 @@ class Scope:
         summed = self.summed(e, wanted | bound)
         inside = wanted | bound | frozenset(summed)
         self.one_reading(e, wanted - bound, inside)
-        if isinstance(e, Product):
-            result: Expression = replace(e, factors=tuple(self.elaborate(f, inside) for f in e.factors))
-        else:
-            result = replace(
-                e, numerator=self.numerator(e.numerator, inside), denominator=self.elaborate(e.denominator, inside)
-            )
-        if not summed:
-            return result
-        return Apply("sum", tuple(Index(letter, span=e.span) for letter in summed), (result,), span=e.span)
+        result = self.elaborate_factors(e, inside)
+        return Apply("sum", tuple(Index(i, span=e.span) for i in summed), (result,), span=e.span) if summed else result
 
-    def numerator(self, e: Expression, wanted: Wanted) -> Expression:
+    def elaborate_factors(self, e: Product | Quotient, wanted: Wanted) -> Expression:
         """The factors of a numerator belong to the quotient's product: no sum stands on them alone."""
         if isinstance(e, Product):
             return replace(e, factors=tuple(self.elaborate(f, wanted) for f in e.factors))
-        return self.elaborate(e, wanted)
+        above = e.numerator
+        above = self.elaborate_factors(above, wanted) if isinstance(above, Product) else self.elaborate(above, wanted)
+        return replace(e, numerator=above, denominator=self.elaborate(e.denominator, wanted))
 
     def summed(self, e: Product | Quotient, wanted: Wanted) -> tuple[str, ...]:
         """Σ = {i ∉ K : i ∈ free(fⱼ) for two or more j}, in the order of the text."""
@@ -178,13 +173,8 @@ class Scope:
         for index in e.indices:
             if index.letter not in free:
                 have = ", ".join(f"`{letter}`" for letter in free) or "no index"
-                self.report(
-                    "E306",
-                    f"`{e.name}` is over `{index.letter}`, but its argument has {have}",
-                    index,
-                    "an index that the argument has",
-                    index.letter,
-                )
+                message = f"`{e.name}` is over `{index.letter}`, but its argument has {have}"
+                self.report("E306", message, index, "an index that the argument has", index.letter)
         if not self.reduces(e):
             self.kept(e, tuple(index.letter for index in e.indices if index.letter in free), wanted)
 
@@ -283,7 +273,8 @@ def _find_shifts(e: Expression, over: set[str], scope: Scope, line: Line) -> Ite
             parts = e.terms
         case Product() | Quotient() if over & scope.free(e).keys():
             parts = tuple(factor for factor in factors_of(e) if over & scope.free(factor).keys())
-            parts = parts if len(parts) == 1 and not _is_denominator(parts[0], e) else ()
+            over_one = isinstance(e, Quotient) and parts and parts[0] is e.denominator
+            parts = () if len(parts) != 1 or over_one else parts
         case Apply(name="where", arguments=(_, *branches)) if Number(-math.inf) in branches:
             parts = tuple(branches)
         case _:
@@ -294,17 +285,11 @@ def _find_shifts(e: Expression, over: set[str], scope: Scope, line: Line) -> Ite
         yield from _find_shifts(part, over, scope, line)
 
 
-def _is_denominator(factor: Expression, e: Product | Quotient) -> bool:
-    return isinstance(e, Quotient) and factor is e.denominator
-
-
 def _may_be_a_slip(e: Expression, over: set[str], line: Line) -> bool:
-    inside = list(subexpressions(e))
-    lines = [there.right for x in inside if isinstance(x, Tensor) and (there := line(x)) is not None]
+    tensors = [x for x in subexpressions(e) if isinstance(x, Tensor)]
+    lines = [there.right for x in tensors if (there := line(x)) is not None]
     operators = (x for part in (e, *lines) for x in subexpressions(part) if isinstance(x, Apply))
-    return any(isinstance(x, Tensor) for x in inside) and not any(
-        index.letter in over for x in operators for index in x.indices
-    )
+    return bool(tensors) and not any(index.letter in over for x in operators for index in x.indices)
 
 
 def _finding(term: Expression, operator: Apply, scope: Scope) -> Finding:
@@ -325,8 +310,6 @@ def _fix(term: Expression, operator: Apply, scope: Scope) -> str:
                 return f"`{expression(replace(tensor, slots=slots))}`, or the text without it"
     argument = operator.arguments[-1]
     free = [scope.free(part) for part in (argument.terms if isinstance(argument, Sum) else (argument,))]
-    shared = sorted(
-        (letter for letter in free[0] if all(letter in letters_of_term for letters_of_term in free)), key=lambda i: "'" not in i
-    )
+    shared = sorted((letter for letter in free[0] if all(letter in others for others in free)), key=lambda i: "'" not in i)
     other = f"`{operator.name}_{shared[0]}`" if shared and len(free) > 1 else f"`{letters[0]}` in this term"
     return f"{other}, or the text without it"

@@ -220,9 +220,8 @@ class Legend:
             message = f"the size of `{axis.letter}` would be {float(value):g}, which is not whole"
             raise fail("E602", message, axis.span, origins, fix=_wholly(e))
         if value < 1:
-            raise fail(
-                "E604", f"the size of `{axis.letter}` would be {int(value)}", axis.span, origins, fix="a positive whole number"
-            )
+            message = f"the size of `{axis.letter}` would be {int(value)}"
+            raise fail("E604", message, axis.span, origins, fix="a positive whole number")
         return int(value)
 
     def check_possible(self, axis: Axis) -> None:

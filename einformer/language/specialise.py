@@ -14,20 +14,8 @@ from dataclasses import dataclass, field, replace
 from einformer.language.calls import Binding, Letters, axis_of, slot_letters
 from einformer.language.scope import Scope
 from einformer.language.sizes import Legend
-from einformer.language.tree import (
-    Apply,
-    Equation,
-    Expression,
-    Index,
-    Layer,
-    Loop,
-    Name,
-    Spec,
-    Statement,
-    Tensor,
-    Weight,
-)
-from einformer.language.walk import equations, rebuild, subexpressions
+from einformer.language.tree import Apply, Equation, Expression, Index, Layer, Loop, Name, Spec, Statement, Tensor, Weight
+from einformer.language.walk import equations, expressions, rebuild, slots_of, subexpressions
 
 Carried = tuple[str, ...]
 _RETURNED = ""
@@ -44,15 +32,12 @@ def specialise(spec: Spec, name: str) -> Spec:
 
 @dataclass(slots=True)
 class _Specialised:
-    """The specialised layers by signature."""
-
     layers: Mapping[str, Layer]
     legend: Legend
-    names: dict[tuple[object, ...], str] = field(default_factory=dict)
+    names: dict[tuple[object, ...], str] = field(default_factory=dict)  # by signature
     done: dict[str, Layer] = field(default_factory=dict)
 
     def called(self, layer: Layer, binding: Binding, carried: tuple[Carried, ...]) -> str:
-        """The name of the layer as this call sees it."""
         key = (layer.name, tuple(sorted(binding.letters.items())), carried)
         if key not in self.names:
             first = all(other[0] != layer.name for other in self.names)
@@ -84,11 +69,9 @@ def _all_letters(layer: Layer, letters: dict[str, str], carried: set[str]) -> di
 
 
 def _letters_of(layer: Layer) -> Letters:
-    roots: list[Expression] = [*layer.indices, *(index for weight in layer.weights for index in weight.indices)]
-    for equation in equations(layer.body):
-        roots += [*(equation.left.slots if isinstance(equation.left, Tensor) else ()), equation.right]
-    inside = [x for root in roots for e in subexpressions(root) for x in (e.indices if isinstance(e, Apply) else (e,))]
-    return dict.fromkeys([x.letter for x in inside if isinstance(x, Index)])
+    inside = (e for root in (*layer.indices, *expressions(layer)) for e in subexpressions(root))
+    opened = (x for e in inside for x in (e.indices if isinstance(e, Apply) else (e,)))
+    return dict.fromkeys(x.letter for x in opened if isinstance(x, Index))
 
 
 # A returned value is not a tensor that a body can read.
@@ -96,9 +79,7 @@ def _name_defined(equation: Equation) -> str:
     return _RETURNED if equation.relation == "return" else equation.left.name
 
 
-class _Body:
-    """One body with new letters. `carried` says which of the caller's letters each of its tensors has in front."""
-
+class _Body:  # with new letters; `carried` has the letters of the caller that each of its tensors has in front
     def __init__(self, work: _Specialised, layer: Layer, letters: dict[str, str], carried: tuple[Carried, ...]) -> None:
         self.work, self.old, self.letters = work, layer, letters
         self.carried = {formal.name: some for formal, some in zip(layer.formals, carried, strict=True)}
@@ -126,10 +107,10 @@ class _Body:
         self.still = around
         return replace(loop, body=body)
 
+    # A tensor has the caller's letters of all that it is made of, also by a later line or in a later turn of a loop.
     def spread(self) -> None:
-        """A tensor has the caller's letters of all that it is made of, also by a later line or in a later turn of a loop."""
         before: dict[str, Carried] = {}
-        reads = [(_name_defined(equation), self.read(equation.right)) for equation in equations(self.old.body)]
+        reads = [(_name_defined(equation), self.list_tensors(equation.right)) for equation in equations(self.old.body)]
         while before != self.carried:
             before = dict(self.carried)
             for name, names in reads:
@@ -139,20 +120,14 @@ class _Body:
         left = self.left(equation.left, self.carried[_name_defined(equation)])
         return replace(equation, left=left, right=self.expression(equation.right))
 
-    def carries(self, e: Expression) -> Carried:
-        """The caller's letters that the value of e has beside its own."""
-        return self.carried_by(self.read(e))
-
-    def read(self, e: Expression) -> list[str]:
-        """The names of the tensors in e."""
+    def list_tensors(self, e: Expression) -> list[str]:
         return [x.name for x in subexpressions(e) if isinstance(x, Tensor) or (isinstance(x, Name) and x.name in self.bare)]
 
     def carried_by(self, names: Iterable[str]) -> Carried:
         return tuple(dict.fromkeys([letter for name in names for letter in self.carried.get(name, ())]))
 
     def left(self, left: Tensor | Name, carried: Carried) -> Tensor | Name:
-        slots = tuple(map(self.expression, left.slots)) if isinstance(left, Tensor) else ()
-        slots = (*(Index(letter, span=left.span) for letter in carried), *slots)
+        slots = (*(Index(letter, span=left.span) for letter in carried), *map(self.expression, slots_of(left)))
         return Tensor(left.name, slots, span=left.span) if slots else left
 
     def weight(self, weight: Weight) -> Weight:
@@ -181,18 +156,17 @@ class _Body:
             case _:
                 return rebuild(e, self.expression)
 
+    # The arguments of what binds these letters: there they run, also those of loops around.
     def running(self, arguments: tuple[Expression, ...], letters: Iterable[str]) -> tuple[Expression, ...]:
-        """The arguments of what binds these letters: there they run, also those of loops around."""
         around, self.still = self.still, self.still.difference(letters)
         arguments = tuple(map(self.expression, arguments))
         self.still = around
         return arguments
 
+    # The size of a renamed axis becomes the size of the caller's.
     def name(self, e: Name) -> Expression:
-        """The size of a renamed axis becomes the size of the caller's."""
-        carried = self.carried.get(e.name, ()) if e.name in self.bare else ()
-        if carried:
-            return Tensor(e.name, tuple(Index(letter, span=e.span) for letter in carried), span=e.span)
+        if e.name in self.bare and self.carried.get(e.name):
+            return self.left(e, self.carried[e.name])
         axis = self.work.legend.axis_of_size(e.name)
         renamed = self.letters.get(axis.letter) if axis else None
         actual = self.work.legend.axis(renamed) if renamed else None
@@ -201,19 +175,16 @@ class _Body:
     def call(self, e: Apply) -> Expression:
         binding = self.scope.binding(e)
         assert binding is not None
-        layer = self.scope.layers[e.name]
         letters = {formal: self.letters.get(actual, actual) for formal, actual in binding.letters.items()}
-        carried = tuple(
-            tuple(
-                dict.fromkeys(
-                    (*self.carries(argument), *(self.letters.get(i, i) for i in self.scope.free(argument) if i not in apart))
-                )
-            )
-            for argument, apart in zip(e.arguments, (bound | self.still for bound in binding.bound), strict=True)
-        )
-        name = self.work.called(layer, replace(binding, letters=letters), carried)
+        pairs = zip(e.arguments, (bound | self.still for bound in binding.bound), strict=True)
+        carried = tuple(self.carry(argument, apart) for argument, apart in pairs)
+        name = self.work.called(self.scope.layers[e.name], replace(binding, letters=letters), carried)
         if e.name in self.instances:
             self.instances[e.name] = replace(self.instances[e.name], layer=name)
             name = e.name
         turns = tuple(index for index in e.indices if index.letter in self.scope.loops)
         return replace(e, name=name, indices=turns, arguments=self.running(e.arguments, frozenset().union(*binding.bound)))
+
+    def carry(self, argument: Expression, apart: frozenset[str]) -> Carried:
+        own = (self.letters.get(letter, letter) for letter in self.scope.free(argument) if letter not in apart)
+        return tuple(dict.fromkeys((*self.carried_by(self.list_tensors(argument)), *own)))

@@ -51,9 +51,8 @@ class _Text:
 
     def report(self, code: str, message: str, place: Node, fix: str, letter: str = "", called: tuple[Layer, ...] = ()) -> None:
         facts = (self.legend.describe(letter or self.time), *map(cite_layer, called))
-        fix = (
-            f"`{called[0].name}` over another index" if called else fix
-        )  # where a call gives the letter, only it can be another
+        if called:  # a call gives the letter, and only it can be another
+            fix = f"`{called[0].name}` over another index"
         self.findings.append(Finding(code, message, place.span, facts, fix))
 
     # S as a number, or what is made of it, is known only at the end of the sequence; B is not the same for a row alone.

@@ -150,12 +150,8 @@ def _subscript(source: Source, start: int, code: str, at: int) -> Generator[Toke
         text = match.group()
         yield Token("number", text, span) if text[0] in DIGITS else name_token(text, span)
     if at == first:
-        raise fail(
-            "E101",
-            "a subscript must follow `_`",
-            Span(source, start + at - 1, start + at),
-            fix="letters of axes, as in `q_bsea`",
-        )
+        place = Span(source, start + at - 1, start + at)
+        raise fail("E101", "a subscript must follow `_`", place, fix="letters of axes, as in `q_bsea`")
     yield Token(CLOSE, "}", Span(source, start + at - 1, start + at))
     return at
 
@@ -199,9 +195,5 @@ def check_brackets(tokens: tuple[Token, ...]) -> None:
         elif token.kind in BRACKETS.values() and (not opened or BRACKETS[opened.pop().kind] != token.kind):
             raise fail("E102", f"`{token.text}` closes nothing", token.span, fix="the bracket that it should close")
     if opened:
-        raise fail(
-            "E102",
-            f"`{opened[-1].text}` is never closed",
-            opened[-1].span,
-            fix=f"the closing `{BRACKETS[opened[-1].kind][-1]}`",
-        )
+        fix = f"the closing `{BRACKETS[opened[-1].kind][-1]}`"
+        raise fail("E102", f"`{opened[-1].text}` is never closed", opened[-1].span, fix=fix)

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from einformer.errors import EinformerError
-from einformer.language.calls import axis_of, callees, calls
+from einformer.language.calls import axis_of, calls
 from einformer.language.scope import Scope
 from einformer.language.sizes import Legend
 from einformer.language.tree import Apply, Equation, Expression, Layer, Loop, Spec, Statement, Weight
@@ -87,26 +87,13 @@ def _place_weights(
             yield from _place_weights(scope.layers[e.name], layers, legend, f"{path}{blocks}{key(e.name)}.", {**axes, **bound})
 
 
-def find_called(spec: Spec, name: str, legend: Legend) -> frozenset[str]:
-    """A layer and all that it calls, but for what stands in branches that it never takes."""
-    layers = {each.name: each for each in spec.layers}
-    found, todo = {name}, [name]
-    while todo:
-        layer = layers[todo.pop()]
-        known = callees(layer, layers)
-        new = {known[e.name].name for e, _ in _list_applications(layer.body, legend, {}) if e.name in known} - found
-        found |= new
-        todo += sorted(new)
-    return frozenset(found)
-
-
 def turns_of(layer: Layer, legend: Legend) -> dict[str, set[tuple[int, ...]]]:
     """In which turns of the loops whose letters it carries each instance of a layer is called at all (R8)."""
-    found = {w.name: set[tuple[int, ...]]() for w in layer.weights if w.kind == "instance"}
+    turns_of_instance = {w.name: set[tuple[int, ...]]() for w in layer.weights if w.kind == "instance"}
     for e, turns in _list_applications(layer.body, legend, {}):
-        if e.name in found:
-            found[e.name].add(tuple(turns[i.letter] for i in e.indices if i.letter in turns))
-    return found
+        if e.name in turns_of_instance:
+            turns_of_instance[e.name].add(tuple(turns[i.letter] for i in e.indices if i.letter in turns))
+    return turns_of_instance
 
 
 # Loops are unrolled, with the turns of each. Unused branches are left out.
