@@ -298,13 +298,13 @@ MUTANTS = (
     ),
     # --------------------------------------------------------------------------------------- canonical values and fused kernels
     _mutant(
-        "a name is opened that two expressions read", "program/scopes.py",
+        "a name is opened that two expressions read", "program/rewrite.py",
         '(self.reads[value] == 1 and self.is_computed(value))', 'self.is_computed(value)',
         "spellings.py::test_what_is_not_fused_says_why[a sink]",
     ),
     _mutant(
-        "a norm forgets who else reads its names", "program/norming.py",
-        ' and scope.covers(value, Value(kernel, value.axes))', '',
+        "a norm forgets who else reads its names", "program/matching.py",
+        ' and scope.covers(value, Value(norm, value.axes))', '',
         "spellings.py::test_a_name_that_a_norm_opens_is_computed_where_it_is_read",
     ),
     _mutant(
@@ -318,7 +318,7 @@ MUTANTS = (
         "spellings.py::test_a_value_that_is_written_twice_is_kept_once",
     ),
     _mutant(
-        "a value moves past a change of what it reads", "program/scopes.py",
+        "a value moves past a change of what it reads", "program/rewrite.py",
         'return value in self.fixed or self.standing.get(self.names[value]) is value', 'return True',
         "canonical.py::test_what_is_changed_is_another_value[the query after the scores-fast]",
     ),

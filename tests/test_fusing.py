@@ -14,7 +14,7 @@ from einformer.objects import Model
 from einformer.program.fusing import add_kernels
 from einformer.program.kernels import Attention, Linear, Norm
 from einformer.program.lowering import lower_functions
-from einformer.program.norming import find_norms
+from einformer.program.matching import find_norms
 from einformer.program.operations import Function
 from einformer.program.rewrite import walk_values
 from tests.small import built, error, inputs, model, weights

@@ -68,9 +68,9 @@ def test_a_rule_that_multiplies_each_sum_by_one_changes_no_number(name: str) -> 
     arrays = inputs(bound)
     legend = binding.bind_inputs(bound.spec.layer, bound.legend, [array.shape for array in arrays])
     program = lower(bound.spec.tree, bound.spec.name, legend)
-    new = replace(program, functions={name: Rewriting(doubled).function(f) for name, f in program.functions.items()})
+    new = replace(program, functions={name: Rewriting(doubled).rewrite_function(f) for name, f in program.functions.items()})
     assert error(executed(new, arrays, weights(bound), legend), bound.reference(*arrays, weights=weights(bound))) < TOLERANCE
-    same = {name: Rewriting(lambda value: value).function(f) for name, f in program.functions.items()}
+    same = {name: Rewriting(lambda value: value).rewrite_function(f) for name, f in program.functions.items()}
     assert same == program.functions
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 
 from einformer.language.calls import axis_of
 from einformer.program import operations as op
 from einformer.program.kernels import Attention
-from einformer.program.operations import Axes, Value, contract, map_values, multiply
+from einformer.program.matching import split_sum
+from einformer.program.operations import Axes, Value, add, contract, map_values, multiply
 from einformer.program.orders import MANY, estimate_size, order_pairs
-from einformer.program.scopes import Scope
-from einformer.program.terms import MINUS, ONE, Factor, Term, Terms, identity, spell
+from einformer.program.rewrite import Scope
+from einformer.program.terms import MINUS, ONE, Factor, Term, Terms, identity, spell, spell_factors
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Attending:
         if not (isinstance(value.operation, op.Contract) and self.has(value, "Sm")):
             return None
         (product, *more), summed = (
-            self.take_apart(map_values("*", list(value.operation.factors)), "Sm"),
+            self.take_apart(multiply(value.operation.factors), "Sm"),
             set(value.operation.letters),
         )
         for weights, power in product.powers.items() if not more else ():
@@ -78,11 +78,7 @@ class Attending:
 
     def take_apart(self, value: Value, operator: str) -> Terms:
         """The terms of a value; a name that has the operator is opened."""
-
-        def closed(each: Value) -> bool:
-            return each in self.scope.names and not (self.scope.is_open(each) and self.has(each, operator))
-
-        return self.scope.values.apart(value, lambda each: self.scope.values.terms(each, closed))
+        return self.scope.read(value, lambda inner: self.scope.is_open(inner) and self.has(inner, operator))
 
     def read_product(self, value: Value, operator: str) -> Term:
         """The factors of a value; a sum is one."""
@@ -107,7 +103,7 @@ class Attending:
             case op.Map("where", (condition, then, otherwise)) if MINUS in (then.operation, otherwise.operation):
                 hidden = then.operation == MINUS
                 terms = self.list_terms(otherwise if hidden else then)
-                rest = _add([term for term in terms if not self.has(term, "sum")])
+                rest = add([term for term in terms if not self.has(term, "sum")])
                 arms = (then, rest) if hidden else (rest, otherwise)
                 masked = map_values("where", [condition, *arms])
                 masked = replace(masked, kind=rest.kind if rest.kind in ("tensor", "number") else "number")
@@ -126,25 +122,19 @@ class Attending:
     def read_scores(self, value: Value, over: str) -> Scores | None:
         """The scores that a term is: one sum of a product, with or without factors around it."""
         product = self.read_product(value, "sum") if self.scope.is_open(value) and self.has(value, "sum") else Term()
-        sums = [f for f, power in product.powers.items() if power == 1 and self.is_sum(f.value)]
-        if len(sums) != 1 or not isinstance(total := sums[0].value.operation, op.Contract):
+        split = split_sum(product, self.scope.is_open)
+        inside = self.scope.read(multiply(split[2].factors)) if split is not None else ()
+        if split is None or len(inside) != 1:
             return None
-        inside = self.scope.read_named(map_values("*", list(total.factors)))
-        if len(inside) != 1:
-            return None
-        product = self.split_scales(inside[0]).times(product.without(sums[0]))
+        product = self.split_scales(inside[0]).times(split[0])
         scale = replace(product.part(lambda factor: not factor.letters), number=product.number)
-        return Scores(scale, product.times(scale, -ONE), frozenset(total.letters), value)
-
-    def is_sum(self, value: Value) -> bool:
-        """Is it a sum that may be computed here?"""
-        return isinstance(value.operation, op.Contract) and self.scope.is_open(value)
+        return Scores(scale, product.times(scale, -ONE), frozenset(split[2].letters), value)
 
     def split_scales(self, product: Term) -> Term:
         """A product with the scales of its factors beside them: `q / sqrt(H)` by a name of its own is q, and a scale."""
         for factor in product.powers:
             opens = factor.value in self.scope.names and self.scope.is_open(factor.value) and product.powers[factor] == 1
-            value = self.scope.read_named(factor.value) if opens else ()
+            value = self.scope.read(factor.value) if opens else ()
             lettered = [power for power in value[0].powers if power.letters] if len(value) == 1 else []
             if len(lettered) == 1 and self.is_tensor(lettered[0].value) and value[0].powers[lettered[0]] == 1:
                 product = product.without(factor).times(value[0])
@@ -178,7 +168,7 @@ class Attending:
         put = [letter for letter in value.axes if letter not in (*shared, over)]
         masks = [*masks, *(each.written for each, pair in zip(scores, sides, strict=True) if pair is None)]
         causal = bool(masks) and all(self.is_causal(mask, position, over) for mask in masks)
-        mask = _add(masks) if masks and not causal else None
+        mask = add(masks) if masks and not causal else None
         fits = mask is None or _lines_up(mask, batch, (*heads, *groups), position, over)
         if not fits or len(put) != 1 or not {*shared, over} <= set(value.axes) or put[0] in own:
             return None
@@ -198,7 +188,7 @@ class Attending:
 
     def read_pair(self, scores: Scores, over: str) -> Pair | None:
         """The query and the key of scores, once what lies between them is multiplied to the one for which that is less work."""
-        sides = _list_factors(scores.factors)
+        sides = spell_factors(scores.factors)
         while len(sides) > 2:
             order = order_pairs([frozenset(side.axes) for side in sides], scores.summed, self.estimate_size)
             sides = self.join(sides, order[0], scores.summed)
@@ -229,7 +219,7 @@ class Attending:
 
     def value(self, rest: Term, over: str, summed: frozenset[str], weights: Axes) -> tuple[Value, list[Value]]:
         """What is summed by the weights, and what the result is multiplied by."""
-        sides, letters = _list_factors(rest), {*summed, over}
+        sides, letters = spell_factors(rest), {*summed, over}
         while True:
             holders = [place for place, side in enumerate(sides) if over in side.axes]
             pair = (holders[0], holders[1]) if len(holders) > 1 else self.find_before(sides, weights, letters)
@@ -282,7 +272,7 @@ class Attending:
         if not isinstance(value.operation, op.Contract):
             return None
         summed = set(value.operation.letters)
-        for factor in (each for term in self.scope.read_named(value) for each in self.list_parts(term)):
+        for factor in (each for term in self.scope.read(value) for each in self.list_parts(term)):
             softmax, reason = self.follow(factor.value, "Sm")
             match softmax.operation if softmax is not None else None:
                 case op.Reduce(_, letters, argument) if over := set(letters) & summed:
@@ -299,7 +289,7 @@ class Attending:
             for each in (
                 [
                     inner
-                    for some in self.scope.read_named(map_values("*", list(factor.value.operation.factors)))
+                    for some in self.scope.read(map_values("*", list(factor.value.operation.factors)))
                     for inner in some.powers
                 ]
                 if isinstance(factor.value.operation, op.Contract)
@@ -363,15 +353,6 @@ def name_applied(value: Value) -> str:
             return name
         case _:
             return ""
-
-
-def _add(terms: list[Value]) -> Value:
-    return terms[0] if len(terms) == 1 else map_values("+", terms) if terms else Value(op.Constant(0), (), "integer")
-
-
-def _list_factors(term: Term) -> list[Value]:
-    """The factors of a product as values."""
-    return [spell(Term(ONE, {factor: Fraction(power)})) for factor, power in term.powers.items()]
 
 
 def _lines_up(mask: Value, batch: Axes, together: Axes, position: str, over: str) -> bool:

@@ -5,15 +5,15 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from einformer.language.sizes import Legend
 from einformer.program import operations as op
-from einformer.program.operations import Function, Value
-from einformer.program.rewrite import Rewriting
-from einformer.program.scopes import Following, Scope
+from einformer.program.operations import Function, Value, map_values
+from einformer.program.rewrite import Rewriting, Scope
 
 _COMPARED = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq, "!=": operator.ne
@@ -23,51 +23,42 @@ _NOTHING: dict[op.Operation, int] = {op.Constant(0): 1, op.Constant(-math.inf): 
 
 
 def turn_conditions(function: Function, legend: Legend) -> Function:
-    """A function with its conditions turned round."""
-    return _Turning(scope=Scope.of(function, legend)).function(function)
+    """A function with its conditions turned round, inner choices first."""
+    scope = Scope.of(function, legend)
+    return Rewriting(functools.partial(_turn, scope), scope=scope).rewrite_function(function)
 
 
-@dataclass(slots=True)
-class _Turning(Following):
-    """The rewrite of one function, inner choices first."""
+def _turn(scope: Scope, value: Value) -> Value:
+    """A choice turned round, or a condition without `not`."""
+    match value.operation:
+        case op.Map("where", (condition, then, otherwise)):
+            condition = _settle(condition, scope)
+            opposite = negate(condition)
+            wrong = _NOTHING.get(then.operation, 0) > _NOTHING.get(otherwise.operation, 0) and not _is_not(opposite)
+            if wrong or _is_not(condition):
+                condition, then, otherwise = opposite, otherwise, then
+            match then.operation:
+                case op.Map("where", (inner, some, last)) if last.operation == otherwise.operation in _NOTHING:
+                    if _is_numeric(inner) and then not in scope.names:
+                        condition, then = map_values("and", [condition, inner]), some
+            return _renew(value, op.Map("where", (condition, then, otherwise)))
+        case op.Map("not", (inner,)):
+            return negate(inner)
+        case _:
+            return value
 
-    def __post_init__(self) -> None:
-        self.rule = self.turn
 
-    def value(self, old: Value) -> Value:
-        """What stands in the place of a value."""
-        return Rewriting.value(self, old)
-
-    def turn(self, value: Value) -> Value:
-        """A choice turned round, or a condition without `not`."""
-        match value.operation:
-            case op.Map("where", (condition, then, otherwise)):
-                condition = self.settle(condition)
-                opposite = negate(condition)
-                wrong = _NOTHING.get(then.operation, 0) > _NOTHING.get(otherwise.operation, 0) and not _is_not(opposite)
-                if wrong or _is_not(condition):
-                    condition, then, otherwise = opposite, otherwise, then
-                match then.operation:
-                    case op.Map("where", (inner, some, last)) if last.operation == otherwise.operation in _NOTHING:
-                        if _is_numeric(inner) and then not in self.scope.names:
-                            condition, then = _join(condition, inner), some
-                return _renew(value, op.Map("where", (condition, then, otherwise)))
-            case op.Map("not", (inner,)):
-                return negate(inner)
-            case _:
-                return value
-
-    def settle(self, value: Value) -> Value:
-        """The condition that a comparison with a number repeats, of what is one number where it holds and another where not."""
-        match value.operation:
-            case op.Map("and" | "or" as name, arguments):
-                return _renew(value, op.Map(name, tuple(map(self.settle, arguments))))
-            case op.Map(name, (Value(operation=op.Map("where", (condition, then, rest))) as left, other)) if name in _COMPARED:
-                numbers = [number for each in (then, rest, other) for number in _read_number(each)]
-                if len(numbers) == 3 and not self.scope.find_changed(left):
-                    holds, fails = (_COMPARED[name](number, numbers[2]) for number in numbers[:2])
-                    return value if holds == fails else condition if holds else negate(condition)
-        return value
+def _settle(value: Value, scope: Scope) -> Value:
+    """The condition that a comparison with a number repeats, of what is one number where it holds and another where not."""
+    match value.operation:
+        case op.Map("and" | "or" as name, arguments):
+            return _renew(value, op.Map(name, tuple(_settle(argument, scope) for argument in arguments)))
+        case op.Map(name, (Value(operation=op.Map("where", (condition, *arms))) as left, other)) if name in _COMPARED:
+            numbers = [x.operation.value for x in (*arms, other) if isinstance(x.operation, op.Constant)]
+            if len(numbers) == 3 and not any(isinstance(x, str) for x in numbers) and not scope.find_changed(left):
+                holds, fails = (_COMPARED[name](number, numbers[2]) for number in numbers[:2])
+                return value if holds == fails else condition if holds else negate(condition)
+    return value
 
 
 def negate(value: Value) -> Value:
@@ -88,15 +79,6 @@ def _renew(value: Value, operation: op.Operation) -> Value:
     return value if operation == value.operation else replace(value, operation=operation)
 
 
-def _read_number(value: Value) -> list[float]:
-    """A number, if it is one."""
-    match value.operation:
-        case op.Constant(int() | float() as number):
-            return [number]
-        case _:
-            return []
-
-
 def _is_not(value: Value) -> bool:
     return isinstance(value.operation, op.Map) and value.operation.function == "not"
 
@@ -105,9 +87,3 @@ def _is_numeric(value: Value) -> bool:
     """Can a condition be asked everywhere, with no slot that might lie outside of its axis?"""
     tensors = (op.Gather, op.View, op.Input, op.Weight, op.Call)
     return not isinstance(value.operation, tensors) and all(map(_is_numeric, value.operands))
-
-
-def _join(one: Value, other: Value) -> Value:
-    axes = tuple(dict.fromkeys((*one.axes, *other.axes)))
-    kind = "tensor" if "tensor" in (one.kind, other.kind) else one.kind
-    return Value(op.Map("and", (one, other)), axes, kind, one.span)

@@ -431,7 +431,7 @@ class Decoding:
                 case _:
                     return value
 
-        return Value(Ago(Rewriting(counted).value(number)), number.axes, "integer", number.span)
+        return Value(Ago(Rewriting(counted).rewrite(number)), number.axes, "integer", number.span)
 
     def step(self, number: Value) -> Value:
         """A number of a step of a recurrence, counted as its steps are."""
@@ -477,9 +477,9 @@ def narrow_to_asked(function: Function, functions: Mapping[str, Function], time:
     narrowed = [names[value] for value in names if value in reads and time in value.axes]
     new = {line.value: replace(line.value, operation=Asked(line.value, time)) for line in narrowed}
     first = [replace(line, value=new[line.value], equation=None) for line in sorted(narrowed, key=lambda line: line.name)]
-    rewriting = Rewriting(lambda value: value, dict(new))
-    last = tuple(map(rewriting.line, lines[done:]))
-    return replace(function, lines=(*lines[:done], *first, *last), output=rewriting.plain(function.output))
+    rewriting = Rewriting(new=dict(new))
+    last = tuple(map(rewriting.rewrite_line, lines[done:]))
+    return replace(function, lines=(*lines[:done], *first, *last), output=rewriting.rewrite_equation(function.output))
 
 
 def _find_shared(some: Sequence[Line | Turns], others: Sequence[Line | Turns]) -> Iterator[Value]:

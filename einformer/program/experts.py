@@ -14,10 +14,10 @@ from dataclasses import dataclass, field, replace
 from einformer.language.primitives import CONDITIONS
 from einformer.program import operations as op
 from einformer.program.kernels import PAIR, Gathered, Linear, Picked, Routed
-from einformer.program.mapping import put_heads_first
+from einformer.program.matching import put_heads_first
 from einformer.program.needs import Choice, Flow, Flows
 from einformer.program.operations import Axes, Function, Line, Turns, Value, multiply, replace_operands, unite_axes
-from einformer.program.rewrite import Descending, count_reads
+from einformer.program.rewrite import Rewriting, count_reads, walk
 
 
 def find_routings(flows: Flows) -> dict[str, Routing]:
@@ -136,36 +136,25 @@ class Routing:
             paired = self.pair(self.sum_inside(value))
             return Value(Gathered(paired, self.pairs), value.axes, "tensor", value.span)
 
-        rewriting, late, lines = Descending(rule), list[Line](), list[Line | Turns]()
+        rewriting, late, lines = Rewriting(rule, descending=True), list[Line](), list[Line | Turns]()
         for place, line in enumerate(self.function.lines):
             assert isinstance(line, Line)
             if line.value in self.tensors:
                 labels = ((PAIR,), *(label for label in line.labels if label[0] not in (*self.rows, self.letter)))
-                line = replace(line, value=rewriting.value(self.pair(line.value)), labels=labels)
+                line = replace(line, value=rewriting.rewrite(self.pair(line.value)), labels=labels)
                 (late if place <= self.ready else lines).append(line)
             else:
-                lines.append(rewriting.plain(line))
+                lines.append(rewriting.rewrite_equation(line))
             if place == self.ready:
                 lines += late
-        return replace(rewriting.function(replace(self.function, lines=())), lines=tuple(lines))
+        return replace(rewriting.rewrite_function(replace(self.function, lines=())), lines=tuple(lines))
 
     @property
     def ready(self) -> int:
         """The number of the line after which the weight of the experts is known; -1 where it is from the start."""
-        inside = set(walk_operands(self.weight))
+        inside = set(walk(self.weight))
         lines = enumerate(self.function.lines)
         return max((place for place, line in lines if isinstance(line, Line) and line.value in inside), default=-1)
-
-
-def walk_operands(value: Value) -> Iterator[Value]:
-    """A value and all that it is made of."""
-    seen, todo = {value}, [value]
-    while todo:
-        each = todo.pop()
-        yield each
-        new = [operand for operand in each.operands if operand not in seen]
-        seen.update(new)
-        todo += new
 
 
 # ------------------------------------------------------------------------------------------------------- recognition
@@ -193,7 +182,7 @@ def _walk_contracts(function: Function) -> Iterator[tuple[int, Value]]:
     """The sums of a function, each with the number of its line, in order."""
     seen = set[Value]()
     for place, line in enumerate(function.lines):
-        for value in [*walk_operands(line.value)] if isinstance(line, Line) else []:
+        for value in [*walk(line.value)] if isinstance(line, Line) else []:
             if isinstance(value.operation, op.Contract) and value not in seen:
                 seen.add(value)
                 yield place, value
@@ -227,7 +216,7 @@ def _find_weight(value: Value, choice: Choice, flow: Flow) -> Value | None:
 
 def _find_sums(start: Routing, flow: Flow, choice: Choice) -> Routing:
     """The sums over pairs after the weight is known, and what nothing else reads."""
-    own, sums, counted = set(walk_operands(start.weight)), set[Value](), count_reads(start.function)
+    own, sums, counted = set(walk(start.weight)), set[Value](), count_reads(start.function)
     for place, value in _walk_contracts(start.function):
         assert isinstance(value.operation, op.Contract)
         factors, letters = value.operation.factors, value.operation.letters
@@ -270,7 +259,7 @@ def _is_sound(routing: Routing) -> bool:
     lines = [line for line in function.lines if isinstance(line, Line)]
     for position, line in enumerate(lines):
         if line.value in routing.tensors:
-            inside = set(walk_operands(line.value))
+            inside = set(walk(line.value))
             read = {each.name for each in (*function.inputs, *lines) if each.value in inside}
             later = lines[position + 1 : routing.ready + 1]
             if not routing.fits(line.value) or any(each.name in read for each in later if _changes(each)):

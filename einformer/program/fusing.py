@@ -6,7 +6,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from einformer.errors import EinformerError
 from einformer.language.calls import axis_of
 from einformer.language.sizes import Legend
 from einformer.language.tree import Spec
@@ -15,15 +14,13 @@ from einformer.program import operations as op
 from einformer.program.attending import Attending
 from einformer.program.conditions import turn_conditions
 from einformer.program.experts import find_routings
-from einformer.program.kernels import JOINT, Linear, Part, Reversed, Taken
+from einformer.program.kernels import JOINT, Linear, Part, Taken
 from einformer.program.lowering import find_time
-from einformer.program.mapping import find_weight, read_linear
+from einformer.program.matching import find_weight, read_linear, read_norm, read_reversed
 from einformer.program.needs import Flows
-from einformer.program.norming import read_norm
 from einformer.program.operations import Function, Line, Value
 from einformer.program.passing import raise_constants, sink_masks
-from einformer.program.rewrite import Descending, count_reads, prune
-from einformer.program.scopes import Following, Scope
+from einformer.program.rewrite import Rewriting, Scope, count_reads, prune
 from einformer.program.terms import Values
 
 
@@ -44,94 +41,47 @@ def fuse(function: Function, legend: Legend, trained: frozenset[str], time: str,
     With `steps` it computes a position at a time, and finds the keys of others in a cache.
     """
     scope = Scope.of(function, legend, trained)
-    function = Fusing(scope=scope, attending=Attending(scope, time, steps)).function(function)
-    return merge_maps(prune(function, Taken()), scope)
+    fusing = _Fusing(scope=scope, attending=Attending(scope, time, steps))
+    return merge_maps(prune(fusing.rewrite_function(function), Taken()), scope)
 
 
 @dataclass(slots=True)
-class Fusing(Following):
+class _Fusing(Rewriting):
     """The rewrite of one function."""
 
+    scope: Scope = field(kw_only=True)
     attending: Attending = field(kw_only=True)
     notes: list[str] = field(default_factory=list)  # why the values of this line are no kernels
 
     def __post_init__(self) -> None:
-        self.rule = self.kernel
+        self.rule, self.descending = self.fuse, True
 
-    def kernel(self, value: Value) -> Value:
+    def fuse(self, value: Value) -> Value:
         """A value by a kernel, or itself."""
         if value in self.scope.plain:
             return value
-        for found in self.kernels(value):
-            if found is not None and all(map(self.scope.stands, self.scope.walk_leaves(found))):
-                return found
-        attends = self.attending.find_refusal(value)
-        if attends is not None and self.attending.runs(attends[0], self.attending.time):
-            self.notes.append(f"not one attention kernel: {attends[1]}")
+        for kernel in self.read_kernels(value):
+            if kernel is not None and all(map(self.scope.stands, self.scope.walk_leaves(kernel))):
+                return kernel
+        refusal = self.attending.find_refusal(value)
+        if refusal is not None and self.attending.runs(refusal[0], self.attending.time):
+            self.notes.append(f"not one attention kernel: {refusal[1]}")
         return value
 
-    def kernels(self, value: Value) -> Iterator[Value | None]:
+    def read_kernels(self, value: Value) -> Iterator[Value | None]:
         """The kernels that a value may be."""
-        yield self.read_norm(value)
+        if (norm := read_norm(value, self.scope)) is not None:
+            rest = tuple(letter for letter in norm.argument.axes if letter != norm.letter)
+            yield Value(norm, (*rest, norm.letter), "tensor", value.span)
         yield read_linear(value, self.scope)
         yield read_reversed(value, self.scope.values.legend)
         yield self.attending.read_attention(value)
 
-    def read_norm(self, value: Value) -> Value | None:
-        """A value as a norm, whose letter is the last."""
-        kernel = read_norm(value, self.scope)
-        if kernel is None:
-            return None
-        rest = tuple(letter for letter in kernel.argument.axes if letter != kernel.letter)
-        return Value(kernel, (*rest, kernel.letter), "tensor", value.span)
-
-    def plain(self, line: Line) -> Line:
+    def rewrite_equation(self, line: Line) -> Line:
         """A line of an equation, with the reasons why it is no kernel."""
         self.notes.clear()
-        new = Following.plain(self, line)
+        new = Rewriting.rewrite_equation(self, line)
         return replace(new, notes=tuple(dict.fromkeys(self.notes)))
-
-
-def read_reversed(value: Value, legend: Legend) -> Value | None:
-    """`x_{s((1 - i)h)}` of two i: the tensor under the letters s, i, h, along i backwards."""
-    if not isinstance(value.operation, op.Gather):
-        return None
-    argument, labels = value.operation.argument, value.operation.labels
-    members = [_list_members(number) for number in value.operation.numbers]
-    turned = [letter for some in members for each in some if len(some) > 1 and (letter := _read_turned(each, legend))]
-    new = tuple(tuple(_read_letter(each) or _read_turned(each, legend) or "" for each in some) for some in members)
-    axes = tuple(letter for label in new for letter in label)
-    if len(turned) != 1 or "" in axes or len(set(axes)) < len(axes):
-        return None
-    view = Value(op.View(argument, labels, new), axes, argument.kind, value.span)
-    return Value(Reversed(view, turned[0]), axes, argument.kind, value.span)
-
-
-def _list_members(number: Value) -> list[Value]:
-    """The numbers of a group: a and e of `a H + e`."""
-    match number.operation:
-        case op.Map("+", (Value(operation=op.Map("*", (first, Value(operation=op.Constant(str()))))), last)):
-            return [*_list_members(first), last]
-        case _:
-            return [number]
-
-
-def _read_letter(number: Value) -> str | None:
-    return number.operation.letter if isinstance(number.operation, op.Iota) else None
-
-
-def _read_turned(number: Value, legend: Legend) -> str | None:
-    """The i of `1 - i`, of which there are two."""
-    match number.operation:
-        case op.Map("+", (Value(operation=op.Constant(int() as last)), Value(operation=op.Map("*", (minus, index))))):
-            letter = _read_letter(index)
-            try:
-                whole = letter is not None and minus.operation == op.Constant(-1) and last == legend.length(letter) - 1
-            except EinformerError:  # not bound
-                return None
-            return letter if whole else None
-        case _:
-            return None
 
 
 # ------------------------------------------------------------------------------------------------------ several maps
@@ -156,7 +106,7 @@ def merge_maps(function: Function, scope: Scope) -> Function:
     parts = dict[Value, Value]()
     for group in groups.values():
         parts |= join(group, scope, taken)
-    return Descending(lambda value: parts.get(value, value)).function(function)
+    return Rewriting(lambda value: parts.get(value, value), descending=True).rewrite_function(function)
 
 
 def _is_single(value: Value, scope: Scope, read: Counter[Value]) -> bool:

@@ -307,6 +307,11 @@ def multiply(factors: Sequence[Value]) -> Value:
     return factors[0] if len(factors) == 1 else map_values("*", factors)
 
 
+def add(terms: Sequence[Value]) -> Value:
+    """The sum of terms; of one, itself, of none zero."""
+    return terms[0] if len(terms) == 1 else map_values("+", terms) if terms else Value(Constant(0), (), "integer")
+
+
 def contract(letters: Axes, factors: tuple[Value, ...], span: Span | None = None) -> Value:
     """The sum over letters of a product."""
     axes = tuple(letter for letter in unite_axes(factors) if letter not in letters)

@@ -19,7 +19,7 @@ from einformer.language.tree import Equation, Index, Name, Tensor
 from einformer.program import operations as op
 from einformer.program.needs import Numbers
 from einformer.program.operations import Function, Line, Turns, Value, multiply
-from einformer.program.rewrite import Descending, Rewriting, count_reads, walk, walk_lines, walk_values
+from einformer.program.rewrite import Rewriting, count_reads, list_lines, walk, walk_lines, walk_values
 from einformer.program.terms import Values
 
 COSTLY = frozenset(row.name for row in PRIMITIVES.values() if row.costly)
@@ -56,7 +56,7 @@ def _drop_ones(function: Function, legend: Legend) -> Function:
             case _:
                 return value
 
-    return Rewriting(rule, {line.value: line.value for line in function.scalars}).function(function)
+    return Rewriting(rule, {line.value: line.value for line in function.scalars}).rewrite_function(function)
 
 
 def _is_one(value: Value, legend: Legend) -> bool:
@@ -72,7 +72,7 @@ def _share_scalars(functions: Functions) -> Functions:
     first = {line.name: line.value for function in functions.values() for line in function.scalars}
 
     def rewrite(function: Function) -> Function:
-        return Rewriting(new={line.value: first[line.name] for line in function.scalars}).function(function)
+        return Rewriting(new={line.value: first[line.name] for line in function.scalars}).rewrite_function(function)
 
     return {name: rewrite(function) for name, function in functions.items()}
 
@@ -114,7 +114,7 @@ class _Raising:
                     return _pass(value, (constant.line.value for constant in self.needs[name]))
             return value
 
-        new = Descending(rule).function(function)
+        new = Rewriting(rule, descending=True).rewrite_function(function)
         reads = count_reads(new)
         self.needs[function.name] = [constant for constant in self.constants.values() if reads[constant.line.value]]
         return replace(new, inputs=(*new.inputs, *(constant.line for constant in self.needs[function.name])))
@@ -126,7 +126,7 @@ class _Raising:
         known = {line.name for line in model.scalars}
         more = {line.name: line for constant in constants for line in constant.scalars if line.name not in known}
         rule = lambda value: _pass(value, (constant.value for constant in self.needs.get(_callee(value), ())))  # noqa: E731
-        new = Rewriting(rule).function(model)
+        new = Rewriting(rule).rewrite_function(model)
         return replace(new, scalars=(*new.scalars, *more.values()), lines=(*first, *new.lines))
 
     def find(self, value: Value, function: Function) -> _Constant | None:
@@ -169,8 +169,7 @@ def _is_costly(value: Value) -> bool:
 
 
 def _list_names(function: Function) -> Iterator[str]:
-    lines = (*function.inputs, *function.weights, *function.scalars, *walk_lines(function.lines))
-    yield from (line.name for line in lines)
+    yield from (line.name for line in list_lines(function))
     yield from (value.operation.instance for value in walk_values(function) if isinstance(value.operation, op.Call))
 
 
@@ -208,8 +207,8 @@ def _move(functions: Functions, name: str, place: int, masks: Sequence[Value]) -
 
     written = (line.equation for f in functions.values() for line in walk_lines(f.lines) if line.value is masks[0])
     line = replace(functions[name].inputs[place], value=masks[0], equation=next(written, None))
-    new = {other: _drop_unread(Rewriting(rule).function(function), {*masks}) for other, function in functions.items()}
-    inner = Rewriting(new={functions[name].inputs[place].value: masks[0]}).function(new[name])
+    new = {other: _drop_unread(Rewriting(rule).rewrite_function(function), {*masks}) for other, function in functions.items()}
+    inner = Rewriting(new={functions[name].inputs[place].value: masks[0]}).rewrite_function(new[name])
     new[name] = replace(inner, inputs=_without(inner.inputs, place), lines=(line, *inner.lines))
     return new
 

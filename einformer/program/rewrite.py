@@ -1,4 +1,7 @@
-"""Rewrites a function: a rule gives other values for some, and all that is made of these is made anew."""
+"""Walks the values of a function, and rewrites them: a rule gives other values for some, and all that read these are made anew.
+
+A scope says which named values may be computed where they are read: those that nothing else reads, in the same turn of a loop.
+"""
 
 from __future__ import annotations
 
@@ -6,66 +9,12 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
+from einformer.language.sizes import Legend
+from einformer.program import operations as op
 from einformer.program.operations import Carried, Function, Line, Operation, Turns, Value, replace_operands
+from einformer.program.terms import Terms, Values
 
-
-@dataclass(slots=True)
-class Rewriting:
-    """A rewrite of one function. The rule sees each value once, after its operands were rewritten."""
-
-    rule: Callable[[Value], Value] = lambda value: value
-    new: dict[Value, Value] = field(default_factory=dict)  # of each old value
-
-    def value(self, old: Value) -> Value:
-        """What stands in the place of a value."""
-        if old not in self.new:
-            operation = replace_operands(old.operation, self.value)
-            self.new[old] = self.rule(old if operation is old.operation else replace(old, operation=operation))
-        return self.new[old]
-
-    def line(self, line: Line | Turns) -> Line | Turns:
-        """A line, or those of a loop."""
-        if isinstance(line, Line):
-            return self.plain(line)
-        carried, lines = tuple(map(self.carried, line.carried)), tuple(map(self.line, line.lines))
-        return replace(line, count=self.value(line.count), carried=carried, lines=lines)
-
-    def plain(self, line: Line) -> Line:
-        """A line of an equation."""
-        return replace(line, value=self.value(line.value))
-
-    def carried(self, carried: Carried) -> Carried:
-        """A tensor that a loop changes."""
-        before = None if carried.before is None else self.value(carried.before)
-        within, last, after = map(self.value, (carried.within, carried.last, carried.after))
-        return Carried(carried.name, before, within, last, after)
-
-    def function(self, function: Function) -> Function:
-        """A whole function."""
-        inputs, weights, scalars = (
-            tuple(map(self.plain, lines)) for lines in (function.inputs, function.weights, function.scalars)
-        )
-        lines = tuple(map(self.line, function.lines))
-        return Function(function.name, inputs, weights, scalars, lines, self.plain(function.output))
-
-
-class Descending(Rewriting):
-    """A rewrite whose rule sees each value before what it is made of."""
-
-    __slots__ = ()
-
-    def value(self, old: Value) -> Value:
-        """What stands in the place of a value."""
-        if old not in self.new:
-            value = self.rule(old)
-            operation = replace_operands(value.operation, self.value)
-            self.new[old] = value if operation is value.operation else replace(value, operation=operation)
-        return self.new[old]
-
-
-def walk_values(function: Function) -> Iterator[Value]:
-    """The values of a function, each once, after its operands."""
-    return walk(*walk_roots(function))
+# ---------------------------------------------------------------------------------------------------------------- walks
 
 
 def walk(*values: Value, closed: Collection[Value] = ()) -> Iterator[Value]:
@@ -81,58 +30,23 @@ def walk(*values: Value, closed: Collection[Value] = ()) -> Iterator[Value]:
             todo += [(value, True), *((operand, False) for operand in reversed(inside))]
 
 
-def count_reads(function: Function) -> Counter[Value]:
-    """How often each value is read: as an operand, by a loop, as the output; not by the line that names it."""
-    counted = Counter(operand for value in walk_values(function) for operand in value.operands)
-    counted[function.output.value] += 1
-    for turns in reversed([*walk_loops(function.lines)]):
-        counted[turns.count] += 1
-        for each in turns.carried:  # a name of one turn is not read by the next
-            counted.update([each.last] if each.before is None and counted[each.after] else [])
-            counted.update([each.before, each.last] if each.before is not None else [])
-    return counted
+def walk_values(function: Function) -> Iterator[Value]:
+    """The values of a function, each once, after its operands."""
+    return walk(*(line.value for line in list_lines(function)), function.output.value)
 
 
-def prune(function: Function, nothing: Operation) -> Function:
-    """A function in whose lines `nothing` stands where its output does not depend on what they compute."""
-    used = _find_used(function)
-
-    def kept(line: Line | Turns) -> Line | Turns:
-        if isinstance(line, Line):
-            return line if line.value in used else replace(line, value=Value(nothing, line.value.axes), notes=())
-        carried = tuple(each for each in line.carried if {each.within, each.after} & used)
-        return replace(line, carried=carried, lines=tuple(map(kept, line.lines)))
-
-    return replace(function, lines=tuple(map(kept, function.lines)))
+def list_lines(function: Function) -> list[Line]:
+    """What has a name in a function, in order: its inputs, weights, scalars and lines, those of loops too."""
+    return [*function.inputs, *function.weights, *function.scalars, *walk_lines(function.lines)]
 
 
-def _find_used(function: Function) -> set[Value]:
-    """The values that the output of a function depends on."""
-    used, todo = set[Value](), [function.output.value]
-    carried = {
-        value: (each, turns)
-        for turns in walk_loops(function.lines)
-        for each in turns.carried
-        for value in (each.within, each.after)
-    }
-    while todo:
-        value = todo.pop()
-        if value not in used:
-            used.add(value)
-            todo += value.operands
-            if value in carried:
-                each, turns = carried[value]
-                todo += [turns.count, each.last, *([] if each.before is None else [each.before])]
-    return used
+def walk_lines(lines: Iterable[Line | Turns]) -> Iterator[Line]:
+    """The lines of equations among some lines, those of loops too."""
+    for line in lines:
+        yield from walk_lines(line.lines) if isinstance(line, Turns) else (line,)
 
 
-def walk_roots(function: Function) -> Iterator[Value]:
-    """The values that lines name, in order, and those of loops."""
-    for line in (*function.inputs, *function.weights, *function.scalars, *walk_lines(function.lines), function.output):
-        yield line.value
-
-
-def walk_loops(lines: tuple[Line | Turns, ...]) -> Iterator[Turns]:
+def walk_loops(lines: Iterable[Line | Turns]) -> Iterator[Turns]:
     """The loops among some lines, those outside first."""
     for line in lines:
         if isinstance(line, Turns):
@@ -140,10 +54,197 @@ def walk_loops(lines: tuple[Line | Turns, ...]) -> Iterator[Turns]:
             yield from walk_loops(line.lines)
 
 
-def walk_lines(lines: Iterable[Line | Turns]) -> Iterator[Line]:
-    """The lines of equations among some lines, those of loops too."""
-    for line in lines:
-        if isinstance(line, Turns):
-            yield from walk_lines(line.lines)
-        else:
-            yield line
+def count_operands(values: Iterable[Value]) -> Counter[Value]:
+    """How often each value is an operand of some."""
+    return Counter(operand for value in values for operand in value.operands)
+
+
+def count_reads(function: Function) -> Counter[Value]:
+    """How often each value is read: as an operand, by a loop, as the output; not by the line that names it."""
+    counted = count_operands(walk_values(function))
+    counted[function.output.value] += 1
+    for turns in reversed([*walk_loops(function.lines)]):
+        counted[turns.count] += 1
+        for carried in turns.carried:  # a name of one turn is not read by the next
+            counted.update([carried.last] if carried.before is None and counted[carried.after] else [])
+            counted.update([carried.before, carried.last] if carried.before is not None else [])
+    return counted
+
+
+# ---------------------------------------------------------------------------------------------------------------- scope
+
+
+@dataclass(slots=True)
+class Scope:
+    """The values of one function: which have names, how often each is read, in which loops it is computed."""
+
+    values: Values
+    names: dict[Value, str] = field(default_factory=dict)
+    loops: dict[Value, tuple[str, ...]] = field(default_factory=dict)  # around the line of a value, a recurrence apart
+    reads: Counter[Value] = field(default_factory=Counter)
+    here: tuple[str, ...] = ()  # the loops around what is looked at
+    standing: dict[str, Value] = field(default_factory=dict)  # what each name stands for there
+    plain: set[Value] = field(default_factory=set)  # what a kernel wants as it is written
+    fixed: frozenset[Value] = frozenset()  # weights and scalars
+    learned: frozenset[Value] = frozenset()  # weights that are trained
+
+    @classmethod
+    def of(cls, function: Function, legend: Legend, trained: frozenset[str] = frozenset()) -> Scope:
+        """The scope of a function, of whose weights these are trained."""
+        learned = frozenset(line.value for line in function.weights if line.name in trained)
+        fixed = frozenset(line.value for line in (*function.weights, *function.scalars))
+        scope = cls(Values(legend), reads=count_reads(function), fixed=fixed, learned=learned)
+        for line in (*function.inputs, *function.weights, *function.scalars):
+            scope.names[line.value] = line.name
+        scope.name_lines(function.lines, ())
+        return scope
+
+    def name_lines(self, lines: tuple[Line | Turns, ...], loops: tuple[str, ...]) -> None:
+        """Take the names of some lines."""
+        for line in lines:
+            if isinstance(line, Turns):
+                self.names |= {value: carried.name for carried in line.carried for value in (carried.within, carried.after)}
+                self.name_lines(line.lines, (*loops, line.letter))
+            else:
+                self.names.setdefault(line.value, line.name)
+                if not isinstance(line.value.operation, op.Recur | op.Input | op.Weight):
+                    self.loops.setdefault(line.value, loops)
+
+    def enter(self, turns: Turns) -> None:
+        """Stand in a turn of a loop."""
+        self.here = (*self.here, turns.letter)
+        self.standing |= {carried.name: carried.within for carried in turns.carried}
+
+    def leave(self, turns: Turns) -> None:
+        """Stand behind a loop."""
+        self.here = self.here[:-1]
+        self.standing |= {carried.name: carried.after for carried in turns.carried}
+
+    def stands(self, value: Value) -> bool:
+        """Has a value its name still, or the name of a weight?"""
+        return value in self.fixed or self.standing.get(self.names[value]) is value
+
+    def find_changed(self, value: Value, there: set[Value] | None = None) -> str:
+        """The name of something that a value is made of and that has changed since; not of what is known to be `there`."""
+        there = set() if there is None else there
+        for leaf in self.walk_leaves(value):
+            if leaf not in there and not self.stands(leaf):
+                if self.loops.get(leaf) != self.here or self.find_changed(leaf, there):
+                    return self.names[leaf]
+                there.add(leaf)
+        return ""
+
+    def is_computed(self, value: Value) -> bool:
+        """Has a value a name, under which it is computed in the loops around here, and could be computed again?"""
+        return self.loops.get(value) == self.here and not self.find_changed(value)
+
+    def is_open(self, value: Value) -> bool:
+        """May a value be computed where it is read: has it no name, or a reader alone?"""
+        return value not in self.names or (self.reads[value] == 1 and self.is_computed(value))
+
+    def read(self, value: Value, opens: Callable[[Value], bool] = lambda _: False) -> Terms:
+        """The terms of a value; of the names in it, those are taken apart that it opens."""
+        closed = lambda inner: inner in self.names and not opens(inner)  # noqa: E731
+        return self.values.apart(value, lambda inner: self.values.terms(inner, closed))
+
+    def covers(self, value: Value, kernel: Value) -> bool:
+        """Is what a kernel takes in of a value read by nothing else?"""
+        leaves = set(self.walk_leaves(kernel))
+        inside, todo = {value}, [*value.operands]
+        while todo:
+            inner = todo.pop()
+            if inner not in inside and inner not in leaves:
+                inside.add(inner)
+                todo += inner.operands if inner not in self.names or self.is_computed(inner) else ()
+        counted = count_operands(inside)
+        return all(counted[inner] == self.reads[inner] for inner in inside - {value} if self.is_computed(inner))
+
+    def walk_leaves(self, value: Value) -> Iterator[Value]:
+        """The named values that a value is made of."""
+        for operand in value.operands:
+            yield from (operand,) if operand in self.names else self.walk_leaves(operand)
+
+
+# ------------------------------------------------------------------------------------------------------------- rewrites
+
+
+@dataclass(slots=True)
+class Rewriting:
+    """A rewrite of one function.
+
+    The rule sees each value once, after its operands were rewritten; where it is `descending`, before them. A scope follows
+    what names stand for at each line.
+    """
+
+    rule: Callable[[Value], Value] = lambda value: value
+    new: dict[Value, Value] = field(default_factory=dict)  # of each old value
+    descending: bool = False
+    scope: Scope | None = None
+
+    def rewrite(self, old: Value) -> Value:
+        """What stands in the place of a value."""
+        if old not in self.new:
+            value = self.rule(old) if self.descending else old
+            operation = replace_operands(value.operation, self.rewrite)
+            value = value if operation is value.operation else replace(value, operation=operation)
+            self.new[old] = value if self.descending else self.rule(value)
+        return self.new[old]
+
+    def rewrite_line(self, line: Line | Turns) -> Line | Turns:
+        """A line, or those of a loop."""
+        return self.rewrite_loop(line) if isinstance(line, Turns) else self.rewrite_equation(line)
+
+    def rewrite_equation(self, line: Line) -> Line:
+        """A line of an equation."""
+        value = self.rewrite(line.value)
+        if self.scope is not None:
+            self.scope.standing[line.name] = line.value
+        return replace(line, value=value)
+
+    def rewrite_loop(self, turns: Turns) -> Turns:
+        """The lines of a loop, and what it changes."""
+        count = self.rewrite(turns.count)
+        if self.scope is not None:
+            self.scope.enter(turns)
+        lines, carried = tuple(map(self.rewrite_line, turns.lines)), tuple(map(self.rewrite_carried, turns.carried))
+        if self.scope is not None:
+            self.scope.leave(turns)
+        return replace(turns, count=count, carried=carried, lines=lines)
+
+    def rewrite_carried(self, carried: Carried) -> Carried:
+        """A tensor that a loop changes."""
+        before = None if carried.before is None else self.rewrite(carried.before)
+        return Carried(carried.name, before, *map(self.rewrite, (carried.within, carried.last, carried.after)))
+
+    def rewrite_function(self, function: Function) -> Function:
+        """A whole function."""
+        lists = function.inputs, function.weights, function.scalars
+        inputs, weights, scalars = (tuple(map(self.rewrite_equation, lines)) for lines in lists)
+        lines = tuple(map(self.rewrite_line, function.lines))
+        return Function(function.name, inputs, weights, scalars, lines, self.rewrite_equation(function.output))
+
+
+def prune(function: Function, nothing: Operation) -> Function:
+    """A function in whose lines `nothing` stands where its output does not depend on what they compute."""
+    used = _find_used(function)
+
+    def keep(line: Line | Turns) -> Line | Turns:
+        if isinstance(line, Line):
+            return line if line.value in used else replace(line, value=Value(nothing, line.value.axes), notes=())
+        carried = tuple(part for part in line.carried if {part.within, part.after} & used)
+        return replace(line, carried=carried, lines=tuple(map(keep, line.lines)))
+
+    return replace(function, lines=tuple(map(keep, function.lines)))
+
+
+def _find_used(function: Function) -> set[Value]:
+    """The values that the output of a function depends on."""
+    used, todo = set[Value](), [function.output.value]
+    parts = [(part, turns) for turns in walk_loops(function.lines) for part in turns.carried]
+    sources = {value: (turns.count, part.last, part.before) for part, turns in parts for value in (part.within, part.after)}
+    while todo:
+        value = todo.pop()
+        if value not in used:
+            used.add(value)
+            todo += [*value.operands, *(source for source in sources.get(value, ()) if source is not None)]
+    return used

@@ -389,6 +389,11 @@ def spell(term: Term) -> Value:
     return map_values("/", [multiply(above), multiply(below)]) if below else multiply(above)
 
 
+def spell_factors(term: Term) -> list[Value]:
+    """The factors of a term as values."""
+    return [spell(Term(ONE, {factor: power})) for factor, power in term.powers.items()]
+
+
 def _constant(number: float) -> Value:
     return Value(op.Constant(number), (), "number" if isinstance(number, float) else "integer")
 

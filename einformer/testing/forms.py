@@ -26,7 +26,7 @@ from einformer.language.tree import (
 )
 from einformer.language.walk import equations, rebuild, subexpressions
 from einformer.program.lowering import Body, find_time
-from einformer.program.norming import find_norms
+from einformer.program.matching import find_norms
 from einformer.testing.rewrites import Around
 
 MIRRORED = {"<=": ">=", "<": ">", ">=": "<=", ">": "<"}

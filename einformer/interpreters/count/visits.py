@@ -13,8 +13,8 @@ from einformer.language.specialise import specialise
 from einformer.language.tree import Layer, Spec
 from einformer.program.kernels import Norm
 from einformer.program.lowering import lower_functions
+from einformer.program.matching import find_norms
 from einformer.program.needs import DENSE, INNER, NO_CHOICE, Choices, Flow, Flows, Need, Step, flat, made_of
-from einformer.program.norming import find_norms
 from einformer.program.operations import Call, Function, Gather, Input, Iota, Turn, Value, View, Weight
 from einformer.program.orders import Letters
 from einformer.program.turns import Turns, below, turns_of

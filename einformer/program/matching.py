@@ -1,0 +1,268 @@
+"""Recognises norms, linear maps and reversed axes by their terms, however they are written."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import replace
+
+from einformer.errors import EinformerError
+from einformer.language.calls import axis_of
+from einformer.language.sizes import Legend
+from einformer.program import operations as op
+from einformer.program.kernels import Linear, Norm, Reversed
+from einformer.program.operations import Axes, Function, Value, add, contract, map_values, multiply
+from einformer.program.orders import estimate_size, order_pairs
+from einformer.program.rewrite import Rewriting, Scope
+from einformer.program.terms import HALF, ONE, Factor, Term, Terms, spell, spell_factors
+
+Read = Callable[[Value], Terms]  # the terms of a value, with some names in it opened
+
+# ---------------------------------------------------------------------------------------------------------------- norms
+
+
+def find_norms(function: Function, legend: Legend) -> dict[Value, Norm]:
+    """The values of a function that are norms. What one takes in, nothing else reads."""
+    scope, norms = Scope.of(function, legend), dict[Value, Norm]()
+
+    def look(value: Value) -> Value:
+        if (norm := read_norm(value, scope)) is not None:
+            norms[value] = norm
+        return value
+
+    Rewriting(look, descending=True, scope=scope).rewrite_function(function)
+    return norms
+
+
+def read_norm(value: Value, scope: Scope) -> Norm | None:
+    """The norm that a value is: `γ x / sqrt(mean_d x^2 + ε)`, or `γ (x - mean_d x) / sqrt(var_d x + ε) + β`."""
+    match value.operation:
+        case op.Map("+", (first, second)):
+            for some, bias in ((first, second), (second, first)):
+                norm = read_norm(some, scope) if scope.is_open(some) else None
+                plain = norm is not None and norm.kind == "layer" and norm.bias is None
+                if norm is not None and plain and bias.axes == (norm.letter,) and bias.kind == "tensor":
+                    return replace(norm, bias=bias)
+        case op.Map("*" | "/") if _has_root(value, scope):
+            for opens in (scope.is_computed, scope.is_open):
+                norm = _read_product(functools.partial(scope.read, opens=opens), value, scope)
+                if norm is not None and scope.covers(value, Value(norm, value.axes)):
+                    return norm
+    return None
+
+
+def _has_root(value: Value, scope: Scope) -> bool:
+    """Is a root among what is multiplied or divides?"""
+    match value.operation:
+        case op.Map("^" | "sqrt"):
+            return True
+        case op.Map("*" | "/", parts):
+            return any(_has_root(part, scope) for part in parts if part not in scope.names or scope.is_computed(part))
+        case _:
+            return False
+
+
+def _read_product(read: Read, value: Value, scope: Scope) -> Norm | None:
+    """The norm that a product is: it divides by one root, and what it divides is what the root measures."""
+    terms = read(value)
+    roots = [factor for factor, power in terms[0].powers.items() if power == -HALF] if len(terms) == 1 else []
+    measured = _read_measured(read(roots[0].value), read) if len(roots) == 1 else None
+    if measured is None:
+        return None
+    rest = terms[0].without(roots[0])
+    x, letter, epsilon = _move_letter(*measured, rest, read, scope)
+    gain, plain = rest.times(x, -ONE), _find_uncentred(x, letter, read)
+    if gain.number != 1 or any(power != 1 or factor.letters != {letter} for factor, power in gain.powers.items()):
+        return None
+    argument = plain or spell(x)
+    if argument.kind != "tensor" or letter not in argument.axes:
+        return None
+    return Norm("layer" if plain else "rms", letter, argument, epsilon, spell(gain) if gain.powers else None)
+
+
+def _read_measured(terms: Terms, read: Read) -> tuple[Term, str, Value] | None:
+    """What a root is the mean square of, over which letter, and the number that is added to it."""
+    for mean, epsilon in (terms, terms[::-1]) if len(terms) == 2 else ():
+        match [factor.value for factor in mean.powers if isinstance(factor.value.operation, op.Contract)]:
+            case [Value(operation=op.Contract((letter,), factors), axes=axes)]:
+                inside = multiply(factors)
+                squares, same = read(inside), read(Value(op.Reduce("mean", (letter,), inside), axes))
+                plain = all(factor.value.plain for factor in epsilon.powers)
+                if plain and len(squares) == 1 and same == (mean,) and all(p == 2 for p in squares[0].powers.values()):
+                    return Term(ONE, dict.fromkeys(squares[0].powers, ONE)), letter, spell(epsilon)
+    return None
+
+
+def _move_letter(x: Term, letter: str, epsilon: Value, divided: Term, read: Read, scope: Scope) -> tuple[Term, str, Value]:
+    """What a root measures, under the letter that what it divides has in the place of its own."""
+    letters = {other for factor in divided.powers for other in factor.letters if axis_of(other) == axis_of(letter)}
+    if len(letters) != 1 or letter in letters:
+        return x, letter, epsilon
+    (other,) = letters
+    renamed = scope.values.relettered(spell(x), {letter: other})
+    if renamed is None:
+        return x, letter, epsilon
+    inner = scope.values.alone(renamed) if len(x.powers) == 1 else read(renamed)  # itself, whatever it is made of
+    return (inner[0], other, epsilon) if len(inner) == 1 else (x, letter, epsilon)
+
+
+def _find_uncentred(x: Term, letter: str, read: Read) -> Value | None:
+    """Of `x - mean_d x` the x."""
+    for factor in x.powers if len(x.powers) == 1 else ():
+        terms = read(map_values("*", [factor.value]))
+        for mean in terms if len(terms) > 1 else ():
+            plain = add([spell(term) for term in terms if term is not mean])
+            axes = tuple(other for other in plain.axes if other != letter)
+            less = map_values("*", [Value(op.Constant(-1)), Value(op.Reduce("mean", (letter,), plain), axes)])
+            if read(less) == (mean,):
+                return plain
+    return None
+
+
+# ---------------------------------------------------------------------------------------------------------- linear maps
+
+
+def read_linear(value: Value, scope: Scope) -> Value | None:
+    """What a value is as a linear map, times what stands around it, or plus what stands beside it and its bias."""
+    match value.operation:
+        case op.Map("+", terms):
+            return _read_biased(terms, scope)
+        case op.Contract() if (scaled := _read_scaled(value, scope)) is not None:
+            return _put_around(*scaled)
+        case _:
+            return None
+
+
+def put_heads_first(some: Axes) -> Axes:
+    """The notes write features before heads, `q_bsea`; memory is faster the other way round."""
+    return some[1:] + some[:1]
+
+
+def find_weight(value: Value, scope: Scope) -> Value | None:
+    """The trained weight that a value is, under whatever letters."""
+    match value.operation:
+        case op.View(argument, old, new) if all(len(label) == 1 for label in (*old, *new)):
+            value = argument
+    return value if value in scope.learned else None
+
+
+def _put_around(whole: Value, around: Value | None) -> Value:
+    """A map times what stands around it, or divided by it."""
+    match around.operation if around is not None else None:
+        case None:
+            return whole
+        case op.Map("/", (one, below)) if one.operation == op.Constant(1):
+            return map_values("/", [whole, below])
+        case _:
+            assert around is not None
+            return map_values("*", [whole, around])
+
+
+def split_sum(product: Term, opens: Callable[[Value], bool] = lambda _: True) -> tuple[Term, Value, op.Contract] | None:
+    """The other factors of a product, and the one of those that open that is a sum over letters."""
+    factors = [factor for factor, power in product.powers.items() if power == 1 and opens(factor.value)]
+    match [(factor, total) for factor in factors if isinstance(total := factor.value.operation, op.Contract)]:
+        case [(factor, total)]:
+            return product.without(factor), factor.value, total
+        case _:
+            return None
+
+
+def _read_scaled(value: Value, scope: Scope) -> tuple[Value, Value | None] | None:
+    """The linear map that a sum is, and what multiplies it."""
+    terms = scope.read(value)
+    split = split_sum(terms[0]) if len(terms) == 1 else None
+    if split is None:
+        return None
+    around, whole, total = split
+    inside = scope.read(multiply(total.factors))
+    plain = len(inside) == 1 and inside[0].number == 1 and (whole is value or whole not in scope.names)
+    linear = _read_map(inside[0], frozenset(total.letters), scope) if plain else None
+    if linear is None:
+        return None
+    rest = tuple(letter for letter in whole.axes if letter not in linear.rows[0])
+    new = Value(linear, rest + linear.rows[0], "tensor", value.span)
+    return new, spell(around) if around.powers or around.number != 1 else None
+
+
+def _read_map(product: Term, summed: frozenset[str], scope: Scope) -> Linear | None:
+    """The map of a sum of a product: by one of its factors, of all others."""
+    for weight in (f for f, power in product.powers.items() if power == 1 and find_weight(f.value, scope) is not None):
+        rest, own = product.without(weight), weight.value.axes
+        rows, columns = (tuple(letter for letter in own if (letter in summed) == inside) for inside in (False, True))
+        letters = {letter for factor in rest.powers for letter in factor.letters}
+        learned = all(find_weight(factor.value, scope) is not None for factor in rest.powers)
+        plain = rows and columns and not learned and letters.isdisjoint(rows) and summed <= letters
+        if plain and _is_last(weight, product, summed, scope):
+            before = tuple(sorted(summed - set(columns)))
+            x = contract(before, tuple(spell_factors(rest))) if before else spell(rest)
+            return Linear(x, (weight.value,), (), (put_heads_first(columns),), (put_heads_first(rows),))
+    return None
+
+
+def _is_last(weight: Factor, product: Term, summed: frozenset[str], scope: Scope) -> bool:
+    """Is a weight multiplied after all other factors? Where these have the same of the summed letters, no order is better."""
+    factors = list(product.powers)
+    if summed <= weight.letters and all(summed <= factor.letters or not summed & factor.letters for factor in factors):
+        return True
+    size = functools.partial(estimate_size, scope.values.legend)
+    return factors.index(weight) in order_pairs([factor.letters for factor in factors], summed, size)[-1]
+
+
+def _read_biased(terms: tuple[Value, ...], scope: Scope) -> Value | None:
+    """The first linear map among the terms of a sum that has its bias among them too, plus the others."""
+    for term in terms:
+        match _read_scaled(term, scope) if isinstance(term.operation, op.Contract) and scope.is_open(term) else None:
+            case Value(operation=Linear() as linear) as value, None:
+                for bias in terms:
+                    if find_weight(bias, scope) is not None and set(bias.axes) == set(linear.rows[0]):
+                        whole = replace(value, operation=replace(linear, biases=(bias,)))
+                        rest = [other for other in terms if other not in (term, bias)]
+                        return map_values("+", [add(rest), whole]) if rest else whole
+    return None
+
+
+# -------------------------------------------------------------------------------------------------------- reversed axes
+
+
+def read_reversed(value: Value, legend: Legend) -> Value | None:
+    """`x_{s((1 - i)h)}` of two i: the tensor under the letters s, i, h, along i backwards."""
+    if not isinstance(value.operation, op.Gather):
+        return None
+    argument, labels = value.operation.argument, value.operation.labels
+    members = [_list_members(number) for number in value.operation.numbers]
+    new = tuple(tuple(_read_index(member, legend) for member in group) for group in members)
+    turned = [i for group, label in zip(members, new, strict=True) for m, i in zip(group, label, strict=True) if _is_turned(m)]
+    axes = tuple(letter for label in new for letter in label)
+    if len(turned) != 1 or "" in axes or len(set(axes)) < len(axes) or (turned[0],) in new:
+        return None
+    view = Value(op.View(argument, labels, new), axes, argument.kind, value.span)
+    return Value(Reversed(view, turned[0]), axes, argument.kind, value.span)
+
+
+def _list_members(number: Value) -> list[Value]:
+    """The numbers of a group: a and e of `a H + e`."""
+    match number.operation:
+        case op.Map("+", (Value(operation=op.Map("*", (first, Value(operation=op.Constant(str()))))), last)):
+            return [*_list_members(first), last]
+        case _:
+            return [number]
+
+
+def _is_turned(member: Value) -> bool:
+    return not isinstance(member.operation, op.Iota)
+
+
+def _read_index(member: Value, legend: Legend) -> str:
+    """The letter i of `i`, and of `1 - i`, of which there are two."""
+    match member.operation:
+        case op.Iota(letter):
+            return letter
+        case op.Map("+", (Value(operation=op.Constant(int() as last)), Value(operation=op.Map("*", (minus, index))))):
+            letter = index.operation.letter if isinstance(index.operation, op.Iota) else ""
+            try:
+                return letter if letter and minus.operation == op.Constant(-1) and last == legend.length(letter) - 1 else ""
+            except EinformerError:  # not bound
+                return ""
+        case _:
+            return ""
