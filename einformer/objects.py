@@ -8,8 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args
 
 from einformer.errors import EinformerError, Source, check_name, fail, find_row
-from einformer.interpreters.count.conventions import CONVENTIONS
-from einformer.interpreters.count.precisions import PRECISIONS
+from einformer.interpreters.count.conventions import CONVENTIONS, PRECISIONS
 from einformer.interpreters.torch.plan import Initialisation, Style
 from einformer.language import binding, parser
 from einformer.language import weights as placed
@@ -26,12 +25,9 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from einformer.huggingface.weights import HuggingFaceWeights
-    from einformer.interpreters.count.cached import CacheBytes
-    from einformer.interpreters.count.conventions import Convention
-    from einformer.interpreters.count.memory import Memory
-    from einformer.interpreters.count.precisions import Precision
-    from einformer.interpreters.count.rules import Phase, Recompute
-    from einformer.interpreters.count.summary import Summary
+    from einformer.interpreters.count.conventions import Convention, Precision
+    from einformer.interpreters.count.rules import CacheBytes, Memory, Phase, Recompute
+    from einformer.interpreters.count.table import Summary
     from einformer.interpreters.torch import measure as torch_measure
     from einformer.interpreters.torch.generate import Decodes
     from einformer.interpreters.torch.module import Recipe, _Door
@@ -131,16 +127,16 @@ class Specification:
     @property
     def parameters(self) -> sympy.Expr:
         """Returns the number of parameters, as a formula in the letters of the legend."""
-        from einformer.interpreters.count import formulas
+        from einformer.interpreters.count import formulas, rules
 
-        return formulas.count_parameters(formulas.count_weights(self.tree, self.name))
+        return formulas.sum_trained(rules.count_weights(self.tree, self.name, formulas.Symbols.of(self.tree)))
 
     def flops(self, convention: str = "torch") -> sympy.Expr:
         """Returns the FLOPs of a forward pass, as a formula in the letters of the legend. Raises EinformerError E605, E607."""
-        from einformer.interpreters.count import formulas
+        from einformer.interpreters.count import formulas, rules
 
         chosen = find_row(CONVENTIONS, "convention", convention)
-        return formulas.sum_counts(formulas.count_flops(self.tree, self.name, None, chosen))
+        return formulas.sum_counts(rules.count_flops(self.tree, self.name, formulas.Symbols.of(self.tree), chosen))
 
     def cache_bytes(self, dtype: str | torch.dtype | None = None) -> CacheBytes[sympy.Expr]:
         """Returns the bytes of the cache of decoding, `per_token` of a row and in `total`, as formulas. `p` is the size of
@@ -151,10 +147,10 @@ class Specification:
 
         Raises EinformerError E508 if there is no cache, E605, E607 if it has no formula.
         """
-        from einformer.interpreters.count import cached, formulas
+        from einformer.interpreters.count import formulas, rules
 
-        element = None if dtype is None else find_row(cached.BYTES, "dtype", str(dtype).removeprefix("torch."))
-        return formulas.count_cache(self.tree, self.name, element)
+        element = None if dtype is None else find_row(rules.BYTES, "dtype", str(dtype).removeprefix("torch."))
+        return formulas.count_cache(self.tree, self.name, formulas.Symbols.of(self.tree), element)
 
     def latex(self, letters: str = "ours", form: str | None = None) -> str:
         """Returns the LaTeX of the text, in the `letters` of a document, in indices, which `parse` reads back, or in
@@ -284,9 +280,9 @@ class Model:
     @_naming_all_missing
     def num_parameters(self) -> int:
         """Returns the number of trained parameters. Tied weights count once."""
-        from einformer.interpreters.count import numbers
+        from einformer.interpreters.count import numbers, rules
 
-        return numbers.count_parameters(numbers.count_weights(self.spec.tree, self.spec.name, self.legend))
+        return rules.sum_trained(rules.count_weights(self.spec.tree, self.spec.name, numbers.Numbers(self.legend)))
 
     @property
     @_naming_all_missing
@@ -294,9 +290,9 @@ class Model:
         """Returns counts of trained parameters: `total`, `embedding`, `non_embedding`, and `active` for one token (sparse
         layers).
         """
-        from einformer.interpreters.count import numbers
+        from einformer.interpreters.count import numbers, rules
 
-        return numbers.break_down(numbers.count_weights(self.spec.tree, self.spec.name, self.legend))
+        return rules.break_down(rules.count_weights(self.spec.tree, self.spec.name, numbers.Numbers(self.legend)))
 
     @_naming_all_missing
     def flops(
@@ -320,7 +316,8 @@ class Model:
         chosen = find_row(CONVENTIONS, "convention", convention)
         check_name(get_args(rules.Phase), "phase", phase)
         check_name(get_args(rules.Recompute), "recomputation", recompute)
-        counts = numbers.count_flops(self.spec.tree, self.spec.name, self.at(**sizes), chosen, cached)
+        bound_sizes = numbers.Numbers(self.at(**sizes), cached=cached)
+        counts = rules.count_flops(self.spec.tree, self.spec.name, bound_sizes, chosen)
         return sum(count.spent(phase, recompute) for count in counts)
 
     @_naming_all_missing
@@ -353,12 +350,12 @@ class Model:
         self, *, convention: str = "torch", precision: str = "bfloat16", recompute: Recompute = "none", **sizes: int
     ) -> Summary:
         """Returns all of these numbers at these sizes, as `einformer count` prints them."""
-        from einformer.interpreters.count import summary
+        from einformer.interpreters.count import table
 
         single = self.at(**sizes | {"S": 1}) if "S" in sizes and self.spec.layer.time else None
         chosen = choose_rows(convention, precision)
         cache = self._cache(chosen[1].dtype, sizes)
-        return summary.summarise(self.spec.tree, self.spec.name, self.at(**sizes), single, *chosen, recompute, cache)
+        return table.summarise(self.spec.tree, self.spec.name, self.at(**sizes), single, *chosen, recompute, cache)
 
     # None if the model cannot be decoded step by step.
     def _cache(self, dtype: str, sizes: dict[str, int]) -> tuple[int, int] | None:
@@ -409,10 +406,13 @@ class Model:
 
         The cache is derived from the equations. Raises EinformerError E508, E601, E603 to E605.
         """
-        from einformer.interpreters.count import numbers
+        from einformer.interpreters.count import rules
+        from einformer.interpreters.count.numbers import Numbers
 
         bound_legend, kept = self.at(**sizes), self.kept
-        return numbers.count_cache(kept, bound_legend, self.spec.layer, str(dtype).removeprefix("torch."))
+        assert self.spec.layer.time is not None
+        element = find_row(rules.BYTES, "dtype", str(dtype).removeprefix("torch."))
+        return rules.count_cache(kept, Numbers(bound_legend, self.spec.layer.time.letter), element)
 
     @property
     def kept(self) -> tuple[Entry[int], ...]:

@@ -522,8 +522,8 @@ MUTANTS = (
         "cache.py::test_the_formula_of_any_text[what is changed is kept as it was read]",
     ),
     _mutant(
-        "what is shared is counted for each layer", "interpreters/count/cached.py",
-        "for entry in (entry for entry in entries if not entry.source):", "for entry in entries:",
+        "what is shared is counted for each layer", "interpreters/count/rules.py",
+        "own = [entry for entry in entries if not entry.source]", "own = [*entries]",
         "decode.py::test_any_text[keys that two layers share are kept once-fast]",
     ),
     _mutant(
@@ -578,17 +578,17 @@ MUTANTS = (
     ),
     # ----------------------------------------------------------------------------------------------------------------- counting
     _mutant(
-        "a tie counts twice", "interpreters/count/held.py",
+        "a tie counts twice", "interpreters/count/derived.py",
         'if weight.kind != "instance" and (weight.default is None or weight.optional):', 'if weight.kind != "instance":',
         "count.py::test_a_tie_counts_once",
     ),
     _mutant(
-        "every expert is active", "interpreters/count/held.py",
-        "replace(each, chosen=chosen.get(each.place, ()), ", "replace(each, chosen=(), ",
+        "every expert is active", "interpreters/count/derived.py",
+        "replace(held, chosen=reading.chosen or (), ", "replace(held, chosen=(), ",
         "published.py::test_mixtral",
     ),
     _mutant(
-        "a pair of equal positions is not seen", "interpreters/count/bands.py",
+        "a pair of equal positions is not seen", "interpreters/count/rules.py",
         "return width * (2 * length - width + 1)", "return width * (2 * length - width)",
         "conventions.py::test_pairs_are_those_of_an_enumeration",
     ),
@@ -608,13 +608,13 @@ MUTANTS = (
         "conventions.py::test_exact_flops_of_gpt2",
     ),
     _mutant(
-        "what is cached is not seen", "interpreters/count/numbers.py",
-        "self.legend.length(axis) + (self.cached if axis == self.time and letter != axis else 0)", "self.legend.length(axis)",
+        "what is cached is not seen", "interpreters/count/rules.py",
+        "visible = axis == self.time and letter != axis", "visible = False",
         "conventions.py::test_a_decode_step_is_what_a_longer_text_costs_more",
     ),
     _mutant(
-        "every operand has a gradient", "interpreters/count/contraction.py",
-        "gradients=first + second", "gradients=2",
+        "every operand has a gradient", "interpreters/count/derived.py",
+        "bounds, first + second))", "bounds, 2))",
         "conventions.py::test_what_needs_no_gradient_costs_nothing",
     ),
     _mutant(
@@ -623,13 +623,13 @@ MUTANTS = (
         "orders.py::test_scores_over_chosen_features_stay_one_product",
     ),
     _mutant(
-        "a step of a recurrence is counted once", "interpreters/count/visits.py",
+        "a step of a recurrence is counted once", "interpreters/count/derived.py",
         "return self.step.letters.union(value.axes)", "return frozenset(value.axes)",
         "count.py::test_flops_are_those_of_the_emitted_module[delta_net-notation-notation]",
     ),
     _mutant(
         "a value that several operations keep is there several times", "interpreters/count/kept.py",
-        "key = value.key, what", "key = value.key, what + str(len(self.found.kept))",
+        "key = value.key, what", "key = value.key, what + str(len(self.store.kept))",
         "conventions.py::test_activations_are_those_of_korthikanti",
     ),
     # ---------------------------------------------------------------------------------------------------------------- contracts
@@ -739,7 +739,7 @@ MUTANTS = (
     ),
     # ----------------------------------------------------------------------------------------------------- claims, notes, forms
     _mutant(
-        "whatever is derived is what is printed", "interpreters/count/comparison.py",
+        "whatever is derived is what is printed", "interpreters/count/growth.py",
         "return bool(sympy.expand(over) == 0)", "return True",
         "claims.py::test_what_is_wrong_is_said",
     ),

@@ -13,12 +13,12 @@ from transformers import AutoConfig, AutoModelForCausalLM
 
 import einformer
 from einformer import EinformerError
-from einformer.interpreters.count import formulas, numbers, rules
-from einformer.interpreters.count.bands import count_pairs
-from einformer.interpreters.count.conventions import CONVENTIONS
-from einformer.interpreters.count.precisions import PRECISIONS
-from einformer.interpreters.count.rules import EquationCount, Recompute
-from einformer.objects import Model
+from einformer.interpreters.count import rules
+from einformer.interpreters.count.conventions import CONVENTIONS, PRECISIONS
+from einformer.interpreters.count.formulas import Symbols
+from einformer.interpreters.count.numbers import Numbers
+from einformer.interpreters.count.rules import Activation, EquationCount, Recompute, count_pairs
+from einformer.objects import Model, Specification
 from tests.oracles.flops import counted
 from tests.texts import spec as texts_spec
 
@@ -31,7 +31,8 @@ def published(name: str) -> Model:
 
 
 def flops(model: Model, convention: str = "exact", cached: int = 0, **sizes: int) -> tuple[EquationCount[int], ...]:
-    return numbers.count_flops(model.spec.tree, model.spec.name, model.at(**sizes), CONVENTIONS[convention], cached)
+    at = Numbers(model.at(**sizes), cached=cached)
+    return rules.count_flops(model.spec.tree, model.spec.name, at, CONVENTIONS[convention])
 
 
 # ------------------------------------------------------------------------------------------------- pairs of positions
@@ -47,7 +48,7 @@ def test_pairs_are_those_of_an_enumeration(least: int | None, most: int | None) 
 
 def test_exact_flops_of_gpt2() -> None:
     """S (S + 1) / 2 pairs in twelve layers (counting the last logits too): computed by hand from nanoGPT's parts."""
-    full, exact = (numbers.sum_counts(flops(published("gpt2"), name, B=1, S=1024)) for name in ("torch", "exact"))
+    full, exact = (rules.sum_counts(flops(published("gpt2"), name, B=1, S=1024)) for name in ("torch", "exact"))
     core = 12 * 2 * 1_610_612_736  # scores and weighted sums, S x S
     assert full == 291_648_307_200
     assert exact == full - core + core * 1025 // 2048 == 272_339_828_736
@@ -66,8 +67,8 @@ MIXTRAL = {"D": 4096, "A": 32, "G": 8, "H": 128, "F": 14336, "X": 8, "L": 32, "V
 )
 def test_published_forward_passes(name: str, sizes: dict[str, int], length: int, full: int, exact: int) -> None:
     model = einformer.load(name).bind(**sizes)
-    assert numbers.sum_counts(flops(model, "torch", B=1, S=length)) == full
-    assert numbers.sum_counts(flops(model, "exact", B=1, S=length)) == exact
+    assert rules.sum_counts(flops(model, "torch", B=1, S=length)) == full
+    assert rules.sum_counts(flops(model, "exact", B=1, S=length)) == exact
 
 
 @pytest.mark.parametrize("name", ["gpt2", "mistral", "gemma2", "gpt_oss", "bloom"])
@@ -75,8 +76,8 @@ def test_a_decode_step_is_what_a_longer_text_costs_more(name: str) -> None:
     """With masks counted exactly the last position costs what the difference says, windows included."""
     model = small(name)
     for length in (1, 2, 5, 6, 7, 20):
-        longer, shorter = (numbers.sum_counts(flops(model, B=2, S=size)) for size in (length + 1, length))
-        assert numbers.sum_counts(flops(model, cached=length, B=2, S=1)) == longer - shorter
+        longer, shorter = (rules.sum_counts(flops(model, B=2, S=size)) for size in (length + 1, length))
+        assert rules.sum_counts(flops(model, cached=length, B=2, S=1)) == longer - shorter
 
 
 def small(name: str) -> Model:
@@ -241,7 +242,7 @@ def test_a_softmax_has_no_axis_for_the_letter_of_a_loop(convention: str) -> None
     named = softmax.format("m_ss'")
     spellings = f"m_ss' = {mask}\n    {named}", softmax.format(mask)
     apart, inside = (einformer.parse(WINDOWS.format(lines)).bind(D=3, L=3) for lines in spellings)
-    first, second = (numbers.sum_counts(flops(model, convention, B=2, S=7)) for model in (apart, inside))
+    first, second = (rules.sum_counts(flops(model, convention, B=2, S=7)) for model in (apart, inside))
     assert first == second > 0
 
 
@@ -253,7 +254,7 @@ def test_a_table_is_an_embedding_whatever_number_it_is_read_at() -> None:
         *lines, row = spelling.split(" | ")
         axes = f"b: B, s: S <= K, d, v, k: {size}"
         model = texts_spec(axes, head, table, *lines, f"return (E_{{x_bs d}} + {row}) mean_k R_kd").bind(D=3, V=5, K=9)
-        held = numbers.count_weights(model.spec.tree, model.spec.name, model.legend)
+        held = rules.count_weights(model.spec.tree, model.spec.name, Numbers(model.legend))
         assert {count.name for count in held if count.embedding} == {"E", "P"}
 
 
@@ -262,11 +263,20 @@ def test_a_table_is_an_embedding_whatever_number_it_is_read_at() -> None:
 B, S, D, A, L, t, p, a, h, s, b = sympy.symbols("B S D A L t p a h s b")
 
 
+def letters_kept(
+    spec: Specification,
+    element: sympy.Expr | int,
+    recompute: Recompute = "none",
+    shards: dict[str, sympy.Expr] | None = None,
+) -> tuple[Activation[sympy.Expr], ...]:
+    return rules.count_activations(spec.tree, spec.name, Symbols.of(spec.tree), element, recompute, shards)
+
+
 def block(
     element: sympy.Expr | int = 2, recompute: Recompute = "none", shards: dict[str, sympy.Expr] | None = None
 ) -> sympy.Expr:
     """The bytes of one layer of GPT-2, E = 4, in letters."""
-    found = formulas.count_activations(einformer.load("gpt2").tree, "GPT2", element, recompute, shards)
+    found = letters_kept(einformer.load("gpt2"), element, recompute, shards)
     inside = rules.total(each.total for each in found if any(turn != 1 for turn in each.turns))
     return sympy.expand(inside.subs("E", 4) / L)
 
@@ -316,7 +326,7 @@ layer Looped(z_bsd) -> z_bsd:
 def test_a_weight_with_the_letter_of_a_loop_keeps_one_turn() -> None:
     """The input of the turn, what relu puts out, and V U, which lies between two products."""
     looped = einformer.parse(LOOPED)
-    kept = sum(each.total for each in formulas.count_activations(looped.tree, "Looped", 1))
+    kept = sum(each.total for each in letters_kept(looped, 1))
     b, s, d, turns = sympy.symbols("B S D L")
     assert sympy.expand(kept - turns * (2 * b * s * d + d * d)) == 0
 
@@ -327,13 +337,13 @@ def test_each_call_of_a_layer_keeps_its_own(second: str, tensors: int) -> None:
     half = ("layer Half(z_d) -> z_d:", "  return tanh(z_d)")
     lines = ("weights P_d, Q_d", "q_bsd = z_bsd P_d", "k_bsd = z_bsd Q_d", f"return Half(q_bsd) Half({second}) + k_bsd")
     spec = texts_spec("b, s, d", *half, "layer N(z_bsd) -> z_bsd:", *lines)
-    kept = formulas.count_activations(spec.tree, "N", 1)
+    kept = letters_kept(spec, 1)
     assert sum(each.layer == "Half" for each in kept) == tensors
 
 
 def test_activations_outside_of_the_blocks() -> None:
     """Korthikanti et al., section 4.3: a dropout mask, the last norm's input, the input of the output layer."""
-    found = formulas.count_activations(einformer.load("gpt2").tree, "GPT2", 2)
+    found = letters_kept(einformer.load("gpt2"), 2)
     assert sympy.expand(rules.total(each.total for each in found if all(turn == 1 for turn in each.turns)) - 5 * B * D * S) == 0
 
 
@@ -341,8 +351,8 @@ def test_activations_outside_of_the_blocks() -> None:
 def test_activations_in_numbers_are_those_in_letters(name: str) -> None:
     model = small(name)
     legend = model.at(**({"B": 2, "S": 7}))
-    inside = numbers.count_activations(model.spec.tree, model.spec.name, legend, 2)
-    letters = formulas.count_activations(model.spec.tree, model.spec.name, 2, legend=model.legend)
+    inside = rules.count_activations(model.spec.tree, model.spec.name, Numbers(legend), 2)
+    letters = rules.count_activations(model.spec.tree, model.spec.name, Symbols(model.legend), 2)
     for ours, formula in zip(inside, letters, strict=True):
         values = {symbol: legend.number(einformer.language.tree.Name(symbol.name)) for symbol in formula.total.free_symbols}
         assert formula.total.subs(values) == ours.total

@@ -22,8 +22,10 @@ import einformer
 from einformer import EinformerError, architectures
 from einformer.architectures import models
 from einformer.huggingface.config import import_config
-from einformer.interpreters.count import bands, formulas, numbers, printer, table
+from einformer.interpreters.count import formulas, printer, rules, table
 from einformer.interpreters.count.conventions import CONVENTIONS
+from einformer.interpreters.count.formulas import Symbols
+from einformer.interpreters.count.numbers import Numbers
 from einformer.interpreters.count.printer import list_letters, show
 from einformer.interpreters.count.rules import EquationCount, WeightCount
 from einformer.interpreters.torch.measure import Balanced
@@ -50,7 +52,7 @@ TEXTS = sorted(
 
 
 def weights(model: Model) -> tuple[WeightCount[int], ...]:
-    return numbers.count_weights(model.spec.tree, model.spec.name, model.legend)
+    return rules.count_weights(model.spec.tree, model.spec.name, Numbers(model.legend))
 
 
 def parameters(model: Model) -> int:
@@ -58,19 +60,23 @@ def parameters(model: Model) -> int:
 
 
 def equations(model: Model, **sizes: int) -> tuple[EquationCount[int], ...]:
-    return numbers.count_flops(model.spec.tree, model.spec.name, model.at(**sizes))
+    return rules.count_flops(model.spec.tree, model.spec.name, Numbers(model.at(**sizes)))
 
 
 def flops(model: Model, **sizes: int) -> int:
-    return numbers.sum_counts(equations(model, **sizes))
+    return rules.sum_counts(equations(model, **sizes))
+
+
+def symbols(specification: Specification, legend: Legend | None) -> Symbols:
+    return Symbols(legend or Legend.of(specification.tree))
 
 
 def formula(specification: Specification, legend: Legend | None = None) -> sympy.Expr:
-    return formulas.count_parameters(formulas.count_weights(specification.tree, specification.name, legend))
+    return formulas.sum_trained(rules.count_weights(specification.tree, specification.name, symbols(specification, legend)))
 
 
 def flops_formula(specification: Specification, legend: Legend | None = None) -> sympy.Expr:
-    return formulas.sum_counts(formulas.count_flops(specification.tree, specification.name, legend))
+    return formulas.sum_counts(rules.count_flops(specification.tree, specification.name, symbols(specification, legend)))
 
 
 def published(name: str) -> Model:
@@ -291,7 +297,7 @@ def test_projections_of_recurrent_layers_are_those_of_transformers(name: str) ->
     counts = equations(ours(FAMILIES[name]), B=BATCH, S=LENGTH)
     projections = [count for count in counts if "z_bsd" in count.text or "return" in count.text]
     x, module = torch.ones(BATCH, LENGTH, FAMILIES[name].bound["D"], device="meta"), theirs(name)
-    assert numbers.sum_counts(projections) == counted(lambda: module(x), "linalg_solve_triangular")["aten.mm"]
+    assert rules.sum_counts(projections) == counted(lambda: module(x), "linalg_solve_triangular")["aten.mm"]
 
 
 @pytest.mark.parametrize(("plan", "convention"), [("fast", "torch"), ("notation", "notation")])
@@ -482,7 +488,7 @@ PARTS = {
 def test_formulas_of_the_parts_of_gpt2() -> None:
     """The notes print 2 D for both norms of a block: it is 2 D for each."""
     gpt2 = einformer.load("gpt2")
-    found = table.group_parts(formulas.count_weights(gpt2.tree, gpt2.name), formulas.count_flops(gpt2.tree, gpt2.name))
+    found = table.count_parts(gpt2.tree, gpt2.name, Symbols.of(gpt2.tree))
     names = list_letters(gpt2.tree)
     assert {part.path: (show(part.parameters_of_one, names), show(part.flops_of_one, names)) for part in found} == PARTS
 
@@ -561,9 +567,9 @@ def test_a_formula_in_latex(formula: str, text: str) -> None:
 def test_random_texts_have_the_weights_of_the_model_and_formulas_of_their_numbers(seed: int) -> None:
     text = written(random.Random(seed))
     model = einformer.parse(text.text).bind(**text.sizes(3, 5, 2, 7))
-    held, done = numbers.sum_counts(weights(model)), flops(model)
+    held, done = rules.sum_counts(weights(model)), flops(model)
     assert held == sum(map(math.prod, model.weight_shapes().values()))
-    counts = formulas.count_weights(model.spec.tree, model.spec.name, model.legend)
+    counts = rules.count_weights(model.spec.tree, model.spec.name, Symbols(model.legend))
     assert number(formulas.sum_counts(counts), model) == held
     assert number(flops_formula(model.spec, model.legend), model) == done
 
@@ -658,7 +664,7 @@ def test_layers_of_two_windows_have_no_flops_of_one() -> None:
     """Every other layer of Gemma 2 sees a window only: what one layer takes is then two numbers."""
     model = ours(FAMILIES["gemma2"])
     for name, one in ("torch", True), ("exact", False):
-        counts = numbers.count_flops(model.spec.tree, model.spec.name, model.at(B=BATCH, S=LENGTH), CONVENTIONS[name])
+        counts = rules.count_flops(model.spec.tree, model.spec.name, Numbers(model.at(B=BATCH, S=LENGTH)), CONVENTIONS[name])
         (attention,) = (part for part in table.group_parts(weights(model), counts) if part.layer == "Attention")
         assert attention.times == model.size("L")
         assert (attention.flops_of_one is not None) == one
@@ -683,7 +689,7 @@ def test_a_part_called_in_a_loop_and_outside_of_it_has_a_row() -> None:
     ]
     body = ["  weights mix: Mix", "  for l < L:", "    z_bsd <- z_bsd + mix(z_bsd)", "  return mix(z_bsd)"]
     specification = spec("b, s, d, l", *lines, *body)
-    row = next(iter(table.rows(table.derive_parts(specification.tree, "M", Legend.of(specification.tree)), str)))
+    row = next(iter(table.rows(table.count_parts(specification.tree, "M", Symbols.of(specification.tree)), str)))
     assert row[:2] == ("mix", "Max(1, L)")
     assert specification.bind(D=5, L=3).flops(B=1, S=7) == 4 * 2 * 7 * 5 * 5
 
@@ -748,7 +754,7 @@ def test_a_shared_part_has_one_set_of_weights_and_many_turns() -> None:
     assert (whole, total) == (("Whole", "1", "", "", "", "", ""), ("total", "", "", "25", "", "350", ""))
 
 
-@pytest.mark.parametrize("module", [architectures, bands, formulas, numbers, printer, table])
+@pytest.mark.parametrize("module", [architectures, formulas, printer, rules, table])
 def test_examples_of_the_docstrings(module: ModuleType) -> None:
     assert doctest.testmod(module).failed == 0
 

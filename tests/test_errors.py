@@ -24,13 +24,12 @@ from einformer import EinformerError
 from einformer.errors import NOWHERE, Finding, Source, Span, catalogue, fail
 from einformer.huggingface.config import import_config
 from einformer.huggingface.stored import write
-from einformer.interpreters.count.bisection import BYTES, parse_quantity
 from einformer.interpreters.count.conventions import DEFAULT
 from einformer.lint import python
 from einformer.lint.files import lint_text
 from einformer.lint.settings import Settings, read_settings
 from einformer.objects import bind_from
-from einformer.report.fit import in_memory
+from einformer.report.fit import BYTES, in_memory, parse_quantity
 from einformer.report.plot import library
 from einformer.report.series import shares
 from einformer.targets import examine

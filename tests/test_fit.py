@@ -15,18 +15,17 @@ import sympy
 import einformer
 from einformer import EinformerError, load
 from einformer.cli import main
-from einformer.interpreters.count import bisection, formulas, growth, roofline, traffic
-from einformer.interpreters.count.bisection import BYTES, NUMBERS, find_largest, parse_quantity
-from einformer.interpreters.count.conventions import CONVENTIONS
+from einformer.interpreters.count import growth, roofline, rules
 from einformer.interpreters.count.growth import exponent, leading
 from einformer.objects import Model
-from einformer.report.fit import in_memory, of_parameters
+from einformer.report import fit
+from einformer.report.fit import BYTES, NUMBERS, find_largest, in_memory, of_parameters, parse_quantity
 from tests.refusals import refuses
 
 A, B, D, E, F, G, L, S, V, W = sympy.symbols("A B D E F G L S V W")
 
 
-@pytest.mark.parametrize("module", [bisection, growth, roofline, traffic])
+@pytest.mark.parametrize("module", [fit, growth, roofline, rules])
 def test_examples_of_the_docstrings(module: ModuleType) -> None:
     result = doctest.testmod(module)
     assert result.attempted
@@ -99,7 +98,7 @@ def test_the_largest_asks_seldom() -> None:
         asked.append(size)
         return size
 
-    assert find_largest(count, 10**12) == bisection.Largest(10**12, 10**12, (10**12 + 1, 10**12 + 1))
+    assert find_largest(count, 10**12) == fit.Largest(10**12, 10**12, (10**12 + 1, 10**12 + 1))
     assert len(asked) < 90
 
 
@@ -262,7 +261,7 @@ def test_the_growth_of_a_formula(formula: sympy.Expr, letters: str, power: Any, 
 
 def test_the_power_is_that_of_numbers() -> None:
     """Against floating point: the slope between two large numbers on a logarithmic scale."""
-    found = formulas.sum_counts(formulas.count_flops(load("gpt2").tree, "GPT2"))
+    found = load("gpt2").flops()
     sizes = {B: 2, D: 64, A: 4, E: 4, L: 3, V: 97}
     for letter in sizes | {S: 128}:
         at = {key: n for key, n in (sizes | {S: 128}).items() if key != letter}
@@ -286,7 +285,7 @@ def test_parameters_to_leading_order_are_those_of_the_notes() -> None:
 def test_the_growth_of_attention_is_that_of_its_kind(name: str, power: int) -> None:
     """Quadratic; linear under a window or with a state."""
     spec = load(name)
-    found = formulas.sum_counts(formulas.count_flops(spec.tree, spec.name, convention=CONVENTIONS["exact"]))
+    found = spec.flops("exact")
     assert exponent(found, "S") == power
 
 

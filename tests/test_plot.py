@@ -17,9 +17,7 @@ import pytest
 import einformer
 from einformer import load
 from einformer.cli import main
-from einformer.interpreters.count.conventions import DEFAULT
-from einformer.interpreters.count.devices import read_devices
-from einformer.interpreters.count.precisions import PRECISIONS
+from einformer.interpreters.count.conventions import DEFAULT, PRECISIONS, read_devices
 from einformer.objects import Model
 from einformer.report import plot, series
 

@@ -12,14 +12,11 @@ import sympy
 import einformer
 from einformer import EinformerError, load
 from einformer.cli import main
-from einformer.interpreters.count.conventions import CONVENTIONS, DEFAULT
-from einformer.interpreters.count.derived import derive
-from einformer.interpreters.count.devices import Device, read_devices
-from einformer.interpreters.count.formulas import Letters
+from einformer.interpreters.count.conventions import CONVENTIONS, DEFAULT, PRECISIONS, Device, read_devices
+from einformer.interpreters.count.formulas import Symbols
 from einformer.interpreters.count.numbers import Numbers
-from einformer.interpreters.count.precisions import PRECISIONS
 from einformer.interpreters.count.roofline import Bound, bound_decode, bound_prefill, bound_training, count_read_weights
-from einformer.interpreters.count.traffic import Traffic, count_traffic, find_intensity
+from einformer.interpreters.count.rules import Traffic, count_traffic, find_intensity
 from einformer.language.sizes import Legend
 from einformer.objects import Model, Specification
 from tests.texts import spec as text
@@ -29,8 +26,8 @@ HALF = PRECISIONS["bfloat16"]
 
 
 def formulas(spec: Specification, fused: bool = False, cached: Any = 0, element: Any = p) -> list[Traffic[sympy.Expr]]:
-    derived = derive(spec.tree, spec.name)
-    return list(count_traffic(derived, Letters(Legend.of(spec.tree), derived.time, cached), DEFAULT, element, fused))
+    sizes = Symbols(Legend.of(spec.tree), cached=cached)
+    return list(count_traffic(spec.tree, spec.name, sizes, DEFAULT, element, fused))
 
 
 def having(moves: list[Traffic[Any]], *words: str) -> list[Traffic[Any]]:
@@ -58,7 +55,7 @@ def test_a_square_projection_has_the_intensity_of_the_notes_corrected() -> None:
 def test_decoding_does_two_flops_for_each_byte_of_the_weights_and_row() -> None:
     """2 B / p, of the weights alone: the notes have half of it."""
     for each in having(formulas(load("gpt2")), "z_bsd Q_dea", "gelutanh(z_bsd W_df", "h_bsf U_fd"):
-        whole = (each.flops / each.moved).subs({S: 1})
+        whole = (each.each / each.moved).subs({S: 1})
         assert equal(sympy.limit(whole, D, sympy.oo), 2 * B / p)
 
 
@@ -86,17 +83,15 @@ def test_attention_that_fuses_nothing_moves_the_scores() -> None:
 def test_what_a_product_of_matrices_moves_is_the_sum_of_their_numbers() -> None:
     """Against enumeration: each number of the operands and of the result, once."""
     product = text("i: I\n  j: J\n  k: K", "layer Times(x_ij, y_jk) -> z_ik:", "  return x_ij y_jk").bind(I=3, J=5, K=7)
-    derived = derive(product.spec.tree, product.spec.name)
-    (found,) = count_traffic(derived, Numbers(product.legend), DEFAULT, 4)
+    (found,) = count_traffic(product.spec.tree, product.spec.name, Numbers(product.legend), DEFAULT, 4)
     numbers = [len(list(itertools.product(range(m), range(n)))) for m, n in ((3, 5), (5, 7), (3, 7))]
     assert (found.read, found.written) == (4 * sum(numbers[:2]), 4 * numbers[2])
-    assert found.flops == 2 * 3 * 5 * 7
+    assert found.each == 2 * 3 * 5 * 7
 
 
 def test_only_chosen_experts_are_read() -> None:
     mixtral = load("mixtral").bind(D=12, A=3, G=3, F=20, X=8, L=2, V=11)
-    derived = derive(mixtral.spec.tree, mixtral.spec.name)
-    moves = count_traffic(derived, Numbers(mixtral.at(B=1, S=1), derived.time), DEFAULT, 2)
+    moves = count_traffic(mixtral.spec.tree, mixtral.spec.name, Numbers(mixtral.at(B=1, S=1)), DEFAULT, 2)
     gate = next(each for each in moves if "G_xdf" in each.text)
     assert gate.read == 2 * (12 + 2 * 12 * 20)  # two of the eight experts
     assert gate.written == 2 * 2 * 20
@@ -104,12 +99,10 @@ def test_only_chosen_experts_are_read() -> None:
 
 def test_under_a_mask_the_exact_convention_moves_the_pairs_it_allows() -> None:
     gpt2 = einformer.model("gpt2")
-    derived = derive(gpt2.spec.tree, gpt2.spec.name)
+    sizes = Numbers(gpt2.at(B=1, S=8))
     full, exact = (
         next(
-            each
-            for each in count_traffic(derived, Numbers(gpt2.at(B=1, S=8), "s"), CONVENTIONS[name], 1)
-            if "Sm_s'" in each.text
+            each for each in count_traffic(gpt2.spec.tree, gpt2.spec.name, sizes, CONVENTIONS[name], 1) if "Sm_s'" in each.text
         )
         for name in ("torch", "exact")
     )

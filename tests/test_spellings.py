@@ -11,8 +11,9 @@ import pytest
 import torch
 
 import einformer
-from einformer.interpreters.count import numbers
+from einformer.interpreters.count import rules
 from einformer.interpreters.count.conventions import CONVENTIONS
+from einformer.interpreters.count.numbers import Numbers
 from einformer.interpreters.count.rules import Phase
 from einformer.objects import Model
 from tests.small import built, error, inputs, weights
@@ -36,9 +37,9 @@ def row(group: str, lines: Lines) -> Row:
     bound = model(group, lines)
     forward = bound.source().rpartition("def forward")[2]
     spec, at = bound.spec, bound.at(**EXAMPLE)
-    kept = sum(each.total for each in numbers.count_activations(spec.tree, spec.name, at, 2))
+    kept = sum(each.total for each in rules.count_activations(spec.tree, spec.name, Numbers(at), 2))
     flops = tuple(
-        sum(each.spent(phase) for each in numbers.count_flops(spec.tree, spec.name, at, CONVENTIONS[name]))
+        sum(each.spent(phase) for each in rules.count_flops(spec.tree, spec.name, Numbers(at), CONVENTIONS[name]))
         for name in ("torch", "exact")
         for phase in PHASES
     )
@@ -96,7 +97,7 @@ def test_a_value_that_is_written_twice_is_kept_once() -> None:
         text = Group("layer N(z_bsd) -> y_bsf:\n  weights P_df, Q_df", "bsdf", spellings).text(lines)
         bound = einformer.parse(text).bind(D=12, F=5)
         at = bound.at(B=2, S=5)
-        found.add(sum(each.total for each in numbers.count_activations(bound.spec.tree, bound.spec.name, at, 2)))
+        found.add(sum(each.total for each in rules.count_activations(bound.spec.tree, bound.spec.name, Numbers(at), 2)))
         assert bound.source().count("fn.linear(") == 1
     assert found == {2 * 10 * (12 + 5 + 5)}
 

@@ -18,7 +18,7 @@ from einformer.cli import notes
 from einformer.cli.options import parser
 from einformer.cli.screen import align, align_texts, bar, show, show_json, show_table
 from einformer.errors import EinformerError, Finding, Rule, catalogue, fail
-from einformer.interpreters.count.devices import read_devices
+from einformer.interpreters.count.conventions import read_devices
 
 if TYPE_CHECKING:
     from einformer.interpreters.count.roofline import Bound
@@ -179,6 +179,7 @@ def _find_bounds(options: argparse.Namespace, model: Model, inputs: Mapping[str,
 
 def _count_in_letters(options: argparse.Namespace, model: Model) -> int:
     from einformer.interpreters.count import table
+    from einformer.interpreters.count.formulas import Symbols
     from einformer.objects import choose_rows, refuse_missing
 
     if options.device and not options.formulas:
@@ -187,7 +188,7 @@ def _count_in_letters(options: argparse.Namespace, model: Model) -> int:
     _set_defaults(options)
     convention, precision = choose_rows(options.convention, options.precision)
     tree = model.spec.tree
-    parts = table.derive_parts(tree, model.spec.name, model.legend, convention, precision.element, options.recompute)
+    parts = table.count_parts(tree, model.spec.name, Symbols(model.legend), convention, precision.element, options.recompute)
     write = table.choose_writer(tree, options.formulas or "text", options.set)
     rows = list(table.rows(parts, write))
     cache, why = table.write_cache(tree, model.spec.name, model.legend, precision.element, write)
@@ -203,8 +204,8 @@ def _count_in_letters(options: argparse.Namespace, model: Model) -> int:
 
 
 def _fit(options: argparse.Namespace) -> int:
-    from einformer.interpreters.count.bisection import BYTES, NUMBERS, parse_quantity
     from einformer.report import fit
+    from einformer.report.fit import BYTES, NUMBERS, parse_quantity
 
     answer, training = _read_target(options), not options.generation
     letter = options.solve or ("D" if options.parameters else "B")

@@ -6,9 +6,7 @@ import argparse
 import re
 from typing import Any, NamedTuple
 
-from einformer.interpreters.count.conventions import CONVENTIONS
-from einformer.interpreters.count.devices import read_devices
-from einformer.interpreters.count.precisions import PRECISIONS
+from einformer.interpreters.count.conventions import CONVENTIONS, PRECISIONS, read_devices
 from einformer.notes.conventions import conventions
 
 _ABOUT = "Decoder-only transformers, written once as equations."

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from einformer.errors import EinformerError
-from einformer.interpreters.count import comparison, printer
+from einformer.interpreters.count import growth, printer
 from einformer.language import binding
 from einformer.notes import quantities
 from einformer.notes.conventions import conventions
@@ -126,20 +126,20 @@ def _derive(claim: Claim) -> tuple[sympy.Expr, ...]:
     if not claim.solve:
         return formulas
     other = quantities.parse_ours(claim.equals)
-    return (comparison.solve(formulas[0] - _substitute(claim, other), _make_letter(claim.solve)),)
+    return (growth.solve(formulas[0] - _substitute(claim, other), _make_letter(claim.solve)),)
 
 
 def _find_outcome(claim: Claim, derived: tuple[sympy.Expr, ...]) -> Outcome:
     relation, _, letters = claim.relation.partition(" in ")
     if relation == "rounded":
-        return "holds" if comparison.is_rounded(claim.printed, derived[0]) else "does not hold"
+        return "holds" if growth.is_rounded(claim.printed, derived[0]) else "does not hold"
     printed = tuple(_substitute(claim, formula) for formula in _read_printed(claim))
     if len(printed) != len(derived):
         return "does not hold"
     pairs, symbols = list(zip(printed, derived, strict=True)), tuple(map(_make_letter, letters.split()))
-    if all(itertools.starmap(comparison.are_equal, pairs)):
+    if all(itertools.starmap(growth.are_equal, pairs)):
         return "holds"
-    if not all(comparison.RELATIONS[relation](*pair, symbols) for pair in pairs):
+    if not all(growth.RELATIONS[relation](*pair, symbols) for pair in pairs):
         return "does not hold"
     return "holds to leading order" if relation == "leading" else "holds"
 

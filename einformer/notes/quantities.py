@@ -8,13 +8,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from einformer.errors import EinformerError, fail
-from einformer.interpreters.count import formulas, memory, rules
-from einformer.interpreters.count.conventions import CONVENTIONS
-from einformer.interpreters.count.derived import derive
-from einformer.interpreters.count.memory import Activation
-from einformer.interpreters.count.precisions import PRECISIONS
-from einformer.interpreters.count.rules import EquationCount, Phase, Recompute, WeightCount
-from einformer.interpreters.count.traffic import Traffic, count_traffic, find_intensity
+from einformer.interpreters.count import formulas, rules
+from einformer.interpreters.count.conventions import CONVENTIONS, PRECISIONS
+from einformer.interpreters.count.formulas import Symbols
+from einformer.interpreters.count.rules import Activation, EquationCount, Phase, Recompute, Traffic, WeightCount
 from einformer.language import binding
 from einformer.language.sizes import Legend
 from einformer.language.tree import Group, Index, Layer, Spec, Tensor
@@ -75,7 +72,7 @@ def find_quantity(about: About) -> tuple[sympy.Expr, ...]:
 
 def read_number(text: str, letters: Mapping[str, str], about: About | None = None) -> sympy.Expr:
     """Reads a printed formula in our letters. Sizes that the text derives from others are replaced."""
-    return formulas.Letters(_find_root(about).legend if about and about.of else Legend({}, {})).number(read(text, letters))
+    return Symbols(_find_root(about).legend if about and about.of else Legend({}, {})).value(read(text, letters))
 
 
 @functools.cache
@@ -107,6 +104,9 @@ class _Root:
         """Returns the legend with independent sizes bound, to any number: they stay letters."""
         return Legend.of(self.spec, dict.fromkeys(self.free.split(), _ANY))
 
+    def sizes(self, cached: str = "0") -> Symbols:
+        return Symbols(self.legend, cached=parse_ours(cached))
+
 
 def _find_root(about: About) -> _Root:
     last = spec(about.text, about.without).layers[-1]
@@ -115,12 +115,12 @@ def _find_root(about: About) -> _Root:
 
 @functools.cache
 def _count_weights(root: _Root) -> tuple[WeightCount[sympy.Expr], ...]:
-    return tuple(count for count in formulas.count_weights(root.spec, root.name, root.legend) if count.trained)
+    return tuple(count for count in rules.count_weights(root.spec, root.name, Symbols(root.legend)) if count.trained)
 
 
 @functools.cache
 def _count_equations(root: _Root, convention: str, cached: str) -> tuple[EquationCount[sympy.Expr], ...]:
-    return formulas.count_flops(root.spec, root.name, root.legend, CONVENTIONS[convention], parse_ours(cached))
+    return rules.count_flops(root.spec, root.name, root.sizes(cached), CONVENTIONS[convention])
 
 
 @functools.cache
@@ -128,7 +128,7 @@ def _find_activations(
     root: _Root, element: str, recompute: Recompute, shards: tuple[tuple[str, str], ...]
 ) -> tuple[Activation[sympy.Expr], ...]:
     sizes = {letters: parse_ours(devices) for letters, devices in shards}
-    return formulas.count_activations(root.spec, root.name, parse_ours(element), recompute, sizes, root.legend)
+    return rules.count_activations(root.spec, root.name, Symbols(root.legend), parse_ours(element), recompute, sizes)
 
 
 @functools.cache
@@ -169,7 +169,7 @@ def _select_part(about: About, root: _Root, count: Count) -> list[Count]:
 # All of them, or those on each of the devices that share axes.
 def _count_parameters(about: About) -> tuple[sympy.Expr]:
     shards = {letters: parse_ours(devices) for letters, devices in about.shards}
-    return (memory.count_on_one_device(_select_weights(about), formulas.Letters(_find_root(about).legend), shards),)
+    return (rules.count_on_one_device(_select_weights(about), Symbols(_find_root(about).legend), shards),)
 
 
 def _select_weights(about: About) -> list[WeightCount[sympy.Expr]]:
@@ -200,9 +200,8 @@ def _count_activations(about: About) -> tuple[sympy.Expr]:
 # The bytes that products move between the memory and the chip.
 def _find_traffic(about: About) -> list[Traffic[sympy.Expr]]:
     root = _find_root(about)
-    layers = derive(root.spec, root.name)
-    sizes = formulas.Letters(root.legend, layers.time, parse_ours(about.cached))
-    moves = count_traffic(layers, sizes, CONVENTIONS[about.convention], parse_ours(about.element), about.fused)
+    convention, element = CONVENTIONS[about.convention], parse_ours(about.element)
+    moves = rules.count_traffic(root.spec, root.name, root.sizes(about.cached), convention, element, about.fused)
     return _select_counts(about, moves, _spell_left)
 
 
@@ -211,25 +210,24 @@ def _count_moved(about: About) -> tuple[sympy.Expr]:
 
 
 def _divide_flops(about: About) -> tuple[sympy.Expr]:
-    return (find_intensity(_find_traffic(about)).cancel(),)
+    return (rules.find_intensity(_find_traffic(about)).cancel(),)
 
 
 # The bytes of the cache after S positions.
 def _count_cache(about: About) -> tuple[sympy.Expr]:
     root = _find_root(about)
-    return (formulas.count_cache(root.spec, root.name, parse_ours(about.element), root.legend).total,)
+    return (formulas.count_cache(root.spec, root.name, Symbols(root.legend), parse_ours(about.element)).total,)
 
 
 # The bytes of parameters, gradients and optimiser states: of a text, or of N parameters without one.
 def _count_memory(about: About) -> tuple[sympy.Expr]:
-    letters = formulas.Letters(Legend({}, {}))
+    letters = Symbols(_find_root(about).legend if about.of else Legend({}, {}))
     if about.of:
-        letters = formulas.Letters(_find_root(about).legend)
         weights = _select_weights(replace(about, only=()))
     else:
         n = parse_ours("N")
         weights = [WeightCount("", "W", (), n, n, ())]
-    state = memory.count_training(weights, (), 0, letters, PRECISIONS[about.precision], {}, about.zero, parse_ours(about.ranks))
+    state = rules.count_training(weights, (), 0, letters, PRECISIONS[about.precision], {}, about.zero, parse_ours(about.ranks))
     return (rules.total(getattr(state, name) for name in about.only or _STATE),)
 
 
@@ -240,7 +238,7 @@ _STATE = ("parameters", "gradients", "main_gradients", "master", "momentum", "va
 def _find_shape(about: About) -> tuple[sympy.Expr, ...]:
     layer_name, _, name = about.part.partition(".")
     tree = spec(about.text, about.without)
-    letters = formulas.Letters(_find_root(about).legend)
+    letters = Symbols(_find_root(about).legend)
     layer = next(layer for layer in tree.layers if layer.name == layer_name)
     indices = [slot for slot in _find_slots(layer, name) if not (isinstance(slot, Index) and slot.letter in about.drop)]
     members = [slot.members if isinstance(slot, Group) else (slot,) for slot in indices]

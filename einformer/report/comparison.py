@@ -7,7 +7,8 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from einformer.errors import EinformerError
-from einformer.interpreters.count import cached, numbers, table
+from einformer.interpreters.count import rules, table
+from einformer.interpreters.count.numbers import Numbers
 from einformer.language.difference import Difference
 from einformer.objects import Model
 from einformer.program.cache import kept_in_letters
@@ -15,7 +16,7 @@ from einformer.program.cache import kept_in_letters
 if TYPE_CHECKING:
     import sympy
 
-    from einformer.interpreters.count.formulas import Letters
+    from einformer.interpreters.count.formulas import Symbols
 
 T = TypeVar("T")
 _ALL, _ACTIVE = "parameters", "of them for a token"
@@ -67,7 +68,7 @@ def _count_numbers(model: Model, inputs: dict[str, int]) -> dict[str, int | None
     return {
         _ALL: counts["total"],
         _ACTIVE: counts["active"],
-        "forward FLOPs": numbers.sum_counts(numbers.count_flops(model.spec.tree, model.spec.name, model.at(**inputs))),
+        "forward FLOPs": rules.sum_counts(rules.count_flops(model.spec.tree, model.spec.name, Numbers(model.at(**inputs)))),
         "cache of a position": kept.per_token if kept else None,
         f"cache, {_DTYPE}": kept.total if kept else None,
     }
@@ -102,19 +103,17 @@ def _count_letters(one: Model, other: Model) -> Iterator[Count]:
 def _count_formulas(model: Model) -> dict[str, sympy.Expr | None]:
     from einformer.interpreters.count import formulas
 
-    tree, name, legend = model.spec.tree, model.spec.name, model.legend
+    tree, name, sizes = model.spec.tree, model.spec.name, formulas.Symbols(model.legend)
     return {
-        "parameters": _count_unless("E607", lambda: formulas.count_parameters(formulas.count_weights(tree, name, legend))),
-        "forward FLOPs": _count_unless("E607", lambda: formulas.sum_counts(formulas.count_flops(tree, name, legend))),
-        "cache of a position": _count_unless(
-            "E607", lambda: _count_unless("E508", lambda: _count_kept(model, formulas.Letters(legend)))
-        ),
+        "parameters": _count_unless("E607", lambda: formulas.sum_trained(rules.count_weights(tree, name, sizes))),
+        "forward FLOPs": _count_unless("E607", lambda: formulas.sum_counts(rules.count_flops(tree, name, sizes))),
+        "cache of a position": _count_unless("E607", lambda: _count_unless("E508", lambda: _count_kept(model, sizes))),
     }
 
 
 # Raises EinformerError E508, E607.
-def _count_kept(model: Model, letters: Letters) -> sympy.Expr:
+def _count_kept(model: Model, sizes: Symbols) -> sympy.Expr:
     from einformer.interpreters.count import formulas
 
     kept = kept_in_letters(model.spec.tree, model.spec.name, model.legend)
-    return formulas.sum_counts(()) + cached.count_per_token(kept, letters, _ELEMENT)  # a formula too where nothing is kept
+    return formulas.sum_counts(()) + rules.count_per_token(kept, sizes, _ELEMENT)  # a formula too where nothing is kept

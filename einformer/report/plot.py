@@ -13,9 +13,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from einformer.errors import fail
-from einformer.interpreters.count.conventions import Convention
-from einformer.interpreters.count.devices import Device
-from einformer.interpreters.count.precisions import Precision
+from einformer.interpreters.count.conventions import Convention, Device, Precision
 from einformer.interpreters.count.roofline import Bound
 from einformer.interpreters.count.rules import Recompute
 from einformer.objects import Model

@@ -7,14 +7,11 @@ from dataclasses import dataclass, fields
 from typing import Literal
 
 from einformer.errors import fail
-from einformer.interpreters.count import numbers, roofline
-from einformer.interpreters.count.conventions import Convention
+from einformer.interpreters.count import roofline
+from einformer.interpreters.count.conventions import Convention, Device, Precision
 from einformer.interpreters.count.derived import derive
-from einformer.interpreters.count.devices import Device
-from einformer.interpreters.count.memory import Memory
-from einformer.interpreters.count.precisions import Precision
-from einformer.interpreters.count.rules import EquationCount, Recompute
-from einformer.interpreters.count.traffic import count_traffic, find_intensity
+from einformer.interpreters.count.numbers import Numbers
+from einformer.interpreters.count.rules import EquationCount, Memory, Recompute, count_flops, count_traffic, find_intensity
 from einformer.objects import Model, choose_rows
 
 SHORTEST, LONGEST = 16, 2**17  # positions, where a text says no bound
@@ -49,7 +46,7 @@ def shares(model: Model, batch: int, sequence_lengths: Iterable[int], convention
     shares_by_part: Series = {}
     for k, length in enumerate(sequence_lengths):
         spent: dict[str, int] = {}
-        for count in numbers.count_flops(model.spec.tree, model.spec.name, model.at(B=batch, S=length), convention):
+        for count in count_flops(model.spec.tree, model.spec.name, Numbers(model.at(B=batch, S=length)), convention):
             for label, flops in _split_flops(model, count):
                 spent[label] = spent.get(label, 0) + flops
         if not (whole := sum(spent.values())):
@@ -95,16 +92,15 @@ def readable(at: Sequence[int], stack: Series, size: float) -> tuple[list[int], 
 def points(model: Model, batch: int, length: int, precision: Precision, convention: Convention) -> list[Point]:
     """Returns a point for each equation that multiplies, unfused: for a prompt, and for its last position with a cache."""
     prompt, last = model.at(B=batch, S=length), model.at(B=batch, S=1)
-    derived = derive(model.spec.tree, model.spec.name)
-    steps: tuple[tuple[Literal["prefill", "decode"], numbers.Numbers], ...] = (
-        ("prefill", numbers.Numbers(prompt, derived.time)),
-        ("decode", numbers.Numbers(last, derived.time, length - 1)),
+    steps: tuple[tuple[Literal["prefill", "decode"], Numbers], ...] = (
+        ("prefill", Numbers(prompt)),
+        ("decode", Numbers(last, cached=length - 1)),
     )
     return [
         Point(step, part(model, moves.path) + _TWO_POSITIONS * moves.pairs, find_intensity([moves]))
         for step, sizes in steps
-        for moves in count_traffic(derived, sizes, convention, precision.element)
-        if moves.flops
+        for moves in count_traffic(model.spec.tree, model.spec.name, sizes, convention, precision.element)
+        if moves.each
     ]
 
 

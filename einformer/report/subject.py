@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from einformer.errors import EinformerError
 from einformer.interpreters.count import table
+from einformer.interpreters.count.numbers import Numbers
 from einformer.interpreters.count.table import Part
 from einformer.language.sizes import Legend
 from einformer.language.tree import Apply, Expression, Index, Name, Quotient
@@ -46,7 +47,7 @@ class Sized:
     @functools.cached_property
     def parts(self) -> tuple[Part[int], ...]:
         """Returns the counts as numbers."""
-        return table.count_parts(self.model.spec.tree, self.model.spec.name, self.legend)
+        return table.count_parts(self.model.spec.tree, self.model.spec.name, Numbers(self.legend))
 
 
 @dataclass
@@ -56,7 +57,9 @@ class Subject(Sized):
     @functools.cached_property
     def formulas(self) -> tuple[Part[sympy.Expr], ...]:
         """Returns the counts as formulas, derived independently of the numbers."""
-        return table.derive_parts(self.model.spec.tree, self.model.spec.name, self.model.legend)
+        from einformer.interpreters.count.formulas import Symbols
+
+        return table.count_parts(self.model.spec.tree, self.model.spec.name, Symbols(self.model.legend))
 
     @functools.cached_property
     def write(self) -> Callable[[sympy.Expr], str]:

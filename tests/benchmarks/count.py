@@ -17,7 +17,8 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 import einformer as ein
-from einformer.interpreters.count import formulas
+from einformer.interpreters.count import formulas, rules
+from einformer.interpreters.count.formulas import Symbols
 from einformer.objects import Model, Specification
 
 MODEL = "gpt2"
@@ -32,8 +33,9 @@ def numbers(model: Model) -> tuple[int, int, int]:
 def letters(spec: Specification) -> tuple[object, ...]:
     """The same as formulas."""
     tree, name = spec.tree, spec.name
-    kept = formulas.count_activations(tree, name, 2)
-    return spec.parameters, formulas.sum_counts(formulas.count_flops(tree, name)), sum(each.total for each in kept)
+    sizes = Symbols.of(tree)
+    kept = rules.count_activations(tree, name, sizes, 2)
+    return spec.parameters, formulas.sum_counts(rules.count_flops(tree, name, sizes)), sum(each.total for each in kept)
 
 
 def counted(module: torch.nn.Module, tokens: torch.Tensor) -> tuple[int, int]:

@@ -1,9 +1,15 @@
-"""Conventions of counting FLOPs: switches, and the combinations of them that published counts use."""
+"""The tables of counting: conventions of published counts, the bytes of a parameter for each way to train, accelerators."""
 
 from __future__ import annotations
 
+import functools
+import pathlib
+import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
+
+from einformer.errors import fail
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,3 +80,75 @@ CONVENTIONS = {
     )
 }
 DEFAULT = CONVENTIONS["torch"]
+
+
+@dataclass(frozen=True, slots=True)
+class Precision:
+    """The bytes of a parameter in each of its copies; `element` are those of a number in an activation."""
+
+    name: str
+    source: str
+    parameters: int
+    gradients: int
+    main_gradients: int
+    master: int
+    momentum: int
+    variance: int
+    element: int
+
+    @property
+    def optimizer(self) -> int:
+        """What ZeRO-1 shards: all but the parameters and gradients of the products."""
+        return self.main_gradients + self.master + self.momentum + self.variance
+
+    @property
+    def total(self) -> int:
+        """Bytes per parameter in all."""
+        return self.parameters + self.gradients + self.optimizer
+
+    @property
+    def dtype(self) -> str:
+        """What products are computed in; 2 bytes are float16 unless it is called bfloat16."""
+        return "float32" if self.element == 4 else "bfloat16" if self.name == "bfloat16" else "float16"
+
+
+PRECISIONS = {
+    precision.name: precision
+    for precision in (
+        Precision("float32", "Adam, all in float32; transformers_notes 2.1", 4, 4, 0, 0, 4, 4, 4),
+        Precision("bfloat16", "Adam, gradients in float32; Megatron-LM, transformers_notes 2.1", 2, 4, 0, 4, 4, 4, 2),
+        Precision("float16", "Adam, float16 parameters and gradients; ZeRO, arXiv 1910.02054", 2, 2, 0, 4, 4, 4, 2),
+        Precision("megatron-float16", "Adam, float16, and main gradients in float32; Megatron-LM", 2, 2, 4, 4, 4, 4, 2),
+        Precision("adam8bit", "8-bit Adam; EleutherAI Transformer Math 101", 2, 2, 0, 4, 1, 1, 2),
+        Precision("sgd", "SGD with momentum; EleutherAI Transformer Math 101", 2, 2, 0, 4, 4, 0, 2),
+    )
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """An accelerator: FLOP/s of dense products by dtype, bytes/s and bytes of its memory."""
+
+    title: str
+    peak: Mapping[str, float]
+    bandwidth: float
+    memory: float
+    source: str
+
+    def rate(self, precision: Precision) -> float:
+        """FLOP/s of products in a precision. Raises EinformerError E605."""
+        if (dtype := precision.dtype) not in self.peak:
+            message = f"there is no published rate of products in {dtype} for {self.title}"
+            raise fail("E605", message, fix=" or ".join(f"`{known}`" for known in self.peak))
+        return self.peak[dtype]
+
+
+@functools.cache
+def read_devices() -> Mapping[str, Device]:
+    """The known devices by name.
+
+    >>> round(read_devices()["a100-40gb"].peak["bfloat16"] / 1.5e12)  # the ridge that kipply has
+    208
+    """
+    text = (pathlib.Path(__file__).parent / "devices.toml").read_text(encoding="utf-8")
+    return {name: Device(**row) for name, row in tomllib.loads(text).items()}

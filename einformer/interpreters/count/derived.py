@@ -1,24 +1,198 @@
-"""Derives what there is to count in a model: its weights, and what its equations do with their tensors, in letters."""
+"""Derives what there is to count in a model, in letters: its weights, and what its equations do with their tensors.
+
+The calls of a program are walked through once, line by line, with where each value is needed.
+"""
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Generic, TypeVar
+import functools
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
-from einformer.interpreters.count.contraction import Contraction, bounds_of, chosen_of
-from einformer.interpreters.count.held import Held, held
-from einformer.interpreters.count.visits import Visit, Work, per_tree, rows_of, work_of
+from einformer.language import tree
 from einformer.language.calls import axis_of
-from einformer.language.tree import Equation, Spec
-from einformer.program.experts import Routing, find_routings
-from einformer.program.needs import Bound
-from einformer.program.operations import Contract, Map, Reduce, Value
-from einformer.program.orders import Letters
-from einformer.program.turns import Case, Turns, turns_of
+from einformer.language.sizes import Legend
+from einformer.language.specialise import specialise
+from einformer.language.tree import Equation, Expression, Spec
+from einformer.program import operations as op
+from einformer.program.experts import find_routings
+from einformer.program.kernels import Norm
+from einformer.program.lowering import lower_functions
+from einformer.program.matching import find_norms
+from einformer.program.needs import DENSE, INNER, NO_CHOICE, Bound, Choice, Choices, Flow, Flows, Need, Step, flat, made_of
+from einformer.program.operations import Function, Value
+from einformer.program.orders import Letters, order_pairs
+from einformer.program.turns import Case, Site, Turns, below, turns_of, united
 
 T = TypeVar("T")
+Norms = tuple[Mapping[Value, Norm], set[Value]]
+Place = tuple[str, str]  # the path of a layer, the name of a weight
+
+_MOST_TREES = 64
+
+
+def cache_by_tree(f: Callable[[Spec, str], T]) -> Callable[[Spec, str], T]:
+    """Caches the results of f for the last trees by identity: to hash a whole tree takes longer than to count it."""
+    results: dict[tuple[int, str], tuple[Spec, T]] = {}
+
+    @functools.wraps(f)
+    def cached(spec: Spec, name: str) -> T:
+        key = id(spec), name
+        if key not in results:
+            if len(results) >= _MOST_TREES:
+                del results[next(iter(results))]
+            results[key] = spec, f(spec, name)  # as long as the tree is kept, its id is its own
+        return results[key][1]
+
+    return cached
+
+
+# ------------------------------------------------------------------------------------------------------------- the walk
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """A line on a walk through the calls: where its values are needed, its path, and the turns of the calls on the way."""
+
+    path: str
+    flow: Flow
+    step: Step
+    needs: Mapping[Value, Need]
+    turns: tuple[Turns, ...]
+
+    def letters(self, value: Value) -> Letters:
+        """Returns the letters of all that is computed at once. A recurrence computes everything anew in each step."""
+        return self.step.letters.union(value.axes)
+
+    def within(self, cases: frozenset[Case]) -> tuple[Turns, ...]:
+        """Returns the turns of the calls on the way, then those of the line in which these cases hold."""
+        return (*self.turns, turns_of(self.step.loops, cases))
+
+
+@cache_by_tree
+def build_work(spec: Spec, name: str) -> Work:
+    """Lowers the layer or model `name` for counting."""
+    specialised = specialise(spec, name)
+    legend, layers = Legend.of(specialised), {layer.name: layer for layer in specialised.layers}
+    names = {layer.span: layer.name for layer in spec.layers}
+    flows = Flows.of_spec(specialised, lower_functions(specialised, legend), legend)
+    return Work(layers, {layer.name: names[layer.span] for layer in specialised.layers}, flows)
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """The functions of a specialised spec, and the names that its author gave their layers."""
+
+    layers: Mapping[str, tree.Layer]
+    names: Mapping[str, str]
+    flows: Flows
+    norms_of: dict[str, Norms] = field(default_factory=dict)
+
+    @property
+    def vocabulary(self) -> str:
+        """The axis that tokens number, along which a table is read at an input."""
+        return next((rows.axis for name in self.layers for rows in self.tables(name) if rows.by_input), "")
+
+    def tables(self, name: str) -> Iterator[Rows]:
+        """Yields the rows of trained weights that a function reads."""
+        for step in flat(self.flows.steps(name)):
+            yield from (rows for value in step.values if (rows := find_rows(value, self.flows.trained[name])))
+
+    def norms(self, function: Function) -> Norms:
+        """Returns the norms of a function, and the values that they take in."""
+        if function.name not in self.norms_of:
+            own = find_norms(function, self.flows.numbers.legend)
+            self.norms_of[function.name] = own, {inner for value, norm in own.items() for inner in _take_in(value, norm)}
+        return self.norms_of[function.name]
+
+    def whole(self, name: str) -> Flow:
+        """Returns the flow through a model whose inputs are constants, or through a layer as it stands inside a model."""
+        layer = self.layers[name]
+        return self.flows.of(name, (DENSE if layer.kind == "model" else INNER,) * len(layer.formals))
+
+    def walk(self, flow: Flow, output: Choices = NO_CHOICE, path: str = "", turns: tuple[Turns, ...] = ()) -> Iterator[Visit]:
+        """Yields the lines of a function whose output is needed for some choices, each after those of the calls in it."""
+        needs = flow.needs(output)
+        for step in flat(flow.body):
+            visit = Visit(path, flow, step, needs, turns)
+            for value in step.values:
+                if isinstance(value.operation, op.Call) and value in needs:
+                    inner, need = self.path(path, value.operation, step), needs[value]
+                    yield from self.walk(flow.called(value), need.choices, inner, visit.within(need.cases))
+            yield visit
+
+    def path(self, path: str, call: op.Call, step: Step) -> str:
+        """Returns the path of the layer that is called: the name of an instance, or else of the layer in the text."""
+        loops = [letter for letter, _ in step.loops]
+        letters = [letter for letter in call.turns if letter in loops] if call.instance else loops
+        return below(path, letters, call.instance or self.names[call.function])
+
+
+# All in a norm but what it is given.
+def _take_in(value: Value, norm: Norm) -> Iterable[Value]:
+    own = Value(norm).operands
+    outside = set(own) | {inner for operand in own for inner in operand.operands}
+    return made_of(value, outside)[1:]
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows read from a table of weights, along an axis whose numbers are those of another axis or of an input."""
+
+    table: str
+    axis: str
+    by_input: bool
+
+
+def find_rows(value: Value, trained: Collection[str]) -> Rows | None:
+    """Returns the rows of a table that a value reads, if it does."""
+    match value.operation:
+        case op.View(Value(op.Weight(name)), old, new) if name in trained:
+            single = ((one[0], other[0]) for one, other in zip(old, new, strict=True) if len(one) == len(other) == 1)
+            return next((Rows(name, axis_of(one), False) for one, other in single if axis_of(one) != axis_of(other)), None)
+        case op.Gather(Value(op.Weight(name)), labels, numbers) if name in trained:
+            read = (_find_numbered(name, axis_of(label[0]), number) for label, number in zip(labels, numbers, strict=True))
+            return next(filter(None, read), None)
+        case _:
+            return None
+
+
+# A number that is made of an input, or of the index of another axis.
+def _find_numbered(name: str, axis: str, number: Value) -> Rows | None:
+    inside = made_of(number, set())
+    by_input = any(isinstance(value.operation, op.Input) for value in inside)
+    letters = {value.operation.letter for value in inside if isinstance(value.operation, op.Iota | op.Turn)}
+    return Rows(name, axis, by_input) if by_input or {axis} < {axis, *map(axis_of, letters)} else None
+
+
+# ------------------------------------------------------------------------------------------------------- operations
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """How many numbers of a letter a `top` chooses (R10), others for each number of the letters `along`."""
+
+    letter: str
+    count: Expression
+    along: Letters = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Contraction:
+    """A product of tensors under a sum: the letters of each factor, the letters summed, and which factors have a gradient.
+
+    Of some letters only so many numbers are `chosen`, and of two positions only those pairs count that keep to the `bounds`.
+    Of the letters `paired` the plan `fast` computes what is chosen alone; what is `fused` it leaves to a norm.
+    """
+
+    operands: tuple[Letters, ...]
+    summed: Letters
+    trained: tuple[bool, ...]
+    chosen: tuple[Chosen, ...] = ()
+    bounds: tuple[Bound, ...] = ()
+    paired: Letters = frozenset()
+    fused: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +204,201 @@ class Softmax:
 
 
 @dataclass(frozen=True, slots=True)
-class Gather:
+class Lookup:
     """Rows read from a table of weights: the letters of what is read, and the axis whose numbers select."""
 
     letters: Letters
     axis: str
+    bounds: tuple[Bound, ...] = ()
+
+
+Operation = Contraction | Softmax | Lookup
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A contraction of two tensors: the letters over which it runs, which of their numbers, and how many have a gradient."""
+
+    left: Letters
+    right: Letters
+    output: Letters
+    chosen: tuple[Chosen, ...] = ()
+    bounds: tuple[Bound, ...] = ()
+    gradients: int = 2
+
+    @property
+    def letters(self) -> Letters:
+        """All over which it runs."""
+        return self.left | self.right
+
+
+def list_pairs(contraction: Contraction, size: Callable[[str], int]) -> tuple[Pair, ...]:
+    """Lists the contractions of two tensors each, in the order of `orders.order_pairs`.
+
+    One that sums nothing, or chosen letters only (combining experts, R12), is element-wise and not among them.
+    """
+    steps = _take_steps(contraction, order_pairs(contraction.operands, contraction.summed, size))
+    return tuple(pair for pair in steps if not pair.letters - pair.output <= {chosen.letter for chosen in pair.chosen})
+
+
+@functools.lru_cache(maxsize=1024)
+def _take_steps(contraction: Contraction, order: tuple[tuple[int, int], ...]) -> tuple[Pair, ...]:
+    left, steps = dict(enumerate(zip(contraction.operands, contraction.trained, strict=True))), list[Pair]()
+    for number, places in enumerate(order, len(contraction.operands)):
+        (one, first), (other, second) = map(left.pop, places)
+        summed = contraction.summed.difference(*(letters for letters, _ in left.values()))
+        one, other = one - (summed - other), other - (summed - one)
+        both = one | other
+        chosen = tuple(choice for choice in contraction.chosen if {choice.letter, *choice.along} <= both)
+        bounds = tuple(bound for bound in contraction.bounds if bound.letters <= both)
+        left[number] = both - summed, first or second
+        steps.append(Pair(one, other, both - summed, chosen, bounds, first + second))
+    return tuple(steps)
+
+
+def list_chosen(choices: Choices, letters: Letters) -> tuple[Chosen, ...]:
+    """Lists the choices of these letters, one for each."""
+    some = sorted((choice for choice in choices if isinstance(choice, Choice) and choice.letter in letters), key=repr)
+    by_letter = {choice.letter: Chosen(choice.letter, choice.count, choice.along) for choice in some}
+    return tuple(by_letter[letter] for letter in sorted(by_letter))
+
+
+def _list_bounds(choices: Choices, letters: Letters) -> tuple[Bound, ...]:
+    return tuple(sorted({bound for bound in choices if isinstance(bound, Bound) and bound.letters <= letters}, key=repr))
+
+
+def _read_operation(value: Value, visit: Visit, paired: Letters, fused: bool) -> Operation | None:
+    letters, choices = visit.letters(value), visit.needs[value].choices
+    match value.operation:
+        case op.Contract(summed, factors):
+            return _read_contraction(frozenset(summed), factors, choices, visit, paired, fused)
+        case op.Reduce("Sm"):
+            return Softmax(letters, _list_bounds(choices | visit.flow.support(value).zero, letters))
+        case _:
+            rows = find_rows(value, visit.flow.weights)
+            return Lookup(letters, rows.axis) if rows else None
+
+
+def _read_contraction(
+    summed: Letters, factors: tuple[Value, ...], choices: Choices, visit: Visit, paired: Letters, fused: bool
+) -> Contraction | None:
+    read = [(f, letters) for f in factors if (letters := visit.letters(f)) and not _divides(f, summed)]
+    if len(read) < 2:
+        return None
+    operands_of, letters = tuple(own for _, own in read), frozenset[str]().union(*(own for _, own in read))
+    trained = tuple(visit.flow.support(factor).trained for factor, _ in read)
+    choices |= visit.flow.zero_of(factors)
+    chosen, bounds = list_chosen(choices, letters), _list_bounds(choices, letters)
+    return Contraction(operands_of, summed, trained, chosen, bounds, paired, fused)
+
+
+# A denominator without a summed letter divides the whole.
+def _divides(factor: Value, summed: Letters) -> bool:
+    return isinstance(factor.operation, op.Map) and factor.operation.function == "/" and summed.isdisjoint(factor.axes)
+
+
+# ----------------------------------------------------------------------------------------------------------- weights
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A weight or buffer of the layer at a path, `blocks.{l}.MLP`, and for each call on the way the turns with one more.
+
+    An embedding has a row for each token or position; of one in `rows` nothing else is read. Of a letter that is `chosen`
+    only so many numbers compute for a token. `merged` are the letters of groups for which one of its indices stands, the
+    heads a in the d' of `u_bsd' O_d'd`.
+    """
+
+    path: str
+    weight: tree.Weight
+    turns: tuple[Turns, ...]
+    embedding: bool = False
+    chosen: tuple[Chosen, ...] = ()
+    merged: Letters = frozenset()
+    rows: bool = False
+
+
+@dataclass(slots=True)
+class _Reading:
+    chosen: tuple[Chosen, ...] | None = None
+    merged: Letters = frozenset()
+    whole: bool = False
+
+
+def _hold(work: Work, name: str, visits: Iterable[Visit]) -> Iterator[Held]:
+    readings: dict[Place, _Reading] = {}
+    for visit in visits:
+        for value in visit.step.values:
+            _read_weights(value, visit, readings)
+            _merge_letters(value, visit.path, readings)
+    for held in _list_weights(work, name, "", (), work.vocabulary):
+        reading = readings.get((held.path, held.weight.name), _Reading())
+        rows = held.embedding and not reading.whole
+        yield replace(held, chosen=reading.chosen or (), merged=reading.merged, rows=rows)
+
+
+# An instance called at several sites is one.
+def _list_weights(work: Work, name: str, path: str, turns: tuple[Turns, ...], vocabulary: str) -> Iterator[Held]:
+    numbered = {rows.table for rows in work.tables(name)}
+    for weight in work.layers[name].weights:
+        if weight.kind != "instance" and (weight.default is None or weight.optional):
+            axes = {axis_of(index.letter) for index in weight.indices}
+            yield Held(path, weight, turns, weight.name in numbered or vocabulary in axes)
+    for call, sites in _find_instances(work.whole(name)).items():
+        inner = (*turns, Turns(call.turns, united(sites)))
+        yield from _list_weights(work, call.function, below(path, call.turns, call.instance), inner, vocabulary)
+
+
+# By name and the loops whose numbers they carry, with the sites of the calls.
+def _find_instances(flow: Flow) -> dict[op.Call, list[Site]]:
+    needs, sites = flow.needs(), dict[op.Call, list[Site]]()
+    for step in flat(flow.body):
+        loops = {letter for letter, _ in step.loops}
+        for value in step.values:
+            match value.operation:
+                case op.Call(function, instance, turns) if instance and value in needs:
+                    call = op.Call(function, instance, tuple(letter for letter in turns if letter in loops), ())
+                    sites.setdefault(call, []).append(Site(step.loops, needs[value].cases))
+    return sites
+
+
+# Chosen letters are those of which only some numbers are read, wherever a weight is read.
+def _read_weights(value: Value, visit: Visit, readings: dict[Place, _Reading]) -> None:
+    for read in value.operands:
+        if read in visit.needs and isinstance(read.operation, op.Weight) and read.operation.name in visit.flow.weights:
+            reading = readings.setdefault((visit.path, read.operation.name), _Reading())
+            here = list_chosen(visit.needs[read].choices, frozenset(read.axes))
+            reading.chosen = tuple(choice for choice in here if reading.chosen is None or choice in reading.chosen)
+            reading.whole |= not isinstance(value.operation, op.Gather) and find_rows(value, visit.flow.weights) is None
+
+
+def _merge_letters(value: Value, path: str, readings: dict[Place, _Reading]) -> None:
+    match value.operation:
+        case op.Contract(_, factors) | op.Map("*" | "/", factors):
+            groups = {letter: letters for factor in factors for letter, letters in _find_groups(factor)}
+            for factor in factors if groups else ():
+                for letter in groups.keys() & set(factor.axes) if (weight := _find_weight(factor)) else ():
+                    readings.setdefault((path, weight), _Reading()).merged |= groups[letter]
+
+
+def _find_groups(value: Value) -> Iterator[tuple[str, Letters]]:
+    if isinstance(value.operation, op.View):
+        for old, new in zip(value.operation.old, value.operation.new, strict=True):
+            if len(old) > 1 and len(new) == 1:
+                yield new[0], frozenset(old)
+
+
+def _find_weight(value: Value) -> str:
+    match value.operation:
+        case op.Weight(name):
+            return name
+        case op.View(argument) | op.Gather(argument) | op.Spread(argument):
+            return _find_weight(argument)
+        case _:
+            return ""
+
+
+# ----------------------------------------------------------------------------------------------------------- the whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +409,11 @@ class Done:
     layer: str
     equation: Equation
     turns: tuple[Turns, ...]
-    contractions: tuple[Contraction, ...] = ()
-    softmaxes: tuple[Softmax, ...] = ()
-    gathers: tuple[Gather, ...] = ()
+    operations: tuple[Operation, ...] = ()
 
     @property
     def repeated(self) -> bool:
-        """Is it part of a block, in a loop?"""
+        """Returns whether it is part of a block, in a loop."""
         return any(turns.letters for turns in self.turns)
 
 
@@ -69,85 +431,28 @@ class Derived:
     logits: tuple[str, ...] = ()
 
 
-@per_tree
+@cache_by_tree
 def derive(spec: Spec, name: str) -> Derived:
-    """What the layer or model `name` of a checked spec holds and does, its optional weights too."""
-    work = work_of(spec, name)
-    visits = tuple(work.visits(work.whole(name)))
-    routes = find_routings(work.flows)
-    done = (_done(visit, work, routes.get(visit.flow.function.name)) for visit in visits)
-    return Derived(
-        tuple(held(work, name, visits)),
-        tuple(itertools.chain.from_iterable(done)),
-        next((layer.time.letter for layer in spec.layers if layer.time), ""),
-        vocabulary := work.vocabulary,
-        _logits(work, name, vocabulary),
-    )
+    """Derives what the layer or model `name` of a checked spec holds and does, its optional weights too."""
+    work = build_work(spec, name)
+    visits = tuple(work.walk(work.whole(name)))
+    paired = {name: dict.fromkeys(of.find_paired(), frozenset({of.letter})) for name, of in find_routings(work.flows).items()}
+    done = tuple(done for visit in visits for done in _list_done(visit, work, paired.get(visit.flow.function.name, {})))
+    time = next((layer.time.letter for layer in spec.layers if layer.time), "")
+    letters, vocabulary = work.flows.functions[name].output.value.axes, work.vocabulary
+    logits = letters if vocabulary in map(axis_of, letters) else ()
+    return Derived(tuple(_hold(work, name, visits)), done, time, vocabulary, logits)
 
 
-def _logits(work: Work, name: str, vocabulary: str) -> tuple[str, ...]:
-    """The letters of the output, if one of them numbers tokens."""
-    letters = work.flows.functions[name].output.value.axes
-    return letters if vocabulary in map(axis_of, letters) else ()
-
-
-def _done(visit: Visit, work: Work, routing: Routing | None) -> Iterator[Done]:
-    """What a line does, once for each of the branches on layer numbers in it."""
-    contractions, softmaxes, read = _Found[Contraction](), _Found[Softmax](), _Found[Gather]()
-    fused = work.norms(visit.flow.function)[1]
-    apart = routing.find_paired() if routing else set[Value]()
+# A line, once for each of the branches on layer numbers in it.
+def _list_done(visit: Visit, work: Work, paired: Mapping[Value, Letters]) -> Iterator[Done]:
+    if visit.step.line.equation is None:
+        return
+    operations, fused = dict[frozenset[Case], list[Operation]](), work.norms(visit.flow.function)[1]
     for value in visit.step.values:
-        need = visit.needs.get(value)
-        if need is None:
-            continue
-        match value.operation:
-            case Contract():
-                paired = frozenset([routing.letter] if routing and value in apart else [])
-                contractions.add(need.cases, _contraction(value, value.operation, visit, paired, value in fused))
-            case Reduce("Sm"):
-                softmaxes.add(need.cases, _softmax(value, visit))
-            case _ if (rows := rows_of(value, visit.flow.weights)) is not None:
-                read.add(need.cases, Gather(visit.letters(value), rows.axis))
-    equation, name = visit.step.line.equation, work.names[visit.flow.function.name]
-    assert equation is not None
-    for cases in dict.fromkeys((*contractions, *softmaxes, *read)) or (frozenset[Case](),):
-        found = contractions.get(cases, ()), softmaxes.get(cases, ()), read.get(cases, ())
-        yield Done(visit.path, name, equation, (*visit.turns, turns_of(visit.step.loops, cases)), *found)
-
-
-class _Found(dict[frozenset[Case], tuple[T, ...]], Generic[T]):
-    """What was found, by the cases in which it exists."""
-
-    def add(self, cases: frozenset[Case], item: T | None) -> None:
-        if item is not None:
-            self[cases] = (*self.get(cases, ()), item)
-
-
-def _contraction(value: Value, operation: Contract, visit: Visit, paired: Letters, fused: bool) -> Contraction | None:
-    """The contraction of two tensors or more that a sum of a product is."""
-    flow, summed = visit.flow, frozenset(operation.letters)
-    operands = [(f, letters) for f in operation.factors if (letters := visit.letters(f)) and not _divides(f, summed)]
-    if len(operands) < 2:
-        return None
-    letters = frozenset[str]().union(*(letters for _, letters in operands))
-    choices = visit.needs[value].choices | flow.zero_of(operation.factors)
-    return Contraction(
-        tuple(letters for _, letters in operands),
-        summed,
-        tuple(flow.support(factor).trained for factor, _ in operands),
-        chosen_of(choices, letters),
-        bounds_of(choices, letters),
-        paired,
-        fused,
-    )
-
-
-def _divides(factor: Value, summed: Letters) -> bool:
-    """Does a factor divide the whole, a denominator without a summed letter?"""
-    return isinstance(factor.operation, Map) and factor.operation.function == "/" and summed.isdisjoint(factor.axes)
-
-
-def _softmax(value: Value, visit: Visit) -> Softmax:
-    """A softmax is zero where its argument is -inf."""
-    choices = visit.needs[value].choices | visit.flow.support(value).zero
-    return Softmax(visit.letters(value), bounds_of(choices, visit.letters(value)))
+        if need := visit.needs.get(value):
+            operation = _read_operation(value, visit, paired.get(value, frozenset()), value in fused)
+            operations.setdefault(need.cases, []).extend([operation] if operation else ())
+    layer, some = work.names[visit.flow.function.name], {cases: own for cases, own in operations.items() if own}
+    for cases, own in (some or {frozenset[Case](): []}).items():
+        yield Done(visit.path, layer, visit.step.line.equation, visit.within(cases), tuple(own))

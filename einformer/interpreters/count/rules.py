@@ -1,22 +1,30 @@
-"""The rules of counting, over anything that adds and multiplies: `numbers` puts sizes for letters, `formulas` symbols."""
+"""The rules of counting, over anything that adds and multiplies: `Numbers` put numbers for letters, `Symbols` symbols.
+
+FLOPs are those of an equation in one turn of the loops around it, bytes those of the tensors that it keeps or moves.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
-from typing import Any, Generic, Literal, Protocol, TypeVar, cast
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar, cast
 
-from einformer.interpreters.count.contraction import Chosen, Contraction, Step, steps
-from einformer.interpreters.count.conventions import Convention
-from einformer.interpreters.count.derived import Derived, Done, Gather, Softmax
-from einformer.interpreters.count.held import Held
+from einformer.interpreters.count.conventions import DEFAULT, Convention, Precision
+from einformer.interpreters.count.derived import Contraction, Derived, Done, Held, Lookup, Pair, Softmax, derive, list_pairs
+from einformer.interpreters.count.kept import Carried, Kept, Value, find_kept
 from einformer.language.calls import axis_of
-from einformer.language.tree import Expression
+from einformer.language.sizes import Legend
+from einformer.language.tree import Expression, Spec
 from einformer.language.weights import key
+from einformer.program.cache import Entry
 from einformer.program.needs import Bound
-from einformer.program.orders import Letters
-from einformer.program.turns import Turns
+from einformer.program.orders import Letters, estimate_size
+from einformer.program.turns import Turns, turns_of
+
+Phase = Literal["forward", "backward", "training"]
+Recompute = Literal["none", "selective", "full"]
 
 
 class Countable(Protocol):
@@ -26,54 +34,128 @@ class Countable(Protocol):
     def __mul__(self, other: Any, /) -> Any: ...
 
 
-Phase = Literal["forward", "backward", "training"]
-Recompute = Literal["none", "selective", "full"]
-
 N = TypeVar("N", bound=Countable)
-N_co = TypeVar("N_co", bound=Countable, covariant=True)
 
 
-class Arithmetic(Protocol[N_co]):
-    """What stands for the letters."""
+def total(terms: Iterable[N | int]) -> N:
+    """Returns their sum."""
+    return cast("N", sum(cast("Iterable[Any]", terms)))
 
-    def length(self, letter: str) -> N_co:
-        """The size of the axis that an index runs over."""
 
-    def chosen(self, letter: str, count: Expression) -> N_co:
-        """How many numbers of an index a `top` chooses."""
+def product(factors: Iterable[N | int]) -> N:
+    """Returns their product."""
+    return cast("N", math.prod(cast("Iterable[Any]", factors)))
 
+
+# ------------------------------------------------------------------------------------------------------------- sizes
+
+
+@dataclass(slots=True)
+class Sizes(ABC, Generic[N]):
+    """What stands for the letters of a legend. Along the axis `time`, so many positions are `cached` before those computed."""
+
+    legend: Legend
+    time: str = ""
+    cached: N | int = 0
+    lengths: dict[str, N] = field(default_factory=dict, init=False)
+    smallest: ClassVar[Any]  # of some numbers
+    largest: ClassVar[Any]
+    divide: ClassVar[Any]  # a number by one that divides it
+
+    @abstractmethod
+    def size(self, axis: str) -> N:
+        """Returns the size of an axis."""
+
+    @abstractmethod
+    def chosen(self, letter: str, count: Expression) -> N:
+        """Returns how many numbers of an index a `top` chooses."""
+
+    @abstractmethod
     def value(self, e: Expression) -> Any:
-        """A number that the text writes, perhaps an infinite one: how far one looks back."""
+        """Returns a number that the text writes, perhaps an infinite one: how far one looks back."""
 
-    def smallest(self, numbers: Iterable[Any]) -> Any:
-        """Of some numbers."""
+    @abstractmethod
+    def turns(self, turns: Turns) -> N:
+        """Returns how many different numbers the letters of loops take over all sites."""
 
-    def largest(self, numbers: Iterable[Any]) -> Any:
-        """Of some numbers."""
+    @abstractmethod
+    def kinds(self, turns: tuple[Turns, ...], numbers: tuple[Expression, ...]) -> Iterable[tuple[tuple[N, ...], Sizes[N]]]:
+        """Yields the turns in which these numbers are the same, how many they are, and the sizes of each kind."""
 
-    def divided(self, number: Any, by: Any) -> N_co:
-        """A part of a number that it divides."""
+    def estimate(self, letter: str) -> int:
+        """Returns the size of an axis that decides the order of contractions. After a cache comes one position."""
+        return estimate_size(self.legend, letter, self.time if self.cached != 0 else "")
 
-    def pairs(self, later: str, earlier: str, bounds: tuple[Bound, ...]) -> N_co:
-        """Twice the number of pairs of two positions that keep to some bounds."""
+    def length(self, letter: str) -> N:
+        """Returns the size of the axis of an index: of the positions that are computed, or of all that are visible."""
+        if letter not in self.lengths:
+            axis = axis_of(letter)
+            visible = axis == self.time and letter != axis
+            self.lengths[letter] = total((self.size(axis), self.cached)) if visible else self.size(axis)
+        return self.lengths[letter]
 
-    def turns(self, turns: Turns) -> N_co:
-        """How many turns these are."""
+    def pairs(self, later: str, earlier: str, bounds: tuple[Bound, ...]) -> N:
+        """Returns twice the number of pairs of two positions that keep to some bounds."""
+        before: Any = cast("Any", self.length(earlier)) - self.length(later)
+        least = [self.value(bound.least) for bound in bounds if bound.later == later]
+        most = [-self.value(bound.least) for bound in bounds if bound.earlier == later]
+        lowest, highest = self.largest(least) if least else None, self.smallest(most) if most else None
+        return cast("N", count_pairs(self.length(later), before, lowest, highest, lambda *two: self.smallest(two)))
 
-    def kinds(
-        self, turns: tuple[Turns, ...], numbers: tuple[Expression, ...]
-    ) -> Iterable[tuple[tuple[N_co, ...], Arithmetic[N_co]]]:
-        """The turns in which these numbers are the same, how many they are, and the arithmetic of each kind."""
 
-    def typical(self, letter: str) -> int:
-        """The size of an axis as it decides in which order tensors are contracted."""
+def count_pairs(length: Any, before: Any, least: Any | None, most: Any | None, smaller: Callable[[Any, Any], Any]) -> Any:
+    """Returns twice the number of pairs (s, s') with `least <= s - s' <= most`, for `length` positions s after `before`
+    others, in closed form.
+
+    Where nothing keeps s' from standing after s, these are all pairs: a mask that is not causal saves nothing here.
+
+    >>> causal, window = (count_pairs(6, 0, 0, most, min) for most in (None, 2))
+    >>> causal // 2, window // 2  # 1 + 2 + 3 + 4 + 5 + 6, and 1 + 2 + 3 + 3 + 3 + 3
+    (21, 15)
+    """
+
+    def count_between(most: Any | None) -> Any:
+        """Twice the number of pairs with `0 <= s - s' <= most`."""
+        near = _count_near(before + length, most, smaller)
+        return near if before == 0 else near - _count_near(before, most, smaller)
+
+    if least is None or (isinstance(least, int) and least < 0):
+        return length * (before + length) * 2
+    return count_between(most) if least == 0 else count_between(most) - count_between(least - 1)
+
+
+# Twice the sum of `min(s + 1, most + 1)` over as many s: the pairs that are at most so far apart.
+def _count_near(length: Any, most: Any | None, smaller: Callable[[Any, Any], Any]) -> Any:
+    width = length if most is None else smaller(length, most + 1)
+    return width * (2 * length - width + 1)
+
+
+# ------------------------------------------------------------------------------------------------------------ counts
+
+
+class Counted(Generic[N]):
+    """A count of one turn, `each`, and so many `turns` of the loops around, the loop of each call on the way apart."""
+
+    __slots__ = ()
+    each: N
+    turns: tuple[N, ...]
+
+    @property
+    def times(self) -> N:
+        """How often it is evaluated, or how many there are."""
+        return product(self.turns)
+
+    @property
+    def total(self) -> N:
+        """In all turns together."""
+        return product((self.times, self.each))
 
 
 @dataclass(frozen=True, slots=True)
-class WeightCount(Generic[N]):
-    """The numbers in a weight or buffer (not `trained`) of the layer at a path: `each`, so often in the loops around.
+class WeightCount(Counted[N]):
+    """The numbers in a weight or buffer (not `trained`) of the layer at a path.
 
-    `active` of each compute for a token, fewer where a `top` chooses (R10).
+    `active` of each compute for a token, fewer where a `top` chooses (R10). Of one in `rows`, single rows are read alone.
     """
 
     path: str
@@ -85,26 +167,17 @@ class WeightCount(Generic[N]):
     trained: bool = True
     embedding: bool = False
     merged: Letters = frozenset()  # for which one of its letters stands
+    rows: bool = False
 
     @property
     def full_path(self) -> str:
         """`blocks.{l}.MLP.W`."""
         return f"{self.path}.{self.name}".lstrip(".")
 
-    @property
-    def times(self) -> N:
-        """How many there are."""
-        return product(self.turns)
-
-    @property
-    def total(self) -> N:
-        """In all of them together."""
-        return product((self.times, self.each))
-
 
 @dataclass(frozen=True, slots=True)
-class EquationCount(Generic[N]):
-    """The FLOPs of an equation, `text` as it is written, in a forward pass: `each`, so often in the loops around.
+class EquationCount(Counted[N]):
+    """The FLOPs of an equation, `text` as it is written, in a forward pass.
 
     `backward` are those of its gradients. `core` are those of products over two positions, what selective recomputation
     does again; `repeated` says that the equation is part of a block, what full recomputation does again.
@@ -120,16 +193,6 @@ class EquationCount(Generic[N]):
     core: N
     repeated: bool = False
 
-    @property
-    def times(self) -> N:
-        """How often it is evaluated."""
-        return product(self.turns)
-
-    @property
-    def total(self) -> N:
-        """In all turns together."""
-        return product((self.times, self.each))
-
     def spent(self, phase: Phase, recompute: Recompute = "none") -> N:
         """The FLOPs of a whole phase, in all turns together: a training step runs forward, backward and what is recomputed."""
         again = self.core if recompute == "selective" else self.each if recompute == "full" and self.repeated else 0
@@ -137,147 +200,376 @@ class EquationCount(Generic[N]):
         return product((self.times, total(phases[phase])))
 
 
-def count_weights(derived: Derived, arithmetic: Arithmetic[N]) -> tuple[WeightCount[N], ...]:
-    """The numbers in each weight: the product of the sizes of its indices."""
-    return tuple(_weight(held, arithmetic) for held in derived.held)
+@dataclass(frozen=True, slots=True)
+class Traffic(Counted[N]):
+    """The FLOPs of the products of an equation, and the bytes that they read and write.
+
+    A product of two tensors reads both and writes its result: of letters that a `top` chooses, as many numbers as one token
+    chooses, and of two positions the pairs that the convention counts. That is what an implementation moves that fuses
+    nothing. `pairs` says that one of the products runs over two positions, as the core of attention does.
+    """
+
+    path: str
+    layer: str
+    text: str
+    line: int
+    each: N
+    read: N
+    written: N
+    turns: tuple[N, ...]
+    pairs: bool = False
+
+    @property
+    def moved(self) -> N:
+        """Read and written, in one turn."""
+        return total((self.read, self.written))
 
 
-def _weight(held: Held, arithmetic: Arithmetic[N]) -> WeightCount[N]:
+@dataclass(frozen=True, slots=True)
+class Activation(Counted[N]):
+    """The bytes of what an equation keeps for the backward pass."""
+
+    path: str
+    layer: str
+    text: str
+    letters: str
+    what: str
+    each: N
+    turns: tuple[N, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Memory(Generic[N]):
+    """Bytes on one device, by component."""
+
+    parameters: N
+    gradients: N
+    main_gradients: N
+    master: N
+    momentum: N
+    variance: N
+    activations: N
+    logits: N
+
+    @property
+    def total(self) -> N:
+        """All together: the peak of a training step, if nothing is freed before its end."""
+        parts: list[N] = [getattr(self, component.name) for component in fields(self)]
+        return total(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class CacheBytes(Generic[N]):
+    """The bytes of a cache: what a further position of one row adds until windows are full, and all that is held."""
+
+    per_token: N
+    total: N
+
+
+# ----------------------------------------------------------------------------------------------------------- weights
+
+
+def count_weights(spec: Spec, name: str, sizes: Sizes[N]) -> tuple[WeightCount[N], ...]:
+    """Counts the parameters of each weight of the layer or model `name`, and the numbers in its buffers.
+
+    Optional weights are there unless the spec is without them. Raises EinformerError E601, E607.
+    """
+    return tuple(_count_weight(held, sizes) for held in derive(spec, name).held)
+
+
+def _count_weight(held: Held, sizes: Sizes[N]) -> WeightCount[N]:
     letters = tuple(index.letter for index in held.weight.indices)
-    chosen = {each.letter: each.count for each in held.chosen}
-    active = (
-        arithmetic.chosen(letter, chosen[letter]) if letter in chosen else arithmetic.length(letter) for letter in letters
-    )
+    active: list[N] = _list_lengths(sizes, letters, held.chosen)
     return WeightCount(
         held.path,
         key(held.weight.name),
         letters,
-        product(map(arithmetic.length, letters)),
+        product(map(sizes.length, letters)),
         product(active),
-        tuple(map(arithmetic.turns, held.turns)),
+        tuple(map(sizes.turns, held.turns)),
         held.weight.kind == "trained",
         held.embedding,
         held.merged,
+        held.rows,
     )
 
 
-def count_equations(derived: Derived, arithmetic: Arithmetic[N], convention: Convention) -> tuple[EquationCount[N], ...]:
-    """The FLOPs of each equation: of each contraction of two tensors twice the product of the sizes of all indices.
+# Of a chosen letter, as many as are chosen.
+def _list_lengths(sizes: Sizes[N], letters: Iterable[str], chosen: Iterable[Any]) -> list[N]:
+    counts = {choice.letter: choice.count for choice in chosen}
+    return [sizes.chosen(letter, counts[letter]) if letter in counts else sizes.length(letter) for letter in letters]
 
-    An equation under a window that differs between layers counts once for each kind.
+
+def sum_counts(counts: Iterable[Counted[N]]) -> N:
+    """Returns the sum of all counts."""
+    return total(count.total for count in counts)
+
+
+def sum_trained(counts: Iterable[WeightCount[N]]) -> N:
+    """Returns the number of trained parameters. A tie counts once, buffers do not."""
+    return sum_counts(count for count in counts if count.trained)
+
+
+def break_down(counts: Iterable[WeightCount[int]]) -> dict[str, int]:
+    """Returns the number of parameters: in all, of embeddings and of the rest, and of those that compute for one token.
+
+    An embedding has a row for each token or position; a head that is not tied is one (Kaplan et al. 2020 leave out both).
     """
+    trained = [count for count in counts if count.trained]
+    whole, embedding = sum_counts(trained), sum_counts(count for count in trained if count.embedding)
+    active = sum(count.times * count.active for count in trained)
+    return {"total": whole, "embedding": embedding, "non_embedding": whole - embedding, "active": active}
+
+
+# -------------------------------------------------------------------------------------------------------------- FLOPs
+
+
+def count_flops(spec: Spec, name: str, sizes: Sizes[N], convention: Convention = DEFAULT) -> tuple[EquationCount[N], ...]:
+    """Counts the FLOPs of each equation of the layer or model `name`, by a convention.
+
+    A contraction of two tensors takes twice the product of the sizes of all indices; the order of more is that of
+    `orders.order_pairs`. An equation under a window that differs between layers counts once for each kind. Raises
+    EinformerError E601, E607.
+    """
+    derived = derive(spec, name)
+    return tuple(rules.equation(done, turns) for rules, done, turns in _list_rules(derived, derived.done, sizes, convention))
+
+
+def count_traffic(
+    spec: Spec, name: str, sizes: Sizes[N], convention: Convention, element: N | int, fused: bool = False
+) -> tuple[Traffic[N], ...]:
+    """Counts the bytes that each equation with a product moves, a number having `element` bytes.
+
+    A `fused` one keeps on the chip what has two positions, the scores and weights of attention (FlashAttention).
+    """
+    derived = derive(spec, name)
+    some = [done for done in derived.done if any(isinstance(operation, Contraction) for operation in done.operations)]
     return tuple(
-        Rules(inner, convention, derived).equation(done, turns)
-        for done in derived.done
-        for turns, inner in arithmetic.kinds(done.turns, list_windows(done, convention))
+        rules.traffic(done, turns, element, fused) for rules, done, turns in _list_rules(derived, some, sizes, convention)
     )
 
 
-def list_windows(done: Done, convention: Convention) -> tuple[Expression, ...]:
-    """The numbers on which the count depends and that may differ between turns."""
-    if convention.pairs != "exact":
-        return ()
-    masked: tuple[Contraction | Softmax, ...] = (*done.contractions, *done.softmaxes)
-    return tuple(dict.fromkeys(bound.least for each in masked for bound in each.bounds))
+def find_intensity(moves: Iterable[Traffic[N]]) -> Any:
+    """Returns the FLOPs of some equations for each byte that they move: arithmetic intensity, a float or a formula.
+
+    >>> from einformer.interpreters.count.numbers import Numbers
+    >>> import einformer
+    >>> model = einformer.model("gpt2")
+    >>> moves = count_traffic(model.spec.tree, model.spec.name, Numbers(model.at(B=1, S=1024)), DEFAULT, 2)
+    >>> find_intensity([move for move in moves if "Q_dea" in move.text])  # 2 B S D / (p (2 B S + D))
+    279.27272727272725
+    """
+    moves = tuple(moves)
+    return cast("Any", sum_counts(moves)) / total(product((move.times, move.moved)) for move in moves)
+
+
+def _list_rules(
+    derived: Derived, dones: Iterable[Done], sizes: Sizes[N], convention: Convention
+) -> Iterator[tuple[_Rules[N], Done, tuple[N, ...]]]:
+    timed = replace(sizes, time=derived.time)
+    for done in dones:
+        masks = (operation for operation in done.operations if convention.pairs == "exact")
+        windows = dict.fromkeys(bound.least for operation in masks for bound in operation.bounds)
+        for turns, inner in timed.kinds(done.turns, tuple(windows)):
+            yield _Rules(inner, convention, derived), done, turns
 
 
 @dataclass(frozen=True, slots=True)
-class Rules(Generic[N]):
+class _Rules(Generic[N]):
     """The rules of one convention."""
 
-    arithmetic: Arithmetic[N]
+    sizes: Sizes[N]
     convention: Convention
     derived: Derived
 
     def equation(self, done: Done, turns: tuple[N, ...]) -> EquationCount[N]:
-        """The counts of an equation."""
-        products = [(self.flops(step), step) for contraction in done.contractions for step in self.steps(contraction)]
-        others = [*map(self.softmax, done.softmaxes), *map(self.gather, done.gathers)]
-        return EquationCount(
-            done.path,
-            done.layer,
-            done.equation.span.text,
-            done.equation.span.line,
-            total((*(flops for flops, _ in products), *others)),
-            turns,
-            total((*(flops * step.gradients for flops, step in products), *(other * 2 for other in others))),
-            total(flops for flops, step in products if has_two_positions(step.letters, self.derived.time)),
-            done.repeated,
-        )
+        products = [(self.numbers(pair, pair.letters, self.convention.per_multiply), pair) for pair in self.pairs(done)]
+        others: N = total(self.elementwise(done))
+        span = done.equation.span
+        forward: N = total((*(flops for flops, _ in products), others))
+        backward: N = total((*(flops * pair.gradients for flops, pair in products), others * 2))
+        core: N = total(flops for flops, pair in products if self.has_two_positions(pair.letters))
+        return EquationCount(done.path, done.layer, span.text, span.line, forward, turns, backward, core, done.repeated)
 
-    def steps(self, contraction: Contraction) -> Iterator[Step]:
-        """The contractions of two tensors, those of logits only where they count."""
-        if contraction.fused and self.convention.plan == "fast":
-            return iter(())
-        counted = replace(contraction, chosen=tuple(each for each in contraction.chosen if self.runs(each, contraction)))
-        order = steps(counted, self.arithmetic.typical)
-        return (step for step in order if not (self.convention.logits == "none" and self.is_logits(step)))
+    def traffic(self, done: Done, turns: tuple[N, ...], element: N | int, fused: bool) -> Traffic[N]:
+        pairs, span = list(self.pairs(done)), done.equation.span
 
-    def runs(self, chosen: Chosen, contraction: Contraction) -> bool:
-        """Do only the numbers count that are chosen?"""
+        def count_bytes(pair: Pair, *tensors: Letters) -> N:
+            moved = (letters for letters in tensors if not (fused and self.has_two_positions(letters)))
+            return total(self.numbers(pair, letters, element) for letters in moved)
+
+        flops: N = total(self.numbers(pair, pair.letters, self.convention.per_multiply) for pair in pairs)
+        read: N = total(count_bytes(pair, pair.left, pair.right) for pair in pairs)
+        written: N = total(count_bytes(pair, pair.output) for pair in pairs)
+        two = any(self.has_two_positions(pair.letters) for pair in pairs)
+        return Traffic(done.path, done.layer, span.text, span.line, flops, read, written, turns, two)
+
+    def pairs(self, done: Done) -> Iterator[Pair]:
+        """Yields the contractions of two tensors that count. The plan `fast` computes chosen numbers alone where it can."""
         plan = self.convention.plan
-        return not plan or (plan == "fast" and chosen.letter in contraction.paired)
+        for contraction in done.operations:
+            if isinstance(contraction, Contraction) and not (contraction.fused and plan == "fast"):
+                paired = contraction.paired if plan == "fast" else ()
+                chosen = tuple(choice for choice in contraction.chosen if not plan or choice.letter in paired)
+                for pair in list_pairs(replace(contraction, chosen=chosen), self.sizes.estimate):
+                    if not (self.convention.logits == "none" and self.is_logits(pair)):
+                        yield pair
 
-    def is_logits(self, step: Step) -> bool:
-        """Does the step put out a number for each token of the vocabulary?"""
-        return self.derived.vocabulary in map(axis_of, step.output)
+    def is_logits(self, pair: Pair) -> bool:
+        return self.derived.vocabulary in map(axis_of, pair.output)
 
-    def flops(self, step: Step) -> N:
-        """Of one contraction."""
-        return self.numbers(step, step.letters, self.convention.per_multiply)
+    def has_two_positions(self, letters: Letters) -> bool:
+        return has_two_positions(letters, self.derived.time)
 
-    def numbers(self, step: Step, letters: Letters, *factors: N | int) -> N:
-        """So many times the numbers of these letters of a contraction, those of logits only where they count."""
-        chosen = {each.letter: each.count for each in step.chosen}
-        if self.convention.logits == "last" and self.is_logits(step):
+    # So many times the numbers of these letters, those of logits only where they count.
+    def numbers(self, pair: Pair, letters: Letters, *factors: N | int) -> N:
+        if self.convention.logits == "last" and self.is_logits(pair):
             letters -= {self.derived.time}
-        sizes = [self.arithmetic.chosen(letter, chosen[letter]) for letter in sorted(letters & chosen.keys())]
-        bounds = tuple(bound for bound in step.bounds if bound.letters <= letters)
-        return self.counted(letters - chosen.keys(), bounds, (*sizes, *factors))
+        chosen = {choice.letter for choice in pair.chosen}
+        sizes: list[N] = _list_lengths(self.sizes, sorted(letters & chosen), pair.chosen)
+        bounds = tuple(bound for bound in pair.bounds if bound.letters <= letters)
+        return self.count(letters - chosen, bounds, (*sizes, *factors))
 
-    def softmax(self, softmax: Softmax) -> N:
-        """So many for each element."""
-        return self.counted(softmax.letters, softmax.bounds, (self.convention.softmax,))
+    def elementwise(self, done: Done) -> Iterator[N]:
+        """Of a softmax so many for each element; of what is read of an embedding, only tokens as one-hot matrices."""
+        for operation in done.operations:
+            match operation:
+                case Softmax(letters, bounds):
+                    yield self.count(letters, bounds, (self.convention.softmax,))
+                case Lookup(letters) if self.convention.embedding == "read":
+                    yield self.count(letters, (), (2,))
+                case Lookup(letters, axis) if self.convention.embedding == "one-hot" and axis == self.derived.vocabulary:
+                    yield self.count(letters | {axis}, (), (2,))
 
-    def gather(self, gather: Gather) -> N:
-        """Of what is read of an embedding, only those of the tokens as one-hot matrices."""
-        match self.convention.embedding:
-            case "read":
-                return self.counted(gather.letters, (), (2,))
-            case "one-hot" if gather.axis == self.derived.vocabulary:
-                return self.counted(gather.letters | {gather.axis}, (), (2,))
-            case _:
-                return total(())
-
-    def counted(self, letters: Letters, bounds: tuple[Bound, ...], factors: Iterable[N | int]) -> N:
-        """The product of some sizes and factors; of two positions under a mask only so many pairs."""
-        found = [self.arithmetic.length(letter) for letter in sorted(letters)]
-        pair = next(iter(_pairs(bounds)), None)
-        if pair is None or self.convention.pairs == "full":
-            return product((*found, *factors))
-        rest = [self.arithmetic.length(letter) for letter in sorted(letters - set(pair))]
-        if self.convention.pairs == "half":
-            return self.arithmetic.divided(product((*found, *factors)), 2)
-        return self.arithmetic.divided(product((*rest, *factors, self.arithmetic.pairs(*pair, bounds))), 2)
-
-
-def _pairs(bounds: Iterable[Bound]) -> Iterator[tuple[str, str]]:
-    """The two letters of each mask: the position that attends, and the one attended to."""
-    for bound in bounds:
-        first, second = sorted((bound.later, bound.earlier), key=len)
-        yield first, second
+    # The product of some sizes and factors; of two positions under a mask only so many pairs.
+    def count(self, letters: Letters, bounds: tuple[Bound, ...], factors: Iterable[N | int]) -> N:
+        pair = sorted((bounds[0].later, bounds[0].earlier), key=len) if bounds else []  # the position that attends is first
+        if not pair or self.convention.pairs != "exact":
+            whole: N = product((*map(self.sizes.length, sorted(letters)), *factors))
+            return cast("N", self.sizes.divide(whole, 2)) if pair and self.convention.pairs == "half" else whole
+        rest = map(self.sizes.length, sorted(letters.difference(pair)))
+        return cast("N", self.sizes.divide(product((*rest, *factors, self.sizes.pairs(pair[0], pair[1], bounds))), 2))
 
 
 def has_two_positions(letters: Letters, time: str) -> bool:
-    """Is it part of the core of attention, for each pair of positions?"""
+    """Returns whether it is part of the core of attention, for each pair of positions."""
     return bool(time) and sum(axis_of(letter) == time for letter in letters) > 1
 
 
-def total(terms: Iterable[N | int]) -> N:
-    """Their sum."""
-    return cast("N", sum(cast("Iterable[Any]", terms)))
+# ------------------------------------------------------------------------------------------------------------- memory
 
 
-def product(factors: Iterable[N | int]) -> N:
-    """Their product."""
-    return cast("N", math.prod(cast("Iterable[Any]", factors)))
+def count_activations(
+    spec: Spec,
+    name: str,
+    sizes: Sizes[N],
+    element: N | int,
+    recompute: Recompute = "none",
+    shards: Mapping[str, N] | None = None,
+) -> tuple[Activation[N], ...]:
+    """Counts the bytes of each value that is kept for the backward pass, `element` for a number and 1 for that of a mask.
+
+    `shards` say how many devices share the axes of some letters, `{"afs": 8}`: heads, else the MLP, else positions.
+    `selective` recomputation drops what has two positions, the core of attention; `full` keeps of a block only its input.
+    Raises EinformerError E601, E607.
+    """
+    (kept, carried), derived = find_kept(spec, name), derive(spec, name)
+    sizes = replace(sizes, time=derived.time)
+
+    def count(of: Kept | Carried, value: Value, layer: str, text: str, what: str) -> Activation[N]:
+        letters = {choice.letter for choice in value.chosen} if isinstance(of, Kept) else set()
+        lengths: list[N] = _list_lengths(sizes, sorted(value.letters), value.chosen if letters else ())
+        bytes_of_one: N = product((*lengths, 1 if what == "mask" else element))
+        each = _share(sizes, shards or {}, bytes_of_one, value.letters - letters)
+        return Activation(
+            of.path, layer, text, "".join(sorted(value.letters)), what, each, tuple(map(sizes.turns, value.turns))
+        )
+
+    inputs = [count(each, each.value, "", "", "input of a block") for each in carried if recompute == "full"]
+    values = [
+        count(each, value, each.layer, each.equation.span.text, each.what)
+        for each in kept
+        for value in each.values(sizes.estimate)
+        if not (recompute == "selective" and has_two_positions(value.letters, derived.time))
+        and not (recompute == "full" and any(turns.letters for turns in value.turns))
+    ]
+    return (*inputs, *values)
+
+
+# A group of devices shares one axis of a tensor, the first that it has.
+def _share(sizes: Sizes[N], shards: Mapping[str, N], whole: N, letters: Iterable[str]) -> N:
+    axes = set(map(axis_of, letters))
+    return sizes.divide(whole, product(count for of, count in shards.items() if axes & set(of))) if shards else whole
+
+
+def count_on_one_device(counts: Iterable[WeightCount[N]], sizes: Sizes[N], shards: Mapping[str, N]) -> N:
+    """Returns the number of trained parameters on each of the devices that share axes."""
+    trained = (count for count in counts if count.trained)
+    return total(_share(sizes, shards, count.total, count.merged.union(count.letters)) for count in trained)
+
+
+_STAGES = {"parameters": 3, "gradients": 2}  # of ZeRO; what belongs to the optimiser is shared from the first on
+
+
+def count_training(
+    counts: Iterable[WeightCount[N]],
+    kept: Iterable[Activation[N]],
+    logits: N | int,
+    sizes: Sizes[N],
+    precision: Precision,
+    shards: Mapping[str, N] | None = None,
+    zero: int = 0,
+    ranks: N | int = 1,
+) -> Memory[N]:
+    """Counts the bytes of a training step on one device; ZeRO of stage `zero` shares between so many data-parallel `ranks`."""
+    held, state = count_on_one_device(counts, sizes, shards or {}), {}
+    for component in fields(Precision)[2:8]:
+        whole = product((held, getattr(precision, component.name)))
+        state[component.name] = sizes.divide(whole, ranks) if zero >= _STAGES.get(component.name, 1) else whole
+    return Memory(**state, activations=sum_counts(kept), logits=product((logits,)))
+
+
+# -------------------------------------------------------------------------------------------------------------- caches
+
+BYTES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}
+_TOKEN = 8  # bytes, whatever the weights are kept in
+
+
+def count_cache(entries: Iterable[Entry[Any]], sizes: Sizes[N], element: Any) -> CacheBytes[N]:
+    """Counts the bytes of what decoding keeps along the axis `time` of the sizes, a number in `element` bytes.
+
+    What layers share is there once. Raises EinformerError E607.
+    """
+    own = [entry for entry in entries if not entry.source]
+    held = list[N]()
+    for entry in own:
+        numbers = () if entry.back is None or isinstance(entry.back, int) else (entry.back,)
+        for turns, inner in sizes.kinds(_list_turns(entry), numbers):
+            rows = map(inner.length, sorted(entry.rows))
+            held.append(product((*turns, _count_position(entry, inner, element), *rows, _count_positions(entry, inner))))
+    return CacheBytes(count_per_token(own, sizes, element), total(held))
+
+
+def count_per_token(entries: Iterable[Entry[Any]], sizes: Sizes[N], element: Any) -> N:
+    """Counts the bytes of a further position of one row, until windows are full. Raises EinformerError E607."""
+    growing = (entry for entry in entries if entry.kind == "visible" and not entry.source)
+    return total(product((*map(sizes.turns, _list_turns(e)), _count_position(e, sizes, element))) for e in growing)
+
+
+def _list_turns(entry: Entry[Any]) -> tuple[Turns, ...]:
+    return tuple(turns_of(site.loops, site.cases) for site in entry.sites)
+
+
+# The bytes of one position of one row.
+def _count_position(entry: Entry[Any], sizes: Sizes[N], element: Any) -> N:
+    lengths = (sizes.length(letter) for letter in entry.letters if letter not in entry.rows)
+    return cast("N", product((_TOKEN if entry.whole else element, *lengths)))
+
+
+# Of what is read at s' the position s too.
+def _count_positions(entry: Entry[Any], sizes: Sizes[N]) -> Any:
+    length, back = sizes.length(sizes.time), entry.back
+    if back is None:
+        return length
+    back = back if isinstance(back, int) else sizes.value(back)
+    return sizes.smallest((length, back + 1)) if entry.kind == "visible" else back

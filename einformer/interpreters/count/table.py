@@ -1,16 +1,30 @@
-"""Tabulates the counts of a model by part: what it calls itself, and its own equations."""
+"""Tabulates the counts of a model by part, what it calls itself and its own equations, and sums them up."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_args
 
 from einformer.errors import EinformerError
-from einformer.interpreters.count import numbers
-from einformer.interpreters.count.conventions import DEFAULT, Convention
-from einformer.interpreters.count.memory import Activation
-from einformer.interpreters.count.rules import EquationCount, N, Recompute, WeightCount, product, total
+from einformer.interpreters.count import numbers, rules
+from einformer.interpreters.count.conventions import DEFAULT, Convention, Precision
+from einformer.interpreters.count.derived import derive
+from einformer.interpreters.count.numbers import Numbers
+from einformer.interpreters.count.rules import (
+    Activation,
+    EquationCount,
+    Memory,
+    N,
+    Phase,
+    Recompute,
+    Sizes,
+    WeightCount,
+    product,
+    sum_counts,
+    sum_trained,
+    total,
+)
 from einformer.language.sizes import Legend
 from einformer.language.tree import Spec
 
@@ -24,7 +38,10 @@ HEAD = ("part", "times", "parameters of one", "parameters", "FLOPs of one", "FLO
 
 @dataclass(frozen=True, slots=True)
 class Part(Generic[N]):
-    """The instance at a path with all that it calls, or the model's own weights and equations at the path ""."""
+    """The instance at a path with all that it calls, or the model's own weights and equations at the path "".
+
+    Parameters are numbers, kept values bytes; `of_one` is a single set of weights, or a single turn.
+    """
 
     path: str
     layer: str
@@ -41,17 +58,17 @@ class Part(Generic[N]):
     @property
     def parameters(self) -> N:
         """Of all together."""
-        return total(count.total for count in self.weights if count.trained)
+        return sum_trained(self.weights)
 
     @property
     def flops(self) -> N:
         """Of all together."""
-        return total(count.total for count in self.equations)
+        return sum_counts(self.equations)
 
     @property
     def kept(self) -> N:
         """The bytes that all together keep for the backward pass."""
-        return total(activation.total for activation in self.activations)
+        return sum_counts(self.activations)
 
     @property
     def parameters_of_one(self) -> N:
@@ -64,27 +81,20 @@ class Part(Generic[N]):
         alike = not self.path or len({count.turns[0] for count in self.equations}) == 1
         return total(map(self._of_one, self.equations)) if alike else None
 
+    # The first turns are those of the loop that calls the part.
     def _of_one(self, count: WeightCount[N] | EquationCount[N]) -> N:
-        """The first turns are those of the loop that calls the part."""
         return product((*count.turns[1 if self.path else 0 :], count.each))
 
 
 def count_parts(
-    spec: Spec, name: str, legend: Legend, convention: Convention = DEFAULT, element: int = 2, recompute: Recompute = "none"
-) -> tuple[Part[int], ...]:
-    """The parts of a model as numbers; of activations a number has `element` bytes. Raises EinformerError E601."""
-    kept = numbers.count_activations(spec, name, legend, element, recompute)
-    return group_parts(numbers.count_weights(spec, name, legend), numbers.count_flops(spec, name, legend, convention), kept)
+    spec: Spec, name: str, sizes: Sizes[N], convention: Convention = DEFAULT, element: int = 2, recompute: Recompute = "none"
+) -> tuple[Part[N], ...]:
+    """Returns the parts of a model, as numbers or formulas; of activations a number has `element` bytes.
 
-
-def derive_parts(
-    spec: Spec, name: str, legend: Legend, convention: Convention = DEFAULT, element: int = 2, recompute: Recompute = "none"
-) -> tuple[Part[sympy.Expr], ...]:
-    """The same as formulas in the letters of the legend. Raises EinformerError E607."""
-    from einformer.interpreters.count import formulas as rules
-
-    kept = rules.count_activations(spec, name, element, recompute, legend=legend)
-    return group_parts(rules.count_weights(spec, name, legend), rules.count_flops(spec, name, legend, convention), kept)
+    Raises EinformerError E601, E607.
+    """
+    kept = rules.count_activations(spec, name, sizes, element, recompute)
+    return group_parts(rules.count_weights(spec, name, sizes), rules.count_flops(spec, name, sizes, convention), kept)
 
 
 def choose_writer(spec: Spec, form: str = "text", values: Mapping[str, object] = {}) -> Callable[[sympy.Expr], str]:
@@ -102,13 +112,13 @@ def write_cache(
     spec: Spec, name: str, legend: Legend, element: int, write: Callable[[sympy.Expr], str]
 ) -> tuple[dict[str, str] | None, str]:
     """The bytes that decoding keeps as formulas, `per_token` of a row and in `total`; or why there are none."""
-    from einformer.interpreters.count import formulas as rules
+    from einformer.interpreters.count.formulas import Symbols, count_cache
 
     try:
-        bytes_of_cache = rules.count_cache(spec, name, element, legend)
+        cache = count_cache(spec, name, Symbols(legend), element)
     except EinformerError as error:
         return None, error.findings[0].message
-    return {"per_token": write(bytes_of_cache.per_token), "total": write(bytes_of_cache.total)}, ""
+    return {"per_token": write(cache.per_token), "total": write(cache.total)}, ""
 
 
 def group_parts(
@@ -199,3 +209,105 @@ def _equation_data(count: EquationCount[int]) -> dict[str, Any]:
         "times": count.times,
         "total": count.total,
     }
+
+
+# ------------------------------------------------------------------------------------------------------------ summary
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The counts of a model at sizes of its inputs, under a convention; `parameters` as `break_down` says."""
+
+    convention: Convention
+    precision: Precision
+    recompute: Recompute
+    parts: tuple[Part[int], ...]
+    parameters: dict[str, int]
+    flops: dict[Phase, int]
+    next_token: int | None
+    memory: Memory[int]
+    cache: tuple[int, int] | None  # bytes for a further position of one row, and in all
+
+    @property
+    def weights(self) -> int:
+        """The bytes of the parameters."""
+        return self.parameters["total"] * self.precision.parameters
+
+    def data(self) -> dict[str, Any]:
+        """For `--json`; FLOPs and bytes, exact."""
+        return data(self.parts) | {
+            "convention": str(self.convention),
+            "precision": self.precision.name,
+            "recompute": self.recompute,
+            "parameter_counts": self.parameters,
+            "parameter_bytes": self.weights,
+            "flops_by_phase": self.flops,
+            "flops_of_next_token": self.next_token,
+            "memory": asdict(self.memory) | {"total": self.memory.total},
+            "cache": dict(zip(("per_token", "total"), self.cache, strict=True)) if self.cache else None,
+        }
+
+    def rows(self) -> Iterator[tuple[str, str]]:
+        """What there is to say in words, under a heading for each line."""
+        counts, flops = self.parameters, self.flops
+        yield "parameters", f"{counts['total']:,}: embeddings {counts['embedding']:,}, all others {counts['non_embedding']:,}"
+        if counts["active"] != counts["total"]:
+            yield "", f"{counts['active']:,} of them compute for one token"
+        yield "weights", f"{spell_bytes(self.weights)} as {self.precision.name}"
+        yield "forward", f"{flops['forward']:,} FLOPs"
+        again = flops["training"] - flops["forward"] - flops["backward"]
+        yield "training", f"{flops['training']:,} FLOPs a step: backward {flops['backward']:,}, recomputed {again:,}"
+        if self.next_token is not None:
+            yield "decoding", f"{self.next_token:,} FLOPs for the last position, all others cached"
+        if self.cache:
+            one, whole = self.cache
+            both = spell_bytes(self.weights + whole)
+            yield (
+                "",
+                f"{both}: weights, and a cache of {spell_bytes(whole)}, {one:,} B a position and row",
+            )
+        components = asdict(self.memory).items()
+        yield "memory", f"{spell_bytes(self.memory.total)} for a training step ({self.precision.source}):"
+        yield "", ", ".join(f"{name.replace('_', ' ')} {spell_bytes(size)}" for name, size in components if size)
+        yield "counted", str(self.convention)
+        yield "", "kept: values by the rules of Korthikanti et al. 2022, each once, masks of dropout 1 byte"
+
+
+def summarise(
+    spec: Spec,
+    name: str,
+    legend: Legend,
+    single: Legend | None,
+    convention: Convention,
+    precision: Precision,
+    recompute: Recompute = "none",
+    cache: tuple[int, int] | None = None,
+) -> Summary:
+    """The summary of the layer or model `name`; `single` has one position, to follow upon the others in a `cache`.
+
+    Raises EinformerError E601.
+    """
+    parts = count_parts(spec, name, Numbers(legend), convention, precision.element, recompute)
+    counts = [count for part in parts for count in part.equations]
+    last = Numbers(single, cached=legend.length(derive(spec, name).time) - 1) if single else None
+    return Summary(
+        convention,
+        precision,
+        recompute,
+        parts,
+        rules.break_down(count for part in parts for count in part.weights),
+        {phase: sum(count.spent(phase, recompute) for count in counts) for phase in get_args(Phase)},
+        sum_counts(rules.count_flops(spec, name, last, convention)) if last else None,
+        numbers.count_training(spec, name, legend, precision, recompute),
+        cache,
+    )
+
+
+def spell_bytes(size: int) -> str:
+    """`248.9 MB`: decimal units, four digits."""
+    value, unit = float(size), "B"
+    for larger in ("kB", "MB", "GB", "TB", "PB"):
+        if value < 1000:
+            break
+        value, unit = value / 1000, larger
+    return f"{value:.4g} {unit}"
