@@ -342,6 +342,18 @@ def test_a_wrong_call_says_how_to_call(run: Callable[..., Answer], arguments: st
 # ------------------------------------------------------------------------------------------------------------- answers
 
 
+@pytest.mark.parametrize(("word", "meant"), [("chekc", "check"), ("gpt2", "report gpt2"), ("./own.ein", "report ./own.ein")])
+def test_an_unknown_command_is_told_what_to_write(run: Callable[..., Answer], word: str, meant: str) -> None:
+    said = run(word, "gpt2")
+    assert (said.code, said.err.split("error: ")[1]) == (MISUSE, f"no command `{word}`; write `einformer {meant}`\n")
+
+
+def test_nothing_is_written_where_an_option_is_wrong(run: Callable[..., Answer]) -> None:
+    said = run(*f"generate {TINY} --temperature -1".split())
+    assert (said.code, said.out) == (FINDINGS, "")
+    assert "E708" in said.err
+
+
 def test_check_says_what_is_well_formed(run: Callable[..., Answer]) -> None:
     assert run("check", "gpt2").out == "gpt2  well formed: LayerNorm, CausalAttention, MLP, GPT2\n"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import difflib
 import itertools
 import os
 import pathlib
@@ -45,6 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # a letter that the terminal or the pipe cannot show
+    _refuse_unknown(sys.argv[1:] if arguments is None else arguments)
     options = parser().parse_args(arguments)
     if not options.command:
         return _show_help(options)
@@ -67,6 +69,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return OK
         print(f"einformer: {error}", file=sys.stderr)
         return MISUSE
+
+
+def _refuse_unknown(words: Sequence[str]) -> None:
+    if words and not words[0].startswith("-") and words[0] not in RUN:
+        near = difflib.get_close_matches(words[0], RUN, n=1) or [f"report {words[0]}"]
+        parser().error(f"no command `{words[0]}`; write `einformer {near[0]}`")
 
 
 # `--set D=…,A=…` for `bind(D=…, A=…)`
@@ -329,15 +337,14 @@ def _generate(options: argparse.Namespace) -> int:
     if writer.random:
         print("einformer: the weights are random, and the tokens are bytes", file=sys.stderr, flush=True)
     beginning, pieces = _read_text(options.text), list[str]()
-    if not options.json:
-        print(beginning, end="", flush=True)
     with bar(options.tokens) as step:
-        for piece in writer.write(beginning, chosen, step):
+        written = writer.write(beginning, chosen, step)
+        for piece in itertools.chain([beginning + next(written, "")], written):
             pieces.append(piece)
             if not options.json:
                 print(piece, end="", flush=True)  # what is printed stays, also when the rest is interrupted
     if options.json:
-        show_json({"target": options.target, "text": beginning, "continuation": "".join(pieces)})
+        show_json({"target": options.target, "text": beginning, "continuation": "".join(pieces).removeprefix(beginning)})
     else:
         print()
     return OK

@@ -134,14 +134,15 @@ def _is_excluded(path: pathlib.Path, chosen: Settings) -> bool:
 
 
 def _read_source(path: pathlib.Path) -> Source:
-    if os.path.exists(path) and not os.path.isfile(path):  # a pipe, which may never end
+    if not os.path.exists(path):
+        raise fail("E802", f"there is no file `{path}`")
+    if not os.path.isfile(path):  # a pipe, which may never end
         raise fail("E801", f"`{path}` is not a file", fix="a text in UTF-8")
     try:
         with path.open(encoding="utf-8", newline="") as file:
             text = file.read(MAXIMUM_FILE + 1)
     except (OSError, ValueError) as error:
-        code = "E802" if isinstance(error, FileNotFoundError) else "E801"
-        raise fail(code, f"`{path}` cannot be read: {error}", fix="a text in UTF-8") from error
+        raise fail("E801", f"`{path}` cannot be read: {error}", fix="a text in UTF-8") from error
     if len(text) > MAXIMUM_FILE:
         raise fail("E001", f"`{path}` has more than {MAXIMUM_FILE:,} characters", fix="several files")
     return Source(str(path), text.replace("\r\n", "\n"))
