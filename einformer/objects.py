@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import sympy
     import torch
     from numpy.typing import ArrayLike, NDArray
+    from torch.distributed.device_mesh import DeviceMesh
 
     from einformer.huggingface.weights import HuggingFaceWeights
     from einformer.interpreters.count.conventions import Convention, Precision
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from einformer.interpreters.torch.plan import Plan
     from einformer.language.difference import Difference
     from einformer.program.cache import Entry
+    from einformer.program.sharding import Sharding
 
     class Module(_Door, Decodes, HuggingFaceWeights):
         """The type of a built module: `nn.Module` with the methods of a causal model and of one `from_huggingface`.
@@ -439,18 +441,26 @@ class Model:
         """Returns the shape of every weight and buffer by path, `blocks.0.MLP.W`, with optional weights, without ties."""
         return {path: weight.shape for path, weight in placed.weights(self.spec.tree, self.spec.layer, self.legend).items()}
 
-    def source(self, plan: str = "fast", annotations: bool = False, check: bool = False, ascii: bool = False) -> str:
+    def source(
+        self,
+        plan: str = "fast",
+        annotations: bool = False,
+        check: bool = False,
+        ascii: bool = False,
+        mesh: str | Mapping[str, int] = "",
+        shard: str = "",
+    ) -> str:
         """Returns the file of PyTorch that `build` compiles, by the plan `fast` or `notation`. It needs torch alone.
 
         `annotations` annotates its tensors for jaxtyping, `Float[Tensor, "b s d"]`. With `check`, jaxtyping and beartype
         check every call of its classes and functions, with the sizes of its `Config`. `ascii` spells names in ASCII,
-        `gamma` for `γ`, also those of weights.
+        `gamma` for `γ`, also those of weights. With a `mesh`, `dp=2,tp=4`, and a map of letters to its axes,
+        `tp: g f v; dp: b`, it is the file of each rank. Raises EinformerError E741 to E744.
         """
         from einformer.interpreters.torch import source
 
-        return source.write_source(
-            self.spec.tree, self.spec.name, self.legend, self._plan(plan), _style(annotations, check, ascii)
-        )
+        chosen = replace(self._plan(plan), sharding=self._shard(mesh, shard))
+        return source.write_source(self.spec.tree, self.spec.name, self.legend, chosen, _style(annotations, check, ascii))
 
     def cached_source(self, plan: str = "fast", annotations: bool = False, check: bool = False, ascii: bool = False) -> str:
         """Returns the file of PyTorch for decoding: its forwards take a cache. Raises EinformerError E508."""
@@ -466,6 +476,8 @@ class Model:
         plan: str = "fast",
         initialisation: str | None = None,
         check: str | None = None,
+        mesh: DeviceMesh | None = None,
+        shard: str = "",
     ) -> Module:
         """Returns the `nn.Module` with new random weights, in training mode, in float32 by default.
 
@@ -473,13 +485,42 @@ class Model:
         have the same state-dict keys and shapes, those of `weight_shapes`. A model `from_huggingface` has
         `load_huggingface`, `to_huggingface` and `save_huggingface`. With `check="beartype"` jaxtyping and beartype check
         every call inside too, as in `source(check=True)`.
+
+        With a `mesh` of torch.distributed, whose axes have names, and a map of letters to them, `tp: g f v; dp: b`, it is the
+        module of this rank. Its weights are parts of the weights that one process has, also those that `load_state_dict`
+        takes. Rows of a batch are the caller's to split, and gradients over them `DistributedDataParallel`'s or
+        `fully_shard`'s to average. Raises EinformerError E741 to E745.
         """
         from einformer.interpreters.torch import module
 
         if check is not None:
             check_name(("beartype",), "checker", check)
-        built = module.build(self._recipe(plan, initialisation, check=check is not None), device, dtype)
-        return cast("Module", built)
+        recipe = self._recipe(plan, initialisation, check=check is not None)
+        if shard and mesh is None:
+            raise fail("E745", "there is a map of letters, and no mesh", fix="`mesh=init_device_mesh(…)`, or no map")
+        if mesh is not None:
+            recipe = replace(recipe, plan=replace(recipe.plan, sharding=self._shard_over(mesh, shard)))
+        return cast("Module", module.build(recipe, device, dtype, mesh))
+
+    # The sharding that all ranks of a mesh agree on.
+    def _shard_over(self, mesh: DeviceMesh, shard: str) -> Sharding | None:
+        from einformer.interpreters.torch.ranks import check_alike
+
+        if mesh.mesh_dim_names is None:
+            raise fail("E745", "the axes of the mesh have no names", fix="`init_device_mesh(…, mesh_dim_names=(…))`")
+        sharding, error = None, None
+        try:
+            sharding = self._shard(dict(zip(mesh.mesh_dim_names, mesh.shape, strict=True)), shard)
+        except EinformerError as own:
+            error = own
+        check_alike(mesh, error or (sharding, self.spec.tree, dict(self.legend.values)))
+        return sharding
+
+    def _shard(self, mesh: str | Mapping[str, int], shard: str) -> Sharding | None:
+        from einformer.program.sharding import read_sharding
+
+        time = self.spec.layer.time
+        return read_sharding(mesh, shard, self.legend, time.letter if time else "") if mesh or shard else None
 
     def _plan(self, plan: str, initialisation: str | None = None) -> Plan:
         from einformer.interpreters.torch.plan import INITIALISATIONS, PLANS

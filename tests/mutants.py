@@ -24,6 +24,7 @@ def _mutant(name: str, file: str, old: str, new: str, *killers: str) -> Mutant:
 
 
 _PARTS = "test_a_form_is_computed_whole_and_in_parts"
+_RANKS = "test_a_layer_has_the_gradients_of_one_process"
 
 MUTANTS = (
     # -------------------------------------------------------------------------------------------------- sums and operators (R2)
@@ -812,5 +813,39 @@ MUTANTS = (
         "a recurrence of whole numbers is computed in the dtype of a module", "interpreters/torch/emit.py",
         'whole = recur.so_far.kind == "integer"', "whole = False",
         "slots.py::test_a_recurrence_of_whole_numbers_is_exact_in_any_dtype[0-notation]",
+    ),
+    # -------------------------------------------------------------------------------------------------- one rank of a mesh
+    _mutant(
+        "parts meet what is whole, so that a bias is added by each rank", "program/collectives.py",
+        "more = [term for term in terms if self.find_parts(term).keys() - common.keys()]", "more = list[Value]()",
+        f"sharding.py::{_RANKS}[a bias is added once]",
+    ),
+    _mutant(
+        "parts are multiplied by parts", "program/collectives.py",
+        "if len(holders) == 1 and mesh not in split:", "if mesh not in split:",
+        f"sharding.py::{_RANKS}[a product of two sums]",
+    ),
+    _mutant(
+        "what is not linear takes parts", "program/collectives.py",
+        "return self.make(old, replace_operands(operation, lambda value: self.settle(self.rewrite(value))))",
+        "return self.make(old, replace_operands(operation, self.rewrite))",
+        f"sharding.py::{_RANKS}[a root of a sum]",
+    ),
+    _mutant(
+        "the gradient of a whole tensor is that of one rank", "program/collectives.py",
+        "if value not in self.moving or not meshes:", "if value in self.moving or not meshes:",
+        f"sharding.py::{_RANKS}[a gain of each head]",
+    ),
+    _mutant(
+        "a size as a number is that of a rank", "program/collectives.py",
+        "return replace(old, operation=op.Constant(self.legend.length(letter)))",
+        "return replace(old, operation=op.Constant(self.legend.length(letter) // self.sharding.times(letter)))",
+        f"sharding.py::{_RANKS}[an index as a number]",
+    ),
+    _mutant(
+        "the numbers of each rank start at zero", "program/collectives.py",
+        "rank, first = Value(Rank(mesh), (), \"integer\", span), label[0]",
+        "rank, first = _whole(0, span), label[0]",
+        f"sharding.py::{_RANKS}[a part of a split index]",
     ),
 )  # fmt: skip

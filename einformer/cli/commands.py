@@ -137,12 +137,16 @@ def _latex(options: argparse.Namespace) -> int:
 
 def _write_source(options: argparse.Namespace) -> int:
     if options.text:
-        _refuse(options, "with `--text`", "plan", "annotations", "check", "ascii")
+        _refuse(options, "with `--text`", "plan", "annotations", "check", "ascii", "mesh", "shard")
         text = str(_read_target(options).spec)
         return _print(options, text, text=text)
     _refuse(options, "with `--check`, which annotates too", *["annotations"] * options.check)
+    _refuse(options, "without `--shard`", *["mesh"] * (options.shard is None))
+    _refuse(options, "without `--mesh`", *["shard"] * (options.mesh is None))
+    _refuse(options, "with `--mesh`", *["check"] * (options.mesh is not None))
     plan = options.plan or "fast"
-    text = _read_target(options).source(plan, annotations=options.annotations, check=options.check, ascii=options.ascii)
+    style = {"annotations": options.annotations, "check": options.check, "ascii": options.ascii}
+    text = _read_target(options).source(plan, **style, mesh=options.mesh or "", shard=options.shard or "")
     return _print(options, text, plan=plan, source=text)
 
 

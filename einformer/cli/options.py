@@ -270,6 +270,8 @@ GROUPS: dict[str, tuple[Command, ...]] = {
                 _make_option("--annotations", "Annotate tensors with their axes, for jaxtyping.", action="store_true"),
                 _make_option("--check", "Check every call by jaxtyping and beartype.", action="store_true"),
                 _make_option("--ascii", "Spell names in ASCII, gamma for γ, also those of weights.", action="store_true"),
+                _make_option("--mesh", "Print the file of each rank of a mesh, dp=2,tp=4.", metavar="MESH"),
+                _make_option("--shard", "Split indices over the axes of the mesh, 'tp: g f v; dp: b'.", metavar="MAP"),
             ),
         ),
         Command(

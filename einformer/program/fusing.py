@@ -12,6 +12,7 @@ from einformer.language.tree import Spec
 from einformer.language.weights import key
 from einformer.program import operations as op
 from einformer.program.attending import Attending
+from einformer.program.collectives import shard
 from einformer.program.conditions import turn_conditions
 from einformer.program.experts import find_routings
 from einformer.program.kernels import JOINT, Linear, Part, Taken
@@ -21,18 +22,31 @@ from einformer.program.needs import Flows
 from einformer.program.operations import Function, Line, Value
 from einformer.program.passing import raise_constants, sink_masks
 from einformer.program.rewrite import Rewriting, Scope, count_reads, prune
+from einformer.program.sharding import Sharding
 from einformer.program.terms import Values
 
 
-def add_kernels(functions: Mapping[str, Function], spec: Spec, legend: Legend, steps: bool = False) -> dict[str, Function]:
-    """The functions of a specialised spec, with kernels."""
+def add_kernels(
+    functions: Mapping[str, Function],
+    spec: Spec,
+    legend: Legend,
+    steps: bool = False,
+    sharding: Sharding | None = None,
+    name: str = "",
+) -> dict[str, Function]:
+    """The functions of a specialised spec, with kernels; those of one rank of the model `name`, if it has a sharding."""
     lowered = {name: turn_conditions(function, legend) for name, function in functions.items()}
     time = find_time(spec)
     flows = Flows.of_spec(spec, lowered, legend)
-    chosen = lowered | {name: routing.rewrite() for name, routing in find_routings(flows).items()}
+    routings = {
+        layer: routing.rewrite()
+        for layer, routing in find_routings(flows).items()
+        if sharding is None or not sharding.axis(routing.letter)
+    }
     model = next((layer.name for layer in spec.layers if layer.time), "")
-    passed = sink_masks(raise_constants(chosen, model, legend, time), legend)
-    return {name: fuse(function, legend, flows.trained[name], time, steps) for name, function in passed.items()}
+    passed = sink_masks(raise_constants(lowered | routings, model, legend, time), legend)
+    local = passed if sharding is None else shard(passed, name, sharding, legend)
+    return {layer: fuse(function, legend, flows.trained[layer], time, steps) for layer, function in local.items()}
 
 
 def fuse(function: Function, legend: Legend, trained: frozenset[str], time: str, steps: bool = False) -> Function:

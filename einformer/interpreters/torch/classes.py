@@ -264,6 +264,7 @@ class Class:
         context.names, context.passed, context.settings = self.file.names, self.file.passed, settings
         context.config = "config" if self.is_function else context.config
         context.own = frozenset(self.own)
+        context.sharding = self.file.plan.sharding
         if self.layer.name == self.file.name:  # the door has looked at these
             context.tokens = frozenset(name for name, letter in self.integers.items() if letter)
         return context

@@ -16,6 +16,7 @@ from einformer.language.tree import Apply, Layer, Loop, Name, Tensor
 from einformer.language.walk import equations, subexpressions
 from einformer.language.weights import key, list_stored
 from einformer.program.orders import estimate_size, order_pairs
+from einformer.program.sharding import Sharding
 
 Dims = tuple[str, ...]
 Kind = Literal["tensor", "integer", "number", "condition"]
@@ -150,6 +151,7 @@ class Context:
     config: str = "self.config"  # what that head reads them from
     own: frozenset[str] = frozenset()  # sizes that a layer is given itself, for it serves several
     passed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # what a layer is made of: the config, and sizes
+    sharding: Sharding | None = None  # where the file is that of a rank
     named: bool = False  # has what stands in a turn of a loop a path with its number?
 
     def reserve_name(self, kind: str, name: str, wanted: str) -> str:
@@ -174,11 +176,21 @@ class Context:
             return str(self.legend.length(letter))
         if not self.settings:
             self.needs[f"size {axis_of(letter)}"] = None
-        return self.spell_size(axis.size.name, self.settings)
+        size = self.spell_size(axis.size.name, self.settings)
+        return size if self.sharding is None else self.sharding.sized(letter, size)
 
     def spell_size(self, name: str, config: str) -> str:
         """What a size is in the config, `self.config.D`, or `self.D` where it was given to the layer itself."""
         return config.replace("config.", "") * (name in self.own) + config * (name not in self.own) + name
+
+    def draw_apart(self, code: Code) -> Code:
+        """What is drawn at random: apart on each rank where a tensor is split, alike where it is whole."""
+        axes = () if self.sharding is None else sorted(self.sharding.over(code.dims) - self.sharding.rows)
+        if not axes:
+            return code
+        self.helpers |= {"MESH": None, "draw_apart": None}
+        listed = "".join(f', "{axis}"' for axis in axes)
+        return replace(code, text=f"draw_apart(lambda: {code.text}, self.training{listed})", level=ATOM)
 
     def count_turns(self, loop: Loop) -> int:
         """How often a loop turns."""

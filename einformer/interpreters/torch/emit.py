@@ -33,6 +33,7 @@ from einformer.interpreters.torch.code import (
     shape,
     zero_early,
 )
+from einformer.interpreters.torch.parallel import code_exchange, describe_exchange
 from einformer.language.calls import axis_of
 from einformer.language.primitives import CONSTANTS, Primitive, row_of
 from einformer.language.tree import Expression
@@ -162,6 +163,7 @@ class Emitter:
                 yield from self.loop(line, indent)
             else:
                 yield from [] if line.equation is None else [self.shell.write_comment(line, indent)]
+                yield from (f"{indent}# {each}" for each in describe_exchange(line.value, self.context))
                 yield from (indent + each for each in self.line(line))
 
     def line(self, line: Line) -> Iterator[str]:
@@ -312,7 +314,9 @@ class Emitter:
 
     def code_rewritten(self, value: Value, wanted: Dims | None) -> Code:
         """The code of an operation that a rewrite puts in the place of others."""
-        raise AssertionError(f"{value.operation} is none of this plan")
+        code = code_exchange(self, value, wanted)
+        assert code is not None, f"{value.operation} is none of this plan"
+        return code
 
     def call(self, e: op.Call) -> str:
         """A function, or the module of an instance, of tensors that lie as it wants them; each is computed whole."""
@@ -399,7 +403,8 @@ class Emitter:
             return code_extreme(self.context, row, arguments, wanted)
         if name == "Dr":
             dropped = self.context.fill(self.context.cast(arguments[0], "tensor"), arguments[0].dims, "tensor")
-            return replace(dropped, text=row.torch.format(dropped.text, arguments[1].text), level=ATOM)
+            dropped = replace(dropped, text=row.torch.format(dropped.text, arguments[1].text), level=ATOM)
+            return self.context.draw_apart(dropped)
         return code_function(self.context, row, self.context.shield(arguments[0]) if row.steep else arguments[0])
 
     def where(self, arms: Sequence[Value], wanted: Dims | None) -> Code:

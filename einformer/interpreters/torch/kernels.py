@@ -16,6 +16,7 @@ from einformer.interpreters.torch.emit import Emitter, Stored
 from einformer.language.tree import Layer, Weight
 from einformer.language.weights import key, list_stored
 from einformer.program import operations as op
+from einformer.program.collectives import Collective
 from einformer.program.kernels import PAIR, Attention, Gathered, Linear, Norm, Part, Picked, Reversed, Routed, Taken
 from einformer.program.operations import Axes, Function, Line, Value, View
 from einformer.program.rewrite import count_reads, walk_lines, walk_loops, walk_values
@@ -207,11 +208,15 @@ class KernelEmitter(Emitter):
         """An equation: as its code lies, where each axis has a letter; of what a kernel has taken in the comment is left."""
         if line.value.operation == Taken():
             return
-        if line.equation is None or not self.shell.file.plan.fast:
+        exchanged = line.equation is None and isinstance(line.value.operation, Collective)
+        if (line.equation is None and not exchanged) or not self.shell.file.plan.fast:
             yield from Emitter.line(self, line)
             return
         yield from self.route(line.value)
         yield from self.emit_products(line.value)
+        if line.equation is None:
+            yield from self.assign(line)
+            return
         if line.equation.relation != "return" and any(
             each.name == self.names.get(line.name) for each in self.stored.get(line.value, ())
         ):
@@ -448,7 +453,8 @@ class KernelEmitter(Emitter):
         text = f"fn.scaled_dot_product_attention({', '.join([q, k, v, *options])})"
         if len(heads + groups) > 1:
             text = f"{text}.unflatten(1, ({', '.join(map(self.context.size, heads + groups))}))"
-        return Code(text, (*batch, *heads, *groups, kernel.position, kernel.put))
+        code = Code(text, (*batch, *heads, *groups, kernel.position, kernel.put))
+        return code if kernel.dropout is None else self.context.draw_apart(code)
 
     def write_mask(self, kernel: Attention) -> Iterator[str]:
         """The mask, or that it is causal."""

@@ -10,7 +10,7 @@ import linecache
 import sys
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -19,12 +19,14 @@ from torch import Tensor, nn
 from einformer.errors import EinformerError, fail
 from einformer.interpreters.torch import decode
 from einformer.interpreters.torch.plan import PLAIN, Plan, Style
+from einformer.interpreters.torch.ranks import Parts
 from einformer.interpreters.torch.source import write_source
 from einformer.language.calls import axis_of
 from einformer.language.sizes import Legend
 from einformer.language.slots import Whole, find_selecting
 from einformer.language.tree import Index, Layer, Spec
 from einformer.program.cache import Entry
+from einformer.program.sharding import Sharding
 
 _COUNT = itertools.count(1)
 
@@ -53,25 +55,37 @@ class Recipe:
         return decode.write_cached_source(self.spec, self.name, self.legend, self.plan, self.keep(), self.style)
 
 
-def build(recipe: Recipe, device: torch.device | str = "cpu", dtype: torch.dtype | None = None) -> nn.Module:
-    """The module of a recipe, on a device and in a floating dtype (float32), with fresh random weights."""
-    kind = _load(recipe)
-    with torch.device(device):
-        module = kind()
-    return module.to(dtype or torch.float32)
+def build(recipe: Recipe, device: torch.device | str = "cpu", dtype: torch.dtype | None = None, mesh: Any = None) -> nn.Module:
+    """The module of a recipe, on a device and in a floating dtype (float32), with fresh random weights.
+
+    With a `mesh` it is the module of this rank: its weights are parts of those of the whole module.
+    """
+    kind, dtype = _load(recipe, mesh), dtype or torch.float32
+    if recipe.plan.sharding is None:
+        with torch.device(device):
+            return kind().to(dtype)
+    with torch.device("meta"):
+        module = kind().to(dtype)
+    if torch.device(device).type != "meta":
+        whole = build(replace(recipe, plan=replace(recipe.plan, sharding=None)), device, dtype)
+        module.to_empty(device=device).load_state_dict(whole.state_dict())
+    return module
 
 
-def _load(recipe: Recipe) -> type[nn.Module]:
+def _load(recipe: Recipe, mesh: Any = None) -> type[nn.Module]:
     emitted = _run(recipe, recipe.source(), recipe.plan.name)
     layer = next(layer for layer in recipe.spec.layers if layer.name == recipe.name)
     inner: type[nn.Module] = find_class(vars(emitted), recipe.name)
     layers = {each.name: each for each in recipe.spec.layers}
     attributes = {
         "recipe": recipe,
-        "door": tuple(_find_expectations(layer, layers, recipe.legend)),
+        "door": tuple(_find_expectations(layer, layers, recipe.legend, recipe.plan.sharding)),
         "__module__": emitted.__name__,
     }
-    return type(recipe.name, (_Door, *recipe.methods, inner), attributes)
+    if recipe.plan.sharding is None:
+        return type(recipe.name, (_Door, *recipe.methods, inner), attributes)
+    emitted.__dict__["MESH"] = mesh
+    return type(recipe.name, (Parts, _Door, inner), attributes | {"mesh": mesh})
 
 
 def find_class(file: Mapping[str, object], name: str) -> type[nn.Module]:
@@ -159,10 +173,13 @@ class Expectation:
     either: bool = False  # whole numbers or not
 
 
-def _find_expectations(layer: Layer, layers: Mapping[str, Layer], legend: Legend) -> Iterator[Expectation]:
+def _find_expectations(
+    layer: Layer, layers: Mapping[str, Layer], legend: Legend, sharding: Sharding | None
+) -> Iterator[Expectation]:
+    own = legend if sharding is None else sharding.local(legend)
     whole, either = find_selecting(layer, layers, legend), Whole(layer, layers, legend).either
     for formal in layer.formals:
-        axes = tuple(_describe_axis(slot.letter, legend) for slot in formal.slots if isinstance(slot, Index))
+        axes = tuple(_describe_axis(slot.letter, own) for slot in formal.slots if isinstance(slot, Index))
         written = f"{formal.name}_{''.join(letter for letter, _, _ in axes)}"
         selects = _describe_axis(whole[formal.name], legend)[:2] if whole.get(formal.name) else None
         yield Expectation(formal.name, written, formal.name in whole, axes, selects, formal.name in either)

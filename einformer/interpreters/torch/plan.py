@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from einformer.program.sharding import Sharding
+
 INITIALISATIONS = ("gpt2", "fan_in")
 
 
@@ -23,11 +25,13 @@ class Plan:
     `fast` fuses and picks layouts; without it there is one `torch.einsum` or primitive for each equation, in order.
     `initialisation`: `gpt2` starts matrices and tables at `deviation`, those that write to the residual stream at that over
     sqrt(2 L) (two parts in each of L blocks); `fan_in` starts matrices at 1 / sqrt(inputs). Gains start at 1, biases at 0.
+    With a `sharding` the file computes what one rank of its mesh does.
     """
 
     fast: bool = True
     initialisation: str = "gpt2"
     deviation: float = 0.02
+    sharding: Sharding | None = None
 
     @property
     def name(self) -> str:

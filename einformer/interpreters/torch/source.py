@@ -19,8 +19,9 @@ from einformer.errors import EinformerError, Span
 from einformer.interpreters.torch.classes import Class, Comment
 from einformer.interpreters.torch.code import escape_prose, uses
 from einformer.interpreters.torch.kernels import HELPERS as KERNEL_HELPERS
+from einformer.interpreters.torch.parallel import HELPERS as RANK_HELPERS
 from einformer.interpreters.torch.plan import NOTATION, PLAIN, Plan, Style
-from einformer.interpreters.torch.writing import WIDTH, find_unused, fold, romanise, spell_indices, to_ascii
+from einformer.interpreters.torch.writing import WIDTH, find_unused, fold, romanise, spell_indices, spell_more, to_ascii
 from einformer.language.binding import refuse_unbound
 from einformer.language.calls import slot_letters
 from einformer.language.printer import expression
@@ -35,6 +36,7 @@ from einformer.language.tree import (
 )
 from einformer.language.walk import equations
 from einformer.language.weights import key
+from einformer.program.collectives import shard
 from einformer.program.fusing import add_kernels
 from einformer.program.kernels import PAIR
 from einformer.program.lowering import lower_functions
@@ -215,7 +217,16 @@ def find_places(
 def _make_file(spec: Spec, name: str, legend: Legend, plan: Plan, style: Style) -> EmittedFile:
     special = specialise(spec, name)
     refuse_unbound(special, legend)
-    return EmittedFile(special, name, legend, plan, style, count_axes(spec))
+    if plan.sharding is None:
+        return EmittedFile(special, name, legend, plan, style, count_axes(spec))
+    lowered, local = lower_functions(special, legend), plan.sharding.local(legend)
+    functions = (
+        add_kernels(lowered, special, legend, sharding=plan.sharding, name=name)
+        if plan.fast
+        else shard(lowered, name, plan.sharding, legend)
+    )
+    ranks = count_axes(spec)
+    return EmittedFile(special, name, local, plan, style, ranks, kernels=functions, functions=functions, lowered=lowered)
 
 
 def count_axes(spec: Spec) -> dict[Span, int]:
@@ -288,13 +299,16 @@ class EmittedFile:
         self.functions = self.functions or self.kernels or self.lowered
         if any(PAIR in value.axes for function in self.kernels.values() for value in walk_values(function)):
             self.letters[PAIR] = find_unused(self.letters, _PAIRS, "p")
+        if self.plan.sharding is not None:
+            local = (value for function in self.functions.values() for value in walk_values(function))
+            self.letters = spell_more(self.letters, (letter for value in local for letter in value.axes))
         classes = self.classes(layers)
         while self.merge(classes):
             classes = self.classes(layers)
         if names is not None:
             classes = [(cls, [to_ascii(line, names) for line in part]) for cls, part in classes]
         bodies = ["\n".join(short for line in part for short in fold(line)) for _, part in classes]
-        helpers_by_name = HELPERS | KERNEL_HELPERS
+        helpers_by_name = HELPERS | KERNEL_HELPERS | RANK_HELPERS
         called = {
             name: None
             for name in HELPERS
@@ -444,11 +458,15 @@ def _write_imports(code: str) -> Iterator[str]:
     yield from (
         line for line, name in (("import torch", "torch"), ("import torch.nn.functional as fn", "fn")) if uses(code, name)
     )
+    if uses(code, "dist"):
+        yield "import torch.distributed as dist"
     if uses(code, "@jaxtyped"):
         yield "from beartype import beartype"
     if kinds := [name for name in ("Float", "Int", "Num", "jaxtyped") if uses(code, name)]:
         yield f"from jaxtyping import {', '.join(kinds)}"
     yield "from torch import Tensor, nn"
+    if uses(code, "DeviceMesh"):
+        yield "from torch.distributed.device_mesh import DeviceMesh"
 
 
 def _write_number(value: float) -> str:

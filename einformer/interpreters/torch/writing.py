@@ -8,7 +8,7 @@ import re
 import string
 import textwrap
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from einformer.language.calls import axis_of
 from einformer.language.tokens import SYNONYMS
@@ -32,6 +32,15 @@ def spell_indices(spec: Spec) -> dict[str, str]:
                     axis = axis_of(index.letter)
                     letters[index.letter] = find_unused(letters, string.ascii_lowercase.partition(axis)[2], axis)
     return letters
+
+
+def spell_more(letters: Mapping[str, str], indices: Iterable[str]) -> dict[str, str]:
+    """A letter for each index that the text does not have: a rank's whole ones."""
+    more = dict(letters)
+    for index in indices:
+        if index not in more and (axis := axis_of(index)) in letters:
+            more[index] = find_unused(more, string.ascii_lowercase.partition(axis)[2], axis)
+    return more
 
 
 def find_unused(letters: Mapping[str, str], some: str, axis: str) -> str:

@@ -1,0 +1,195 @@
+"""Emits what ranks exchange: calls of a few functions of torch.distributed that stand in the file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Protocol
+
+from einformer.interpreters.torch.code import ATOM, SUM, Code, Context, Dims, list_conditions
+from einformer.language.tree import Name
+from einformer.program.collectives import AllGather, AllReduce, Collective, Inside, Largest, Own, Rank, Shifted, Vary
+from einformer.program.operations import Value
+
+HELPERS = {
+    "MESH": """MESH: DeviceMesh  # the ranks; its axes are named. Set it before the model computes.
+""",
+    "rank_of": '''def rank_of(axis: str) -> int:
+    """The number of this rank along an axis of the mesh."""
+    return MESH.get_local_rank(axis)
+''',
+    "total": '''def total(x: Tensor, axis: str) -> Tensor:
+    """The sum over the ranks of an axis of the mesh."""
+    x = x.clone(memory_format=torch.contiguous_format)
+    dist.all_reduce(x, group=MESH.get_group(axis))
+    return x
+''',
+    "gathered": '''def gathered(x: Tensor, dim: int, axis: str) -> Tensor:
+    """The tensors of all ranks of an axis of the mesh, one after the other along a dim."""
+    group, x = MESH.get_group(axis), x.contiguous()
+    parts = [torch.empty_like(x) for _ in range(dist.get_world_size(group))]
+    dist.all_gather(parts, x, group=group)
+    return torch.cat(parts, dim)
+''',
+    "part": '''def part(x: Tensor, dim: int, axis: str) -> Tensor:
+    """This rank's part of a tensor that is split along a dim."""
+    return x.chunk(dist.get_world_size(MESH.get_group(axis)), dim)[MESH.get_local_rank(axis)]
+''',
+    "draw_apart": '''def draw_apart(draw, training: bool, *axes: str) -> Tensor:
+    """What `draw` gives by random numbers of this rank's own. Afterwards all ranks draw alike, if they did before."""
+    if not training:
+        return draw()
+    seed = int(torch.randint(2**31, ()))
+    for axis in axes:
+        seed = seed * dist.get_world_size(MESH.get_group(axis)) + MESH.get_local_rank(axis)
+    with torch.random.fork_rng([torch.cuda.current_device()] if torch.cuda.is_available() else []):
+        torch.manual_seed(seed)
+        return draw()
+''',
+    "AllReduce": '''class AllReduce(torch.autograd.Function):
+    """The sum of all ranks' parts. Each part has the gradient of the sum."""
+
+    @staticmethod
+    def forward(ctx, x: Tensor, axis: str) -> Tensor:
+        return total(x, axis)
+
+    @staticmethod
+    def backward(ctx, gradient: Tensor) -> tuple[Tensor, None]:
+        return gradient, None
+''',
+    "Vary": '''class Vary(torch.autograd.Function):
+    """The same numbers, of which each rank makes something else. Their gradient is the sum of all ranks'."""
+
+    @staticmethod
+    def forward(ctx, x: Tensor, axis: str) -> Tensor:
+        ctx.axis = axis
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx, gradient: Tensor) -> tuple[Tensor, None]:
+        return total(gradient, ctx.axis), None
+''',
+    "AllGather": '''class AllGather(torch.autograd.Function):
+    """All ranks' numbers along a dim. Each rank's gradient is its part."""
+
+    @staticmethod
+    def forward(ctx, x: Tensor, dim: int, axis: str) -> Tensor:
+        ctx.dim, ctx.axis = dim, axis
+        return gathered(x, dim, axis)
+
+    @staticmethod
+    def backward(ctx, gradient: Tensor) -> tuple[Tensor, None, None]:
+        return part(gradient, ctx.dim, ctx.axis), None, None
+''',
+    "Own": '''class Own(torch.autograd.Function):
+    """A rank's part of a tensor along a dim. The gradient is gathered from all ranks."""
+
+    @staticmethod
+    def forward(ctx, x: Tensor, dim: int, axis: str) -> Tensor:
+        ctx.dim, ctx.axis = dim, axis
+        return part(x, dim, axis).clone()
+
+    @staticmethod
+    def backward(ctx, gradient: Tensor) -> tuple[Tensor, None, None]:
+        return gathered(gradient, ctx.dim, ctx.axis), None, None
+''',
+    "largest": '''@torch.no_grad()
+def largest(x: Tensor, dims: tuple[int, ...], axis: str) -> Tensor:
+    """The largest numbers along dims, and over the ranks of an axis of the mesh."""
+    x = torch.amax(x, dims) if dims else x.clone()
+    dist.all_reduce(x, dist.ReduceOp.MAX, group=MESH.get_group(axis))
+    return x
+''',
+}
+
+_CALLED = {AllReduce: ("total",), Vary: ("total",), AllGather: ("part", "gathered"), Own: ("part", "gathered"), Largest: ()}
+
+
+class Emits(Protocol):
+    """What is read of an emitter."""
+
+    context: Context
+
+    def code(self, value: Value, wanted: Dims | None = None) -> Code:
+        """The code of a value."""
+        ...
+
+    def is_token(self, value: Value) -> bool:
+        """Is it an input that was checked to lie inside what it selects from?"""
+        ...
+
+
+def code_exchange(emitter: Emits, value: Value, wanted: Dims | None) -> Code | None:
+    """The code of what ranks exchange, or of the number of a rank; of other operations none."""
+    helpers = emitter.context.helpers
+    match value.operation:
+        case Rank(mesh):
+            helpers |= {"MESH": None, "rank_of": None}
+            return Code(f'rank_of("{mesh}")', (), "integer")
+        case Shifted(argument, mesh, label):
+            helpers |= {"MESH": None, "rank_of": None}
+            sizes = " * ".join(map(emitter.context.size, label))
+            number = emitter.code(argument, wanted)
+            return replace(number, text=f'{number.at(SUM)} - rank_of("{mesh}") * {sizes}', level=SUM)
+        case Inside(argument, size):
+            code = emitter.code(argument, wanted)
+            return code if emitter.is_token(argument) else _check_inside(code, size, emitter.context)
+        case Collective(argument, mesh) as operation:
+            code = emitter.context.cast(emitter.code(argument, wanted), value.kind)
+            helpers |= dict.fromkeys(("MESH", *_CALLED[type(operation)]))
+            return _code_call(operation, code, mesh, helpers)
+        case _:
+            return None
+
+
+def _check_inside(code: Code, size: int, context: Context) -> Code:
+    """Numbers of a slot, which are looked at when it runs."""
+    context.helpers["inside"] = None
+    number = code.text if code.kind == "integer" else f"{code.at(ATOM)}.long()"
+    return Code(f"inside({', '.join([number, str(size), *list_conditions(context, code)])})", code.dims, "integer")
+
+
+def _code_call(operation: Collective, code: Code, mesh: str, helpers: dict[str, None]) -> Code:
+    """The call of a collective."""
+    match operation:
+        case AllGather(letter=old, whole=new) | Own(whole=old, letter=new):
+            axis, dims = code.dims.index(old), tuple(new if dim == old else dim for dim in code.dims)
+            name, more = type(operation).__name__, f", {axis}"
+        case Largest(letters=letters):
+            axes = "".join(f"{code.dims.index(letter)}, " for letter in letters).removesuffix(" " * (len(letters) > 1))
+            name, more, dims = "largest", f", ({axes.strip()})", tuple(dim for dim in code.dims if dim not in letters)
+        case _:
+            name, more, dims = type(operation).__name__, "", code.dims
+    helpers[name] = None
+    called = name if name == "largest" else f"{name}.apply"
+    return Code(f'{called}({code.text}{more}, "{mesh}")', dims, code.kind)
+
+
+def describe_exchange(value: Value, context: Context) -> Iterator[str]:
+    """What a collective exchanges, why, and how much."""
+    operation = value.operation
+    if not isinstance(operation, Collective):
+        return
+    numbers = " ".join(_write_size(letter, context) for letter in operation.argument.axes)
+    mesh = operation.mesh
+    match operation:
+        case AllReduce(letters=letters):
+            yield f"over {mesh}: all-reduce of the sums over {', '.join(letters)}, {numbers} numbers"
+        case Vary():
+            yield f"over {mesh}: backward an all-reduce of {numbers} numbers"
+        case AllGather(letter=letter):
+            yield f"over {mesh}: all-gather along {letter} of {numbers} numbers of each rank"
+        case Own(letter=letter):
+            yield f"over {mesh}: a rank's own {letter}; backward an all-gather to {numbers} numbers"
+        case Largest(letters=letters):
+            rest = " ".join(_write_size(letter, context) for letter in value.axes)
+            yield f"over {mesh}: all-reduce of the largest{' along ' * bool(letters)}{', '.join(letters)}, {rest} numbers"
+
+
+def _write_size(letter: str, context: Context) -> str:
+    axis = context.legend.axis(letter)
+    if axis is None:
+        return "pairs"  # of a row and an expert
+    if not isinstance(axis.size, Name) or context.sharding is None:
+        return str(context.legend.length(letter))
+    return context.sharding.sized(letter, axis.size.name).replace(" ", "")

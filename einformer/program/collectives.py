@@ -1,0 +1,622 @@
+"""Rewrites a program for one rank of a mesh, where each tensor is split along the indices that it carries.
+
+Over each axis of the mesh a value is whole (the same on every rank), split (by an index that it carries), or in parts, whose
+sum over the ranks it is. A sum over a split index is in parts; what is linear passes parts on; before anything else they are
+summed, by one all-reduce. Whole tensors that meet what differs between ranks are varied: the same numbers, whose gradient is
+summed over the ranks.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from einformer.errors import Span, fail
+from einformer.language.calls import axis_of
+from einformer.language.primitives import PRIMITIVES
+from einformer.language.sizes import Legend
+from einformer.program import operations as op
+from einformer.program.kernels import Gathered, Linear, Picked, Routed
+from einformer.program.operations import Axes, Carried, Function, Line, Turns, Value, map_values, replace_operands, unite_axes
+from einformer.program.rewrite import Rewriting, walk_lines, walk_loops, walk_values
+from einformer.program.sharding import Sharding, clash, is_size, refuse_unused
+
+Parts = Mapping[str, Axes]  # the axes of the mesh over which a value is in parts, with the indices that were summed
+
+
+@dataclass(frozen=True, slots=True)
+class Rank(op.Rewritten):
+    """The number of this rank along an axis of the mesh."""
+
+    mesh: str
+
+
+@dataclass(frozen=True, slots=True)
+class Shifted(op.Rewritten):
+    """Numbers of a slot, less the first that this rank has of an axis whose letters these are."""
+
+    argument: Value
+    mesh: str
+    label: Axes
+
+
+@dataclass(frozen=True, slots=True)
+class Inside(op.Rewritten):
+    """Numbers of a slot, which are looked at when it runs: each lies below the size."""
+
+    argument: Value
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Collective(op.Rewritten):
+    """A value that ranks exchange along an axis of the mesh, forward or backward."""
+
+    argument: Value
+    mesh: str
+
+
+@dataclass(frozen=True, slots=True)
+class AllReduce(Collective):
+    """The sum of parts, which come of a sum over `letters`. The gradient of each part is the gradient of the sum."""
+
+    letters: Axes
+
+
+@dataclass(frozen=True, slots=True)
+class Vary(Collective):
+    """A whole value where it meets what differs between ranks. Its gradient is the sum of theirs."""
+
+
+@dataclass(frozen=True, slots=True)
+class AllGather(Collective):
+    """All numbers of a split index, under `whole`. The gradient of a rank's numbers is its part of the whole gradient."""
+
+    letter: str
+    whole: str
+
+
+@dataclass(frozen=True, slots=True)
+class Own(Collective):
+    """A rank's own numbers of a whole index, under `letter`. The gradient is gathered from all ranks."""
+
+    whole: str
+    letter: str
+
+
+@dataclass(frozen=True, slots=True)
+class Largest(Collective):
+    """The largest numbers along some letters, on all ranks; without a gradient."""
+
+    letters: Axes
+
+
+_NAMES = {AllReduce: "sum", Vary: "x", AllGather: "all", Own: "own", Largest: "max", Shifted: "place"}  # of what has none
+
+
+def shard(functions: Mapping[str, Function], name: str, sharding: Sharding, legend: Legend) -> dict[str, Function]:
+    """The functions of one rank, each after those that it calls. Raises EinformerError E741, E743, E744."""
+    refuse_unused(sharding, (letter for each in functions.values() for value in walk_values(each) for letter in value.axes))
+    fixed, partial, new = _find_fixed(functions), dict[str, Parts](), dict[str, Function]()
+    for each, function in functions.items():
+        rewriting = ForRank(sharding=sharding, legend=legend, partial=partial, fixed=fixed[each], is_model=each == name)
+        new[each] = write_lines(rewriting.rewrite_function(function))
+        partial[each] = rewriting.parts.get(new[each].output.value, {})
+    return new
+
+
+def _find_fixed(functions: Mapping[str, Function]) -> dict[str, set[str]]:
+    """The inputs of each function that no call gives anything with a gradient."""
+    fixed = {name: {line.name for line in function.inputs} for name, function in functions.items()}
+    for name, function in reversed([*functions.items()]):
+        if not any(e.function == name for other in functions.values() for e in _walk_calls(other)):
+            fixed[name] = set()  # the model
+        moving = _find_moving(function, fixed[name])
+        for call in _walk_calls(function):
+            formals = functions[call.function].inputs
+            fixed[call.function] -= {line.name for line, value in zip(formals, call.arguments, strict=True) if value in moving}
+    return fixed
+
+
+def _walk_calls(function: Function) -> Iterator[op.Call]:
+    return (value.operation for value in walk_values(function) if isinstance(value.operation, op.Call))
+
+
+def _find_moving(function: Function, fixed: set[str]) -> set[Value]:
+    """The values of a function that have a gradient."""
+    still = {line.value for line in function.inputs if line.name in fixed}
+    moving = set[Value]()
+    for value in walk_values(function):
+        source = isinstance(value.operation, op.Input | op.Weight | op.Call) and value not in still
+        if value.kind == "tensor" and _is_smooth(value) and (source or moving.intersection(value.operands)):
+            moving.add(value)
+    return moving
+
+
+def _is_smooth(value: Value) -> bool:
+    """Does an operation hand a gradient on?"""
+    match value.operation:
+        case op.Map(name):
+            row = PRIMITIVES.get((name, False))
+        case op.Reduce(name):
+            row = PRIMITIVES.get((name, True))
+        case operation:
+            return not isinstance(operation, Routed | Largest)
+    return row is None or not row.flat
+
+
+@dataclass(slots=True)
+class ForRank(Rewriting):
+    """The rewrite of one function: a rule for each operation."""
+
+    sharding: Sharding = field(kw_only=True)
+    legend: Legend = field(kw_only=True)
+    partial: Mapping[str, Parts] = field(kw_only=True)  # of the outputs of other functions
+    fixed: set[str] = field(kw_only=True)
+    is_model: bool = field(kw_only=True)
+    parts: dict[Value, Parts] = field(default_factory=dict)
+    moving: set[Value] = field(default_factory=set)  # what has a gradient
+    handed: set[Value] = field(default_factory=set)  # from turn to turn of a loop
+    exchanged: dict[Collective, Value] = field(default_factory=dict)
+    varied: dict[tuple[Value | str, ...], Value] = field(default_factory=dict)
+
+    # ------------------------------------------------------------------------------------------------------- lines
+
+    def rewrite_function(self, function: Function) -> Function:
+        """A whole function. Its inputs and its weights are what they were, with fewer numbers."""
+        self.moving |= {line.value for line in function.inputs if line.name not in self.fixed and line.value.kind == "tensor"}
+        self.new |= {line.value: line.value for line in function.inputs}
+        carried = [each for turns in walk_loops(function.lines) for each in turns.carried]
+        self.handed |= {value for each in carried for value in (each.before, each.last) if value is not None}
+        for line in (*function.inputs, *function.weights):
+            self.refuse_clash(line.value.axes, line.value.span)
+        return Rewriting.rewrite_function(self, function)
+
+    def rewrite_equation(self, line: Line) -> Line:
+        """A line of an equation; the model returns no parts, and no turn of a loop hands parts to the next."""
+        returns = self.is_model and (line.equation is None or line.equation.relation == "return")
+        value = self.rewrite(line.value)
+        return replace(line, value=self.settle(value) if returns or line.value in self.handed else value)
+
+    def rewrite_carried(self, carried: Carried) -> Carried:
+        """A tensor that a loop changes."""
+        before = None if carried.before is None else self.settle(self.rewrite(carried.before))
+        last = self.settle(self.rewrite(carried.last))
+        return Carried(carried.name, before, self.rewrite(carried.within), last, self.rewrite(carried.after))
+
+    # ------------------------------------------------------------------------------------------------ what is exchanged
+
+    def over(self, value: Value) -> frozenset[str]:
+        """The axes of the mesh over which a value is split."""
+        return self.sharding.over(value.axes)
+
+    def find_parts(self, value: Value) -> Parts:
+        """The axes of the mesh over which a value is in parts."""
+        return self.parts.get(value, {})
+
+    def exchange(self, kind: type[Collective], value: Value, mesh: str, *more: object, axes: Axes | None = None) -> Value:
+        """A value that is exchanged, once for all its readers."""
+        operation = kind(value, mesh, *more)
+        if operation not in self.exchanged:
+            new = Value(operation, value.axes if axes is None else axes, value.kind, value.span)
+            self.parts[new] = {axis: letters for axis, letters in self.find_parts(value).items() if axis != mesh}
+            self.moving |= {new} if value in self.moving else set()
+            self.exchanged[operation] = new
+        return self.exchanged[operation]
+
+    def settle(self, value: Value, keep: Iterable[str] = ()) -> Value:
+        """A value whose parts are summed, but for those over some axes of the mesh."""
+        for mesh, letters in self.find_parts(value).items():
+            if mesh not in keep:
+                value = self.exchange(AllReduce, value, mesh, letters)
+        return value
+
+    def vary(self, value: Value, over: Iterable[str]) -> Value:
+        """A value that meets what differs over some axes of the mesh; where it repeats numbers, they are varied before."""
+        meshes = sorted({*over} - self.over(value) - self.sharding.rows - {*self.find_parts(value)})
+        if value not in self.moving or not meshes:
+            return value
+        if isinstance(value.operation, op.Spread | op.View | Picked):
+            if (value, *meshes) not in self.varied:
+                operation = replace_operands(value.operation, lambda each: self.vary(each, meshes))
+                self.varied[value, *meshes] = self.make(value, operation, parts=self.find_parts(value))
+            return self.varied[value, *meshes]
+        for mesh in meshes:
+            value = self.exchange(Vary, value, mesh)
+        return value
+
+    def gather_whole(self, value: Value, letter: str) -> tuple[Value, str]:
+        """A value with all numbers of a split index, and the letter under which it has them."""
+        fresh = self.choose_letter(letter, value.axes)
+        axes = tuple(fresh if each == letter else each for each in value.axes)
+        return self.exchange(AllGather, value, self.sharding.axis(letter), letter, fresh, axes=axes), fresh
+
+    def take_own(self, value: Value, whole: str, letter: str) -> Value:
+        """A rank's own numbers of a whole index."""
+        mesh = self.sharding.axis(letter)
+        value = self.settle(value, {*self.find_parts(value)} - {mesh})
+        axes = tuple(letter if each == whole else each for each in value.axes)
+        self.refuse_clash(axes, value.span)
+        return self.exchange(Own, value, mesh, whole, letter, axes=axes)
+
+    def choose_letter(self, letter: str, axes: Iterable[str]) -> str:
+        """A whole index over the same axis."""
+        taken = {*axes, *dict(self.sharding.places)}
+        while letter in taken:
+            letter += "'"
+        return letter
+
+    def make(self, old: Value, operation: op.Operation, axes: Axes | None = None, parts: Parts | None = None) -> Value:
+        """A value of an operation: whole operands that meet what differs between ranks are varied."""
+        axes, parts = old.axes if axes is None else axes, parts or {}
+        self.refuse_clash(axes, old.span)
+        over = self.sharding.over(axes) | parts.keys()
+        new = Value(replace_operands(operation, lambda value: self.vary(value, over)), axes, old.kind, old.span)
+        if parts:
+            self.parts[new] = parts
+        source = isinstance(operation, op.Weight | op.Call | op.Input)
+        if new.kind == "tensor" and _is_smooth(new) and (source or self.moving.intersection(new.operands)):
+            self.moving.add(new)
+        return new
+
+    def refuse_clash(self, letters: Axes, span: Span) -> None:
+        """Raises EinformerError E743 for two indices of one axis of the mesh in one tensor."""
+        if error := clash(self.sharding, letters, span):
+            raise error
+
+    # ------------------------------------------------------------------------------------------------------- values
+
+    def rewrite(self, old: Value) -> Value:
+        """The value of one rank that stands in the place of a value."""
+        if old not in self.new:
+            self.new[old] = self.apply_rule(old)
+        return self.new[old]
+
+    def apply_rule(self, old: Value) -> Value:
+        """A value by the rule of its operation."""
+        match old.operation:
+            case op.Constant(str() as name):
+                return self.size(old, name)
+            case op.Iota(letter) if mesh := self.sharding.axis(letter):
+                return map_values("+", [self.offset(mesh, (letter,), old.span), old], old.span)
+            case op.Table(_, letter) if self.sharding.axis(letter):
+                raise self.refuse_reading(letter, old.span)
+            case op.Map("+", terms):
+                return self.sum(old, [*map(self.rewrite, terms)])
+            case op.Map("*", factors):
+                return self.product(old, map(self.rewrite, factors), lambda *new: op.Map("*", new))
+            case op.Map("/", (top, bottom)):
+                return self.quotient(old, self.rewrite(top), self.settle(self.rewrite(bottom)))
+            case op.Map("where", arms):
+                return self.where(old, *map(self.rewrite, arms))
+            case op.Contract(letters, factors):
+                return self.contract(old, map(self.rewrite, factors), letters)
+            case Linear(argument, (weight,), (), (columns,), pairs=Value() as pairs) as kernel:
+                kernel = replace(kernel, pairs=self.rewrite(pairs))
+                factors = self.rewrite(argument), self.rewrite(weight)
+                return self.product(old, factors, lambda x, matrix: replace(kernel, argument=x, weights=(matrix,)), columns)
+            case op.Reduce():
+                return self.reduce(old, old.operation)
+            case op.View():
+                return self.view(old, old.operation)
+            case op.Gather():
+                return self.gather(old, old.operation)
+            case op.Call(function):
+                operation = replace_operands(old.operation, lambda value: self.settle(self.rewrite(value)))
+                new = replace(old, operation=operation)
+                self.parts[new], self.moving = self.partial[function], self.moving | {new}
+                return new
+            case op.Recur(letter, step, so_far):
+                if self.sharding.axis(letter):
+                    raise self.refuse_reading(letter, old.span)
+                self.new[so_far], self.moving = so_far, self.moving | {so_far}
+                return self.make(old, replace(old.operation, step=self.settle(self.rewrite(step))))
+            case op.Spread() | Picked() | Gathered():
+                return self.pass_on(old)
+            case operation:
+                assert not isinstance(operation, op.Rewritten) or isinstance(operation, Routed), operation
+                return self.make(old, replace_operands(operation, lambda value: self.settle(self.rewrite(value))))
+
+    def pass_on(self, old: Value) -> Value:
+        """What is linear in its argument passes its parts on, where it is not split itself."""
+        first, *_ = old.operands
+        argument = self.settle(self.rewrite(first), {*self.find_parts(self.rewrite(first))} - self.over(old))
+        operation = replace_operands(
+            old.operation, lambda value: argument if value is first else self.settle(self.rewrite(value))
+        )
+        return self.make(old, operation, parts=self.find_parts(argument))
+
+    # -------------------------------------------------------------------------------------------------------- numbers
+
+    def size(self, old: Value, name: str) -> Value:
+        """A size as a number is that of the model."""
+        letters = (
+            letter for letter, _ in self.sharding.places if letter == axis_of(letter) and is_size(name, letter, self.legend)
+        )
+        if (letter := next(letters, None)) is None:
+            return old
+        if self.legend.is_bound(letter):
+            return replace(old, operation=op.Constant(self.legend.length(letter)))
+        return map_values("*", [_whole(self.sharding.times(letter), old.span), old], old.span)
+
+    def offset(self, mesh: str, label: Axes, span: Span) -> Value:
+        """The number from which the numbers of this rank start."""
+        rank, first = Value(Rank(mesh), (), "integer", span), label[0]
+        if not all(map(self.legend.is_bound, label)):
+            return map_values("*", [rank, Value(op.Constant(f"|{first}|"), (), "integer", span)], span)
+        size = math.prod(map(self.legend.length, label)) // self.sharding.times(first)
+        return map_values("*", [rank, _whole(size, span)], span)
+
+    def refuse_reading(self, letter: str, span: Span) -> Exception:
+        """The error of an index that cannot be split where it stands."""
+        message = f"`{letter}` is split over `{self.sharding.axis(letter)}`, and no rank has what this reads of it"
+        return fail("E744", message, span, [self.legend.describe(letter)], f"a map without `{letter}`")
+
+    # ------------------------------------------------------------------------------------------------------ arithmetic
+
+    def sum(self, old: Value, terms: Sequence[Value]) -> Value:
+        """Parts are added to parts, and summed before they meet anything else: a bias is added once."""
+        common = {
+            mesh: letters
+            for mesh, letters in self.find_parts(terms[0]).items()
+            if all(mesh in self.find_parts(t) for t in terms)
+        }
+        more = [term for term in terms if self.find_parts(term).keys() - common.keys()]
+        if not more:
+            return self.make(old, op.Map("+", tuple(terms)), parts=common)
+        if len(more) == len(terms):
+            return self.sum(old, [self.settle(term, common) for term in terms])
+        group = more[0] if len(more) == 1 else self.sum(replace(old, axes=unite_axes(more)), more)
+        rest = [
+            self.settle(group, common) if term is more[0] else term for term in terms if term is more[0] or term not in more
+        ]
+        return self.make(old, op.Map("+", tuple(rest)), parts=common)
+
+    def contract(self, old: Value, factors: Iterable[Value], letters: Axes) -> Value:
+        """A sum of products."""
+        return self.product(old, factors, lambda *new: op.Contract(letters, new), letters)
+
+    def product(self, old: Value, values: Iterable[Value], build: Callable[..., op.Operation], summed: Axes = ()) -> Value:
+        """Of factors one may be in parts, if the others are whole; a sum over a split index is in parts."""
+        factors, parts = [*values], dict[str, Axes]()
+        self.refuse_clash(unite_axes(factors), old.span)
+        split = self.sharding.over(unite_axes(factors))
+        for mesh in sorted({mesh for factor in factors for mesh in self.find_parts(factor)}):
+            holders = [factor for factor in factors if mesh in self.find_parts(factor)]
+            if len(holders) == 1 and mesh not in split:
+                parts[mesh] = self.find_parts(holders[0])[mesh]
+        factors = [self.settle(factor, parts) for factor in factors]
+        for letter in filter(self.sharding.axis, summed):
+            if self.sharding.axis(letter) in self.sharding.rows:
+                raise self.refuse_reading(letter, old.span)
+            parts[self.sharding.axis(letter)] = (letter,)
+        return self.make(old, build(*factors), parts=parts)
+
+    def quotient(self, old: Value, top: Value, bottom: Value) -> Value:
+        """A numerator may be in parts over what is whole."""
+        top = self.settle(top, {*self.find_parts(top)} - self.over(bottom))
+        return self.make(old, op.Map("/", (top, bottom)), parts=self.find_parts(top))
+
+    def where(self, old: Value, condition: Value, *arms: Value) -> Value:
+        """Both branches are in parts, or one is zero."""
+        zeros, condition = [arm.operation == op.Constant(0) for arm in arms], self.settle(condition)
+        parts = {mesh: letters for arm in arms for mesh, letters in self.find_parts(arm).items()}
+        kept = {
+            mesh: letters
+            for mesh, letters in parts.items()
+            if all(zero or mesh in self.find_parts(arm) for arm, zero in zip(arms, zeros, strict=True))
+            and mesh not in self.sharding.over(old.axes)
+        }
+        return self.make(old, op.Map("where", (condition, *(self.settle(arm, kept) for arm in arms))), parts=kept)
+
+    # ------------------------------------------------------------------------------------------------------- operators
+
+    def reduce(self, old: Value, e: op.Reduce) -> Value:
+        """An operator over whole indices stays; over split ones it is taken apart, or all numbers are gathered."""
+        argument, letters = self.rewrite(e.argument), e.letters
+        split = [letter for letter in letters if self.sharding.axis(letter)]
+        if e.operator == "mean":
+            return self.mean(old, argument, letters) if split else self.pass_on(old)
+        argument = self.settle(argument)
+        counts = tuple(self.settle(self.rewrite(count)) for count in e.counts)
+        if not split:
+            return self.make(old, replace(e, argument=argument, counts=counts))
+        match e.operator:
+            case "var":
+                difference = self.subtract(argument, self.mean(old, argument, letters))
+                return self.mean(old, self.map("*", old, difference, difference), letters)
+            case "Sm":
+                powers, sums, _ = self.exponentiate(old, argument, letters)
+                return self.quotient(old, powers, sums if e.weighs else self.unless_zero(old, sums))
+            case "lse":
+                _, sums, largest = self.exponentiate(old, argument, letters)
+                return self.map("+", old, largest, self.map("log", old, sums))
+            case _:
+                return self.reduce_whole(old, e, argument, counts)
+
+    def map(self, function: str, old: Value, *arguments: Value) -> Value:
+        """A function of settled values."""
+        new = map_values(function, arguments, old.span)
+        return self.make(new, new.operation)
+
+    def unless_zero(self, old: Value, value: Value) -> Value:
+        """A value, and 1 where it is zero."""
+        zero = self.map("==", old, value, _whole(0, old.span))
+        return self.map("where", old, zero, _whole(1, old.span), value)
+
+    def subtract(self, one: Value, other: Value) -> Value:
+        """A difference."""
+        minus = self.map("*", one, Value(op.Constant(-1), (), "integer", one.span), other)
+        return self.map("+", one, one, minus)
+
+    def mean(self, old: Value, argument: Value, letters: Axes) -> Value:
+        """The sum over letters, over how many there are on all ranks."""
+        axes = tuple(letter for letter in argument.axes if letter not in letters)
+        total = self.settle(self.contract(replace(old, axes=axes, kind=argument.kind), [argument], letters))
+        sizes = [self.size(_size(letter, old.span), f"|{axis_of(letter)}|") for letter in letters]
+        count = sizes[0] if len(sizes) == 1 else map_values("*", sizes, old.span)
+        return self.quotient(replace(old, axes=axes), total, count)
+
+    def exponentiate(self, old: Value, argument: Value, letters: Axes) -> tuple[Value, Value, Value]:
+        """The exponentials of what is less than the largest, their sum, and the largest: zero where all are -inf."""
+        axes = tuple(letter for letter in argument.axes if letter not in letters)
+        meshes = sorted({mesh for letter in letters if (mesh := self.sharding.axis(letter))})
+        largest = Value(Largest(argument, meshes[0], letters), axes, "tensor", old.span)
+        for mesh in meshes[1:]:
+            largest = Value(Largest(largest, mesh, ()), axes, "tensor", old.span)
+        infinite = self.map("==", old, largest, Value(op.Constant(-math.inf), (), "number", old.span))
+        finite = self.map("where", old, infinite, _whole(0, old.span), largest)
+        powers = self.map("exp", old, self.subtract(argument, finite))
+        sums = self.settle(self.contract(replace(old, axes=axes, kind="tensor"), [powers], letters))
+        return powers, sums, finite
+
+    def reduce_whole(self, old: Value, e: op.Reduce, argument: Value, counts: tuple[Value, ...]) -> Value:
+        """An operator over all numbers, of whose result a rank keeps its own."""
+        letters = dict[str, str]()
+        for letter in e.letters:
+            if self.sharding.axis(letter):
+                argument, letters[letter] = self.gather_whole(argument, letter)
+        renamed = tuple(letters.get(letter, letter) for letter in e.letters)
+        axes = tuple(letters.get(letter, letter) for letter in old.axes)
+        new = self.make(old, replace(e, letters=renamed, argument=argument, counts=counts), axes)
+        for letter in letters.keys() & set(old.axes):
+            new = self.take_own(new, letters[letter], letter)
+        return new
+
+    # --------------------------------------------------------------------------------------------------- views, gathers
+
+    def view(self, old: Value, e: op.View) -> Value:
+        """A split axis stays split where its other letter is split alike; else it is gathered, or a rank takes its own part."""
+        argument, before, after, owned = self.rewrite(e.argument), list(e.old), list(e.new), dict[str, str]()
+        for place, (one, other) in enumerate(zip(e.old, e.new, strict=True)):
+            for letter in (*one[1:], *other[1:]):
+                if self.sharding.axis(letter):
+                    raise self.refuse_reading(letter, old.span)
+            if one and other and not self.is_alike(one[0], other[0]):
+                if self.sharding.axis(one[0]):
+                    argument, whole = self.gather_whole(argument, one[0])
+                    before[place] = (whole, *one[1:])
+                if self.sharding.axis(other[0]):
+                    owned[other[0]] = self.choose_letter(other[0], (*old.axes, *argument.axes))
+                    after[place] = (owned[other[0]], *other[1:])
+        axes = tuple(owned.get(letter, letter) for letter in old.axes)
+        argument = self.settle(argument, {*self.find_parts(argument)} - self.sharding.over(axes))
+        new = self.make(old, op.View(argument, tuple(before), tuple(after)), axes, self.find_parts(argument))
+        for letter, whole in owned.items():
+            new = self.take_own(new, whole, letter)
+        return new
+
+    def is_alike(self, one: str, other: str) -> bool:
+        """Are two letters of one stored axis split alike, or both whole?"""
+        mesh, axis = self.sharding.axis(one), self.legend.axis(other)
+        bounded = axis_of(one) != axis_of(other) and axis is not None and axis.bound is not None
+        return mesh == self.sharding.axis(other) and not (mesh and bounded)
+
+    def gather(self, old: Value, e: op.Gather) -> Value:
+        """A look-up along a split axis: each rank finds what it has, zero elsewhere, and the sum is what is looked up.
+
+        Where a rank's own numbers say where it looks, or a slot may leave the axis, all numbers are gathered before.
+        """
+        argument, numbers, labels, proved = self.rewrite(e.argument), list(e.numbers), list(e.labels), list(e.proved)
+        conditions, found = tuple((self.rewrite(c), holds) for c, holds in e.conditions), dict[str, tuple[Value, Axes]]()
+        for place, (label, number) in enumerate(zip(e.labels, e.numbers, strict=True)):
+            mesh = self.sharding.axis(label[0]) if label else ""
+            if any(map(self.sharding.axis, label[1:])):
+                raise self.refuse_reading(label[0], old.span)
+            if (
+                mesh
+                and isinstance(number.operation, op.Iota)
+                and len(label) == 1
+                and self.is_alike(label[0], number.operation.letter)
+            ):
+                continue
+            numbers[place] = new = self.settle(self.rewrite(number))
+            if not mesh and isinstance(number.operation, op.Iota) and not self.sharding.axis(number.operation.letter):
+                numbers[place] = number
+            elif mesh and (number.plain or e.timed[place] or mesh in self.over(new)):
+                argument, whole = self.gather_whole(argument, label[0])
+                labels[place] = (whole, *label[1:])
+            elif mesh:
+                size = math.prod(map(self.legend.length, label))
+                new = new if e.proved[place] else Value(Inside(new, size), new.axes, "integer", new.span)
+                numbers[place] = Value(Shifted(new, mesh, label), new.axes, "integer", new.span)
+                found[mesh] = self.is_here(numbers[place], size // self.sharding.times(label[0])), label
+                proved[place] = True
+        argument = self.settle(argument, {*self.find_parts(argument)} - self.over(old) - found.keys())
+        parts = {**self.find_parts(argument), **{mesh: label for mesh, (_, label) in found.items()}}
+        conditions += tuple((here, True) for here, _ in found.values())
+        gather = op.Gather(argument, tuple(labels), tuple(numbers), e.timed, tuple(proved), conditions)
+        value = self.make(old, gather, parts=parts)
+        for here, _ in found.values():
+            value = self.make(old, op.Map("where", (here, value, _whole(0, old.span))), parts=parts)
+        return value
+
+    def is_here(self, number: Value, size: int) -> Value:
+        """Does a number lie among those of this rank?"""
+        first = map_values(">=", [number, _whole(0, number.span)], number.span)
+        return map_values("and", [first, map_values("<", [number, _whole(size, number.span)], number.span)], number.span)
+
+
+def _whole(number: int, span: Span) -> Value:
+    return Value(op.Constant(number), (), "integer", span)
+
+
+def _size(letter: str, span: Span) -> Value:
+    return Value(op.Constant(f"|{axis_of(letter)}|"), (), "integer", span)
+
+
+# --------------------------------------------------------------------------------------------------------------- lines
+
+
+def write_lines(function: Function) -> Function:
+    """A function in which what is exchanged has a line of its own, before the first line that reads it.
+
+    What stands in a branch stays there: it is exchanged where it is wanted. So does what a step of a recurrence makes.
+    """
+    lines = (*function.inputs, *function.weights, *function.scalars, *walk_lines(function.lines))
+    names = {line.value: line.name for line in lines}
+    for turns in walk_loops(function.lines):
+        names |= {value: each.name for each in turns.carried for value in (each.within, each.after)}
+    return replace(function, lines=tuple(_write_lines(function.lines, set(), names)))
+
+
+def _write_lines(lines: Iterable[Line | Turns], there: set[Value], names: dict[Value, str]) -> Iterator[Line | Turns]:
+    for line in lines:
+        if isinstance(line, Turns):
+            before = [each.before for each in line.carried if each.before is not None]
+            yield from (new for value in before for new in _write_exchanges(value, there, names))
+            yield replace(line, lines=tuple(_write_lines(line.lines, {*there}, names)))
+        else:
+            inner = line.value.operands if isinstance(line.value.operation, Collective) else (line.value,)
+            yield from (new for value in inner for new in _write_exchanges(value, there, names))
+            there.add(line.value)
+            yield line
+
+
+def _write_exchanges(value: Value, there: set[Value], names: dict[Value, str], within: Value | None = None) -> Iterator[Line]:
+    """A line for each value that is exchanged on the way to a value; `within` is the recurrence in whose step it stands."""
+    if value in there:
+        return
+    inner = value.operands
+    match value.operation:
+        case op.Map("where", (condition, *_)):
+            inner = (condition,)
+        case op.Recur(_, step):
+            inner, within = (step,), value
+    for each in inner:
+        yield from _write_exchanges(each, there, names, within)
+    if isinstance(value.operation, Collective | Shifted) and value.axes and not (within and _is_step(value, within)):
+        there.add(value)
+        wanted = f"{names.get(value.operation.argument) or _NAMES[type(value.operation)]}_{value.operation.mesh}"
+        longer = (wanted + str(number) * (number > 1) for number in itertools.count(1))
+        names[value] = name = next(each for each in longer if each not in names.values())
+        yield Line(name, value, tuple((letter,) for letter in value.axes))
+
+
+def _is_step(value: Value, recurrence: Value) -> bool:
+    """Is a value another in each step of a recurrence?"""
+    assert isinstance(recurrence.operation, op.Recur)
+    own = value is recurrence.operation.so_far or value.operation == op.Turn(recurrence.operation.letter)
+    return own or any(_is_step(each, recurrence) for each in value.operands)

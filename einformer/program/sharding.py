@@ -1,0 +1,168 @@
+"""Reads a map of indices to the axes of a mesh: `tp: g f v; dp: b`. The placement of a tensor is its indices.
+
+An index is placed, not an axis: `d'` may be split where `d` is whole. A tensor is split along the indices that it carries.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
+
+from einformer.errors import NOWHERE, EinformerError, Source, Span, fail
+from einformer.language.calls import axis_of
+from einformer.language.sizes import Legend
+from einformer.language.tree import Name
+
+_AXIS = re.compile(r"\s*([A-Za-z_]\w*)\s*=\s*(\d+)\s*")
+_ENTRY = re.compile(r"\s*([A-Za-z_]\w*)\s*:\s*((?:[^\W\d_]'*\s*)*)")
+_INDEX = re.compile(r"[^\W\d_]'*")
+
+
+@dataclass(frozen=True, slots=True)
+class Sharding:
+    """The axes of a mesh with their sizes, and the axis over which each index is split.
+
+    Over the axes of `rows` only the batch is split: rows never meet, so that nothing is exchanged but gradients of weights,
+    which `DistributedDataParallel` or `fully_shard` average.
+    """
+
+    mesh: tuple[tuple[str, int], ...]
+    places: tuple[tuple[str, str], ...]
+    rows: frozenset[str] = frozenset()
+
+    def axis(self, letter: str) -> str:
+        """The axis of the mesh over which an index is split, or none."""
+        return dict(self.places).get(letter, "")
+
+    def over(self, letters: Iterable[str]) -> frozenset[str]:
+        """The axes of the mesh over which a tensor with these indices is split."""
+        return frozenset(filter(None, map(self.axis, letters)))
+
+    def times(self, letter: str) -> int:
+        """The number of ranks that share the numbers of an index."""
+        return dict(self.mesh).get(self.axis(letter), 1)
+
+    def sized(self, letter: str, size: str) -> str:
+        """The number of an index's own numbers, where `size` is the text for its axis: `F`, `D // 4`, `4 * F`."""
+        whole, own = self.times(axis_of(letter)), self.times(letter)
+        whole, own = whole // math.gcd(whole, own), own // math.gcd(whole, own)
+        return f"{whole} * " * (whole > 1) + size + f" // {own}" * (own > 1)
+
+    def local(self, legend: Legend) -> Local:
+        """The legend of one rank."""
+        return Local(**{each.name: getattr(legend, each.name) for each in fields(Legend)}, sharding=self)
+
+
+@dataclass
+class Local(Legend):
+    """A legend in which each index has as many numbers as one rank has of it. Sizes as numbers stay those of the model."""
+
+    sharding: Sharding = field(default_factory=lambda: Sharding((), ()))
+
+    def length(self, letter: str) -> int:
+        """The number of an index's numbers on one rank."""
+        return Legend.length(self, letter) // self.sharding.times(letter)
+
+
+def read_mesh(text: str) -> tuple[tuple[str, int], ...]:
+    """The axes of `dp=2,tp=4`, in order. Raises EinformerError E741."""
+    source, axes = Source("mesh", text), dict[str, int]()
+    for start, part in _parts(text, ","):
+        entry = _AXIS.fullmatch(part)
+        if entry is None or not int(entry[2]):
+            raise fail(
+                "E741", f"`{part.strip()}` is not an axis of a mesh", _span(source, start, part), fix="`tp=4`, `dp=2,tp=4`"
+            )
+        if entry[1] in axes:
+            raise fail("E741", f"the mesh has two axes `{entry[1]}`", _span(source, start, part), fix="one size for each axis")
+        axes[entry[1]] = int(entry[2])
+    return tuple(axes.items())
+
+
+def read_sharding(mesh: str | Mapping[str, int], shard: str, legend: Legend, time: str = "") -> Sharding:
+    """The map of letters `tp: g f v; dp: b` over a mesh. Raises EinformerError E741, E742."""
+    axes = read_mesh(mesh) if isinstance(mesh, str) else tuple(mesh.items())
+    places = dict[str, tuple[str, Span]]()
+    for letter, axis, span in _entries(shard, dict(axes)):
+        _refuse_letter(letter, span, legend)
+        if letter in places:
+            message = f"`{letter}` is split over `{places[letter][0]}` and over `{axis}`"
+            raise fail("E741", message, span, [legend.describe(letter)], f"`{letter}` once")
+        _refuse_remainder(letter, axis, dict(axes)[axis], span, legend)
+        places[letter] = axis, span
+    rows = {axis for letter, (axis, _) in places.items() if not legend.is_bound(letter) and letter != time}
+    for letter, (axis, span) in places.items():
+        if axis in rows and (legend.is_bound(letter) or letter == time):
+            message = f"`{axis}` splits the batch, and `{letter}` too"
+            raise fail("E741", message, span, [legend.describe(letter)], "an axis of the mesh for the batch alone")
+    return Sharding(axes, tuple((letter, axis) for letter, (axis, _) in places.items()), frozenset(rows))
+
+
+def _entries(shard: str, mesh: Mapping[str, int]) -> Iterator[tuple[str, str, Span]]:
+    """Each index with its axis of the mesh."""
+    source, seen = Source("shard", shard), set[str]()
+    for start, part in _parts(shard, ";"):
+        entry, span = _ENTRY.fullmatch(part), _span(source, start, part)
+        if entry is None:
+            raise fail("E741", f"`{part.strip()}` does not say which indices are split", span, fix="`tp: g f v`")
+        if entry[1] not in mesh or entry[1] in seen:
+            listed = ", ".join(f"{axis}={size}" for axis, size in mesh.items()) or "no axis"
+            message = f"the mesh has no axis `{entry[1]}`" if entry[1] not in mesh else f"`{entry[1]}` stands here twice"
+            raise fail("E741", message, span, [f"mesh: {listed}"], " or ".join(f"`{axis}`" for axis in mesh))
+        seen.add(entry[1])
+        for index in _INDEX.finditer(part, entry.start(2)):
+            yield index[0], entry[1], Span(source, start + index.start(), start + index.end())
+
+
+def _parts(text: str, sign: str) -> Iterator[tuple[int, str]]:
+    start = 0
+    for part in text.split(sign):
+        if part.strip():
+            yield start, part
+        start += len(part) + 1
+
+
+def _span(source: Source, start: int, part: str) -> Span:
+    return Span(source, start + len(part) - len(part.lstrip()), start + len(part.rstrip()))
+
+
+def _refuse_letter(letter: str, span: Span, legend: Legend) -> None:
+    if legend.axis(letter) is None:
+        raise fail("E741", f"no index `{letter}` is declared", span, fix=", ".join(f"`{axis}`" for axis in legend.axes))
+
+
+def _refuse_remainder(letter: str, axis: str, times: int, span: Span, legend: Legend) -> None:
+    if legend.is_bound(letter) and legend.length(letter) % times:
+        size = legend.length(letter)
+        divisors = [n for n in range(2, size + 1) if not size % n][:6]
+        message = f"`{letter}` has {size} numbers, which {times} ranks of `{axis}` cannot share"
+        fix = f"another index, or an axis of {', '.join(map(str, divisors))} ranks" if divisors else "another index"
+        raise fail("E742", message, span, [legend.describe(letter)], fix)
+
+
+def refuse_unused(sharding: Sharding, carried: Iterable[str]) -> None:
+    """Raises EinformerError E741 for an index that no tensor of the model carries."""
+    known = {*carried}
+    for letter, axis in sharding.places:
+        if letter not in known:
+            message = f"no tensor of the model carries `{letter}`, which is split over `{axis}`"
+            raise fail("E741", message, NOWHERE, fix=", ".join(f"`{each}`" for each in sorted(known)))
+
+
+def clash(sharding: Sharding, letters: Iterable[str], span: Span) -> EinformerError | None:
+    """The error E743 of a tensor that carries two indices of one axis of the mesh, or none."""
+    seen = dict[str, str]()
+    for letter in letters:
+        if (axis := sharding.axis(letter)) and seen.setdefault(axis, letter) != letter:
+            message = f"one tensor carries `{seen[axis]}` and `{letter}`, and both are split over `{axis}`"
+            return fail("E743", message, span, fix=f"one of them, or `{letter}` over another axis of the mesh")
+    return None
+
+
+def is_size(name: str, letter: str, legend: Legend) -> bool:
+    """Is a name of a number the size of the axis of an index?"""
+    axis = legend.axis(letter)
+    sized = axis is not None and isinstance(axis.size, Name) and axis.size.name == name
+    return name == f"|{axis_of(letter)}|" or sized

@@ -1,0 +1,220 @@
+"""Runs all ranks of a mesh in one process: a thread for each, whose collectives meet at a barrier."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from einformer.interpreters.torch import module as modules
+from einformer.interpreters.torch.ranks import find_cuts
+from einformer.language.calls import slot_letters
+from einformer.language.slots import find_selecting
+from einformer.objects import Model
+from einformer.program.sharding import Sharding, read_sharding
+
+SECONDS = 60
+
+
+@dataclass
+class World:
+    """The ranks of a mesh, and what each of them puts on the table."""
+
+    mesh: Mapping[str, int]
+    table: dict[int, Any] = field(default_factory=dict)
+    log: list[tuple[str, str, int]] = field(default_factory=list)  # of rank 0: collective, axis of the mesh, bytes
+
+    def __post_init__(self) -> None:
+        self.barrier = threading.Barrier(math.prod(self.mesh.values()), timeout=SECONDS)
+
+    def places(self) -> list[dict[str, int]]:
+        ranges = (range(size) for size in self.mesh.values())
+        return [dict(zip(self.mesh, numbers, strict=True)) for numbers in itertools.product(*ranges)]
+
+    def meet(self, rank: int, given: Any) -> dict[int, Any]:
+        """What all ranks have given."""
+        self.barrier.wait()
+        self.table[rank] = given
+        self.barrier.wait()
+        seen = dict(self.table)
+        self.barrier.wait()
+        return seen
+
+
+@dataclass
+class Mesh:
+    """A mesh as one rank sees it, and the collectives of torch.distributed over it."""
+
+    world: World
+    rank: int
+    ReduceOp = torch.distributed.ReduceOp
+
+    def get_local_rank(self, axis: str) -> int:
+        return self.world.places()[self.rank][axis]
+
+    def get_group(self, axis: str) -> str:
+        return axis
+
+    def get_world_size(self, group: str) -> int:
+        return self.world.mesh[group]
+
+    def gather(self, name: str, x: Tensor, group: str) -> list[Tensor]:
+        """The tensors of the ranks that differ along one axis alone."""
+        assert x.is_contiguous()
+        if self.rank == 0:
+            self.world.log.append((name, group, x.numel() * x.element_size()))
+        seen, places = self.world.meet(self.rank, (name, group, x.detach().clone())), self.world.places()
+        ours = places[self.rank]
+        alike = [r for r, place in enumerate(places) if all(place[a] == ours[a] for a in place if a != group)]
+        assert {seen[r][:2] for r in alike} == {(name, group)}, "ranks meet in different collectives"
+        assert {seen[r][2].shape for r in alike} == {x.shape}, "ranks meet with different shapes"
+        return [seen[r][2] for r in alike]
+
+    def all_reduce(self, x: Tensor, op: Any = torch.distributed.ReduceOp.SUM, group: str = "") -> None:
+        largest = op == torch.distributed.ReduceOp.MAX
+        together = torch.stack(self.gather("all_reduce", x, group))
+        x.copy_(together.amax(0) if largest else together.sum(0))
+
+    def all_gather(self, parts: list[Tensor], x: Tensor, group: str = "") -> None:
+        for part, given in zip(parts, self.gather("all_gather", x, group), strict=True):
+            part.copy_(given)
+
+
+def build_rank(model: Model, sharding: Sharding, plan: str, place: Any) -> nn.Module:
+    """The module of one rank, whose collectives are those of threads."""
+    recipe = model._recipe(plan)
+    built = modules.build(replace(recipe, plan=replace(recipe.plan, sharding=sharding)), "cpu", torch.float64, place)
+    file: Any = sys.modules[type(built).__module__]
+    file.dist = place
+    return built
+
+
+def run_on_ranks(mesh: Mapping[str, int], run: Callable[[Mesh], Any]) -> tuple[list[Any], World]:
+    """What each rank gives."""
+    world, results, errors = World(mesh), dict[int, Any](), list[BaseException]()
+
+    def start(rank: int) -> None:
+        try:
+            results[rank] = run(Mesh(world, rank))
+        except BaseException as error:
+            errors.append(error)
+            world.barrier.abort()
+
+    threads = [threading.Thread(target=start, args=(rank,), daemon=True) for rank in range(len(world.places()))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(SECONDS)
+    if errors:
+        raise next((error for error in errors if not isinstance(error, threading.BrokenBarrierError)), errors[0])
+    return [results[rank] for rank in range(len(threads))], world
+
+
+# --------------------------------------------------------------------------------------------------------- agreement
+
+
+@dataclass
+class Whole:
+    """A model in one process: its output from random inputs and weights, and all gradients of a random sum of it."""
+
+    model: Model
+    sharding: Sharding
+    plan: str
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        self.cuts = find_cuts(self.model.spec.tree, self.model.spec.name, self.model.legend, self.sharding)
+        torch.manual_seed(self.seed)
+        module = modules.build(self.model._recipe(self.plan), dtype=torch.float64).eval()
+        for parameter in module.parameters():
+            torch.nn.init.normal_(parameter, std=0.3)
+        self.inputs = [_draw(self.model, formal) for formal in self.model.spec.layer.formals]
+        self.output = module(*self.inputs)
+        self.gradient = torch.randn_like(self.output)
+        self.output.backward(self.gradient)
+        self.output = self.output.detach()
+        self.state, self.gradients = module.state_dict(), dict(list_gradients(module))
+
+    def part(self, x: Tensor, place: Mapping[str, int], dims: Mapping[int, str]) -> Tensor:
+        """The part of a rank."""
+        for dim, axis in dims.items():
+            x = x.chunk(dict(self.sharding.mesh)[axis], dim)[place[axis]]
+        return x.contiguous()
+
+    def part_of(self, x: Tensor, left: Any, place: Mapping[str, int]) -> Tensor:
+        """The part of a rank of an input or of the output."""
+        letters = enumerate(slot_letters(left))
+        return self.part(x, place, {dim: axis for dim, letter in letters if (axis := self.sharding.axis(letter))})
+
+    def run(self, module: nn.Module, place: Mapping[str, int]) -> tuple[Tensor, dict[str, Tensor]]:
+        """The output and the gradients of a rank."""
+        module.eval().load_state_dict(self.state)
+        formals = self.model.spec.layer.formals
+        output = module(*(self.part_of(x, formal, place) for x, formal in zip(self.inputs, formals, strict=True)))
+        output.backward(self.part_of(self.gradient, self.model.spec.layer.output, place))
+        return output.detach(), dict(list_gradients(module))
+
+    def compare(self, output: Tensor, gradients: Mapping[str, Tensor], place: Mapping[str, int]) -> None:
+        """Asserts that a rank has its part of everything; its gradients are sums over rows."""
+        assert_near(output, self.part_of(self.output, self.model.spec.layer.output, place), "the output")
+        assert gradients.keys() == self.gradients.keys()
+        for path, wanted in self.gradients.items():
+            assert_near(gradients[path], self.part(wanted, place, self.cuts.get(path, ((), {}))[1]), path)
+
+
+def read(model: Model, mesh: Mapping[str, int], shard: str) -> Sharding:
+    """The map of letters of a model."""
+    time = model.spec.layer.time
+    return read_sharding(mesh, shard, model.legend, time.letter if time else "")
+
+
+def agree(model: Model, mesh: Mapping[str, int], shard: str, plan: str, seed: int = 0) -> World:
+    """Asserts that the ranks give the outputs and the gradients of one process, each its part."""
+    whole = Whole(model, read(model, mesh, shard), plan, seed)
+
+    def run(rank: Mesh) -> tuple[dict[str, int], Tensor, dict[str, Tensor]]:
+        place = rank.world.places()[rank.rank]
+        return place, *whole.run(build_rank(model, whole.sharding, plan, rank), place)
+
+    results, world = run_on_ranks(mesh, run)
+    for place, output, _ in results:
+        axes = [axis for axis in mesh if axis not in whole.sharding.rows]
+        alike = [gradients for other, _, gradients in results if all(other[axis] == place[axis] for axis in axes)]
+        whole.compare(output, {path: torch.stack([each[path] for each in alike]).sum(0) for path in alike[0]}, place)
+    return world
+
+
+def assert_near(ours: Tensor, theirs: Tensor, what: str) -> None:
+    """To 1e-12 of the largest number; what is no number is none in both."""
+    assert ours.shape == theirs.shape, (what, ours.shape, theirs.shape)
+    scale = max(1.0, float(theirs[theirs.isfinite()].abs().max())) if bool(theirs.isfinite().any()) else 1.0
+    torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-12 * scale, equal_nan=True, msg=lambda text: f"{what}: {text}")
+
+
+def _draw(model: Model, formal: Any) -> Tensor:
+    sizes = model.inputs(batch=2, length=4)
+    legend = model.at(**sizes)
+    shape = [legend.length(letter) for letter in slot_letters(formal)]
+    layers = {layer.name: layer for layer in model.spec.tree.layers}
+    whole = find_selecting(model.spec.layer, layers, legend)
+    if formal.name in whole:
+        return torch.randint(legend.length(whole[formal.name]), shape)
+    return torch.randn(shape, dtype=torch.float64)
+
+
+def list_gradients(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
+    """The gradient of every weight as it is written, by path."""
+    inner: Any
+    for path, inner in module.named_modules():
+        for name, parameter in inner.named_parameters(recurse=False):
+            gradient = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+            packed = name in getattr(inner, "layout", ())
+            parts = inner.parts(name, gradient) if packed else [(name, gradient, ())]
+            yield from ((f"{path}.{weight}".lstrip("."), view) for weight, view, _ in parts)

@@ -1,0 +1,215 @@
+"""Do the ranks of a mesh compute together what one process computes: values, and the gradient of every parameter?
+
+All ranks run in one process, a thread for each. A map of letters says over which axis of the mesh each index is split.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+import einformer
+from einformer.objects import Model
+from tests.few import few
+from tests.oracles.ranks import agree
+from tests.small import PLANS
+
+GROUPED = {"D": 16, "A": 8, "G": 4, "F": 12, "V": 20, "L": 2, "Θ": 500.0}
+LATENT = {"D": 14, "F": 12, "A": 4, "N": 6, "E": 4, "U": 6, "C": 6, "R": 8, "P": 1, "M": 8, "Z": 2, "X": 8, "G": 4, "Y": 2}
+NEXT = {"C": 3, "E": 6, "H": 8, "K": 2, "N": 4, "O": 6, "U": 6, "X": 4, "T": 2, "L": 4}
+STATES = {"D": 14, "A": 8, "G": 2, "H": 6, "N": 4, "C": 3, "V": 20, "L": 2}
+
+MODELS: dict[str, dict[str, Any]] = {
+    "gpt2": {"D": 24, "A": 4, "F": 12, "L": 2, "V": 20, "K": 8},
+    "llama": GROUPED,
+    "mixtral": GROUPED | {"X": 4, "T": 2, "W": 3},
+    "deepseek_v3": LATENT | {"T": 3, "V": 20, "L": 2, "Θ": 500.0},
+    "gemma3": GROUPED | {"H": 6, "C": 7.0, "Ω": 3},
+    "gpt_oss": GROUPED | {"X": 4, "H": 6, "T": 2, "C": 0.7, "α": 1.3, "W": [3, 3]},
+    "qwen3_next": GROUPED | NEXT,
+    "mamba2_decoder": STATES,
+    "bloom": {"D": 24, "A": 4, "F": 12, "L": 2, "V": 20},
+    "gptj": {"D": 24, "A": 4, "F": 12, "L": 2, "V": 20, "R": 4},
+    "linear_attention": {"D": 35, "A": 4, "E": 6, "U": 6, "F": 12, "V": 20, "L": 2},
+}
+MAPS = [
+    ("gpt2", {"tp": 2}, "tp: a d' f v"),
+    ("gpt2", {"tp": 2}, "tp: a f v"),  # the heads are gathered before they are merged
+    ("llama", {"tp": 4}, "tp: g f v"),
+    ("llama", {"tp": 2, "tq": 2}, "tp: g f v; tq: j"),  # more ranks than key heads: the query heads of one are shared
+    ("llama", {"dp": 2, "tp": 2}, "tp: g f v; dp: b"),
+    ("llama", {"tp": 2}, "tp: d"),  # norms on split features
+    ("mixtral", {"tp": 2}, "tp: g f v"),
+    ("mixtral", {"tp": 2}, "tp: g x v"),
+    ("mixtral", {"tp": 2, "ep": 2}, "tp: g f v; ep: x"),
+    ("deepseek_v3", {"tp": 2}, "tp: a f v m o"),
+    ("deepseek_v3", {"tp": 2}, "tp: a x f v"),
+    ("gemma3", {"tp": 2}, "tp: g f v"),
+    ("gpt_oss", {"tp": 2}, "tp: g f v"),
+    ("gpt_oss", {"tp": 2}, "tp: g x v"),
+    ("qwen3_next", {"tp": 2}, "tp: g k f o v"),
+    ("qwen3_next", {"tp": 2}, "tp: g u f o v"),  # the norm of the delta rule, on split features
+    ("mamba2_decoder", {"tp": 2}, "tp: g v"),
+    ("mamba2_decoder", {"tp": 2}, "tp: j v"),
+    ("mamba2_decoder", {"tp": 2}, "tp: n"),
+    ("bloom", {"tp": 2}, "tp: a f v"),
+    ("gptj", {"tp": 2}, "tp: a f v"),
+    ("linear_attention", {"tp": 2}, "tp: e"),
+]
+
+
+def bound(name: str) -> Model:
+    return einformer.load(name).bind(**MODELS[name])
+
+
+QUICK = [MAPS[0], MAPS[3], MAPS[8], MAPS[9], MAPS[12], MAPS[17]]
+CASES = few([(*case, plan) for case in MAPS for plan in PLANS], [(*case, plan) for case in QUICK for plan in PLANS])
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0]} {case[2]} {case[3]}")
+def test_the_ranks_of_a_published_model_compute_what_one_process_computes(case: tuple[str, dict[str, int], str, str]) -> None:
+    name, mesh, shard, plan = case
+    agree(bound(name), mesh, shard, plan)
+
+
+# Layers whose collective people get wrong by hand (Megatron-LM issue 7452 and its kin): the map, the input, the output, the
+# weights, the formula, and the collectives of its forward and its backward.
+LAYERS = {
+    "a bias is added once": ("tp: f", "z_bsd", "y_bsd", "W_df, U_fd, β_d", "h_bsf = relu(z_bsd W_df); h_bsf U_fd + β_d", "R V"),
+    "a bias of split features": (
+        "tp: f",
+        "z_bsd",
+        "y_bsd",
+        "W_df, U_fd, φ_f",
+        "h_bsf = relu(z_bsd W_df + φ_f); h_bsf U_fd",
+        "R V",
+    ),
+    "a gain after a sum": (
+        "tp: f",
+        "z_bsd",
+        "y_bsd",
+        "W_df, U_fd, γ_d",
+        "h_bsf = relu(z_bsd W_df); n_bsd = h_bsf U_fd; γ_d n_bsd",
+        "R VV",
+    ),
+    "a residual is whole": ("tp: f", "z_bsd", "y_bsd", "W_df, U_fd", "h_bsf = relu(z_bsd W_df); z_bsd + h_bsf U_fd", "R V"),
+    "two sums are one": (
+        "tp: f",
+        "z_bsd",
+        "y_bsd",
+        "W_df, U_fd, V_fd",
+        "h_bsf = z_bsd W_df; h_bsf U_fd + relu(h_bsf) V_fd",
+        "R V",
+    ),
+    "a product of two sums": (
+        "tp: f",
+        "z_bsd",
+        "y_bsd",
+        "W_df, U_fd, V_fd",
+        "h_bsf = z_bsd W_df; n_bsd = h_bsf U_fd; m_bsd = relu(h_bsf) V_fd; n_bsd m_bsd",
+        "RR V",
+    ),
+    "a root of a sum": ("tp: f", "z_bsd", "y_bsd", "W_df, U_fd", "h_bsf = z_bsd W_df; n_bsd = h_bsf U_fd; tanh(n_bsd)", "R V"),
+    "a gain of each head": (
+        "tp: a",
+        "q_bsae",
+        "y_bsd",
+        "γ_e, O_aed",
+        "n_bsae = γ_e q_bsae / sqrt(mean_e q_bsae^2 + ε); n_bsae O_aed",
+        "R V",
+    ),
+    "a norm of all heads": (
+        "tp: a",
+        "q_bsae",
+        "y_bsd",
+        "γ_ae, O_aed",
+        "n_bsae = γ_ae q_bsae / sqrt(mean_{ae} q_bsae^2 + ε); n_bsae O_aed",
+        "RR V",
+    ),
+    "a variance of split features": (
+        "tp: d",
+        "z_bsd",
+        "y_bsd",
+        "γ_d",
+        "γ_d (z_bsd - mean_d z_bsd) / sqrt(var_d z_bsd + ε)",
+        "RRR VVV",
+    ),
+    "a router of split experts": ("tp: x", "z_bsd", "y_bsx", "R_dx", "Sm_x(z_bsd R_dx)", "LR VV"),
+    "a softmax of what is masked": (
+        "tp: x",
+        "z_bsd",
+        "y_bsx",
+        "R_dx",
+        "r_bsx = z_bsd R_dx; Sm_x(where(r_bsx > 0, r_bsx, -inf))",
+        "LR VV",
+    ),
+    "a choice of split experts": (
+        "tp: x",
+        "z_bsd",
+        "y_bsx",
+        "R_dx",
+        "r_bsx = z_bsd R_dx; where(top_{T,x}(r_bsx), sigmoid(r_bsx), 0)",
+        "G VO",
+    ),
+    "a sum over chosen split experts": (
+        "tp: x",
+        "z_bsd",
+        "y_bs",
+        "R_dx",
+        "r_bsx = z_bsd R_dx; sum_x(where(top_{T,x}(r_bsx), sigmoid(r_bsx), 0))",
+        "GR VO",
+    ),
+    "a bias of whole experts": (
+        "tp: f",
+        "z_bsd",
+        "y_bsd",
+        "R_dx, W_xdf, U_xfd, ω_xd",
+        "p_bsx = Sm_x(z_bsd R_dx); h_bsxf = relu(z_bsd W_xdf); p_bsx (h_bsxf U_xfd + ω_xd)",
+        "R V",
+    ),
+    "a table of split tokens": ("tp: v", "x_bs", "y_bsd", "E_vd", "E_{x_bs d}", "R "),
+    "the loss of split tokens": ("tp: v", "z_bsd", "y_bs", "E_vd", "lse_v(z_bsd E_vd)", "LR V"),
+    "the number of a split token": ("tp: v", "z_bsd, x_bs", "y_bs", "E_vd", "z_bsd E_{x_bs d} - lse_v(z_bsd E_vd)", "RLR V"),
+    "the largest of split tokens": ("tp: v", "z_bsd", "y_bs", "E_vd", "max_v(z_bsd E_vd)", "G V"),
+    "a product of split numbers": ("tp: d", "z_bsd", "y_bsd", "γ_d", "cumprod_d(γ_d z_bsd)", "GO"),
+    "an index as a number": ("tp: a", "z_bsd", "y_bsad", "Q_ad", "z_bsd Q_ad (a + 1) / A", " V"),
+    "a part of a split index": ("tp: a", "z_bsd", "y_bsad", "Q_ad", "n_bsad = z_bsd Q_ad; where(2 a < A, n_bsad, z_bsd)", " V"),
+    "the neighbour of a split index": ("tp: a", "z_bsd", "y_bsad", "Q_ad", "z_bsd where(a > 0, Q_{(a - 1) d}, 1)", "G VV"),
+    "one number of a split index": ("tp: a", "z_bsd", "y_bsd", "Q_ad", "z_bsd Q_1d", "G "),
+    "a split index beside a whole one": ("tp: a", "q_bsa", "y_bsa", "W_aa'", "q_bsa' W_aa'", "G V"),
+}
+COLLECTIVES = {"R": "AllReduce.apply", "V": "Vary.apply", "G": "AllGather.apply", "O": "Own.apply", "L": " largest("}
+AXES = {"b": "B", "s": "S", "d": "D", "a": "A", "e": "H", "f": "F", "x": "X", "v": "V"}
+SCALARS = {"ε": "1e-5", "T": "2"}
+
+
+def layer(name: str) -> Model:
+    """A model of one equation, whose legend has what the equation uses."""
+    _, given, made, weights, formula, _ = LAYERS[name]
+    *before, last = formula.split("; ")
+    lines = "".join(f"  {line}\n" for line in (f"weights {weights}", *before, f"return {last}"))
+    body = f"model M({given}) -> {made}:\n{lines}"
+    subscripts = "".join(re.findall(r"_(\w+|\{[^}]*\})", body)).replace("x_bs", "bs")
+    axes = "".join(f"  {letter}: {size}\n" for letter, size in AXES.items() if letter in subscripts)
+    scalars = "".join(f"  {name} = {value}\n" for name, value in SCALARS.items() if name in formula)
+    sizes = {"D": 6, "A": 4, "H": 6, "F": 8, "X": 4, "V": 12}
+    spec = einformer.parse(f"axes\n{axes}" + f"scalars\n{scalars}" * bool(scalars) + body)
+    return spec.bind(**{size: number for size, number in sizes.items() if f": {size}\n" in axes})
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_a_layer_has_the_gradients_of_one_process(name: str) -> None:
+    for plan in PLANS:
+        agree(layer(name), {"tp": 2}, LAYERS[name][0], plan)
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_a_layer_exchanges_no_more_than_it_must(name: str) -> None:
+    shard, *_, wanted = LAYERS[name]
+    source = layer(name).source("notation", mesh="tp=2", shard=shard)
+    source = source[source.index("class M(") :]
+    assert {sign: source.count(called) for sign, called in COLLECTIVES.items()} == {
+        sign: wanted.count(sign) for sign in COLLECTIVES
+    }
