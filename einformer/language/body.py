@@ -165,7 +165,7 @@ class _Body:
         self.check_letters(slots_of(self.layer.output))
         self.check_letters(self.layer.indices)
         self.check_letters(() if self.layer.time is None else (self.layer.time,))
-        used = _find_axes(self.layer)
+        used = _find_axes(self.layer) if self.layer.indices else set()
         for index in self.layer.indices:
             if axis_of(index.letter) not in used:
                 self.report("E203", f"`{self.layer.name}` names `{index.letter}` and never uses it", index, "a head without it")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from einformer.errors import EinformerError, Finding, Span, fail
 from einformer.language.printer import PLAIN
-from einformer.language.tree import Apply, Expression, Index, Layer, Loop, Name, Statement, Tensor, Weight
+from einformer.language.tree import Apply, Equation, Expression, Index, Layer, Loop, Name, Statement, Tensor, Weight
 from einformer.language.walk import equations, loops, open_groups, rebuild, slots_of, subexpressions
 
 Letters = dict[str, None]  # an ordered set
@@ -167,12 +167,14 @@ class _Naming:  # the instances of one body, numbered in the order in which they
         self.findings: list[Finding] = []
 
     def statements(self, body: tuple[Statement, ...], loop: Index | None) -> tuple[Statement, ...]:
-        return tuple(
-            replace(s, body=self.statements(s.body, s.index))
-            if isinstance(s, Loop)
-            else replace(s, right=self.expression(s.right, loop))
-            for s in body
-        )
+        return tuple([self.loop(s) if isinstance(s, Loop) else self.equation(s, loop) for s in body])
+
+    def loop(self, loop: Loop) -> Loop:
+        return replace(loop, body=self.statements(loop.body, loop.index))
+
+    def equation(self, equation: Equation, loop: Index | None) -> Equation:
+        right = self.expression(equation.right, loop)
+        return equation if right is equation.right else replace(equation, right=right)
 
     # The name of an outer call comes before those of its arguments, as in the text.
     def expression(self, e: Expression, loop: Index | None) -> Expression:

@@ -16,7 +16,6 @@ from einformer.language.tree import (
     Layer,
     Loop,
     Name,
-    Number,
     Power,
     Product,
     Quotient,
@@ -27,11 +26,8 @@ from einformer.language.tree import (
 
 Parts = tuple[Expression, ...]
 
-# Of each kind of node the expressions directly inside it, and the node with others in their place.
+# Of each kind of node but the leaves the expressions directly inside it, and the node with others in their place.
 _CHILDREN: dict[type[Expression], Callable[[Any], Parts]] = {
-    Number: lambda e: (),
-    Name: lambda e: (),
-    Index: lambda e: (),
     Tensor: attrgetter("slots"),
     Group: attrgetter("members"),
     Sum: attrgetter("terms"),
@@ -53,11 +49,13 @@ _REBUILT: dict[type[Expression], Callable[[Any, Parts], Expression]] = {
 
 def children(e: Expression) -> Parts:
     """The expressions directly inside e (of an `Apply` the arguments, not its indices)."""
-    return _CHILDREN[type(e)](e)
+    return _CHILDREN[type(e)](e) if type(e) in _CHILDREN else ()
 
 
 def rebuild(e: Expression, f: Callable[[Expression], Expression]) -> Expression:
     """e with f applied to each child; e itself where f changes none."""
+    if type(e) not in _CHILDREN:
+        return e
     old = _CHILDREN[type(e)](e)
     new = tuple(map(f, old))
     return e if all(map(is_, new, old)) else _REBUILT[type(e)](e, new)
@@ -69,8 +67,8 @@ def subexpressions(e: Expression) -> Iterator[Expression]:
     while waiting:
         node = waiting.pop()
         yield node
-        if below := _CHILDREN[type(node)](node):
-            waiting += below[::-1]
+        if type(node) in _CHILDREN:
+            waiting += _CHILDREN[type(node)](node)[::-1]
 
 
 def indices_in(e: Expression) -> Iterator[Index]:
