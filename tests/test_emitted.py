@@ -338,7 +338,9 @@ def test_a_config_may_be_another() -> None:
     """The numbers of the target are defaults: a smaller model is the same classes with another config."""
     names: dict[str, Any] = {"__name__": "pasted"}
     exec(compile(einformer.model("gpt2").source(), "<pasted>", "exec", dont_inherit=True), names)
-    small = names["GPT2"](names["Config"](D=12, A=3, H=4, F=20, V=11, K=9, L=2))
+    config = names["Config"](D=12, A=3, F=20, V=11, K=9, L=2)
+    assert config.H == 4  # the features of a head follow
+    small = names["GPT2"](config)
     assert small(torch.zeros(2, 9, dtype=torch.long)).shape == (2, 9, 11)
     assert (
         sum(weight.numel() for weight in small.parameters())

@@ -12,7 +12,7 @@ import einformer
 from einformer.language.specialise import specialise
 from einformer.objects import Model
 from einformer.program.fusing import add_kernels
-from einformer.program.kernels import Attention, Linear, Norm
+from einformer.program.kernels import Attention, CrossEntropy, Linear, Norm
 from einformer.program.lowering import lower_functions
 from einformer.program.matching import find_norms
 from einformer.program.operations import Function
@@ -79,3 +79,36 @@ model M(z_bsd) -> z_bsd causal in s:
     steps = [module.decode(part, cache=cache) for part in torch.split(torch.from_numpy(array), 1, 1)]
     assert error(module(torch.from_numpy(array)), expected) < 1e-12
     assert error(torch.cat(steps, 1), expected) < 1e-12
+
+
+LOSSES = {  # of scores y and targets t; is it one kernel?
+    "mean_{bs}(lse_v y_bsv - y_{b s t_bs})": True,
+    "mean_{bs}(-y_{b s t_bs} + lse_v y_bsv)": True,
+    "sum_{bs}(lse_v y_bsv - y_{b s t_bs})": True,
+    "mean_s(lse_v y_1sv - y_{1 s t_1s})": False,
+    "mean_{bs}(lse_v y_bsv - y_{b s t_bs} / 2)": False,
+    "mean_{bs}(lse_v(2 y_bsv) - y_{b s t_bs})": False,
+    "mean_{bs}(lse_v y_bsv + y_{b s t_bs})": False,
+    "mean_{bs}(lse_v y_bsv - y_{b (S - 1 - s) t_bs})": False,
+}
+
+
+@pytest.mark.parametrize("plan", ["notation", "fast"])
+@pytest.mark.parametrize("right", LOSSES)
+def test_a_cross_entropy_is_one_kernel_of_the_same_value_and_slope(right: str, plan: str) -> None:
+    """Targets may have any dtype of whole numbers; slopes are compared with those of the reference by differences."""
+    bound = einformer.parse(f"axes b: B, s: S, v: V\n\nmodel Loss(y_bsv, t_bs) -> λ:\n  return {right}\n").bind()
+    fused = any(isinstance(value.operation, CrossEntropy) for each in kernels(bound) for value in walk_values(each))
+    assert fused == LOSSES[right]
+    y, t = inputs(bound)
+    leaf = torch.from_numpy(y).requires_grad_()
+    for whole in (torch.int64, torch.int32):
+        value = bound.build(dtype=torch.float64, plan=plan)(leaf, torch.from_numpy(t).to(whole))
+        assert error(value, bound.reference(y, t, weights={})) < 1e-14
+    (slope,) = torch.autograd.grad(value, leaf)
+    for place in ((0, 0, 0), (1, 2, int(t[1, 2])), (2, 3, 5)):
+        ahead, behind = y.copy(), y.copy()
+        ahead[place] += 1e-5
+        behind[place] -= 1e-5
+        above, below = (float(bound.reference(some, t, weights={})) for some in (ahead, behind))
+        assert abs(float(slope[place]) - (above - below) / 2e-5) < 1e-9

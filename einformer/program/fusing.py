@@ -17,7 +17,7 @@ from einformer.program.conditions import turn_conditions
 from einformer.program.experts import find_routings
 from einformer.program.kernels import JOINT, Linear, Part, Taken
 from einformer.program.lowering import find_time
-from einformer.program.matching import find_weight, read_linear, read_norm, read_reversed
+from einformer.program.matching import find_weight, read_linear, read_loss, read_norm, read_reversed
 from einformer.program.needs import Flows
 from einformer.program.operations import Function, Line, Value
 from einformer.program.passing import raise_constants, sink_masks
@@ -89,6 +89,7 @@ class _Fusing(Rewriting):
             yield Value(norm, (*rest, norm.letter), "tensor", value.span)
         yield read_linear(value, self.scope)
         yield read_reversed(value, self.scope.values.legend)
+        yield read_loss(value, self.scope)
         yield self.attending.read_attention(value)
 
     def rewrite_equation(self, line: Line) -> Line:

@@ -81,6 +81,17 @@ class Attention(Rewritten):
 
 
 @dataclass(frozen=True, slots=True)
+class CrossEntropy(Rewritten):
+    """The negative logarithm of the softmax of scores over a letter, at a target; or the mean over all other letters."""
+
+    scores: Value
+    letter: str
+    target: Value
+    proved: bool  # does the target lie inside the axis?
+    mean: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Reversed(Rewritten):
     """A tensor read along an axis from the last number to the first."""
 

@@ -10,7 +10,7 @@ from einformer.errors import EinformerError
 from einformer.language.calls import axis_of
 from einformer.language.sizes import Legend
 from einformer.program import operations as op
-from einformer.program.kernels import Linear, Norm, Reversed
+from einformer.program.kernels import CrossEntropy, Linear, Norm, Reversed
 from einformer.program.operations import Axes, Function, Value, add, contract, map_values, multiply
 from einformer.program.orders import estimate_size, order_pairs
 from einformer.program.rewrite import Rewriting, Scope
@@ -223,6 +223,34 @@ def _read_biased(terms: tuple[Value, ...], scope: Scope) -> Value | None:
 
 
 # -------------------------------------------------------------------------------------------------------- reversed axes
+
+
+def read_loss(value: Value, scope: Scope) -> Value | None:
+    """`lse_v y_bv - y_{b t_b}`, or its mean over all letters."""
+    match value.operation:
+        case op.Reduce("mean", letters, inner) if set(letters) == set(inner.axes):
+            loss = read_loss(inner, scope)
+            kernel = replace(loss.operation, mean=True) if loss and isinstance(loss.operation, CrossEntropy) else None
+        case op.Map("+", (one, other)):
+            kernel = _read_picked(one, other) or _read_picked(other, one)
+        case _:
+            return None
+    loss = None if kernel is None else replace(value, operation=kernel)
+    return loss if loss is not None and scope.covers(value, loss) else None
+
+
+def _read_picked(total: Value, rest: Value) -> CrossEntropy | None:
+    """`lse_v y_bv` and `-y_{b t_b}`, where the numbers of all other axes are their own."""
+    match total.operation, rest.operation:
+        case op.Reduce("lse", (letter,), scores), op.Map("*", (minus, Value(operation=op.Gather(argument) as picked))):
+            slots = zip(picked.labels, picked.numbers, strict=True)
+            own = [label == (letter,) or number.operation == op.Iota("".join(label)) for label, number in slots]
+            if argument is scores and minus.operation == op.Constant(-1) and (letter,) in picked.labels and all(own):
+                axis = picked.labels.index((letter,))
+                target, proved = picked.numbers[axis], picked.proved[axis]
+                if set(target.axes) <= set(total.axes) and not picked.timed[axis]:
+                    return CrossEntropy(scores, letter, target, proved)
+    return None
 
 
 def read_reversed(value: Value, legend: Legend) -> Value | None:

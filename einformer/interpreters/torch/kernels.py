@@ -17,7 +17,19 @@ from einformer.language.tree import Layer, Weight
 from einformer.language.weights import key, list_stored
 from einformer.program import operations as op
 from einformer.program.collectives import Collective
-from einformer.program.kernels import PAIR, Attention, Gathered, Linear, Norm, Part, Picked, Reversed, Routed, Taken
+from einformer.program.kernels import (
+    PAIR,
+    Attention,
+    CrossEntropy,
+    Gathered,
+    Linear,
+    Norm,
+    Part,
+    Picked,
+    Reversed,
+    Routed,
+    Taken,
+)
 from einformer.program.operations import Axes, Function, Line, Value, View
 from einformer.program.rewrite import count_reads, walk_lines, walk_loops, walk_values
 
@@ -369,6 +381,8 @@ class KernelEmitter(Emitter):
                 return self.pick(self.code(argument), pairs)
             case Gathered(argument, Value(operation=Routed() as pairs)):
                 return self.combined(self.code(argument), pairs)
+            case CrossEntropy() as kernel:
+                return self.cross_entropy(kernel)
             case Reversed(argument, letter):
                 return self.reverse(self.code(argument), letter)
             case _:
@@ -380,6 +394,20 @@ class KernelEmitter(Emitter):
         two = self.context.legend.length(letter) == 2
         how = f"torch.roll({code.text}, 1, {axis})" if two else f"torch.flip({code.text}, ({axis},))"
         return replace(code, text=how, level=ATOM)
+
+    def cross_entropy(self, kernel: CrossEntropy) -> Code:
+        """`cross_entropy` takes a row for each target."""
+        scores = self.code(kernel.scores)
+        rows = tuple(dim for dim in scores.dims if dim != kernel.letter)
+        slot = op.Gather(kernel.scores, ((kernel.letter,),), (kernel.target,), (False,), (kernel.proved,))
+        target = self.expand(self.place(slot, 0, rows)[0], rows)
+        scores = permute(scores, (*rows, kernel.letter))
+        flat = f"{scores.at(ATOM)}.flatten(0, {len(rows) - 1}), {target.at(ATOM)}.flatten().long()"
+        arguments = flat if len(rows) > 1 else f"{scores.text}, {target.at(ATOM)}.long()"
+        if kernel.mean:
+            return Code(f"fn.cross_entropy({arguments})")
+        shape = f".view_as({target.text})" * (len(rows) > 1)
+        return Code(f'fn.cross_entropy({arguments}, reduction="none"){shape}', rows)
 
     def norm(self, kernel: Norm) -> Code:
         """`rms_norm` and `layer_norm` work on the last axis."""

@@ -17,7 +17,8 @@ from dataclasses import dataclass, field
 
 from einformer.errors import EinformerError, Span
 from einformer.interpreters.torch.classes import Class, Comment
-from einformer.interpreters.torch.code import escape_prose, uses
+from einformer.interpreters.torch.code import INDENT, Context, escape_prose, uses
+from einformer.interpreters.torch.emit import code_number
 from einformer.interpreters.torch.kernels import HELPERS as KERNEL_HELPERS
 from einformer.interpreters.torch.parallel import HELPERS as RANK_HELPERS
 from einformer.interpreters.torch.plan import NOTATION, PLAIN, Plan, Style
@@ -27,14 +28,8 @@ from einformer.language.calls import slot_letters
 from einformer.language.printer import expression
 from einformer.language.sizes import Legend
 from einformer.language.specialise import specialise
-from einformer.language.tree import (
-    Layer,
-    Loop,
-    Name,
-    Scalar,
-    Spec,
-)
-from einformer.language.walk import equations
+from einformer.language.tree import Axis, Expression, Layer, Loop, Name, Number, Product, Quotient, Scalar, Spec, Sum
+from einformer.language.walk import equations, subexpressions
 from einformer.language.weights import key
 from einformer.program.collectives import shard
 from einformer.program.fusing import add_kernels
@@ -317,7 +312,10 @@ class EmittedFile:
         helpers = [helpers_by_name[name].rstrip() for name in called | self.helpers]
         code = ("\n" * (BETWEEN + 1)).join([*self.first(), *helpers, *bodies])
         code = code if names is None else to_ascii(code, names)
-        fields = [line if names is None else to_ascii(line, names) for line in (*self.sizes(), *self.scalars())]
+        fields = [
+            line if names is None else to_ascii(line, names)
+            for line in (*self.sizes(classes[0][0].make_context(Context, "self.")), *self.scalars())
+        ]
         code = "\n".join([*self.config(fields, code), code])
         text = "\n".join([*self.doc(), "", *_write_imports(code), "", "", f"{code}\n"])
         return text if names is None else to_ascii(text, names), classes
@@ -388,28 +386,42 @@ class EmittedFile:
         yield '"""'
 
     def config(self, fields: Sequence[str], code: str) -> Iterator[str]:
-        """The sizes and scalars that the code reads, with the numbers of the target."""
-        lines = [line for line in fields if re.search(rf"\bconfig\.{re.escape(line.partition(':')[0])}\b", code)]
-        if lines:
-            doc = '    """Sizes, by their letters, and scalars."""'
-            yield from (
-                "@dataclass(frozen=True)",
-                "class Config:",
-                doc,
-                "",
-                *(f"    {line}" for line in lines),
-                *[""] * BETWEEN,
-            )
+        """The sizes and scalars that the code reads, and those of which they are made, with the numbers of the target."""
+        lines, read = {line.split()[0].rstrip(":"): line for line in fields}, re.findall(r"\bconfig\.(\w+)", code)
+        for name in read:
+            read += re.findall(r"self\.(\w+)", lines.get(name, ""))
+        if lines.keys() & set(read):
+            yield from ("@dataclass(frozen=True)", "class Config:", f'{INDENT}"""Sizes, by their letters, and scalars."""', "")
+            yield from (INDENT + line for name, line in lines.items() if name in read)
+            yield from ("", "")
 
-    def sizes(self) -> Iterator[str]:
-        """The fields of bound sizes."""
+    def sizes(self, config: Context) -> Iterator[str]:
+        """The fields of bound sizes; a size that others give is a property, so that it follows them."""
         for axis in self.spec.axes:
-            if isinstance(axis.size, Name):
-                try:
-                    size = self.legend.length(axis.letter)
-                except EinformerError:  # an axis of the inputs
-                    continue
-                yield f"{axis.size.name}: int = {size}" + (f"  # {axis.comment}" if axis.comment else "")
+            if isinstance(axis.size, Name) and (size := self.size_of(axis.size.name, axis, config)):
+                yield f"{axis.size.name}{size}" + (f"  # {axis.comment}" if axis.comment else "")
+
+    def size_of(self, name: str, axis: Axis, config: Context) -> str:
+        """`: int = 768`, ` = property(lambda self: self.D // self.A)`; nothing for an axis of the inputs."""
+        try:
+            size = self.legend.length(axis.letter)
+        except EinformerError:
+            return ""
+        if axis.default is None or name in self.legend.values or not self.is_exact(axis.default):
+            return f": int = {size}"
+        return f" = property(lambda self: {code_number(config, axis.default).text.replace(' / ', ' // ')})"
+
+    def is_exact(self, size: Expression) -> bool:
+        """Is a formula made of other sizes, and divided only at the end, where nothing is left over?"""
+        parts = [*subexpressions(size)]
+        exact = all(
+            self.legend.axis_of_size(part.name) is not None
+            if isinstance(part, Name)
+            else isinstance(part, Sum | Product | Quotient) or (isinstance(part, Number) and isinstance(part.value, int))
+            for part in parts
+        )
+        divisions = [part for part in parts if isinstance(part, Quotient)]
+        return exact and all(part is size for part in divisions)
 
     def scalars(self) -> Iterator[str]:
         """The fields of scalars that are numbers, or lists over the turns of a loop."""
