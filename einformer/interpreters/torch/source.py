@@ -407,7 +407,8 @@ class EmittedFile:
             size = self.legend.length(axis.letter)
         except EinformerError:
             return ""
-        if axis.default is None or name in self.legend.values or not self.is_exact(axis.default):
+        local = self.plan.sharding is not None  # a rank has other sizes than those that the formula is about
+        if axis.default is None or name in self.legend.values or local or not self.is_exact(axis.default):
             return f": int = {size}"
         return f" = property(lambda self: {code_number(config, axis.default).text.replace(' / ', ' // ')})"
 
