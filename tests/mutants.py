@@ -559,7 +559,7 @@ MUTANTS = (
     ),
     _mutant(
         "each turn reads what the first one found", "program/decoding.py",
-        "self.stand_in(each.name, before) if kind is not None else self.keeping[before]", "self.keeping[before]",
+        "self.stand_in(carried.name, before) if kind is not None else self.keeping[before]", "self.keeping[before]",
         "decode.py::test_any_text[two loops change one tensor, and a third is in a loop-notation]",
     ),
     _mutant(

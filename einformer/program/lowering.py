@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import assert_never
@@ -95,6 +96,8 @@ class Body:
     names: dict[str, Line] = field(default_factory=dict)
     weights: dict[str, Line] = field(default_factory=dict)
     scalars: dict[str, Line] = field(default_factory=dict)
+    versions: Counter[tuple[str, int]] = field(default_factory=Counter)  # of each name, in as many loops
+    depth: int = 0  # how many loops are around
     still: frozenset[str] = frozenset()
     branches: tuple[tuple[Value, bool], ...] = ()
     guards: Guards = ()  # the conditions of the branches as they are written
@@ -113,6 +116,7 @@ class Body:
                 Input(formal.name), slot_letters(formal), "integer" if formal.name in whole else "tensor", formal.span
             )
             self.names[formal.name] = Line(formal.name, value, find_labels(formal))
+            self.versions[formal.name, 0] += 1
         inputs = tuple(self.names.values())
         for weight in stored:
             if weight.default is None or weight.optional:
@@ -137,8 +141,14 @@ class Body:
         if self.renames(equation, value):
             value = replace(value, operation=Spread(value))
         line = self.define(equation.left, value)
-        self.names[equation.left.name] = line = replace(line, equation=equation)
+        self.names[line.name] = line = replace(line, equation=equation, version=self.count_version(line.name))
         return line
+
+    def count_version(self, name: str) -> tuple[str, int]:
+        """`z`, then `z_2` in as many loops."""
+        self.versions[name, self.depth] += 1
+        number = self.versions[name, self.depth]
+        return name + (f"_{number}" if number > 1 else ""), self.depth
 
     def renames(self, equation: Equation, value: Value) -> bool:
         """Does an equation give a tensor another name? That is another value, of which other positions may be read."""
@@ -154,9 +164,10 @@ class Body:
         changed = tuple(dict.fromkeys(q.left.name for q in equations(loop.body)))
         before = {name: self.names[name] for name in changed if name in self.names}
         kinds = {name: line.value.kind for name, line in before.items()}
-        count, around = self.value(loop.count), self.still
-        self.still |= {loop.index.letter}
+        count, around, versions = self.value(loop.count), self.still, Counter(self.versions)
+        self.still, self.depth = self.still | {loop.index.letter}, self.depth + 1
         while True:
+            self.versions = Counter(versions)
             within = {name: stand_in(line, kinds[name]) for name, line in before.items()}
             self.names |= within
             lines = self.lower_statements(loop.body)
@@ -164,7 +175,7 @@ class Body:
             if new == kinds:
                 break
             kinds = new
-        self.still = around
+        self.still, self.depth = around, self.depth - 1
         carried = tuple(self.carry(name, before.get(name), within.get(name)) for name in changed)
         return Turns(loop.index.letter, count, carried, lines, loop)
 

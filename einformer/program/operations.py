@@ -217,6 +217,7 @@ class Line:
     labels: tuple[Label, ...]
     equation: Equation | None = None  # none where the legend or a weight says what it is
     notes: tuple[str, ...] = ()  # why it is not what a reader may expect
+    version: tuple[str, int] | None = None  # which of the values of its name it is, `z_2`, and in how many loops it stands
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ from einformer.program.decoding import (
 )
 from einformer.program.fusing import add_kernels
 from einformer.program.kernels import Attention
-from einformer.program.lowering import lower_functions
+from einformer.program.lowering import find_time, lower_functions
 from einformer.program.operations import Axes, Label, Line, Value
 from einformer.program.orders import estimate_size
 from einformer.program.rewrite import walk_lines, walk_values
@@ -50,11 +50,10 @@ def write_cached_source(
 ) -> str:
     """The file for the causal model `name`: each class as in the file without a cache, its forward with one."""
     special = specialise(spec, name)
-    layers = {layer.name: layer for layer in special.layers}
-    rows = find_rows(layers[name])
+    rows = find_rows(next(layer for layer in special.layers if layer.name == name))
     lowered = lower_functions(special, legend)
     program = add_kernels(lowered, special, legend, steps=True) if plan.fast else lowered
-    decoded = continue_functions(program, layers, kept, name, rows)
+    decoded = continue_functions(program, kept, legend, name, find_time(special), rows)
     file = CachedFile(
         special, name, legend, plan, style, count_axes(spec), functions=decoded, lowered=lowered, kept=kept, rows=rows
     )
