@@ -620,7 +620,7 @@ MUTANTS = (
     ),
     _mutant(
         "keys are computed for chosen features alone", "program/experts.py",
-        'if over and _by_row(factors, start) and choice in', 'if over and choice in',
+        'if over and _by_row(total.factors, start) and choice in', 'if over and choice in',
         "orders.py::test_scores_over_chosen_features_stay_one_product",
     ),
     _mutant(

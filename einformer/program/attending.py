@@ -356,6 +356,5 @@ def name_applied(value: Value) -> str:
 
 
 def _lines_up(mask: Value, batch: Axes, together: Axes, position: str, over: str) -> bool:
-    """Has a mask the axes that the kernel knows, heads as one at most?"""
     axes = set(mask.axes)
     return axes <= {*batch, position, over, *together} and not (axes & set(together) and len(together) > 1)

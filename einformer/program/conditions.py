@@ -29,7 +29,6 @@ def turn_conditions(function: Function, legend: Legend) -> Function:
 
 
 def _turn(scope: Scope, value: Value) -> Value:
-    """A choice turned round, or a condition without `not`."""
     match value.operation:
         case op.Map("where", (condition, then, otherwise)):
             condition = _settle(condition, scope)
@@ -75,7 +74,6 @@ def negate(value: Value) -> Value:
 
 
 def _renew(value: Value, operation: op.Operation) -> Value:
-    """A value of another operation; itself where that is its own."""
     return value if operation == value.operation else replace(value, operation=operation)
 
 

@@ -160,7 +160,6 @@ class _Continuing:
 
     @property
     def here(self) -> Value:
-        """The number of the position at which values are computed."""
         return self.at or self.numbers(self.time)
 
     def rewrite_function(self, function: Function) -> Function:
@@ -173,7 +172,6 @@ class _Continuing:
     # ----------------------------------------------------------------------------------------------------------- lines
 
     def rewrite_lines(self, lines: Sequence[Line | Turns]) -> Iterator[Line | Turns]:
-        """Lines, and those that keep what they define."""
         for line in lines:
             yield from self.rewrite_loop(line) if isinstance(line, Turns) else self.rewrite_line(line)
 
@@ -195,7 +193,6 @@ class _Continuing:
             yield self.keep(line.value, kind)
 
     def keep(self, value: Value, kind: Kind) -> Line:
-        """The line that keeps what another defines."""
         line, path = self.lying[value]
         labels, letter = tuple(self.move_label(label, kind) for label in line.labels), self.other(kind)
         operation = Keep(value, (self.time, letter), path)
@@ -203,7 +200,6 @@ class _Continuing:
         return Line(line.name + KEPT, kept, labels)
 
     def move_label(self, label: Label, kind: Kind) -> Label:
-        """An axis of new positions as that of the others."""
         return (self.other(kind),) if label == (self.time,) else label
 
     def other(self, kind: Kind) -> str:
@@ -238,7 +234,6 @@ class _Continuing:
         return replace(self.keeping[value], operation=op.Input(name + KEPT))
 
     def rewrite_carried(self, carried: Carried) -> Iterator[Carried]:
-        """A tensor that a loop changes, and what is kept of it."""
         before = None if carried.before is None else self.value(carried.before)
         within, last, after = map(self.value, (carried.within, carried.last, carried.after))
         yield Carried(carried.name, before, within, last, after)
@@ -259,13 +254,11 @@ class _Continuing:
     # ---------------------------------------------------------------------------------------------------------- values
 
     def value(self, old: Value) -> Value:
-        """What stands in the place of a value."""
         if old not in self.new:
             self.new[old] = self.rewrite(old)
         return self.new[old]
 
     def rewrite(self, old: Value) -> Value:
-        """A value as it is computed here."""
         match old.operation:
             case op.Iota(letter) if letter == self.time:
                 return self.here
@@ -301,11 +294,9 @@ class _Continuing:
         return old if same else replace(old, operation=operation, axes=(*rows, *axes))
 
     def numbers(self, letter: str) -> Value:
-        """The numbers of positions, each row's own."""
         return Value(Positions(letter), (*self.rows, letter), "integer")
 
     def axes(self, axes: Axes) -> Axes:
-        """The axes of a value here."""
         return _join(self.labels(tuple((letter,) for letter in axes)))
 
     def labels(self, labels: tuple[Label, ...]) -> tuple[Label, ...]:
@@ -317,16 +308,13 @@ class _Continuing:
         return (*rows, *(label for label in new if label not in rows))
 
     def is_timed(self, labels: Sequence[Label]) -> bool:
-        """Is one of some axes over positions?"""
         return any(self.is_time(letter) for label in labels for letter in label)
 
     def is_time(self, letter: str) -> bool:
-        """Is an index over positions, new or visible?"""
         return axis_of(letter) == self.time
 
     @property
     def visible(self) -> str:
-        """The letter of all visible positions."""
         return f"{self.time}'"
 
     # --------------------------------------------------------------------------------------------------------- reading
@@ -354,7 +342,6 @@ class _Continuing:
         return before == (self.time,) or not self.is_time(before[0])
 
     def relabel(self, old: Value, value: Value, before: tuple[Label, ...], after: tuple[Label, ...]) -> Value:
-        """A view, if it is another."""
         return value if before == after else Value(op.View(value, before, after), _join(after), old.kind, old.span)
 
     def look_up(self, old: Value, view: op.View, axis: int, number: Value) -> Value:
@@ -423,12 +410,9 @@ class _Continuing:
         return replace(old, operation=op.Gather(argument, labels, numbers, timed, proved, conditions), axes=unite_axes(numbers))
 
     def place(self, number: Value, letter: str) -> Value:
-        """Where a position lies among the visible ones, in each row."""
         return Value(Places(number, letter), tuple(dict.fromkeys((*self.rows, *number.axes))), "integer", number.span)
 
     def ago(self, number: Value) -> Value:
-        """A number of a position, counted from the end of the new ones."""
-
         def counted(value: Value) -> Value:
             match value.operation:
                 case op.Iota(letter) | op.Turn(letter) if letter == self.time:
@@ -519,13 +503,11 @@ def _stays(line: Line | Turns, named: Collection[Value], functions: Mapping[str,
 
 
 def _looks(e: op.Operation, functions: Mapping[str, Function], time: str) -> bool:
-    """Does an operation run over positions, or read a cache?"""
     over = isinstance(e, op.Reduce | op.Contract) and time in e.letters
     return over or (isinstance(e, op.Recur) and e.letter == time) or _continues(e, functions)
 
 
 def _continues(e: op.Operation, functions: Mapping[str, Function]) -> bool:
-    """Does an operation read a cache?"""
     return reads_cache(functions[e.function], functions) if isinstance(e, op.Call) else isinstance(e, CONTINUING)
 
 

@@ -7,7 +7,6 @@ these pairs only.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
@@ -17,7 +16,7 @@ from einformer.program.kernels import PAIR, Gathered, Linear, Picked, Routed
 from einformer.program.matching import put_heads_first
 from einformer.program.needs import Choice, Flow, Flows
 from einformer.program.operations import Axes, Function, Line, Turns, Value, multiply, replace_operands, unite_axes
-from einformer.program.rewrite import Rewriting, count_reads, walk
+from einformer.program.rewrite import Rewriting, count_operands, count_reads, list_lines, walk, walk_lines
 
 
 def find_routings(flows: Flows) -> dict[str, Routing]:
@@ -125,7 +124,7 @@ class Routing:
         axes = tuple(letter for letter in unite_axes(value.operation.factors) if letter not in rest)
         if rest:
             return replace(value, operation=replace(value.operation, letters=rest), axes=axes)
-        return multiply(list(value.operation.factors))
+        return multiply(value.operation.factors)
 
     def rewrite(self) -> Function:
         """The function, with what is computed for pairs after the weight that says which they are."""
@@ -136,9 +135,8 @@ class Routing:
             paired = self.pair(self.sum_inside(value))
             return Value(Gathered(paired, self.pairs), value.axes, "tensor", value.span)
 
-        rewriting, late, lines = Rewriting(rule, descending=True), list[Line](), list[Line | Turns]()
-        for place, line in enumerate(self.function.lines):
-            assert isinstance(line, Line)
+        rewriting, late, lines = Rewriting(rule, descending=True), list[Line](), list[Line]()
+        for place, line in enumerate(walk_lines(self.function.lines)):
             if line.value in self.tensors:
                 labels = ((PAIR,), *(label for label in line.labels if label[0] not in (*self.rows, self.letter)))
                 line = replace(line, value=rewriting.rewrite(self.pair(line.value)), labels=labels)
@@ -153,8 +151,8 @@ class Routing:
     def ready(self) -> int:
         """The number of the line after which the weight of the experts is known; -1 where it is from the start."""
         inside = set(walk(self.weight))
-        lines = enumerate(self.function.lines)
-        return max((place for place, line in lines if isinstance(line, Line) and line.value in inside), default=-1)
+        lines = enumerate(walk_lines(self.function.lines))
+        return max((place for place, line in lines if line.value in inside), default=-1)
 
 
 # ------------------------------------------------------------------------------------------------------- recognition
@@ -164,41 +162,32 @@ def find_routing(function: Function, flow: Flow) -> Routing | None:
     """How the experts of a function are routed; None where it has none, or where something wants all of them."""
     if any(isinstance(line, Turns) or isinstance(line.value.operation, op.Recur) for line in function.lines):
         return None
-    names = frozenset(
-        line.value
-        for line in (*function.inputs, *function.weights, *function.scalars, *function.lines)
-        if isinstance(line, Line)
-    )
+    names = frozenset(line.value for line in list_lines(function))
     for weight, choice in _find_weights(function, flow):
         rows = tuple(letter for letter in weight.axes if letter != choice.letter)
         pairs = Value(Routed(weight, choice.number, rows, choice.letter), (PAIR,))
-        found = _find_sums(Routing(function, choice.letter, weight, rows, pairs, names), flow, choice)
-        if rows and found.sums and _is_sound(found):
-            return found
+        routing = _find_sums(Routing(function, choice.letter, weight, rows, pairs, names), flow, choice)
+        if rows and routing.sums and _is_sound(routing):
+            return routing
     return None
 
 
-def _walk_contracts(function: Function) -> Iterator[tuple[int, Value]]:
+def _walk_sums(function: Function) -> Iterator[tuple[int, Value, op.Contract]]:
     """The sums of a function, each with the number of its line, in order."""
     seen = set[Value]()
-    for place, line in enumerate(function.lines):
-        for value in [*walk(line.value)] if isinstance(line, Line) else []:
-            if isinstance(value.operation, op.Contract) and value not in seen:
-                seen.add(value)
-                yield place, value
+    for place, line in enumerate(walk_lines(function.lines)):
+        new = [value for value in walk(line.value, closed=seen) if value not in seen][::-1]
+        yield from ((place, value, value.operation) for value in new if isinstance(value.operation, op.Contract))
+        seen.update(new)
 
 
 def _find_weights(function: Function, flow: Flow) -> Iterator[tuple[Value, Choice]]:
-    """What makes the sums of a function over chosen numbers sparse."""
-    for _, value in _walk_contracts(function):
-        assert isinstance(value.operation, op.Contract)
-        choices = [choice for choice in flow.zero_of(value.operation.factors) if isinstance(choice, Choice)]
-        choices = [choice for choice in choices if choice.letter in value.operation.letters]
-        choices = [choice for choice in choices if not set(unite_axes(value.operation.factors)) <= choice.letters]
-        for choice in sorted(choices, key=lambda choice: (choice.letter, choice.of), reverse=True):  # the last that chooses
-            for factor in value.operation.factors:
-                if (weight := _find_weight(factor, choice, flow)) is not None:
-                    yield weight, choice
+    for _, _, total in _walk_sums(function):
+        choices = [choice for choice in flow.zero_of(total.factors) if isinstance(choice, Choice)]
+        sparse = [c for c in choices if c.letter in total.letters and not set(unite_axes(total.factors)) <= c.letters]
+        for choice in sorted(sparse, key=lambda choice: (choice.letter, choice.of), reverse=True):  # the last that chooses
+            weights = (_find_weight(factor, choice, flow) for factor in total.factors)
+            yield from ((weight, choice) for weight in weights if weight is not None)
 
 
 def _find_weight(value: Value, choice: Choice, flow: Flow) -> Value | None:
@@ -211,27 +200,25 @@ def _find_weight(value: Value, choice: Choice, flow: Flow) -> Value | None:
     if set(value.axes) == choice.letters:
         return value
     inside = value.operands if isinstance(value.operation, op.Map | op.Reduce | op.Contract) else ()
-    return next((found for each in inside if (found := _find_weight(each, choice, flow)) is not None), None)
+    return next((weight for operand in inside if (weight := _find_weight(operand, choice, flow)) is not None), None)
 
 
 def _find_sums(start: Routing, flow: Flow, choice: Choice) -> Routing:
     """The sums over pairs after the weight is known, and what nothing else reads."""
-    own, sums, counted = set(walk(start.weight)), set[Value](), count_reads(start.function)
-    for place, value in _walk_contracts(start.function):
-        assert isinstance(value.operation, op.Contract)
-        factors, letters = value.operation.factors, value.operation.letters
-        wide = not set(unite_axes(factors)) <= {start.letter, *start.rows}
-        over = start.letter in letters and wide and place > start.ready and value not in own
-        if over and _by_row(factors, start) and choice in flow.zero_of(factors):
+    own, sums, reads = set(walk(start.weight)), set[Value](), count_reads(start.function)
+    for place, value, total in _walk_sums(start.function):
+        wide = not set(unite_axes(total.factors)) <= {start.letter, *start.rows}
+        over = start.letter in total.letters and wide and place > start.ready and value not in own
+        if over and _by_row(total.factors, start) and choice in flow.zero_of(total.factors):
             sums.add(value)
-    lines = [line for line in start.function.lines if isinstance(line, Line)]
+    lines = walk_lines(start.function.lines)
     tensors = frozenset(line.value for line in lines if _may_be_paired(line, start) and line.value not in own)
     while True:
-        found = replace(start, sums=frozenset(sums), tensors=tensors, known={})
-        inside = _count_reads_for_pairs(found)
-        fewer = frozenset(value for value in tensors if inside[value] == counted[value] > 0)
+        routing = replace(start, sums=frozenset(sums), tensors=tensors, known={})
+        inside = count_operands(routing.find_paired())
+        fewer = frozenset(value for value in tensors if inside[value] == reads[value] > 0)
         if fewer == tensors:
-            return found
+            return routing
         tensors = fewer
 
 
@@ -242,30 +229,19 @@ def _by_row(factors: tuple[Value, ...], routing: Routing) -> bool:
 
 
 def _may_be_paired(line: Line, routing: Routing) -> bool:
-    """Is a tensor defined for each row and each expert?"""
     letters = [letter for label in line.labels for letter in label]
     plain = len(letters) == len(line.labels) and line.equation is not None and line.equation.relation == "="
     return plain and {routing.letter, *routing.rows} <= set(letters)
 
 
-def _count_reads_for_pairs(routing: Routing) -> Counter[Value]:
-    """How often each value is read by what is computed for pairs."""
-    return Counter(operand for value in routing.find_paired() for operand in value.operands)
-
-
 def _is_sound(routing: Routing) -> bool:
     """Can all that is wanted for pairs be computed for pairs, and after the weight is known?"""
-    function = routing.function
-    lines = [line for line in function.lines if isinstance(line, Line)]
-    for position, line in enumerate(lines):
+    lines = [*walk_lines(routing.function.lines)]
+    for place, line in enumerate(lines):
         if line.value in routing.tensors:
-            inside = set(walk(line.value))
-            read = {each.name for each in (*function.inputs, *lines) if each.value in inside}
-            later = lines[position + 1 : routing.ready + 1]
-            if not routing.fits(line.value) or any(each.name in read for each in later if _changes(each)):
+            inside, later = set(walk(line.value)), lines[place + 1 : routing.ready + 1]
+            changed = {other.name for other in later if other.equation is not None and other.equation.relation == "<-"}
+            read = {other.name for other in (*routing.function.inputs, *lines) if other.value in inside}
+            if not routing.fits(line.value) or changed & read:
                 return False
     return all(routing.fits(routing.sum_inside(value)) for value in routing.sums)
-
-
-def _changes(line: Line) -> bool:
-    return line.equation is not None and line.equation.relation == "<-"

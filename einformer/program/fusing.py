@@ -71,7 +71,6 @@ class _Fusing(Rewriting):
         self.rule, self.descending = self.fuse, True
 
     def fuse(self, value: Value) -> Value:
-        """A value by a kernel, or itself."""
         if value in self.scope.plain:
             return value
         for kernel in self.read_kernels(value):
@@ -83,7 +82,6 @@ class _Fusing(Rewriting):
         return value
 
     def read_kernels(self, value: Value) -> Iterator[Value | None]:
-        """The kernels that a value may be."""
         if (norm := read_norm(value, self.scope)) is not None:
             rest = tuple(letter for letter in norm.argument.axes if letter != norm.letter)
             yield Value(norm, (*rest, norm.letter), "tensor", value.span)
@@ -93,7 +91,6 @@ class _Fusing(Rewriting):
         yield self.attending.read_attention(value)
 
     def rewrite_equation(self, line: Line) -> Line:
-        """A line of an equation, with the reasons why it is no kernel."""
         self.notes.clear()
         new = Rewriting.rewrite_equation(self, line)
         return replace(new, notes=tuple(dict.fromkeys(self.notes)))
@@ -104,37 +101,28 @@ class _Fusing(Rewriting):
 
 def merge_maps(function: Function, scope: Scope) -> Function:
     """A function in which the maps of one input are one product of which each is a part."""
-    read, values = count_reads(function), Values(scope.values.legend)
-    taken = {key(line.name) for line in function.weights}
-    groups, seen = defaultdict[object, list[Value]](list), set[Value]()
-    for line in function.lines:
-        if isinstance(line, Line) and not isinstance(line.value.operation, op.Recur):
-            for value in (each for each in walk_maps(line.value, scope) if each not in seen):
-                seen.add(value)
-                kernel = value.operation
-                assert isinstance(kernel, Linear)
-                weights = [find_weight(each, scope) for each in (*kernel.weights, *kernel.biases)]
-                if all(
-                    weight is not None and isinstance(weight.operation, op.Weight) and read[weight] == 1 for weight in weights
-                ):
-                    groups[_identify_input(kernel, values)].append(value)
-    parts = dict[Value, Value]()
+    reads, values, parts = count_reads(function), Values(scope.values.legend), dict[Value, Value]()
+    taken, groups = {key(line.name) for line in function.weights}, defaultdict[object, list[Value]](list)
+    lines = (line for line in function.lines if isinstance(line, Line) and not isinstance(line.value.operation, op.Recur))
+    for value, linear in {value: linear for line in lines for value, linear in walk_maps(line.value, scope)}.items():
+        if all(_is_single(weight, scope, reads) for weight in (*linear.weights, *linear.biases)):
+            groups[_identify_input(linear, values)].append(value)
     for group in groups.values():
         parts |= join(group, scope, taken)
     return Rewriting(lambda value: parts.get(value, value), descending=True).rewrite_function(function)
 
 
-def _is_single(value: Value, scope: Scope, read: Counter[Value]) -> bool:
+def _is_single(value: Value, scope: Scope, reads: Counter[Value]) -> bool:
     """Is a weight a parameter of its own that is read once only, so that it may lie as that reading wants it?"""
     weight = find_weight(value, scope)
-    return weight is not None and isinstance(weight.operation, op.Weight) and read[weight] == 1
+    return weight is not None and isinstance(weight.operation, op.Weight) and reads[weight] == 1
 
 
-def walk_maps(value: Value, scope: Scope, top: bool = True) -> Iterator[Value]:
+def walk_maps(value: Value, scope: Scope, top: bool = True) -> Iterator[tuple[Value, Linear]]:
     """The linear maps in a line, the outermost first."""
     if top or value not in scope.names:
         if isinstance(value.operation, Linear):
-            yield value
+            yield value, value.operation
         for operand in value.operands:
             yield from walk_maps(operand, scope, False)
 

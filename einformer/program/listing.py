@@ -27,7 +27,6 @@ class _Listing:
     count: int = 0
 
     def list_function(self, function: Function) -> Iterator[str]:
-        """The head, the weights, the lines."""
         known = [*function.inputs, *(w for w in function.weights if w.value.operation == op.Weight(w.name))]
         self.names |= {line.value: spell_line(line) for line in known}
         inputs = ", ".join(map(spell_line, function.inputs))
@@ -44,13 +43,11 @@ class _Listing:
             yield from self.list_turns(line, indent) if isinstance(line, Turns) else self.list_line(line, indent)
 
     def list_line(self, line: Line, indent: str) -> Iterator[str]:
-        """An equation, its steps, and its value under its name."""
         if line.equation is not None:
             yield f"{indent}# {show(line.equation)}"
         yield from self.assign(line.value, spell_line(line), indent)
 
     def assign(self, value: Value, name: str, indent: str) -> Iterator[str]:
-        """The steps of a value, and the value under a name."""
         if value in self.names:
             yield f"{indent}{name} = {self.names[value]}"
             return
@@ -63,7 +60,6 @@ class _Listing:
         self.names[value] = name
 
     def list_turns(self, turns: Turns, indent: str) -> Iterator[str]:
-        """A loop: what it starts from, the lines of a turn, what is left."""
         yield from self.list_below(turns.count, indent)
         yield f"{indent}for {turns.letter} < {self.spell(turns.count)}:"
         self.names |= {each.within: _spell_name(each.name, each.within.axes) for each in turns.carried}
@@ -144,13 +140,11 @@ def _spell_name(name: str, axes: op.Axes) -> str:
 
 
 def _is_itself(place: str) -> bool:
-    """Is an axis read along its own letter?"""
     letter, _, number = place.partition(" = ")
     return letter == number
 
 
 def _is_number(value: Value) -> bool:
-    """Is it made of numbers alone?"""
     pure = isinstance(value.operation, op.Constant | op.Iota | op.Turn | op.Map)
     return pure and value.kind != "tensor" and all(map(_is_number, value.operands))
 

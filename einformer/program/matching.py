@@ -52,7 +52,6 @@ def read_norm(value: Value, scope: Scope) -> Norm | None:
 
 
 def _has_root(value: Value, scope: Scope) -> bool:
-    """Is a root among what is multiplied or divides?"""
     match value.operation:
         case op.Map("^" | "sqrt"):
             return True
@@ -147,7 +146,6 @@ def find_weight(value: Value, scope: Scope) -> Value | None:
 
 
 def _put_around(whole: Value, around: Value | None) -> Value:
-    """A map times what stands around it, or divided by it."""
     match around.operation if around is not None else None:
         case None:
             return whole

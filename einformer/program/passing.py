@@ -68,7 +68,6 @@ def _is_one(value: Value, legend: Legend) -> bool:
 
 
 def _share_scalars(functions: Functions) -> Functions:
-    """The functions, in which a scalar of the legend is one value."""
     first = {line.name: line.value for function in functions.values() for line in function.scalars}
 
     def rewrite(function: Function) -> Function:
@@ -99,8 +98,6 @@ class _Raising:
     needs: dict[str, list[_Constant]] = field(default_factory=dict)
 
     def rewrite(self, function: Function) -> Function:
-        """A function that is given the constants that it and those that it calls read."""
-
         def rule(value: Value) -> Value:
             if (constant := self.find(value, function)) is not None:
                 return constant.line.value
@@ -120,7 +117,6 @@ class _Raising:
         return replace(new, inputs=(*new.inputs, *(constant.line for constant in self.needs[function.name])))
 
     def compute(self, model: Function) -> Function:
-        """The model, which computes the constants first."""
         constants = {constant: None for value in walk_values(model) for constant in self.needs.get(_callee(value), ())}
         first = [_define(constant.line, constant.value, self.functions, self.legend) for constant in constants]
         known = {line.name for line in model.scalars}
@@ -130,7 +126,6 @@ class _Raising:
         return replace(new, scalars=(*new.scalars, *more.values()), lines=(*first, *new.lines))
 
     def find(self, value: Value, function: Function) -> _Constant | None:
-        """The constant that a value is, if it is worth passing it."""
         if not (self.is_constant(value) and self.is_costly(value)):
             return None
         key = self.values.meaning(value), frozenset(value.axes)
@@ -143,7 +138,6 @@ class _Raising:
         return self.constants[key]
 
     def name(self, value: Value) -> str:
-        """The name of a constant: the function that it costs."""
         inside = (inner.operation for inner in walk(value))
         costly = next(e.function for e in inside if isinstance(e, op.Map) and e.function in COSTLY)
         taken = {name for function in self.functions.values() for name in _list_names(function)} | self.legend.scalars.keys()
@@ -151,7 +145,6 @@ class _Raising:
         return next(name for k in itertools.count(1) if (name := f"{costly}{k if k > 1 else ''}") not in taken)
 
     def is_constant(self, value: Value) -> bool:
-        """Is a value made of numbers of indices and of the legend alone?"""
         if value not in self.known:
             kinds = op.Iota | op.Constant | op.Table | op.Map | op.View | op.Spread | op.Gather
             drawn = isinstance(value.operation, op.Map) and value.operation.function == "Dr"
@@ -196,8 +189,6 @@ def _is_causal(mask: Value, values: Values) -> bool:
 
 
 def _move(functions: Functions, name: str, place: int, masks: Sequence[Value]) -> dict[str, Function]:
-    """The functions with one mask computed by the function `name`, and no longer passed to it."""
-
     def rule(value: Value) -> Value:
         match value.operation:
             case op.Call(function, arguments=arguments) as call if function == name:
@@ -214,7 +205,6 @@ def _move(functions: Functions, name: str, place: int, masks: Sequence[Value]) -
 
 
 def _drop_unread(function: Function, masks: set[Value]) -> Function:
-    """A function without lines of masks that nothing reads any more."""
     unread = masks - count_reads(function).keys()
     return replace(
         function, lines=tuple(line for line in function.lines if isinstance(line, Turns) or line.value not in unread)
@@ -229,7 +219,6 @@ def _callee(value: Value) -> str:
 
 
 def _pass(call: Value, more: Iterable[Value]) -> Value:
-    """A call that passes more."""
     match call.operation:
         case op.Call(arguments=arguments) as operation:
             return replace(call, operation=replace(operation, arguments=(*arguments, *more)))
@@ -242,7 +231,6 @@ def _without(some: tuple[Some, ...], place: int) -> tuple[Some, ...]:
 
 
 def _define(line: Line, value: Value, functions: Functions, legend: Legend) -> Line:
-    """The line that computes a value, as if it were written in the model."""
     right, left = (
         Numbers.of(functions.values(), legend).expression(value),
         Tensor(line.name, tuple(Index(x) for (x,) in line.labels)),

@@ -238,7 +238,6 @@ def prune(function: Function, nothing: Operation) -> Function:
 
 
 def _find_used(function: Function) -> set[Value]:
-    """The values that the output of a function depends on."""
     used, todo = set[Value](), [function.output.value]
     parts = [(part, turns) for turns in walk_loops(function.lines) for part in turns.carried]
     sources = {value: (turns.count, part.last, part.before) for part, turns in parts for value in (part.within, part.after)}

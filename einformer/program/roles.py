@@ -99,7 +99,6 @@ def _find_residual(functions: Mapping[str, Function], name: str) -> tuple[int, E
 
 
 def _walk_added(turns: Turns) -> Iterator[str]:
-    """The layers with weights whose results a turn adds to what it changes."""
     names = {carried.name: carried.within for carried in turns.carried}
     for line in (line for line in turns.lines if isinstance(line, Line)):
         match line.value.operation:

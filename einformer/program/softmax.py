@@ -71,7 +71,6 @@ class _Argument:
                 return self.finite(value.operands)
 
     def is_finite(self, number: float | str) -> bool:
-        """Is a number, or what has its name, finite?"""
         if not isinstance(number, str):
             return math.isfinite(number)
         legend = self.values.legend
@@ -83,17 +82,14 @@ class _Argument:
             return False
 
     def finite(self, some: Iterable[Value]) -> list[Mask] | None:
-        """No condition, if all of these are finite."""
         return [] if self.all_of(some) == [] else None
 
     def all_of(self, some: Iterable[Value]) -> list[Mask] | None:
-        """The conditions under which all of these are finite."""
         masks = [self.masks(value) for value in some]
         return None if None in masks else [mask for each in masks if each is not None for mask in each]
 
 
 def _straighten(condition: Value, holds: bool) -> Mask:
-    """A condition without `not`."""
     match condition.operation:
         case op.Map("not", (inner,)):
             return _straighten(inner, not holds)
@@ -114,7 +110,6 @@ def _takes_the_largest(masks: list[Mask], letters: Collection[str], legend: Lege
 
 
 def _walk_places(masks: list[Mask], values: Values) -> Iterator[Value]:
-    """Numbers at which masks may hold."""
     yield Value(op.Constant(0), (), "integer")
     seen, todo = set[str](), [condition for condition, _ in masks]
     while todo:
