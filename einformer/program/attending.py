@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from einformer.language.calls import axis_of
@@ -52,10 +52,7 @@ class Attending:
         """What a value is as an attention, with the equations before it that nothing else reads put in."""
         if not (isinstance(value.operation, op.Contract) and self.has(value, "Sm")):
             return None
-        (product, *more), summed = (
-            self.take_apart(multiply(value.operation.factors), "Sm"),
-            set(value.operation.letters),
-        )
+        (product, *more), summed = self.take_apart(multiply(value.operation.factors), "Sm"), set(value.operation.letters)
         for weights, power in product.powers.items() if not more else ():
             softmax, dropout = self.split_dropout(weights.value)
             match softmax.operation:
@@ -72,9 +69,8 @@ class Attending:
 
     def has(self, value: Value, operator: str) -> bool:
         """Does an operator stand in a value, or in what its names stand for?"""
-        if is_made_by(value, operator):
-            return True
-        return any(self.scope.is_open(each) and self.has(each, operator) for each in list_inside(value))
+        inside = (part for part in _list_inside(value) if self.scope.is_open(part))
+        return _name_operator(value) == operator or any(self.has(part, operator) for part in inside)
 
     def take_apart(self, value: Value, operator: str) -> Terms:
         """The terms of a value; a name that has the operator is opened."""
@@ -105,9 +101,7 @@ class Attending:
                 terms = self.list_terms(otherwise if hidden else then)
                 rest = add([term for term in terms if not self.has(term, "sum")])
                 arms = (then, rest) if hidden else (rest, otherwise)
-                masked = map_values("where", [condition, *arms])
-                masked = replace(masked, kind=rest.kind if rest.kind in ("tensor", "number") else "number")
-                return [*(term for term in terms if self.has(term, "sum")), masked]
+                return [*(term for term in terms if self.has(term, "sum")), map_values("where", [condition, *arms])]
             case op.Map("*" | "/"):
                 product = self.read_product(value, "sum")
                 for factor, power in product.powers.items():
@@ -272,7 +266,7 @@ class Attending:
         if not isinstance(value.operation, op.Contract):
             return None
         summed = set(value.operation.letters)
-        for factor in (each for term in self.scope.read(value) for each in self.list_parts(term)):
+        for factor in self.walk_factors(value):
             softmax, reason = self.follow(factor.value, "Sm")
             match softmax.operation if softmax is not None else None:
                 case op.Reduce(_, letters, argument) if over := set(letters) & summed:
@@ -281,21 +275,14 @@ class Attending:
                         return over.pop(), reason or around or "its letters are not those of queries, keys and values"
         return None
 
-    def list_parts(self, term: Term) -> list[Factor]:
-        """The factors of a product, those of sums among them too."""
-        return [
-            each
-            for factor in term.powers
-            for each in (
-                [
-                    inner
-                    for some in self.scope.read(map_values("*", list(factor.value.operation.factors)))
-                    for inner in some.powers
-                ]
-                if isinstance(factor.value.operation, op.Contract)
-                else [factor]
-            )
-        ]
+    def walk_factors(self, value: Value) -> Iterator[Factor]:
+        """The factors of the terms of a value, those of sums among them too."""
+        for factor in (factor for term in self.scope.read(value) for factor in term.powers):
+            match factor.value.operation:
+                case op.Contract(_, factors):
+                    yield from (inner for term in self.scope.read(multiply(factors)) for inner in term.powers)
+                case _:
+                    yield factor
 
     def follow(self, value: Value, operator: str) -> tuple[Value | None, str]:
         """Where an operator stands in what a value is made of, and what keeps it from being a factor or a term."""
@@ -306,30 +293,37 @@ class Attending:
             several = f"`{self.scope.names[value]}` is read more than once" if self.scope.reads[value] > 1 else ""
             gone = self.scope.find_changed(value)
             several = f"`{gone}` has changed since" if gone else several
-        if is_made_by(value, operator):
+        if _name_operator(value) == operator:
             return value, several
-        for each in list_inside(value):
-            inner, reason = self.follow(each, operator)
+        for part in _list_inside(value):
+            inner, reason = self.follow(part, operator)
             if inner is not None:
-                name = name_applied(value)
-                return inner, several or reason or (
-                    f"`{name}` stands around the scores, which the kernel has no place for" if name else ""
-                )
+                name = _name_applied(value)
+                around = f"`{name}` stands around the scores, which the kernel has no place for" if name else ""
+                return inner, several or reason or around
         return None, several
 
 
-def is_made_by(value: Value, operator: str) -> bool:
-    """Is a value made by an operator over letters?"""
+def _name_operator(value: Value) -> str:
     match value.operation:
         case op.Contract():
-            return operator == "sum"
+            return "sum"
         case op.Reduce(name):
-            return name == operator
+            return name
         case _:
-            return False
+            return ""
 
 
-def list_inside(value: Value) -> tuple[Value, ...]:
+def _name_applied(value: Value) -> str:
+    """The function or the operator that is applied, if it is neither arithmetic nor a choice."""
+    match value.operation:
+        case op.Map(name) | op.Call(name) if name not in ("+", "*", "/", "^", "Dr", "where"):
+            return name
+        case _:
+            return _name_operator(value)
+
+
+def _list_inside(value: Value) -> tuple[Value, ...]:
     """What a value is computed of where it is read."""
     match value.operation:
         case op.Gather(numbers=numbers):
@@ -338,21 +332,6 @@ def list_inside(value: Value) -> tuple[Value, ...]:
             return ()
         case _:
             return value.operands
-
-
-def name_applied(value: Value) -> str:
-    """The function or the operator that is applied, if it is neither arithmetic nor a choice."""
-    match value.operation:
-        case op.Map(name) if name not in ("+", "*", "/", "^", "Dr", "where"):
-            return name
-        case op.Reduce(name):
-            return name
-        case op.Contract():
-            return "sum"
-        case op.Call(name):
-            return name
-        case _:
-            return ""
 
 
 def _lines_up(mask: Value, batch: Axes, together: Axes, position: str, over: str) -> bool:
