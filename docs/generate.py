@@ -6,7 +6,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from einformer.architectures.texts import understood
+from einformer.architectures.texts import elaborate
 from einformer.errors import Rule, Source, catalogue
 from einformer.notes import errata as slips
 from einformer.notes import references, shelf, worked
@@ -276,7 +276,7 @@ def matrices() -> str:
     """The page of texts in matrices."""
     parts = [MATRICES]
     for text, convention, title in SHOWN:
-        tex = print_latex(understood(shelf.source(text))[0], convention, "matrix")
+        tex = print_latex(elaborate(shelf.source(text))[0], convention, "matrix")
         parts.append(f"## {title}\n\n$$\n{tex}\n$$\n")
     return "\n".join(parts)
 

@@ -362,12 +362,12 @@ class Model:
     # None if the model cannot be decoded step by step.
     def _cache(self, dtype: str, sizes: dict[str, int]) -> tuple[int, int] | None:
         try:
-            found = self.cache_bytes(dtype, **sizes)
+            cache = self.cache_bytes(dtype, **sizes)
         except EinformerError as error:
             if error.findings[0].code != "E508":
                 raise
             return None
-        return found.per_token, found.total
+        return cache.per_token, cache.total
 
     def saved(
         self, plan: str = "fast", dtype: str = "bfloat16", training: bool = True, **sizes: int
@@ -558,7 +558,7 @@ class Model:
         from einformer.interpreters import reference
         from einformer.interpreters.reference import rows
 
-        arrays = [np.asarray(given) for given in inputs]
+        arrays = [np.asarray(array) for array in inputs]
         if lengths is not None:
             binding.check_lengths(lengths, [array.shape for array in arrays])
             return rows.evaluate_rows(lambda *row: self.reference(*row, weights=weights), arrays, lengths)

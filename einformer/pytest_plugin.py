@@ -93,7 +93,7 @@ class Text(pytest.Item):
         root = self.config.rootpath
         name = self.path.relative_to(root) if self.path.is_relative_to(root) else self.path
         text = self.text or texts.read(self.path).text
-        *_, findings = texts.understood(Source(str(name), text))
+        *_, findings = texts.elaborate(Source(str(name), text))
         wanted = {number: code[1] for number, line in enumerate(text.split("\n"), 1) if (code := _REFUSED.search(line))}
         unexpected = [finding for finding in findings if wanted.get(finding.span.line) != finding.code]
         if unexpected:

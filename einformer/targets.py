@@ -100,7 +100,7 @@ def examine(source: Source) -> tuple[Spec, tuple[Finding, ...]]:
 # As written, elaborated, and the errors.
 def _read(source: Source) -> tuple[Spec, Spec, tuple[Finding, ...]]:
     if pathlib.PurePath(source.name).suffix in (".ein", ""):
-        return texts.understood(source)
+        return texts.elaborate(source)
     from einformer.notes import programs  # reading notes takes longer to load than all the rest
 
-    return programs.understood(source)
+    return programs.elaborate(source)

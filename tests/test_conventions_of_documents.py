@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from einformer.architectures.texts import shipped, text, understood
+from einformer.architectures.texts import elaborate, shipped, text
 from einformer.errors import Source
 from einformer.interpreters.latex import latex
 from einformer.language import parser
@@ -48,7 +48,7 @@ def test_documents_in_capitals_are_read_back() -> None:
 
 @pytest.mark.parametrize("name", TEXTS)
 def test_a_text_says_the_same_in_every_convention(name: str) -> None:
-    ours = understood(text(name))[0]
+    ours = elaborate(text(name))[0]
     for convention in conventions():
         theirs = render(ours, convention)
         legend = Legend.of(theirs)
@@ -60,7 +60,7 @@ def test_a_text_says_the_same_in_every_convention(name: str) -> None:
 
 @pytest.mark.parametrize("name", TEXTS)
 def test_a_text_in_capitals_is_read_back(name: str) -> None:
-    ours = understood(text(name))[0]
+    ours = elaborate(text(name))[0]
     for convention in READABLE:
         theirs = render(ours, convention)
         read, findings = parser.parse(Source(name, latex(theirs)))
@@ -70,7 +70,7 @@ def test_a_text_in_capitals_is_read_back(name: str) -> None:
 
 def test_a_number_of_a_layer_is_no_size() -> None:
     """S002 writes `m` for D, and a layer of this text has a number m."""
-    ours = understood(text("phimoe"))[0]
+    ours = elaborate(text("phimoe"))[0]
     theirs = show(render(ours, "s002"))
     assert "d: m " in theirs
     assert "n = max_x t_x" not in theirs
@@ -80,7 +80,7 @@ def test_a_number_of_a_layer_is_no_size() -> None:
 
 def test_two_axes_of_one_letter_are_not_the_same_text() -> None:
     """The comparison sees what it is there for."""
-    ours = understood(text("gpt2"))[0]
+    ours = elaborate(text("gpt2"))[0]
     assert numbered(renamed(ours, "e", "f")) != numbered(ours)
     assert numbered(renamed(ours, "e", "z")) == numbered(ours)
 

@@ -18,7 +18,7 @@ from einformer.cli import main
 from einformer.errors import EinformerError, Source
 from einformer.lint.files import lint_text
 from einformer.lint.settings import Settings
-from einformer.notes.programs import understood
+from einformer.notes.programs import elaborate
 from tests.few import few
 from tests.guard import guarded, needs_a_timer
 
@@ -65,7 +65,7 @@ def test_what_is_repeated_is_read_once(case: tuple[str, str]) -> None:
     with guarded():
         list(lint_source(name, text))
     with guarded():
-        understood(Source(name, text[:50_000]))
+        elaborate(Source(name, text[:50_000]))
 
 
 def lint_source(name: str, text: str) -> list[str]:

@@ -49,7 +49,7 @@ def test_expanded_texts(golden: Callable[[str, str], None]) -> None:
     """The golden file was made of texts that wrote everything out."""
     rows = []
     for name in texts.shipped():
-        written, _, findings = texts.understood(texts.text(name))
+        written, _, findings = texts.elaborate(texts.text(name))
         assert findings == ()
         rows.append(" ".join([name, *(f"{part}:{digest(text)}" for part, text in parts(written))]))
     golden("texts.txt", "\n".join(rows) + "\n")
@@ -126,7 +126,7 @@ def test_layers_of_the_library_call_the_layers_of_the_text() -> None:
 
 def test_a_text_reaches_what_it_names_and_what_that_names() -> None:
     whole = {layer.name: layer for layer in texts.library().layers}
-    near = texts.reached("Experts, and \\mathrm{ClippedAttention}_l(…)").layers
+    near = texts.reach("Experts, and \\mathrm{ClippedAttention}_l(…)").layers
     assert {layer.name for layer in near} == {"Experts", "UnscaledExperts", "ClippedAttention", "Attention", "Clip", "Rotary"}
     assert all(layer == whole[layer.name] and layer.span.line == whole[layer.name].span.line for layer in near)
     assert [whole[layer].span.line for layer in whole] == sorted(whole[layer].span.line for layer in whole)
@@ -136,7 +136,7 @@ def test_a_text_reaches_what_it_names_and_what_that_names() -> None:
 
 def test_every_layer_of_the_library_is_used() -> None:
     named = {match for text in FILES.values() for match in re.findall(r"^layer \w+ = (\w+):?", text, re.MULTILINE)}
-    called = {layer.name for name in texts.shipped() for layer in texts.written(name).layers}
+    called = {layer.name for name in texts.shipped() for layer in texts.write_out(name).layers}
     assert {layer.name for layer in texts.library().layers} - named - called == set()
 
 

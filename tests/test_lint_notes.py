@@ -14,7 +14,7 @@ from einformer.lint.documents import Checked
 from einformer.lint.files import lint_text
 from einformer.lint.legend import Sizes, read_sizes
 from einformer.lint.notes.latex import read_latex, read_markdown
-from einformer.lint.notes.macros import expanded
+from einformer.lint.notes.macros import expand_macros
 from einformer.lint.notes.pieces import Document, Macro, Passage
 from einformer.lint.notes.spelling import rewrite_formula
 from einformer.lint.notes.typst import read_typst
@@ -168,14 +168,14 @@ def test_notes_are_spelled_as_the_language_is(text: str) -> None:
 def test_macros_are_expanded_in_macros() -> None:
     source = Source("a.md", r"\two{x} + \one")
     macros = {"one": Macro(0, "y"), "two": Macro(1, r"#1_{\one}")}
-    whole = expanded(Passage.of(source, 0, len(source.text)), macros)
+    whole = expand_macros(Passage.of(source, 0, len(source.text)), macros)
     assert whole.text == "x_{y} + y"
     assert [whole.places[at] for at in (0, 1, 3, 8)] == [5, 0, 0, 10]
 
 
 def test_a_macro_of_itself_ends() -> None:
     source = Source("a.md", r"\x")
-    assert len(expanded(Passage.of(source, 0, 2), {"x": Macro(0, r"\x\x")}).text) < 100_000
+    assert len(expand_macros(Passage.of(source, 0, 2), {"x": Macro(0, r"\x\x")}).text) < 100_000
 
 
 @pytest.mark.parametrize(

@@ -23,8 +23,7 @@ from numpy.typing import NDArray
 
 import einformer
 from einformer import EinformerError
-from einformer.architectures.texts import library
-from einformer.architectures.texts import written as written_out
+from einformer.architectures.texts import library, write_out
 from einformer.errors import Source
 from einformer.language import parser, printer
 from einformer.language.tree import Spec
@@ -60,7 +59,7 @@ def target(name: str, text: str, sizes: dict[str, Any]) -> Target:
 @functools.cache
 def targets() -> tuple[list[Target], list[Target]]:
     """Those that ship, and those that are drawn."""
-    ship = [target(name, printer.show(written_out(name)), {**sizes, "B": 2, "S": 4}) for name, sizes in SHIPPED.items()]
+    ship = [target(name, printer.show(write_out(name)), {**sizes, "B": 2, "S": 4}) for name, sizes in SHIPPED.items()]
     texts = [written(Random(seed)) for seed in range(DRAWN)]
     return ship, [target(f"drawn {seed}", text.text, text.sizes(2, 5, 3, 4, 7)) for seed, text in enumerate(texts)]
 

@@ -10,7 +10,7 @@ import difflib
 
 import pytest
 
-from einformer.architectures.texts import text, written
+from einformer.architectures.texts import text, write_out
 from einformer.errors import Source
 from einformer.language.printer import show
 from einformer.targets import examine
@@ -96,7 +96,7 @@ def rows(table: str) -> list[list[str]]:
 
 def mutated(name: str, old: str, new: str) -> tuple[Source, int]:
     """The text, its library's layers written out, with the first `old` written otherwise, and the line of that."""
-    source = text(name) if name == "gpt2" else Source(f"{name}.ein", show(written(name)))
+    source = text(name) if name == "gpt2" else Source(f"{name}.ein", show(write_out(name)))
     assert old in source.text
     return Source(source.name, source.text.replace(old, new, 1)), source.text[: source.text.index(old)].count("\n") + 1
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from einformer import load, parse
-from einformer.architectures.texts import shipped, text, understood
+from einformer.architectures.texts import elaborate, shipped, text
 from einformer.interpreters.latex import latex
 from einformer.language import parser
 from einformer.language.printer import show
@@ -37,7 +37,7 @@ PRINTED = {
 
 @functools.cache
 def spec(name: str) -> Spec:
-    return understood(text(name))[0]
+    return elaborate(text(name))[0]
 
 
 def legend(name: str, convention: str) -> list[str]:

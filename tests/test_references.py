@@ -17,7 +17,7 @@ import pytest
 import torch
 
 from einformer import parse
-from einformer.architectures.texts import library, understood
+from einformer.architectures.texts import elaborate, library
 from einformer.cli import main
 from einformer.errors import Source
 from einformer.interpreters import reference
@@ -44,7 +44,7 @@ UNUSED = "E203", "E206"  # a line in other words may need no more what stands be
 
 @functools.cache
 def spec(name: str) -> Spec:
-    return understood(shelf.source(name))[0]
+    return elaborate(shelf.source(name))[0]
 
 
 @functools.cache
@@ -288,7 +288,7 @@ def in_place(group: Sequence[Reference]) -> Iterator[str]:
 
 def value(text: str, name: str, layer: str) -> Array:
     """What a layer of a text gives for random inputs and weights, the same ones each time."""
-    tree, findings = understood(Source(name, text))[1:]
+    tree, findings = elaborate(Source(name, text))[1:]
     assert [finding for finding in findings if finding.code not in UNUSED] == []
     whole = parse(shelf.source(name).text)
     model = (whole[layer] if layer in {each.name for each in whole.tree.layers} else whole).bind(**emitted.sizes(name))

@@ -110,7 +110,7 @@ def test_layers_that_are_one_but_for_their_names_name_one_note() -> None:
     """Axes, weights and tensors may all be called something else."""
     notes = defaultdict(set)
     for name in texts.shipped():
-        for layer in texts.written(name).layers:
+        for layer in texts.write_out(name).layers:
             notes[shape(layer)].add(tuple(equation.note or layer.note for equation in equations(layer.body)))
     assert len(notes) > 100
     assert {head: found for head, found in notes.items() if len(found) > 1} == {}

@@ -80,14 +80,14 @@ def test_each_table_of_a_family_is_read_once(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_text_is_checked_once_for_all_of_its_equations(monkeypatch: pytest.MonkeyPatch) -> None:
-    checked, understood = Counter[str](), texts.understood
+    checked, elaborate = Counter[str](), texts.elaborate
 
     def counted(source: Source) -> Any:
         checked[source.name] += 1
-        return understood(source)
+        return elaborate(source)
 
-    monkeypatch.setattr(texts, "understood", counted)
-    shelf.understood.cache_clear()
+    monkeypatch.setattr(texts, "elaborate", counted)
+    shelf.elaborate.cache_clear()
     assert any(each.emitted for each in references.references("S001"))
     assert "minimal.ein" in checked
     assert set(checked.values()) == {1}

@@ -1,4 +1,4 @@
-"""Which models ship? The texts of this folder, and the published sizes of `models.toml`."""
+"""The models that ship: the texts of this folder, and the published sizes of `models.toml`."""
 
 from __future__ import annotations
 

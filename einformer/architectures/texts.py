@@ -23,11 +23,11 @@ MAXIMUM_FILE = 10_000_000  # characters: notes are longer than the text that the
 _SHIPPED = pathlib.Path(__file__).parent
 
 
-def understood(source: Source) -> tuple[Spec, Spec, tuple[Finding, ...]]:
-    """A text written out, with the layers of the library that it calls; elaborated; and what is wrong with it."""
+def elaborate(source: Source) -> tuple[Spec, Spec, tuple[Finding, ...]]:
+    """A text written out, with the layers of the library that it calls; the elaborated text; and its findings."""
     source = replace(source, text=source.text.removeprefix("\ufeff").replace("\r\n", "\n"))
     try:
-        near = reached(source.text)
+        near = reach(source.text)
         spec, findings = parser.parse(source, near)
         findings = findings and parser.parse(source, library())[1]  # which say what was meant
     except EinformerError as error:
@@ -42,19 +42,19 @@ def understood(source: Source) -> tuple[Spec, Spec, tuple[Finding, ...]]:
 
 
 @functools.cache
-def written(name: str) -> Spec:
+def write_out(name: str) -> Spec:
     """A shipped text written out, with the layers of the library that it calls."""
-    near = reached(text(name).text)
+    near = reach(text(name).text)
     return with_library(parser.parse(text(name), near)[0], near)
 
 
 @functools.cache
 def library() -> Spec:
     """The axes and scalars that every file may name, and the layers that it may call, without writing them."""
-    return reached(text("library").text)
+    return reach(text("library").text)
 
 
-def reached(text: str) -> Spec:
+def reach(text: str) -> Spec:
     """The part of the library that a text can reach: its legend, the layers that the text names, and those that they name."""
     blocks, words = _library_blocks(), _words(text)
     names = [name for name in blocks if name in words]

@@ -37,7 +37,7 @@ def contract(text: str = "", /) -> Callable[[_F], _F]:
 
 
 def contract(text: Any = "", /) -> Any:
-    """Check what a function takes and gives, at every call; raises EinformerError at the first value that does not fit.
+    """Check the arguments and results of a function at every call; raises EinformerError at the first value that does not fit.
 
     >>> @contract("z_bsd, Q_dea -> q_bsea")
     ... def project(z, Q):

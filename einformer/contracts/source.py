@@ -88,7 +88,7 @@ class _Writer:
         self.lines.append("    " * self.depth + text)
 
     @contextmanager
-    def indented(self) -> Iterator[None]:
+    def indent(self) -> Iterator[None]:
         self.depth += 1
         yield
         self.depth -= 1
@@ -189,7 +189,7 @@ class _Writer:
             return
         self.line(f"if {value} is not None:")
         before, later = dict(self.sizes), list(self.later)
-        with self.indented():
+        with self.indent():
             self.value(item, value, *result)
             self.against_scopes([name for name in self.sizes if name not in before], *result)
             self.line("pass")
@@ -261,7 +261,7 @@ class _Writer:
         if targets:
             self.line(f"{', '.join(targets)}{',' * (len(targets) == 1)} = {value}.shape")
         self.later += tests
-        self.refuse_if(self.settled(), *result)
+        self.refuse_if(self.settle(), *result)
 
     def kind(self, array: Array, value: str) -> Iterator[str]:
         """Yields the tests that come before the shape."""
@@ -272,7 +272,7 @@ class _Writer:
             yield f'{self.known["getattr"]}({value}.device, "type", "cpu") != "{kind}"'
         yield f"{value}.ndim {'<' if array.open else '!='} {array.rank}"
 
-    def settled(self) -> Iterator[str]:
+    def settle(self) -> Iterator[str]:
         """Yields the comparisons whose sizes are all bound."""
         waiting, self.later = self.later, []
         for target, size in waiting:

@@ -122,7 +122,7 @@ def family(name: str) -> Family:
 
 
 def merge_tables(name: str) -> dict[str, Any]:
-    """Returns the whole table of a family: what every config may say, the tables that it extends, and its own rows."""
+    """Returns the whole table of a family: the keys of every config, the tables that it extends, and its own rows."""
     return lay_over(_read_whole(_SHARED / "every_family.toml"), _read_whole(_TABLES / f"{name}.toml"))
 
 

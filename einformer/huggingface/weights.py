@@ -40,11 +40,11 @@ class HuggingFaceWeights:
         Nothing is written unless everything fits. Raises EinformerError as `read` does.
         """
         assert isinstance(self, nn.Module)
-        return load(self.recipe.family, self._placed(), source, self)
+        return load(self.recipe.family, self._place_weights(), source, self)
 
     def to_huggingface(self) -> dict[str, Tensor]:
         """Returns the weights with the names and shapes of a state dict of transformers."""
-        return save(self.recipe.family, self._placed(), self.state_dict())
+        return save(self.recipe.family, self._place_weights(), self.state_dict())
 
     def save_huggingface(self, folder: str | pathlib.Path, most: int = 5_000_000_000) -> None:
         """Writes the weights as transformers' `save_pretrained` does, in files of at most `most` bytes, with a
@@ -56,11 +56,11 @@ class HuggingFaceWeights:
         """
         assert isinstance(self, nn.Module)
         recipe, weights, path = self.recipe, dict(list_views(self)), pathlib.Path(folder)
-        save_files(recipe.family, self._placed(), weights, path, most)
+        save_files(recipe.family, self._place_weights(), weights, path, most)
         dtype = str(next(iter(weights.values())).dtype).removeprefix("torch.")
         (path / "config.json").write_text(config_text(recipe.config, recipe.family, recipe.legend, dtype), encoding="utf-8")
 
-    def _placed(self) -> dict[str, Placed]:
+    def _place_weights(self) -> dict[str, Placed]:
         spec, name = self.recipe.spec, self.recipe.name
         return placed.weights(spec, next(layer for layer in spec.layers if layer.name == name), self.recipe.legend)
 

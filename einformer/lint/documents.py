@@ -53,7 +53,7 @@ class Checked:
 
 @dataclass(slots=True)
 class _Parts:
-    """A section with what is read of it."""
+    """A section with the formulas that are read of it."""
 
     section: Section
     equations: list[Equation]

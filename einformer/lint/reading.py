@@ -18,7 +18,7 @@ from einformer.language.primitives import NAMES
 from einformer.language.tokens import Line, Token
 from einformer.language.tree import Apply, Expression, Index, Tensor
 from einformer.language.walk import subexpressions
-from einformer.lint.notes.macros import expanded
+from einformer.lint.notes.macros import expand_macros
 from einformer.lint.notes.pieces import Formula, Macro, Passage, is_too_deep, shorten_blanks
 from einformer.lint.notes.signs import CONCLUSIONS, MATRICES, OF_AUTHOR, PARTING, RELATIONS, UNREAD
 from einformer.lint.notes.spelling import rewrite_formula
@@ -86,7 +86,7 @@ def read_equations(formula: Formula, macros: Mapping[str, Macro], memo: Told) ->
         return memo[text][1]
     first, known_equations = memo[text]
     places = dict(zip(first.latex.places, formula.latex.places, strict=True))
-    return [_move_equation(each, formula, places) for each in known_equations]
+    return [_move_equation(equation, formula, places) for equation in known_equations]
 
 
 def _move_equation(equation: Equation, formula: Formula, places: Mapping[int, int]) -> Equation:
@@ -101,7 +101,7 @@ def _move_equation(equation: Equation, formula: Formula, places: Mapping[int, in
 
 
 def _parse_equations(formula: Formula, macros: Mapping[str, Macro]) -> Iterator[Equation]:
-    text = shorten_blanks(expanded(formula.latex, macros))
+    text = shorten_blanks(expand_macros(formula.latex, macros))
     if "_" not in text.text and "=" not in text.text:
         return
     if is_too_deep(text.text):
@@ -195,7 +195,7 @@ def _holds(row: Marks) -> bool:
 
 
 class _Formula:
-    """The marks of a formula, and what they say."""
+    """The marks of a formula, and their meaning."""
 
     def __init__(self, formula: Formula, text: Passage) -> None:
         self.formula, self.text = formula, text
@@ -293,7 +293,7 @@ class _Side(Formulas):
         return Apply(name.text, indices, (self.rest(name, indices),), span=self.since(name))
 
     def rest(self, name: Token, indices: tuple[Index, ...]) -> Expression:
-        """What an operator takes without brackets; one of the author's may take all that follows, as a sum does."""
+        """The argument of an operator without brackets; one of the author's may take all that follows, as a sum does."""
         return super().rest(name._replace(text="sum") if name.text.endswith(OF_AUTHOR) else name, indices)
 
 

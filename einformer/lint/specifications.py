@@ -21,12 +21,12 @@ def is_specification(formula: Formula) -> bool:
 
 def check_specification(formula: Formula) -> Iterator[Finding]:
     """Yields the errors of the checker, at their places in the file."""
-    from einformer.architectures.texts import understood  # the whole checker, for the few notes that hold such a text
+    from einformer.architectures.texts import elaborate  # the whole checker, for the few notes that hold such a text
 
     latex = formula.latex
     above = latex.span().line - 1  # empty lines, so that numbers of lines are those of the file
     source = Source(latex.source.name, "\n" * above + latex.text)
-    _, _, findings = understood(source)
+    _, _, findings = elaborate(source)
     for finding in findings:
         span = finding.span
         yield replace(finding, span=latex.span(span.start - above, span.end - above) if span.source == source else span)

@@ -101,7 +101,7 @@ def find_noted(spec: Spec, name: str) -> Iterator[Noted]:
 @functools.cache
 def shipped() -> tuple[Noted, ...]:
     """Returns the equations of all shipped texts, with the layers of the library that they call."""
-    return tuple(equation for name in texts.shipped() for equation in find_noted(texts.written(name), name))
+    return tuple(equation for name in texts.shipped() for equation in find_noted(texts.write_out(name), name))
 
 
 def find_following(key: str) -> list[tuple[Citation, Noted]]:

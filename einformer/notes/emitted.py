@@ -36,7 +36,7 @@ def find_emitted(layer: str, written: Span) -> Emitted:
     It is the comment with the equation. The code below it computes the equation.
     """
     text, _, name = layer.partition(".")
-    last = shelf.understood(text)[0].layers[-1].name
+    last = shelf.elaborate(text)[0].layers[-1].name
     whole = _find_places(text, last)
     file, places = (text, whole) if written in whole else (layer, _find_places(text, name))
     return Emitted(f"{file}.py", *places[written])
@@ -54,6 +54,6 @@ def _read_table() -> dict[str, dict[str, str]]:
 
 @functools.cache
 def _find_places(text: str, name: str) -> dict[Span, tuple[int, str]]:
-    written, legend = binding.bind(shelf.understood(text)[0], sizes(text))
+    written, legend = binding.bind(shelf.elaborate(text)[0], sizes(text))
     tree, _ = check.check(written, values=binding.find_sizes(legend), origins=legend.origins)
     return source.find_places(tree, name, legend, FAST, Style(cited=documents.read_note, sources=documents.list_sources))

@@ -67,7 +67,7 @@ def refusal(setting: Setting, lines: str, claim: str = "") -> str:
 
 
 def _parse(setting: Setting, lines: str, claim: str) -> tuple[Spec, Spec, tuple[Finding, ...]]:
-    return texts.understood(Source("lines", _write_layer(setting, lines, claim)))
+    return texts.elaborate(Source("lines", _write_layer(setting, lines, claim)))
 
 
 # A text whose layer returns the difference of the sides, or the value of the last line.

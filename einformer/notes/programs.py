@@ -85,14 +85,14 @@ class Program:
     words: int
 
 
-def understood(source: Source) -> tuple[Spec, Spec, tuple[Finding, ...]]:
-    """Reads a text, or the text of a note, as `texts.understood` does."""
+def elaborate(source: Source) -> tuple[Spec, Spec, tuple[Finding, ...]]:
+    """Reads a text, or the text of a note, as `texts.elaborate` does."""
     try:
         note = read_program(source)
     except EinformerError as error:
         nothing = Spec("", (), (), ())
         return nothing, nothing, error.findings
-    return texts.understood(note.source if note else source)
+    return texts.elaborate(note.source if note else source)
 
 
 def read_program(note: Source) -> Program | None:

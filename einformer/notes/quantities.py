@@ -17,7 +17,7 @@ from einformer.language.sizes import Legend
 from einformer.language.tree import Group, Index, Layer, Spec, Tensor
 from einformer.language.walk import equations
 from einformer.notes.conventions import conventions, read
-from einformer.notes.shelf import understood
+from einformer.notes.shelf import elaborate
 from einformer.program import check
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def read_number(text: str, letters: Mapping[str, str], about: About | None = Non
 @functools.cache
 def spec(text: str, without: tuple[str, ...] = ()) -> Spec:
     """Returns a text that ships, or a document's, without some of its optional weights. Raises EinformerError."""
-    written, tree, findings = understood(text)
+    written, tree, findings = elaborate(text)
     if without and not findings:
         names = (f"{layer.name}.{w.name}" for layer in written.layers for w in layer.weights if w.optional)
         tree, findings = check.check(binding.leave_out(written, names if without == ("*",) else without))

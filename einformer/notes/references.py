@@ -21,7 +21,7 @@ from einformer.language.printer import alone, show
 from einformer.language.tree import Axis, Equation, Scalar
 from einformer.language.walk import equations
 from einformer.notes.emitted import Emitted, find_emitted
-from einformer.notes.shelf import understood
+from einformer.notes.shelf import elaborate
 
 if TYPE_CHECKING:
     from einformer.notes import claims  # which needs sympy: a source that names its documents does not
@@ -114,7 +114,7 @@ def _read_data(document: str) -> dict[str, Any]:
 def lines(reference: Reference) -> Iterator[Line]:
     """Yields the lines of its layer, or the legend of a text as a whole."""
     name, _, layer = reference.layer.partition(".")
-    spec, _, _ = understood(name)
+    spec, _, _ = elaborate(name)
     if layer:
         yield from (line for candidate in spec.layers if candidate.name == layer for line in equations(candidate.body))
     else:

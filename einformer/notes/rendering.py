@@ -18,7 +18,7 @@ from einformer.language.sizes import Legend
 from einformer.language.tree import Axis, Index, Name, Node, Scalar, Spec, Tensor, Weight
 from einformer.language.walk import equations
 from einformer.notes.conventions import attends, indices, own_letters, style, translate
-from einformer.notes.shelf import understood
+from einformer.notes.shelf import elaborate
 from einformer.program import check
 
 
@@ -26,7 +26,7 @@ def render(spec: Spec, convention: str) -> Spec:
     r"""Returns the text in the letters of a document, as far as it has some. Raises EinformerError E605.
 
     >>> from einformer.interpreters.latex import latex
-    >>> print(latex(render(understood("gpt2")[0], "megatron").axes[4]))
+    >>> print(latex(render(elaborate("gpt2")[0], "megatron").axes[4]))
     e\colon H = h / a \qquad \text{head}
     """
     legend = Legend.of(spec)
@@ -59,7 +59,7 @@ def print_latex(spec: Spec, convention: str, form: str | None = None, layer: str
     r"""Prints the LaTeX of a text as its author wrote it, or of a layer: in the letters of a document, in its form by
     default.
 
-    >>> r"= \mathrm{softmax}(X X^{T}) \, X" in print_latex(understood("s002")[0], "s002")
+    >>> r"= \mathrm{softmax}(X X^{T}) \, X" in print_latex(elaborate("s002")[0], "s002")
     True
 
     Raises EinformerError E605.
@@ -86,7 +86,7 @@ def attention(convention: str) -> tuple[str, ...]:
     if style(convention) is None:
         return ()
     text, _, layer = attends(convention).partition(".")
-    rows = print_latex(understood(text)[0], convention, layer=layer).splitlines()[1:-1]
+    rows = print_latex(elaborate(text)[0], convention, layer=layer).splitlines()[1:-1]
     projections = next(number for number, row in enumerate(rows) if "oftmax" in row)
     return tuple(row.removeprefix(r"&\quad ").removesuffix(r" \\").partition(" && ")[0] for row in rows[projections:])
 

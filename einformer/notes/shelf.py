@@ -37,6 +37,6 @@ def read(target: str | pathlib.Path) -> Source:
 
 
 @functools.cache
-def understood(text: str) -> tuple[Spec, Spec, tuple[Finding, ...]]:
+def elaborate(text: str) -> tuple[Spec, Spec, tuple[Finding, ...]]:
     """Parses and checks a text: as written, elaborated, and its errors. Each text is read once."""
-    return texts.understood(source(text))
+    return texts.elaborate(source(text))

@@ -57,7 +57,7 @@ def list_steps() -> Iterator[Step]:
 # Every tensor of the head, rounded as it is printed.
 def _compute(scale: str) -> dict[str, str]:
     numbers = next(row.about["numbers"] for row in errata() if row.id == "S004-E2")
-    written, tree, _ = texts.understood(Source("head.ein", _HEAD.format(scale=scale)))
+    written, tree, _ = texts.elaborate(Source("head.ein", _HEAD.format(scale=scale)))
     trace: dict[str, NDArray[np.float64]] = {}
     inputs = [np.asarray(numbers[name]) for name in "qkv"]
     reference.evaluate(tree, "Head", inputs, {}, binding.bind(written, {})[1], trace)

@@ -138,7 +138,7 @@ def _count_parameters(model: Model, letter: str, size: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Memory:
-    """What a use of a model takes at some sizes."""
+    """The bytes that a use of a model takes at some sizes."""
 
     model: Model
     use: Use

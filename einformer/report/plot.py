@@ -166,7 +166,7 @@ def _draw_roofline(axes: Axes, subject: Subject) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Roof:
-    """What a device can do at most, and what lies under it."""
+    """The limits of a device, and the rates under them."""
 
     axes: Axes
     bandwidth: float

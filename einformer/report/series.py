@@ -76,7 +76,7 @@ def components(model: Model, batch: int, sequence_lengths: Iterable[int], precis
     """Returns the bytes of a training step by component, in GB, at these lengths of a sequence."""
     memories = [model.memory(precision=precision, recompute=recompute, B=batch, S=length) for length in sequence_lengths]
     bytes_by_component = {
-        each.name.replace("_", " "): [getattr(memory, each.name) / 1e9 for memory in memories] for each in fields(Memory)
+        part.name.replace("_", " "): [getattr(memory, part.name) / 1e9 for memory in memories] for part in fields(Memory)
     }
     return {name: sizes for name, sizes in bytes_by_component.items() if any(sizes)}
 

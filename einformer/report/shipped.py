@@ -54,7 +54,7 @@ def list_shipped() -> Shipped:
     followed = {family: architectures(family) for family in families()}
     rows = []
     for name in texts.shipped():
-        spec = texts.written(name)
+        spec = texts.write_out(name)
         used = tuple(family for family, names in followed.items() if name in names)
         rows.append(Architecture(name, spec.title.partition(": ")[2], ", ".join(_find_attention(spec)), used))
     sizes = (Size(name, row.architecture, targets.model(name).num_parameters) for name, row in models().items())

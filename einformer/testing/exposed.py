@@ -17,7 +17,11 @@ from torch import nn
 
 Array = NDArray[np.float64]
 _LIBRARIES = tuple(
-    {sysconfig.get_path("stdlib"), *(str(each) for each in torch.__path__), __file__.rpartition("einformer")[0] + "einformer"}
+    {
+        sysconfig.get_path("stdlib"),
+        *(str(path) for path in torch.__path__),
+        __file__.rpartition("einformer")[0] + "einformer",
+    }
 )
 
 

@@ -11,11 +11,9 @@ from einformer.language.calls import axis_of
 from einformer.language.sizes import Legend
 from einformer.language.tree import (
     Apply,
-    Equation,
     Expression,
     Group,
     Index,
-    Layer,
     Name,
     Number,
     Power,
@@ -24,7 +22,7 @@ from einformer.language.tree import (
     Sum,
     Tensor,
 )
-from einformer.language.walk import equations, rebuild, subexpressions
+from einformer.language.walk import rebuild, subexpressions
 from einformer.program.lowering import Body, find_time
 from einformer.program.matching import find_norms
 from einformer.testing.rewrites import Around
@@ -124,10 +122,5 @@ def is_norm(e: Expression, around: Around) -> bool:
     if layer is None:
         return False
     spec, legend = around.spec, Legend.of(around.spec)
-    function = Body(layer, {each.name: each for each in spec.layers}, legend, find_time(spec)).lower_layer()
+    function = Body(layer, {other.name: other for other in spec.layers}, legend, find_time(spec)).lower_layer()
     return function.output.value in find_norms(function, legend)
-
-
-def last_equation(layer: Layer) -> Equation:
-    """Returns the last equation of a layer."""
-    return list(equations(layer.body))[-1]

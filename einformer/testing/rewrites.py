@@ -56,20 +56,20 @@ def rewrite_equations(rule: EquationRule) -> Rewrite:
 def split_equations(rule: SeveralRule) -> Rewrite:
     """Applies a rule that replaces one equation by several."""
 
-    def changed(spec: Spec) -> Iterator[Changed]:
+    def change(spec: Spec) -> Iterator[Changed]:
         for layer in spec.layers:
             for equation in equations(layer.body):
                 for after in rule(equation, Around(spec, layer, equation)):
                     if after != (equation,):
                         yield Changed(_replace_equation(layer, equation, after), equation, after)
 
-    return changed
+    return change
 
 
 def exchange_pairs(rule: Callable[[Layer], Iterator[tuple[str, str]]]) -> Rewrite:
     """Exchanges two tensors of a layer, wherever the layer reads them."""
 
-    def changed(spec: Spec) -> Iterator[Changed]:
+    def change(spec: Spec) -> Iterator[Changed]:
         for layer in spec.layers:
             for pair in rule(layer):
                 names = dict([pair, pair[::-1]])
@@ -78,7 +78,7 @@ def exchange_pairs(rule: Callable[[Layer], Iterator[tuple[str, str]]]) -> Rewrit
                 body = _map_body(layer.body, lambda q, after=after: (after[id(q)],))  # type: ignore[misc]
                 yield Changed(replace(layer, body=body), first, (after[id(first)],))
 
-    return changed
+    return change
 
 
 # Outside first.

@@ -111,9 +111,9 @@ class Subject:
 
     def letters(self) -> list[str]:
         """Returns the letters of open sizes, those that the layer uses first."""
-        return sorted(binding.open_sizes(self.legend), key=lambda name: (name not in self.used(), name))
+        return sorted(binding.open_sizes(self.legend), key=lambda name: (name not in self.find_used(), name))
 
-    def used(self) -> set[str]:
+    def find_used(self) -> set[str]:
         """Returns the letters of the sizes of its axes."""
         used = {axis_of(x.letter) for e in self._expressions() for x in subexpressions(e) if isinstance(x, Index)}
         used |= {i.letter for layer in self.written.layers for w in layer.weights for i in w.indices}
@@ -122,7 +122,7 @@ class Subject:
     def sizes(self) -> dict[str, int]:
         """Returns the sizes of its axes by name."""
         named = [(axis.size.name, axis.letter) for axis in self.legend.axes.values() if isinstance(axis.size, Name)]
-        return {name: self.legend.length(letter) for name, letter in sorted(named) if name in self.used()}
+        return {name: self.legend.length(letter) for name, letter in sorted(named) if name in self.find_used()}
 
     def bind(self, values: Mapping[str, int]) -> Subject:
         """Returns the subject with open sizes bound. Raises EinformerError E603 to E605."""

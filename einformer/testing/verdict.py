@@ -9,7 +9,7 @@ from einformer.errors import NOWHERE, EinformerError, Finding, Span
 
 
 class Disagreement(EinformerError, AssertionError):
-    """Code that does not do what an assertion claims."""
+    """Code that breaks the claim of an assertion."""
 
 
 @contextmanager

@@ -12,7 +12,7 @@ _LONGEST, _DEEPEST = 4_000, 20  # characters of expanded macros; longer ones sta
 _PLACE = re.compile(r"#([1-9])")
 
 
-def expanded(text: Passage, macros: Mapping[str, Macro]) -> Passage:
+def expand_macros(text: Passage, macros: Mapping[str, Macro]) -> Passage:
     """Expands every macro in a text."""
     return _Expander(macros).expand(text, 0) if macros else text
 

@@ -55,7 +55,7 @@ def join(source: Source, parts: Iterable[Passage]) -> Passage:
 
 
 class Ends:
-    """Finds what closes. What was not found once is not looked for again further on, so a text is read once."""
+    """Finds closing marks. A mark that is missing once is not looked for again further on, so a text is read once."""
 
     def __init__(self, text: str) -> None:
         self.text, self.missing = text, set[str]()

@@ -73,7 +73,7 @@ class Reading:
                     target, self.value(value, names) if value else None, names, suffixes.read_annotation(node.annotation)
                 )
             case ast.AugAssign(target=target, op=op, value=value):
-                self.assign(target, self.value(ast.copy_location(ast.BinOp(_loaded(target), op, value), node), names), names)
+                self.assign(target, self.value(ast.copy_location(ast.BinOp(_load(target), op, value), node), names), names)
             case ast.Return(value=ast.expr() as value):
                 result, declared = self.value(value, names), names.get(_RETURNED)
                 if isinstance(declared, Value):
@@ -338,7 +338,7 @@ def _is_number(node: ast.expr) -> bool:
     return False
 
 
-def _loaded(target: ast.expr) -> ast.expr:
+def _load(target: ast.expr) -> ast.expr:
     return ast.copy_location(ast.Name(target.id, ast.Load()), target) if isinstance(target, ast.Name) else target
 
 
