@@ -69,7 +69,7 @@ MUTANTS = (
         "refused.py::test_a_slip_is_refused_by_its_rule[two sums or one]",
     ),
     _mutant(
-        "a varied layer keeps the line that is replaced", "language/library.py",
+        "a varied layer keeps the line that is replaced", "language/parser.py",
         "rest[place + 1 :]", "rest[place:]",
         "library.py::test_a_line_replaces_the_line_of_its_name_and_a_new_name_goes_before",
     ),
@@ -697,7 +697,7 @@ MUTANTS = (
         "library.py::test_layers_of_the_library_call_the_layers_of_the_text",
     ),
     _mutant(
-        "an axis of the library keeps its place", "language/library.py",
+        "an axis of the library keeps its place", "language/parser.py",
         "size=size or axis.size, default=default, bound=bound, span=letter.span", "",
         "library.py::test_what_is_wrong_is_told_in_the_text_that_names_the_library",
     ),

@@ -14,7 +14,7 @@ from einformer.architectures import models
 from einformer.errors import EinformerError, Finding, Source, fail
 from einformer.language import parser
 from einformer.language.check import with_library
-from einformer.language.library import EMPTY
+from einformer.language.parser import EMPTY
 from einformer.language.tokens import MAXIMUM_TEXT
 from einformer.language.tree import Layer, Name, Spec
 from einformer.program import check

@@ -46,7 +46,7 @@ def check(
         return spec, error.findings
     legend = Legend.of(spec, values, origins)
     if findings := list(check_declarations(spec, legend)):
-        return spec, _shown(findings, spec)
+        return spec, _sort_findings(findings, spec)
     layers = {layer.name: layer for layer in reversed(spec.layers)}
     weighted = find_weighted(layers)
     checked, idle, unsound = [], list[Finding](), set[str]()
@@ -62,12 +62,12 @@ def check(
         findings = [replace(finding, facts=(*finding.facts, *unread)) for finding in claims(elaborated, legend)]
     if not findings:  # a value that is given may leave what its default was made of unused
         findings = idle or (list(find_unused(spec)) if values is None else [])
-    return elaborated, _shown(findings, spec)
+    return elaborated, _sort_findings(findings, spec)
 
 
-def _shown(findings: list[Finding], spec: Spec) -> tuple[Finding, ...]:
+def _sort_findings(findings: list[Finding], spec: Spec) -> tuple[Finding, ...]:
     findings.sort(key=lambda finding: (finding.span.source is not spec.span.source, finding.span.start))
-    return tuple(_first_places(map(suggest, _first_places(findings)[:MAXIMUM_FINDINGS])))
+    return tuple(_merge_repeated(map(suggest, _merge_repeated(findings)[:MAXIMUM_FINDINGS])))
 
 
 # ------------------------------------------------------------------------------------------------------------------ references
@@ -172,7 +172,7 @@ def _find_reached(layer: Layer, layers: Mapping[str, Layer]) -> set[str]:
 
 
 # A finding about one declaration points to the first place that needs it.
-def _first_places(findings: Iterable[Finding]) -> list[Finding]:
+def _merge_repeated(findings: Iterable[Finding]) -> list[Finding]:
     first: dict[tuple[str, str, Span | None], Finding] = {}
     for finding in findings:
         place = None if finding.code in _OF_A_DECLARATION else finding.span
@@ -204,7 +204,7 @@ def with_library(spec: Spec, library: Spec) -> Spec:
 
 def check_declarations(spec: Spec, legend: Legend) -> Iterator[Finding]:
     """Names declared once, sizes that can come out whole, nothing that looks like something else."""
-    wrong = list(_names(spec, legend))
+    wrong = list(_check_names(spec, legend))
     try:
         yield from wrong
         if not wrong:
@@ -213,24 +213,24 @@ def check_declarations(spec: Spec, legend: Legend) -> Iterator[Finding]:
         yield from error.findings
 
 
-def _names(spec: Spec, legend: Legend) -> Iterator[Finding]:
-    yield from _twice("axis", ((axis.letter, axis) for axis in spec.axes))
-    yield from _shared_sizes(spec, legend)
+def _check_names(spec: Spec, legend: Legend) -> Iterator[Finding]:
+    yield from _find_twice("axis", ((axis.letter, axis) for axis in spec.axes))
+    yield from _find_shared_sizes(spec, legend)
     sizes = {axis.size.name: axis for axis in reversed(spec.axes) if isinstance(axis.size, Name)}
-    yield from _twice("size or scalar", (*sizes.items(), *((scalar.name, scalar) for scalar in spec.scalars)))
-    yield from _twice("layer", ((layer.name, layer) for layer in spec.layers))
+    yield from _find_twice("size or scalar", (*sizes.items(), *((scalar.name, scalar) for scalar in spec.scalars)))
+    yield from _find_twice("layer", ((layer.name, layer) for layer in spec.layers))
     for axis in spec.axes:
         for size in (e for e in (axis.size, axis.default, axis.bound) if e is not None):
             yield from check_formula(axis.letter, size, legend)
-            yield from _size_names(size, legend)
+            yield from _check_size_names(size, legend)
     for scalar in spec.scalars:
-        yield from _scalar(scalar, legend)
+        yield from _check_scalar(scalar, legend)
     yield from find_look_alikes(spec)
-    yield from _times(spec, legend)
+    yield from _check_times(spec, legend)
 
 
 # Before the start of its time axis everything is zero (R4), in every layer.
-def _times(spec: Spec, legend: Legend) -> Iterator[Finding]:
+def _check_times(spec: Spec, legend: Legend) -> Iterator[Finding]:
     times = [layer.time for layer in spec.layers if layer.time is not None]
     for time in times[1:]:
         first = times[0]
@@ -240,7 +240,7 @@ def _times(spec: Spec, legend: Legend) -> Iterator[Finding]:
             yield Finding("E509", message, time.span, facts, f"`causal in {first.letter}`, or a text of its own for the model")
 
 
-def _twice(what: str, declared: Iterable[tuple[str, Node]]) -> Iterator[Finding]:
+def _find_twice(what: str, declared: Iterable[tuple[str, Node]]) -> Iterator[Finding]:
     first: dict[str, Node] = {}
     for name, node in declared:
         earlier = first.setdefault(name, node)
@@ -252,7 +252,7 @@ def _twice(what: str, declared: Iterable[tuple[str, Node]]) -> Iterator[Finding]
 
 
 # Another axis of the same length has its own size, with this size as default.
-def _shared_sizes(spec: Spec, legend: Legend) -> Iterator[Finding]:
+def _find_shared_sizes(spec: Spec, legend: Legend) -> Iterator[Finding]:
     first: dict[str, Axis] = {}
     for axis in (axis for axis in spec.axes if isinstance(axis.size, Name)):
         name = show(axis.size)
@@ -264,7 +264,7 @@ def _shared_sizes(spec: Spec, legend: Legend) -> Iterator[Finding]:
 
 
 # A size is one upper-case letter.
-def _size_names(size: Expression, legend: Legend) -> Iterator[Finding]:
+def _check_size_names(size: Expression, legend: Legend) -> Iterator[Finding]:
     for e in subexpressions(size):
         if isinstance(e, Name) and e.name in legend.letters and not (len(e.name) == 1 and e.name.isupper()):
             product = f"`{' '.join(e.name)}` for a product, or " if e.name.isalpha() and e.name.isupper() else ""
@@ -273,7 +273,7 @@ def _size_names(size: Expression, legend: Legend) -> Iterator[Finding]:
 
 
 # A scalar is a formula of its declared indices, or a list over its only index.
-def _scalar(scalar: Scalar, legend: Legend) -> Iterator[Finding]:
+def _check_scalar(scalar: Scalar, legend: Legend) -> Iterator[Finding]:
     unknown = [report_undeclared(index, legend) for index in scalar.indices if legend.axis(index.letter) is None]
     yield from unknown or find_repeated(scalar.indices, legend)
     yield from find_dropped(scalar, legend.scalars, legend)
@@ -287,7 +287,7 @@ def _scalar(scalar: Scalar, legend: Legend) -> Iterator[Finding]:
 def find_unused(spec: Spec) -> Iterator[Finding]:
     """Axes and scalars that nothing in the file needs."""
     letters, names = set[str](), set[str]()
-    for node in _all_nodes(spec):
+    for node in _list_nodes(spec):
         match node:
             case Index():
                 letters.add(axis_of(node.letter))
@@ -305,7 +305,7 @@ def find_unused(spec: Spec) -> Iterator[Finding]:
             yield Finding("E203", f"the scalar `{scalar.name}` is never used", scalar.span, (), "nothing: delete the line")
 
 
-def _all_nodes(spec: Spec) -> Iterator[Expression]:
+def _list_nodes(spec: Spec) -> Iterator[Expression]:
     roots = [e for axis in spec.axes for e in (axis.default, axis.bound) if e is not None]
     roots += [axis.size for axis in spec.axes if not isinstance(axis.size, Name)]
     roots += [scalar.value for scalar in spec.scalars if not isinstance(scalar.value, tuple)]

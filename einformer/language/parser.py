@@ -12,9 +12,10 @@ from functools import partial
 from typing import Literal, TypeVar
 
 from einformer.errors import EinformerError, Finding, Source, Span, fail
-from einformer.language import library, tokens
+from einformer.language import tokens
 from einformer.language.formulas import Formulas, join_spans
 from einformer.language.meant import suggest
+from einformer.language.names import find_closest
 from einformer.language.primitives import NAMES
 from einformer.language.tokens import MAXIMUM_DEPTH, OPEN, Line, Token
 from einformer.language.tree import (
@@ -38,11 +39,12 @@ from einformer.language.walk import map_expressions, rebuild
 
 MAXIMUM_FINDINGS = 100
 _HEADS = ("axes", "scalars", "layer", "model")
+EMPTY = Spec("", (), (), ())
 _Item = TypeVar("_Item")
 _Entry = TypeVar("_Entry", bound=Remarked)
 
 
-def parse(source: Source, known: Spec = library.EMPTY) -> tuple[Spec, tuple[Finding, ...]]:
+def parse(source: Source, known: Spec = EMPTY) -> tuple[Spec, tuple[Finding, ...]]:
     """The tree of a text, plain or LaTeX, and the findings of its syntax.
 
     `known` is the library: the text may call its layers, and name its axes, scalars and layers as its own.
@@ -91,7 +93,7 @@ def resolve_layer(layer: Layer, letters: set[str]) -> Layer:
 
 
 class _Parser(Formulas):
-    def __init__(self, source: Source, lines: list[Line], findings: list[Finding], known: Spec = library.EMPTY) -> None:
+    def __init__(self, source: Source, lines: list[Line], findings: list[Finding], known: Spec = EMPTY) -> None:
         first = lines[0] if lines else Line(0, (), "", "", Span(source, 0, 1))
         layers = {layer.name for layer in known.layers}
         super().__init__(source, first, {*layers, *NAMES, *find_callables(lines)})
@@ -150,7 +152,7 @@ class _Parser(Formulas):
         return axis
 
     def axis_of_the_library(self) -> Axis:
-        axis = library.take_axis(self.library, self.letter())
+        axis = _take_axis(self.library, self.letter())
         if self.peek().kind != ":":
             return axis
         size, default, bound = self.size()
@@ -169,7 +171,7 @@ class _Parser(Formulas):
         return Scalar(name.name, name.indices, value, *beside, above=self.line.above, span=name.span)
 
     def scalar_of_the_library(self) -> Scalar:
-        scalar = library.take_scalar(self.library, self.declared("the name of a scalar"))
+        scalar = _take_scalar(self.library, self.declared("the name of a scalar"))
         return replace(scalar, value=self.value()) if self.peek().kind == "=" else scalar
 
     # What the library has is named beside the heading, not below it.
@@ -201,10 +203,10 @@ class _Parser(Formulas):
 
     def layer_of_the_library(self, name: Token, head: Line, body: list[Line]) -> Layer:
         theirs = self.expect("name", "the name of a layer of the library")
-        layer = replace(library.take_layer(self.library, theirs), name=name.text, above=head.above)
+        layer = replace(_take_layer(self.library, theirs), name=name.text, above=head.above)
         if self.accept(":"):
             self.end()
-            return library.vary(replace(layer, note=head.note or layer.note, span=name.span), *self.body(body, layer.output))
+            return _vary(replace(layer, note=head.note or layer.note, span=name.span), *self.body(body, layer.output))
         self.refuse_note()
         for line in body:
             fix = f"`layer {name.text} = {theirs.text}:` above lines that replace lines of it"
@@ -364,6 +366,71 @@ def _may_be_instance(weight: Weight) -> bool:
 
 def _resolve_scalar(scalar: Scalar, letters: set[str]) -> Scalar:
     return scalar if isinstance(scalar.value, tuple) else replace(scalar, value=resolve(scalar.value, letters))
+
+
+# -------------------------------------------------------------------------------------------------- what the library has
+
+
+def _take_axis(library: Spec, letter: Index) -> Axis:
+    for axis in library.axes:
+        if axis.letter == letter.letter:
+            size, default, bound = (e and _place(e, letter.span) for e in (axis.size, axis.default, axis.bound))
+            return replace(axis, size=size or axis.size, default=default, bound=bound, span=letter.span)
+    fix = f"`{letter.letter}: {letter.letter[0].upper()}`"
+    raise _fail_missing("E201", letter.letter, ("size", "axis"), letter.span, [axis.letter for axis in library.axes], fix)
+
+
+def _take_scalar(library: Spec, name: Weight) -> Scalar:
+    for scalar in library.scalars:
+        if (scalar.name, scalar.indices) == (name.name, name.indices):
+            assert not isinstance(scalar.value, tuple)
+            return replace(scalar, value=_place(scalar.value, name.span), span=name.span)
+    names = [scalar.name for scalar in library.scalars]
+    raise _fail_missing("E204", name.name, ("value", "scalar"), name.span, names, f"`{name.name} = …`")
+
+
+def _fail_missing(code: str, name: str, lacks: tuple[str, str], span: Span, names: list[str], fix: str) -> EinformerError:
+    message = f"`{name}` stands without a {lacks[0]}, and the library has no such {lacks[1]}"
+    return fail(code, message, span, [f"the library has {', '.join(names)}"] * bool(names), fix)
+
+
+def _take_layer(library: Spec, name: Token) -> Layer:
+    layers = {layer.name: layer for layer in library.layers}
+    if name.text in layers:
+        return layers[name.text]
+    close = find_closest(name.text, layers)
+    fix = f"`{close}`" if close else "`layer Name(z_d) -> z_d:`, written out"
+    raise fail("E204", f"the library has no layer `{name.text}`", name.span, fix=fix)
+
+
+# A line replaces the next one that defines the same name. A line for a new name goes before the line that is replaced next.
+def _vary(layer: Layer, weights: tuple[Weight, ...], statements: tuple[Statement, ...]) -> Layer:
+    rows: list[Statement] = []
+    rest = list(layer.body)
+    new: list[Statement] = []
+    for statement in statements:
+        new.append(statement)
+        names = [_definition(row) for row in rest]
+        if (name := _definition(statement)) in names:
+            place = names.index(name)
+            rows += [*rest[:place], *new]
+            rest, new = rest[place + 1 :], []
+    if new:
+        fix = f"a line for one of {', '.join(f'`{_definition(row)}`' for row in layer.body)}, in this order"
+        message = f"`{_definition(new[-1])}` replaces no line of the library's layer, and no line below it does"
+        raise fail("E204", message, new[-1].span, (), fix)
+    return replace(layer, weights=weights or layer.weights, body=(*rows, *rest))
+
+
+def _definition(statement: Statement) -> str:
+    if isinstance(statement, Loop):
+        return f"for {statement.index.letter}"
+    return "return" if statement.relation == "return" else f"{statement.left.name} {statement.relation}"
+
+
+# Errors of a scalar or axis of the library are errors of the text that names it.
+def _place(e: Expression, span: Span) -> Expression:
+    return replace(rebuild(e, lambda child: _place(child, span)), span=span)
 
 
 # --------------------------------------------------------------------------------------------------- lines that belong together

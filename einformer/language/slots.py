@@ -31,7 +31,7 @@ from einformer.language.tree import (
     Sum,
     Tensor,
 )
-from einformer.language.walk import children, equations, loops, subexpressions
+from einformer.language.walk import children, equations, indices_in, loops, slots_of, subexpressions
 
 MOST = 4_000  # combinations of index numbers that are tried, and nodes of a number that is put together from lines of a body
 SAMPLES = 12  # numbers of an index over an axis whose size is open
@@ -106,7 +106,7 @@ def with_numbers(legend: Legend, layer: Layer) -> Legend:
     own = {*lines, *(formal.name for formal in layer.formals), *(weight.name for weight in layer.weights)}
     scalars, nodes = {name: s for name, s in legend.scalars.items() if name not in own}, dict[str, int]()
     for q in equations(layer.body):
-        slots, name = q.left.slots if isinstance(q.left, Tensor) else (), q.left.name
+        slots, name = slots_of(q.left), q.left.name
         inside = [x.name for x in subexpressions(q.right) if isinstance(x, Tensor)]
         nodes[name] = sum(nodes.get(x, 1) for x in inside) + sum(1 for _ in subexpressions(q.right))
         indices = tuple(slot for slot in slots if isinstance(slot, Index))
@@ -142,7 +142,7 @@ class Numbers:
         guards_on_numbers = [(c, wanted) for c, wanted in guards if self.is_number(c)]
         try:
             slot = self.opened(slot)
-            letters = list(dict.fromkeys(x.letter for e in (slot, *(c for c, _ in guards_on_numbers)) for x in _indices(e)))
+            letters = list(dict.fromkeys(x.letter for e in (slot, *(c for c, _ in guards_on_numbers)) for x in indices_in(e)))
             ranges = [self.numbers(letter, size) for letter in letters]
             tried, complete = _choose_tried([numbers for numbers, _ in ranges], not guards_on_numbers and is_affine(slot))
             for place in itertools.product(*tried):
@@ -211,10 +211,6 @@ def _ends(numbers: Sequence[int], count: int) -> Sequence[int]:
     return sorted({*numbers[:count], *numbers[-count:]})
 
 
-def _indices(e: Expression) -> Iterator[Index]:
-    return (x for x in subexpressions(e) if isinstance(x, Index))
-
-
 ROUNDING = frozenset(row.name for row in PRIMITIVES.values() if row.whole == "made")
 
 Parts = tuple[Expression, ...]
@@ -222,13 +218,13 @@ Inputs = frozenset[str]
 
 
 class Whole:
-    """The whole numbers of one layer. `known` caches those of other layers."""
+    """The whole numbers of one layer. `others` caches those of other layers."""
 
     def __init__(
-        self, layer: Layer, layers: Mapping[str, Layer], legend: Legend, known: dict[str, Whole] | None = None
+        self, layer: Layer, layers: Mapping[str, Layer], legend: Legend, others: dict[str, Whole] | None = None
     ) -> None:
         self.layer, self.layers, self.legend, self.callees = layer, layers, legend, callees(layer, layers)
-        self.known = {} if known is None else known
+        self.others = {} if others is None else others
         self.formals = {formal.name for formal in layer.formals}
         self.lines: dict[str, Parts] = {}
         for q in equations(layer.body):
@@ -259,21 +255,15 @@ class Whole:
             case Number() | Name():
                 return self.number(e)
             case Quotient():
-                return None if any(isinstance(x, Index | Tensor) for x in subexpressions(e)) else self.number(e)
+                return None if _has_index(e) else self.number(e)
             case Power(exponent=Index() | Number(value=int())):
                 return (e.base,)
             case Power():
                 return None
-            case Index():
-                return ()
-            case Group():
-                return e.members
-            case Sum():
-                return e.terms
-            case Product():
-                return e.factors
+            case Index() | Group() | Sum() | Product():
+                return children(e)
             case Apply():
-                return self.applied(e)
+                return self.parts_of_call(e)
 
     def number(self, e: Expression) -> Parts | None:
         """What is not bound is asked about again when it is."""
@@ -283,11 +273,11 @@ class Whole:
             return ()
         return () if value == value // 1 else None
 
-    def applied(self, e: Apply) -> Parts | None:
+    def parts_of_call(self, e: Apply) -> Parts | None:
         """What must be whole for the value of a function or a layer to be."""
         if e.name in self.callees:
             inner = self.callee(e).output
-            return None if inner is None else tuple(self.given(e, inner))
+            return None if inner is None else tuple(self.arguments(e, inner))
         if e.name == "where":
             return e.arguments[1:]
         row = primitive(e.name, bool(e.indices))
@@ -297,9 +287,9 @@ class Whole:
     def callee(self, e: Apply) -> Whole:
         """The layer that is called."""
         layer = self.callees[e.name]
-        return self.known.setdefault(layer.name, Whole(layer, self.layers, self.legend, self.known))
+        return self.others.setdefault(layer.name, Whole(layer, self.layers, self.legend, self.others))
 
-    def given(self, e: Apply, formals: Inputs) -> Iterator[Expression]:
+    def arguments(self, e: Apply, formals: Inputs) -> Iterator[Expression]:
         """Returns the arguments of a call for these formals."""
         pairs = zip(self.callees[e.name].formals, e.arguments, strict=False)
         return (argument for formal, argument in pairs if formal.name in formals)
@@ -333,7 +323,7 @@ class Whole:
             if isinstance(x, Tensor):
                 yield from (slot for slot in x.slots if isinstance(slot, Tensor))
             elif isinstance(x, Apply) and x.name in self.callees:
-                yield from self.given(x, self.callee(x).selecting)
+                yield from self.arguments(x, self.callee(x).selecting)
 
 
 def find_selecting(layer: Layer, layers: Mapping[str, Layer], legend: Legend) -> dict[str, str]:
