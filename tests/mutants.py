@@ -843,6 +843,11 @@ MUTANTS = (
         f"sharding.py::{_RANKS}[an index as a number]",
     ),
     _mutant(
+        "pairs of rows that are split are whole", "program/fusing.py",
+        "sharding.over((routing.letter, *routing.rows)) <= sharding.rows", "not sharding.axis(routing.letter)",
+        "sharding.py::test_ranks_compute_what_one_process_computes_whatever_the_text_and_the_map[9]",
+    ),
+    _mutant(
         "the numbers of each rank start at zero", "program/collectives.py",
         "rank, first = Value(Rank(mesh), (), \"integer\", span), label[0]",
         "rank, first = _whole(0, span), label[0]",

@@ -6,15 +6,23 @@ All ranks run in one process, a thread for each. A map of letters says over whic
 from __future__ import annotations
 
 import re
+from collections import Counter
+from random import Random
 from typing import Any
 
 import pytest
 
 import einformer
+from einformer import EinformerError
+from einformer.language.calls import axis_of
+from einformer.language.specialise import specialise
 from einformer.objects import Model
+from einformer.program.lowering import lower_functions
+from einformer.program.rewrite import walk_values
 from tests.few import few
 from tests.oracles.ranks import agree
 from tests.small import PLANS
+from tests.well_formed import written
 
 GROUPED = {"D": 16, "A": 8, "G": 4, "F": 12, "V": 20, "L": 2, "Θ": 500.0}
 LATENT = {"D": 14, "F": 12, "A": 4, "N": 6, "E": 4, "U": 6, "C": 6, "R": 8, "P": 1, "M": 8, "Z": 2, "X": 8, "G": 4, "Y": 2}
@@ -112,6 +120,14 @@ LAYERS = {
         "RR V",
     ),
     "a root of a sum": ("tp: f", "z_bsd", "y_bsd", "W_df, U_fd", "h_bsf = z_bsd W_df; n_bsd = h_bsf U_fd; tanh(n_bsd)", "R V"),
+    "steps that read all numbers": (
+        "tp: d'",
+        "z_bsd",
+        "y_bsd",
+        "W_d'd",
+        "S_bsd = tanh(S_{b(s - 1)d'} W_d'd) + z_bsd; S_bsd",
+        "OR V",
+    ),
     "a gain of each head": (
         "tp: a",
         "q_bsae",
@@ -213,3 +229,44 @@ def test_a_layer_exchanges_no_more_than_it_must(name: str) -> None:
     assert {sign: source.count(called) for sign, called in COLLECTIVES.items()} == {
         sign: wanted.count(sign) for sign in COLLECTIVES
     }
+
+
+# -------------------------------------------------------------------------------------------------------------- random texts
+
+BLOCK = 12
+STILL = {"l", "m", "s"}  # loops, and positions, along which recurrences run
+
+
+def draw(seed: int) -> tuple[Model, dict[str, int], str, str]:
+    """A random text with even sizes, a mesh, a map of some of its letters, and a plan."""
+    random = Random(seed)
+    text = written(random)
+    sizes = {name: size for name, size in text.sizes(2, 4, 4, 6, 2, 4, 8, 6).items() if not (text.causal and name in "BS")}
+    model = einformer.parse(text.text)["Main"].bind(**sizes | ({"K": 8} if "K" in sizes else {}))
+    functions = lower_functions(specialise(model.spec.tree, "Main"), model.legend)
+    carried = {letter for function in functions.values() for value in walk_values(function) for letter in value.axes}
+    even = [letter for letter in sorted(carried) if not model.legend.is_bound(letter) or model.legend.length(letter) % 2 == 0]
+    free = [letter for letter in even if axis_of(letter) not in STILL]
+    places: dict[str, list[str]] = {"tp": [], "tq": []}
+    for letter in random.sample(free, min(len(free), random.choice([1, 1, 2, 3]))):
+        axis = "tp" if model.legend.is_bound(letter) else "dp"
+        places.setdefault("tq" if axis == "tp" and random.random() < 0.2 else axis, []).append(letter)
+    used = {axis: letters for axis, letters in places.items() if letters}
+    shard = "; ".join(f"{axis}: {' '.join(letters)}" for axis, letters in used.items())
+    return model, dict.fromkeys(used, 2), shard, random.choice(PLANS)
+
+
+@pytest.mark.parametrize("block", few(range(20), {0}))
+def test_ranks_compute_what_one_process_computes_whatever_the_text_and_the_map(block: int) -> None:
+    """A map whose letters meet in one tensor is refused; all others are computed."""
+    outcomes = Counter[str]()
+    for seed in range(BLOCK * block, BLOCK * (block + 1)):
+        model, mesh, shard, plan = draw(seed)
+        refused = None
+        try:
+            agree(model, mesh, shard, plan, seed)
+        except EinformerError as error:
+            refused = error.findings[0].code
+        assert refused in (None, "E743", "E744"), (seed, shard, refused)
+        outcomes["computed"] += refused is None
+    assert outcomes["computed"] > BLOCK / 2

@@ -158,6 +158,7 @@ class ForRank(Rewriting):
     is_model: bool = field(kw_only=True)
     parts: dict[Value, Parts] = field(default_factory=dict)
     moving: set[Value] = field(default_factory=set)  # what has a gradient
+    steps: dict[Value, str] = field(default_factory=dict)  # what there is so far of recurrences, and their letters
     handed: set[Value] = field(default_factory=set)  # from turn to turn of a loop
     exchanged: dict[Collective, Value] = field(default_factory=dict)
     varied: dict[tuple[Value | str, ...], Value] = field(default_factory=dict)
@@ -198,6 +199,8 @@ class ForRank(Rewriting):
 
     def exchange(self, kind: type[Collective], value: Value, mesh: str, *more: object, axes: Axes | None = None) -> Value:
         """A value that is exchanged, once for all its readers."""
+        if value in self.steps:
+            raise self.refuse_reading(next(letter for letter, axis in self.sharding.places if axis == mesh), value.span)
         operation = kind(value, mesh, *more)
         if operation not in self.exchanged:
             new = Value(operation, value.axes if axes is None else axes, value.kind, value.span)
@@ -301,6 +304,8 @@ class ForRank(Rewriting):
                 return self.reduce(old, old.operation)
             case op.View():
                 return self.view(old, old.operation)
+            case op.Gather(argument) if argument in self.steps:
+                return self.gather_step(old, old.operation)
             case op.Gather():
                 return self.gather(old, old.operation)
             case op.Call(function):
@@ -311,7 +316,7 @@ class ForRank(Rewriting):
             case op.Recur(letter, step, so_far):
                 if self.sharding.axis(letter):
                     raise self.refuse_reading(letter, old.span)
-                self.new[so_far], self.moving = so_far, self.moving | {so_far}
+                self.new[so_far], self.moving, self.steps = so_far, self.moving | {so_far}, self.steps | {so_far: letter}
                 return self.make(old, replace(old.operation, step=self.settle(self.rewrite(step))))
             case op.Spread() | Picked() | Gathered():
                 return self.pass_on(old)
@@ -553,10 +558,41 @@ class ForRank(Rewriting):
             value = self.make(old, op.Map("where", (here, value, _whole(0, old.span))), parts=parts)
         return value
 
+    def gather_step(self, old: Value, e: op.Gather) -> Value:
+        """An earlier step as it is on this rank, then its numbers: no rank keeps the steps of another."""
+        letter = self.steps[e.argument]
+        if any(len(label) > 1 for label in e.labels):
+            raise self.refuse_reading(letter, old.span)
+        own = [label[0] for label in e.labels if label[0] != letter]
+        at = next(number for label, number in zip(e.labels, e.numbers, strict=True) if label[0] == letter)
+        here = tuple(at if label[0] == letter else _iota(label[0]) for label in e.labels)
+        shifted = replace(e, numbers=here)
+        step = replace(old, operation=shifted, axes=unite_axes(here))
+        numbers = [number for label, number in zip(e.labels, e.numbers, strict=True) if label[0] != letter]
+        if [number.operation for number in numbers] == [op.Iota(each) for each in own]:
+            return self.gather(step, shifted)
+        if set(own) & set(at.axes):
+            raise self.refuse_reading(letter, old.span)
+        self.new[step] = self.gather(step, shifted)
+        letters = (*own, *at.axes)
+        places = (*numbers, *map(_iota, at.axes))
+        proved = (
+            *(sure for label, sure in zip(e.labels, e.proved, strict=True) if label[0] != letter),
+            *(True for _ in at.axes),
+        )
+        labels = tuple((each,) for each in letters)
+        return self.gather(
+            old, op.Gather(step, labels, places, (False,) * len(labels), (*proved, *(True,) * len(at.axes)), e.conditions)
+        )
+
     def is_here(self, number: Value, size: int) -> Value:
         """Does a number lie among those of this rank?"""
         first = map_values(">=", [number, _whole(0, number.span)], number.span)
         return map_values("and", [first, map_values("<", [number, _whole(size, number.span)], number.span)], number.span)
+
+
+def _iota(letter: str) -> Value:
+    return Value(op.Iota(letter), (letter,), "integer")
 
 
 def _whole(number: int, span: Span) -> Value:

@@ -21,6 +21,7 @@ from einformer.objects import Model
 from einformer.program.sharding import Sharding, read_sharding
 
 SECONDS = 60
+LOCK = threading.Lock()
 
 
 @dataclass
@@ -90,7 +91,8 @@ class Mesh:
 def build_rank(model: Model, sharding: Sharding, plan: str, place: Any) -> nn.Module:
     """The module of one rank, whose collectives are those of threads."""
     recipe = model._recipe(plan)
-    built = modules.build(replace(recipe, plan=replace(recipe.plan, sharding=sharding)), "cpu", torch.float64, place)
+    with LOCK:  # Python 3.11 does not parse in several threads
+        built = modules.build(replace(recipe, plan=replace(recipe.plan, sharding=sharding)), "cpu", torch.float64, place)
     file: Any = sys.modules[type(built).__module__]
     file.dist = place
     return built
@@ -138,8 +140,9 @@ class Whole:
         self.inputs = [_draw(self.model, formal) for formal in self.model.spec.layer.formals]
         self.output = module(*self.inputs)
         self.gradient = torch.randn_like(self.output)
-        self.output.backward(self.gradient)
-        self.output = self.output.detach()
+        if self.output.requires_grad:
+            self.output.backward(self.gradient)
+        self.output, self.output_moves = self.output.detach(), self.output.requires_grad
         self.state, self.gradients = module.state_dict(), dict(list_gradients(module))
 
     def part(self, x: Tensor, place: Mapping[str, int], dims: Mapping[int, str]) -> Tensor:
@@ -158,7 +161,8 @@ class Whole:
         module.eval().load_state_dict(self.state)
         formals = self.model.spec.layer.formals
         output = module(*(self.part_of(x, formal, place) for x, formal in zip(self.inputs, formals, strict=True)))
-        output.backward(self.part_of(self.gradient, self.model.spec.layer.output, place))
+        if self.output_moves:
+            output.backward(self.part_of(self.gradient, self.model.spec.layer.output, place))
         return output.detach(), dict(list_gradients(module))
 
     def compare(self, output: Tensor, gradients: Mapping[str, Tensor], place: Mapping[str, int]) -> None:
