@@ -228,6 +228,14 @@ def test_a_capital_that_means_something_else_is_not_taken() -> None:
     assert r"\frac{(w + e) \, W_{Q}}{\sqrt{E}}" in spec.latex(form="matrix")
 
 
+def test_a_matrix_is_not_called_as_a_size_of_the_weights_beside_it() -> None:
+    """`C` is the size of c in the weights."""
+    spec = of("s, d, c", "layer Line(x_sd) -> y_sd:", "weights P_dc, O_cd", "c_sc = x_sd P_dc", "y_sd = c_sc O_cd")
+    page = spec.latex(form="matrix")
+    assert r"c = X W_{P}" in page
+    assert r"W_{P} \in \mathbb{R}^{D \times C}" in page
+
+
 def test_a_vector_with_the_letter_of_a_number_is_bold() -> None:
     head = ["layer Line(x_sd) -> y_sd:", "weights β_d", "return x_sd β_d + β"]
     spec = of("s, d", *head, scalars="β = 2")

@@ -135,7 +135,8 @@ def name_tensors(layer: Layer, dropped: frozenset[str], legend: Legend, style: S
     inside = [e for equation in equations(layer.body) for e in subexpressions(equation.right)]
     defined = {left.name for left in (*layer.formals, *(equation.left for equation in equations(layer.body)))}
     tensors = (defined | {e.name for e in inside if isinstance(e, Tensor)}) - weights.keys()
-    numbers = frozenset(e.name for e in inside if isinstance(e, Name))
+    sizes = [e for axis in {axis for axes in weights.values() for axis in axes} for e in subexpressions(legend.axes[axis].size)]
+    numbers = frozenset(e.name for e in (*inside, *sizes) if isinstance(e, Name))  # that stand beside the tensors
     used = {*own.values(), *numbers, "W"}
     small = {name for name in tensors if name.upper() in used or name.upper() in tensors - {name}}
     return Names(style, legend, dropped, weights, own, frozenset(small), numbers)
