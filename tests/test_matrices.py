@@ -66,7 +66,7 @@ def fits(legend: Legend) -> bool:
 def oracles(spec: Specification, legend: Legend, columns: bool = False, keeps: bool = False) -> Iterator[Oracle]:
     """An oracle for each layer."""
     written = apart(spec.written)
-    found = write_formulas(written, Style(columns=columns, weights="A" * keeps), printer=Recorder)
+    found = write_formulas(written, Style(columns=columns, weights="A" * keeps), translate=Recorder)
     for name, lines in found.items():
         yield Oracle(written, lines, legend, called_sizes(found, name, legend), np.random.default_rng(len(name)))
 
@@ -312,7 +312,7 @@ def test_every_text_can_be_written_in_every_document_s_matrices(name: str) -> No
         assert tex_refuses(found) == "", convention
         theirs, how = render(spec.written, convention), style(convention) or Style()
         for lines in write_formulas(theirs, how).values():
-            symbols = list(called(lines.layer, lines.translator.out.names))
+            symbols = list(called(lines.layer, lines.translator.names))
             assert len(set(symbols)) == len(symbols), (convention, lines.layer.name, sorted(symbols))
 
 

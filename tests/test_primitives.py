@@ -235,7 +235,7 @@ def test_every_row_in_every_oracle(right: str) -> None:
     theirs = np.array([table[at] for at in np.ndindex(shape)]).reshape(shape)
     assert np.allclose(found.reference(x, weights={}), theirs, rtol=1e-12, atol=1e-12)
     legend = found.spec.bind(**sizes).legend
-    for lines in write_formulas(apart(found.spec.written), Style(), printer=Recorder).values():
+    for lines in write_formulas(apart(found.spec.written), Style(), translate=Recorder).values():
         differences = Oracle(found.spec.written, lines, legend, {}, np.random.default_rng(0)).differences()
         assert all(difference < 1e-12 for _, difference in differences)
 

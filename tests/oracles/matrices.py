@@ -17,8 +17,8 @@ from typing import assert_never
 
 import numpy as np
 
-from einformer.interpreters.latex.matrices.algebra import Piece, Printer, Shape
 from einformer.interpreters.latex.matrices.lines import Formula, LayerFormulas
+from einformer.interpreters.latex.matrices.translation import Piece, Shape, Translator
 from einformer.interpreters.latex.pages import INFIX as WRITTEN
 from einformer.interpreters.latex.pages import LATEX
 from einformer.interpreters.reference import frame as reference
@@ -39,8 +39,8 @@ NAMES = {LATEX.operator(name, ()): name for name in (*FUNCTIONS, *KEEPING, *REDU
 
 
 @dataclass(frozen=True, slots=True)
-class Recorder(Printer):
-    """The printer, with a record of what each leaf of a formula stands for. Ones say their length."""
+class Recorder(Translator):
+    """The translator, with a record of what each leaf of a formula stands for. Ones say their length."""
 
     leaves: dict[str, Leaf] = field(default_factory=dict)
     sums: dict[str, Sequence[str]] = field(default_factory=dict)
@@ -50,26 +50,26 @@ class Recorder(Printer):
         return piece
 
     def number(self, e: Expression) -> Piece:
-        return self.record(Printer.number(self, e), lambda oracle: oracle.scalar(e))
+        return self.record(Translator.number(self, e), lambda oracle: oracle.scalar(e))
 
     def tensor(self, e: Tensor, rows: str = "", cols: str = "", turned: bool = False) -> Piece:
         def leaf(oracle: Oracle) -> Array:
             value = oracle.tensor(e, rows, cols)
             return value.T if turned else value
 
-        return self.record(Printer.tensor(self, e, rows, cols, turned), leaf)
+        return self.record(Translator.tensor(self, e, rows, cols, turned), leaf)
 
     def ones(self, letter: str) -> Piece:
         piece = Piece(rf"\mathbf{{1}}_{{{letter}}}", letter)
         return self.record(piece, lambda oracle: np.ones((oracle.frame.length(letter), 1)))
 
     def lookup(self, e: Tensor, cols: str, by: Piece) -> Piece:
-        piece = Printer.lookup(self, e, cols, by)
+        piece = Translator.lookup(self, e, cols, by)
         self.record(Piece(piece.text.removesuffix(f"[{by.text}]")), lambda oracle: oracle.tensor(e, ":", cols))
         return piece
 
     def total(self, labels: Sequence[str], m: Piece) -> Piece:
-        piece = Printer.total(self, labels, m)
+        piece = Translator.total(self, labels, m)
         self.sums[plain(piece.text).partition("} ")[0] + "} "] = labels
         return piece
 
@@ -77,7 +77,7 @@ class Recorder(Printer):
         def leaf(oracle: Oracle) -> Array:
             return np.concatenate(oracle.parts(labels, self.value(m, oracle)), axis=1)
 
-        return self.record(Printer.concat(self, labels, of, m, cols), leaf)
+        return self.record(Translator.concat(self, labels, of, m, cols), leaf)
 
     def call(self, e: Apply, arguments: Sequence[Piece], shape: Shape) -> Piece:
         def leaf(oracle: Oracle) -> Array:
@@ -85,7 +85,7 @@ class Recorder(Printer):
                 oracle.argument(written, read.shape, self.value(read, oracle))
             return oracle.tensor(oracle.calls[e], *shape)
 
-        return self.record(Printer.call(self, e, arguments, shape), leaf)
+        return self.record(Translator.call(self, e, arguments, shape), leaf)
 
     def value(self, piece: Piece, oracle: Oracle) -> Value:
         """What computes the value of a printed formula."""
@@ -267,8 +267,8 @@ class Oracle:
 
     @property
     def recorder(self) -> Recorder:
-        assert isinstance(self.lines.translator.out, Recorder)
-        return self.lines.translator.out
+        assert isinstance(self.lines.translator, Recorder)
+        return self.lines.translator
 
     def places(self, equation: Equation, left: Piece) -> Iterator[At]:
         """Some choices of the labels on the left side."""

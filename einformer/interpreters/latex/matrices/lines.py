@@ -7,10 +7,9 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, combinations
 from types import MappingProxyType
 
-from einformer.interpreters.latex.matrices.algebra import NoForm, Piece, Printer
 from einformer.interpreters.latex.matrices.labels import Axes, Labels, find_labels, find_passed
 from einformer.interpreters.latex.matrices.naming import Style, add_scripts, expand, is_attention, name_tensors
-from einformer.interpreters.latex.matrices.translation import Translator
+from einformer.interpreters.latex.matrices.translation import NoForm, Piece, Translator
 from einformer.interpreters.latex.pages import LATEX, latex
 from einformer.language.calls import axis_of, callees
 from einformer.language.primitives import primitive
@@ -102,7 +101,7 @@ class LayerFormulas:
         if _has_group(equation):
             return True
         square = bool(left.rows) and axis_of(left.rows) == axis_of(left.cols)
-        return square and not (self.translator.out.names.style.weights and any(map(_keeps, subexpressions(equation.right))))
+        return square and not (self.translator.names.style.weights and any(map(_keeps, subexpressions(equation.right))))
 
     def _is_taken_in(self, equation: Equation, after: Sequence[Statement]) -> bool:
         """A line is read once, by a later line that has a form with it, before anything that it reads changes."""
@@ -138,7 +137,7 @@ def _list_reads(equation: Equation) -> Iterable[str]:
 
 
 def write_formulas(
-    spec: Spec, style: Style, called: Mapping[str, str] = MappingProxyType({}), printer: type[Printer] = Printer
+    spec: Spec, style: Style, called: Mapping[str, str] = MappingProxyType({}), translate: type[Translator] = Translator
 ) -> dict[str, LayerFormulas]:
     """Returns the lines of each layer of a checked text, as its author wrote it. `called` are layers with other names."""
     written, legend = {layer.name: layer for layer in spec.layers}, Legend.of(spec)
@@ -153,8 +152,8 @@ def write_formulas(
 
     def write(layer: Layer) -> LayerFormulas:
         own = find_labels(layer)
-        out = printer(name_tensors(layer, own.dropped, legend, style), called)
-        lines = LayerFormulas(layer, own, Translator(out, scopes[layer.name], own.chosen, carried, own.down))
+        names = name_tensors(layer, own.dropped, legend, style)
+        lines = LayerFormulas(layer, own, translate(names, called, scopes[layer.name], own.chosen, carried, own.down))
         lines.read(layer.body)
         return lines
 
@@ -200,13 +199,13 @@ def _print_layer(layer: Layer, lines: LayerFormulas) -> Iterator[PrintedLine]:
 
 
 def _print_head(lines: LayerFormulas) -> str:
-    name = LATEX.operator(lines.translator.out.layer(lines.layer.name), ())
+    name = LATEX.operator(lines.translator.layer(lines.layer.name), ())
     return f"{name}({', '.join(piece.text for piece in lines.head)})"
 
 
 # `W_{Q} \in \mathbb{R}^{d \times d_k}`
 def _print_weight(weight: Weight, lines: LayerFormulas) -> str:
-    of = lines.translator.out.names
+    of = lines.translator.names
     axes = [index.letter for index in weight.indices if axis_of(index.letter) not in lines.labels.chosen]
     rows, cols = (axes[0], axes[1]) if len(axes) == 2 else ("", "".join(axes[:1]))
     text = of.letter(Tensor(weight.name, weight.indices), rows, cols) + "?" * weight.optional
@@ -219,7 +218,7 @@ def _print_weight(weight: Weight, lines: LayerFormulas) -> str:
 def _print_equation(written: Equation, line: Formula | None, lines: LayerFormulas) -> PrintedLine | None:
     if line is None:  # another line has taken it in
         return None
-    of, left, tensor = lines.translator.out.names, line.left, line.equation.left
+    of, left, tensor = lines.translator.names, line.left, line.equation.left
     if left is None or line.right is None:
         row = replace(LATEX.declaration(written), comment="; ".join(filter(None, (written.comment, f"in indices: {line.why}"))))
         whole = f"{left.text} = [{latex(tensor)}], \\quad " if left and left.rows and left.cols else ""
@@ -238,7 +237,7 @@ def _list_attended(line: Formula) -> dict[str, None]:
     translator, definitions = line.translator, {name: equation.right for name, equation in line.translator.taken.items()}
     if not is_attention(line.equation, definitions):
         return {}
-    unread = {*definitions, *translator.out.names.weights}
+    unread = {*definitions, *translator.names.weights}
     tensors = (e for e in expand(line.equation.right, definitions) if isinstance(e, Tensor) and e.name not in unread)
-    pieces = [translator.tensor(e) for e in tensors if all(isinstance(slot, Index) for slot in e.slots)]
+    pieces = [translator.translate_tensor(e) for e in tensors if all(isinstance(slot, Index) for slot in e.slots)]
     return dict.fromkeys(m.text for m in pieces if m.rows and m.cols and axis_of(m.rows) != axis_of(m.cols))

@@ -5,24 +5,19 @@ The labels are fixed beforehand. No value may have more than two other letters. 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import IntEnum
+from functools import reduce
+from itertools import combinations
 from typing import assert_never
 
-from einformer.interpreters.latex.matrices.algebra import (
-    NoForm,
-    Piece,
-    Printer,
-    Shape,
-    along,
-    find_common_shape,
-    orient,
-    product,
-)
-from einformer.interpreters.latex.matrices.naming import spell_axis
+from einformer.interpreters.latex.matrices.naming import Names, spell_axis
+from einformer.interpreters.latex.pages import INFIX, LATEX
+from einformer.language import printer
 from einformer.language.calls import axis_of, slot_letters
-from einformer.language.primitives import primitive
-from einformer.language.printer import show
+from einformer.language.primitives import COMPARISONS, primitive
 from einformer.language.scope import Scope
 from einformer.language.tree import (
     Apply,
@@ -40,25 +35,66 @@ from einformer.language.tree import (
 )
 from einformer.language.walk import subexpressions
 
+Shape = tuple[str, str]
+
+
+class NoForm(Exception):
+    """An expression without a form in matrices. The message says why."""
+
+
+class Level(IntEnum):
+    """The binding strength of a formula, loosest first. A chain is a product of matrices."""
+
+    SUM, TERM, CHAIN, FACTOR, ATOM = range(5)
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A formula: a matrix, a row without the letter of rows, a column without the letter of columns, or a number.
+
+    `turn` makes the transposed formula if a sign after this one does not. `under` is the divisor of a reciprocal. `factors`
+    are the numbers in a product of numbers.
+    """
+
+    text: str
+    rows: str = ""
+    cols: str = ""
+    level: Level = Level.ATOM
+    turn: Callable[[], Piece] | None = None
+    under: Piece | None = None
+    factors: tuple[Piece, ...] = ()
+
+    @property
+    def shape(self) -> Shape:
+        """Returns the letters of the rows and of the columns."""
+        return self.rows, self.cols
+
+    @property
+    def letters(self) -> tuple[str, ...]:
+        """Returns two letters for a matrix, one for a row or a column, none for a number."""
+        return tuple(dict.fromkeys(letter for letter in self.shape if letter))
+
+    def within(self, least: Level) -> str:
+        """Returns the text, in parentheses if it binds less tightly than `least`."""
+        return self.text if self.level >= least else LATEX.enclose(self.text)
+
 
 @dataclass(frozen=True, slots=True)
 class Translator:
     """Translates expressions whose sums are written out. The axes `labels` are neither rows nor columns.
 
-    `passed` holds the letters of each layer's head that it carries along. A vector is a column if `columns` is set, or if
-    its axis is in `down`, the axes of rows, else a row. A tensor in `taken` is replaced by its definition.
+    `called` are layers that a document has another name for. `passed` holds the letters of each layer's head that it carries
+    along. A vector is a column if `columns` is set, or if its axis is in `down`, the axes of rows, else a row. A tensor in
+    `taken` is replaced by its definition.
     """
 
-    out: Printer
+    names: Names
+    called: Mapping[str, str]
     scope: Scope
     labels: frozenset[str]
     passed: Mapping[str, frozenset[str]]
     down: frozenset[str] = frozenset()
     taken: Mapping[str, Equation] = field(default_factory=dict)
-
-    def is_label(self, letter: str) -> bool:
-        """Returns whether the letter's axis is a label."""
-        return axis_of(letter) in self.labels
 
     # ------------------------------------------------------------------------------------------------------ equations
 
@@ -66,12 +102,12 @@ class Translator:
         """Translates both sides. If one puts labels side by side in a group, the other does too."""
         left, right = equation.left, equation.right
         if isinstance(left, Tensor) and _find_group(left):
-            parts = self.concat(left, right)
+            parts = self.translate_parts(left, right)
             return self.translate_group(left), parts
         if isinstance(left, Tensor) and isinstance(right, Tensor) and _find_group(right) and right.name not in self.taken:
-            return self.concat(right, left), self.translate_group(right)
+            return self.translate_parts(right, left), self.translate_group(right)
         to = self.matrix(left)
-        return to, orient(self.out, self.matrix(right), to.shape)
+        return to, self.orient(self.matrix(right), to.shape)
 
     def translate_group(self, whole: Tensor) -> Piece:
         """Translates `c_{n(ae)}`: a matrix whose columns are those of all heads a. `c_{(ae)n}` is transposed."""
@@ -81,29 +117,40 @@ class Translator:
         axes = [str(spell_axis(slot)) for slot in whole.slots if isinstance(slot, Group) or self.is_axis(slot)]
         if not plain or len(axes) > 2 or self.is_label(last) or not all(map(self.is_label, labels)):
             raise NoForm("a group that is no heads side by side")
-        return along(self.out, self.out.tensor(whole, *self.find_shape(axes)), f"({''.join(members)})")
+        return self.along(self.tensor(whole, *self.find_shape(axes)), f"({''.join(members)})")
 
-    def concat(self, whole: Tensor, part: Expression, cols: str = "") -> Piece:
+    def translate_parts(self, whole: Tensor, part: Expression, cols: str = "") -> Piece:
         """Translates the matrices of all heads side by side, for a group in `whole`."""
         m, side = self.matrix(part), self.translate_group(whole)
         *labels, last = _find_group(whole)
-        return self.out.concat(labels, part, orient(self.out, m, (side.rows, last)), cols or side.cols)
+        return self.concat(labels, part, self.orient(m, (side.rows, last)), cols or side.cols)
+
+    def concat(self, labels: Sequence[str], of: Expression, m: Piece, cols: str) -> Piece:
+        """Prints the matrices of all labels side by side: `Concat(Y_1, …, Y_h)`, if the heads are one label of a tensor."""
+        size = self.names.legend.axes[axis_of(labels[0])].size
+        one = len(labels) == 1 and isinstance(of, Tensor) and m.text == self.names.letter(of, *m.shape)
+        if not (one and isinstance(of, Tensor) and isinstance(size, Name | Number)):
+            below = f"_{{{''.join(map(LATEX.symbol, labels))}}}"
+            return Piece(rf"\mathrm{{Concat}}{below}" + _join_arguments([m]), m.rows, cols)
+        ends = (Tensor(of.name, tuple(n if slot == Index(labels[0]) else slot for slot in of.slots)) for n in (Number(1), size))
+        first, last = (self.names.letter(end, *m.shape) for end in ends)
+        return Piece(f"\\mathrm{{Concat}}({first}, \\dots, {last})", m.rows, cols)
 
     # ---------------------------------------------------------------------------------------------------- expressions
 
     def matrix(self, e: Expression) -> Piece:
         """Translates e. Raises NoForm."""
         if not self.has_axes(e):
-            return self.out.number(e)
+            return self.number(e)
         match e:
             case Number() | Name() | Index() | Group():
-                raise NoForm(f"{show(e)} is used as a number")
+                raise NoForm(f"{printer.show(e)} is used as a number")
             case Tensor():
-                return self.translate_definition(e, self.taken[e.name]) if e.name in self.taken else self.tensor(e)
+                return self.translate_definition(e, self.taken[e.name]) if e.name in self.taken else self.translate_tensor(e)
             case Sum():
-                return self.sum(e.terms)
+                return self.lift(_write_sum, *self.agree([self.matrix(term) for term in e.terms]))
             case Product() | Quotient():
-                return product(self.out, self.factors(e))
+                return self.multiply(self.factors(e))
             case Power():
                 return self.power(e)
             case Apply():
@@ -111,21 +158,33 @@ class Translator:
             case _:
                 assert_never(e)
 
+    def is_label(self, letter: str) -> bool:
+        """Returns whether the letter's axis is a label."""
+        return axis_of(letter) in self.labels
+
     def is_axis(self, e: Expression) -> bool:
         """Returns whether e is an index that is not a label."""
         return isinstance(e, Index) and not self.is_label(e.letter)
-
-    def has_axes(self, e: Expression) -> bool:
-        """Returns whether e has more than numbers and labels."""
-        return any(isinstance(x, Tensor) or self.is_axis(x) or self.calls(x) for x in subexpressions(e))
 
     def calls(self, e: Expression) -> bool:
         """Returns whether e calls a layer."""
         return isinstance(e, Apply) and e.name in self.scope.layers
 
+    def has_axes(self, e: Expression) -> bool:
+        """Returns whether e has more than numbers and labels."""
+        return any(isinstance(x, Tensor) or self.is_axis(x) or self.calls(x) for x in subexpressions(e))
+
+    def number(self, e: Expression) -> Piece:
+        """Prints a number without tensors: `sqrt(H)`, `2 ε`."""
+        return Piece(LATEX.expression(e), level=Level.__members__.get(printer.level(e).name, Level.SUM))
+
+    def ones(self, letter: str) -> Piece:
+        """Prints a column of ones."""
+        return Piece(r"\mathbf{1}", letter)
+
     # -------------------------------------------------------------------------------------------------------- tensors
 
-    def tensor(self, e: Tensor) -> Piece:
+    def translate_tensor(self, e: Tensor) -> Piece:
         """Translates `q_bsea` with labels b and a: Q, with rows s and columns e. A slot that is looked up makes rows."""
         axes = [slot.letter for slot in e.slots if isinstance(slot, Index) and not self.is_label(slot.letter)]
         others = [slot for slot in e.slots if not isinstance(slot, Index) and self.has_axes(slot)]
@@ -135,12 +194,18 @@ class Translator:
             raise NoForm(f"{e.name} has {len(axes)} axes, {', '.join(axes)}")
         if len(set(axes)) < len(axes):
             raise NoForm(f"{e.name} is read along its diagonal")
-        return self.out.tensor(e, *self.find_shape(axes))
+        return self.tensor(e, *self.find_shape(axes))
+
+    def tensor(self, e: Tensor, rows: str = "", cols: str = "", turned: bool = False) -> Piece:
+        """Prints a tensor. Its slots `rows` and `cols` are axes, all others labels."""
+        text = self.names.letter(e, rows, cols, self.names.style.transpose * turned)
+        level, shape = (Level.FACTOR, (cols, rows)) if turned else (Level.ATOM, (rows, cols))
+        return Piece(text, *shape, level, lambda: self.tensor(e, rows, cols, not turned))
 
     def find_shape(self, axes: Sequence[str]) -> Shape:
         """Returns the shape of a tensor with these axes. A vector has the direction of vectors."""
         if len(axes) == 1:
-            return (axes[0], "") if self.out.names.style.columns or axis_of(axes[0]) in self.down else ("", axes[0])
+            return (axes[0], "") if self.names.style.columns or axis_of(axes[0]) in self.down else ("", axes[0])
         first, second = (*axes, "", "")[:2]
         return first, second
 
@@ -151,26 +216,73 @@ class Translator:
         by = self.matrix(others[0])
         if len(by.letters) > 1:
             raise NoForm(f"{e.name} is read at a matrix of numbers")
-        return self.out.lookup(e, axes[0], by)
+        return self.lookup(e, axes[0], by)
+
+    def lookup(self, e: Tensor, cols: str, by: Piece) -> Piece:
+        """Prints the rows of a matrix that a vector of whole numbers names, or one row."""
+        return Piece(f"{self.names.letter(e, cols, cols)}[{by.text}]", "".join(by.letters), cols)
 
     def translate_definition(self, e: Tensor, by: Equation) -> Piece:
         """Translates the definition of a tensor in its place. A group counts as one letter."""
         left = by.left
         assert isinstance(left, Tensor)
         if e == left and not _find_group(left):
-            return orient(self.out, self.matrix(by.right), self.tensor(e).shape)
+            return self.orient(self.matrix(by.right), self.translate_tensor(e).shape)
         apart = [(slot, own) for slot, own in zip(e.slots, left.slots, strict=True) if slot != own]
         if any(not isinstance(own, Group) or not self.is_axis(slot) for slot, own in apart):
             raise NoForm(f"{e.name} is not read as it is defined")
-        return self.concat(left, by.right, *(str(spell_axis(slot)) for slot, _ in apart))
+        return self.translate_parts(left, by.right, *(str(spell_axis(slot)) for slot, _ in apart))
 
-    # ------------------------------------------------------------------------------------------------------ arithmetic
+    # --------------------------------------------------------------------------------------------------------- shapes
 
-    def sum(self, terms: Sequence[Expression]) -> Piece:
-        """Translates terms of one shape. A term without an axis is repeated along it."""
-        read = [self.matrix(term) for term in terms]
-        wanted = find_common_shape(read)
-        return self.out.plus([orient(self.out, piece, wanted) for piece in read])
+    def transpose(self, m: Piece) -> Piece:
+        """Exchanges rows and columns: `(A B)^⊤` is `B^⊤ A^⊤`."""
+        if not m.letters:
+            return m
+        if m.turn:
+            return m.turn()
+        text = _raise(m.within(Level.ATOM), self.names.style.transpose)
+        return Piece(text, m.cols, m.rows, Level.FACTOR, lambda: m)
+
+    def along(self, m: Piece, letter: str) -> Piece:
+        """Returns m with this letter over its columns."""
+        return m if m.cols == letter else self.transpose(m)
+
+    def down_along(self, m: Piece, letter: str) -> Piece:
+        """Returns m with this letter over its rows."""
+        return m if m.rows == letter else self.transpose(m)
+
+    def orient(self, m: Piece, wanted: Shape) -> Piece:
+        """Returns m in the wanted shape: transposed, or repeated by ones along missing letters. Raises NoForm for others."""
+        if m.shape == wanted:
+            return m
+        if m.shape == wanted[::-1]:
+            return self.transpose(m)
+        if others := sorted({*m.letters}.difference(wanted)):
+            raise NoForm(f"the letters {', '.join(others)} are on one side only")
+        rows, cols = wanted
+        column = [self.ones(rows)] if rows and rows not in m.letters else []
+        row = [self.transpose(self.ones(cols))] if cols and cols not in m.letters else []
+        if not m.letters:
+            return self.scale([m], reduce(self.chain, column + row))
+        return reduce(self.chain, [*column, self.orient(m, ("", cols) if column else (rows, "")), *row])
+
+    def agree(self, pieces: Sequence[Piece], numbers: bool = False) -> list[Piece]:
+        """Returns pieces in the shape of the first matrix, else of vectors side by side. Single `numbers` may stay."""
+        letters = dict.fromkeys(letter for m in pieces for letter in m.letters)
+        if len(letters) > 2:
+            raise NoForm(f"the letters {', '.join(letters)} are three axes of one number")
+        widest, (rows, cols) = max(pieces, key=lambda m: len(m.letters)), (*letters, "", "")[:2]
+        wanted = widest.shape if len(widest.letters) == len(letters) else (rows, cols)
+        return [m if numbers and not m.letters else self.orient(m, wanted) for m in pieces]
+
+    def lift(self, write: Callable[[Sequence[Piece]], tuple[str, Level]], *parts: Piece) -> Piece:
+        """Prints an operation on each number. Transposed, it is that of the transposed parts."""
+        text, level = write(parts)
+        shape = next((part.shape for part in parts if part.letters), ("", ""))
+        return Piece(text, *shape, level, lambda: self.lift(write, *map(self.transpose, parts)))
+
+    # ------------------------------------------------------------------------------------------------------- products
 
     def factors(self, e: Expression) -> list[Piece]:
         """Translates the factors of a product, or of a quotient, whose last factor divides."""
@@ -179,60 +291,138 @@ class Translator:
                 return [self.matrix(factor) for factor in e.factors]
             case Quotient(numerator, denominator):
                 above = self.factors(numerator) if isinstance(numerator, Product) else [self.matrix(numerator)]
-                return [*above, self.out.reciprocal(self.matrix(denominator))]
+                return [*above, self.reciprocal(self.matrix(denominator))]
             case _:
                 return [self.matrix(e)]
 
-    def total(self, e: Expression, over: Sequence[str]) -> Piece:
-        """Translates a product summed over letters: labels by Σ, axes by products of matrices."""
-        labels = tuple(letter for letter in over if self.is_label(letter))
-        inner = product(self.out, self.factors(e), frozenset(over).difference(labels))
-        return self.out.total(labels, inner) if labels else inner
+    def multiply(self, factors: Sequence[Piece], summed: frozenset[str] = frozenset()) -> Piece:
+        """Prints the product of factors, summed over some letters. Raises NoForm if no order of the factors gives one.
+
+        Numbers come first. The others combine as long as a rule applies. Two that share only a summed letter are a product of
+        matrices. Factors with the same letters are multiplied entry by entry. A summed letter of only one factor is summed by
+        ones. A vector beside a matrix is a diagonal. The last two vectors are an outer product.
+        """
+        numbers, rest = [m for m in factors if not m.letters], [m for m in factors if m.letters]
+        while step := next(self.find_steps(rest, summed), None):
+            used, result = step
+            rest = [result if m is used[0] else m for m in rest if m is used[0] or not any(m is other for other in used)]
+            numbers, rest = numbers + [m for m in rest if not m.letters], [m for m in rest if m.letters]
+        if len(rest) > 1:
+            raise NoForm(f"no two of its {len(rest)} factors have a product that is a matrix")
+        return self.scale(numbers, *rest)
+
+    def find_steps(self, rest: Sequence[Piece], summed: frozenset[str]) -> Iterator[tuple[Sequence[Piece], Piece]]:
+        """Yields factors that combine, and their product."""
+        often = Counter(letter for m in rest for letter in m.letters)
+        pairs = [(one, other, set(one.letters) & set(other.letters)) for one, other in combinations(rest, 2)]
+        for one, other, shared in pairs:  # `A_ni B_iu` summed over i: `A B`
+            if len(shared) == 1 and shared <= summed and often[letter := min(shared)] == 2:
+                yield (one, other), self.chain(self.along(one, letter), self.down_along(other, letter))
+        for one in rest:  # `A_nu B_nu`: `A ⊙ B`
+            same = [m for m in rest if set(m.letters) == set(one.letters)]
+            if len(same) > 1:
+                yield same, self.lift(_write_entrywise, *(self.orient(m, one.shape) for m in same))
+        for one in rest:  # `A_nu` summed over u: `A 1`
+            for letter in one.letters:
+                if letter in summed and often[letter] == 1:
+                    yield (one,), self.chain(self.along(one, letter), self.ones(letter))
+        for one, other, shared in pairs:  # `v_n A_nu`: `diag(v) A`; `A_nu v_u`: `A diag(v)`
+            vector, m = (one, other) if len(one.letters) == 1 else (other, one)
+            if shared and len(vector.letters) == 1:
+                chain = [self.diagonal(vector), m] if m.rows == vector.letters[0] else [m, self.diagonal(vector)]
+                yield (one, other), reduce(self.chain, chain)
+        if len(rest) == 2 and all(len(m.letters) == 1 for m in rest):  # `u_n v_u`: `u v^⊤`
+            yield rest, self.chain(self.down_along(rest[0], *rest[0].letters), self.along(rest[1], *rest[1].letters))
+
+    def chain(self, one: Piece, other: Piece) -> Piece:
+        """Prints a product of matrices: the columns of one are the rows of the other."""
+        text = LATEX.multiply([one.within(Level.CHAIN), other.within(Level.CHAIN)])
+        turn = lambda: self.chain(self.transpose(other), self.transpose(one))  # noqa: E731
+        return Piece(text, one.rows, other.cols, Level.CHAIN, turn)
+
+    def scale(self, numbers: Sequence[Piece], of: Piece | None = None) -> Piece:
+        """Prints numbers times a matrix, or times one another, over the numbers that divide them. A sign comes first."""
+        numbers = [inner for factor in numbers for inner in factor.factors or (factor,)]
+        over = [factor for factor in numbers if not factor.under and factor.text != "1"]
+        under = [factor.under for factor in numbers if factor.under]
+        if of and not over and not under:
+            return of
+        first, *others = product = [*over, of] if of else over or [Piece("1")]
+        text, level = first.text, first.level
+        if others:
+            sign, shown = ("-", others) if text == "-1" else ("", product)
+            text, level = sign + LATEX.multiply([factor.within(Level.FACTOR) for factor in shown]), Level.TERM
+        if under:
+            text, level, product = f"\\frac{{{text}}}{{{self.scale(under).text}}}", Level.FACTOR, []
+        if not of:
+            return Piece(text, level=level, factors=tuple(product))
+        return Piece(text, *of.shape, level, lambda: self.scale(numbers, self.transpose(of)))
+
+    def reciprocal(self, m: Piece) -> Piece:
+        """Prints one over each number."""
+        text = _raise(m.within(Level.ATOM), r"\circ -1")
+        return Piece(text, *m.shape, Level.FACTOR, lambda: self.reciprocal(self.transpose(m)), m)
+
+    def diagonal(self, vector: Piece) -> Piece:
+        """Prints the square matrix with a vector on its diagonal."""
+        (letter,) = vector.letters
+        text = f"\\operatorname{{diag}}({(vector.under or vector).text})" + "^{-1}" * bool(vector.under)
+        level = Level.FACTOR if vector.under else Level.ATOM
+        return Piece(text, letter, letter, level, lambda: self.diagonal(vector))
+
+    def total(self, labels: Sequence[str], m: Piece) -> Piece:
+        """Prints a sum over labels."""
+        sign = f"\\sum_{{{''.join(map(LATEX.symbol, labels))}}} "
+        return self.lift(lambda parts: (sign + parts[0].within(Level.TERM), Level.TERM), m)
 
     def power(self, e: Power) -> Piece:
         """Translates each number to a power that is one number."""
         exponent = self.matrix(e.exponent)
         if exponent.letters:
             raise NoForm("an exponent is a matrix")
-        return self.out.power(self.matrix(e.base), exponent)
+        base = self.matrix(e.base)
+        raised = r"\circ " * bool(base.letters) + exponent.text
+        return self.lift(lambda parts: (_raise(parts[0].within(Level.ATOM), raised), Level.FACTOR), base)
 
     # ------------------------------------------------------------------------------------------------------ operators
 
     def apply(self, e: Apply) -> Piece:
         """Translates a layer, an operator over letters, or a function of each number."""
-        row = primitive(e.name, bool(e.indices))
-        over = tuple(index.letter for index in e.indices)
+        row, over = primitive(e.name, bool(e.indices)), tuple(index.letter for index in e.indices)
         if self.calls(e):
-            return self.call(e)
+            return self.translate_call(e)
         if e.name == "sum" and over:
-            return self.total(e.arguments[0], over)
+            labels = tuple(letter for letter in over if self.is_label(letter))
+            inner = self.multiply(self.factors(e.arguments[0]), frozenset(over).difference(labels))
+            return self.total(labels, inner) if labels else inner
         if row is None or row.kind == "function":
-            return self.function(e)
+            parts = self.agree([self.matrix(argument) for argument in e.arguments], numbers=True)
+            return self.lift(lambda parts: _write_function(e.name, parts), *parts)
         of = self.matrix(e.arguments[-1])
         if not set(over) <= set(of.letters):
             raise NoForm(f"{e.name} works on {', '.join(over)}, which is no axis of a matrix here")
-        return self.keeping(e, over, of) if row.kind == "keeping" else self.reducing(e, over, of)
+        return self.keep(e, over, of) if row.kind == "keeping" else self.reduce_rows(e, over, of)
 
-    def keeping(self, e: Apply, over: tuple[str, ...], of: Piece) -> Piece:
-        """Translates `Sm_s'` on each row."""
+    def keep(self, e: Apply, over: tuple[str, ...], of: Piece) -> Piece:
+        """Translates an operator that keeps its columns, `Sm_s'`: on each row, or on a vector. The k of `top` stands below."""
         if len(over) > 1:
             raise NoForm(f"{e.name} works on two axes")
-        first = [self.matrix(argument) for argument in e.arguments[:-1]]
-        rows = of if len(of.letters) == 1 else along(self.out, of, over[0])
-        return orient(self.out, self.out.by_row(e.name, rows, first), of.shape)
+        first = ", ".join(self.matrix(argument).text for argument in e.arguments[:-1])
+        spelled = f"\\mathrm{{{self.names.style.softmax}}}" if e.name == "Sm" else LATEX.operator(e.name, ())
+        name, m = spelled + (f"_{{{first}}}" if first else ""), of if len(of.letters) == 1 else self.along(of, over[0])
+        by_row = self.lift(lambda parts: (name + _join_arguments(parts), Level.ATOM), m)
+        return self.orient(by_row if len(m.letters) == 1 else Piece(by_row.text, *m.shape), of.shape)
 
-    def reducing(self, e: Apply, over: tuple[str, ...], of: Piece) -> Piece:
-        """Translates `mean_d` of each row, or of all."""
+    def reduce_rows(self, e: Apply, over: tuple[str, ...], of: Piece) -> Piece:
+        """Translates an operator that makes a number of each row, `mean_d`, or of all. For a whole matrix its letters stand
+        below.
+        """
         whole = set(over) == set(of.letters)
-        return self.out.reduce(e, of if whole else along(self.out, of, over[0]), whole)
+        m = of if whole else self.along(of, over[0])
+        below = e.indices if whole and len(of.letters) > 1 else ()
+        return Piece(LATEX.operator(e.name, below) + _join_arguments([m]), "" if whole else m.rows)
 
-    def function(self, e: Apply) -> Piece:
-        """Translates the arguments in one shape. Numbers stay numbers."""
-        read = [self.matrix(argument) for argument in e.arguments]
-        wanted = find_common_shape(read)
-        return self.out.function(e.name, [orient(self.out, piece, wanted) if piece.letters else piece for piece in read])
-
-    def call(self, e: Apply) -> Piece:
+    def translate_call(self, e: Apply) -> Piece:
         """Translates a layer, which works on axes and carries labels along."""
         binding = self.scope.binding(e)
         assert binding is not None
@@ -243,7 +433,45 @@ class Translator:
         axes = [letter for letter in self.scope.free(e) if not self.is_label(letter)]
         if len(axes) > 2:
             raise NoForm(f"{e.name} gives {len(axes)} axes, {', '.join(axes)}")
-        return self.out.call(e, [self.matrix(argument) for argument in e.arguments], self.find_shape(axes))
+        return self.call(e, [self.matrix(argument) for argument in e.arguments], self.find_shape(axes))
+
+    def call(self, e: Apply, arguments: Sequence[Piece], shape: Shape) -> Piece:
+        """Prints the application of a layer."""
+        return Piece(LATEX.operator(self.layer(e.name), e.indices) + _join_arguments(arguments), *shape)
+
+    def layer(self, name: str) -> str:
+        """Prints the name of a layer."""
+        return self.called.get(name, name)
+
+
+def _write_sum(terms: Sequence[Piece]) -> tuple[str, Level]:
+    return printer.join_terms(term.within(Level.TERM) for term in terms), Level.SUM
+
+
+# A reciprocal divides.
+def _write_entrywise(factors: Sequence[Piece]) -> tuple[str, Level]:
+    first, *others = factors
+    signed = ((r"\oslash", other.under) if other.under else (r"\odot", other) for other in others)
+    return " ".join([first.within(Level.FACTOR), *(f"{sign} {m.within(Level.FACTOR)}" for sign, m in signed)]), Level.TERM
+
+
+# A name before its arguments, or a sign between two.
+def _write_function(name: str, arguments: Sequence[Piece]) -> tuple[str, Level]:
+    level = Level.SUM if name in COMPARISONS or name in INFIX else Level.ATOM
+    if name in INFIX:
+        return f" {INFIX[name]} ".join(argument.within(Level.FACTOR) for argument in arguments), level
+    if name == "sqrt":
+        return f"\\sqrt{{{arguments[0].text}}}", level
+    return LATEX.operator(name, ()) + _join_arguments(arguments), level
+
+
+def _join_arguments(of: Iterable[Piece]) -> str:
+    return LATEX.enclose_arguments(", ".join(piece.text for piece in of))
+
+
+def _raise(text: str, power: str) -> str:
+    scripted = not text.endswith(")") and ("^" in text or "'" in text)
+    return f"{{{text}}}^{{{power}}}" if scripted else f"{text}^{{{power}}}"
 
 
 def _find_group(tensor: Tensor) -> list[str]:
