@@ -845,7 +845,7 @@ MUTANTS = (
     _mutant(
         "pairs of rows that are split are whole", "program/fusing.py",
         "sharding.over((routing.letter, *routing.rows)) <= sharding.rows", "not sharding.axis(routing.letter)",
-        "sharding.py::test_ranks_compute_what_one_process_computes_whatever_the_text_and_the_map[9]",
+        f"sharding.py::{_RANKS}[experts of split rows]",
     ),
     _mutant(
         "the numbers of each rank start at zero", "program/collectives.py",

@@ -120,13 +120,21 @@ LAYERS = {
         "RR V",
     ),
     "a root of a sum": ("tp: f", "z_bsd", "y_bsd", "W_df, U_fd", "h_bsf = z_bsd W_df; n_bsd = h_bsf U_fd; tanh(n_bsd)", "R V"),
-    "steps that read all numbers": (
+    "a step that reads all numbers": (
         "tp: d'",
         "z_bsd",
-        "y_bsd",
+        "y_bsd causal in s",
         "W_d'd",
         "S_bsd = tanh(S_{b(s - 1)d'} W_d'd) + z_bsd; S_bsd",
-        "OR V",
+        "RV",
+    ),
+    "experts of split rows": (
+        "tp: a",
+        "q_bsae",
+        "y_bsae",
+        "E_ex, M_ex, B_xe",
+        "r_bsax = q_bsae E_ex; p_bsax = where(top_{T,x}(r_bsax), r_bsax, 0); h_bsax = q_bsae M_ex; p_bsax silu(h_bsax) B_xe",
+        "VVV",
     ),
     "a gain of each head": (
         "tp: a",
