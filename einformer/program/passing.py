@@ -7,9 +7,8 @@ layers that read it. A causal mask goes the other way, so that the attention tha
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
 
 from einformer.errors import Source, Span
 from einformer.language.primitives import PRIMITIVES
@@ -24,7 +23,6 @@ from einformer.program.terms import Values
 
 COSTLY = frozenset(row.name for row in PRIMITIVES.values() if row.costly)
 Functions = Mapping[str, Function]
-Some = TypeVar("Some")
 
 
 # ------------------------------------------------------------------------------------------------------------ constants
@@ -49,10 +47,12 @@ def _drop_ones(function: Function, legend: Legend) -> Function:
 
     def rule(value: Value) -> Value:
         match value.operation:
-            case op.Map("*", factors) if rest := [factor for factor in factors if not _is_one(factor, legend)]:
-                return value if len(rest) == len(factors) else replace(multiply(rest), span=value.span)
-            case op.Contract(_, factors) as total if rest := [factor for factor in factors if not _is_one(factor, legend)]:
-                return value if len(rest) == len(factors) else replace(value, operation=replace(total, factors=tuple(rest)))
+            case op.Map("*", factors) | op.Contract(_, factors):
+                rest = tuple(factor for factor in factors if not _is_one(factor, legend))
+                if not rest or len(rest) == len(factors):
+                    return value
+                total = isinstance(value.operation, op.Contract) and replace(value.operation, factors=rest)
+                return replace(value, operation=total) if total else replace(multiply(rest), span=value.span)
             case _:
                 return value
 
@@ -107,9 +107,9 @@ class _Raising:
                     if any(map(self.is_costly, fixed)):
                         rest = (factor for factor in factors if factor not in fixed)
                         return replace(value, operation=op.Map("*", (*rest, multiply(fixed))))
-                case op.Call(name):
-                    return _pass(value, (constant.line.value for constant in self.needs[name]))
-            return value
+            return _change_arguments(
+                value, lambda name, arguments: (*arguments, *(constant.line.value for constant in self.needs[name]))
+            )
 
         new = Rewriting(rule, descending=True).rewrite_function(function)
         reads = count_reads(new)
@@ -117,12 +117,12 @@ class _Raising:
         return replace(new, inputs=(*new.inputs, *(constant.line for constant in self.needs[function.name])))
 
     def compute(self, model: Function) -> Function:
-        constants = {constant: None for value in walk_values(model) for constant in self.needs.get(_callee(value), ())}
+        constants = {constant: None for call in _walk_calls(model) for constant in self.needs[call.function]}
         first = [_define(constant.line, constant.value, self.functions, self.legend) for constant in constants]
         known = {line.name for line in model.scalars}
         more = {line.name: line for constant in constants for line in constant.scalars if line.name not in known}
-        rule = lambda value: _pass(value, (constant.value for constant in self.needs.get(_callee(value), ())))  # noqa: E731
-        new = Rewriting(rule).rewrite_function(model)
+        give = lambda name, arguments: (*arguments, *(constant.value for constant in self.needs[name]))  # noqa: E731
+        new = Rewriting(lambda value: _change_arguments(value, give)).rewrite_function(model)
         return replace(new, scalars=(*new.scalars, *more.values()), lines=(*first, *new.lines))
 
     def find(self, value: Value, function: Function) -> _Constant | None:
@@ -163,7 +163,7 @@ def _is_costly(value: Value) -> bool:
 
 def _list_names(function: Function) -> Iterator[str]:
     yield from (line.name for line in list_lines(function))
-    yield from (value.operation.instance for value in walk_values(function) if isinstance(value.operation, op.Call))
+    yield from (call.instance for call in _walk_calls(function))
 
 
 # ---------------------------------------------------------------------------------------------------------------- masks
@@ -173,12 +173,10 @@ def sink_masks(functions: Functions, legend: Legend) -> Functions:
     """The functions with causal masks computed where they are added, instead of passed to every layer."""
     functions, values = dict(functions), Values(legend)
     for name in reversed(functions):
-        for line in functions[name].inputs:
-            place = [other.name for other in functions[name].inputs].index(line.name)
-            calls = [value for f in functions.values() for value in walk_values(f) if _callee(value) == name]
-            masks = [call.operands[place] for call in calls]
-            if masks and all(_is_causal(mask, values) for mask in masks):
-                functions = _move(functions, name, place, masks)
+        calls = [call for function in functions.values() for call in _walk_calls(function) if call.function == name]
+        given = enumerate(zip(*(call.arguments for call in calls), strict=True))
+        masks = {place: some for place, some in given if all(_is_causal(mask, values) for mask in some)}
+        functions = _move(functions, name, masks) if masks else functions
     return functions
 
 
@@ -188,20 +186,19 @@ def _is_causal(mask: Value, values: Values) -> bool:
     return len(mask.axes) == 2 and bool(query) and values.is_causal(mask, query, f"{query}'")
 
 
-def _move(functions: Functions, name: str, place: int, masks: Sequence[Value]) -> dict[str, Function]:
-    def rule(value: Value) -> Value:
-        match value.operation:
-            case op.Call(function, arguments=arguments) as call if function == name:
-                return replace(value, operation=replace(call, arguments=_without(arguments, place)))
-            case _:
-                return value
-
-    written = (line.equation for f in functions.values() for line in walk_lines(f.lines) if line.value is masks[0])
-    line = replace(functions[name].inputs[place], value=masks[0], equation=next(written, None))
-    new = {other: _drop_unread(Rewriting(rule).rewrite_function(function), {*masks}) for other, function in functions.items()}
-    inner = Rewriting(new={functions[name].inputs[place].value: masks[0]}).rewrite_function(new[name])
-    new[name] = replace(inner, inputs=_without(inner.inputs, place), lines=(line, *inner.lines))
-    return new
+def _move(functions: Functions, name: str, masks: Mapping[int, tuple[Value, ...]]) -> dict[str, Function]:
+    """The functions, one of which computes masks that it was given at these places."""
+    written = {line.value: line.equation for function in functions.values() for line in walk_lines(function.lines)}
+    inputs = functions[name].inputs
+    rest = [place for place in range(len(inputs)) if place not in masks]
+    change = lambda callee, arguments: [arguments[k] for k in rest] if callee == name else arguments  # noqa: E731
+    passing = {n: Rewriting(lambda value: _change_arguments(value, change)).rewrite_function(f) for n, f in functions.items()}
+    inside = Rewriting(new={inputs[place].value: some[0] for place, some in masks.items()}).rewrite_function(passing[name])
+    first = [replace(inputs[k], value=some[0], equation=written.get(some[0])) for k, some in masks.items()]
+    passing[name] = replace(inside, inputs=tuple(inside.inputs[k] for k in rest))
+    unread = {mask for some in masks.values() for mask in some}
+    new = {n: _drop_unread(function, unread) for n, function in passing.items()}
+    return new | {name: replace(new[name], lines=(*first, *new[name].lines))}
 
 
 def _drop_unread(function: Function, masks: set[Value]) -> Function:
@@ -214,26 +211,21 @@ def _drop_unread(function: Function, masks: set[Value]) -> Function:
 # ---------------------------------------------------------------------------------------------------------------- calls
 
 
-def _callee(value: Value) -> str:
-    return value.operation.function if isinstance(value.operation, op.Call) else ""
+def _walk_calls(function: Function) -> Iterator[op.Call]:
+    return (value.operation for value in walk_values(function) if isinstance(value.operation, op.Call))
 
 
-def _pass(call: Value, more: Iterable[Value]) -> Value:
-    match call.operation:
-        case op.Call(arguments=arguments) as operation:
-            return replace(call, operation=replace(operation, arguments=(*arguments, *more)))
+def _change_arguments(value: Value, change: Callable[[str, tuple[Value, ...]], Iterable[Value]]) -> Value:
+    """A value; where it is a call, one with other arguments."""
+    match value.operation:
+        case op.Call(name, arguments=arguments) as call:
+            return replace(value, operation=replace(call, arguments=(*change(name, arguments),)))
         case _:
-            return call
-
-
-def _without(some: tuple[Some, ...], place: int) -> tuple[Some, ...]:
-    return some[:place] + some[place + 1 :]
+            return value
 
 
 def _define(line: Line, value: Value, functions: Functions, legend: Legend) -> Line:
-    right, left = (
-        Numbers.of(functions.values(), legend).expression(value),
-        Tensor(line.name, tuple(Index(x) for (x,) in line.labels)),
-    )
+    right = Numbers.of(functions.values(), legend).expression(value)
+    left = Tensor(line.name, tuple(Index(letter) for (letter,) in line.labels))
     text = f"{expression(left)} = {expression(right)}"
     return replace(line, value=value, equation=Equation(left, "=", right, span=Span(Source("constants", text), 0, len(text))))
