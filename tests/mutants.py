@@ -50,7 +50,7 @@ MUTANTS = (
     ),
     _mutant(
         "what an operator keeps need not be wanted", "language/scope.py",
-        "        if not self.reduces(e):\n            self.kept(", "        if False:\n            self.kept(",
+        "        if not self.reduces(e):\n            self.check_kept(", "        if False:\n            self.check_kept(",
         "refused.py::test_a_slip_is_refused_by_its_rule[is kept and not wanted]",
     ),
     _mutant(
@@ -60,12 +60,12 @@ MUTANTS = (
     ),
     _mutant(
         "an inner product that sums anyway has two readings", "language/scope.py",
-        " and complete and self.silent(letter, factor, inside)", " and complete",
+        " and complete and self.is_silent(letter, factor, inside)", " and complete",
         "reference.py::test_heads_stay_apart_in_one_line",
     ),
     _mutant(
         "one reading is never asked for", "language/scope.py",
-        "        self.one_reading(e, wanted - bound, inside)\n", "",
+        "        self.check_reading(e, wanted - bound, inside)\n", "",
         "refused.py::test_a_slip_is_refused_by_its_rule[two sums or one]",
     ),
     _mutant(
@@ -91,7 +91,7 @@ MUTANTS = (
     ),
     _mutant(
         "a carried index may clash", "language/calls.py",
-        "    _carried_apart(layer, call, actuals, bound, output)\n", "",
+        "    _check_carried(layer, call, actuals, bound, output)\n", "",
         "calls.py::test_what_is_carried_along_must_not_clash",
     ),
     _mutant(

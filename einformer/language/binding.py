@@ -30,12 +30,14 @@ def bind(spec: Spec, given: Mapping[str, Given], origin: str | Mapping[str, str]
     messages, one for all or one for each name.
     """
     sizes, scalars = _sort_values(spec, given)
-    replaced = {s.name: replace(s, value=_value(s, scalars[s.name], spec), note="") for s in spec.scalars if s.name in scalars}
-    spec = replace(spec, scalars=tuple(replaced.get(s.name, s) for s in spec.scalars))
+    bound = (
+        replace(s, value=_bind_scalar(s, scalars[s.name], spec), note="") if s.name in scalars else s for s in spec.scalars
+    )
+    spec = replace(spec, scalars=tuple(bound))
     check_references(spec)
     legend = Legend.of(spec, sizes, dict.fromkeys(given, origin) if isinstance(origin, str) else origin)
     check_sizes(legend, sizes)
-    _lists_fit(spec, legend)
+    _check_lists(spec, legend)
     return spec, legend
 
 
@@ -54,7 +56,7 @@ def _sort_values(spec: Spec, given: Mapping[str, Given]) -> tuple[dict[str, Valu
         if name in legend.scalars:
             scalars[name] = value
         elif name in letters:
-            sizes[name] = _size(name, value)
+            sizes[name] = _bind_size(name, value)
         else:
             names = sorted(letters | set(legend.scalars))
             close = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
@@ -63,7 +65,7 @@ def _sort_values(spec: Spec, given: Mapping[str, Given]) -> tuple[dict[str, Valu
     return sizes, scalars
 
 
-def _size(name: str, given: Given) -> int:
+def _bind_size(name: str, given: Given) -> int:
     value = _read_number(given)
     if value is not None and 1 <= value <= MAXIMUM_SIZE and value == int(value):
         return int(value)
@@ -83,19 +85,19 @@ def _show(value: object) -> str:
     return "a number of many digits" if many else reprlib.repr(value if number is None else number)
 
 
-def _value(scalar: Scalar, value: Given, spec: Spec) -> Expression | tuple[Number, ...]:
+def _bind_scalar(scalar: Scalar, value: Given, spec: Spec) -> Expression | tuple[Number, ...]:
     if isinstance(value, str):
         return parse_expression(value, spec, f"<{scalar.name}>")
     if not isinstance(value, Sequence):
-        return _number(scalar, value)
+        return _bind_number(scalar, value)
     items: Sequence[object] = value
     if len(scalar.indices) != 1:
         message = f"`{scalar.name}` has {len(scalar.indices)} indices, so it cannot be a list"
         raise fail("E606", message, scalar.span, fix="a number or a formula")
-    return tuple(_number(scalar, item) for item in items)
+    return tuple(_bind_number(scalar, item) for item in items)
 
 
-def _number(scalar: Scalar, given: object) -> Number:
+def _bind_number(scalar: Scalar, given: object) -> Number:
     value = _read_number(given)
     if value is not None and (abs(value) <= MAXIMUM_NUMBER or abs(value) == math.inf):
         return Number(value)
@@ -103,7 +105,7 @@ def _number(scalar: Scalar, given: object) -> Number:
     raise fail("E604", message, scalar.span, fix="a number, a list or a formula")
 
 
-def _lists_fit(spec: Spec, legend: Legend) -> None:
+def _check_lists(spec: Spec, legend: Legend) -> None:
     for scalar in spec.scalars:
         if isinstance(scalar.value, tuple) and len(scalar.value) != (length := legend.length(scalar.indices[0].letter)):
             message = f"`{scalar.name}` is a list of {len(scalar.value)}, its axis has {length}"
@@ -209,11 +211,11 @@ def leave_out(spec: Spec, names: Iterable[str]) -> Spec:
             facts = [f"there are {', '.join(optional) or 'none'}"]
             raise fail("E605", f"there is no optional weight `{name}`", spec.span, facts)
         own, _, weight = name.partition(".")
-        spec = replace(spec, layers=tuple(_without(x, weight) if x.name == own else x for x in spec.layers))
+        spec = replace(spec, layers=tuple(_leave_out(x, weight) if x.name == own else x for x in spec.layers))
     return spec
 
 
-def _without(layer: Layer, name: str) -> Layer:
+def _leave_out(layer: Layer, name: str) -> Layer:
     tied = {w.name: replace(w, optional=False) for w in layer.weights if w.name == name and w.default is not None}
     weights = (tied.get(w.name, w) for w in layer.weights if w.name != name or w.name in tied)
     layer = replace(layer, weights=tuple(weights))

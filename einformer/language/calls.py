@@ -42,16 +42,16 @@ def bind_call(layer: Layer, call: Apply, actuals: Sequence[Letters], loops: froz
         taken: set[str] = set()
         for slot in formal.slots:
             assert isinstance(slot, Index)
-            choice = letters.get(slot.letter) or _choice(slot.letter, actual, taken | set(letters.values()), layer, call)
+            choice = letters.get(slot.letter) or _choose(slot.letter, actual, taken | set(letters.values()), layer, call)
             letters[slot.letter] = choice
             taken.add(choice)
         if missing := taken - set(actual):
-            has = f"its argument for `{PLAIN.left(formal)}` has {_list(actual)}"
+            has = f"its argument for `{PLAIN.left(formal)}` has {_spell(actual)}"
             message = f"`{call.name}` works on `{min(missing)}` here, but {has}"
             raise _fail("E402", message, call.span, layer, f"an argument with `{min(missing)}`: ")
         bound.append(frozenset(taken))
     output = tuple(letters.setdefault(letter, letter) for letter in slot_letters(layer.output))
-    _carried_apart(layer, call, actuals, bound, output)
+    _check_carried(layer, call, actuals, bound, output)
     return Binding(letters, tuple(bound), output)
 
 
@@ -73,14 +73,14 @@ def _read_renaming(layer: Layer, call: Apply, loops: frozenset[str]) -> dict[str
     return {formal.letter: actual.letter for formal, actual in zip(layer.indices, named, strict=False)}
 
 
-def _choice(letter: str, actual: Letters, taken: set[str], layer: Layer, call: Apply) -> str:
+def _choose(letter: str, actual: Letters, taken: set[str], layer: Layer, call: Apply) -> str:
     if letter in actual and letter not in taken:
         return letter
     same_axis = [other for other in actual if axis_of(other) == axis_of(letter) and other not in taken]
     if len(same_axis) == 1:
         return same_axis[0]
     how = f"could be {' or '.join(f'`{other}`' for other in same_axis)}" if same_axis else "is over none of them"
-    message = f"`{call.name}` works on `{letter}`; its argument has {_list(actual)}, and `{letter}` {how}"
+    message = f"`{call.name}` works on `{letter}`; its argument has {_spell(actual)}, and `{letter}` {how}"
     if letter not in {index.letter for index in layer.indices}:
         raise _fail("E402", message, call.span, layer)
     fix = f"`{call.name}_…` with the index that stands for `{letter}`"
@@ -88,7 +88,7 @@ def _choice(letter: str, actual: Letters, taken: set[str], layer: Layer, call: A
 
 
 # A carried index must differ from the other indices of the layer.
-def _carried_apart(
+def _check_carried(
     layer: Layer, call: Apply, actuals: Sequence[Letters], bound: Sequence[frozenset[str]], output: tuple[str, ...]
 ) -> None:
     own = frozenset(output).union(*bound)
@@ -103,7 +103,7 @@ def _fail(code: str, message: str, span: Span, layer: Layer, fix: str = "") -> E
     return fail(code, message, span, [cite_layer(layer)], f"{fix}`{PLAIN.signature(layer)}`")
 
 
-def _list(letters: Iterable[str]) -> str:
+def _spell(letters: Iterable[str]) -> str:
     return ", ".join(f"`{letter}`" for letter in letters) or "none"
 
 
@@ -143,11 +143,11 @@ def name_instances(layer: Layer, weighted: frozenset[str]) -> tuple[Layer, list[
     naming = _Naming(layer, weighted)
     body = naming.statements(layer.body, None)
     named = replace(layer, body=body, weights=layer.weights + tuple(naming.instances))
-    return named, [*naming.findings, *_at_odds(named)]
+    return named, [*naming.findings, *_find_odds(named)]
 
 
 # A call of an instance with other letters of loops than its first call: the text must say which turns share weights.
-def _at_odds(layer: Layer) -> Iterator[Finding]:
+def _find_odds(layer: Layer) -> Iterator[Finding]:
     instances = {w.name for w in layer.weights if w.kind == "instance"}
     turning, first = {loop.index for loop in loops(layer.body)}, dict[str, tuple[Index, ...]]()
     for call in (call for call in calls(layer) if call.name in instances):

@@ -112,10 +112,10 @@ def rows(part: Part) -> Iterator[str]:
             if text:
                 yield f"{sign} {text}"
             if marks:
-                yield f"  {_carets(marks)}"
+                yield f"  {_write_carets(marks)}"
 
 
-def _carets(marks: Marks) -> str:
+def _write_carets(marks: Marks) -> str:
     pairs = itertools.pairwise([(0, 0), *marks])
     return "".join(" " * (start - end) + "^" * (stop - start) for (_, end), (start, stop) in pairs)
 
@@ -125,13 +125,13 @@ def difference(one: Spec, other: Spec, legends: tuple[Legend, Legend] | None = N
 
     Sizes differ if both are bound to different numbers, or follow from others differently.
     """
-    sizes = _sizes(*legends) if legends else ()
+    sizes = _compare_sizes(*legends) if legends else ()
     texts = _Text(one, {axis.letter: axis.letter for axis in one.axes}), _Text(other, same_axes(one, other))
-    values, scalars = _numbers(*texts)
+    values, scalars = _compare_scalars(*texts)
     parts = [
         Part("axes", tuple(_compare_declarations(texts[0].axes, texts[1].axes))),
         Part("scalars", tuple(_compare_declarations(*scalars))),
-        *(_layer(texts, x, y) for x, y in _pair_layers(texts)),
+        *(_compare_layers(texts, x, y) for x, y in _pair_layers(texts)),
     ]
     return Difference((*sizes, *values), tuple(part for part in parts if part.changes))
 
@@ -171,7 +171,7 @@ def _compare_declarations(one: dict[str, TextLine], other: dict[str, TextLine]) 
         yield from changes([one[name]] if name in one else [], [other[name]] if name in other else [])
 
 
-def _numbers(one: _Text, other: _Text) -> tuple[tuple[Value, ...], list[dict[str, TextLine]]]:
+def _compare_scalars(one: _Text, other: _Text) -> tuple[tuple[Value, ...], list[dict[str, TextLine]]]:
     both = [name for name in one.scalars if name in other.scalars and _are_numbers(one, other, name)]
     pairs = ((one.scalars[name], other.scalars[name]) for name in both)
     values = tuple(Value(x.name, _write(x), _write(y), x.comment or y.comment) for x, y in pairs if x.value != y.value)
@@ -179,7 +179,7 @@ def _numbers(one: _Text, other: _Text) -> tuple[tuple[Value, ...], list[dict[str
     return values, rest
 
 
-def _sizes(one: Legend, other: Legend) -> tuple[Value, ...]:
+def _compare_sizes(one: Legend, other: Legend) -> tuple[Value, ...]:
     values = [_write_sizes(legend) for legend in (one, other)]
     axes = [axis for legend in (one, other) for axis in legend.axes.values()]
     order = dict.fromkeys([show(axis.size) for axis in axes] + [*values[0], *values[1]])
@@ -210,7 +210,7 @@ def _write(scalar: Scalar) -> str:
 Pair = tuple[Layer | None, Layer | None]
 
 
-def _layer(texts: tuple[_Text, _Text], x: Layer | None, y: Layer | None) -> Part:
+def _compare_layers(texts: tuple[_Text, _Text], x: Layer | None, y: Layer | None) -> Part:
     names = list(dict.fromkeys(layer.name for layer in (x, y) if layer))
     kind = next(layer.kind for layer in (x, y) if layer)
     lines = (list(text.layer(layer)) if layer else [] for text, layer in zip(texts, (x, y), strict=True))
@@ -274,7 +274,7 @@ def changes(one: Sequence[TextLine], other: Sequence[TextLine]) -> Iterator[Chan
     """Yields the changes of lines in their order, without the lines that stayed."""
     for x, y in _align(one, other):
         if x and y and x.key != y.key:
-            yield Change(x.text, y.text, _marks(x, y))
+            yield Change(x.text, y.text, _mark(x, y))
         elif not (x and y):
             yield Change(x.text if x else "", y.text if y else "")
 
@@ -306,7 +306,7 @@ def _pair_lines(one: Sequence[TextLine], other: Sequence[TextLine]) -> Pairs:
     best: dict[tuple[int, int], tuple[float, int, int]] = {}  # from these lines on: the sum, and which lines come next
     for i, j in itertools.product(reversed(range(len(one) + 1)), reversed(range(len(other) + 1))):
         steps = [(best[a, b][0], a, b) for a, b in ((i + 1, j), (i, j + 1)) if (a, b) in best]
-        if i < len(one) and j < len(other) and (score := _score(one[i], other[j])) >= _ALIKE:
+        if i < len(one) and j < len(other) and (score := _score_lines(one[i], other[j])) >= _ALIKE:
             steps.append((best[i + 1, j + 1][0] + score, i + 1, j + 1))
         best[i, j] = max(steps, default=(0.0, i, j), key=lambda step: step[0])
     pairs, i, j = Pairs(), 0, 0
@@ -318,12 +318,12 @@ def _pair_lines(one: Sequence[TextLine], other: Sequence[TextLine]) -> Pairs:
 
 
 # Half for the name that they define, half for the text.
-def _score(x: TextLine, y: TextLine) -> float:
+def _score_lines(x: TextLine, y: TextLine) -> float:
     return (likeness(x.key, y.key) + (x.defines == y.defines)) / 2
 
 
 # Nothing if the lines have little in common.
-def _marks(x: TextLine, y: TextLine) -> tuple[Marks, Marks]:
+def _mark(x: TextLine, y: TextLine) -> tuple[Marks, Marks]:
     one, other = ([token.span() for token in _TOKEN.finditer(line.text)] for line in (x, y))
     if (len(x.key), len(y.key)) != (len(one), len(other)) or likeness(x.key, y.key) < _ALIKE:
         return (), ()

@@ -167,7 +167,7 @@ class Formulas(Cursor):
             right = self.sum()
             links.append(Apply(symbol, (), (left, right), span=join_spans(left.span, right.span)))
             left = right
-        return reduce(_join, links) if links else left
+        return reduce(_conjoin, links) if links else left
 
     def sum(self) -> Expression:
         """sum: ["-"] term (("+" | "-") term)*"""
@@ -465,5 +465,5 @@ def _negate(factors: list[Expression]) -> list[Expression]:
     return [Number(-1, span=first.span), *factors]
 
 
-def _join(left: Expression, right: Expression) -> Expression:
+def _conjoin(left: Expression, right: Expression) -> Expression:
     return Apply("and", (), (left, right), span=join_spans(left.span, right.span))

@@ -88,14 +88,14 @@ class Scope:
         try:
             free = self.free(equation.right)
             if missing := [letter for letter in left if letter not in free]:
-                self.missing(equation, missing)
+                self.report_missing(equation, missing)
                 return equation
             return replace(equation, right=self.elaborate(equation.right, frozenset(left) | self.loops))
         except EinformerError as error:
             self.findings += error.findings
             return equation
 
-    def missing(self, equation: Equation, letters: list[str]) -> None:
+    def report_missing(self, equation: Equation, letters: list[str]) -> None:
         """Reports the first letter of the left side that the right side lacks. Other errors of the line may follow from it."""
         message = f"the left side has {', '.join(f'`{letter}`' for letter in letters)}, the right side never mentions that"
         side = equation.right if equation.relation == "return" else equation.left
@@ -105,16 +105,16 @@ class Scope:
         """e with its implicit sums written out, where the indices `wanted` are wanted around it."""
         match e:
             case Product() | Quotient():
-                return self.product(e, wanted)
+                return self.elaborate_product(e, wanted)
             case Apply():
-                return self.application(e, wanted)
+                return self.elaborate_application(e, wanted)
             case Index() | Tensor():
-                self.leaf(e, wanted)
+                self.check_leaf(e, wanted)
                 return e
             case _:
                 return rebuild(e, lambda child: self.elaborate(child, wanted))
 
-    def leaf(self, e: Index | Tensor, wanted: Wanted) -> None:
+    def check_leaf(self, e: Index | Tensor, wanted: Wanted) -> None:
         """leaf: K ⊢ t iff free(t) ⊆ K"""
         for letter in self.free(e):
             if letter not in wanted:
@@ -123,14 +123,14 @@ class Scope:
                 fix = f"`{letter}` on the left, on the factor that it is summed with, or `sum_{letter}`"
                 self.report("E301", message, place, fix, letter)
 
-    def product(self, e: Product | Quotient, wanted: Wanted, bound: Wanted = frozenset()) -> Expression:
+    def elaborate_product(self, e: Product | Quotient, wanted: Wanted, bound: Wanted = frozenset()) -> Expression:
         """product: K ⊢ f₁ … fₙ iff K ∪ Σ ⊢ fⱼ for each j; it means sum_Σ (f₁ … fₙ)
 
         `bound` are the indices of an operator directly around it, which have their sum as those of Σ do.
         """
-        summed = self.summed(e, wanted | bound)
+        summed = self.find_summed(e, wanted | bound)
         inside = wanted | bound | frozenset(summed)
-        self.one_reading(e, wanted - bound, inside)
+        self.check_reading(e, wanted - bound, inside)
         result = self.elaborate_factors(e, inside)
         return Apply("sum", tuple(Index(i, span=e.span) for i in summed), (result,), span=e.span) if summed else result
 
@@ -142,32 +142,32 @@ class Scope:
         above = self.elaborate_factors(above, wanted) if isinstance(above, Product) else self.elaborate(above, wanted)
         return replace(e, numerator=above, denominator=self.elaborate(e.denominator, wanted))
 
-    def summed(self, e: Product | Quotient, wanted: Wanted) -> tuple[str, ...]:
+    def find_summed(self, e: Product | Quotient, wanted: Wanted) -> tuple[str, ...]:
         """Σ = {i ∉ K : i ∈ free(fⱼ) for two or more j}, in the order of the text."""
         having = [self.free(f) for f in factors_of(e)]
         letters = {letter: None for letters in having for letter in letters if letter not in wanted}
         return tuple(letter for letter in letters if sum(letter in free for free in having) > 1)
 
-    def application(self, e: Apply, wanted: Wanted) -> Expression:
+    def elaborate_application(self, e: Apply, wanted: Wanted) -> Expression:
         """apply, bind: I ⊆ free(e), K ∪ I ⊢ e, and I ⊆ K if the operator keeps I; calls alike"""
         binding = self.binding(e)
         if binding is None:
-            self.operator(e, wanted)
+            self.check_operator(e, wanted)
         else:
-            self.kept(e, binding.output, wanted)
-        if written_out := self.summed_product(e):
+            self.check_kept(e, binding.output, wanted)
+        if written_out := self.find_product(e):
             product, bound = written_out
-            return replace(e, arguments=(self.product(product, wanted, bound),))
+            return replace(e, arguments=(self.elaborate_product(product, wanted, bound),))
         pairs = zip(e.arguments, self.bound(e), strict=True)
         return replace(e, arguments=tuple(self.elaborate(argument, wanted | bound) for argument, bound in pairs))
 
-    def summed_product(self, e: Expression) -> tuple[Product | Quotient, Wanted] | None:
+    def find_product(self, e: Expression) -> tuple[Product | Quotient, Wanted] | None:
         """Elaborates the product directly inside an operator, with the indices that the operator binds."""
         if isinstance(e, Apply) and self.reduces(e) and isinstance(e.arguments[-1], Product | Quotient):
             return e.arguments[-1], self.bound(e)[-1]
         return None
 
-    def operator(self, e: Apply, wanted: Wanted) -> None:
+    def check_operator(self, e: Apply, wanted: Wanted) -> None:
         """Elaborates a primitive with indices: its argument has them, and the indices that it keeps are wanted."""
         free = self.free(e.arguments[-1])
         for index in e.indices:
@@ -176,9 +176,9 @@ class Scope:
                 message = f"`{e.name}` is over `{index.letter}`, but its argument has {have}"
                 self.report("E306", message, index, "an index that the argument has", index.letter)
         if not self.reduces(e):
-            self.kept(e, tuple(index.letter for index in e.indices if index.letter in free), wanted)
+            self.check_kept(e, tuple(index.letter for index in e.indices if index.letter in free), wanted)
 
-    def kept(self, e: Apply, letters: tuple[str, ...], wanted: Wanted) -> None:
+    def check_kept(self, e: Apply, letters: tuple[str, ...], wanted: Wanted) -> None:
         """I ⊆ K if the operator keeps I."""
         for letter in letters:
             if letter not in wanted:
@@ -187,25 +187,25 @@ class Scope:
 
     # ------------------------------------------------------------------------------------------------ one reading
 
-    def one_reading(self, e: Product | Quotient, wanted: Wanted, inside: Wanted) -> None:
+    def check_reading(self, e: Product | Quotient, wanted: Wanted, inside: Wanted) -> None:
         """Refuse a product when an index that joins its factors could as well be summed inside one of them."""
         factors = factors_of(e)
         for factor in factors:
             others = [f for f in factors if f is not factor]
-            if letters := [letter for letter in self.free(factor) if self.either(letter, factor, others, wanted, inside)]:
+            if letters := [letter for letter in self.free(factor) if self.is_ambiguous(letter, factor, others, wanted, inside)]:
                 named = " or ".join(f"`{letter}`" for letter in letters)
                 message = f"{named} could be summed inside this factor or outside it: the text has two readings"
                 fix = "the inner product on a line of its own, or a prime on the index that it sums"
                 self.report("E303", message, factor, fix, letters[-1])
                 return
 
-    def either(self, letter: str, factor: Expression, others: list[Expression], wanted: Wanted, inside: Wanted) -> bool:
+    def is_ambiguous(self, letter: str, factor: Expression, others: list[Expression], wanted: Wanted, inside: Wanted) -> bool:
         """Returns whether `letter` could be summed inside the factor or outside it."""
         if not self.pairs(letter, factor):
             return False
         having = [f for f in others if letter in self.free(f)]
         complete = letter in wanted or len(having) > 1 or (len(having) == 1 and self.pairs(letter, having[0]))
-        return bool(having) and complete and self.silent(letter, factor, inside)
+        return bool(having) and complete and self.is_silent(letter, factor, inside)
 
     def pairs(self, letter: str, e: Expression) -> bool:
         """Returns whether `letter` could be summed wholly inside e."""
@@ -214,19 +214,19 @@ class Scope:
         if isinstance(e, Product | Quotient):
             having = [f for f in factors_of(e) if letter in self.free(f)]
             return len(having) > 1 or self.pairs(letter, having[0])
-        return all(self.pairs(letter, child) for child, _ in self.carrying(letter, e))
+        return all(self.pairs(letter, child) for child, _ in self.list_carrying(letter, e))
 
-    def silent(self, letter: str, e: Expression, wanted: Wanted, bound: Wanted = frozenset()) -> bool:
+    def is_silent(self, letter: str, e: Expression, wanted: Wanted, bound: Wanted = frozenset()) -> bool:
         """Returns whether a product inside e, at which `letter` would be summed, sums nothing as it stands."""
         if isinstance(e, Product | Quotient):
-            summed = frozenset(self.summed(e, wanted | bound)) | bound
+            summed = frozenset(self.find_summed(e, wanted | bound)) | bound
             having = [f for f in factors_of(e) if letter in self.free(f)]
-            return not summed if len(having) > 1 else self.silent(letter, having[0], wanted | summed)
-        if written_out := self.summed_product(e):
-            return self.silent(letter, written_out[0], wanted, written_out[1])
-        return any(self.silent(letter, child, wanted | bound) for child, bound in self.carrying(letter, e))
+            return not summed if len(having) > 1 else self.is_silent(letter, having[0], wanted | summed)
+        if written_out := self.find_product(e):
+            return self.is_silent(letter, written_out[0], wanted, written_out[1])
+        return any(self.is_silent(letter, child, wanted | bound) for child, bound in self.list_carrying(letter, e))
 
-    def carrying(self, letter: str, e: Expression) -> list[tuple[Expression, Wanted]]:
+    def list_carrying(self, letter: str, e: Expression) -> list[tuple[Expression, Wanted]]:
         """The children of e that have `letter` free, where e does not bind it, and what e binds in each."""
         bound = self.bound(e) if isinstance(e, Apply) else (frozenset[str](),) * len(children(e))
         pairs = zip(children(e), bound, strict=True)
@@ -257,7 +257,7 @@ def find_unfelt(e: Expression, scope: Scope, line: Line) -> Iterator[Finding]:
         row = primitive(x.name, True) if isinstance(x, Apply) and x.indices else None
         if isinstance(x, Apply) and row is not None and row.ignores_shifts and scope.binding(x) is None:
             for term in _find_shifts(x.arguments[-1], {index.letter for index in x.indices}, scope, line):
-                yield _finding(term, x, scope)
+                yield _report(term, x, scope)
 
 
 # Through factors without an index of `over`, and past the values that a mask hides.
@@ -292,16 +292,16 @@ def _may_be_a_slip(e: Expression, over: set[str], line: Line) -> bool:
     return bool(tensors) and not any(index.letter in over for x in operators for index in x.indices)
 
 
-def _finding(term: Expression, operator: Apply, scope: Scope) -> Finding:
+def _report(term: Expression, operator: Apply, scope: Scope) -> Finding:
     letters = [index.letter for index in operator.indices]
     shown, named = f"`{operator.name}_{letters[0]}`", " or ".join(f"`{letter}`" for letter in letters)
     facts = tuple(scope.legend.describe(letter) for letter in letters) if scope.legend else ()
     message = f"this has no {named}, so {shown} is the same without it"
-    return Finding("E313", message, term.span, facts, _fix(term, operator, scope))
+    return Finding("E313", message, term.span, facts, _suggest(term, operator, scope))
 
 
 # The tensor with the missing prime, else an index that each term has.
-def _fix(term: Expression, operator: Apply, scope: Scope) -> str:
+def _suggest(term: Expression, operator: Apply, scope: Scope) -> str:
     letters = [index.letter for index in operator.indices]
     for tensor in reversed([x for x in subexpressions(term) if isinstance(x, Tensor)]):
         for slot in tensor.slots:

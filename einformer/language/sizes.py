@@ -116,7 +116,7 @@ class Legend:
                 return self.polynomial(axis.size) if axis else None
             case Group():
                 sizes = [self.size(index_of(member) or member) for member in slot.members]
-                return _product([size for size in sizes if size is not None], slot.span) if None not in sizes else None
+                return _multiply([size for size in sizes if size is not None], slot.span) if None not in sizes else None
             case _:
                 return None
 
@@ -135,13 +135,13 @@ class Legend:
                 axis = self.axis_of_size(e.name)
                 return self.polynomial(axis.default) if axis and axis.default else {((e.name, 1),): Fraction(1)}
             case Sum():
-                return _sum(map(self.polynomial, e.terms))
+                return _add(map(self.polynomial, e.terms))
             case Product():
-                return _product(map(self.polynomial, e.factors), e.span)
+                return _multiply(map(self.polynomial, e.factors), e.span)
             case Quotient():
-                return _product([self.polynomial(e.numerator), self.inverse(e.denominator)], e.span)
+                return _multiply([self.polynomial(e.numerator), self.inverse(e.denominator)], e.span)
             case Power(exponent=Number(value=int() as times)) if 0 <= times < 10:
-                return _product([self.polynomial(e.base)] * times, e.span)
+                return _multiply([self.polynomial(e.base)] * times, e.span)
             case Power() | Apply() | Index() | Tensor() | Group():
                 return {((repr(e), 1),): Fraction(1)}
             case _:
@@ -212,13 +212,13 @@ class Legend:
         value = self.number(e)
         if isinstance(value, int) and 0 < value <= MAXIMUM_SIZE:
             return value  # before anything is spelled out: sizes are asked for all the time
-        origins = [self.origin(name) for name in _names(e)]
+        origins = [self.origin(name) for name in _list_names(e)]
         if not math.isfinite(value) or value > MAXIMUM_SIZE:
             message = f"the size of `{axis.letter}` would be beyond {MAXIMUM_SIZE:.0e}"
             raise fail("E604", message, axis.span, origins, fix="a positive whole number")
         if value != int(value):
             message = f"the size of `{axis.letter}` would be {float(value):g}, which is not whole"
-            raise fail("E602", message, axis.span, origins, fix=_wholly(e))
+            raise fail("E602", message, axis.span, origins, fix=_suggest_whole(e))
         if value < 1:
             message = f"the size of `{axis.letter}` would be {int(value)}"
             raise fail("E604", message, axis.span, origins, fix="a positive whole number")
@@ -239,7 +239,7 @@ class Legend:
         digits = math.lcm(constant.denominator, *(factor.denominator for factor in terms.values()))
         if constant * digits % math.gcd(digits, *(int(factor * digits) for factor in terms.values())):
             message = f"the size of `{axis.letter}` is never whole"
-            raise fail("E602", message, size.span, [self.describe(axis.letter)], _wholly(size))
+            raise fail("E602", message, size.span, [self.describe(axis.letter)], _suggest_whole(size))
         if all(factor < 0 for factor in terms.values()) and sum(terms.values(), constant) < 1:
             fix = "a positive whole number"
             raise fail("E604", f"the size of `{axis.letter}` is never positive", size.span, [self.describe(axis.letter)], fix)
@@ -330,15 +330,15 @@ def index_of(e: Expression) -> Index | None:
     return indices[0] if len(indices) == 1 else None
 
 
-def _wholly(size: Expression) -> str:
+def _suggest_whole(size: Expression) -> str:
     return f"sizes that divide, or `floor({show(size)})` or `ceil({show(size)})`"
 
 
-def _names(e: Expression) -> Iterable[str]:
+def _list_names(e: Expression) -> Iterable[str]:
     return dict.fromkeys(x.name for x in subexpressions(e) if isinstance(x, Name))
 
 
-def _sum(terms: Iterable[Polynomial]) -> Polynomial:
+def _add(terms: Iterable[Polynomial]) -> Polynomial:
     total: Polynomial = {}
     for term in terms:
         for monomial, factor in term.items():
@@ -346,10 +346,10 @@ def _sum(terms: Iterable[Polynomial]) -> Polynomial:
     return {monomial: factor for monomial, factor in total.items() if factor}
 
 
-def _product(factors: Iterable[Polynomial], span: Span) -> Polynomial:
+def _multiply(factors: Iterable[Polynomial], span: Span) -> Polynomial:
     total: Polynomial = {_ONE: Fraction(1)}
     for factor in factors:
-        total = _sum({_join_terms(m, n): a * b} for m, a in total.items() for n, b in factor.items())
+        total = _add({_multiply_monomials(m, n): a * b} for m, a in total.items() for n, b in factor.items())
         digits = max((max(abs(f.numerator), f.denominator) for f in total.values()), default=0)
         if len(total) > MAXIMUM_TERMS or digits > MAXIMUM_NUMBER:
             raise fail("E604", "this size cannot be multiplied out", span, fix="a simpler size")
@@ -365,7 +365,7 @@ def _spell_term(term: tuple[Monomial, Fraction]) -> str:
     return " / ".join([" ".join(number + above), *below])
 
 
-def _join_terms(left: Monomial, right: Monomial) -> Monomial:
+def _multiply_monomials(left: Monomial, right: Monomial) -> Monomial:
     powers = dict(left)
     for letter, power in right:
         powers[letter] = powers.get(letter, 0) + power

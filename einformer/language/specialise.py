@@ -37,7 +37,7 @@ class _Specialised:
     names: dict[tuple[object, ...], str] = field(default_factory=dict)  # by signature
     done: dict[str, Layer] = field(default_factory=dict)
 
-    def called(self, layer: Layer, binding: Binding, carried: tuple[Carried, ...]) -> str:
+    def name_call(self, layer: Layer, binding: Binding, carried: tuple[Carried, ...]) -> str:
         key = (layer.name, tuple(sorted(binding.letters.items())), carried)
         if key not in self.names:
             first = all(other[0] != layer.name for other in self.names)
@@ -48,16 +48,16 @@ class _Specialised:
         return self.names[key]
 
     def layer(self, layer: Layer, letters: dict[str, str], carried: tuple[Carried, ...], name: str) -> None:
-        body = _Body(self, layer, _all_letters(layer, letters, {c for some in carried for c in some}), carried)
-        self.done[name] = replace(body.specialised(), name=name)
+        body = _Body(self, layer, _name_letters(layer, letters, {c for some in carried for c in some}), carried)
+        self.done[name] = replace(body.specialise(), name=name)
 
 
 # A letter of the body that would clash gets primes.
-def _all_letters(layer: Layer, letters: dict[str, str], carried: set[str]) -> dict[str, str]:
+def _name_letters(layer: Layer, letters: dict[str, str], carried: set[str]) -> dict[str, str]:
     bases = {axis_of(formal): axis_of(actual) for formal, actual in letters.items()}
     outside = {letter for tensor in (*layer.formals, layer.output) for letter in slot_letters(tensor)}
     letters_of_body = {letter: actual for letter, actual in letters.items() if letter in outside or actual not in carried}
-    for letter in (*letters, *_letters_of(layer)):
+    for letter in (*letters, *_list_letters(layer)):
         if letter in letters_of_body:
             continue
         base = bases.get(axis_of(letter), axis_of(letter))
@@ -68,14 +68,14 @@ def _all_letters(layer: Layer, letters: dict[str, str], carried: set[str]) -> di
     return letters_of_body
 
 
-def _letters_of(layer: Layer) -> Letters:
+def _list_letters(layer: Layer) -> Letters:
     inside = (e for root in (*layer.indices, *expressions(layer)) for e in subexpressions(root))
     opened = (x for e in inside for x in (e.indices if isinstance(e, Apply) else (e,)))
     return dict.fromkeys(x.letter for x in opened if isinstance(x, Index))
 
 
 # A returned value is not a tensor that a body can read.
-def _name_defined(equation: Equation) -> str:
+def _key_of(equation: Equation) -> str:
     return _RETURNED if equation.relation == "return" else equation.left.name
 
 
@@ -89,7 +89,7 @@ class _Body:  # with new letters; `carried` has the letters of the caller that e
         self.instances = {w.name: w for w in layer.weights if w.kind == "instance"}
         self.still: frozenset[str] = frozenset()  # the letters of the loops around, which are numbers where nothing binds them
 
-    def specialised(self) -> Layer:
+    def specialise(self) -> Layer:
         self.spread()
         body = self.statements(self.old.body)
         weights = tuple(self.weight(w) for w in self.old.weights)
@@ -110,14 +110,14 @@ class _Body:  # with new letters; `carried` has the letters of the caller that e
     # A tensor has the caller's letters of all that it is made of, also by a later line or in a later turn of a loop.
     def spread(self) -> None:
         before: dict[str, Carried] = {}
-        reads = [(_name_defined(equation), self.list_tensors(equation.right)) for equation in equations(self.old.body)]
+        reads = [(_key_of(equation), self.list_tensors(equation.right)) for equation in equations(self.old.body)]
         while before != self.carried:
             before = dict(self.carried)
             for name, names in reads:
                 self.carried[name] = self.carried_by((name, *names))
 
     def equation(self, equation: Equation) -> Equation:
-        left = self.left(equation.left, self.carried[_name_defined(equation)])
+        left = self.left(equation.left, self.carried[_key_of(equation)])
         return replace(equation, left=left, right=self.expression(equation.right))
 
     def list_tensors(self, e: Expression) -> list[str]:
@@ -151,13 +151,13 @@ class _Body:  # with new letters; `carried` has the letters of the caller that e
             case Apply() if e.name in self.scope.layers:
                 return self.call(e)
             case Apply():
-                arguments = self.running(e.arguments, {index.letter for index in e.indices})
+                arguments = self.specialise_inside(e.arguments, {index.letter for index in e.indices})
                 return Apply(e.name, tuple(map(self.index, e.indices)), arguments, span=e.span)
             case _:
                 return rebuild(e, self.expression)
 
     # The arguments of what binds these letters: there they run, also those of loops around.
-    def running(self, arguments: tuple[Expression, ...], letters: Iterable[str]) -> tuple[Expression, ...]:
+    def specialise_inside(self, arguments: tuple[Expression, ...], letters: Iterable[str]) -> tuple[Expression, ...]:
         around, self.still = self.still, self.still.difference(letters)
         arguments = tuple(map(self.expression, arguments))
         self.still = around
@@ -178,12 +178,13 @@ class _Body:  # with new letters; `carried` has the letters of the caller that e
         letters = {formal: self.letters.get(actual, actual) for formal, actual in binding.letters.items()}
         pairs = zip(e.arguments, (bound | self.still for bound in binding.bound), strict=True)
         carried = tuple(self.carry(argument, apart) for argument, apart in pairs)
-        name = self.work.called(self.scope.layers[e.name], replace(binding, letters=letters), carried)
+        name = self.work.name_call(self.scope.layers[e.name], replace(binding, letters=letters), carried)
         if e.name in self.instances:
             self.instances[e.name] = replace(self.instances[e.name], layer=name)
             name = e.name
         turns = tuple(index for index in e.indices if index.letter in self.scope.loops)
-        return replace(e, name=name, indices=turns, arguments=self.running(e.arguments, frozenset().union(*binding.bound)))
+        arguments = self.specialise_inside(e.arguments, frozenset().union(*binding.bound))
+        return replace(e, name=name, indices=turns, arguments=arguments)
 
     def carry(self, argument: Expression, apart: frozenset[str]) -> Carried:
         own = (self.letters.get(letter, letter) for letter in self.scope.free(argument) if letter not in apart)
