@@ -44,22 +44,22 @@ def show_source(options: argparse.Namespace) -> int:
         return _show_all(options)
     rows = sorted(citations.find_following(options.cites), key=lambda row: row[0].place)
     if options.json:
-        show_json([_to_data(each) for _, each in rows])
+        show_json([_to_data(equation) for _, equation in rows])
         return OK
-    forms = citations.group_alike(each for _, each in rows)
+    forms = citations.group_alike(equation for _, equation in rows)
     counts = f"{len(rows)} equations, {len(forms)} that differ in more than axes"
     lines = [f"{options.cites}: {sources_by_key[options.cites]}", counts]
     for citation, group in itertools.groupby(rows, lambda row: row[0]):
         lines += ["", _describe_citation(citation)]
-        for same in citations.group_alike(each for _, each in group):
-            lines += [f"  {same[0].says}", f"    {' '.join(dict.fromkeys(each.text for each in same))}"]
+        for same in citations.group_alike(equation for _, equation in group):
+            lines += [f"  {same[0].says}", f"    {' '.join(dict.fromkeys(equation.text for equation in same))}"]
     show("\n".join(lines))
     return OK
 
 
 def _show_all(options: argparse.Namespace) -> int:
-    cited = [(citation.source.key, each) for each in citations.shipped() for citation in each.cited if citation.source]
-    equations, named = Counter(key for key, _ in cited), Counter(key for key, _ in {(key, each.text) for key, each in cited})
+    cited = [(citation.source.key, row.text) for row in citations.shipped() for citation in row.cited if citation.source]
+    equations, named = Counter(key for key, _ in cited), Counter(key for key, _ in set(cited))
     if options.json:
         show_json(
             [_describe_source(source) | {"texts": named[key], "equations": equations[key]} for key, source in sources().items()]

@@ -15,9 +15,9 @@ from einformer.language.walk import subexpressions
 from einformer.lint.balance import find_axes, regroup
 from einformer.lint.legend import Sizes, StatedSize, find_conflicts, read_fixed, read_shapes, read_sizes
 from einformer.lint.letters import Letters, slot_letters
-from einformer.lint.notes.decorated import find_ambiguous, restore_marks
 from einformer.lint.notes.pieces import Document, Formula, Section
 from einformer.lint.notes.signs import OF_AUTHOR
+from einformer.lint.notes.slots import find_ambiguous, restore_marks
 from einformer.lint.reading import Equation, Side, Told, read_equations
 from einformer.lint.rules import check_section, locate
 from einformer.lint.sections import Context, Read

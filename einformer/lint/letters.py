@@ -18,8 +18,8 @@ from einformer.language.parser import resolve
 from einformer.language.scope import factors_of
 from einformer.language.tree import Apply, Expression, Group, Index, Name, Power, Product, Quotient, Sum, Tensor
 from einformer.language.walk import rebuild, subexpressions
-from einformer.lint.notes.decorated import strip_mark
 from einformer.lint.notes.signs import ACCENTS, BOLD, LABELS, OF_AUTHOR
+from einformer.lint.notes.slots import strip_mark
 from einformer.lint.reading import Equation, is_respelled
 
 _BOLD = re.compile(rf".(?:{'|'.join(ACCENTS)})?(?:{'|'.join(BOLD)})")
