@@ -16,24 +16,11 @@ import sympy
 from einformer.errors import EinformerError, fail
 from einformer.interpreters.count import rules
 from einformer.interpreters.count.rules import CacheBytes, Counted, Sizes, WeightCount
+from einformer.language import tree
 from einformer.language.calls import axis_of
 from einformer.language.primitives import CONSTANTS, PRIMITIVES
 from einformer.language.sizes import MAXIMUM_NUMBER, Legend
-from einformer.language.tree import (
-    Apply,
-    Expression,
-    Group,
-    Index,
-    Name,
-    Number,
-    Power,
-    Product,
-    Quotient,
-    Scalar,
-    Spec,
-    Sum,
-    Tensor,
-)
+from einformer.language.tree import Expression, Spec
 from einformer.language.walk import subexpressions
 from einformer.program.cache import kept_in_letters
 from einformer.program.turns import Case, Site, Turns
@@ -77,7 +64,7 @@ def sum_trained(counts: Iterable[WeightCount[sympy.Expr]]) -> sympy.Expr:
 class Symbols(Sizes[sympy.Expr]):
     """Sizes as letters. `branches` are values of scalars in some turns."""
 
-    branches: Mapping[Tensor, Expression] = field(default_factory=dict)
+    branches: Mapping[tree.Tensor, Expression] = field(default_factory=dict)
     smallest = staticmethod(lambda numbers: sympy.Min(*numbers))
     largest = staticmethod(lambda numbers: sympy.Max(*numbers))
     divide = staticmethod(lambda number, by: number / by)
@@ -90,13 +77,13 @@ class Symbols(Sizes[sympy.Expr]):
         self, turns: tuple[Turns, ...], numbers: tuple[Expression, ...]
     ) -> Iterator[tuple[tuple[sympy.Expr, ...], Symbols]]:
         """Yields the kinds of turns: a scalar of layers, `W_l`, is a `where` of two values."""
-        turning = {x for e in numbers for x in subexpressions(e) if isinstance(x, Tensor) and x not in self.branches}
+        turning = {x for e in numbers for x in subexpressions(e) if isinstance(x, tree.Tensor) and x not in self.branches}
         if not turning:
             yield tuple(map(self.turns, turns)), self
             return
         scalar = min(turning, key=repr)
         value = self.legend.scalars[scalar.name].value
-        if scalar.name in self.legend.values or not (isinstance(value, Apply) and value.name == "where"):
+        if scalar.name in self.legend.values or not (isinstance(value, tree.Apply) and value.name == "where"):
             raise _refuse(self.legend.scalars[scalar.name])
         condition, *values = value.arguments
         for holds, branch in zip((True, False), values, strict=True):
@@ -122,25 +109,25 @@ class Symbols(Sizes[sympy.Expr]):
     # The same, of any length.
     def _write(self, e: Expression) -> sympy.Expr:
         match e:
-            case Number():
+            case tree.Number():
                 return sympy.Rational(str(e.value)) if math.isfinite(e.value) else sympy.sympify(e.value)
-            case Name():
+            case tree.Name():
                 return self._name(e.name)
-            case Sum():
+            case tree.Sum():
                 return sympy.Add(*map(self.value, e.terms))
-            case Product():
+            case tree.Product():
                 return sympy.Mul(*map(self.value, e.factors))
-            case Quotient():
+            case tree.Quotient():
                 return self.value(e.numerator) / self.value(e.denominator)
-            case Power():
+            case tree.Power():
                 return self._raise(self.value(e.base), e.exponent)
-            case Tensor() if e in self.branches:
+            case tree.Tensor() if e in self.branches:
                 return self.value(self.branches[e])
-            case Apply(name="exp"):
+            case tree.Apply(name="exp"):
                 return self._raise(sympy.E, e.arguments[0])
-            case Apply() if e.name in _FUNCTIONS:
+            case tree.Apply() if e.name in _FUNCTIONS:
                 return _FUNCTIONS[e.name](*map(self.value, e.arguments))
-            case Apply() | Index() | Tensor() | Group():
+            case tree.Apply() | tree.Index() | tree.Tensor() | tree.Group():
                 raise fail("E607", "this number has no formula in the letters of the legend", e.span, fix="bind the sizes")
             case _:
                 assert_never(e)
@@ -157,7 +144,7 @@ class Symbols(Sizes[sympy.Expr]):
     def _name(self, name: str) -> sympy.Expr:
         axis = self.legend.axis_of_size(name)
         default = axis.default if axis is not None and name not in self.legend.values else None
-        if default is not None and any(isinstance(x, Name) for x in subexpressions(default)):
+        if default is not None and any(isinstance(x, tree.Name) for x in subexpressions(default)):
             return self.value(default)
         return sympy.pi if name in CONSTANTS else sympy.Symbol(name)
 
@@ -176,7 +163,7 @@ class Symbols(Sizes[sympy.Expr]):
         counts = {letter: self.value(count) for letter, count in site.loops}
         split: set[str] = set()
         for case in site.cases:
-            on = {x.letter for x in subexpressions(case.condition) if isinstance(x, Index)}
+            on = {x.letter for x in subexpressions(case.condition) if isinstance(x, tree.Index)}
             if len(on) != 1 or on & split:
                 raise _refuse(case.condition)
             (letter,) = on
@@ -188,15 +175,15 @@ class Symbols(Sizes[sympy.Expr]):
     # In how many of `count` turns a condition holds: `l < P` in P, as 0 <= P <= L; `l mod 2 == 0` in ceil(L / 2).
     def _count_holding(self, e: Expression, count: sympy.Expr) -> sympy.Expr:
         match e:
-            case Apply(name="not", arguments=(inner,)):
+            case tree.Apply(name="not", arguments=(inner,)):
                 return count - self._count_holding(inner, count)
-            case Apply(name="==", arguments=(Apply(name="mod", arguments=(Index(), m)), r)):
+            case tree.Apply(name="==", arguments=(tree.Apply(name="mod", arguments=(tree.Index(), m)), r)):
                 return sympy.ceiling((count - self.value(r)) / self.value(m))
-            case Apply(name="!=", arguments=(Apply(name="mod"), _)):
+            case tree.Apply(name="!=", arguments=(tree.Apply(name="mod"), _)):
                 return count - self._count_holding(replace(e, name="=="), count)
-            case Apply(arguments=(Index(), bound)) if e.name in _HOLDING:
+            case tree.Apply(arguments=(tree.Index(), bound)) if e.name in _HOLDING:
                 return _HOLDING[e.name](self.value(bound), count)
-            case Apply(arguments=(bound, Index() as index)) if e.name in _MIRRORED:
+            case tree.Apply(arguments=(bound, tree.Index() as index)) if e.name in _MIRRORED:
                 return self._count_holding(replace(e, name=_MIRRORED[e.name], arguments=(index, bound)), count)
         raise _refuse(e)
 
@@ -217,13 +204,13 @@ def _count_terms(e: sympy.Expr) -> int:
 
 # Those of the turns in which a condition on their letter holds, or does not.
 def _split(turns: Turns, case: Case) -> Turns:
-    letters = {axis_of(x.letter) for x in subexpressions(case.condition) if isinstance(x, Index)}
+    letters = {axis_of(x.letter) for x in subexpressions(case.condition) if isinstance(x, tree.Index)}
     if not letters & set(turns.letters):
         return turns
     return replace(turns, sites=tuple(replace(site, cases=site.cases | {case}) for site in turns.sites))
 
 
-def _refuse(e: Expression | Scalar) -> EinformerError:
+def _refuse(e: Expression | tree.Scalar) -> EinformerError:
     fix = "bound sizes, whose turns are counted one by one; a formula knows `l < P` and `l mod 2 == 0`, one for each loop"
     return fail("E607", "in how many turns this holds has no formula", e.span, fix=fix)
 

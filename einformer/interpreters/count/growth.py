@@ -16,7 +16,7 @@ _T = sympy.Dummy("t", positive=True)  # what the letters are multiplied by
 
 
 def exponent(formula: sympy.Expr, letters: str | Iterable[str]) -> sympy.Rational:
-    """The power with which a formula grows when all of these letters do, at the same rate. Raises EinformerError E607.
+    """Returns the power with which a formula grows when all of these letters do, at the same rate. Raises EinformerError E607.
 
     >>> B, S, D = sympy.symbols("B S D")
     >>> attention = 8 * B * S * D**2 + 4 * B * S**2 * D
@@ -27,7 +27,7 @@ def exponent(formula: sympy.Expr, letters: str | Iterable[str]) -> sympy.Rationa
 
 
 def leading(formula: sympy.Expr, letters: str | Iterable[str]) -> sympy.Expr:
-    """The formula to leading order in some letters, when all of them grow at the same rate. Raises EinformerError E607.
+    """Returns the formula to leading order in some letters, when all of them grow at the same rate. Raises EinformerError E607.
 
     >>> L, E, D, V, K = sympy.symbols("L E D V K")
     >>> leading(L * ((4 + 2 * E) * D**2 + (9 + E) * D) + (V + K + 2) * D, "LD")
@@ -82,7 +82,7 @@ def _decide(e: sympy.Expr) -> sympy.Expr:
 
 
 def are_equal(left: sympy.Expr, right: sympy.Expr) -> bool:
-    """Are they the same function of their letters?
+    """Returns whether two formulas are the same function of their letters.
 
     >>> L, D = sympy.symbols("L D")
     >>> are_equal(12 * L * D**2 * (1 + 13 / (12 * D)), L * D * (12 * D + 13))
@@ -93,7 +93,7 @@ def are_equal(left: sympy.Expr, right: sympy.Expr) -> bool:
 
 
 def agree_in_leading(left: sympy.Expr, right: sympy.Expr, letters: tuple[sympy.Symbol, ...]) -> bool:
-    """Does their ratio go to 1 where the letters grow alike?
+    """Returns whether the ratio of two formulas goes to 1 where the letters grow alike.
 
     >>> D, S = sympy.symbols("D S")
     >>> agree_in_leading(12 * D**2 + 13 * D, 12 * D**2, (D,)), agree_in_leading(12 * D**2 + D * S, 12 * D**2, (D, S))
@@ -104,7 +104,7 @@ def agree_in_leading(left: sympy.Expr, right: sympy.Expr, letters: tuple[sympy.S
 
 
 def grow_alike(left: sympy.Expr, right: sympy.Expr, letters: tuple[sympy.Symbol, ...]) -> bool:
-    """Are each other's bound up to a factor, however the letters grow? A maximum grows as a sum does.
+    """Returns whether two formulas bound each other up to a factor, however the letters grow. A maximum grows as a sum does.
 
     >>> n, D = sympy.symbols("n D")
     >>> grow_alike(24 * n * D**2 + 4 * n**2 * D, sympy.Max(n * D**2, n**2 * D), (n, D))
@@ -123,7 +123,7 @@ def _dominant(formula: sympy.Expr, letters: tuple[sympy.Symbol, ...]) -> set[tup
 
 
 def is_rounded(printed: str, value: sympy.Expr) -> bool:
-    """Is the number the value, to the digits that are printed?
+    """Returns whether a printed number is the value, to its digits.
 
     >>> is_rounded("1.7e9", sympy.Integer(1_652_226_048)), is_rounded("1.70e9", sympy.Integer(1_652_226_048))
     (True, False)
@@ -135,7 +135,7 @@ def is_rounded(printed: str, value: sympy.Expr) -> bool:
 
 
 def solve(difference: sympy.Expr, letter: sympy.Symbol) -> sympy.Expr:
-    """The letter for which a difference of two powers next to each other vanishes, other than 0.
+    """Returns the letter for which a difference of two powers next to each other vanishes, other than 0.
 
     >>> S, D = sympy.symbols("S D")
     >>> solve(4 * S**2 * D - 24 * S * D**2, S)

@@ -48,13 +48,16 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A value, or the mask of a dropout, that the equation of a layer keeps."""
+    """A value, or the mask of a dropout, that the equation of a layer keeps.
+
+    The input of a block enters a turn of a loop from the one before: all that full recomputation keeps of a block.
+    """
 
     value: Value
-    what: Literal["value", "mask"]
+    what: Literal["value", "mask", "input of a block"]
     path: str
-    layer: str
-    equation: Equation
+    layer: str = ""
+    equation: Equation | None = None
     contraction: Contraction | None = None  # the values are those between its steps
 
     def values(self, size: Callable[[str], int]) -> Iterator[Value]:
@@ -66,25 +69,17 @@ class Kept:
             yield replace(self.value, letters=pair.output)
 
 
-@dataclass(frozen=True, slots=True)
-class Carried:
-    """A value that enters a turn of a loop from the one before: all that full recomputation keeps of a block."""
-
-    value: Value
-    path: str
-
-
 _CONSTANT = Value(0, frozenset(), ())
 
 
 @cache_by_tree
-def find_kept(spec: Spec, name: str) -> tuple[tuple[Kept, ...], tuple[Carried, ...]]:
-    """Returns what the layer or model `name` keeps, in the order of the text, and what its outer loops carry."""
+def find_kept(spec: Spec, name: str) -> tuple[Kept, ...]:
+    """Returns the inputs of the blocks of a layer or model, then what it keeps, in the order of the text."""
     work = build_work(spec, name)
     flow, store, trained = work.whole(name), _Store(work), work.layers[name].kind == "layer"
     inputs = (Value(store.key(line.name), frozenset(line.value.axes), (), (), trained) for line in flow.function.inputs)
     _Body(store, flow, NO_CHOICE, inputs, "", ()).run()
-    return tuple(store.kept.values()), tuple(store.carried)
+    return (*store.carried, *store.kept.values())
 
 
 @dataclass(slots=True)
@@ -93,7 +88,7 @@ class _Store:
 
     work: Work
     kept: dict[tuple[int, str], Kept] = field(default_factory=dict)
-    carried: list[Carried] = field(default_factory=list)
+    carried: list[Kept] = field(default_factory=list)
     meanings: dict[str, Values] = field(default_factory=dict)  # of the values of each function
     keys: dict[object, int] = field(default_factory=dict)
 
@@ -136,7 +131,8 @@ class _Body:
             if carried.before is not None:
                 self.values[carried.within] = self.renew(self.of(carried.before), repeat, carried.name, inside)
                 if len(inside) == 1:
-                    self.store.carried.append(Carried(self.values[carried.within], self.path))
+                    whole = replace(self.values[carried.within], chosen=())
+                    self.store.carried.append(Kept(whole, "input of a block", self.path))
         self.steps(repeat.body)
         for carried in repeat.turns.carried:
             self.values[carried.after] = self.renew(self.of(carried.last), repeat, carried.name, inside[:-1])

@@ -177,15 +177,15 @@ class _Writing:
         return (bool(powers) and DEPTH not in map(str, powers), sum(powers.values()), places, number)
 
 
+# Letters, and the number of the terms where it is the same.
 def _find_common(terms: list[Term]) -> Term:
-    """What all terms have: letters, and their number where it is the same."""
     numbers = {number for number, _ in terms}
     powers = {base: min(powers.get(base, 0) for _, powers in terms) for base in terms[0][1]}
     return numbers.pop() if len(numbers) == 1 else sympy.Integer(1), {base: p for base, p in powers.items() if p > 0}
 
 
+# Expanded; a factor made of the depth, `(L - P)`, stays one.
 def _list_terms(formula: sympy.Expr) -> list[Term]:
-    """The expanded terms of a formula; what is made of the depth, `(L - P)`, stays one factor."""
     hidden: dict[sympy.Dummy, sympy.Expr] = {}
     whole = sympy.Add(*(_hide_depths(term, hidden) for term in sympy.Add.make_args(formula)))
     terms = []
@@ -216,5 +216,4 @@ def _names(e: sympy.Expr) -> set[str]:
 
 
 def _join(terms: Iterable[str]) -> str:
-    """`a + b - c`."""
     return " + ".join(terms).replace("+ -", "- ")

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar, cast
 
 from einformer.interpreters.count.conventions import DEFAULT, Convention, Precision
 from einformer.interpreters.count.derived import Contraction, Derived, Done, Held, Lookup, Pair, Softmax, derive, list_pairs
-from einformer.interpreters.count.kept import Carried, Kept, Value, find_kept
+from einformer.interpreters.count.kept import Kept, Value, find_kept
 from einformer.language.calls import axis_of
 from einformer.language.sizes import Legend
 from einformer.language.tree import Expression, Spec
@@ -473,27 +473,28 @@ def count_activations(
     `selective` recomputation drops what has two positions, the core of attention; `full` keeps of a block only its input.
     Raises EinformerError E601, E607.
     """
-    (kept, carried), derived = find_kept(spec, name), derive(spec, name)
-    sizes = replace(sizes, time=derived.time)
+    time = derive(spec, name).time
+    sizes = replace(sizes, time=time)
+    return tuple(
+        _count_activation(kept, value, sizes, element, shards or {})
+        for kept in find_kept(spec, name)
+        for value in kept.values(sizes.estimate)
+        if _is_kept(kept, value, recompute, time)
+    )
 
-    def count(of: Kept | Carried, value: Value, layer: str, text: str, what: str) -> Activation[N]:
-        letters = {choice.letter for choice in value.chosen} if isinstance(of, Kept) else set()
-        lengths: list[N] = _list_lengths(sizes, sorted(value.letters), value.chosen if letters else ())
-        bytes_of_one: N = product((*lengths, 1 if what == "mask" else element))
-        each = _share(sizes, shards or {}, bytes_of_one, value.letters - letters)
-        return Activation(
-            of.path, layer, text, "".join(sorted(value.letters)), what, each, tuple(map(sizes.turns, value.turns))
-        )
 
-    inputs = [count(each, each.value, "", "", "input of a block") for each in carried if recompute == "full"]
-    values = [
-        count(each, value, each.layer, each.equation.span.text, each.what)
-        for each in kept
-        for value in each.values(sizes.estimate)
-        if not (recompute == "selective" and has_two_positions(value.letters, derived.time))
-        and not (recompute == "full" and any(turns.letters for turns in value.turns))
-    ]
-    return (*inputs, *values)
+def _is_kept(kept: Kept, value: Value, recompute: Recompute, time: str) -> bool:
+    if kept.what == "input of a block" or recompute == "full":
+        return recompute == "full" and (kept.what == "input of a block" or not any(turns.letters for turns in value.turns))
+    return recompute == "none" or not has_two_positions(value.letters, time)
+
+
+def _count_activation(kept: Kept, value: Value, sizes: Sizes[N], element: N | int, shards: Mapping[str, N]) -> Activation[N]:
+    lengths: list[N] = _list_lengths(sizes, sorted(value.letters), value.chosen)
+    whole: N = product((*lengths, 1 if kept.what == "mask" else element))
+    size = _share(sizes, shards, whole, value.letters.difference(choice.letter for choice in value.chosen))
+    text, turns = kept.equation.span.text if kept.equation else "", tuple(map(sizes.turns, value.turns))
+    return Activation(kept.path, kept.layer, text, "".join(sorted(value.letters)), kept.what, size, turns)
 
 
 # A group of devices shares one axis of a tensor, the first that it has.

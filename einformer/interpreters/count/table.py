@@ -98,7 +98,7 @@ def count_parts(
 
 
 def choose_writer(spec: Spec, form: str = "text", values: Mapping[str, object] = {}) -> Callable[[sympy.Expr], str]:
-    """How formulas are shown, as text, LaTeX or Python, with these values, and letters in the order of the legend."""
+    """Returns a function that prints formulas as text, LaTeX or Python, with these values, in the order of the legend."""
     import sympy
 
     from einformer.interpreters.count import printer
@@ -111,7 +111,7 @@ def choose_writer(spec: Spec, form: str = "text", values: Mapping[str, object] =
 def write_cache(
     spec: Spec, name: str, legend: Legend, element: int, write: Callable[[sympy.Expr], str]
 ) -> tuple[dict[str, str] | None, str]:
-    """The bytes that decoding keeps as formulas, `per_token` of a row and in `total`; or why there are none."""
+    """Returns the bytes that decoding keeps as formulas, `per_token` of a row and in `total`; or why there are none."""
     from einformer.interpreters.count.formulas import Symbols, count_cache
 
     try:
@@ -124,7 +124,7 @@ def write_cache(
 def group_parts(
     weights: Iterable[WeightCount[N]], equations: Iterable[EquationCount[N]], activations: Iterable[Activation[N]] = ()
 ) -> tuple[Part[N], ...]:
-    """The parts of a model in the order of the text, the model itself last."""
+    """Groups counts by the parts of a model, in the order of the text, the model itself last."""
     held, done, kept = _group(weights), _group(equations), _group(activations)
     layers = {path: next(count.layer for count in counts if count.path == path) for path, counts in done.items()}
     return tuple(
@@ -133,8 +133,8 @@ def group_parts(
     )
 
 
+# Letters cannot tell which is the largest: a layer may be called in a loop and outside of it.
 def _find_most(turns: Sequence[Any]) -> Any:
-    """The largest, of which letters cannot tell: a layer may be called in a loop and outside of it."""
     different = set(turns)
     if len(different) == 1 or all(isinstance(number, int) for number in different):
         return max(different)
@@ -150,15 +150,15 @@ def _group(counts: Iterable[C]) -> dict[str, list[C]]:
     return groups
 
 
+# `blocks.{l}.Experts` of `blocks.{l}.Experts.Router`
 def _find_part(path: str) -> str:
-    """`blocks.{l}.Experts` of `blocks.{l}.Experts.Router`."""
     names = path.split(".")
     blocks = next((k for k in range(0, len(names), 2) if names[k] != "blocks"), 0)
     return ".".join(names[: blocks + 1])
 
 
 def rows(counted: Sequence[Part[N]], write: Callable[[N], str]) -> Iterator[tuple[str, ...]]:
-    """The cells of a table under `HEAD`, a row for each part and one for all together; 0 is left out."""
+    """Yields the cells of a table under `HEAD`, a row for each part and one for all together; 0 is left out."""
     for part in counted:
         cells = (part.times, part.parameters_of_one, part.parameters, part.flops_of_one, part.flops, part.kept)
         yield part.path or part.layer, *(write(cell) if cell else "" for cell in cells)
@@ -167,48 +167,29 @@ def rows(counted: Sequence[Part[N]], write: Callable[[N], str]) -> Iterator[tupl
 
 
 def data(counted: Sequence[Part[int]]) -> dict[str, Any]:
-    """The same for `--json`, with every weight and equation."""
+    """Returns the same for `--json`, with every weight and equation."""
     return {
         "parameters": total(part.parameters for part in counted),
         "flops": total(part.flops for part in counted),
         "parts": [
-            {
-                "path": part.path,
-                "layer": part.layer,
-                "times": part.times,
-                "parameters": part.parameters,
-                "parameters_of_one": part.parameters_of_one,
-                "flops": part.flops,
-                "flops_of_one": part.flops_of_one,
-                "kept": part.kept,
-                "weights": [_weight_data(count) for count in part.weights],
-                "equations": [_equation_data(count) for count in part.equations if count.each],
-            }
+            _pick(part, "path", "layer", "times", "parameters", "parameters_of_one", "flops", "flops_of_one", "kept")
+            | {"weights": [*map(_weight_data, part.weights)]}
+            | {"equations": [_equation_data(count) for count in part.equations if count.each]}
             for part in counted
         ],
     }
 
 
 def _weight_data(count: WeightCount[int]) -> dict[str, Any]:
-    return {
-        "path": count.full_path,
-        "letters": "".join(count.letters),
-        "each": count.each,
-        "times": count.times,
-        "total": count.total,
-        "trained": count.trained,
-    }
+    return {"path": count.full_path, "letters": "".join(count.letters)} | _pick(count, "each", "times", "total", "trained")
 
 
 def _equation_data(count: EquationCount[int]) -> dict[str, Any]:
-    return {
-        "path": count.path,
-        "equation": count.text,
-        "line": count.line,
-        "each": count.each,
-        "times": count.times,
-        "total": count.total,
-    }
+    return {"path": count.path, "equation": count.text} | _pick(count, "line", "each", "times", "total")
+
+
+def _pick(count: object, *names: str) -> dict[str, Any]:
+    return {name: getattr(count, name) for name in names}
 
 
 # ------------------------------------------------------------------------------------------------------------ summary
@@ -234,7 +215,7 @@ class Summary:
         return self.parameters["total"] * self.precision.parameters
 
     def data(self) -> dict[str, Any]:
-        """For `--json`; FLOPs and bytes, exact."""
+        """Returns the object for `--json`; FLOPs and bytes, exact."""
         return data(self.parts) | {
             "convention": str(self.convention),
             "precision": self.precision.name,
@@ -248,7 +229,7 @@ class Summary:
         }
 
     def rows(self) -> Iterator[tuple[str, str]]:
-        """What there is to say in words, under a heading for each line."""
+        """Yields the summary in words, under a heading for each line."""
         counts, flops = self.parameters, self.flops
         yield "parameters", f"{counts['total']:,}: embeddings {counts['embedding']:,}, all others {counts['non_embedding']:,}"
         if counts["active"] != counts["total"]:
@@ -262,10 +243,7 @@ class Summary:
         if self.cache:
             one, whole = self.cache
             both = spell_bytes(self.weights + whole)
-            yield (
-                "",
-                f"{both}: weights, and a cache of {spell_bytes(whole)}, {one:,} B a position and row",
-            )
+            yield "", f"{both}: weights, and a cache of {spell_bytes(whole)}, {one:,} B a position and row"
         components = asdict(self.memory).items()
         yield "memory", f"{spell_bytes(self.memory.total)} for a training step ({self.precision.source}):"
         yield "", ", ".join(f"{name.replace('_', ' ')} {spell_bytes(size)}" for name, size in components if size)
@@ -283,7 +261,7 @@ def summarise(
     recompute: Recompute = "none",
     cache: tuple[int, int] | None = None,
 ) -> Summary:
-    """The summary of the layer or model `name`; `single` has one position, to follow upon the others in a `cache`.
+    """Sums up the layer or model `name`; `single` has one position, to follow upon the others in a `cache`.
 
     Raises EinformerError E601.
     """
