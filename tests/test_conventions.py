@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import sympy
 import torch
+from torch.utils.flop_counter import FlopCounterMode
 from transformers import AutoConfig, AutoModelForCausalLM
 
 import einformer
@@ -20,6 +21,7 @@ from einformer.interpreters.count.numbers import Numbers
 from einformer.interpreters.count.rules import Activation, EquationCount, Recompute, count_pairs
 from einformer.objects import Model, Specification
 from tests.oracles.flops import counted
+from tests.small import BATCH, LENGTH, SMALL, inputs
 from tests.texts import spec as texts_spec
 
 GPT2 = {"D": 12, "A": 3, "L": 2, "V": 11, "K": 32}
@@ -173,15 +175,41 @@ def test_backward_of_gpt2_is_the_published_one() -> None:
     assert sum(count.backward * count.times for count in counts) == 583_296_614_400
 
 
-@pytest.mark.parametrize("name", ["gpt2", "minimal", "llama", "qwen3", "gptj", "bloom", "mpt", "mistral", "gemma2"])
+@pytest.mark.parametrize("name", SMALL)
 def test_backward_is_what_torch_counts(name: str) -> None:
     """On the meta device, of the emitted module by the plan of the text."""
     model = small(name)
     module = model.build(device="meta", plan="notation").eval()
-    x = torch.zeros(2, 7, dtype=torch.long, device="meta")
-    total = counted(lambda: module(x).sum().backward(), *GRADIENTS, gradients=True).total()  # type: ignore[no-untyped-call]
-    counts = flops(model, "torch", B=2, S=7)
-    assert sum((count.each + count.backward) * count.times for count in counts) == total
+    arrays = [torch.as_tensor(array, device="meta") for array in inputs(model)]
+    moving = [x.float().requires_grad_(model.spec.layer.kind == "layer") if x.is_floating_point() else x for x in arrays]
+    with FlopCounterMode(display=False) as counter:
+        module(*moving).sum().backward()  # type: ignore[no-untyped-call]
+    counts = flops(model, "notation", **({"B": BATCH, "S": LENGTH} if model.spec.layer.time else {}))
+    assert sum((count.each + count.backward) * count.times for count in counts) == counter.get_total_flops()
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        pytest.param(["w_bsx = where(top_{2,x}(h_bsx), 1, 0)", "return w_bsx U_xd z_bsd"], id="what only chooses"),
+        pytest.param(["n_bsx = floor(h_bsx)", "return n_bsx U_xd z_bsd"], id="what is rounded"),
+        pytest.param(["u_bsx = U_xd z_bsd", "return where(h_bsx > 0, u_bsx, 0) U_xd"], id="a condition"),
+        pytest.param(["c_bsx = tanh(c_{b(s - 1)x'} R_x'x) + h_bsx", "return c_bsx U_xd z_bsd"], id="the first step"),
+        pytest.param(
+            ["c_bsx = tanh((c_{b(s - 1)x'} + P_x') R_x'x) + h_bsx", "return c_bsx U_xd z_bsd"], id="not the first step"
+        ),
+    ],
+)
+def test_what_no_gradient_reaches_costs_nothing_backward(lines: list[str]) -> None:
+    """As torch counts, product by product."""
+    extra = "".join(f", {weight}" for weight in ("R_x'x", "P_x") if any(weight[:2] in line for line in lines))
+    head = ("model M(z_bsd) -> y_bsd causal in s:", f"weights I_dx, U_xd{extra}", "h_bsx = z_bsd I_dx")
+    model = texts_spec("b, s, d, x", *head, *lines).bind(D=5, X=3)
+    module = model.build(device="meta", plan="notation").eval()
+    with FlopCounterMode(display=False) as counter:
+        module(torch.zeros(2, 7, 5, device="meta")).sum().backward()  # type: ignore[no-untyped-call]
+    counts = flops(model, "notation", B=2, S=7)
+    assert sum(count.each + count.backward for count in counts) == counter.get_total_flops()
 
 
 # What the gradients of operators that multiply no matrices are made of.

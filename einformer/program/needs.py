@@ -24,6 +24,7 @@ from einformer.program import operations as op
 from einformer.program.inequalities import Cases, Factor, Facts, Inequality, Linear, negated, written
 from einformer.program.operations import Function, Line, Value
 from einformer.program.positions import Analysis, Body
+from einformer.program.rewrite import list_differentiated
 from einformer.program.turns import Case, Loops
 
 UNKNOWN = Apply("?", (), ())  # stands for what data decide
@@ -437,13 +438,8 @@ class Flow:
                 return name in self.weights
             case op.Call():
                 return self.called(value).output.trained
-            case op.Gather(argument):
-                return self.support(argument).trained
-            case op.Map("where", (_, *arms)):
-                return any(self.support(arm).trained for arm in arms)
-            case operation:
-                row = row_of(operation)
-                return not (row and row.flat) and any(self.support(operand).trained for operand in value.operands)
+            case _:
+                return any(self.support(operand).trained for operand in list_differentiated(value))
 
     def nothing(self, value: Value) -> Support:
         """Where a value is zero or -inf; a condition counts as zero where it does not hold."""

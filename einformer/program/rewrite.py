@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
+from einformer.language.primitives import PRIMITIVES
 from einformer.language.sizes import Legend
 from einformer.program import operations as op
 from einformer.program.operations import Carried, Function, Line, Operation, Turns, Value, replace_operands
@@ -52,6 +53,35 @@ def walk_loops(lines: Iterable[Line | Turns]) -> Iterator[Turns]:
         if isinstance(line, Turns):
             yield line
             yield from walk_loops(line.lines)
+
+
+def list_differentiated(value: Value) -> tuple[Value, ...]:
+    """The operands that a gradient reaches: none of what compares or chooses, and no number of a slot."""
+    match value.operation:
+        case op.Gather(argument):
+            return (argument,)
+        case op.Map("where", (_, *arms)):
+            return tuple(arms)
+        case op.Map(name) | op.Reduce(name):
+            row = PRIMITIVES.get((name, isinstance(value.operation, op.Reduce)))
+            return () if row and row.condition else value.operands
+        case _:
+            return value.operands
+
+
+def find_differentiated(function: Function) -> set[Value]:
+    """The values of a function that the gradient of its output reaches."""
+    changed = dict[Value, tuple[Value, ...]]()
+    for turns in walk_loops(function.lines):
+        for carried in turns.carried:
+            changed[carried.after], changed[carried.within] = (carried.last,), (carried.last, *filter(None, [carried.before]))
+    reached, todo = set[Value](), [function.output.value]
+    while todo:
+        value = todo.pop()
+        if value not in reached:
+            reached.add(value)
+            todo += (*changed.get(value, ()), *list_differentiated(value))
+    return reached
 
 
 def count_operands(values: Iterable[Value]) -> Counter[Value]:

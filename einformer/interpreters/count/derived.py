@@ -23,11 +23,13 @@ from einformer.program.matching import find_norms
 from einformer.program.needs import DENSE, INNER, NO_CHOICE, Bound, Choice, Choices, Flow, Flows, Need, Step, flat, made_of
 from einformer.program.operations import Function, Value
 from einformer.program.orders import Letters, order_pairs
+from einformer.program.rewrite import find_differentiated, list_differentiated
 from einformer.program.turns import Case, Site, Turns, below, turns_of, united
 
 T = TypeVar("T")
 Norms = tuple[Mapping[Value, Norm], set[Value]]
 Place = tuple[str, str]  # the path of a layer, the name of a weight
+Gradient = str | None  # none; one in all steps but the first of the recurrence over a letter; one everywhere: ""
 
 _MOST_TREES = 64
 
@@ -60,6 +62,20 @@ class Visit:
     step: Step
     needs: Mapping[Value, Need]
     turns: tuple[Turns, ...]
+    differentiated: Collection[Value]  # those that the gradient of the output reaches
+
+    def gradient(self, value: Value) -> Gradient:
+        """Returns whether a value has a gradient: what reads a recurrence alone has none in its first step."""
+        recur = self.step.line.value.operation
+        if not self.flow.support(value).trained:
+            return None
+        return recur.letter if isinstance(recur, op.Recur) and self._waits(value, recur.so_far) else ""
+
+    # All gradients of a value come of what there is of a recurrence so far.
+    def _waits(self, value: Value, so_far: Value) -> bool:
+        trained = [operand for operand in list_differentiated(value) if self.flow.support(operand).trained]
+        inner = value in self.step.values and bool(trained)
+        return value is so_far or (inner and all(self._waits(operand, so_far) for operand in trained))
 
     def letters(self, value: Value) -> Letters:
         """Returns the letters of all that is computed at once. A recurrence computes everything anew in each step."""
@@ -88,6 +104,7 @@ class Work:
     names: Mapping[str, str]
     flows: Flows
     norms_of: dict[str, Norms] = field(default_factory=dict)
+    differentiated_of: dict[str, set[Value]] = field(default_factory=dict)
 
     @property
     def vocabulary(self) -> str:
@@ -111,16 +128,28 @@ class Work:
         layer = self.layers[name]
         return self.flows.of(name, (DENSE if layer.kind == "model" else INNER,) * len(layer.formals))
 
-    def walk(self, flow: Flow, output: Choices = NO_CHOICE, path: str = "", turns: tuple[Turns, ...] = ()) -> Iterator[Visit]:
-        """Yields the lines of a function whose output is needed for some choices, each after those of the calls in it."""
-        needs = flow.needs(output)
+    def walk(
+        self, flow: Flow, output: Choices = NO_CHOICE, path: str = "", turns: tuple[Turns, ...] = (), reached: bool = True
+    ) -> Iterator[Visit]:
+        """Yields the lines of a function whose output is needed for some choices, each after those of the calls in it.
+
+        `reached` says whether the output has a gradient.
+        """
+        needs, differentiated = flow.needs(output), self.differentiated(flow.function) if reached else ()
         for step in flat(flow.body):
-            visit = Visit(path, flow, step, needs, turns)
+            visit = Visit(path, flow, step, needs, turns, differentiated)
             for value in step.values:
                 if isinstance(value.operation, op.Call) and value in needs:
                     inner, need = self.path(path, value.operation, step), needs[value]
-                    yield from self.walk(flow.called(value), need.choices, inner, visit.within(need.cases))
+                    within = visit.within(need.cases)
+                    yield from self.walk(flow.called(value), need.choices, inner, within, value in differentiated)
             yield visit
+
+    def differentiated(self, function: Function) -> set[Value]:
+        """Returns the values of a function that the gradient of its output reaches."""
+        if function.name not in self.differentiated_of:
+            self.differentiated_of[function.name] = find_differentiated(function)
+        return self.differentiated_of[function.name]
 
     def path(self, path: str, call: op.Call, step: Step) -> str:
         """Returns the path of the layer that is called: the name of an instance, or else of the layer in the text."""
@@ -180,7 +209,7 @@ class Chosen:
 
 @dataclass(frozen=True, slots=True)
 class Contraction:
-    """A product of tensors under a sum: the letters of each factor, the letters summed, and which factors have a gradient.
+    """A product of tensors under a sum: the letters of each factor, the letters summed, and the gradient of each.
 
     Of some letters only so many numbers are `chosen`, and of two positions only those pairs count that keep to the `bounds`.
     Of the letters `paired` the plan `fast` computes what is chosen alone; what is `fused` it leaves to a norm.
@@ -188,7 +217,7 @@ class Contraction:
 
     operands: tuple[Letters, ...]
     summed: Letters
-    trained: tuple[bool, ...]
+    gradients: tuple[Gradient, ...]
     chosen: tuple[Chosen, ...] = ()
     bounds: tuple[Bound, ...] = ()
     paired: Letters = frozenset()
@@ -217,14 +246,14 @@ Operation = Contraction | Softmax | Lookup
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A contraction of two tensors: the letters over which it runs, which of their numbers, and how many have a gradient."""
+    """A contraction of two tensors: the letters over which it runs, which of their numbers, and the gradient of each."""
 
     left: Letters
     right: Letters
     output: Letters
     chosen: tuple[Chosen, ...] = ()
     bounds: tuple[Bound, ...] = ()
-    gradients: int = 2
+    gradients: tuple[Gradient, Gradient] = ("", "")
 
     @property
     def letters(self) -> Letters:
@@ -243,7 +272,7 @@ def list_pairs(contraction: Contraction, size: Callable[[str], int]) -> tuple[Pa
 
 @functools.lru_cache(maxsize=1024)
 def _take_steps(contraction: Contraction, order: tuple[tuple[int, int], ...]) -> tuple[Pair, ...]:
-    left, steps = dict(enumerate(zip(contraction.operands, contraction.trained, strict=True))), list[Pair]()
+    left, steps = dict(enumerate(zip(contraction.operands, contraction.gradients, strict=True))), list[Pair]()
     for number, places in enumerate(order, len(contraction.operands)):
         (one, first), (other, second) = map(left.pop, places)
         summed = contraction.summed.difference(*(letters for letters, _ in left.values()))
@@ -251,8 +280,8 @@ def _take_steps(contraction: Contraction, order: tuple[tuple[int, int], ...]) ->
         both = one | other
         chosen = tuple(choice for choice in contraction.chosen if {choice.letter, *choice.along} <= both)
         bounds = tuple(bound for bound in contraction.bounds if bound.letters <= both)
-        left[number] = both - summed, first or second
-        steps.append(Pair(one, other, both - summed, chosen, bounds, first + second))
+        left[number] = both - summed, first if first == "" or second is None else second
+        steps.append(Pair(one, other, both - summed, chosen, bounds, (first, second)))
     return tuple(steps)
 
 
@@ -271,7 +300,7 @@ def _read_operation(value: Value, visit: Visit, paired: Letters, fused: bool) ->
     letters, choices = visit.letters(value), visit.needs[value].choices
     match value.operation:
         case op.Contract(summed, factors):
-            return _read_contraction(frozenset(summed), factors, choices, visit, paired, fused)
+            return _read_contraction(value, frozenset(summed), factors, visit, paired, fused)
         case op.Reduce("Sm"):
             return Softmax(letters, _list_bounds(choices | visit.flow.support(value).zero, letters))
         case _:
@@ -280,16 +309,17 @@ def _read_operation(value: Value, visit: Visit, paired: Letters, fused: bool) ->
 
 
 def _read_contraction(
-    summed: Letters, factors: tuple[Value, ...], choices: Choices, visit: Visit, paired: Letters, fused: bool
+    value: Value, summed: Letters, factors: tuple[Value, ...], visit: Visit, paired: Letters, fused: bool
 ) -> Contraction | None:
     read = [(f, letters) for f in factors if (letters := visit.letters(f)) and not _divides(f, summed)]
     if len(read) < 2:
         return None
     operands_of, letters = tuple(own for _, own in read), frozenset[str]().union(*(own for _, own in read))
-    trained = tuple(visit.flow.support(factor).trained for factor, _ in read)
-    choices |= visit.flow.zero_of(factors)
+    reached = value in visit.differentiated
+    gradients = tuple(visit.gradient(factor) if reached else None for factor, _ in read)
+    choices = visit.needs[value].choices | visit.flow.zero_of(factors)
     chosen, bounds = list_chosen(choices, letters), _list_bounds(choices, letters)
-    return Contraction(operands_of, summed, trained, chosen, bounds, paired, fused)
+    return Contraction(operands_of, summed, gradients, chosen, bounds, paired, fused)
 
 
 # A denominator without a summed letter divides the whole.

@@ -221,7 +221,7 @@ class _Body:
         operands = tuple(letters for factor in factors if (letters := self.letters(factor)))
         if len(operands) > 2:
             between = self.new(value, frozenset[str]().union(*operands))
-            self.keep(between, contraction=Contraction(operands, summed, (True,) * len(operands)))
+            self.keep(between, contraction=Contraction(operands, summed, ("",) * len(operands)))
         return self.new(value)
 
     def apply(self, value: op.Value, keeps: Keeps, *arguments: op.Value) -> Value:

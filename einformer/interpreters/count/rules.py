@@ -387,9 +387,15 @@ class _Rules(Generic[N]):
         others: N = total(self.elementwise(done))
         span = done.equation.span
         forward: N = total((*(flops for flops, _ in products), others))
-        backward: N = total((*(flops * pair.gradients for flops, pair in products), others * 2))
+        backward: N = total((*(own for flops, pair in products for own in self.backward(flops, pair)), others * 2))
         core: N = total(flops for flops, pair in products if self.has_two_positions(pair.letters))
         return EquationCount(done.path, done.layer, span.text, span.line, forward, turns, backward, core, done.repeated)
+
+    # A product for each factor that has a gradient; in the first step of a recurrence what came before has none.
+    def backward(self, flops: N, pair: Pair) -> Iterator[N]:
+        for letter in (gradient for gradient in pair.gradients if gradient is not None):
+            first: N = self.numbers(pair, pair.letters - {letter}, self.convention.per_multiply, -1)
+            yield total((flops, first)) if letter else flops
 
     def traffic(self, done: Done, turns: tuple[N, ...], element: N | int, fused: bool) -> Traffic[N]:
         pairs, span = list(self.pairs(done)), done.equation.span
