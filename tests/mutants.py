@@ -615,8 +615,18 @@ MUTANTS = (
     ),
     _mutant(
         "every operand has a gradient", "interpreters/count/derived.py",
-        "bounds, first + second))", "bounds, 2))",
+        "bounds, (first, second)))", 'bounds, ("", "")))',
         "conventions.py::test_what_needs_no_gradient_costs_nothing",
+    ),
+    _mutant(
+        "what only chooses costs something backward", "interpreters/count/derived.py",
+        "reached = value in visit.differentiated", "reached = True",
+        "conventions.py::test_what_no_gradient_reaches_costs_nothing_backward[what only chooses]",
+    ),
+    _mutant(
+        "the first step of a recurrence has a gradient", "interpreters/count/rules.py",
+        "yield total((flops, first)) if letter else flops", "yield flops",
+        "conventions.py::test_what_no_gradient_reaches_costs_nothing_backward[the first step]",
     ),
     _mutant(
         "keys are computed for chosen features alone", "program/experts.py",

@@ -120,12 +120,12 @@ def test_small_sizes_keep_what_divides_what() -> None:
 
 def test_a_miscount_of_parameters_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     counted = measure.count_parameters
-    monkeypatch.setattr(measure, "parameters", lambda module: counted(module) | {"E": 1})
+    monkeypatch.setattr(measure, "count_parameters", lambda module: counted(module) | {"E": 1})
     assert failing() == [CLAIMS[0], CLAIMS[6]]
 
 
 def test_a_miscount_of_flops_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measure, "flops", lambda module, inputs: 1)
+    monkeypatch.setattr(measure, "count_flops", lambda module, inputs: 1)
     assert failing() == CLAIMS[7:9]
 
 
@@ -161,12 +161,12 @@ def test_a_plan_that_computes_something_else_fails(monkeypatch: pytest.MonkeyPat
 
 def test_a_look_into_the_future_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     value = measure.compute
-    monkeypatch.setattr(measure, "value", lambda *a: (y := value(*a)) + 1e-6 * np.flip(y, 1))
+    monkeypatch.setattr(measure, "compute", lambda *a: (y := value(*a)) + 1e-6 * np.flip(y, 1))
     assert CLAIMS[13] in failing()
 
 
 def test_a_model_that_ignores_its_inputs_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measure, "value", lambda module, given: np.ones((2, 6, 300)))
+    monkeypatch.setattr(measure, "compute", lambda module, given: np.ones((2, 6, 300)))
     assert CLAIMS[13] in failing()
 
 
@@ -199,7 +199,7 @@ def test_report_json(config: str, tmp_path: Path, capsys: pytest.CaptureFixture[
 def test_a_failed_check_is_shown_and_exits_1(
     config: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(measure, "flops", lambda module, inputs: 1)
+    monkeypatch.setattr(measure, "count_flops", lambda module, inputs: 1)
     assert main(["report", config]) == 1
     out = capsys.readouterr().out
     assert "✗ fails  FLOPs: by the text = by torch's FlopCounterMode" in out
