@@ -348,6 +348,15 @@ def test_a_config_may_be_another() -> None:
     )
 
 
+def test_no_size_stands_in_the_code_of_another_model() -> None:
+    """Half a head of a rotation follows the head, which is a number here; of a rank every size is a number."""
+    names: dict[str, Any] = {"__name__": "pasted"}
+    exec(compile(einformer.model("llama-3-8b").source(), "<pasted>", "exec", dont_inherit=True), names)
+    small = names["Llama"](names["Config"](D=12, G=2, J=3, H=6, F=20, V=11, L=2))
+    assert small(torch.zeros(2, 9, dtype=torch.long)).shape == (2, 9, 11)
+    assert "    H: int = 64  # head\n" in einformer.model("gpt2").source(mesh="tp=4", shard="tp: a f")
+
+
 @pytest.mark.parametrize("plan", PLANS)
 @pytest.mark.parametrize("name", SMALL)
 def test_names_may_be_in_ascii(name: str, plan: str) -> None:

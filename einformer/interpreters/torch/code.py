@@ -12,7 +12,7 @@ from einformer.interpreters.torch.writing import spell_singly
 from einformer.language.calls import axis_of, slot_letters
 from einformer.language.sizes import Legend
 from einformer.language.slots import Whole
-from einformer.language.tree import Apply, Layer, Loop, Name, Tensor
+from einformer.language.tree import Apply, Expression, Layer, Loop, Name, Number, Product, Quotient, Sum, Tensor
 from einformer.language.walk import equations, subexpressions
 from einformer.language.weights import key, list_stored
 from einformer.program.orders import estimate_size, order_pairs
@@ -173,11 +173,29 @@ class Context:
         axis = self.legend.axis(letter)
         assert axis is not None
         if not isinstance(axis.size, Name):
-            return str(self.legend.length(letter))
+            return self.write_formula(axis.size) or str(self.legend.length(letter))
         if not self.settings:
             self.needs[f"size {axis_of(letter)}"] = None
         size = self.spell_size(axis.size.name, self.settings)
         return size if self.sharding is None else self.sharding.sized(letter, size)
+
+    def write_formula(self, size: Expression, divides: bool = True) -> str:
+        """`H // 2`: a size made of others, divided only at the end, where nothing is left over; nothing for any else."""
+        match size:
+            case Name() if axis := self.legend.axis_of_size(size.name):
+                return self.read_constant(axis.letter)
+            case Number(value=int() as number) if number > 0:
+                return str(number)
+            case Product():
+                parts, sign = [self.write_formula(factor, False) for factor in size.factors], " * "
+            case Sum():
+                parts, sign = [self.write_formula(term, False) for term in size.terms], " + "
+            case Quotient() if divides:
+                parts, sign = [self.write_formula(part, False) for part in (size.numerator, size.denominator)], " // "
+            case _:
+                return ""
+        text = sign.join(f"({part})" if sign != " + " and " " in part else part for part in parts)
+        return text if all(parts) and self.sharding is None else ""
 
     def spell_size(self, name: str, config: str) -> str:
         """What a size is in the config, `self.config.D`, or `self.D` where it was given to the layer itself."""

@@ -341,7 +341,8 @@ class Emitter:
             self.context.legend.axis(number.strip("|")) if number.startswith("|") else self.context.legend.axis_of_size(number)
         )
         if axis is not None:
-            return Code(self.context.size(number.strip("|") if number.startswith("|") else axis.letter), (), "integer")
+            size = self.context.size(number.strip("|") if number.startswith("|") else axis.letter)
+            return Code(size, (), "integer", SUM if " + " in size else PRODUCT if " " in size else ATOM)
         if number in CONSTANTS:
             return Code("math.pi", (), "number")
         return Code(self.context.read_scalar(self.context.reserve_name("scalar", number, key(number))), (), "number")

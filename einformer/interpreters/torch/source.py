@@ -18,7 +18,6 @@ from dataclasses import dataclass, field
 from einformer.errors import EinformerError, Span
 from einformer.interpreters.torch.classes import Class, Comment
 from einformer.interpreters.torch.code import INDENT, Context, escape_prose, uses
-from einformer.interpreters.torch.emit import code_number
 from einformer.interpreters.torch.kernels import HELPERS as KERNEL_HELPERS
 from einformer.interpreters.torch.parallel import HELPERS as RANK_HELPERS
 from einformer.interpreters.torch.plan import NOTATION, PLAIN, Plan, Style
@@ -28,8 +27,8 @@ from einformer.language.calls import slot_letters
 from einformer.language.printer import expression
 from einformer.language.sizes import Legend
 from einformer.language.specialise import specialise
-from einformer.language.tree import Axis, Expression, Layer, Loop, Name, Number, Product, Quotient, Scalar, Spec, Sum
-from einformer.language.walk import equations, subexpressions
+from einformer.language.tree import Axis, Layer, Loop, Name, Scalar, Spec
+from einformer.language.walk import equations
 from einformer.language.weights import key
 from einformer.program.collectives import shard
 from einformer.program.fusing import add_kernels
@@ -407,22 +406,8 @@ class EmittedFile:
             size = self.legend.length(axis.letter)
         except EinformerError:
             return ""
-        local = self.plan.sharding is not None  # a rank has other sizes than those that the formula is about
-        if axis.default is None or name in self.legend.values or local or not self.is_exact(axis.default):
-            return f": int = {size}"
-        return f" = property(lambda self: {code_number(config, axis.default).text.replace(' / ', ' // ')})"
-
-    def is_exact(self, size: Expression) -> bool:
-        """Is a formula made of other sizes, and divided only at the end, where nothing is left over?"""
-        parts = [*subexpressions(size)]
-        exact = all(
-            self.legend.axis_of_size(part.name) is not None
-            if isinstance(part, Name)
-            else isinstance(part, Sum | Product | Quotient) or (isinstance(part, Number) and isinstance(part.value, int))
-            for part in parts
-        )
-        divisions = [part for part in parts if isinstance(part, Quotient)]
-        return exact and all(part is size for part in divisions)
+        formula = config.write_formula(axis.default) if axis.default and name not in self.legend.values else ""
+        return f" = property(lambda self: {formula})" if formula else f": int = {size}"
 
     def scalars(self) -> Iterator[str]:
         """The fields of scalars that are numbers, or lists over the turns of a loop."""
