@@ -37,7 +37,7 @@ from einformer.program.lowering import lower_functions
 from einformer.program.operations import Function
 from einformer.program.rewrite import walk_values
 
-CONFIG = ("config", "self.config")
+_TOKEN = re.compile(r"(?:self\.)?config\.\w+|\w+|\S")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,113 +53,61 @@ def reads_config(node: ast.AST) -> bool:
     if not isinstance(node, ast.Assign):
         return False
     values = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value]
-    return all(isinstance(value, ast.Attribute) and ast.unparse(value.value) in (*CONFIG, "self") for value in values)
+    owners = [ast.unparse(value.value) for value in values if isinstance(value, ast.Attribute)]
+    return len(owners) == len(values) and set(owners) <= {"config", "self.config", "self"}
 
 
 def find_sizes(first: Sequence[str], other: Sequence[str]) -> dict[str, str] | None:
     """The sizes of the config in another class in the place of those in the first, if that is all in which they differ."""
-    pair = _Pair()
-    one, two = (ast.parse("\n".join(lines)).body[-1] for lines in (first, other))
-    return pair.sizes if pair.are_alike(_simplify(one), _simplify(two)) else None
+    trees = (ast.parse("\n".join(lines)).body[-1] for lines in (first, other))
+    one, two = (_TOKEN.findall(ast.unparse(_Nameless().visit(tree))) for tree in trees)
+    sizes: dict[str, str] = {}
+    for ours, theirs in itertools.zip_longest(one, two, fillvalue=""):
+        config, is_size, size = ours.rpartition("config.")
+        if is_size and (theirs.isdecimal() or theirs.startswith(f"{config}config.")):
+            same = theirs.rpartition(".")[2]
+            if sizes.setdefault(size, same) != same:
+                return None
+        elif ours != theirs:
+            return None
+    return sizes
 
 
-@dataclass(slots=True)
-class _Pair:
-    """What stands in another class for local names and for sizes of the first, and local names the other way round."""
+class _Nameless(ast.NodeTransformer):
+    """A class or function without words: local names are numbers, sizes are read from the config where they are used."""
 
-    sizes: dict[str, str] = field(default_factory=dict)
-    names: dict[str, str] = field(default_factory=dict)
-    back: dict[str, str] = field(default_factory=dict)
-    local: tuple[set[str], set[str]] = (set(), set())
+    names: Mapping[str, ast.expr] = {}
 
-    def are_alike(self, one: object, two: object) -> bool:
-        """Do these compute the same, but for names and sizes?"""
-        if isinstance(one, ast.Attribute) and ast.unparse(one.value) in CONFIG:
-            return isinstance(two, ast.AST) and self.size(one, two)
-        if type(one) is not type(two):
-            return False
-        match one, two:
-            case ast.Name(id=name), ast.Name(id=other):
-                return self.name(name, other)
-            case ast.arg(arg=name), ast.arg(arg=other):
-                return self.name(name, other)
-            case ast.FunctionDef(), ast.FunctionDef():
-                self.local = (_find_local(one), _find_local(two))
-                return self.are_alike([*one.args.args, *one.body], [*two.args.args, *two.body])
-            case ast.ClassDef(), ast.ClassDef():
-                return self.are_alike([*one.bases, *one.body], [*two.bases, *two.body])
-            case ast.Call(func=ast.Attribute(attr="einsum"), args=[ast.Constant(value=str(how)), *_]), ast.Call(
-                args=[ast.Constant(value=str(as_well)), *_]
-            ):
-                rest = self.are_alike([one.func, *one.args[1:]], [two.func, *two.args[1:]])
-                return rest and _number_letters(how) == _number_letters(as_well)
-            case list(), list():
-                return len(one) == len(two) and all(map(self.are_alike, one, two))
-            case ast.AST(), ast.AST():
-                return all(self.are_alike(getattr(one, name), getattr(two, name)) for name in one._fields)
-            case _:
-                return one == two
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
+        node.name, node.body = "_", [each for each in node.body if not isinstance(each, ast.Expr)]
+        return self.generic_visit(node)
 
-    def size(self, one: ast.Attribute, two: ast.AST) -> bool:
-        """A size, which is another or a number in the other class, or the same."""
-        is_size = isinstance(two, ast.Attribute) and ast.unparse(two.value) == ast.unparse(one.value)
-        if not is_size and not (isinstance(two, ast.Constant) and type(two.value) is int):
-            return False
-        other = two.attr if isinstance(two, ast.Attribute) else ast.unparse(two)
-        return self.sizes.setdefault(one.attr, other) == other
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        body = node.body[isinstance(node.body[0], ast.Expr) and isinstance(node.body[0].value, ast.Constant) :]
+        names: dict[str, ast.expr] = {}
+        for each in filter(reads_config, body):
+            assert isinstance(each, ast.Assign)
+            pairs = zip(ast.unparse(each.targets[0]).split(","), ast.unparse(each.value).split(","), strict=True)
+            names |= {name.strip(" ()"): ast.Name(value.strip(" ()")) for name, value in pairs}
+        node.name, node.body = "_", [each for each in body if not reads_config(each)]
+        node.returns, node.decorator_list, node.args.defaults = None, [], []
+        stored = (each.id for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store))
+        local = dict.fromkeys([*(each.arg for each in node.args.args if each.arg not in ("self", "config")), *stored])
+        self.names = names | {name: ast.Name(f"_{number}") for number, name in enumerate(local)}
+        return self.generic_visit(node)
 
-    def name(self, one: str, two: str) -> bool:
-        """A local name may be another; all others are the same."""
-        if one not in self.local[0] or two not in self.local[1]:
-            return one == two
-        return self.names.setdefault(one, two) == two and self.back.setdefault(two, one) == one
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        return self.names.get(node.id, node)
 
+    def visit_arg(self, node: ast.arg) -> ast.AST:
+        return ast.arg(ast.unparse(self.names.get(node.arg, ast.Name(node.arg))))
 
-def _number_letters(equation: str) -> list[int]:
-    order = dict.fromkeys(equation)
-    return [sign if (sign := ord(sign_)) in (ord(","), ord("-"), ord(">")) else -[*order].index(sign_) for sign_ in equation]
-
-
-def _find_local(function: ast.FunctionDef) -> set[str]:
-    inside = list(ast.walk(function))
-    stored = {node.id for node in inside if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-    return stored | {node.arg for node in inside if isinstance(node, ast.arg)} - {"self", "config"}
-
-
-def _simplify(node: ast.AST) -> ast.AST:
-    for function in (each for each in ast.walk(node) if isinstance(each, ast.FunctionDef | ast.ClassDef)):
-        body = [each for each in function.body if not _is_docstring(each)]
-        read = {
-            name: value
-            for each in body
-            if isinstance(each, ast.Assign) and reads_config(each)
-            for name, value in _pair_bound(each)
-        }
-        function.body = [each for each in body if not reads_config(each)]
-        if isinstance(function, ast.FunctionDef):
-            _Inlined(read).visit(function)
-    return node
-
-
-def _is_docstring(node: ast.stmt) -> bool:
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-
-
-def _pair_bound(node: ast.Assign) -> list[tuple[str, ast.expr]]:
-    names = node.targets[0].elts if isinstance(node.targets[0], ast.Tuple) else node.targets
-    values = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value]
-    return [(name.id, value) for name, value in zip(names, values, strict=True) if isinstance(name, ast.Name)]
-
-
-class _Inlined(ast.NodeTransformer):
-    """Names of sizes as the attributes of the config that they are."""
-
-    def __init__(self, read: Mapping[str, ast.expr]) -> None:
-        self.read = read
-
-    def visit_Name(self, node: ast.Name) -> ast.expr:
-        """A name, or what it was read from."""
-        return self.read.get(node.id, node)
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        if ast.unparse(node.func) == "torch.einsum" and isinstance(equation := node.args[0], ast.Constant):
+            order = [*dict.fromkeys(re.sub("[^a-zA-Z]", "", str(equation.value)))]
+            text = "".join(f" {order.index(sign)}" if sign in order else sign for sign in str(equation.value))
+            node.args[0] = ast.Constant(text)
+        return self.generic_visit(node)
 
 
 HELPERS = {
