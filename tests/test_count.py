@@ -507,7 +507,7 @@ SHOWN = {
         "(2 + E + C + R + A U) L D + (X + 3 X M + 3 M Z) (L - P) D + (1 + 2 V + 3 F P) D"
         " + (C + R + A E C + A U R + A N C + A N R) L",
         "2 (E + C + R + A U) L B S D + (2 X + 6 M Z + 6 M T) (L - P) B S D + A (2 E + 4 R) L B S² + (2 V + 6 F P) B S D"
-        " + 2 A (N C + N R + E C + U R) L B S",
+        " + 2 A (E C + U R + N C + N R) L B S",
     ),
     "loss": ("0", "0"),
 }
