@@ -146,7 +146,7 @@ class Attending:
         self, scores: list[Scores], masks: list[Value], rest: Term, dropout: Value | None, over: str, summed: frozenset[str]
     ) -> Value | None:
         """`Attention` on (batch, heads, positions, features), where the letters allow it, and what stands around it."""
-        sides = [self.read_pair(each, over) for each in scores]
+        sides = [self.read_pair(part, over) for part in scores]
         products = [pair for pair in sides if pair is not None]
         letters = dict.fromkeys(letter for pair in products for letter in pair.letters if letter != over)
         together = (letter for letter in letters if any(letter in pair.key.axes for pair in products))
@@ -160,7 +160,7 @@ class Attending:
         groups, batch, heads = tuple(letter for letter in own if letter != position), shared[:1], shared[1:]
         value, around = self.value(rest, over, summed, (*letters, over))
         put = [letter for letter in value.axes if letter not in (*shared, over)]
-        masks = [*masks, *(each.written for each, pair in zip(scores, sides, strict=True) if pair is None)]
+        masks = [*masks, *(part.written for part, pair in zip(scores, sides, strict=True) if pair is None)]
         causal = bool(masks) and all(self.is_causal(mask, position, over) for mask in masks)
         mask = add(masks) if masks and not causal else None
         fits = mask is None or _lines_up(mask, batch, (*heads, *groups), position, over)
@@ -173,8 +173,8 @@ class Attending:
             queries, keys, features, value, scale, mask, dropout, causal, batch, heads, groups, position, over, put[0]
         )
         whole = Value(kernel, (*batch, *heads, *groups, position, *put), "tensor", value.span)
-        plain, tensors = [each for each in around if not each.axes], [each for each in around if each.axes]
-        left = summed & {letter for each in (whole, *tensors) for letter in each.axes}
+        plain, tensors = [part for part in around if not part.axes], [part for part in around if part.axes]
+        left = summed & {letter for part in (whole, *tensors) for letter in part.axes}
         if left:
             whole = contract(tuple(sorted(left)), (whole, *tensors))
         factors = [whole, *plain, *([] if left else tensors)]

@@ -47,7 +47,7 @@ class Positions(op.Rewritten):
 
 @dataclass(frozen=True, slots=True)
 class Among(op.Rewritten):
-    """The new positions, or that of a step, counted from their end: -1 is the last."""
+    """The new positions, or that of a step, count_back from their end: -1 is the last."""
 
     letter: str
     step: bool = False
@@ -55,7 +55,7 @@ class Among(op.Rewritten):
 
 @dataclass(frozen=True, slots=True)
 class Ago(op.Rewritten):
-    """A number of a position, counted from the end of the new ones."""
+    """A number of a position, count_back from the end of the new ones."""
 
     number: Value
 
@@ -156,11 +156,11 @@ class _Continuing:
     around: tuple[str, ...] = ()  # the letters of the loops around
     path: str = ""  # where what this line runs through is kept
     so_far: set[Value] = field(default_factory=set)  # what recurrences read of themselves
-    at: Value | None = None
+    position: Value | None = None
 
     @property
     def here(self) -> Value:
-        return self.at or self.numbers(self.time)
+        return self.position or self.numbers(self.time)
 
     def rewrite_function(self, function: Function) -> Function:
         inputs = tuple(map(self.renew, function.inputs))
@@ -329,7 +329,7 @@ class _Continuing:
         if before != (self.time,):
             return self.look_up(old, view, axis, number)
         if self.is_formula(view.argument):
-            there = replace(self, new={}, at=number)
+            there = replace(self, new={}, position=number)
             return self.relabel(old, there.value(view.argument), there.labels(view.old), self.labels(view.new))
         kept = self.see_all(self.value(view.argument))
         labels = tuple(self.move_label(label, "visible") for label in self.labels(view.old))
@@ -388,7 +388,7 @@ class _Continuing:
         return argument, slot._replace(number=number if self.is_formula(old) else own)
 
     def find_own(self, number: Value) -> Value:
-        """A position's own place, or that of a step where its number is counted from one."""
+        """A position's own place, or that of a step where its number is count_back from one."""
         steps = any(inner.operation == op.Turn(self.time) for inner in walk(number))
         return Value(op.Turn(self.time), (), "integer") if steps else _index(self.time)
 
@@ -413,17 +413,17 @@ class _Continuing:
         return Value(Places(number, letter), tuple(dict.fromkeys((*self.rows, *number.axes))), "integer", number.span)
 
     def ago(self, number: Value) -> Value:
-        def counted(value: Value) -> Value:
+        def count_back(value: Value) -> Value:
             match value.operation:
                 case op.Iota(letter) | op.Turn(letter) if letter == self.time:
                     return replace(value, operation=Among(letter, not value.axes))
                 case _:
                     return value
 
-        return Value(Ago(Rewriting(counted).rewrite(number)), number.axes, "integer", number.span)
+        return Value(Ago(Rewriting(count_back).rewrite(number)), number.axes, "integer", number.span)
 
     def step(self, number: Value) -> Value:
-        """A number of a step of a recurrence, counted as its steps are."""
+        """A number of a step of a recurrence, count_back as its steps are."""
         assert isinstance(number.operation, op.Map)
         terms = (
             argument if argument.operation == op.Turn(self.time) else self.value(argument)
@@ -439,7 +439,7 @@ class _Continuing:
     def formula(self, old: Value, argument: Value, slots: Sequence[_Slot], number: Value) -> Value:
         """What is made of numbers of positions alone, at another; before the start of time it is zero (R4)."""
         there, places = (
-            replace(self, new={}, at=number),
+            replace(self, new={}, position=number),
             {slot.label: slot.number for slot in slots if slot.label != (self.time,)},
         )
         labels = there.labels(tuple(slot.label for slot in slots))

@@ -21,8 +21,9 @@ from einformer.program.rewrite import Rewriting, count_operands, count_reads, li
 
 def find_routings(flows: Flows) -> dict[str, Routing]:
     """How the experts of each function are routed, of those that have some."""
-    found = {name: find_routing(flow.function, flow) for name, flow in flows.settled().items()} if flows.choose() else {}
-    return {name: each for name, each in found.items() if each is not None}
+    settled = flows.settled() if flows.choose() else {}
+    routings = {name: find_routing(flow.function, flow) for name, flow in settled.items()}
+    return {name: routing for name, routing in routings.items() if routing is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ class Routing:
     names: frozenset[Value]
     sums: frozenset[Value] = frozenset()
     tensors: frozenset[Value] = frozenset()
-    known: dict[Value, Value] = field(default_factory=dict, compare=False)  # what is computed for pairs
+    computed: dict[Value, Value] = field(default_factory=dict, compare=False)  # what is computed for pairs
 
     # ---------------------------------------------------------------------------------------------------- for pairs
 
@@ -66,9 +67,9 @@ class Routing:
 
     def pair(self, value: Value) -> Value:
         """A value for each pair."""
-        if value not in self.known:
-            self.known[value] = self.compute(value)
-        return self.known[value]
+        if value not in self.computed:
+            self.computed[value] = self.compute(value)
+        return self.computed[value]
 
     def compute(self, value: Value) -> Value:
         """The same, by what it is made of; what no expert changes is computed for each row, and picked."""
@@ -214,7 +215,7 @@ def _find_sums(start: Routing, flow: Flow, choice: Choice) -> Routing:
     lines = walk_lines(start.function.lines)
     tensors = frozenset(line.value for line in lines if _may_be_paired(line, start) and line.value not in own)
     while True:
-        routing = replace(start, sums=frozenset(sums), tensors=tensors, known={})
+        routing = replace(start, sums=frozenset(sums), tensors=tensors, computed={})
         inside = count_operands(routing.find_paired())
         fewer = frozenset(value for value in tensors if inside[value] == reads[value] > 0)
         if fewer == tensors:

@@ -102,13 +102,13 @@ class _Fusing(Rewriting):
 def merge_maps(function: Function, scope: Scope) -> Function:
     """A function in which the maps of one input are one product of which each is a part."""
     reads, values, parts = count_reads(function), Values(scope.values.legend), dict[Value, Value]()
-    taken, groups = {key(line.name) for line in function.weights}, defaultdict[object, list[Value]](list)
+    names_in_use, groups = {key(line.name) for line in function.weights}, defaultdict[object, list[Value]](list)
     lines = (line for line in function.lines if isinstance(line, Line) and not isinstance(line.value.operation, op.Recur))
     for value, linear in {value: linear for line in lines for value, linear in walk_maps(line.value, scope)}.items():
         if all(_is_single(weight, scope, reads) for weight in (*linear.weights, *linear.biases)):
             groups[_identify_input(linear, values)].append(value)
     for group in groups.values():
-        parts |= join(group, scope, taken)
+        parts |= join(group, scope, names_in_use)
     return Rewriting(lambda value: parts.get(value, value), descending=True).rewrite_function(function)
 
 
@@ -135,14 +135,14 @@ def _identify_input(kernel: Linear, values: Values) -> object:
     return meaning, tuple(map(axis_of, kernel.columns[0])), kernel.experts, not kernel.biases
 
 
-def join(group: Sequence[Value], scope: Scope, taken: set[str]) -> dict[Value, Value]:
+def join(group: Sequence[Value], scope: Scope, names_in_use: set[str]) -> dict[Value, Value]:
     """Each of several maps as a part of one; alone where that has no name: `QK` may be a weight beside `Q` and `K`."""
     kernels = [value.operation for value in group if isinstance(value.operation, Linear)]
     weights, biases = tuple(k.weights[0] for k in kernels), tuple(bias for k in kernels for bias in k.biases)
     names = [name_joint(some, scope) for some in (weights, biases) if some]
-    if len(kernels) < 2 or {*names} & taken or len({*names}) < len(names):
+    if len(kernels) < 2 or {*names} & names_in_use or len({*names}) < len(names):
         return {}
-    taken |= {*names}
+    names_in_use |= {*names}
     rest = tuple(letter for letter in group[0].axes if letter not in kernels[0].rows[0])
     columns, rows = tuple(k.columns[0] for k in kernels), tuple(k.rows[0] for k in kernels)
     kernel = replace(kernels[0], weights=weights, biases=biases, columns=columns, rows=rows)
@@ -152,4 +152,4 @@ def join(group: Sequence[Value], scope: Scope, taken: set[str]) -> dict[Value, V
 
 def name_joint(weights: Sequence[Value], scope: Scope) -> str:
     """`QKV` holds `Q`, `K` and `V`."""
-    return "".join(key(scope.names[weight]) for each in weights if (weight := find_weight(each, scope)) is not None)
+    return "".join(key(scope.names[weight]) for value in weights if (weight := find_weight(value, scope)) is not None)

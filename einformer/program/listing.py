@@ -27,13 +27,13 @@ class _Listing:
     count: int = 0
 
     def list_function(self, function: Function) -> Iterator[str]:
-        known = [*function.inputs, *(w for w in function.weights if w.value.operation == op.Weight(w.name))]
-        self.names |= {line.value: spell_line(line) for line in known}
+        declared = [*function.inputs, *(w for w in function.weights if w.value.operation == op.Weight(w.name))]
+        self.names |= {line.value: spell_line(line) for line in declared}
         inputs = ", ".join(map(spell_line, function.inputs))
         yield f"{function.name}({inputs}) -> {spell_line(function.output)}"
-        weights = ", ".join(spell_line(line) for line in known[len(function.inputs) :])
+        weights = ", ".join(spell_line(line) for line in declared[len(function.inputs) :])
         yield from [f"{INDENT}weights {weights}"] * bool(weights)
-        tied = (weight for weight in function.weights if weight not in known)
+        tied = (weight for weight in function.weights if weight not in declared)
         yield from self.list_lines((*tied, *function.scalars, *function.lines), INDENT)
         output = list(self.list_below(function.output.value, INDENT))
         yield from [*output, f"{INDENT}return {self.spell(function.output.value)}"]
@@ -62,9 +62,9 @@ class _Listing:
     def list_turns(self, turns: Turns, indent: str) -> Iterator[str]:
         yield from self.list_below(turns.count, indent)
         yield f"{indent}for {turns.letter} < {self.spell(turns.count)}:"
-        self.names |= {each.within: _spell_name(each.name, each.within.axes) for each in turns.carried}
+        self.names |= {carried.within: _spell_name(carried.name, carried.within.axes) for carried in turns.carried}
         yield from self.list_lines(turns.lines, indent + INDENT)
-        self.names |= {each.after: _spell_name(each.name, each.after.axes) for each in turns.carried}
+        self.names |= {carried.after: _spell_name(carried.name, carried.after.axes) for carried in turns.carried}
 
     def list_below(self, value: Value, indent: str) -> Iterator[str]:
         """A value that has no name yet, under a number; what is made of numbers alone stands where it is read."""

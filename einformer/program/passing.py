@@ -93,7 +93,7 @@ class _Raising:
     time: str
     functions: Functions
     values: Values
-    known: dict[Value, bool] = field(default_factory=dict)  # is a value constant?
+    fixed: dict[Value, bool] = field(default_factory=dict)  # is a value constant?
     constants: dict[tuple[int, frozenset[str]], _Constant] = field(default_factory=dict)
     needs: dict[str, list[_Constant]] = field(default_factory=dict)
 
@@ -119,8 +119,8 @@ class _Raising:
     def compute(self, model: Function) -> Function:
         constants = {constant: None for call in _walk_calls(model) for constant in self.needs[call.function]}
         first = [_define(constant.line, constant.value, self.functions, self.legend) for constant in constants]
-        known = {line.name for line in model.scalars}
-        more = {line.name: line for constant in constants for line in constant.scalars if line.name not in known}
+        declared = {line.name for line in model.scalars}
+        more = {line.name: line for constant in constants for line in constant.scalars if line.name not in declared}
         give = lambda name, arguments: (*arguments, *(constant.value for constant in self.needs[name]))  # noqa: E731
         new = Rewriting(lambda value: _change_arguments(value, give)).rewrite_function(model)
         return replace(new, scalars=(*new.scalars, *more.values()), lines=(*first, *new.lines))
@@ -140,17 +140,17 @@ class _Raising:
     def name(self, value: Value) -> str:
         inside = (inner.operation for inner in walk(value))
         costly = next(e.function for e in inside if isinstance(e, op.Map) and e.function in COSTLY)
-        taken = {name for function in self.functions.values() for name in _list_names(function)} | self.legend.scalars.keys()
-        taken |= {constant.line.name for constant in self.constants.values()}
-        return next(name for k in itertools.count(1) if (name := f"{costly}{k if k > 1 else ''}") not in taken)
+        names = {name for function in self.functions.values() for name in _list_names(function)} | self.legend.scalars.keys()
+        names |= {constant.line.name for constant in self.constants.values()}
+        return next(name for k in itertools.count(1) if (name := f"{costly}{k if k > 1 else ''}") not in names)
 
     def is_constant(self, value: Value) -> bool:
-        if value not in self.known:
+        if value not in self.fixed:
             kinds = op.Iota | op.Constant | op.Table | op.Map | op.View | op.Spread | op.Gather
             drawn = isinstance(value.operation, op.Map) and value.operation.function == "Dr"
             plain = isinstance(value.operation, kinds) and not drawn and not any("'" in letter for letter in value.axes)
-            self.known[value] = plain and all(map(self.is_constant, value.operands))
-        return self.known[value]
+            self.fixed[value] = plain and all(map(self.is_constant, value.operands))
+        return self.fixed[value]
 
     def is_costly(self, value: Value) -> bool:
         """Does a value cost more than it takes to pass it, and is it another at each position?"""
@@ -174,8 +174,8 @@ def sink_masks(functions: Functions, legend: Legend) -> Functions:
     functions, values = dict(functions), Values(legend)
     for name in reversed(functions):
         calls = [call for function in functions.values() for call in _walk_calls(function) if call.function == name]
-        given = enumerate(zip(*(call.arguments for call in calls), strict=True))
-        masks = {place: some for place, some in given if all(_is_causal(mask, values) for mask in some)}
+        arguments = enumerate(zip(*(call.arguments for call in calls), strict=True))
+        masks = {place: some for place, some in arguments if all(_is_causal(mask, values) for mask in some)}
         functions = _move(functions, name, masks) if masks else functions
     return functions
 

@@ -86,7 +86,7 @@ class _Argument:
 
     def all_of(self, some: Iterable[Value]) -> list[Mask] | None:
         masks = [self.masks(value) for value in some]
-        return None if None in masks else [mask for each in masks if each is not None for mask in each]
+        return None if None in masks else [mask for some in masks if some is not None for mask in some]
 
 
 def _straighten(condition: Value, holds: bool) -> Mask:
@@ -130,7 +130,7 @@ def _do_hold(masks: list[Mask], letters: Collection[str], place: Value, values: 
         value = values.plain(value)
         if letter not in value.axes or value.operation == op.Iota(letter):
             return place if letter in value.axes else value
-        axes = tuple(dict.fromkeys(each for old in value.axes for each in ((old,) if old != letter else place.axes)))
+        axes = tuple(dict.fromkeys(new for old in value.axes for new in ((old,) if old != letter else place.axes)))
         inside = isinstance(value.operation, op.Map | op.Spread)
         return replace(value, operation=replace_operands(value.operation, at), axes=axes) if inside else value
 
