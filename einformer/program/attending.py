@@ -17,7 +17,7 @@ from einformer.program.terms import MINUS, ONE, Factor, Term, Terms, identity, s
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """`c sum_e (q k)`: what does not depend on positions, the factors, and the letters that are summed."""
+    """`c sum_e (q k)`: the factors that do not depend on positions, the others, and the letters that are summed."""
 
     scale: Term
     factors: Term
@@ -49,7 +49,7 @@ class Attending:
     steps: bool = False  # one position is computed at a time, the others are kept
 
     def read_attention(self, value: Value) -> Value | None:
-        """What a value is as an attention, with the equations before it that nothing else reads put in."""
+        """A value as an attention, which includes the equations before it that nothing else reads."""
         if not (isinstance(value.operation, op.Contract) and self.has(value, "Sm")):
             return None
         (product, *more), summed = self.take_apart(multiply(value.operation.factors), "Sm"), set(value.operation.letters)
@@ -68,7 +68,7 @@ class Attending:
     # --------------------------------------------------------------------------------------------------- where it is
 
     def has(self, value: Value, operator: str) -> bool:
-        """Does an operator stand in a value, or in what its names stand for?"""
+        """Does an operator stand in a value, or in the values of its names?"""
         inside = (part for part in _list_inside(value) if self.scope.is_open(part))
         return _name_operator(value) == operator or any(self.has(part, operator) for part in inside)
 
@@ -82,7 +82,7 @@ class Attending:
         return terms[0] if len(terms) == 1 else Term(ONE, {self.scope.values.sealed(value): ONE})
 
     def split_dropout(self, value: Value) -> tuple[Value, Value | None]:
-        """What dropout drops of, and its probability."""
+        """The argument of dropout, and its probability."""
         match value.operation:
             case op.Map("Dr", (argument, probability)) if self.scope.is_open(argument):
                 return argument, probability
@@ -90,7 +90,7 @@ class Attending:
                 return value, None
 
     def list_terms(self, value: Value) -> list[Value]:
-        """What is added, with the sums and the masks around products multiplied out."""
+        """The terms of a sum, with the sums and the masks around products multiplied out."""
         if not (self.scope.is_open(value) and self.has(value, "sum")):
             return [value]
         match value.operation:
@@ -145,7 +145,7 @@ class Attending:
     def build_kernel(
         self, scores: list[Scores], masks: list[Value], rest: Term, dropout: Value | None, over: str, summed: frozenset[str]
     ) -> Value | None:
-        """`Attention` on (batch, heads, positions, features), where the letters allow it, and what stands around it."""
+        """`Attention` on (batch, heads, positions, features), where the letters allow it, and the factors around it."""
         sides = [self.read_pair(part, over) for part in scores]
         products = [pair for pair in sides if pair is not None]
         letters = dict.fromkeys(letter for pair in products for letter in pair.letters if letter != over)
@@ -181,7 +181,7 @@ class Attending:
         return multiply(factors)
 
     def read_pair(self, scores: Scores, over: str) -> Pair | None:
-        """The query and the key of scores, once what lies between them is multiplied to the one for which that is less work."""
+        """The query and the key of scores, once the factors between are multiplied to one of them, where that is less work."""
         sides = spell_factors(scores.factors)
         while len(sides) > 2:
             order = order_pairs([frozenset(side.axes) for side in sides], scores.summed, self.estimate_size)
@@ -212,7 +212,7 @@ class Attending:
         )
 
     def value(self, rest: Term, over: str, summed: frozenset[str], weights: Axes) -> tuple[Value, list[Value]]:
-        """What is summed by the weights, and what the result is multiplied by."""
+        """The values that the weights sum, and the factors of the result."""
         sides, letters = spell_factors(rest), {*summed, over}
         while True:
             holders = [place for place, side in enumerate(sides) if over in side.axes]
@@ -247,7 +247,7 @@ class Attending:
         return same and self.scope.values.is_causal(mask, position, over)
 
     def share_scale(self, products: list[Pair]) -> tuple[list[Pair], Value | None]:
-        """What scores are multiplied by: a number of Python, or the queries are; none where a kernel does it by itself."""
+        """The scale of scores as a number of Python, or in the queries; None where a kernel has it by itself."""
         scale, features = products[0].scale, products[0].features
         alike = all((pair.scale.number, pair.scale.product) == (scale.number, scale.product) for pair in products)
         if not (alike and spell(scale).plain):
@@ -259,10 +259,10 @@ class Attending:
         alone = len(products) == 1 and len(features) == 1 and identity(root) == identity((scale,))
         return products, None if alone else spell(scale)
 
-    # --------------------------------------------------------------------------------------------------- why it is none
+    # --------------------------------------------------------------------------------------------------- why not
 
     def find_refusal(self, value: Value) -> tuple[str, str] | None:
-        """The letter of the keys that a softmax weighs, and why that is no attention; None where there is no such softmax."""
+        """The letter of the keys, and why a value is not an attention; None where there is no softmax of scores."""
         if not isinstance(value.operation, op.Contract):
             return None
         summed = set(value.operation.letters)
@@ -285,7 +285,7 @@ class Attending:
                     yield factor
 
     def follow(self, value: Value, operator: str) -> tuple[Value | None, str]:
-        """Where an operator stands in what a value is made of, and what keeps it from being a factor or a term."""
+        """The place of an operator in a value, and the reason why it is neither a factor nor a term."""
         several = ""
         if value in self.scope.names:
             if self.scope.loops.get(value) != self.scope.here:
@@ -324,7 +324,7 @@ def _name_applied(value: Value) -> str:
 
 
 def _list_inside(value: Value) -> tuple[Value, ...]:
-    """What a value is computed of where it is read."""
+    """The operands that are computed where a value is read."""
     match value.operation:
         case op.Gather(numbers=numbers):
             return numbers

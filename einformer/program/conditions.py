@@ -1,4 +1,4 @@
-"""Turns conditions round until they choose what is not zero, or not -inf: `where(c, x, 0)`, with no `not` around comparisons.
+"""Turns conditions round until they choose the value that is not zero or -inf: `where(c, x, 0)`, without `not`.
 
 `where(s' > s, -inf, x)` is `where(s' <= s, x, -inf)`. Where `c_x = where(top_{T,x} r_x, 1, 0)`, `c_x == 1` is that `top`.
 """
@@ -19,7 +19,7 @@ _COMPARED = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq, "!=": operator.ne
 }  # fmt: skip
 _OPPOSITE = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "==", "and": "or", "or": "and"}
-_NOTHING: dict[op.Operation, int] = {op.Constant(0): 1, op.Constant(-math.inf): 2}  # what stands last, the second rather
+_NOTHING: dict[op.Operation, int] = {op.Constant(0): 1, op.Constant(-math.inf): 2}  # these stand last, the second rather
 
 
 def turn_conditions(function: Function, legend: Legend) -> Function:
@@ -48,7 +48,7 @@ def _turn(scope: Scope, value: Value) -> Value:
 
 
 def _settle(value: Value, scope: Scope) -> Value:
-    """The condition that a comparison with a number repeats, of what is one number where it holds and another where not."""
+    """The condition c that a comparison repeats: `where(c, 1, 0) == 1` is c."""
     match value.operation:
         case op.Map("and" | "or" as name, arguments):
             return _renew(value, op.Map(name, tuple(_settle(argument, scope) for argument in arguments)))

@@ -1,7 +1,7 @@
 """Rewrites a program so that it continues: it computes the new positions, and reads the others among what a cache keeps.
 
 A tensor that is read at other positions is kept in a line below its own. Every row of a batch has numbers of positions of its
-own, so that whatever runs over positions runs over rows too. What keeps what, and how far back, `cache.py` derives.
+own, so a value over positions is over rows too. `cache.py` derives which tensors are kept, and how far back.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from einformer.program.rewrite import Rewriting, walk, walk_lines, walk_loops, w
 from einformer.program.terms import Values
 
 Kind = Literal["visible", "earlier", "sum"]
-KEPT = " kept"  # what the name of a line ends in that keeps another
+KEPT = " kept"  # the end of the name of a line that keeps another
 
 # ------------------------------------------------------------------------------------------------------------- operations
 
 
 @dataclass(frozen=True, slots=True)
 class Positions(op.Rewritten):
-    """The numbers of the new positions, or of all visible ones where the letter has a prime; in a recurrence that of a step."""
+    """The numbers of the new positions, or of all visible ones where the letter has a prime; the number of a step."""
 
     letter: str
     step: bool = False
@@ -47,7 +47,7 @@ class Positions(op.Rewritten):
 
 @dataclass(frozen=True, slots=True)
 class Among(op.Rewritten):
-    """The new positions, or that of a step, count_back from their end: -1 is the last."""
+    """The new positions, or the position of a step, counted from their end: -1 is the last."""
 
     letter: str
     step: bool = False
@@ -55,7 +55,7 @@ class Among(op.Rewritten):
 
 @dataclass(frozen=True, slots=True)
 class Ago(op.Rewritten):
-    """A number of a position, count_back from the end of the new ones."""
+    """A number of a position, counted from the end of the new ones."""
 
     number: Value
 
@@ -133,7 +133,7 @@ def keeps_anything(function: Function, functions: Mapping[str, Function]) -> boo
 
 
 class _Slot(NamedTuple):
-    """An axis of what is gathered."""
+    """An axis of a gather."""
 
     label: Label
     number: Value
@@ -151,11 +151,11 @@ class _Continuing:
     is_model: bool
     meanings: Values
     new: dict[Value, Value] = field(default_factory=dict)  # of each old value
-    keeping: dict[Value, Value] = field(default_factory=dict)  # of what is kept: the same with its other positions
-    lying: dict[Value, tuple[Line, str]] = field(default_factory=dict)  # of what has a name: its line, and its path in a cache
+    keeping: dict[Value, Value] = field(default_factory=dict)  # of a kept value: the same with its other positions
+    lying: dict[Value, tuple[Line, str]] = field(default_factory=dict)  # of a named value: its line, and its path in a cache
     around: tuple[str, ...] = ()  # the letters of the loops around
-    path: str = ""  # where what this line runs through is kept
-    so_far: set[Value] = field(default_factory=set)  # what recurrences read of themselves
+    path: str = ""  # where the running sums of this line are kept
+    so_far: set[Value] = field(default_factory=set)  # the earlier steps of recurrences
     position: Value | None = None
 
     @property
@@ -206,7 +206,7 @@ class _Continuing:
         return self.visible if kind == "visible" else f"-{self.time}"
 
     def rewrite_loop(self, turns: Turns) -> Iterator[Line | Turns]:
-        """A loop; what is kept of a tensor that it changes is another value in each turn, too."""
+        """A loop; the kept positions of a tensor that it changes are another value in each turn, too."""
         count, first = self.value(turns.count), [line for part in turns.carried for line in self.enter(part, turns)]
         self.around += (turns.letter,)
         lines = tuple(self.rewrite_lines(turns.lines))
@@ -218,7 +218,7 @@ class _Continuing:
         yield replace(turns, count=count, carried=tuple(carried), lines=lines)
 
     def enter(self, carried: Carried, turns: Turns) -> Iterator[Line]:
-        """What the first turn finds of a tensor, and the line that keeps it where the turns keep theirs."""
+        """A tensor as the first turn finds it, and the line that keeps it where the turns keep theirs."""
         if carried.before is not None:
             before, within = self.value(carried.before), self.value(carried.within)
             self.lying[within] = self.lying[before]
@@ -230,7 +230,7 @@ class _Continuing:
                 self.keeping[within] = self.stand_in(carried.name, before) if kind is not None else self.keeping[before]
 
     def stand_in(self, name: str, value: Value) -> Value:
-        """What is kept of a tensor that a loop changes, where the turn is not known."""
+        """The kept positions of a tensor that a loop changes, where the turn is not known."""
         return replace(self.keeping[value], operation=op.Input(name + KEPT))
 
     def rewrite_carried(self, carried: Carried) -> Iterator[Carried]:
@@ -248,7 +248,7 @@ class _Continuing:
 
     @property
     def inside(self) -> str:
-        """The path of what stands here: its layer's, and the turns of the loops around."""
+        """The path of this place: its layer's, and the turns of the loops around."""
         return "{path}" * (not self.is_model) + "".join(f"blocks.{{{letter}}}." for letter in self.around)
 
     # ---------------------------------------------------------------------------------------------------------- values
@@ -285,7 +285,7 @@ class _Continuing:
                 return self.make(old, replace_operands(old.operation, self.value))
 
     def make(self, old: Value, operation: op.Operation) -> Value:
-        """A value of an operation on others; what is over positions, or over rows in these, is over rows."""
+        """A value of an operation on others; it is over rows where it is over positions, or where these are."""
         axes = self.axes(old.axes)
         pairs = [*zip(old.operands, Value(operation).operands, strict=True)]
         gained = {row for row in self.rows for one, new in pairs if row in new.axes and row not in one.axes}
@@ -352,7 +352,7 @@ class _Continuing:
         return self.build_gather(old, table, slots)
 
     def see_all(self, value: Value) -> Value:
-        """A tensor at all visible positions; what is not kept nobody wants there."""
+        """A tensor at all visible positions; one that is not kept is not read there."""
         if value not in self.keeping:
             self.keep(value, "visible")
         return self.keeping[value]
@@ -388,7 +388,7 @@ class _Continuing:
         return argument, slot._replace(number=number if self.is_formula(old) else own)
 
     def find_own(self, number: Value) -> Value:
-        """A position's own place, or that of a step where its number is count_back from one."""
+        """A position's own place, or that of a step where its number is counted from one."""
         steps = any(inner.operation == op.Turn(self.time) for inner in walk(number))
         return Value(op.Turn(self.time), (), "integer") if steps else _index(self.time)
 
@@ -423,7 +423,7 @@ class _Continuing:
         return Value(Ago(Rewriting(count_back).rewrite(number)), number.axes, "integer", number.span)
 
     def step(self, number: Value) -> Value:
-        """A number of a step of a recurrence, count_back as its steps are."""
+        """A number of a step of a recurrence, counted as its steps are."""
         assert isinstance(number.operation, op.Map)
         terms = (
             argument if argument.operation == op.Turn(self.time) else self.value(argument)
@@ -437,7 +437,7 @@ class _Continuing:
         return self.new.get(value) not in self.keeping and not any(isinstance(x.operation, others) for x in walk(value))
 
     def formula(self, old: Value, argument: Value, slots: Sequence[_Slot], number: Value) -> Value:
-        """What is made of numbers of positions alone, at another; before the start of time it is zero (R4)."""
+        """A formula of positions, at another position; before the start of time it is zero (R4)."""
         there, places = (
             replace(self, new={}, position=number),
             {slot.label: slot.number for slot in slots if slot.label != (self.time,)},
@@ -452,7 +452,7 @@ class _Continuing:
         return value if is_natural(number) else Value(op.Map("where", chosen), unite_axes(chosen), value.kind, old.span)
 
 
-# ------------------------------------------------------------------------------------------------------ what is asked for
+# ------------------------------------------------------------------------------------------------------ outputs
 
 
 def _narrow(function: Function, functions: Mapping[str, Function], time: str) -> Function:
@@ -473,14 +473,14 @@ def _narrow(function: Function, functions: Mapping[str, Function], time: str) ->
 
 
 def _find_shared(some: Sequence[Line | Turns], others: Sequence[Line | Turns]) -> Iterator[Value]:
-    """What other lines compute at once with what they are made of: a product of several."""
+    """The operands that other lines compute together with theirs: a product of several weights."""
     named = _name_values(others)
     computed = _find_read(others) - named.keys()
     yield from (x for x in _find_read(some, named) & computed if isinstance(x.operation, op.Rewritten) and x.operands)
 
 
 def _name_values(lines: Sequence[Line | Turns]) -> dict[Value, Line]:
-    """The line of each value that has a name after these lines, also of what loops leave."""
+    """The line of each value that has a name after these lines, also after loops."""
     names = {line.value: line for line in walk_lines(lines)}
     for turns in reversed([*walk_loops(lines)]):
         names |= {part.after: replace(names[part.last], value=part.after) for part in turns.carried if part.last in names}
@@ -488,7 +488,7 @@ def _name_values(lines: Sequence[Line | Turns]) -> dict[Value, Line]:
 
 
 def _find_read(lines: Sequence[Line | Turns], named: Collection[Value] = ()) -> set[Value]:
-    """What lines are made of, down to what has a name."""
+    """The values that lines are made of, down to named ones."""
     first = {part.before for turns in walk_loops(lines) for part in turns.carried if part.before is not None}
     return first | {*walk(*(line.value for line in walk_lines(lines)), closed=named)}
 

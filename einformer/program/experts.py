@@ -1,7 +1,7 @@
 """Rewrites the products of a function that run over chosen experts, so that these alone compute; whatever they are called.
 
 In `p_x silu(g_xf) u_xf O_xfd` the weight p is zero but for T numbers of x (R10). So the sum over x is one over pairs of a row,
-a number of the other letters of p, and an expert chosen for it; and what is read in such sums only, g and u, is computed for
+a number of the other letters of p, and an expert chosen for it; and g and u, which only such sums read, are computed for
 these pairs only.
 """
 
@@ -30,7 +30,7 @@ def find_routings(flows: Flows) -> dict[str, Routing]:
 class Routing:
     """The experts of a function: their letter, how many of them are chosen, by which weight, for which rows.
 
-    `sums` are the contractions over pairs, `tensors` what has a name and is computed for pairs only.
+    `sums` are the contractions over pairs, `tensors` the named values that are computed for pairs only.
     """
 
     function: Function
@@ -41,7 +41,7 @@ class Routing:
     names: frozenset[Value]
     sums: frozenset[Value] = frozenset()
     tensors: frozenset[Value] = frozenset()
-    computed: dict[Value, Value] = field(default_factory=dict, compare=False)  # what is computed for pairs
+    computed: dict[Value, Value] = field(default_factory=dict, compare=False)  # for pairs
 
     # ---------------------------------------------------------------------------------------------------- for pairs
 
@@ -52,7 +52,7 @@ class Routing:
         return value is self.weight or self.letter not in value.axes or whole or stands
 
     def find_paired(self) -> set[Value]:
-        """What is computed for pairs: the sums over them, and all in these that is not there before."""
+        """The values that are computed for pairs: the sums over them, and the operands that are not there before."""
         apart, todo = set(self.sums), [operand for value in self.sums for operand in value.operands]
         while todo:
             if (value := todo.pop()) not in apart and not self.is_picked(value):
@@ -72,7 +72,7 @@ class Routing:
         return self.computed[value]
 
     def compute(self, value: Value) -> Value:
-        """The same, by what it is made of; what no expert changes is computed for each row, and picked."""
+        """The same, by what it is made of; a value without an axis of experts is computed for each row, and picked."""
         rest = tuple(letter for letter in value.axes if letter not in (*self.rows, self.letter))
         if self.is_picked(value):
             apart = {self.letter, *self.rows}.isdisjoint(value.axes)
@@ -85,7 +85,7 @@ class Routing:
         return replace(value, operation=operation, axes=(PAIR, *rest))
 
     def group(self, value: Value) -> tuple[Linear, list[Value]] | None:
-        """The product by expert that a value is, and what stands around it: one factor is a matrix for each expert."""
+        """The product by expert that a value is, and the factors around it: one factor is a matrix for each expert."""
         if not isinstance(value.operation, op.Contract) or len(value.operation.factors) < 2:
             return None
         summed, factors = set(value.operation.letters), value.operation.factors
@@ -119,7 +119,7 @@ class Routing:
     # ------------------------------------------------------------------------------------------------------ rewrite
 
     def sum_inside(self, value: Value) -> Value:
-        """What a sum over pairs adds up: the sum over its other letters."""
+        """The terms of a sum over pairs: the sum over its other letters."""
         assert isinstance(value.operation, op.Contract)
         rest = tuple(letter for letter in value.operation.letters if letter != self.letter)
         axes = tuple(letter for letter in unite_axes(value.operation.factors) if letter not in rest)
@@ -128,7 +128,7 @@ class Routing:
         return multiply(value.operation.factors)
 
     def rewrite(self) -> Function:
-        """The function, with what is computed for pairs after the weight that says which they are."""
+        """The function, which computes values for pairs after the weight that chooses the pairs."""
 
         def rule(value: Value) -> Value:
             if value not in self.sums:
@@ -205,7 +205,7 @@ def _find_weight(value: Value, choice: Choice, flow: Flow) -> Value | None:
 
 
 def _find_sums(start: Routing, flow: Flow, choice: Choice) -> Routing:
-    """The sums over pairs after the weight is known, and what nothing else reads."""
+    """The sums over pairs after the weight is known, and the tensors that nothing else reads."""
     own, sums, reads = set(walk(start.weight)), set[Value](), count_reads(start.function)
     for place, value, total in _walk_sums(start.function):
         wide = not set(unite_axes(total.factors)) <= {start.letter, *start.rows}

@@ -1,4 +1,4 @@
-"""Puts kernels in the place of values: a rewrite of a function, after which what a kernel takes in is read by nothing."""
+"""Puts kernels in the place of values: a rewrite of a function, after which nothing reads the values inside a kernel."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def walk_maps(value: Value, scope: Scope, top: bool = True) -> Iterator[tuple[Va
 
 
 def _identify_input(kernel: Linear, values: Values) -> object:
-    """What is the same for two maps of one input: its value, and the axes that are summed, whatever their primes."""
+    """The identity of the input of a map: its value, and the axes that are summed, whatever their primes."""
     places = {letter: f"{axis_of(letter)} {place}" for place, letter in enumerate(kernel.columns[0])}
     x = values.relettered(kernel.argument, places)
     meaning = values.meaning(x) if x is not None else kernel
@@ -136,7 +136,7 @@ def _identify_input(kernel: Linear, values: Values) -> object:
 
 
 def join(group: Sequence[Value], scope: Scope, names_in_use: set[str]) -> dict[Value, Value]:
-    """Each of several maps as a part of one; alone where that has no name: `QK` may be a weight beside `Q` and `K`."""
+    """Each of several maps as a part of one; alone where the name is not free: `QK` may be a weight beside `Q` and `K`."""
     kernels = [value.operation for value in group if isinstance(value.operation, Linear)]
     weights, biases = tuple(k.weights[0] for k in kernels), tuple(bias for k in kernels for bias in k.biases)
     names = [name_joint(some, scope) for some in (weights, biases) if some]

@@ -1,4 +1,4 @@
-"""What several operations are as one function of PyTorch: norms, linear maps, attention, and the experts that are chosen.
+"""Several operations as one function of PyTorch: norms, linear maps, attention, and the experts that are chosen.
 
 `fusing.py` puts them in the place of values; each is a value like others, so that later rewrites can follow.
 """
@@ -10,13 +10,13 @@ from typing import Literal
 
 from einformer.program.operations import Axes, Rewritten, Value
 
-PAIR = "a pair of a row and one of its experts"  # the index of what is computed for those chosen
+PAIR = "a pair of a row and one of its experts"  # the index of values that are computed for chosen experts
 JOINT = "the rows of several matrices"  # the index of a product of several maps
 
 
 @dataclass(frozen=True, slots=True)
 class Taken(Rewritten):
-    """What a kernel has taken in, so that nothing reads it: the line of the text is left."""
+    """The value of a line that a kernel computes: only the equation of the line is left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Linear(Rewritten):
 
 @dataclass(frozen=True, slots=True)
 class Part(Rewritten):
-    """What one of several weights gives, of a product with all of them."""
+    """The part of one weight in a product with several."""
 
     argument: Value
     number: int
@@ -58,7 +58,7 @@ class Part(Rewritten):
 
 @dataclass(frozen=True, slots=True)
 class Attention(Rewritten):
-    """`sum_s' Dr(Sm_s'(q k c + m)) v`: what scaled_dot_product_attention computes; several products of scores are added.
+    """`sum_s' Dr(Sm_s'(q k c + m)) v`: as scaled_dot_product_attention computes it; several products of scores are added.
 
     The `features` of each query and key are summed; `scale` is none where it is the root of one over their size. A mask that
     is `causal` is no operand. The result has the axes batch, heads, groups (heads that share keys), position, put.
@@ -111,7 +111,7 @@ class Routed(Rewritten):
 
 @dataclass(frozen=True, slots=True)
 class Picked(Rewritten):
-    """What is there for each row, each expert, or each of both, at the pairs."""
+    """A value for each row, each expert, or each of both, at the pairs."""
 
     argument: Value
     pairs: Value
@@ -119,7 +119,7 @@ class Picked(Rewritten):
 
 @dataclass(frozen=True, slots=True)
 class Gathered(Rewritten):
-    """The sum over the chosen experts of each row of what is computed for pairs."""
+    """The sum over the chosen experts of each row of a value for pairs."""
 
     argument: Value
     pairs: Value

@@ -67,7 +67,7 @@ class _Listing:
         self.names |= {carried.after: _spell_name(carried.name, carried.after.axes) for carried in turns.carried}
 
     def list_below(self, value: Value, indent: str) -> Iterator[str]:
-        """A value that has no name yet, under a number; what is made of numbers alone stands where it is read."""
+        """A value that has no name yet, under a number; a value made of numbers alone stands where it is read."""
         if value not in self.names and not _is_number(value):
             self.count += 1
             yield from self.assign(value, _spell_name(str(self.count), value.axes), indent)
@@ -79,7 +79,7 @@ class _Listing:
     # ------------------------------------------------------------------------------------------------- operations
 
     def spell(self, value: Value, alone: bool = True) -> str:
-        """The name of a value; of what has none, itself, in parentheses where it does not stand alone."""
+        """The name of a value; without a name the value itself, in parentheses where it does not stand alone."""
         if value in self.names:
             return self.names[value]
         text = self.spell_operation(value.operation)

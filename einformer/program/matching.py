@@ -22,7 +22,7 @@ Read = Callable[[Value], Terms]  # the terms of a value, with some names in it o
 
 
 def find_norms(function: Function, legend: Legend) -> dict[Value, Norm]:
-    """The values of a function that are norms. What one takes in, nothing else reads."""
+    """The values of a function that are norms. Nothing else reads the values inside a norm."""
     scope, norms = Scope.of(function, legend), dict[Value, Norm]()
 
     def look(value: Value) -> Value:
@@ -62,7 +62,7 @@ def _has_root(value: Value, scope: Scope) -> bool:
 
 
 def _read_product(read: Read, value: Value, scope: Scope) -> Norm | None:
-    """The norm that a product is: it divides by one root, and what it divides is what the root measures."""
+    """The norm that a product is: it divides by one root, and the root measures the dividend."""
     terms = read(value)
     roots = [factor for factor, power in terms[0].powers.items() if power == -HALF] if len(terms) == 1 else []
     measured = _read_measured(read(roots[0].value), read) if len(roots) == 1 else None
@@ -80,7 +80,7 @@ def _read_product(read: Read, value: Value, scope: Scope) -> Norm | None:
 
 
 def _read_measured(terms: Terms, read: Read) -> tuple[Term, str, Value] | None:
-    """What a root is the mean square of, over which letter, and the number that is added to it."""
+    """The vector whose mean square a root is of, the letter of the mean, and the number that is added."""
     for mean, epsilon in (terms, terms[::-1]) if len(terms) == 2 else ():
         match [factor.value for factor in mean.powers if isinstance(factor.value.operation, op.Contract)]:
             case [Value(operation=op.Contract((letter,), factors), axes=axes)]:
@@ -93,7 +93,7 @@ def _read_measured(terms: Terms, read: Read) -> tuple[Term, str, Value] | None:
 
 
 def _move_letter(x: Term, letter: str, epsilon: Value, divided: Term, read: Read, scope: Scope) -> tuple[Term, str, Value]:
-    """What a root measures, under the letter that what it divides has in the place of its own."""
+    """The vector that a root measures, under the letter that the dividend has in its place."""
     letters = {other for factor in divided.powers for other in factor.letters if axis_of(other) == axis_of(letter)}
     if len(letters) != 1 or letter in letters:
         return x, letter, epsilon
@@ -122,7 +122,7 @@ def _find_uncentred(x: Term, letter: str, read: Read) -> Value | None:
 
 
 def read_linear(value: Value, scope: Scope) -> Value | None:
-    """What a value is as a linear map, times what stands around it, or plus what stands beside it and its bias."""
+    """A value as a linear map, times the factors around it, or plus its bias and the other terms."""
     match value.operation:
         case op.Map("+", terms):
             return _read_biased(terms, scope)
@@ -167,7 +167,7 @@ def split_sum(product: Term, opens: Callable[[Value], bool] = lambda _: True) ->
 
 
 def _read_scaled(value: Value, scope: Scope) -> tuple[Value, Value | None] | None:
-    """The linear map that a sum is, and what multiplies it."""
+    """The linear map that a sum is, and the factors around it."""
     terms = scope.read(value)
     split = split_sum(terms[0]) if len(terms) == 1 else None
     if split is None:

@@ -1,8 +1,8 @@
 """A program: values with named axes, each given by one of fourteen operations, in one function for each layer.
 
-The tree says what people wrote, the program what it comes to. Who may call what, which letters a layer carries along, where a
-name is redefined, what a slot reads: `lowering.py` settles that, once. A value is defined once, and two values are one if they
-are one object. Sizes stay letters: a program is the same at all sizes.
+The tree is the text as people wrote it; the program lists the operations that it means. `lowering.py` settles once which layer
+a call means, which letters a layer carries along, where a name is redefined and which numbers a slot reads. A value is defined
+once, and two values are one if they are one object. Sizes stay letters: a program is the same at all sizes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Kind = Literal["tensor", "integer", "number", "condition"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Value:
-    """What an operation gives: an axis for each letter, in any order.
+    """The result of an operation, with an axis for each letter, in any order.
 
     A `tensor` is made of inputs or weights; an `integer`, a `number` and a `condition` of index numbers, tokens, sizes and
     scalars alone. Without axes the latter three are numbers of Python.
@@ -44,12 +44,12 @@ class Value:
         return tuple(value for name in self.operation.__match_args__ for value in _find(getattr(self.operation, name)))
 
 
-# -------------------------------------------------------------------------------------------------- what is there before
+# -------------------------------------------------------------------------------------------------- operations without operands
 
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """What a function is given; what a turn has from the one before, or a loop leaves; what there is of a recurrence so far."""
+    """An input of a function; a tensor as a turn or a loop before left it; the steps of a recurrence so far."""
 
     name: str
 
@@ -90,7 +90,7 @@ class Turn:
     letter: str
 
 
-# -------------------------------------------------------------------------------------------------- what is made of values
+# -------------------------------------------------------------------------------------------------- operations on values
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ class Contract:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The same numbers under other letters: each label of `old` becomes that of `new`, which has as many numbers or fewer.
+    """The same numbers under other letters: each label of `old` becomes one of `new`, with as many numbers or fewer.
 
     One letter becomes another; a group is merged, or one letter split; of a longer axis the first numbers are read.
     """
@@ -144,7 +144,7 @@ class Gather:
     """A tensor read at numbers that are computed: one for each of its axes.
 
     Along an axis that is `timed` there are zeros before the first number. A number is looked at only where all `conditions`
-    are as said: elsewhere nobody wants what is read. What is not `proved` to lie inside must be looked at when it runs.
+    are as said: elsewhere its element is not used. A number that is not `proved` to lie inside is checked while it runs.
     """
 
     argument: Value
@@ -159,7 +159,7 @@ class Gather:
 class Call:
     """Another function. Its weights lie under `instance`, in the turns of some loops, or it has none.
 
-    What it keeps lies at a `path`.
+    Its entries in a cache lie at a `path`.
     """
 
     function: str
@@ -171,7 +171,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Recur:
-    """A tensor made position by position: `step` is computed for each number of `letter`, and reads what there is, `so_far`.
+    """A tensor made position by position: `step` is computed for each number of `letter`, and reads the steps `so_far`.
 
     It reads as many positions `back` as that, at most.
     """
@@ -184,7 +184,7 @@ class Recur:
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """What a rewrite puts in the place of others, for the interpreter that asked for it: kernels, caches."""
+    """An operation that a rewrite puts in the place of others, for one interpreter: kernels, caches."""
 
 
 Operation = (
@@ -215,8 +215,8 @@ class Line:
     name: str
     value: Value
     labels: tuple[Label, ...]
-    equation: Equation | None = None  # none where the legend or a weight says what it is
-    notes: tuple[str, ...] = ()  # why it is not what a reader may expect
+    equation: Equation | None = None  # none where the legend or a weight defines it
+    notes: tuple[str, ...] = ()  # why it is not the kernel that a reader may expect
     version: tuple[str, int] | None = None  # which of the values of its name it is, `z_2`, and in how many loops it stands
 
 
@@ -224,7 +224,7 @@ class Line:
 class Carried:
     """A tensor that a loop defines: each turn finds it `within` as the one before left it, its `last` value is there `after`.
 
-    The first turn finds what was there `before`, if there was something.
+    The first turn finds the value from `before`, if there is one.
     """
 
     name: str
@@ -247,7 +247,7 @@ class Turns:
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A layer as it is called: what it is given, its lines in the order of the text, and what it returns.
+    """A layer as it is called: its inputs, its lines in the order of the text, and its output.
 
     `weights` are those that are stored, then those that are tied to others; `scalars` those of the legend that have indices.
     """

@@ -1,4 +1,4 @@
-"""Rewrites what layers are given: what is computed once is passed down, and a causal mask is computed where it is added.
+"""Rewrites the inputs of layers: constants are computed once and passed down, causal masks are computed where they are added.
 
 The cosines of a rotation are the same in every layer and every turn: the model computes `cos(s θ_h)`, and passes it to the
 layers that read it. A causal mask goes the other way, so that the attention that adds it is seen to be causal.
@@ -29,9 +29,9 @@ Functions = Mapping[str, Function]
 
 
 def raise_constants(functions: Functions, model: str, legend: Legend, time: str) -> Functions:
-    """The functions, of which the model computes such values, each once; factors of one are dropped.
+    """The functions with constants computed by the model, each once, and without factors of one.
 
-    Without a `model` nobody computes them for others.
+    Without a `model` each function computes its own.
     """
     functions = {name: _drop_ones(function, legend) for name, function in functions.items()}
     worth = (value for name, f in functions.items() if name != model for value in walk_values(f))
@@ -43,7 +43,7 @@ def raise_constants(functions: Functions, model: str, legend: Legend, time: str)
 
 
 def _drop_ones(function: Function, legend: Legend) -> Function:
-    """`μ x` is x where the scalar μ is 1; what the legend computes stays."""
+    """`μ x` is x where the scalar μ is 1; the formulas of the legend stay."""
 
     def rule(value: Value) -> Value:
         match value.operation:

@@ -19,7 +19,7 @@ from einformer.program.terms import Terms, Values
 
 
 def walk(*values: Value, closed: Collection[Value] = ()) -> Iterator[Value]:
-    """Values and all that they are made of, each once, after its operands; what is closed is not looked into."""
+    """Values and all that they are made of, each once, after its operands; the operands of closed values are passed over."""
     seen, todo = set[Value](), [(value, False) for value in reversed(values)]
     while todo:
         value, done = todo.pop()
@@ -37,7 +37,7 @@ def walk_values(function: Function) -> Iterator[Value]:
 
 
 def list_lines(function: Function) -> list[Line]:
-    """What has a name in a function, in order: its inputs, weights, scalars and lines, those of loops too."""
+    """The named values of a function, in order: its inputs, weights, scalars and lines, also those of loops."""
     return [*function.inputs, *function.weights, *function.scalars, *walk_lines(function.lines)]
 
 
@@ -112,9 +112,9 @@ class Scope:
     names: dict[Value, str] = field(default_factory=dict)
     loops: dict[Value, tuple[str, ...]] = field(default_factory=dict)  # around the line of a value, a recurrence apart
     reads: Counter[Value] = field(default_factory=Counter)
-    here: tuple[str, ...] = ()  # the loops around what is looked at
-    standing: dict[str, Value] = field(default_factory=dict)  # what each name stands for there
-    plain: set[Value] = field(default_factory=set)  # what a kernel wants as it is written
+    here: tuple[str, ...] = ()  # the loops around the value at hand
+    standing: dict[str, Value] = field(default_factory=dict)  # the value of each name there
+    plain: set[Value] = field(default_factory=set)  # values that a kernel reads as they are written
     fixed: frozenset[Value] = frozenset()  # weights and scalars
     learned: frozenset[Value] = frozenset()  # weights that are trained
 
@@ -155,7 +155,7 @@ class Scope:
         return value in self.fixed or self.standing.get(self.names[value]) is value
 
     def find_changed(self, value: Value, there: set[Value] | None = None) -> str:
-        """The name of something that a value is made of and that has changed since; not of what is known to be `there`."""
+        """The name of an operand that has changed since a value was computed; operands that are `there` have not."""
         there = set() if there is None else there
         for leaf in self.walk_leaves(value):
             if leaf not in there and not self.stands(leaf):
@@ -169,7 +169,7 @@ class Scope:
         return self.loops.get(value) == self.here and not self.find_changed(value)
 
     def is_open(self, value: Value) -> bool:
-        """May a value be computed where it is read: has it no name, or a reader alone?"""
+        """May a value be computed where it is read: is it without a name, or read once?"""
         return value not in self.names or (self.reads[value] == 1 and self.is_computed(value))
 
     def read(self, value: Value, opens: Callable[[Value], bool] = lambda _: False) -> Terms:
@@ -178,7 +178,7 @@ class Scope:
         return self.values.apart(value, lambda inner: self.values.terms(inner, closed))
 
     def covers(self, value: Value, kernel: Value) -> bool:
-        """Is what a kernel takes in of a value read by nothing else?"""
+        """Are the values that a kernel replaces read by nothing else?"""
         leaves = set(self.walk_leaves(kernel))
         inside, todo = {value}, [*value.operands]
         while todo:
@@ -203,7 +203,7 @@ class Rewriting:
     """A rewrite of one function.
 
     The rule sees each value once, after its operands were rewritten; where it is `descending`, before them. A scope follows
-    what names stand for at each line.
+    the names at each line.
     """
 
     rule: Callable[[Value], Value] = lambda value: value
@@ -212,7 +212,7 @@ class Rewriting:
     scope: Scope | None = None
 
     def rewrite(self, old: Value) -> Value:
-        """What stands in the place of a value."""
+        """The value that replaces another."""
         if old not in self.new:
             value = self.rule(old) if self.descending else old
             operation = replace_operands(value.operation, self.rewrite)
@@ -232,7 +232,7 @@ class Rewriting:
         return replace(line, value=value)
 
     def rewrite_loop(self, turns: Turns) -> Turns:
-        """The lines of a loop, and what it changes."""
+        """The lines of a loop, and the tensors that it changes."""
         count = self.rewrite(turns.count)
         if self.scope is not None:
             self.scope.enter(turns)

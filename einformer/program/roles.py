@@ -24,7 +24,7 @@ class Kind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """What a weight does: its kind, the letters over which a matrix sums, and into how many residual sums it writes."""
+    """The role of a weight: its kind, the letters over which a matrix sums, and into how many residual sums it writes."""
 
     kind: Kind
     summed: Axes = ()
@@ -89,7 +89,7 @@ def _read_role(letters: Sequence[tuple[str, str]], around: Kind, summed: Axes) -
 
 
 def _find_residual(functions: Mapping[str, Function], name: str) -> tuple[int, Expression] | None:
-    """`z <- z + Layer(…)` in a loop: how many such terms a turn has, and how many turns there are."""
+    """`z <- z + Layer(…)` in a loop: the number of these terms in a turn, and of turns."""
     for caller in functions.values():
         for turns in (line for line in caller.lines if isinstance(line, Turns)):
             added = list(_walk_added(turns))

@@ -36,7 +36,7 @@ def is_weighed(argument: Value, letters: Collection[str], legend: Legend, time: 
 
 @dataclass(frozen=True, slots=True)
 class _Argument:
-    """What a softmax is of. In `arithmetic` what a function is given is finite."""
+    """The argument of a softmax. In `arithmetic` the inputs of functions are finite."""
 
     values: Values
     arithmetic: bool = False
