@@ -220,35 +220,63 @@ def _read_biased(terms: tuple[Value, ...], scope: Scope) -> Value | None:
     return None
 
 
-# -------------------------------------------------------------------------------------------------------- reversed axes
+# -------------------------------------------------------------------------------------------------------- cross-entropy
 
 
 def read_loss(value: Value, scope: Scope) -> Value | None:
     """`lse_v y_bv - y_{b t_b}`, or its mean over all letters."""
-    match value.operation:
-        case op.Reduce("mean", letters, inner) if set(letters) == set(inner.axes):
-            loss = read_loss(inner, scope)
-            kernel = replace(loss.operation, mean=True) if loss and isinstance(loss.operation, CrossEntropy) else None
-        case op.Map("+", (one, other)):
-            kernel = _read_picked(one, other) or _read_picked(other, one)
+    ((sign, inner),) = _list_signed(value, scope, closed=True)
+    match inner.operation:
+        case op.Reduce("mean", letters, argument) if set(letters) == set(argument.axes):
+            mean, terms = True, [(sign * own, term) for own, term in _list_signed(argument, scope)]
+        case _:
+            mean, terms = False, _list_signed(value, scope)
+    match sorted(terms, key=lambda term: term[0]):
+        case [(-1, picked), (1, total)] if (kernel := _read_picked(total, picked)) is not None:
+            loss = replace(value, operation=replace(kernel, mean=mean))
+            return loss if scope.covers(value, loss) else None
         case _:
             return None
-    loss = None if kernel is None else replace(value, operation=kernel)
-    return loss if loss is not None and scope.covers(value, loss) else None
 
 
-def _read_picked(total: Value, rest: Value) -> CrossEntropy | None:
-    """`lse_v y_bv` and `-y_{b t_b}`, where the numbers of all other axes are their own."""
-    match total.operation, rest.operation:
-        case op.Reduce("lse", (letter,), scores), op.Map("*", (minus, Value(operation=op.Gather(argument) as picked))):
-            slots = zip(picked.labels, picked.numbers, strict=True)
+def _list_signed(value: Value, scope: Scope, closed: bool = False) -> list[tuple[int, Value]]:
+    """The terms of a sum, each with its sign; the element of a sum is the sum of elements. A closed sum is one term."""
+    match value.operation:
+        case op.Map("*", (minus, rest)) if minus.operation == op.Constant(-1):
+            return [(-sign, term) for sign, term in _list_signed(rest, scope, closed)]
+        case op.Map("+", terms) if not closed and scope.is_open(value):
+            return [part for term in terms for part in _list_signed(term, scope)]
+        case op.Gather(Value(operation=op.Map("+")) as total) as gather if not closed and scope.is_open(total):
+            return [(sign, _pick(value, gather, term)) for sign, term in _list_signed(total, scope)]
+        case _:
+            return [(1, value)]
+
+
+def _pick(value: Value, gather: op.Gather, term: Value) -> Value:
+    """The element of a term that a gather reads of the sum; the term where it is read along its own axes."""
+    slots = zip(gather.labels, gather.numbers, gather.timed, gather.proved, strict=True)
+    own = [slot for slot in slots if not set(slot[0]).isdisjoint(term.axes)]
+    if all(number.operation == op.Iota("".join(label)) for label, number, _, _ in own):
+        return term
+    labels, numbers, timed, proved = zip(*own, strict=True)
+    return replace(value, operation=op.Gather(term, labels, numbers, timed, proved, gather.conditions))
+
+
+def _read_picked(total: Value, picked: Value) -> CrossEntropy | None:
+    """`lse_v y_bv` and `y_{b t_b}`, where the numbers of all other axes are their own."""
+    match total.operation, picked.operation:
+        case op.Reduce("lse", (letter,), scores), op.Gather(argument) as gather if argument is scores:
+            slots = zip(gather.labels, gather.numbers, strict=True)
             own = [label == (letter,) or number.operation == op.Iota("".join(label)) for label, number in slots]
-            if argument is scores and minus.operation == op.Constant(-1) and (letter,) in picked.labels and all(own):
-                axis = picked.labels.index((letter,))
-                target, proved = picked.numbers[axis], picked.proved[axis]
-                if set(target.axes) <= set(total.axes) and not picked.timed[axis]:
+            if (letter,) in gather.labels and all(own):
+                axis = gather.labels.index((letter,))
+                target, proved = gather.numbers[axis], gather.proved[axis]
+                if set(target.axes) <= set(total.axes) and not gather.timed[axis]:
                     return CrossEntropy(scores, letter, target, proved)
     return None
+
+
+# -------------------------------------------------------------------------------------------------------- reversed axes
 
 
 def read_reversed(value: Value, legend: Legend) -> Value | None:
