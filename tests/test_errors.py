@@ -347,7 +347,7 @@ def test_what_a_layer_of_the_library_lacks_is_told_at_the_call() -> None:
         ("E204", 4, "RMSNorm(z_d)"),
         ("E201", 4, "GatedMLP(z_d)"),
     ]
-    assert "`ε = …` among the scalars" in found[0].fix
+    assert [finding.fix for finding in found] == ["`scalars …, ε`, as the library has it", "`axes …, f`, as the library has it"]
     assert any(fact.startswith("`RMSNorm` needs it (") for fact in found[0].facts)
 
 

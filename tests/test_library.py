@@ -19,6 +19,7 @@ from einformer.errors import Source
 from einformer.language.parser import parse
 from einformer.language.printer import show
 from einformer.language.tree import Node, Spec
+from tests.refusals import findings_of
 
 FILES = {f"{name}.ein": texts.text(name).text for name in texts.shipped()}
 
@@ -169,8 +170,8 @@ TWICE = "\nlayer Twice(x_d) -> y_d:\n  return 2 x_d\n"
         (VARIED.replace("c_s =", "c'_s ="), "E204", "c'_s = 2 s", "a line for one of `y =`, in this order"),
         (SHORT.replace("s, e", "s: 3 Q q, e"), "E204", "q", "`Q`"),
         (SHORT.replace("s,", "s, l,"), "E203", "l", "nothing: delete the line"),
-        (SHORT.replace("i, ", ""), "E201", "Rotary(x_se)", "`i: …` among the axes, or one of s e h"),
-        (DEEP, "E204", "Attention(z_sd, m_ss')", "`μ = …` among the scalars"),
+        (SHORT.replace("i, ", ""), "E201", "Rotary(x_se)", "`axes …, i`"),
+        (DEEP, "E204", "Attention(z_sd, m_ss')", "`scalars …, μ`"),
         ("axes\n  b, s\n" + TWICE, "E101", ",", "`axes b, s` on the line of the heading"),
         ("axes\n  b\n" + TWICE, "E101", "\n", "`axes b` on the line of the heading"),
         ("axes d\n\nscalars\n  ε, μ\n" + TWICE, "E101", ",", "`scalars ε, μ` on the line of the heading"),
@@ -182,6 +183,14 @@ def test_what_is_wrong_is_told_in_the_text_that_names_the_library(text: str, cod
     finding = caught.value.findings[0]
     assert (finding.code, finding.span.text, finding.span.source.name) == (code, place, "<text>")
     assert finding.fix.startswith(fix)
+
+
+def test_what_layers_of_the_library_lack_is_mended_by_naming_it() -> None:
+    text = "axes s, d\nscalars Θ\n" + DEEP.split("\n", 2)[2]
+    while findings := findings_of(text):
+        head, name = findings[0].fix.split("`")[1].split(" …, ")
+        text = text.replace(f"{head} ", f"{head} {name}, ", 1)
+    assert text.startswith("axes j, g, h, i, e, s, d\nscalars θ_h, μ, Θ\n")
 
 
 @pytest.mark.parametrize("name", ["qwen3", "llama-3-8b"])

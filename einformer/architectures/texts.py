@@ -38,7 +38,20 @@ def elaborate(source: Source) -> tuple[Spec, Spec, tuple[Finding, ...]]:
     if not spec.layers:
         return spec, spec, (Finding("E105", "the text has no layer", spec.span, fix="`layer Name(z_d) -> z_d:`"),)
     written = with_library(spec, near)
-    return written, *check.check(written)
+    tree, findings = check.check(written)
+    return written, tree, tuple(_name_in_head(finding, near) for finding in findings)
+
+
+# What a layer of the library lacks, the library has: its name in the head of the legend is enough.
+def _name_in_head(finding: Finding, library: Spec) -> Finding:
+    missing = re.search(r"no (?:axis|size, scalar or index|tensor) `(\w+)`", finding.message)
+    if not missing or not any("needs it" in fact for fact in finding.facts):
+        return finding
+    heads = [f"axes …, {axis.letter}" for axis in library.axes if axis.letter == missing[1]]
+    for scalar in library.scalars:
+        if scalar.name == missing[1]:
+            heads.append(f"scalars …, {scalar.name}{'_' * bool(scalar.indices)}{''.join(x.letter for x in scalar.indices)}")
+    return replace(finding, fix=f"`{heads[0]}`, as the library has it") if heads else finding
 
 
 @functools.cache
