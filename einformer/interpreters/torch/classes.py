@@ -272,8 +272,8 @@ class Class:
     @property
     def own(self) -> list[str]:
         """The sizes that the class is given, since those of other layers that it serves have others in their place."""
-        merged = [each for each in self.file.merged.values() if each.first == self.layer.name]
-        return list(dict.fromkeys(size for each in merged for size, other in each.sizes.items() if size != other))
+        merged = [merging for merging in self.file.merged.values() if merging.first == self.layer.name]
+        return list(dict.fromkeys(size for merging in merged for size, other in merging.sizes.items() if size != other))
 
     def spell(self, letter: str) -> str:
         """The letter of Python for an index; none for one in front of whose place others have more or fewer."""

@@ -251,7 +251,8 @@ class Context:
         if not code.plain and set(code.dims) == set(dims):
             return permute(code, dims)
         if not code.plain:
-            return replace(code, text=shape(self, code, dims), dims=dims, level=ATOM)
+            sizes = ", ".join(map(self.size, dims))
+            return replace(code, text=f"{align(code, dims, ATOM)}.expand({sizes})", dims=dims, level=ATOM)
         if not dims and kind != "tensor":
             return code
         dtype = {"tensor": "dtype", "number": "number"}.get(kind)
@@ -328,16 +329,6 @@ def zero_early(code: Code, condition: Code | None) -> Code:
     if condition.plain:  # the number of a step
         return replace(code, text=f"({code.text} if {condition.text} else torch.zeros_like({code.text}))", level=ATOM)
     return replace(code, text=f"torch.where({align(condition, code.dims)}, {code.text}, 0)", level=ATOM)
-
-
-def shape(context: Context, code: Code, letters: Dims) -> str:
-    """A value with exactly these axes, repeated along those it does not depend on."""
-    if code.plain:
-        return context.fill(code, letters, code.kind if letters else "tensor").text
-    if set(code.dims) == set(letters):
-        return permute(code, letters).text
-    sizes = ", ".join(context.size(letter) for letter in letters)
-    return f"{align(code, letters, ATOM)}.expand({sizes})"
 
 
 def name_tensor(context: Context, tensor: Tensor | Name) -> str:

@@ -57,8 +57,8 @@ def write_cached_source(
     file = CachedFile(
         special, name, legend, plan, style, count_axes(spec), functions=decoded, lowered=lowered, kept=kept, rows=rows
     )
-    file.counting = frozenset({name, *(each for each, function in decoded.items() if reads_cache(function, decoded))})
-    file.keeping = frozenset(each for each, function in decoded.items() if keeps_anything(function, decoded))
+    file.counting = frozenset({name, *(called for called, function in decoded.items() if reads_cache(function, decoded))})
+    file.keeping = frozenset(called for called, function in decoded.items() if keeps_anything(function, decoded))
     return file.text()
 
 
@@ -83,14 +83,14 @@ class CachedFile(EmittedFile):
     def write_table(self) -> Iterator[str]:
         """What is kept, by path: `KEPT`."""
         backs_of_patterns: dict[str, dict[tuple[str, ...], int | None]] = {}
-        for each in self.kept:
-            turns = tuple(re.findall(r"blocks\.(\d+)", each.full_path))
-            backs_of_patterns.setdefault(re.sub(r"blocks\.\d+", "blocks.{}", each.full_path), {})[turns] = each.back
+        for entry in self.kept:
+            turns = tuple(re.findall(r"blocks\.(\d+)", entry.full_path))
+            backs_of_patterns.setdefault(re.sub(r"blocks\.\d+", "blocks.{}", entry.full_path), {})[turns] = entry.back
         yield "KEPT: dict[str, int | None] = {  # how many positions beside the current one; None: all"
         for pattern, backs in backs_of_patterns.items():
             yield f"    {_write_row(pattern, backs)},"
         yield "}"
-        if shared := {each.full_path: each.source for each in self.kept if each.source}:
+        if shared := {entry.full_path: entry.source for entry in self.kept if entry.source}:
             yield "SHARED = {  # what another layer keeps already, by its path"
             yield from (f'    "{path}": "{source}",' for path, source in shared.items())
             yield "}"
@@ -283,11 +283,11 @@ class CachedEmitter(KernelEmitter):
         """The mask of a causal attention, where it has one; `is_causal` counts positions from the first new one."""
         return f"attn_mask=cache.make_mask({1 if kernel.heads or kernel.groups else 0})", "is_causal=cache.first"
 
-    def before(self, recur: op.Recur, zeros: str, axis: int) -> str:
+    def start_steps(self, recur: op.Recur, zeros: str, axis: int) -> str:
         """The last steps, if there were any."""
         return f"cache.list_steps({write_path(recur.path)}, {zeros}, {axis})" if isinstance(recur, Resume) else zeros
 
-    def each(self, recur: op.Recur, step: str, labels: Sequence[Label]) -> str:
+    def finish_step(self, recur: op.Recur, step: str, labels: Sequence[Label]) -> str:
         """One step, zero for what is padding."""
         return f"cache.zero_step({step}, step{self.row(labels)})" if isinstance(recur, Resume) else step
 
@@ -365,7 +365,7 @@ class CachedClass(Class):
     @property
     def visibly(self) -> list[Entry[int]]:
         """What this layer keeps of all visible positions."""
-        return [each for each in self.file.kept if each.layer == self.layer.name and each.kind == "visible"]
+        return [entry for entry in self.file.kept if entry.layer == self.layer.name and entry.kind == "visible"]
 
     def count_visible(self, names: Sequence[tuple[str, Sequence[Label]]]) -> str:
         """How many positions are visible here: as many as are kept, or are given; else as any layer below sees."""
@@ -374,9 +374,9 @@ class CachedClass(Class):
             return f"cache.count_visible({write_path('{path}' * (not self.is_model) + place)})"
         for name, axis in self.find_visible(names):
             return f"{name}.shape[{axis}]"
-        below = [each for each in self.file.kept if each.kind == "visible"]
-        everything = next((each.full_path for each in below if each.back is None), "")
-        windows = sorted((each.back or 0, each.full_path) for each in below)
+        below = [entry for entry in self.file.kept if entry.kind == "visible"]
+        everything = next((entry.full_path for entry in below if entry.back is None), "")
+        windows = sorted((entry.back or 0, entry.full_path) for entry in below)
         return f'cache.count_visible("{everything or (windows[-1][1] if windows else "")}")'
 
     def write_narrowed(self, names: Sequence[tuple[str, Sequence[Label]]]) -> Iterator[str]:

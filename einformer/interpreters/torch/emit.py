@@ -29,8 +29,6 @@ from einformer.interpreters.torch.code import (
     name_scalar,
     number_axis,
     order_dims,
-    permute,
-    shape,
     zero_early,
 )
 from einformer.interpreters.torch.parallel import code_exchange, describe_exchange
@@ -163,8 +161,8 @@ class Emitter:
                 yield from self.loop(line, indent)
             else:
                 yield from [] if line.equation is None else [self.shell.write_comment(line, indent)]
-                yield from (f"{indent}# {each}" for each in describe_exchange(line.value, self.context))
-                yield from (indent + each for each in self.line(line))
+                yield from (f"{indent}# {text}" for text in describe_exchange(line.value, self.context))
+                yield from (indent + text for text in self.line(line))
 
     def line(self, line: Line) -> Iterator[str]:
         """An equation: its variable, its axes as written; a number without axes stays one of Python."""
@@ -177,33 +175,37 @@ class Emitter:
 
     def loop(self, turns: Turns, indent: str) -> Iterator[str]:
         """A loop, whose variables have the same names in each turn."""
-        places = {each.name: self.find_place_named(each.name, each.before) for each in turns.carried if each.before is not None}
-        for each in turns.carried:
-            if each.before is not None:
-                yield from (indent + line for line in self.enter(each, each.before, places[each.name]))
+        places = {
+            carried.name: self.find_place_named(carried.name, carried.before)
+            for carried in turns.carried
+            if carried.before is not None
+        }
+        for carried in turns.carried:
+            if carried.before is not None:
+                yield from (indent + line for line in self.enter(carried, carried.before, places[carried.name]))
         yield f"{indent}for {self.shell.write_turning(turns)}:"
         self.turns[turns.letter] = turns.letter
         yield from self.lines(turns.lines, indent + INDENT)
-        for each in turns.carried:
-            yield from (indent + INDENT + line for line in self.leave(each, places.get(each.name)))
+        for carried in turns.carried:
+            yield from (indent + INDENT + line for line in self.leave(carried, places.get(carried.name)))
         del self.turns[turns.letter]
 
     def find_place_named(self, name: str, value: Value) -> Stored:
         """Where a value lies under a name: other names may stand for it too."""
-        return next(each for each in self.stored[value] if each.name == self.names[name])
+        return next(place for place in self.stored[value] if place.name == self.names[name])
 
-    def enter(self, each: Carried, before: Value, place: Stored) -> Iterator[str]:
+    def enter(self, carried: Carried, before: Value, place: Stored) -> Iterator[str]:
         """What the first turn starts from, of the kind that all turns have."""
-        yield from self.reassign(place.name, replace(self.code(before), text=place.name), each.within.kind)
-        self.stored[each.within] = [place]
+        yield from self.reassign(place.name, replace(self.code(before), text=place.name), carried.within.kind)
+        self.stored[carried.within] = [place]
 
-    def leave(self, each: Carried, place: Stored | None) -> Iterator[str]:
+    def leave(self, carried: Carried, place: Stored | None) -> Iterator[str]:
         """What the next turn starts from, where it finds it, and what is left after the last."""
         if place is not None:
             letters = _list_letters(place.labels)
-            code = Code(self.write_grouped(self.code(each.last, letters), place.labels), letters, each.last.kind)
-            yield from self.reassign(place.name, code, each.within.kind)
-        self.stored[each.after] = [place or self.find_place_named(each.name, each.last)]
+            code = Code(self.write_grouped(self.code(carried.last, letters), place.labels), letters, carried.last.kind)
+            yield from self.reassign(place.name, code, carried.within.kind)
+        self.stored[carried.after] = [place or self.find_place_named(carried.name, carried.last)]
 
     def reassign(self, name: str, code: Code, kind: Kind) -> Iterator[str]:
         """A variable that gets another value, or one of another kind."""
@@ -258,8 +260,7 @@ class Emitter:
 
     def shape(self, code: Code, letters: Dims) -> Code:
         """A value with exactly these axes."""
-        whole = set(code.dims) == set(letters) and not code.plain
-        return permute(code, letters) if whole else Code(shape(self.context, code, letters), letters, code.kind)
+        return replace(self.context.fill(code, letters, code.kind if letters else "tensor"), kind=code.kind)
 
     # ---------------------------------------------------------------------------------------------------- values
 
@@ -360,7 +361,7 @@ class Emitter:
                 self.context.needs |= {"device": None, "number": None}
                 listed = self.context.legend.scalars[name].value
                 assert isinstance(listed, tuple)
-                text = f"torch.tensor([{', '.join(repr(each.value) for each in listed)}], dtype=number, device=device)"
+                text = f"torch.tensor([{', '.join(repr(number.value) for number in listed)}], dtype=number, device=device)"
             case _:
                 value = self.context.cast(
                     self.code(line.value, letters), "number"
@@ -451,7 +452,7 @@ class Emitter:
     def write_whole(self, value: Value, labels: tuple[Label, ...]) -> str:
         """A value with an axis for each label: its variable, where one lies so."""
         self.read(value)
-        place = next((each for each in self.stored.get(value, ()) if each.labels == labels), None)
+        place = next((stored for stored in self.stored.get(value, ()) if stored.labels == labels), None)
         return place.name if place else self.merge_groups(self.code(value), labels).at(ATOM)
 
     def view(self, code: str, old: Sequence[Label], new: Sequence[Label], kind: Kind) -> Code:
@@ -559,21 +560,21 @@ class Emitter:
         whole = recur.so_far.kind == "integer"
         self.context.needs |= dict.fromkeys(["device"] if whole else ["dtype", "device"])
         zeros = f"torch.zeros({sizes}, dtype={'torch.long' if whole else 'dtype'}, device=device)"
-        yield f"{steps} = {self.before(recur, f'[{zeros}] * {recur.back}', axis)}"
+        yield f"{steps} = {self.start_steps(recur, f'[{zeros}] * {recur.back}', axis)}"
         yield f"for step in range({self.context.size(recur.letter)}):"
         self.steps[recur.so_far] = steps, axis, recur.back
         self.turns[recur.letter] = "step"
         code = self.settle(self.code(recur.step, _list_letters(rest)), recur.so_far.kind)
         tensor = f"torch.as_tensor({code.text}, device=device)" if whole and not rest else self.write_grouped(code, rest)
-        yield f"    {steps}.append({self.each(recur, tensor, rest)})"
+        yield f"    {steps}.append({self.finish_step(recur, tensor, rest)})"
         del self.turns[recur.letter]
         yield f"{self.name(line)} = torch.stack({steps}[{recur.back}:], {axis})"
 
-    def before(self, recur: op.Recur, zeros: str, axis: int) -> str:
+    def start_steps(self, recur: op.Recur, zeros: str, axis: int) -> str:
         """What stands before the first step: zeros."""
         return zeros
 
-    def each(self, recur: op.Recur, step: str, labels: Sequence[Label]) -> str:
+    def finish_step(self, recur: op.Recur, step: str, labels: Sequence[Label]) -> str:
         """One step."""
         return step
 

@@ -186,7 +186,7 @@ class KernelEmitter(Emitter):
         self.passed = {value for value in arguments_of_calls if read[value] == arguments_of_calls.count(value)}
 
     @property
-    def packed(self) -> frozenset[str]:
+    def packed_weights(self) -> frozenset[str]:
         """The weights that lie as matrices."""
         return frozenset(key(part.weight.name) for packing in self.shell.packings for part in packing.parts)
 
@@ -230,7 +230,7 @@ class KernelEmitter(Emitter):
             yield from self.assign(line)
             return
         if line.equation.relation != "return" and any(
-            each.name == self.names.get(line.name) for each in self.stored.get(line.value, ())
+            place.name == self.names.get(line.name) for place in self.stored.get(line.value, ())
         ):
             return
         yield from (f"# {note}" for note in line.notes)
@@ -270,11 +270,11 @@ class KernelEmitter(Emitter):
         """The products of which parts are read in a line, if they are not computed yet."""
         if value in self.stored:
             return
-        for each in value.operands:
+        for operand in value.operands:
             if isinstance(value.operation, Part):
-                yield from self.split(each)
+                yield from self.split(operand)
             else:
-                yield from self.emit_products(each)
+                yield from self.emit_products(operand)
 
     def split(self, whole: Value) -> Iterator[str]:
         """Several linear maps of one input as one product, split afterwards."""
@@ -312,7 +312,7 @@ class KernelEmitter(Emitter):
             if line.value is value:
                 yield line.name
         for turns in walk_loops(self.function.lines):
-            yield from (each.name for each in turns.carried if value in (each.within, each.after))
+            yield from (carried.name for carried in turns.carried if value in (carried.within, carried.after))
         yield from (line.name for line in self.find_lines(value))
 
     def weight(self, value: Value) -> str:
@@ -336,8 +336,8 @@ class KernelEmitter(Emitter):
                 flat = self.flatten_rows(code, rows, (letter,))
                 yield f"token, expert, ends, place = routed({flat.text}, {self.code(count).text})"
             case _:
-                for each in value.operands:
-                    yield from self.route(each)
+                for operand in value.operands:
+                    yield from self.route(operand)
 
     def pick(self, code: Code, pairs: Routed) -> Code:
         """What is there for each row, each expert, or each of both, at the pairs."""
@@ -348,7 +348,7 @@ class KernelEmitter(Emitter):
         places = ", ".join(["token"] * bool(rows) + ["expert"] * bool(expert))
         return Code(f"{code.at(ATOM)}[{places}]", (PAIR, *rest), code.kind)
 
-    def combined(self, code: Code, pairs: Routed) -> Code:
+    def combine(self, code: Code, pairs: Routed) -> Code:
         """A sum over the chosen experts of each row, of what is computed for pairs."""
         assert self.weighed is not None
         rest, rows = tuple(dim for dim in code.dims if dim != PAIR), pairs.rows
@@ -380,7 +380,7 @@ class KernelEmitter(Emitter):
             case Picked(argument, Value(operation=Routed() as pairs)):
                 return self.pick(self.code(argument), pairs)
             case Gathered(argument, Value(operation=Routed() as pairs)):
-                return self.combined(self.code(argument), pairs)
+                return self.combine(self.code(argument), pairs)
             case CrossEntropy() as kernel:
                 return self.cross_entropy(kernel)
             case Reversed(argument, letter):
@@ -445,7 +445,7 @@ class KernelEmitter(Emitter):
     def matrix(self, kernel: Linear) -> str:
         """The weight, outputs by inputs, as `F.linear` wants it; by expert where there are some."""
         first, (rows,), (columns,) = kernel.experts, kernel.rows, kernel.columns
-        if self.weight(kernel.weights[0]) in self.packed:
+        if self.weight(kernel.weights[0]) in self.packed_weights:
             return f"self.{self.weight(kernel.weights[0])}.{'mT' if first else 'T'}"
         code = self.code(kernel.weights[0])
         turned = code.dims == first + columns + rows
@@ -458,7 +458,7 @@ class KernelEmitter(Emitter):
 
     def bias(self, value: Value, rows: Axes) -> str:
         """The bias, its rows side by side."""
-        if self.weight(value) in self.packed:
+        if self.weight(value) in self.packed_weights:
             return f"self.{self.weight(value)}"
         code = permute(self.code(value), rows)
         return f"{code.at(ATOM)}.flatten()" if len(rows) > 1 else code.text

@@ -217,12 +217,12 @@ def measure_peak(source: str, name: str, shapes: Sequence[Input], dtype: str = "
         optimiser = torch.optim.AdamW(weights)
         with _Live(weights) as live:
             loss = _compute_loss(module, _make_inputs(module, shapes, dtype))
-            forward = live.restarted()
+            forward = live.restart()
             loss.backward()  # type: ignore[no-untyped-call]
             del loss
-            backward = live.restarted()
+            backward = live.restart()
             optimiser.step()  # which makes its averages
-            live.restarted()
+            live.restart()
             optimiser.step()
         states = sum(tensor.nbytes for state in optimiser.state.values() for tensor in state.values())
         gradients = sum(weight.grad.nbytes for weight in weights if weight.grad is not None)
@@ -426,7 +426,7 @@ class _Live(TorchDispatchMode):  # type: ignore[no-untyped-call]
         del self.known[key]
         self.live -= size
 
-    def restarted(self) -> int:
+    def restart(self) -> int:
         """The most so far; from now on it is asked anew."""
         most, self.most = self.most, self.live
         return most

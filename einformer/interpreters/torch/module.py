@@ -76,7 +76,7 @@ def _load(recipe: Recipe, mesh: Any = None) -> type[nn.Module]:
     emitted = _run(recipe, recipe.source(), recipe.plan.name)
     layer = next(layer for layer in recipe.spec.layers if layer.name == recipe.name)
     inner: type[nn.Module] = find_class(vars(emitted), recipe.name)
-    layers = {each.name: each for each in recipe.spec.layers}
+    layers = {layer_of_text.name: layer_of_text for layer_of_text in recipe.spec.layers}
     attributes = {
         "recipe": recipe,
         "door": tuple(_find_expectations(layer, layers, recipe.legend, recipe.plan.sharding)),

@@ -79,20 +79,26 @@ class _Nameless(ast.NodeTransformer):
     names: Mapping[str, ast.expr] = {}
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
-        node.name, node.body = "_", [each for each in node.body if not isinstance(each, ast.Expr)]
+        node.name, node.body = "_", [statement for statement in node.body if not isinstance(statement, ast.Expr)]
         return self.generic_visit(node)
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         body = node.body[isinstance(node.body[0], ast.Expr) and isinstance(node.body[0].value, ast.Constant) :]
         names: dict[str, ast.expr] = {}
-        for each in filter(reads_config, body):
-            assert isinstance(each, ast.Assign)
-            pairs = zip(ast.unparse(each.targets[0]).split(","), ast.unparse(each.value).split(","), strict=True)
+        for statement in filter(reads_config, body):
+            assert isinstance(statement, ast.Assign)
+            pairs = zip(ast.unparse(statement.targets[0]).split(","), ast.unparse(statement.value).split(","), strict=True)
             names |= {name.strip(" ()"): ast.Name(value.strip(" ()")) for name, value in pairs}
-        node.name, node.body = "_", [each for each in body if not reads_config(each)]
+        node.name, node.body = "_", [statement for statement in body if not reads_config(statement)]
         node.returns, node.decorator_list, node.args.defaults = None, [], []
-        stored = (each.id for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store))
-        local = dict.fromkeys([*(each.arg for each in node.args.args if each.arg not in ("self", "config")), *stored])
+        stored = (
+            statement.id
+            for statement in ast.walk(node)
+            if isinstance(statement, ast.Name) and isinstance(statement.ctx, ast.Store)
+        )
+        local = dict.fromkeys(
+            [*(statement.arg for statement in node.args.args if statement.arg not in ("self", "config")), *stored]
+        )
         self.names = names | {name: ast.Name(f"_{number}") for number, name in enumerate(local)}
         return self.generic_visit(node)
 
@@ -204,12 +210,12 @@ class EmittedFile:
         """The line of each equation and its class, counted from the last line up: what stands at the head is written last."""
         text, classes = self.compose()
         lines_of_spans, end = dict[Span, tuple[int, str]](), text.count("\n")
-        for each, part in reversed(classes):
+        for cls, part in reversed(classes):
             heights = [sum(1 for _ in fold(line)) for line in part]
-            first, start = end - sum(heights) + 1, len(part) - len(each.body)
-            for number, line in reversed([*enumerate(each.body, start)]):
+            first, start = end - sum(heights) + 1, len(part) - len(cls.body)
+            for number, line in reversed([*enumerate(cls.body, start)]):
                 if isinstance(line, Comment):
-                    lines_of_spans[line.span] = first + sum(heights[:number]), each.name
+                    lines_of_spans[line.span] = first + sum(heights[:number]), cls.name
             end = first - 1 - BETWEEN
         return lines_of_spans
 
@@ -273,13 +279,13 @@ class EmittedFile:
         self.helpers.clear()
         for layer in self.spec.layers:
             if other := self.merged.get(layer.name):
-                first = next(each for each, _ in written if each.layer.name == other.first)
+                first = next(cls for cls, _ in written if cls.layer.name == other.first)
                 config = "config" in self.passed[other.first]
                 self.passed[layer.name] = (*["config"] * config, *(other.sizes.get(size, size) for size in first.own))
                 self.names["layer", layer.name] = first.name
             else:
-                each = self.make_class(layer, layers)
-                written.append((each, [*each.lines()]))
+                cls = self.make_class(layer, layers)
+                written.append((cls, [*cls.lines()]))
         return written
 
     def merge(self, classes: list[tuple[Class, list[str]]]) -> bool:
