@@ -363,7 +363,7 @@ def test_check_shows_each_finding_then_a_row_for_each_target(run: Callable[..., 
     assert (code, err) == (MISUSE, "")
     finding, missing, table = out.rstrip("\n").split("\n\n")
     assert finding.split("\n")[:4] == [
-        "E301 `d` occurs once: nothing else in its product carries it, and the left side does not want it",
+        "E301 `d` occurs once in its product and is not an index of the left side",
         "  bad.ein:7:15",
         "  7 |   return 2 x_sd",
         "    |               ^",

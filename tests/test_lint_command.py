@@ -42,7 +42,7 @@ def test_a_finding_looks_like_that_of_a_compiler(lint: Lint) -> None:
     code, out, _ = lint("wrong.md")
     assert code == FINDINGS
     assert out == (
-        "E301 `a` occurs once: nothing else in its product carries it, and the left side does not want it\n"
+        "E301 `a` occurs once in its product and is not an index of the left side\n"
         "  wrong.md:3:58\n"
         "  3 | $q_{bsea} = z_{bsd} Q_{dea}$ and $k_{bse} = z_{bsd} K_{dea}$, $v = \\int q$\n"
         "    |                                                          ^\n"

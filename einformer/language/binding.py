@@ -117,7 +117,7 @@ def bind_sizes(spec: Spec, legend: Legend, given: Mapping[str, int]) -> Legend:
     sizes, _ = _sort_values(spec, given)
     still_open = open_sizes(legend)
     if wrong := [name for name in given if name not in still_open]:
-        raise fail("E605", f"`{wrong[0]}` is no open size", fix=" or ".join(f"`{name}`" for name in sorted(still_open)))
+        raise fail("E605", f"`{wrong[0]}` is not an open size", fix=" or ".join(f"`{name}`" for name in sorted(still_open)))
     values, origins = {**legend.values, **sizes}, {**legend.origins, **dict.fromkeys(sizes, "given")}
     bound = Legend(legend.axes, legend.scalars, values, origins, legend.inputs | sizes.keys())
     check_sizes(bound, sizes)

@@ -484,7 +484,7 @@ def _check_arity(e: Apply) -> Iterator[Finding]:
 def _check_conditions(e: Expression, wanted: bool) -> Iterator[Finding]:
     is_condition = isinstance(e, Apply) and e.name in CONDITIONS
     if is_condition != wanted:
-        message = "a number stands here, and a condition is needed" if wanted else "a condition is no number"
+        message = "a number stands here, and a condition is needed" if wanted else "a condition is not a number"
         fix = "a comparison, such as `s' <= s`, or `top`" if wanted else "`where(…, 1, 0)` around the condition"
         yield Finding("E407", message, e.span, (), fix)
         return

@@ -119,7 +119,7 @@ class Scope:
         for letter in self.free(e):
             if letter not in wanted:
                 place = next((x for x in subexpressions(e) if isinstance(x, Index) and x.letter == letter), e)
-                message = f"`{letter}` occurs once: nothing else in its product carries it, and the left side does not want it"
+                message = f"`{letter}` occurs once in its product and is not an index of the left side"
                 fix = f"`{letter}` on the left, on the factor that it is summed with, or `sum_{letter}`"
                 self.report("E301", message, place, fix, letter)
 

@@ -179,7 +179,7 @@ class Legend:
                 return self.element(self.scalars[e.name], [int(place) for place in places])
             case Apply() | Index() | Tensor() | Group():
                 fix = "numbers, sizes, scalars and functions of them"
-                raise fail("E601", "this is no number: it has an index or an operator", e.span, fix=fix)
+                raise fail("E601", "this is not a number: it has an index or an operator", e.span, fix=fix)
             case _:
                 assert_never(e)
 
@@ -381,7 +381,7 @@ def _compute(f: Callable[..., Value], span: Span, *values: Value) -> Value:
         return float(value) if isinstance(value, Fraction) and value.denominator > MAXIMUM_NUMBER else value
     except (ArithmeticError, ValueError) as error:
         arguments = ", ".join(f"{float(value):g}" for value in values)
-        message = f"this is no number, or one beyond bounds: it is made of {arguments}"
+        message = f"this is not a number, or one beyond bounds: it is made of {arguments}"
         raise fail("E604", message, span, fix="a number") from error
 
 
