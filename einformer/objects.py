@@ -129,16 +129,16 @@ class Specification:
     @property
     def parameters(self) -> sympy.Expr:
         """Returns the number of parameters, as a formula in the letters of the legend."""
-        from einformer.interpreters.count import formulas, rules
+        from einformer.interpreters.count import rules, symbols
 
-        return formulas.sum_trained(rules.count_weights(self.tree, self.name, formulas.Symbols.of(self.tree)))
+        return symbols.sum_trained(rules.count_weights(self.tree, self.name, symbols.Symbols.of(self.tree)))
 
     def flops(self, convention: str = "torch") -> sympy.Expr:
         """Returns the FLOPs of a forward pass, as a formula in the letters of the legend. Raises EinformerError E605, E607."""
-        from einformer.interpreters.count import formulas, rules
+        from einformer.interpreters.count import rules, symbols
 
         chosen = find_row(CONVENTIONS, "convention", convention)
-        return formulas.sum_counts(rules.count_flops(self.tree, self.name, formulas.Symbols.of(self.tree), chosen))
+        return symbols.sum_counts(rules.count_flops(self.tree, self.name, symbols.Symbols.of(self.tree), chosen))
 
     def cache_bytes(self, dtype: str | torch.dtype | None = None) -> CacheBytes[sympy.Expr]:
         """Returns the bytes of the cache of decoding, `per_token` of a row and in `total`, as formulas. `p` is the size of
@@ -149,10 +149,10 @@ class Specification:
 
         Raises EinformerError E508 if there is no cache, E605, E607 if it has no formula.
         """
-        from einformer.interpreters.count import formulas, rules
+        from einformer.interpreters.count import rules, symbols
 
         element = None if dtype is None else find_row(rules.BYTES, "dtype", str(dtype).removeprefix("torch."))
-        return formulas.count_cache(self.tree, self.name, formulas.Symbols.of(self.tree), element)
+        return symbols.count_cache(self.tree, self.name, symbols.Symbols.of(self.tree), element)
 
     def latex(self, letters: str = "ours", form: str | None = None) -> str:
         """Returns the LaTeX of the text, in the `letters` of a document, in indices, which `parse` reads back, or in

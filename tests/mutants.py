@@ -314,7 +314,7 @@ MUTANTS = (
         "spellings.py::test_spellings_of_one_thing_are_its_value[chosen experts]",
     ),
     _mutant(
-        "what is computed twice is kept twice", "interpreters/count/kept.py",
+        "what is computed twice is kept twice", "interpreters/count/activations.py",
         "self.meanings.meaning(value))", "value)",
         "spellings.py::test_a_value_that_is_written_twice_is_kept_once",
     ),
@@ -639,8 +639,8 @@ MUTANTS = (
         "count.py::test_flops_are_those_of_the_emitted_module[delta_net-notation-notation]",
     ),
     _mutant(
-        "a value that several operations keep is there several times", "interpreters/count/kept.py",
-        "key = value.key, what", "key = value.key, what + str(len(self.store.kept))",
+        "a value that several operations keep is there several times", "interpreters/count/activations.py",
+        "key = value.key, what", "key = value.key, what + str(len(self.store.saved))",
         "conventions.py::test_activations_are_those_of_korthikanti",
     ),
     # ---------------------------------------------------------------------------------------------------------------- contracts

@@ -16,9 +16,9 @@ import einformer
 from einformer import EinformerError
 from einformer.interpreters.count import rules
 from einformer.interpreters.count.conventions import CONVENTIONS, PRECISIONS
-from einformer.interpreters.count.formulas import Symbols
 from einformer.interpreters.count.numbers import Numbers
 from einformer.interpreters.count.rules import Activation, EquationCount, Recompute, count_pairs
+from einformer.interpreters.count.symbols import Symbols
 from einformer.objects import Model, Specification
 from tests.oracles.flops import counted
 from tests.small import BATCH, LENGTH, SMALL, inputs

@@ -22,12 +22,12 @@ import einformer
 from einformer import EinformerError, architectures
 from einformer.architectures import models
 from einformer.huggingface.config import import_config
-from einformer.interpreters.count import formulas, printer, rules, table
+from einformer.interpreters.count import printer, rules, symbols, table
 from einformer.interpreters.count.conventions import CONVENTIONS
-from einformer.interpreters.count.formulas import Symbols
 from einformer.interpreters.count.numbers import Numbers
 from einformer.interpreters.count.printer import list_letters, show
 from einformer.interpreters.count.rules import EquationCount, WeightCount
+from einformer.interpreters.count.symbols import Symbols
 from einformer.interpreters.torch.measure import Balanced
 from einformer.language.sizes import Legend
 from einformer.language.tree import Name
@@ -67,16 +67,16 @@ def flops(model: Model, **sizes: int) -> int:
     return rules.sum_counts(equations(model, **sizes))
 
 
-def symbols(specification: Specification, legend: Legend | None) -> Symbols:
+def symbols_of(specification: Specification, legend: Legend | None) -> Symbols:
     return Symbols(legend or Legend.of(specification.tree))
 
 
 def formula(specification: Specification, legend: Legend | None = None) -> sympy.Expr:
-    return formulas.sum_trained(rules.count_weights(specification.tree, specification.name, symbols(specification, legend)))
+    return symbols.sum_trained(rules.count_weights(specification.tree, specification.name, symbols_of(specification, legend)))
 
 
 def flops_formula(specification: Specification, legend: Legend | None = None) -> sympy.Expr:
-    return formulas.sum_counts(rules.count_flops(specification.tree, specification.name, symbols(specification, legend)))
+    return symbols.sum_counts(rules.count_flops(specification.tree, specification.name, symbols_of(specification, legend)))
 
 
 def published(name: str) -> Model:
@@ -570,7 +570,7 @@ def test_random_texts_have_the_weights_of_the_model_and_formulas_of_their_number
     held, done = rules.sum_counts(weights(model)), flops(model)
     assert held == sum(map(math.prod, model.weight_shapes().values()))
     counts = rules.count_weights(model.spec.tree, model.spec.name, Symbols(model.legend))
-    assert number(formulas.sum_counts(counts), model) == held
+    assert number(symbols.sum_counts(counts), model) == held
     assert number(flops_formula(model.spec, model.legend), model) == done
 
 
@@ -754,7 +754,7 @@ def test_a_shared_part_has_one_set_of_weights_and_many_turns() -> None:
     assert (whole, total) == (("Whole", "1", "", "", "", "", ""), ("total", "", "", "25", "", "350", ""))
 
 
-@pytest.mark.parametrize("module", [architectures, formulas, printer, rules, table])
+@pytest.mark.parametrize("module", [architectures, printer, rules, symbols, table])
 def test_examples_of_the_docstrings(module: ModuleType) -> None:
     assert doctest.testmod(module).failed == 0
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import einformer
-from einformer.interpreters.count import formulas
+from einformer.interpreters.count import symbols
 from einformer.interpreters.latex.matrices import Style
 from einformer.interpreters.latex.matrices.lines import write_formulas
 from einformer.interpreters.reference import primitives
@@ -157,7 +157,7 @@ def test_plain_numbers_are_those_of_the_reference(row: Primitive) -> None:
 def test_formulas_are_those_of_the_reference(row: Primitive) -> None:
     for x in (0.3, 2.5):
         numbers = (x, 0.7)[: row.arity[0]]
-        assert float(formulas._FUNCTIONS[row.name](*numbers)) == pytest.approx(float(value(row, *numbers)), rel=1e-12)
+        assert float(symbols._FUNCTIONS[row.name](*numbers)) == pytest.approx(float(value(row, *numbers)), rel=1e-12)
 
 
 def texts(row: Primitive) -> Iterator[str]:

@@ -15,7 +15,7 @@ import einformer
 from einformer import from_huggingface, report
 from einformer.cli import main
 from einformer.interpreters.count import table
-from einformer.interpreters.count.formulas import Symbols
+from einformer.interpreters.count.symbols import Symbols
 from einformer.interpreters.torch import measure
 from einformer.objects import Model
 from einformer.report import Report, checks, contents

@@ -13,10 +13,10 @@ import einformer
 from einformer import EinformerError, load
 from einformer.cli import main
 from einformer.interpreters.count.conventions import CONVENTIONS, DEFAULT, PRECISIONS, Device, read_devices
-from einformer.interpreters.count.formulas import Symbols
 from einformer.interpreters.count.numbers import Numbers
-from einformer.interpreters.count.roofline import Bound, bound_decode, bound_prefill, bound_training, count_read_weights
+from einformer.interpreters.count.roofline import TimeBound, bound_decode, bound_prefill, bound_training, count_read_weights
 from einformer.interpreters.count.rules import Traffic, count_traffic, find_intensity
+from einformer.interpreters.count.symbols import Symbols
 from einformer.language.sizes import Legend
 from einformer.objects import Model, Specification
 from tests.texts import spec as text
@@ -113,7 +113,7 @@ def test_under_a_mask_the_exact_convention_moves_the_pairs_it_allows() -> None:
 # ------------------------------------------------------------------------------------------------------- bounds of time
 
 
-def bound(model: Model, work: str, device: Device, count: int = 1, **sizes: int) -> Bound:
+def bound(model: Model, work: str, device: Device, count: int = 1, **sizes: int) -> TimeBound:
     """As `Model` has it, from the parts."""
     tree, name = model.spec.tree, model.spec.name
     cache = model.cache_bytes("bfloat16", **sizes).total
@@ -150,13 +150,13 @@ def test_a_step_of_52b_computes_what_kipply_says(kipply: Model) -> None:
 
 @pytest.mark.parametrize(("rows", "milliseconds", "limit"), [(1, 21.7, "memory"), (512, 53.3, "compute")])
 def test_a_260b_on_sixteen_devices_takes_what_kipply_says(rows: int, milliseconds: float, limit: str) -> None:
-    found = Bound("decode", rows * 2 * 260 * 10**9, 2 * 260 * 10**9, A100, 312e12, 16)
+    found = TimeBound("decode", rows * 2 * 260 * 10**9, 2 * 260 * 10**9, A100, 312e12, 16)
     assert (round(found.seconds * 1e3, 1), found.limit) == (milliseconds, limit)
 
 
 def test_falcon_40b_with_200_rows_takes_what_the_notes_say() -> None:
     """12.8 ms on four devices: 78 tokens a second for each row."""
-    found = Bound("decode", 200 * 2 * 40 * 10**9, 2 * 40 * 10**9, read_devices()["a100-80gb"], 312e12, 4)
+    found = TimeBound("decode", 200 * 2 * 40 * 10**9, 2 * 40 * 10**9, read_devices()["a100-80gb"], 312e12, 4)
     assert round(found.seconds * 1e3, 1) == 12.8
     assert int(1 / found.seconds) == 78
 
@@ -169,14 +169,14 @@ def test_falcon_40b_with_200_rows_takes_what_the_notes_say() -> None:
     ],
 )
 def test_a_bound_says_where_it_comes_from(rows: int, said: str) -> None:
-    assert str(Bound("decode", rows * 2 * 260 * 10**9, 2 * 260 * 10**9, A100, 312e12, 16)) == said
+    assert str(TimeBound("decode", rows * 2 * 260 * 10**9, 2 * 260 * 10**9, A100, 312e12, 16)) == said
 
 
 @pytest.mark.parametrize(
     ("flops", "said"), [(5e18, "5 s"), (2.5e15, "2.5 ms"), (3e12, "3 µs"), (4e9, "4 ns"), (4e5, "0.0004 ns")]
 )
 def test_time_has_a_unit(flops: float, said: str) -> None:
-    assert Bound("decode", int(flops), 0, A100, 1e18).time == said
+    assert TimeBound("decode", int(flops), 0, A100, 1e18).time == said
 
 
 def test_count_says_how_long_it_takes_at_least(capsys: pytest.CaptureFixture[str]) -> None:

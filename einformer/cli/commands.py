@@ -22,7 +22,7 @@ from einformer.errors import EinformerError, Finding, Rule, catalogue, fail
 from einformer.interpreters.count.conventions import read_devices
 
 if TYPE_CHECKING:
-    from einformer.interpreters.count.roofline import Bound
+    from einformer.interpreters.count.roofline import TimeBound
     from einformer.language.binding import Given
     from einformer.objects import Model
     from einformer.report.shipped import Architecture
@@ -182,7 +182,7 @@ def _count(options: argparse.Namespace) -> int:
     return OK
 
 
-def _find_bounds(options: argparse.Namespace, model: Model, inputs: Mapping[str, int]) -> tuple[Bound, ...]:
+def _find_bounds(options: argparse.Namespace, model: Model, inputs: Mapping[str, int]) -> tuple[TimeBound, ...]:
     from einformer.report import series
 
     device, length = read_devices()[options.device], inputs.get("S", 1)
@@ -191,7 +191,7 @@ def _find_bounds(options: argparse.Namespace, model: Model, inputs: Mapping[str,
 
 def _count_in_letters(options: argparse.Namespace, model: Model) -> int:
     from einformer.interpreters.count import table
-    from einformer.interpreters.count.formulas import Symbols
+    from einformer.interpreters.count.symbols import Symbols
     from einformer.objects import choose_rows, refuse_missing
 
     if options.device and not options.formulas:

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from einformer.errors import EinformerError, fail
-from einformer.interpreters.count import formulas, rules
+from einformer.interpreters.count import rules, symbols
 from einformer.interpreters.count.conventions import CONVENTIONS, PRECISIONS
-from einformer.interpreters.count.formulas import Symbols
 from einformer.interpreters.count.rules import Activation, EquationCount, Phase, Recompute, Traffic, WeightCount
+from einformer.interpreters.count.symbols import Symbols
 from einformer.language import binding
 from einformer.language.sizes import Legend
 from einformer.language.tree import Group, Index, Layer, Spec, Tensor
@@ -216,7 +216,7 @@ def _divide_flops(about: About) -> tuple[sympy.Expr]:
 # The bytes of the cache after S positions.
 def _count_cache(about: About) -> tuple[sympy.Expr]:
     root = _find_root(about)
-    return (formulas.count_cache(root.spec, root.name, Symbols(root.legend), parse_ours(about.element)).total,)
+    return (symbols.count_cache(root.spec, root.name, Symbols(root.legend), parse_ours(about.element)).total,)
 
 
 # The bytes of parameters, gradients and optimiser states: of a text, or of N parameters without one.

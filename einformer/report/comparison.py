@@ -16,7 +16,7 @@ from einformer.program.cache import kept_in_letters
 if TYPE_CHECKING:
     import sympy
 
-    from einformer.interpreters.count.formulas import Symbols
+    from einformer.interpreters.count.symbols import Symbols
 
 T = TypeVar("T")
 _ALL, _ACTIVE = "parameters", "of them for a token"
@@ -101,19 +101,19 @@ def _count_letters(one: Model, other: Model) -> Iterator[Count]:
 
 
 def _count_formulas(model: Model) -> dict[str, sympy.Expr | None]:
-    from einformer.interpreters.count import formulas
+    from einformer.interpreters.count import symbols
 
-    tree, name, sizes = model.spec.tree, model.spec.name, formulas.Symbols(model.legend)
+    tree, name, sizes = model.spec.tree, model.spec.name, symbols.Symbols(model.legend)
     return {
-        "parameters": _count_unless("E607", lambda: formulas.sum_trained(rules.count_weights(tree, name, sizes))),
-        "forward FLOPs": _count_unless("E607", lambda: formulas.sum_counts(rules.count_flops(tree, name, sizes))),
+        "parameters": _count_unless("E607", lambda: symbols.sum_trained(rules.count_weights(tree, name, sizes))),
+        "forward FLOPs": _count_unless("E607", lambda: symbols.sum_counts(rules.count_flops(tree, name, sizes))),
         "cache of a position": _count_unless("E607", lambda: _count_unless("E508", lambda: _count_kept(model, sizes))),
     }
 
 
 # Raises EinformerError E508, E607.
 def _count_kept(model: Model, sizes: Symbols) -> sympy.Expr:
-    from einformer.interpreters.count import formulas
+    from einformer.interpreters.count import symbols
 
     kept = kept_in_letters(model.spec.tree, model.spec.name, model.legend)
-    return formulas.sum_counts(()) + rules.count_per_token(kept, sizes, _ELEMENT)  # a formula too where nothing is kept
+    return symbols.sum_counts(()) + rules.count_per_token(kept, sizes, _ELEMENT)  # a formula too where nothing is kept

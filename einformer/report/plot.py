@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from einformer.errors import fail
 from einformer.interpreters.count.conventions import Convention, Device, Precision
-from einformer.interpreters.count.roofline import Bound
+from einformer.interpreters.count.roofline import TimeBound
 from einformer.interpreters.count.rules import Recompute
 from einformer.objects import Model
 from einformer.report import series
@@ -189,7 +189,7 @@ class _Roof:
             marker=_MARKERS[point.step], edgecolor="white", linewidth=0.8, zorder=2, label=f"{point.part}, {point.step}",
         )  # fmt: skip
 
-    def whole(self, bound: Bound) -> None:
+    def whole(self, bound: TimeBound) -> None:
         """Draws a whole step, and its least time."""
         x = bound.flops / bound.moved
         self.axes.scatter([x], [self.at(x)], marker="*", s=190, color=_INK, edgecolor="white", zorder=3)

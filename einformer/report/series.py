@@ -106,7 +106,7 @@ def points(model: Model, batch: int, length: int, precision: Precision, conventi
 
 def bounds(
     model: Model, batch: int, length: int, precision: str, device: Device, recompute: Recompute = "none"
-) -> tuple[roofline.Bound, roofline.Bound, roofline.Bound]:
+) -> tuple[roofline.TimeBound, roofline.TimeBound, roofline.TimeBound]:
     """Returns the least times of a prompt, of its last position, and of a training step."""
     _, chosen = choose_rows("exact", precision)
     tree, name, whole, last = model.spec.tree, model.spec.name, model.at(B=batch, S=length), model.at(B=batch, S=1)

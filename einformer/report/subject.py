@@ -57,7 +57,7 @@ class Subject(Sized):
     @functools.cached_property
     def formulas(self) -> tuple[Part[sympy.Expr], ...]:
         """Returns the counts as formulas, derived independently of the numbers."""
-        from einformer.interpreters.count.formulas import Symbols
+        from einformer.interpreters.count.symbols import Symbols
 
         return table.count_parts(self.model.spec.tree, self.model.spec.name, Symbols(self.model.legend))
 

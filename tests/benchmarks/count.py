@@ -17,8 +17,8 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 import einformer as ein
-from einformer.interpreters.count import formulas, rules
-from einformer.interpreters.count.formulas import Symbols
+from einformer.interpreters.count import rules, symbols
+from einformer.interpreters.count.symbols import Symbols
 from einformer.objects import Model, Specification
 
 MODEL = "gpt2"
@@ -35,7 +35,7 @@ def letters(spec: Specification) -> tuple[object, ...]:
     tree, name = spec.tree, spec.name
     sizes = Symbols.of(tree)
     kept = rules.count_activations(tree, name, sizes, 2)
-    return spec.parameters, formulas.sum_counts(rules.count_flops(tree, name, sizes)), sum(each.total for each in kept)
+    return spec.parameters, symbols.sum_counts(rules.count_flops(tree, name, sizes)), sum(each.total for each in kept)
 
 
 def counted(module: torch.nn.Module, tokens: torch.Tensor) -> tuple[int, int]:

@@ -24,11 +24,11 @@ PREFILL = replace(EXACT, name="prefill", logits="last")
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class TimeBound:
     """A step takes so many FLOPs and moves so many bytes, on `count` devices that share both: it takes `seconds` at least.
 
     >>> from einformer.interpreters.count.conventions import read_devices
-    >>> Bound("decode", 2 * 200 * 40 * 10**9, 80 * 10**9, read_devices()["a100-80gb"], 312e12, 4).seconds  # Falcon, 200 rows
+    >>> TimeBound("decode", 2 * 200 * 40 * 10**9, 80 * 10**9, read_devices()["a100-80gb"], 312e12, 4).seconds  # Falcon
     0.01282051282051282
     """
 
@@ -80,20 +80,20 @@ class Bound:
 
 def bound_prefill(
     spec: Spec, name: str, legend: Legend, cache: int, precision: Precision, device: Device, count: int = 1
-) -> Bound:
+) -> TimeBound:
     """Bounds the forward pass of a prompt that fills a cache of so many bytes. Raises EinformerError E601, E605."""
     flops = sum_counts(count_flops(spec, name, Numbers(legend), PREFILL))
     moved = count_read_weights(spec, name, legend, precision) + cache
-    return Bound("prefill", flops, moved, device, device.rate(precision), count)
+    return TimeBound("prefill", flops, moved, device, device.rate(precision), count)
 
 
 def bound_decode(
     spec: Spec, name: str, single: Legend, cached: int, cache: int, precision: Precision, device: Device, count: int = 1
-) -> Bound:
+) -> TimeBound:
     """Bounds one more position after the `cached` ones; `cache` are its bytes with it. Raises EinformerError E601, E605."""
     flops = sum_counts(count_flops(spec, name, Numbers(single, cached=cached), EXACT))
     moved = count_read_weights(spec, name, single, precision) + cache
-    return Bound("decode", flops, moved, device, device.rate(precision), count)
+    return TimeBound("decode", flops, moved, device, device.rate(precision), count)
 
 
 def bound_training(
@@ -104,12 +104,12 @@ def bound_training(
     device: Device,
     recompute: Recompute = "none",
     count: int = 1,
-) -> Bound:
+) -> TimeBound:
     """Bounds a training step; gradients may stay on the chip. Raises EinformerError E601, E605."""
     flops = sum(each.spent("training", recompute) for each in count_flops(spec, name, Numbers(legend), EXACT))
     state = precision.total - precision.gradients - precision.main_gradients
     moved = 2 * state * sum_trained(count_weights(spec, name, Numbers(legend)))
-    return Bound("training", flops, moved, device, device.rate(precision), count)
+    return TimeBound("training", flops, moved, device, device.rate(precision), count)
 
 
 def count_read_weights(spec: Spec, name: str, legend: Legend, precision: Precision) -> int:

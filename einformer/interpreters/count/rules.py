@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar, cast
 
+from einformer.interpreters.count.activations import Saved, SavedValue, find_saved
 from einformer.interpreters.count.conventions import DEFAULT, Convention, Precision
 from einformer.interpreters.count.derived import Contraction, Derived, Done, Held, Lookup, Pair, Softmax, derive, list_pairs
-from einformer.interpreters.count.kept import Kept, Value, find_kept
 from einformer.language.calls import axis_of
 from einformer.language.sizes import Legend
 from einformer.language.tree import Expression, Spec
@@ -482,25 +482,27 @@ def count_activations(
     time = derive(spec, name).time
     sizes = replace(sizes, time=time)
     return tuple(
-        _count_activation(kept, value, sizes, element, shards or {})
-        for kept in find_kept(spec, name)
-        for value in kept.values(sizes.estimate)
-        if _is_kept(kept, value, recompute, time)
+        _count_activation(saved, value, sizes, element, shards or {})
+        for saved in find_saved(spec, name)
+        for value in saved.values(sizes.estimate)
+        if _is_saved(saved, value, recompute, time)
     )
 
 
-def _is_kept(kept: Kept, value: Value, recompute: Recompute, time: str) -> bool:
-    if kept.what == "input of a block" or recompute == "full":
-        return recompute == "full" and (kept.what == "input of a block" or not any(turns.letters for turns in value.turns))
+def _is_saved(saved: Saved, value: SavedValue, recompute: Recompute, time: str) -> bool:
+    if saved.what == "input of a block" or recompute == "full":
+        return recompute == "full" and (saved.what == "input of a block" or not any(turns.letters for turns in value.turns))
     return recompute == "none" or not has_two_positions(value.letters, time)
 
 
-def _count_activation(kept: Kept, value: Value, sizes: Sizes[N], element: N | int, shards: Mapping[str, N]) -> Activation[N]:
+def _count_activation(
+    saved: Saved, value: SavedValue, sizes: Sizes[N], element: N | int, shards: Mapping[str, N]
+) -> Activation[N]:
     lengths: list[N] = _list_lengths(sizes, sorted(value.letters), value.chosen)
-    whole: N = product((*lengths, 1 if kept.what == "mask" else element))
+    whole: N = product((*lengths, 1 if saved.what == "mask" else element))
     size = _share(sizes, shards, whole, value.letters.difference(choice.letter for choice in value.chosen))
-    text, turns = kept.equation.span.text if kept.equation else "", tuple(map(sizes.turns, value.turns))
-    return Activation(kept.path, kept.layer, text, "".join(sorted(value.letters)), kept.what, size, turns)
+    text, turns = saved.equation.span.text if saved.equation else "", tuple(map(sizes.turns, value.turns))
+    return Activation(saved.path, saved.layer, text, "".join(sorted(value.letters)), saved.what, size, turns)
 
 
 # A group of devices shares one axis of a tensor, the first that it has.

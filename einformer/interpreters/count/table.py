@@ -112,7 +112,7 @@ def write_cache(
     spec: Spec, name: str, legend: Legend, element: int, write: Callable[[sympy.Expr], str]
 ) -> tuple[dict[str, str] | None, str]:
     """Returns the bytes that decoding keeps as formulas, `per_token` of a row and in `total`; or why there are none."""
-    from einformer.interpreters.count.formulas import Symbols, count_cache
+    from einformer.interpreters.count.symbols import Symbols, count_cache
 
     try:
         cache = count_cache(spec, name, Symbols(legend), element)

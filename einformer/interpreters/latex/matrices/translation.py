@@ -42,7 +42,7 @@ class NoForm(Exception):
     """An expression without a form in matrices. The message says why."""
 
 
-class Level(IntEnum):
+class Strength(IntEnum):
     """The binding strength of a formula, loosest first. A chain is a product of matrices."""
 
     SUM, TERM, CHAIN, FACTOR, ATOM = range(5)
@@ -59,7 +59,7 @@ class Piece:
     text: str
     rows: str = ""
     cols: str = ""
-    level: Level = Level.ATOM
+    level: Strength = Strength.ATOM
     turn: Callable[[], Piece] | None = None
     under: Piece | None = None
     factors: tuple[Piece, ...] = ()
@@ -74,7 +74,7 @@ class Piece:
         """Returns two letters for a matrix, one for a row or a column, none for a number."""
         return tuple(dict.fromkeys(letter for letter in self.shape if letter))
 
-    def within(self, least: Level) -> str:
+    def within(self, least: Strength) -> str:
         """Returns the text, in parentheses if it binds less tightly than `least`."""
         return self.text if self.level >= least else LATEX.enclose(self.text)
 
@@ -176,7 +176,7 @@ class Translator:
 
     def number(self, e: Expression) -> Piece:
         """Prints a number without tensors: `sqrt(H)`, `2 ε`."""
-        return Piece(LATEX.expression(e), level=Level.__members__.get(printer.level(e).name, Level.SUM))
+        return Piece(LATEX.expression(e), level=Strength.__members__.get(printer.level(e).name, Strength.SUM))
 
     def ones(self, letter: str) -> Piece:
         """Prints a column of ones."""
@@ -199,7 +199,7 @@ class Translator:
     def tensor(self, e: Tensor, rows: str = "", cols: str = "", turned: bool = False) -> Piece:
         """Prints a tensor. Its slots `rows` and `cols` are axes, all others labels."""
         text = self.names.letter(e, rows, cols, self.names.style.transpose * turned)
-        level, shape = (Level.FACTOR, (cols, rows)) if turned else (Level.ATOM, (rows, cols))
+        level, shape = (Strength.FACTOR, (cols, rows)) if turned else (Strength.ATOM, (rows, cols))
         return Piece(text, *shape, level, lambda: self.tensor(e, rows, cols, not turned))
 
     def find_shape(self, axes: Sequence[str]) -> Shape:
@@ -241,8 +241,8 @@ class Translator:
             return m
         if m.turn:
             return m.turn()
-        text = _raise(m.within(Level.ATOM), self.names.style.transpose)
-        return Piece(text, m.cols, m.rows, Level.FACTOR, lambda: m)
+        text = _raise(m.within(Strength.ATOM), self.names.style.transpose)
+        return Piece(text, m.cols, m.rows, Strength.FACTOR, lambda: m)
 
     def along(self, m: Piece, letter: str) -> Piece:
         """Returns m with this letter over its columns."""
@@ -276,7 +276,7 @@ class Translator:
         wanted = widest.shape if len(widest.letters) == len(letters) else (rows, cols)
         return [m if numbers and not m.letters else self.orient(m, wanted) for m in pieces]
 
-    def lift(self, write: Callable[[Sequence[Piece]], tuple[str, Level]], *parts: Piece) -> Piece:
+    def lift(self, write: Callable[[Sequence[Piece]], tuple[str, Strength]], *parts: Piece) -> Piece:
         """Prints an operation on each number. Transposed, it is that of the transposed parts."""
         text, level = write(parts)
         shape = next((part.shape for part in parts if part.letters), ("", ""))
@@ -336,9 +336,9 @@ class Translator:
 
     def chain(self, one: Piece, other: Piece) -> Piece:
         """Prints a product of matrices: the columns of one are the rows of the other."""
-        text = LATEX.multiply([one.within(Level.CHAIN), other.within(Level.CHAIN)])
+        text = LATEX.multiply([one.within(Strength.CHAIN), other.within(Strength.CHAIN)])
         turn = lambda: self.chain(self.transpose(other), self.transpose(one))  # noqa: E731
-        return Piece(text, one.rows, other.cols, Level.CHAIN, turn)
+        return Piece(text, one.rows, other.cols, Strength.CHAIN, turn)
 
     def scale(self, numbers: Sequence[Piece], of: Piece | None = None) -> Piece:
         """Prints numbers times a matrix, or times one another, over the numbers that divide them. A sign comes first."""
@@ -351,29 +351,29 @@ class Translator:
         text, level = first.text, first.level
         if others:
             sign, shown = ("-", others) if text == "-1" else ("", product)
-            text, level = sign + LATEX.multiply([factor.within(Level.FACTOR) for factor in shown]), Level.TERM
+            text, level = sign + LATEX.multiply([factor.within(Strength.FACTOR) for factor in shown]), Strength.TERM
         if under:
-            text, level, product = f"\\frac{{{text}}}{{{self.scale(under).text}}}", Level.FACTOR, []
+            text, level, product = f"\\frac{{{text}}}{{{self.scale(under).text}}}", Strength.FACTOR, []
         if not of:
             return Piece(text, level=level, factors=tuple(product))
         return Piece(text, *of.shape, level, lambda: self.scale(numbers, self.transpose(of)))
 
     def reciprocal(self, m: Piece) -> Piece:
         """Prints one over each number."""
-        text = _raise(m.within(Level.ATOM), r"\circ -1")
-        return Piece(text, *m.shape, Level.FACTOR, lambda: self.reciprocal(self.transpose(m)), m)
+        text = _raise(m.within(Strength.ATOM), r"\circ -1")
+        return Piece(text, *m.shape, Strength.FACTOR, lambda: self.reciprocal(self.transpose(m)), m)
 
     def diagonal(self, vector: Piece) -> Piece:
         """Prints the square matrix with a vector on its diagonal."""
         (letter,) = vector.letters
         text = f"\\operatorname{{diag}}({(vector.under or vector).text})" + "^{-1}" * bool(vector.under)
-        level = Level.FACTOR if vector.under else Level.ATOM
+        level = Strength.FACTOR if vector.under else Strength.ATOM
         return Piece(text, letter, letter, level, lambda: self.diagonal(vector))
 
     def total(self, labels: Sequence[str], m: Piece) -> Piece:
         """Prints a sum over labels."""
         sign = f"\\sum_{{{''.join(map(LATEX.symbol, labels))}}} "
-        return self.lift(lambda parts: (sign + parts[0].within(Level.TERM), Level.TERM), m)
+        return self.lift(lambda parts: (sign + parts[0].within(Strength.TERM), Strength.TERM), m)
 
     def power(self, e: Power) -> Piece:
         """Translates each number to a power that is one number."""
@@ -382,7 +382,7 @@ class Translator:
             raise NoForm("an exponent is a matrix")
         base = self.matrix(e.base)
         raised = r"\circ " * bool(base.letters) + exponent.text
-        return self.lift(lambda parts: (_raise(parts[0].within(Level.ATOM), raised), Level.FACTOR), base)
+        return self.lift(lambda parts: (_raise(parts[0].within(Strength.ATOM), raised), Strength.FACTOR), base)
 
     # ------------------------------------------------------------------------------------------------------ operators
 
@@ -410,7 +410,7 @@ class Translator:
         first = ", ".join(self.matrix(argument).text for argument in e.arguments[:-1])
         spelled = f"\\mathrm{{{self.names.style.softmax}}}" if e.name == "Sm" else LATEX.operator(e.name, ())
         name, m = spelled + (f"_{{{first}}}" if first else ""), of if len(of.letters) == 1 else self.along(of, over[0])
-        by_row = self.lift(lambda parts: (name + _join_arguments(parts), Level.ATOM), m)
+        by_row = self.lift(lambda parts: (name + _join_arguments(parts), Strength.ATOM), m)
         return self.orient(by_row if len(m.letters) == 1 else Piece(by_row.text, *m.shape), of.shape)
 
     def reduce_rows(self, e: Apply, over: tuple[str, ...], of: Piece) -> Piece:
@@ -444,22 +444,24 @@ class Translator:
         return self.called.get(name, name)
 
 
-def _write_sum(terms: Sequence[Piece]) -> tuple[str, Level]:
-    return printer.join_terms(term.within(Level.TERM) for term in terms), Level.SUM
+def _write_sum(terms: Sequence[Piece]) -> tuple[str, Strength]:
+    return printer.join_terms(term.within(Strength.TERM) for term in terms), Strength.SUM
 
 
 # A reciprocal divides.
-def _write_entrywise(factors: Sequence[Piece]) -> tuple[str, Level]:
+def _write_entrywise(factors: Sequence[Piece]) -> tuple[str, Strength]:
     first, *others = factors
     signed = ((r"\oslash", other.under) if other.under else (r"\odot", other) for other in others)
-    return " ".join([first.within(Level.FACTOR), *(f"{sign} {m.within(Level.FACTOR)}" for sign, m in signed)]), Level.TERM
+    return " ".join(
+        [first.within(Strength.FACTOR), *(f"{sign} {m.within(Strength.FACTOR)}" for sign, m in signed)]
+    ), Strength.TERM
 
 
 # A name before its arguments, or a sign between two.
-def _write_function(name: str, arguments: Sequence[Piece]) -> tuple[str, Level]:
-    level = Level.SUM if name in COMPARISONS or name in INFIX else Level.ATOM
+def _write_function(name: str, arguments: Sequence[Piece]) -> tuple[str, Strength]:
+    level = Strength.SUM if name in COMPARISONS or name in INFIX else Strength.ATOM
     if name in INFIX:
-        return f" {INFIX[name]} ".join(argument.within(Level.FACTOR) for argument in arguments), level
+        return f" {INFIX[name]} ".join(argument.within(Strength.FACTOR) for argument in arguments), level
     if name == "sqrt":
         return f"\\sqrt{{{arguments[0].text}}}", level
     return LATEX.operator(name, ()) + _join_arguments(arguments), level

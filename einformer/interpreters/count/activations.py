@@ -1,8 +1,8 @@
-"""Says what a forward pass keeps for the backward pass: values of the program, each once, by a rule for each operation.
+"""Derives what a forward pass saves for the backward pass: values of the program, each once, by a rule for each operation.
 
-The convention of Korthikanti et al. 2022 (section 4.1): a product of two tensors keeps what the gradient of the other needs,
-a softmax its output, a GELU its input, a norm its input, a dropout its mask of one byte; sums and reshapes keep nothing.
-Weights are no activations. What PyTorch really saves is another convention, and larger.
+The convention of Korthikanti et al. 2022 (section 4.1): a product of two tensors saves what the gradient of the other needs,
+a softmax its output, a GELU its input, a norm its input, a dropout its mask of one byte; sums and reshapes save nothing.
+Weights are no activations. PyTorch itself saves more, by another convention.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from einformer.program.turns import Loops, Turns, turns_of
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class SavedValue:
     """What an expression computes: the letters over which it was computed, where, and how often.
 
-    A product is not kept itself: its `parts` are, from which it is computed again.
+    A product is not saved itself: its `parts` are, from which it is computed again.
     """
 
     key: int
@@ -43,25 +43,25 @@ class Value:
     turns: tuple[Turns, ...]
     chosen: tuple[Chosen, ...] = ()
     trained: bool = False  # a weight is not
-    parts: tuple[Value, ...] = ()
+    parts: tuple[SavedValue, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """A value, or the mask of a dropout, that the equation of a layer keeps.
+class Saved:
+    """A value, or the mask of a dropout, that the equation of a layer saves.
 
-    The input of a block enters a turn of a loop from the one before: all that full recomputation keeps of a block.
+    The input of a block enters a turn of a loop from the one before: all that full recomputation saves of a block.
     """
 
-    value: Value
+    value: SavedValue
     what: Literal["value", "mask", "input of a block"]
     path: str
     layer: str = ""
     equation: Equation | None = None
     contraction: Contraction | None = None  # the values are those between its steps
 
-    def values(self, size: Callable[[str], int]) -> Iterator[Value]:
-        """Yields what is kept, where `size` decides the order of contractions."""
+    def values(self, size: Callable[[str], int]) -> Iterator[SavedValue]:
+        """Yields the saved values, where `size` decides the order of contractions."""
         if self.contraction is None:
             yield self.value
             return
@@ -69,26 +69,26 @@ class Kept:
             yield replace(self.value, letters=pair.output)
 
 
-_CONSTANT = Value(0, frozenset(), ())
+_CONSTANT = SavedValue(0, frozenset(), ())
 
 
 @cache_by_tree
-def find_kept(spec: Spec, name: str) -> tuple[Kept, ...]:
-    """Returns the inputs of the blocks of a layer or model, then what it keeps, in the order of the text."""
+def find_saved(spec: Spec, name: str) -> tuple[Saved, ...]:
+    """Returns the inputs of the blocks of a layer or model, then the values that it saves, in the order of the text."""
     work = build_work(spec, name)
     flow, store, trained = work.whole(name), _Store(work), work.layers[name].kind == "layer"
-    inputs = (Value(store.key(line.name), frozenset(line.value.axes), (), (), trained) for line in flow.function.inputs)
+    inputs = (SavedValue(store.key(line.name), frozenset(line.value.axes), (), (), trained) for line in flow.function.inputs)
     _Body(store, flow, NO_CHOICE, inputs, "", ()).run()
-    return (*store.carried, *store.kept.values())
+    return (*store.carried, *store.saved.values())
 
 
 @dataclass(slots=True)
 class _Store:
-    """All that is kept, each value once."""
+    """All that is saved, each value once."""
 
     work: Work
-    kept: dict[tuple[int, str], Kept] = field(default_factory=dict)
-    carried: list[Kept] = field(default_factory=list)
+    saved: dict[tuple[int, str], Saved] = field(default_factory=dict)
+    carried: list[Saved] = field(default_factory=list)
     meanings: dict[str, Values] = field(default_factory=dict)  # of the values of each function
     keys: dict[object, int] = field(default_factory=dict)
 
@@ -98,10 +98,10 @@ class _Store:
 
 
 class _Body:
-    """One function: what each value is that is kept, and what each line keeps."""
+    """One function: what is saved of each value, and by each line."""
 
     def __init__(
-        self, store: _Store, flow: Flow, output: Choices, arguments: Iterable[Value], path: str, turns: tuple[Turns, ...]
+        self, store: _Store, flow: Flow, output: Choices, arguments: Iterable[SavedValue], path: str, turns: tuple[Turns, ...]
     ) -> None:
         self.store, self.flow, self.path, self.turns = store, flow, path, turns
         self.values = {line.value: value for line, value in zip(flow.function.inputs, arguments, strict=True)}
@@ -110,7 +110,7 @@ class _Body:
         self.meanings = store.meanings.setdefault(flow.function.name, Values(flow.numbers.legend))
         self.norms, self.in_norms = store.work.norms(flow.function)
 
-    def run(self) -> Value:
+    def run(self) -> SavedValue:
         """Returns the value of the output."""
         self.steps(self.flow.body)
         return self.of(self.flow.function.output.value)
@@ -132,54 +132,54 @@ class _Body:
                 self.values[carried.within] = self.renew(self.of(carried.before), repeat, carried.name, inside)
                 if len(inside) == 1:
                     whole = replace(self.values[carried.within], chosen=())
-                    self.store.carried.append(Kept(whole, "input of a block", self.path))
+                    self.store.carried.append(Saved(whole, "input of a block", self.path))
         self.steps(repeat.body)
         for carried in repeat.turns.carried:
             self.values[carried.after] = self.renew(self.of(carried.last), repeat, carried.name, inside[:-1])
 
-    def renew(self, value: Value, repeat: Repeat, name: str, loops: Loops) -> Value:
+    def renew(self, value: SavedValue, repeat: Repeat, name: str, loops: Loops) -> SavedValue:
         key = self.store.key(self.path, self.inputs, repeat.turns.loop.span.start, name, len(loops))
-        return Value(key, value.letters, (*self.turns, turns_of(loops, frozenset())), value.chosen, trained=True)
+        return SavedValue(key, value.letters, (*self.turns, turns_of(loops, frozenset())), value.chosen, trained=True)
 
     # A value that is not computed here, a weight or what is made of numbers, is a constant.
-    def of(self, value: op.Value) -> Value:
+    def of(self, value: op.Value) -> SavedValue:
         if value not in self.values:
             self.values[value] = self.compute(value) if value in self.own else _CONSTANT
         return self.values[value]
 
-    # --------------------------------------------------------------------------------------------------- what is kept
+    # --------------------------------------------------------------------------------------------------- what is saved
 
-    # Weights and constants are not activations; a value that several operations keep is there once.
-    def keep(self, value: Value, what: Literal["value", "mask"] = "value", contraction: Contraction | None = None) -> None:
+    # Weights and constants are not activations; a value that several operations save is there once.
+    def save(self, value: SavedValue, what: Literal["value", "mask"] = "value", contraction: Contraction | None = None) -> None:
         for part in value.parts:
-            self.keep(part, what, contraction)
+            self.save(part, what, contraction)
         key = value.key, what
-        if value.trained and not value.parts and key not in self.store.kept:
+        if value.trained and not value.parts and key not in self.store.saved:
             layer, equation = self.store.work.names[self.flow.function.name], self.step.line.equation
             assert equation is not None
-            self.store.kept[key] = Kept(value, what, self.path, layer, equation, contraction)
+            self.store.saved[key] = Saved(value, what, self.path, layer, equation, contraction)
 
     # What an operation itself computes.
-    def new(self, value: op.Value, letters: Letters | None = None) -> Value:
+    def new(self, value: op.Value, letters: Letters | None = None) -> SavedValue:
         need = self.needs.get(value, Need())
         letters = self.letters(value) if letters is None else letters
         turns = (*self.turns, turns_of(self.step.loops, need.cases))
         chosen = list_chosen(need.choices, letters)
         key = self.store.key(self.path, self.inputs, turns, chosen, letters, self.meanings.meaning(value))
-        return Value(key, letters, turns, chosen, self.flow.support(value).trained)
+        return SavedValue(key, letters, turns, chosen, self.flow.support(value).trained)
 
-    # A recurrence keeps what each step computes anew.
+    # A recurrence saves what each step computes anew.
     def letters(self, value: op.Value) -> Letters:
         turns = {inner.operation for inner in made_of(value, set())} if self.step.letters else set()
         return frozenset([*value.axes, *(letter for letter in self.step.letters if op.Turn(letter) in turns)])
 
     # --------------------------------------------------------------------------------------------------- operations
 
-    # What an operation needs for its gradient is kept.
-    def compute(self, value: op.Value) -> Value:
+    # What an operation needs for its gradient is saved.
+    def compute(self, value: op.Value) -> SavedValue:
         if value in self.norms:
             argument = self.norms[value].argument  # a value of the program, or a part of one
-            self.keep(self.of(argument) if argument in self.values or argument in self.own else self.compute(argument))
+            self.save(self.of(argument) if argument in self.values or argument in self.own else self.compute(argument))
             return self.new(value)
         for operand in value.operands:
             self.of(operand)
@@ -205,36 +205,36 @@ class _Body:
             case _:
                 return _CONSTANT
 
-    # Element by element: each factor is kept for the gradients of the others, a divisor for its own.
-    def multiply(self, value: op.Value, factors: tuple[op.Value, ...]) -> Value:
+    # Element by element: each factor is saved for the gradients of the others, a divisor for its own.
+    def multiply(self, value: op.Value, factors: tuple[op.Value, ...]) -> SavedValue:
         trained = [self.flow.support(factor).trained for factor in factors]
         divides = isinstance(value.operation, op.Map) and value.operation.function == "/"
         for k, factor in enumerate(factors):
             if (divides and k == len(factors) - 1 and trained[k]) or any(trained[:k]) or any(trained[k + 1 :]):
-                self.keep(self.of(factor))
+                self.save(self.of(factor))
         return replace(self.new(value), parts=tuple(map(self.of, factors)))
 
-    # Two tensors at a time, in the best order; what lies between is kept too.
-    def contract(self, value: op.Value, summed: Letters, factors: tuple[op.Value, ...]) -> Value:
+    # Two tensors at a time, in the best order; what lies between is saved too.
+    def contract(self, value: op.Value, summed: Letters, factors: tuple[op.Value, ...]) -> SavedValue:
         if len(factors) > 1:
             self.multiply(value, factors)
         operands = tuple(letters for factor in factors if (letters := self.letters(factor)))
         if len(operands) > 2:
             between = self.new(value, frozenset[str]().union(*operands))
-            self.keep(between, contraction=Contraction(operands, summed, ("",) * len(operands)))
+            self.save(between, contraction=Contraction(operands, summed, ("",) * len(operands)))
         return self.new(value)
 
-    def apply(self, value: op.Value, keeps: Keeps, *arguments: op.Value) -> Value:
+    def apply(self, value: op.Value, keeps: Keeps, *arguments: op.Value) -> SavedValue:
         own = self.new(value)
         if own.trained:
             for argument in arguments if keeps == "input" else arguments[:1] if keeps == "both" else ():
-                self.keep(self.of(argument))
+                self.save(self.of(argument))
             if keeps in ("output", "both", "mask"):
-                self.keep(own, "mask" if keeps == "mask" else "value")
+                self.save(own, "mask" if keeps == "mask" else "value")
         return own
 
-    # A layer is given values, and keeps them as its own body says.
-    def call(self, value: op.Value, call: op.Call) -> Value:
+    # A layer is given values, and saves them as its own body says.
+    def call(self, value: op.Value, call: op.Call) -> SavedValue:
         if (need := self.needs.get(value)) is None:
             return self.new(value)
         path, turns = self.store.work.path(self.path, call, self.step), (*self.turns, turns_of(self.step.loops, need.cases))
