@@ -198,6 +198,7 @@ IGNORED = [
     "plot gpt2 --kind roofline --recompute full --out x.svg",
     "diff llama mistral --batch 3",
     "notes --rosetta S001",
+    "notes rope",
     "notes --rosetta --cites rope",
     "lint . --json --format sarif",
     "generate gpt2 --top-k 3",

@@ -52,8 +52,10 @@ def show_errata(options: argparse.Namespace) -> int:
 
 def show_notes(options: argparse.Namespace) -> int:
     """Shows the equations and formulas of documents with their lines and tests, or the documents that our texts follow."""
+    from einformer.architectures import texts
     from einformer.cli import sources
     from einformer.notes import conventions, references, rendering
+    from einformer.notes import sources as works
 
     if options.rosetta:
         if options.document or options.cites is not None:
@@ -68,6 +70,8 @@ def show_notes(options: argparse.Namespace) -> int:
     if options.cites is not None:
         return sources.show_source(options)
     if options.document and options.document not in references.documents():
+        if options.document in works.sources() and options.document not in texts.shipped():
+            options.misuse(f"`{options.document}` is a work that texts follow: `--cites {options.document}`")
         return sources.show_text(options)
     documents = [options.document] if options.document else references.documents()
     rows_by_document = {document: references.rows(document) for document in documents}
