@@ -192,13 +192,13 @@ MUTANTS = (
     ),
     _mutant(
         "softmax is masked by zero too", "program/positions.py",
-        "return Value(inner.reads, argument.alive, high=inner.high)",
-        "return Value(inner.reads, argument.nonzero, high=inner.high)",
+        "return Support(inner.reads, argument.alive, high=inner.high)",
+        "return Support(inner.reads, argument.nonzero, high=inner.high)",
         "causality.py::test_a_leak_is_refused_wherever_it_is[a softmax of zeros over another index]",
     ),
     _mutant(
         "zero times infinity is zero", "program/positions.py",
-        "either(both(*(factor.nonzero for factor in factors)), wild)", "both(*(factor.nonzero for factor in factors))",
+        "either(both(*(support.nonzero for support in supports)), wild)", "both(*(support.nonzero for support in supports))",
         "causality.py::test_what_reads_the_future_is_refused[zero times minus infinity]",
     ),
     _mutant(
@@ -208,28 +208,28 @@ MUTANTS = (
     ),
     _mutant(
         "a condition tells nothing", "program/positions.py",
-        "reads = self.value(condition).reads if len(branches) == 2 else ()", "reads = ()",
+        "reads = self.support(condition).reads if len(supports) == 2 else ()", "reads = ()",
         "causality.py::test_what_reads_the_future_is_refused[a condition on the future]",
     ),
     _mutant(
         "how many are to come is nothing", "program/positions.py",
-        "inner = _at(Value((*argument.where(matter), *count), *_claims(argument)), some)",
-        "inner = _at(Value(argument.where(matter), *_claims(argument)), some)",
+        "inner = replace(argument, reads=(*argument.where(matter), *count)).at(some)",
+        "inner = replace(argument, reads=argument.where(matter)).at(some)",
         "causality.py::test_how_many_are_to_come_is_the_future_too[a sum of positions]",
     ),
     _mutant(
         "a loop is followed once", "program/positions.py",
-        "            if all(self.includes(before[key], after[key], unknown) for key in changed):\n", "            if True:\n",
+        "            if all(self.includes(entering[c], after[c], unknown) for c in before):\n", "            if True:\n",
         "causality.py::test_a_leak_is_refused_wherever_it_is[a later turn of a loop]",
     ),
     _mutant(
         "some number of an index is always the same", "program/positions.py",
-        'some = {letter: Linear.index(self.analysis.fresh(letter)) for letter in sorted(held) if "~" in letter}', "some = {}",
+        "return support.at({**at, **self.others(support.letters())})", "return support.at(at)",
         "causality.py::test_a_leak_is_refused_wherever_it_is[some number at two positions]",
     ),
     _mutant(
         "a softmax may see nothing", "program/positions.py",
-        "                self.analysis.sees(argument.low, own[0], times, e)\n", "                pass\n",
+        "                self.analysis.sees(argument.low, own[0], times, value.span)\n", "                pass\n",
         "causality.py::test_what_reads_the_future_is_refused[nothing to see]",
     ),
     _mutant(
@@ -447,12 +447,12 @@ MUTANTS = (
     ),
     _mutant(
         "numbers that several lines define are a formula", "program/positions.py",
-        "if lines[equation.left.name] == 1 and", "if",
+        "if several[line.name] == 1 and", "if",
         "forms.py::test_a_form_is_computed_whole_and_in_parts[attention to numbers of positions, then to more-apart-fast]",
     ),
     _mutant(
         "numbers of inputs are a formula", "program/positions.py",
-        "and inside & own <= names", "",
+        "            return value in known\n", "            return True\n",
         "forms.py::test_a_form_is_computed_whole_and_in_parts[an input times zero-apart-fast]",
     ),
     _mutant(
@@ -518,8 +518,8 @@ MUTANTS = (
     ),
     _mutant(
         "in letters a tensor that turns change is kept once", "program/positions.py",
-        "return replace(self.renewed(definition, self.loops), numbers=numbers)",
-        "return replace(self.renewed(definition, ()), numbers=numbers)",
+        "anchor = self.anchor(replace(state.anchor.line, value=value), self.loops)",
+        "anchor = self.anchor(replace(state.anchor.line, value=value), ())",
         "cache.py::test_the_formula_of_any_text[what is changed is kept as it was read]",
     ),
     _mutant(
@@ -772,7 +772,7 @@ MUTANTS = (
     ),
     _mutant(
         "numbers of positions that a layer is given are not kept", "program/positions.py",
-        "self.analysis.tells(values[k], formula=False)", "self.analysis.tells(values[k], formula=True)",
+        "self.analysis.tells(supports[k], formula=False)", "self.analysis.tells(supports[k], formula=True)",
         f"forms.py::{_PARTS}[numbers of positions that a layer is given-apart-fast]",
     ),
     _mutant(

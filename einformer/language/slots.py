@@ -287,7 +287,9 @@ class Whole:
     def callee(self, e: Apply) -> Whole:
         """The layer that is called."""
         layer = self.callees[e.name]
-        return self.others.setdefault(layer.name, Whole(layer, self.layers, self.legend, self.others))
+        if layer.name not in self.others:
+            self.others[layer.name] = Whole(layer, self.layers, self.legend, self.others)
+        return self.others[layer.name]
 
     def arguments(self, e: Apply, formals: Inputs) -> Iterator[Expression]:
         """Returns the arguments of a call for these formals."""

@@ -9,21 +9,23 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Literal, TypeVar, cast
 
-from einformer.errors import EinformerError, fail
-from einformer.language.calls import axis_of, slot_letters
+from einformer.errors import EinformerError, Span, fail
+from einformer.language.calls import axis_of
 from einformer.language.sizes import Legend
-from einformer.language.slots import Whole
 from einformer.language.specialise import specialise
 from einformer.language.times import find_rows
-from einformer.language.tree import Apply, Expression, Index, Name, Number, Spec, Tensor
-from einformer.language.walk import equations, loops, subexpressions
-from einformer.language.weights import key, place, versions
+from einformer.language.tree import Apply, Expression, Index, Layer, Number, Spec
+from einformer.language.walk import subexpressions
+from einformer.language.weights import key, versions
+from einformer.program import operations as op
 from einformer.program.inequalities import Atom, Cases, Facts, Inequality, Linear, negated, plain, written
-from einformer.program.positions import Analysis, Anchor, Body, Call, Definition, Read, Step, Value
+from einformer.program.lowering import lower_functions
+from einformer.program.positions import Analysis, Anchor, Body, Call, Read, Step, Support
+from einformer.program.rewrite import walk_loops
 from einformer.program.turns import Loops, Site
 
 Kind = Literal["visible", "earlier", "sum"]
@@ -92,38 +94,41 @@ def kept_in_letters(spec: Spec, name: str, legend: Legend) -> tuple[Entry[Expres
         letters = {letter for site in around for letter, _ in site.loops}
         for x in subexpressions(entry.back) if entry.back is not None else ():
             if isinstance(x, Index) and x.letter not in letters:
-                raise _unclear(x)
+                raise _unclear(x.span)
     return entries
 
 
-def _followed(spec: Spec, name: str, legend: Legend, letters: bool) -> tuple[Body, frozenset[str]]:
-    """The body of a model, and the letters of its batch."""
-    layers = {layer.name: layer for layer in specialise(spec, name).layers}
+def _followed(spec: Spec, name: str, legend: Legend, letters: bool) -> tuple[Body, Mapping[str, Layer], frozenset[str]]:
+    """The body of a model, the layers that it calls, and the letters of its batch."""
+    special = specialise(spec, name)
+    layers = {layer.name: layer for layer in special.layers}
     model = layers[name]
     if model.time is None:
         message = f"`{name}` does not say in which axis it is causal, so what comes later may change what was computed"
         raise fail("E508", message, model.span, fix=f"`model {name}(…) -> … causal in s:`")
     time = axis_of(model.time.letter)
-    followed = _Followed(layers, legend, time, Facts(legend, time, letters), unroll=not letters)
-    return followed.model(model), find_rows(model)
+    followed = _Followed(
+        lower_functions(special, legend, run=False), legend, time, Facts(legend, time, letters), unroll=not letters
+    )
+    return followed.model(name), layers, find_rows(model)
 
 
 class _Followed(Analysis):
     """An analysis that keeps what cannot be computed again, and refuses what decoding cannot read again, or has no formula."""
 
-    def tells(self, value: Value, formula: bool) -> bool:
+    def tells(self, support: Support, formula: bool) -> bool:
         """What is no formula of positions is kept like what inputs decide."""
-        return super().tells(value, formula) or not formula
+        return super().tells(support, formula) or not formula
 
-    def crossed(self, read: Tensor, definition: Definition) -> None:
+    def crossed(self, name: str, at: Span) -> None:
         """What is over all visible positions changes from step to step, and is not kept."""
-        message = f"`{read.name}` is over all visible positions too, and how many those were changes from step to step"
-        raise fail("E508", message, read.span, fix="what it is made of, at that position")
+        message = f"`{name}` is over all visible positions too, and how many those were changes from step to step"
+        raise fail("E508", message, at, fix="what it is made of, at that position")
 
-    def unclear(self, e: Expression) -> None:
+    def unclear(self, at: Span) -> None:
         """What is kept in some turns, by numbers that a layer is given."""
         if self.facts.letters:
-            raise _unclear(e)
+            raise _unclear(at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +154,7 @@ class _Plan(Generic[Limit]):
     """
 
     model: Body
+    layers: Mapping[str, Layer]
     rows: frozenset[str]
     limits: Callable[[Body, Read, Linear, Cases], list[Limit | None]]
     one: Limit
@@ -159,10 +165,7 @@ class _Plan(Generic[Limit]):
     def entries(self) -> tuple[Entry[Limit], ...]:
         """What the model keeps, its inputs first."""
         entries = self.of(self.model)
-        read = [e for q in equations(self.model.layer.body) for e in subexpressions(q.right) if isinstance(e, Tensor)]
-        tokens = {slot.name for e in read for slot in e.slots if isinstance(slot, Tensor)}
-        inputs = (replace(entry, whole=entry.name in tokens) for entry in self.inputs(self.model))
-        return (*inputs, *entries)
+        return (*self.inputs(self.model), *entries)
 
     def inputs(self, body: Body) -> Iterator[Entry[Limit]]:
         """What a body keeps of what it is given."""
@@ -175,36 +178,39 @@ class _Plan(Generic[Limit]):
             for step in body.steps:
                 self.reads(body, step.reads if step.anchor is not None else ())
                 for call in step.calls:
-                    for value, _ in call.given.values():
-                        if self.reads(body, value.reads) and call.cases:
-                            raise _unclear(call.apply)
-            names = versions(body.layer)
-            entries = [self.entry(body, a, a.name, _path(loops), loops) for a, loops in body.passed.items() if a in self.reach]
+                    for support, _ in call.given.values():
+                        if self.reads(body, support.reads) and call.cases:
+                            raise _unclear(call.span)
+            passed = [(anchor, anchor.loops) for anchor in body.anchors.values() if anchor.loops is not None]
+            entries = [self.entry(body, a, a.line.name, _path(loops), loops) for a, loops in passed if a in self.reach]
             for step, inner in zip(body.steps, below, strict=True):
                 entries += inner
                 if step.anchor in self.reach:
-                    entry = self.entry(body, step.anchor, names[id(step.equation)][0], step.path, step.loops)
-                    entries.append(replace(entry, whole=step.recurrent and _is_whole(body, step.anchor.name)))
+                    entries.append(self.entry(body, step.anchor, self.version(body, step), step.path, step.loops))
             self.read[id(body)] = tuple(entries)
             self.one_version(body)
         return self.read[id(body)]
 
+    def version(self, body: Body, step: Step) -> str:
+        """The name under which a step is kept."""
+        return versions(self.layers[body.function.name])[id(step.line.equation)][0]
+
     def one_version(self, body: Body) -> None:
         """In letters, of a tensor that turns change either what they begin with is kept, or what they end with."""
-        used = [a for a in {*body.passed, *body.inputs.values(), *(step.anchor for step in body.steps)} if a in self.used]
-        for name in {anchor.name for anchor in body.passed}:
-            if sum(anchor is not None and anchor.name == name for anchor in used) > 1:
+        used = [anchor for anchor in {*body.anchors.values()} if anchor in self.used]
+        for name in {anchor.line.name for anchor in used if anchor.loops is not None}:
+            if sum(anchor.line.name == name for anchor in used) > 1:
                 message = f"of how many values of `{name}` something is kept has no formula"
-                raise fail("E607", message, body.layer.span, fix="a name of its own for each")
+                raise fail("E607", message, self.layers[body.function.name].span, fix="a name of its own for each")
 
     def called(self, body: Body, step: Step) -> Iterator[Entry[Limit]]:
         """What layers keep that an equation calls; an input that is given as it stands is there already."""
         for call in step.calls:
             inner, own = self.of(call.body), list(self.inputs(call.body))
             self.one_range(call, (*own, *inner))
-            path, site = f"{step.path}.{place(call.apply, body.layer)}".lstrip("."), Site(step.loops, call.cases)
+            path, site = f"{step.path}.{call.path}".lstrip("."), Site(step.loops, call.cases)
             if call.cases and call.seen:
-                raise _unclear(call.apply)
+                raise _unclear(call.span)
             for entry in own:
                 given = call.given[entry.name][1]
                 inside = entry.inside(path, site)
@@ -213,42 +219,41 @@ class _Plan(Generic[Limit]):
 
     def shared(self, entry: Entry[Limit], body: Body, given: Anchor, call: Call) -> Entry[Limit]:
         """An input that is given as it stands: there are as many as of what it is."""
-        names = versions(body.layer)
         self.used.add(given)
-        paths = {s.anchor: (f"{s.path}.{names[id(s.equation)][0]}".lstrip("."), s.loops) for s in body.steps}
-        path, loops = paths.get(given, (given.name, body.passed.get(given, ())))
+        paths = {s.anchor: (f"{s.path}.{self.version(body, s)}".lstrip("."), s.loops) for s in body.steps}
+        path, loops = paths.get(given, (given.line.name, given.loops or ()))
         if call.cases and loops != entry.sites[0].loops:
-            raise _unclear(call.apply)
+            raise _unclear(call.span)
         return replace(entry, source=path, sites=(Site(loops, call.cases),))
 
     def one_range(self, call: Call, entries: Iterable[Entry[Limit]]) -> None:
         """In a layer that keeps a window, s' is that window; what it is given at s' may be needed farther back."""
         windows = [e.name for e in entries if not e.frame and e.kind == "visible" and e.back is not None]
         if windows and call.seen:
-            name = call.body.layer.name
+            name = call.body.function.name
             message = f"`{name}` keeps a window of `{windows[0]}`, and is given `{call.seen[0]}` at all visible positions"
-            raise fail("E508", message, call.apply.span, fix="both defined in one layer")
+            raise fail("E508", message, call.span, fix="both defined in one layer")
 
     def sums(self, body: Body, step: Step) -> Iterator[Entry[Limit]]:
         """The running sums in an equation."""
-        name = versions(body.layer)[id(step.equation)][0]
-        for number, e in enumerate(step.sums):
-            if step.recurrent:
+        for number, value in enumerate(step.sums):
+            name = self.version(body, step)
+            if isinstance(step.line.value.operation, op.Recur):
                 message = f"this sum stands in the recurrence of `{name}`, which is solved position by position"
-                raise fail("E508", message, e.span, fix="a line of its own for the sum")
-            turning = {index.letter for index in e.indices} | body.scope.loops
-            rest = tuple(letter for letter in body.scope.free(e) if letter not in turning)
+                raise fail("E508", message, value.span, fix="a line of its own for the sum")
+            rest = tuple(letter for letter in value.axes if letter != body.time)
             path, kept, rows = step.path, name + "'" * number, self.rows & set(rest)
             sites, depth = (Site(step.loops),), _depth(path)
-            yield Entry(path, kept, body.layer.name, rest, rows, 0, "sum", self.one, sites, depth)
+            yield Entry(path, kept, body.function.name, rest, rows, 0, "sum", self.one, sites, depth)
 
     def entry(self, body: Body, anchor: Anchor, name: str, path: str = "", loops: Loops = ()) -> Entry[Limit]:
         """A tensor that is kept."""
-        slots = anchor.left.slots if isinstance(anchor.left, Tensor) else ()
-        letters = tuple(letter for letter in slot_letters(anchor.left) if letter != body.time)
+        labels, value = anchor.line.labels, anchor.line.value
+        letters = tuple(letter for label in labels for letter in label if letter != body.time)
         reach, rows = self.reach[anchor], self.rows & set(letters)
-        axis, sites, depth = slots.index(Index(body.time)), (Site(loops),), _depth(path)
-        return Entry(path, name, body.layer.name, letters, rows, axis, reach.kind, reach.back, sites, depth)
+        axis, sites, depth = labels.index((body.time,)), (Site(loops),), _depth(path)
+        whole = (value.operation.so_far if isinstance(value.operation, op.Recur) else value).kind == "integer"
+        return Entry(path, name, body.function.name, letters, rows, axis, reach.kind, reach.back, sites, depth, whole)
 
     # ---------------------------------------------------------------------------------------------------- reading
 
@@ -283,11 +288,6 @@ def _path(around: Loops) -> str:
     return ".".join(f"blocks.{{{letter}}}" for letter, _ in around)
 
 
-def _is_whole(body: Body, name: str) -> bool:
-    """Is a tensor made of whole numbers, whatever the inputs are?"""
-    return Whole(body.layer, body.analysis.layers, body.analysis.legend).needs(Name(name)) == frozenset()
-
-
 def _depth(path: str) -> int:
     """How many loops there are around a place in a body: `blocks.0` is in one."""
     return path.count("blocks.")
@@ -301,7 +301,7 @@ def _in_numbers(body: Body, read: Read, distance: Linear, cases: Cases) -> list[
 
 def _in_letters(body: Body, read: Read, distance: Linear, cases: Cases) -> list[Expression | None]:
     """The same in letters: exact where each case is one of sums of positions, whatever the sizes and the turn."""
-    turning = {loop.index.letter for layer in body.analysis.layers.values() for loop in loops(layer.body)}
+    turning = {turns.letter for function in body.analysis.functions.values() for turns in walk_loops(function.lines)}
     lacking: dict[Expression | None, list[list[Inequality]]] = {}
     for case in cases:
         if not all(_is_plain(inequality, turning) for inequality in case):
@@ -367,12 +367,12 @@ def alike(entries: Iterable[Entry[Limit]]) -> Iterator[Entry[Limit]]:
         yield replace(entry, source=kept if entry.source and kept != entry.full_path else "")
 
 
-def _unclear(e: Expression) -> EinformerError:
+def _unclear(at: Span) -> EinformerError:
     return fail(
-        "E607", "in how many turns this holds has no formula", e.span, fix="bound sizes, whose turns are followed one by one"
+        "E607", "in how many turns this holds has no formula", at, fix="bound sizes, whose turns are followed one by one"
     )
 
 
-def _no_bound(e: Expression) -> EinformerError:
+def _no_bound(at: Span) -> EinformerError:
     message = "how far back this lets one look has no formula"
-    return fail("E607", message, e.span, fix="bound sizes, at whose positions one sees it")
+    return fail("E607", message, at, fix="bound sizes, at whose positions one sees it")

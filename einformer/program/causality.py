@@ -14,7 +14,7 @@ from einformer.language.primitives import NUMERIC
 from einformer.language.printer import show
 from einformer.language.sizes import Legend
 from einformer.language.specialise import specialise
-from einformer.language.tree import Expression, Spec
+from einformer.language.tree import Spec
 from einformer.program.inequalities import (
     Atom,
     Cases,
@@ -28,6 +28,7 @@ from einformer.program.inequalities import (
     of_data,
     written,
 )
+from einformer.program.lowering import lower_functions
 from einformer.program.positions import Analysis, Read
 
 MOST_POSITIONS = 100  # of a counterexample, which is only looked for to explain a refusal
@@ -39,10 +40,9 @@ def check_causality(spec: Spec, legend: Legend) -> tuple[Finding, ...]:
     findings: list[Finding] = []
     for model in spec.layers:
         if model.time is not None:
-            layers = {layer.name: layer for layer in specialise(spec, model.name).layers}
             time = axis_of(model.time.letter)
-            proof = Proof(layers, legend, time, Facts(legend, time))
-            proof.model(layers[model.name])
+            proof = Proof(lower_functions(specialise(spec, model.name), legend, run=False), legend, time, Facts(legend, time))
+            proof.model(model.name)
             findings += proof.findings
     return tuple(dict.fromkeys(findings))
 
@@ -53,7 +53,7 @@ class Proof(Analysis):
 
     findings: list[Finding] = field(default_factory=list)
 
-    def needs(self, reads: Sequence[Read], own: str, at: Expression) -> None:
+    def needs(self, reads: Sequence[Read], own: str, at: Span) -> None:
         """E501: what stands at the position `own` reads no later one."""
         here = Linear.index(own)
         for read in reads:
@@ -62,10 +62,10 @@ class Proof(Analysis):
             later = Inequality(read.position - here, strict=True)
             for case in read.cases:
                 if not self.facts.refutes(case, later):
-                    self.report("E501", self.reason(case, own, read, later), at.span, self.mask(own))
+                    self.report("E501", self.reason(case, own, read, later), at, self.mask(own))
                     break
 
-    def sees(self, low: Cases, own: str, bound: Sequence[str], at: Expression) -> None:
+    def sees(self, low: Cases, own: str, bound: Sequence[str], at: Span) -> None:
         """E502: at each position `own` an operator over the positions `bound` is given something other than -inf.
 
         It is where, at each position, the position itself or the first one is shown to be visible. Data are left to R12.
@@ -74,7 +74,7 @@ class Proof(Analysis):
             return
         places = Linear.index(own), Linear.number(0)
         if not self.nowhere(both(*(cases_at(low, dict.fromkeys(bound, place)) for place in places))):
-            self.report("E502", self.blind(low, own, bound), at.span, f"a mask that allows at least `{bound[0]} == {own}`")
+            self.report("E502", self.blind(low, own, bound), at, f"a mask that allows at least `{bound[0]} == {own}`")
 
     def nowhere(self, cases: Cases) -> bool:
         """Does none of these cases hold, but for those that data decide?"""
@@ -98,8 +98,8 @@ class Proof(Analysis):
         """The first position at which a later one is read; or the term of which no bound is known."""
         numbered = [self.facts.numbered(inequality) for inequality in connected(case, later)]
         position = self.facts.numbered(Inequality(read.position)).linear
-        letters = sorted({letter for i in numbered for letter in i.linear.letters()} | position.letters() - {own})
-        for at in self.tried(own, [letter for letter in letters if letter != own]):
+        letters = {letter for i in numbered for letter in i.linear.letters()} - position.letters()
+        for at in self.tried(own, [x for x in (*sorted(position.letters()), *sorted(letters)) if x != own]):
             if all(holds(inequality, at) for inequality in numbered):
                 reached = evaluate(position, at)
                 which = "a position" if reached is None or reached != int(reached) else f"position {reached}"
@@ -107,7 +107,7 @@ class Proof(Analysis):
         unbounded = f"`{re.sub(r'~[0-9]+', '', show(written(read.position)))}` has no bound by `{own}`"
         if read.anchor is None:
             return f"this may depend on how many positions follow `{own}`: {unbounded}"
-        return f"this may read `{show(read.at)}` after position `{own}`: {unbounded}"
+        return f"this may read `{read.at.text}` after position `{own}`: {unbounded}"
 
     def blind(self, low: Cases, own: str, bound: Sequence[str]) -> str:
         """The first position at which every key is masked."""

@@ -266,6 +266,8 @@ NEVER: Cases = frozenset()
 
 def either(*cases: Cases) -> Cases:
     """Where one of these holds."""
+    if ALWAYS in cases:
+        return ALWAYS
     return _simple(frozenset().union(*cases))
 
 
@@ -342,11 +344,17 @@ class Facts:
     known: dict[Conjunction, bool] = field(default_factory=dict)
     values: dict[Inequality, Inequality] = field(default_factory=dict)
     lengths: dict[str, Linear | None] = field(default_factory=dict)
+    bound: dict[str, Value | None] = field(default_factory=dict)
+    made: Iterator[int] = field(default_factory=itertools.count)
     work: int = 0
     sizes: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
         self.sizes = self.legend.letters
+
+    def fresh(self, letter: str) -> str:
+        """A letter over the same axis for some number of it."""
+        return f"{plain(letter)}~{next(self.made)}"
 
     def refutes(self, case: Conjunction, about: Inequality | None = None) -> bool:
         """Does no choice of whole index numbers satisfy the case, and an inequality that it is to be `about`?"""
@@ -422,9 +430,9 @@ class Facts:
 
     def number(self, atom: Atom) -> Linear:
         """An atom as the number that it is bound to, if it is."""
+        if atom.kind == "size" and atom != INFINITE and (value := self.value(atom.name)) is not None:
+            return Linear.number(value)
         try:
-            if atom.kind == "size" and atom != INFINITE:
-                return Linear.number(self.legend.number(Name(atom.name)))
             if atom.kind == "table":
                 places = [argument.mapped(self.number).value for argument in atom.arguments]
                 if None not in places:
@@ -432,6 +440,15 @@ class Facts:
         except (EinformerError, ValueError, OverflowError):
             pass
         return simplified(atom, tuple([argument.mapped(self.number) for argument in atom.arguments]))
+
+    def value(self, name: str) -> Value | None:
+        """The number that a size or a scalar is bound to, if it is."""
+        if name not in self.bound:
+            try:
+                self.bound[name] = self.legend.number(Name(name))
+            except (EinformerError, ValueError, OverflowError):
+                self.bound[name] = None
+        return self.bound[name]
 
     # -------------------------------------------------------------------------------------------- what is known
 

@@ -74,10 +74,15 @@ def lower(spec: Spec, name: str, legend: Legend) -> Program:
     return Program(lower_functions(special, legend), name, find_time(special))
 
 
-def lower_functions(spec: Spec, legend: Legend) -> dict[str, Function]:
-    """The functions of a specialised spec, each after those that it calls."""
+def lower_functions(spec: Spec, legend: Legend, run: bool = True) -> dict[str, Function]:
+    """The functions of a specialised spec, each after those that it calls.
+
+    Of what is not `run` nothing is proved of slots and softmaxes that decides only how it runs.
+    """
     layers, time = {layer.name: layer for layer in spec.layers}, find_time(spec)
-    return {layer.name: Body(layer, layers, legend, time).lower_layer() for layer in spec.layers}
+    wholes = dict[str, Whole]()
+    wholes |= {layer.name: Whole(layer, layers, legend, wholes) for layer in spec.layers}
+    return {layer.name: Body(layer, layers, legend, time, wholes, run).lower_layer() for layer in spec.layers}
 
 
 def find_time(spec: Spec) -> str:
@@ -93,6 +98,8 @@ class Body:
     layers: Mapping[str, Layer]
     legend: Legend
     time: str
+    wholes: Mapping[str, Whole] = field(default_factory=dict)
+    run: bool = True
     names: dict[str, Line] = field(default_factory=dict)
     weights: dict[str, Line] = field(default_factory=dict)
     scalars: dict[str, Line] = field(default_factory=dict)
@@ -106,7 +113,7 @@ class Body:
 
     def lower_layer(self) -> Function:
         """The layer: its inputs, its weights, its lines."""
-        whole = Whole(self.layer, self.layers, self.legend).selecting
+        whole = self.wholes[self.layer.name].selecting
         lefts = [*self.layer.formals, *(q.left for q in equations(self.layer.body) if q.relation != "return")]
         stored = [weight for weight in self.layer.weights if weight.kind != "instance"]
         self.bare = frozenset(left.name for left in lefts if not slot_letters(left))
@@ -189,7 +196,7 @@ class Body:
     def lower_recurrence(self, equation: Equation, letter: str) -> Value:
         """An equation that reads its own left side at earlier positions (R4)."""
         left, around = equation.left, self.still
-        whole = Whole(self.layer, self.layers, self.legend).needs(Name(left.name)) == frozenset()
+        whole = self.wholes[self.layer.name].needs(Name(left.name)) == frozenset()
         so_far = Value(Input(left.name), slot_letters(left), "integer" if whole else "tensor", left.span)
         self.names[left.name] = Line(left.name, so_far, find_labels(left))
         self.still |= {letter}
@@ -201,10 +208,13 @@ class Body:
         )
 
     def measure_back(self, equation: Equation, letter: str) -> int:
-        """How many positions back it reads itself, at most. Raises EinformerError E507."""
+        """How many positions back it reads itself, at most; 0 where a size is open that decides it."""
         axis = find_labels(equation.left).index((letter,))
         own = (e for e in subexpressions(equation.right) if isinstance(e, Tensor) and e.name == equation.left.name)
-        return max(measure_back(self.numbers, e.slots[axis], letter)[1] for e in own)
+        try:
+            return max(measure_back(self.numbers, e.slots[axis], letter)[1] for e in own)
+        except EinformerError:  # when sizes are bound, the check refuses a text for which there is no number
+            return 0
 
     # ------------------------------------------------------------------------------------------------- expressions
 
@@ -302,9 +312,10 @@ class Body:
         """`T_{…}`: under other letters where the slots are letters, else at the numbers that they are (R4)."""
         if not e.slots:
             return line.value
-        letters = [letter for slot in e.slots for letter in list_letters(slot)]
-        if all(map(list_letters, e.slots)) and self.still.isdisjoint(letters) and len(set(letters)) == len(letters):
-            return relabel(line, tuple(map(list_letters, e.slots)), e.span)
+        labels = tuple(map(list_letters, e.slots))
+        letters = [letter for label in labels for letter in label]
+        if all(labels) and self.still.isdisjoint(letters) and len(set(letters)) == len(letters):
+            return relabel(line, labels, e.span)
         numbers = tuple(self.lower_slot(slot) for slot in e.slots)
         timed = tuple(not selects and axis_of(label[0]) == self.time and len(label) == 1 for label in line.labels)
         proved = tuple(map(self.stays, e.slots, line.labels, timed))
@@ -313,8 +324,8 @@ class Body:
 
     def stays(self, slot: Expression, label: Label, timed: bool) -> bool:
         """Is it proved that a slot holds a number of its axis, where the conditions around it hold?"""
-        if list_letters(slot):
-            return True
+        if list_letters(slot) or not self.run:
+            return bool(list_letters(slot))
         try:
             length = math.prod(map(self.legend.length, label))
         except EinformerError:  # not bound
@@ -387,7 +398,7 @@ class Body:
         value = spread(value, (*value.axes, *(letter for letter in letters if letter not in value.axes)))
         axes = value.axes if row.kind == "keeping" else tuple(letter for letter in value.axes if letter not in letters)
         kind: Kind = "tensor" if row.condition or not set(axes) - set(letters) else value.kind
-        weighs_ = e.name != "Sm" or is_weighed(value, letters, self.legend, self.time)
+        weighs_ = e.name != "Sm" or not self.run or is_weighed(value, letters, self.legend, self.time)
         return Value(Reduce(e.name, letters, value, numbers, weighs_), axes, kind if kind != "integer" else "number", e.span)
 
     def list_factors(self, e: Expression) -> Iterable[Value]:
@@ -416,11 +427,13 @@ class Body:
 
 def find_labels(left: Tensor | Name) -> tuple[Label, ...]:
     """How a left side lies: the letters of each of its slots."""
-    return tuple(slot_letters(Tensor("", (slot,))) for slot in (left.slots if isinstance(left, Tensor) else ()))
+    return tuple(map(list_letters, left.slots)) if isinstance(left, Tensor) else ()
 
 
 def list_letters(slot: Expression) -> Label:
     """The letters of a slot that is an index or a group of them; of another none."""
+    if isinstance(slot, Index):
+        return (slot.letter,)
     members = slot.members if isinstance(slot, Group) else (slot,)
     return tuple(m.letter for m in members if isinstance(m, Index)) if all(isinstance(m, Index) for m in members) else ()
 

@@ -9,27 +9,22 @@ which values depend on trained weights; needs from the output back; a loop is re
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import reduce
 
 from einformer.language.calls import axis_of
-from einformer.language.primitives import COMPARISONS, PRIMITIVES, Primitive
+from einformer.language.primitives import PRIMITIVES, Primitive
 from einformer.language.sizes import Legend
-from einformer.language.tree import Apply, Expression, Index, Layer, Name, Number, Power, Product, Quotient, Spec, Sum, Tensor
+from einformer.language.tree import Expression, Index, Spec
 from einformer.language.walk import subexpressions
 from einformer.program import operations as op
-from einformer.program.inequalities import Cases, Factor, Facts, Inequality, Linear, negated, written
+from einformer.program.inequalities import INFINITE, Atom, Cases, Factor, Facts, Inequality, Linear, compare, negated, written
+from einformer.program.numbers import UNDECIDED, UNKNOWN, Reader, spell
 from einformer.program.operations import Function, Line, Value
-from einformer.program.positions import Analysis, Body
 from einformer.program.rewrite import list_differentiated
 from einformer.program.turns import Case, Loops
-
-UNKNOWN = Apply("?", (), ())  # stands for what data decide
-MOST_VALUES = 200  # of which an expression is made, each as often as it is read
-_COMPARED = dict(zip(COMPARISONS, (operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne), strict=True))
 
 # ----------------------------------------------------------------------------------------------------------- choices
 
@@ -153,82 +148,7 @@ def letters_read(value: Value) -> dict[str, str]:
             return {letter: letter for letter in value.axes}
 
 
-# ----------------------------------------------------------------------------------------------------------- numbers
-
-
-@dataclass(slots=True)
-class Numbers:
-    """The numbers and conditions of a program that no data decide: as expressions, and what they say of two positions."""
-
-    legend: Legend
-    scalars: Mapping[Value, Line]
-    body: Body
-    told: dict[tuple[Expression, bool], Choices] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, functions: Iterable[Function], legend: Legend) -> Numbers:
-        """The numbers of these functions."""
-        analysis, nothing = Analysis({}, legend, "", Facts(legend, "", letters=True)), Layer("", (), (), Name(""), (), ())
-        scalars = {line.value: line for function in functions for line in function.scalars}
-        return cls(legend, scalars, Body(analysis, nothing, (), ()))
-
-    def expression(self, value: Value) -> Expression:
-        """A value as an expression; what data decide is `UNKNOWN`, and what is too long."""
-        sizes = dict[Value, int]()
-        for inner in reversed(made_of(value, set())):
-            sizes[inner] = 1 + sum(sizes[operand] for operand in inner.operands)
-        return self.spelled(value, {}) if sizes[value] <= MOST_VALUES else UNKNOWN
-
-    def spelled(self, value: Value, at: Mapping[str, Expression]) -> Expression:
-        """The same, with other numbers for letters."""
-        if value in self.scalars:
-            line = self.scalars[value]
-            slots = tuple(at.get(letter) or Index(letter) for label in line.labels for letter in label)
-            return Tensor(line.name, slots, span=value.span)
-        match value.operation:
-            case op.Constant(str() as name):
-                axis = self.legend.axis(name.strip("|")) if name.startswith("|") else None
-                return axis.size if axis is not None else Name(name, span=value.span)
-            case op.Constant(int() | float() as number):
-                return Number(number, span=value.span)
-            case op.Iota(letter):
-                return at.get(letter) or Index(letter)
-            case op.Turn(letter):
-                return Index(letter)
-            case op.Map(function, arguments):
-                return replace(_applied(function, tuple(self.spelled(each, at) for each in arguments)), span=value.span)
-            case op.Spread(argument):
-                return self.spelled(argument, at)
-            case op.View(argument, old, new) if all(len(label) == 1 for label in (*old, *new)):
-                return self.spelled(argument, {one: at.get(new) or Index(new) for one, new in letters_read(value).items()})
-            case op.Gather(argument, labels, numbers) if all(len(label) == 1 for label in labels):
-                read = zip(labels, numbers, strict=True)
-                return self.spelled(argument, {label[0]: self.spelled(number, at) for label, number in read})
-            case _:
-                return UNKNOWN
-
-    def bounds(self, condition: Value, holds: bool) -> Choices:
-        """What a condition says of two positions where it holds, or does not."""
-        if condition.kind == "tensor":
-            return NO_CHOICE
-        key = self.expression(condition), holds
-        if key not in self.told:
-            self.told[key] = bounds(self.body.condition(*key), self.body.facts)
-        return self.told[key]
-
-
-def _applied(function: str, arguments: tuple[Expression, ...]) -> Expression:
-    match function, arguments:
-        case "+", _:
-            return Sum(arguments)
-        case "*", _:
-            return Product(arguments)
-        case "/", (numerator, denominator):
-            return Quotient(numerator, denominator)
-        case "^", (base, exponent):
-            return Power(base, exponent)
-        case _:
-            return Apply(function, (), arguments)
+# ------------------------------------------------------------------------------------------------------------ bounds
 
 
 def bounds(cases: Cases, facts: Facts) -> Choices:
@@ -329,7 +249,8 @@ class Flows:
 
     functions: Mapping[str, Function]
     trained: Mapping[str, frozenset[str]]  # the weights of each that are trained
-    numbers: Numbers
+    legend: Legend
+    facts: Facts
     known: dict[tuple[str, tuple[Support, ...]], Flow] = field(default_factory=dict)
     places: dict[Value, int] = field(default_factory=dict)  # of choices and calls
     bodies: dict[str, Steps] = field(default_factory=dict)
@@ -338,7 +259,7 @@ class Flows:
     def of_spec(cls, spec: Spec, functions: Mapping[str, Function], legend: Legend) -> Flows:
         """The flows of the functions of a specialised spec."""
         trained = {layer.name: frozenset(w.name for w in layer.weights if w.kind == "trained") for layer in spec.layers}
-        return cls(functions, trained, Numbers.of(functions.values(), legend))
+        return cls(functions, trained, legend, Facts(legend, "", letters=True))
 
     def of(self, name: str, inputs: tuple[Support, ...]) -> Flow:
         """The flow through a function whose inputs have these supports."""
@@ -375,12 +296,29 @@ class Flows:
         return self.places.setdefault(value, len(self.places))
 
 
+class Conditions(Reader):
+    """Reads conditions; one that says nothing of numbers is an element of data, and `supposing` has it by the name of that."""
+
+    def __init__(self, function: Function, facts: Facts) -> None:
+        super().__init__(function, facts)
+        self.supposing: dict[str, Value] = {}
+
+    def supposed(self, value: Value, holds: bool) -> Cases:
+        """Where it holds, an element of data is above 0."""
+        if not holds:
+            return UNDECIDED
+        name = self.facts.fresh("?")
+        self.supposing[name] = value
+        return compare(">", Linear.atom(Atom("data", name, tuple(map(Linear.index, value.axes)))), Linear.number(0))
+
+
 class Flow:
     """One function: the support of each value, and where each is needed."""
 
     def __init__(self, flows: Flows, function: Function, weights: frozenset[str], inputs: tuple[Support, ...]) -> None:
-        self.flows, self.function, self.numbers = flows, function, flows.numbers
-        self.weights = weights
+        self.flows, self.function, self.weights = flows, function, weights
+        self.reader = Conditions(function, flows.facts)
+        self.consequences: dict[tuple[Value, bool], Choices] = {}
         self.body = flows.steps(function.name)
         self.loops = frozenset(letter for step in flat(self.body) for letter, _ in step.loops)
         self.supports = {line.value: support for line, support in zip(function.inputs, inputs, strict=True)}
@@ -493,50 +431,47 @@ class Flow:
 
     def told(self, condition: Value, holds: bool) -> Choices:
         """What a condition says where it holds, or does not."""
-        match condition.operation:
-            case op.Map("not", (inner,)):
-                return self.told(inner, not holds)
-            case op.Map("and" | "or" as name, arguments):
-                told = (self.told(argument, holds) for argument in arguments)
-                return self.bounds(condition, holds) | (union(told) if (name == "and") == holds else shared(told))
-            case op.Map(name, (left, right)) if name in _COMPARED:
-                return self.bounds(condition, holds) | self.settled(name, left, right, holds)
-            case op.Reduce("top", (letter,), argument, (count,)) if holds and not count.axes:
-                along, of, number = (
-                    frozenset(argument.axes) - {letter},
-                    (self.flows.place(condition),),
-                    self.numbers.expression(count),
-                )
+        key = condition, holds
+        if key not in self.consequences:
+            cases = self.flows.facts.holding(self.reader.condition(condition, holds))
+            made = (union(map(self.meant, case)) for case in cases)
+            self.consequences[key] = (shared(made) if cases else NO_CHOICE) | without(
+                bounds(cases, self.flows.facts), self.loops
+            )
+        return self.consequences[key]
+
+    def meant(self, inequality: Inequality) -> Choices:
+        """What it says that a condition holds of which nothing else is read, at some numbers of its letters."""
+        ((monomial, _), *_) = inequality.linear.terms or ((frozenset(), 0),)
+        ((atom, _), *_) = monomial or ((INFINITE, 0),)
+        if atom.name not in self.reader.supposing:
+            return NO_CHOICE
+        value = self.reader.supposing[atom.name]
+        letters = zip(value.axes, atom.arguments, strict=True)
+        own = {letter: x for letter, number in letters if number == Linear.index(x := next(iter(number.letters()), ""))}
+        return under(self.chosen(value), own)
+
+    def chosen(self, value: Value) -> Choices:
+        """The choices outside of which a condition does not hold."""
+        match value.operation:
+            case op.Reduce("top", (letter,), argument, (count,)) if not count.axes:
+                number, along = self.spelled(count), frozenset(argument.axes) - {letter}
                 turning = any(isinstance(x, Index) for x in subexpressions(number))  # in another turn it chooses others
-                return NO_CHOICE if turning else frozenset([Choice(letter, number, along, of, count)])
+                return NO_CHOICE if turning else frozenset([Choice(letter, number, along, (self.flows.place(value),), count)])
             case op.Reduce("top"):
                 return NO_CHOICE
-            case op.View(argument) | op.Spread(argument) | op.Gather(argument):
-                return under(self.told(argument, holds), letters_read(condition))
             case _:
-                return self.support(condition).zero if holds else NO_CHOICE
+                return self.support(value).zero
 
-    def settled(self, name: str, left: Value, right: Value, holds: bool) -> Choices:
-        """What a comparison says of a value that is one number where a condition holds and another elsewhere."""
-        match left.operation, right.operation:
-            case op.Map("where", (condition, then, otherwise)), op.Constant(int() | float() as number):
-                numbers = [arm.operation.value for arm in (then, otherwise) if isinstance(arm.operation, op.Constant)]
-                says = [_COMPARED[name](own, number) == holds for own in numbers if not isinstance(own, str)]
-                return self.told(condition, says[0]) if len(says) == 2 and says[0] != says[1] else NO_CHOICE
-            case (op.View(argument) | op.Spread(argument) | op.Gather(argument), _):
-                return under(self.settled(name, argument, right, holds), letters_read(left))
-            case _:
-                return NO_CHOICE
-
-    def bounds(self, condition: Value, holds: bool) -> Choices:
-        """What a condition says of two positions."""
-        return without(self.numbers.bounds(condition, holds), self.loops)
+    def spelled(self, value: Value) -> Expression:
+        """A value as an expression."""
+        return spell(value, self.reader.scalars, self.flows.legend)
 
     def on_layers(self, condition: Value) -> Expression | None:
         """A condition on nothing but the numbers of layers and the legend (R8)."""
         if condition.axes or condition.kind == "tensor":
             return None
-        e = self.numbers.expression(condition)
+        e = self.spelled(condition)
         inside = list(subexpressions(e))
         letters = {x.letter for x in inside if isinstance(x, Index)}
         return e if UNKNOWN not in inside and letters <= self.loops else None

@@ -16,7 +16,7 @@ from einformer.language.printer import expression
 from einformer.language.sizes import Legend
 from einformer.language.tree import Equation, Index, Name, Tensor
 from einformer.program import operations as op
-from einformer.program.needs import Numbers
+from einformer.program.numbers import spell
 from einformer.program.operations import Function, Line, Turns, Value, multiply
 from einformer.program.rewrite import Rewriting, count_reads, list_lines, walk, walk_lines, walk_values
 from einformer.program.terms import Values
@@ -225,7 +225,8 @@ def _change_arguments(value: Value, change: Callable[[str, tuple[Value, ...]], I
 
 
 def _define(line: Line, value: Value, functions: Functions, legend: Legend) -> Line:
-    right = Numbers.of(functions.values(), legend).expression(value)
+    scalars = {scalar.value: scalar for function in functions.values() for scalar in function.scalars}
+    right = spell(value, scalars, legend)
     left = Tensor(line.name, tuple(Index(letter) for (letter,) in line.labels))
     text = f"{expression(left)} = {expression(right)}"
     return replace(line, value=value, equation=Equation(left, "=", right, span=Span(Source("constants", text), 0, len(text))))

@@ -1,56 +1,34 @@
 """What each value needs of each position (R10): bounds that prove causality and say what decoding keeps.
 
-A specialised body is followed equation by equation. A tensor with a number for each position being computed is an *anchor*.
-Every value knows which anchors it reads, at which position, and in which cases; and outside which cases it is zero or -inf,
-so that reads which a mask excludes have cases without a solution. Tensors over other positions (masks, scores) are looked
-through. All cases are supersets: what they exclude does not happen. Nothing is sampled.
+A function is followed line by line. A tensor with a number for each position being computed is an *anchor*. Every value knows
+which anchors it reads, at which position, and in which cases; and outside which cases it is zero or -inf, so that reads which a
+mask excludes have cases without a solution. Tensors over other positions (masks, scores) are looked through. All cases are
+supersets: what they exclude does not happen. Nothing is sampled.
 """
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
-from typing import assert_never
 
-from einformer.errors import EinformerError
-from einformer.language.calls import axis_of, callees, slot_letters
-from einformer.language.primitives import COMPARISONS, CONDITIONS, CONSTANTS, NUMERIC, primitive, row_of
-from einformer.language.scope import Scope
+from einformer.errors import NOWHERE, Span
+from einformer.language.calls import axis_of
+from einformer.language.primitives import CONDITIONS, row_of
 from einformer.language.sizes import Legend
-from einformer.language.tree import (
-    Apply,
-    Equation,
-    Expression,
-    Group,
-    Index,
-    Layer,
-    Loop,
-    Name,
-    Number,
-    Power,
-    Product,
-    Quotient,
-    Statement,
-    Sum,
-    Tensor,
-)
-from einformer.language.walk import equations, loops, subexpressions
+from einformer.language.tree import Expression, Number
+from einformer.language.walk import subexpressions
+from einformer.program import operations as op
 from einformer.program.inequalities import (
     ALWAYS,
-    MOST_CASES,
     NEVER,
-    OPPOSITE,
     Atom,
     Cases,
     Conjunction,
     Facts,
     Linear,
-    atoms_in,
     both,
     branches,
     cases_at,
@@ -58,23 +36,21 @@ from einformer.program.inequalities import (
     either,
     letters_of,
     of_data,
-    plain,
-    simplified,
 )
+from einformer.program.numbers import UNDECIDED, ZERO, Numbers, Reader, spell
+from einformer.program.operations import Carried, Function, Line, Turns, Value
+from einformer.program.rewrite import walk_lines
 from einformer.program.turns import Case, Loops
 
-_MOST_ATOMS = 100  # of a number, before it is some number
 _MOST_TURNS = 4  # of a loop whose masks change, before nothing is claimed of them
-
-Numbers = tuple[tuple[Conjunction, Linear], ...]  # the number that a value is, case by case; () where it is none
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Anchor:
-    """A tensor with a number for each position being computed, as one equation or one call leaves it."""
+    """A tensor with a number for each position being computed, as one line, one call or the turns of a loop leave it."""
 
-    name: str
-    left: Tensor | Name
+    line: Line
+    loops: Loops | None = None  # those that changed it, where it is what their turns leave
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,16 +64,12 @@ class Read:
     position: Linear
     cases: Cases = ALWAYS
     computed: bool = False
-    at: Expression = field(default=Number(0), compare=False)
-
-    def where(self, cases: Cases) -> Read:
-        """The same where these cases hold too."""
-        return Read(self.anchor, self.position, both(self.cases, cases), self.computed, self.at)
+    at: Span = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
-    """A value: what it reads, and the cases outside which it is not what the field says.
+class Support:
+    """What a value reads, and the cases outside which it is not what the field says.
 
     It may be other than 0 in the cases `nonzero`, other than -inf in `alive`; -inf in `low`, inf or not a number in `high`;
     0 in `zero`, by what the text says: of data it is taken that none is.
@@ -113,34 +85,46 @@ class Value:
     @property
     def wild(self) -> Cases:
         """Where it may be infinite."""
-        return either(self.low, self.high)
+        return either(self.low, self.high) if self.low or self.high else NEVER
 
-    def each(self, change: Callable[[Cases], Cases], position: Callable[[Linear], Linear]) -> Value:
-        """The value with all its cases and positions changed."""
-        reads = [Read(read.anchor, position(read.position), change(read.cases), read.computed, read.at) for read in self.reads]
-        return Value(tuple(reads), *map(change, _claims(self)))
+    @property
+    def claims(self) -> tuple[Cases, ...]:
+        """The cases of all fields."""
+        return self.nonzero, self.alive, self.low, self.high, self.zero
+
+    def each(
+        self, change: Callable[[Cases], Cases], position: Callable[[Linear], Linear] = lambda position: position
+    ) -> Support:
+        """The support with all its cases and positions changed."""
+        reads = tuple([Read(r.anchor, position(r.position), change(r.cases), r.computed, r.at) for r in self.reads])
+        return Support(reads, *map(change, self.claims))
+
+    def within(self, cases: Cases) -> Support:
+        """The same in these cases."""
+        return self if cases == ALWAYS else self.each(lambda own: both(own, cases))
+
+    def at(self, numbers: Mapping[str, Linear]) -> Support:
+        """The same with numbers for letters."""
+        return self.each(lambda cases: cases_at(cases, numbers), lambda position: position.at(numbers)) if numbers else self
 
     def where(self, cases: Cases) -> tuple[Read, ...]:
         """The reads where these cases hold; none that no case is left to."""
         if cases == ALWAYS:
             return self.reads
-        return tuple(read for own in self.reads if (read := own.where(cases)).cases)
+        return tuple(replace(read, cases=own) for read in self.reads if (own := both(read.cases, cases)))
 
-    def join(self, other: Value) -> Value:
+    def join(self, other: Support) -> Support:
         """One of two values."""
-        return Value(
-            merged(self.reads, other.reads),
-            either(self.nonzero, other.nonzero),
-            either(self.alive, other.alive),
-            either(self.low, other.low),
-            either(self.high, other.high),
-            either(self.zero, other.zero),
-        )
+        return Support(merged(self.reads, other.reads), *map(either, self.claims, other.claims))
+
+    def letters(self) -> set[str]:
+        """The letters of all indices in it."""
+        cases = (*self.claims, *(read.cases for read in self.reads))
+        return set[str]().union(*map(letters_of, cases), *(read.position.letters() for read in self.reads))
 
 
-PLAIN = Value()
-UNDECIDED: Cases = compare("<=", Linear.number(0), Linear.atom(Atom("data", "?")))  # data decide, whichever way
-INPUT = Anchor("", Name(""))  # stands for whatever a caller gives
+PLAIN = Support()
+INPUT = Anchor(Line("", ZERO, ()))  # stands for whatever a caller gives
 
 
 def merged(*reads: Iterable[Read]) -> tuple[Read, ...]:
@@ -149,504 +133,518 @@ def merged(*reads: Iterable[Read]) -> tuple[Read, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Definition:
-    """A tensor as it is known in a body: its letters by slot, what it is, the number that it is, and its anchor."""
+class State:
+    """What is known of a tensor that has a name: its support, the number that it is, its anchor."""
 
-    letters: tuple[str | None, ...]
-    value: Value
-    numbers: Numbers = ()
+    support: Support
+    numbers: Numbers
     anchor: Anchor | None = None
 
 
 @dataclass(slots=True)
 class Step:
-    """An equation in one turn of the loops around it, or in any: what it defines, reads, calls, and the running sums in it."""
+    """A line in one turn of the loops around it, or in any: what it defines, reads, calls, and the running sums in it."""
 
-    equation: Equation
+    line: Line
     path: str
     loops: Loops
     anchor: Anchor | None = None
     reads: tuple[Read, ...] = ()
     calls: list[Call] = field(default_factory=list)
-    sums: list[Apply] = field(default_factory=list)
-    recurrent: bool = False
+    sums: list[Value] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call in a body, and for each formal with an anchor what is given for it: its value, and the anchor that it is.
+    """A call, and for each formal with an anchor what is given for it: its support, and the anchor that it is.
 
     `seen` are the formals over visible positions that depend on inputs; it exists in the turns in which the `cases` hold.
     """
 
-    apply: Apply
+    path: str
+    span: Span
     body: Body
-    given: Mapping[str, tuple[Value, Anchor | None]]
+    given: Mapping[str, tuple[Support, Anchor | None]]
     seen: tuple[str, ...]
     cases: frozenset[Case]
 
 
 @dataclass(slots=True)
 class Analysis:
-    """What is the same in all bodies of a model. With `unroll`, loops are followed turn by turn."""
+    """What is the same in all functions of a model. With `unroll`, loops are followed turn by turn."""
 
-    layers: Mapping[str, Layer]
+    functions: Mapping[str, Function]
     legend: Legend
     time: str
     facts: Facts
     unroll: bool = False
     bodies: dict[object, Body] = field(default_factory=dict)
-    made: Iterator[int] = field(default_factory=itertools.count)
-
-    def fresh(self, letter: str) -> str:
-        """A letter over the same axis for some number of it."""
-        return f"{plain(letter)}~{next(self.made)}"
+    known: dict[str, set[Value]] = field(default_factory=dict)  # formulas
 
     def is_time(self, letter: str) -> bool:
         """Does an index run over positions?"""
-        return axis_of(plain(letter)) == self.time
+        return axis_of(letter.partition("~")[0]) == self.time
 
-    def model(self, layer: Layer) -> Body:
+    def model(self, name: str) -> Body:
         """The body of a model whose inputs are given."""
-        given = tuple(self.given() if self.time in slot_letters(formal) else PLAIN for formal in layer.formals)
-        return self.body(layer, given, tuple(() for _ in layer.formals))
+        inputs = self.functions[name].inputs
+        given = tuple(self.given() if self.time in line.value.axes else PLAIN for line in inputs)
+        return self.body(name, given, tuple(() for _ in inputs))
 
-    def given(self, value: Value = PLAIN) -> Value:
+    def given(self, support: Support = PLAIN) -> Support:
         """A value as a layer sees it that is given it at the position being computed: it depends on an input."""
-        return replace(value, reads=(Read(INPUT, Linear.index(self.time)),))
+        return replace(support, reads=(Read(INPUT, Linear.index(self.time)),))
 
-    def body(self, layer: Layer, given: tuple[Value, ...], numbers: tuple[Numbers, ...]) -> Body:
-        """A layer whose formals are these values; of anchors the reads are told apart by the caller."""
-        key = layer.name, given, numbers
+    def body(self, name: str, given: tuple[Support, ...], numbers: tuple[Numbers, ...]) -> Body:
+        """A function whose inputs are these; of anchors the reads are told apart by the caller."""
+        key = name, given, numbers
         if key not in self.bodies:
-            self.bodies[key] = Body(self, layer, given, numbers)
+            self.bodies[key] = Body(self, self.functions[name], given, numbers)
         return self.bodies[key]
 
-    def tells(self, value: Value, formula: bool) -> bool:
+    def formulas(self, function: Function) -> set[Value]:
+        """The tensors of a function that can be computed at any position."""
+        if function.name not in self.known:
+            self.known[function.name] = formulas(function, self.time)
+        return self.known[function.name]
+
+    def tells(self, support: Support, formula: bool) -> bool:
         """Is a tensor over the position being computed an anchor: do inputs decide its value?"""
-        return _depends(value)
+        return any(read.anchor is not None for read in support.reads)
 
     # The judgements of whoever proves something; an analysis on its own proves nothing.
 
-    def needs(self, reads: Sequence[Read], own: str, at: Expression) -> None:
+    def needs(self, reads: Sequence[Read], own: str, at: Span) -> None:
         """Something at the position `own` has these reads."""
 
-    def sees(self, low: Cases, own: str, bound: Sequence[str], at: Expression) -> None:
+    def sees(self, low: Cases, own: str, bound: Sequence[str], at: Span) -> None:
         """An operator over the positions `bound` may be given -inf in these cases."""
 
-    def crossed(self, read: Tensor, definition: Definition) -> None:
+    def crossed(self, name: str, at: Span) -> None:
         """A tensor over the positions being computed and visible ones is read at another position."""
 
-    def unclear(self, e: Expression) -> None:
+    def unclear(self, at: Span) -> None:
         """It is not known in which turns this holds, which no data decide."""
 
 
-class Body:
-    """A body followed from its inputs to its output."""
+class Body(Reader):
+    """A function followed from its inputs to its output."""
 
-    def __init__(self, analysis: Analysis, layer: Layer, given: tuple[Value, ...], numbers: tuple[Numbers, ...]) -> None:
-        self.analysis, self.layer, self.facts, self.time = analysis, layer, analysis.facts, analysis.time
-        self.callees = callees(layer, analysis.layers)
-        self.scope = Scope(self.callees, frozenset(loop.index.letter for loop in loops(layer.body)))
-        self.turn: dict[str, Linear] = {}
+    def __init__(
+        self, analysis: Analysis, function: Function, given: tuple[Support, ...], numbers: tuple[Numbers, ...]
+    ) -> None:
+        super().__init__(function, analysis.facts)
+        self.analysis, self.time, self.here = analysis, analysis.time, Linear.index(analysis.time)
         self.loops: Loops = ()
+        self.standing: frozenset[str] = frozenset()  # the letters of the recurrences around
         self.cases: frozenset[Case] = frozenset()
         self.steps: list[Step] = []
-        self.passed: dict[Anchor, Loops] = {}  # what a tensor that loops change is before any turn, and after the last
-        self.weights = {weight.name for weight in layer.weights if weight.kind != "instance"}
-        self.formulas = formulas(layer, self.time)
-        self.env: dict[tuple[str, bool], Definition] = {}
-        self.inputs: dict[str, Anchor] = {}
-        self.values: dict[Expression, Value] = {}  # of the expressions of one equation
-        for formal, value, number in zip(layer.formals, given, numbers, strict=True):
-            definition = self.definition(formal.name, formal, value, number)
-            if definition.anchor is not None:
-                self.inputs[formal.name] = definition.anchor
-            self.env[_key(formal)] = definition
-        self.statements(layer.body)
+        self.anchors: dict[Value, Anchor] = {}
+        self.names: dict[Value, Line] = {}
+        self.states: dict[Value, State] = {}
+        self.supports: dict[Value, Support] = {}  # of what has no name
+        self.formulas = analysis.formulas(function)
+        for line, support, number in zip(function.inputs, given, numbers, strict=True):
+            self.define(line, support, number)
+        self.inputs = {line.name: a for line in function.inputs if (a := self.states[line.value].anchor) is not None}
+        self.lines(function.lines)
+        self.output = self.support(function.output.value)
 
-    @property
-    def output(self) -> Definition:
-        """What the body gives."""
-        return self.env[_key(self.layer.output)]
+    # ------------------------------------------------------------------------------------------------------- lines
 
-    # ------------------------------------------------------------------------------------------------- statements
+    def lines(self, lines: Iterable[Line | Turns]) -> None:
+        """The lines in order."""
+        for line in lines:
+            if isinstance(line, Line):
+                self.line(line)
+            elif self.analysis.unroll:
+                self.unrolled(line)
+            else:
+                self.turns(line)
 
-    def statements(self, body: tuple[Statement, ...]) -> None:
-        """The statements in order."""
-        for statement in body:
-            match statement:
-                case Equation():
-                    self.equation(statement)
-                case Loop() if self.analysis.unroll:
-                    for number in range(int(self.analysis.legend.number(statement.count))):
-                        self.turn[statement.index.letter] = Linear.number(number)
-                        self.statements(statement.body)
-                    self.turn.pop(statement.index.letter, None)
-                case Loop():
-                    self.loop(statement)
-                case _:
-                    assert_never(statement)
+    def line(self, line: Line) -> None:
+        """What a line defines; a recurrence reads itself at earlier positions."""
+        turns = (f"{{{letter}}}" if turn.value is None else turn.value for letter, turn in self.turn.items())
+        self.step = step = Step(line, ".".join(f"blocks.{turn}" for turn in turns), self.loops)
+        self.steps.append(step)
+        support = self.recurrence(line) if isinstance(line.value.operation, op.Recur) else self.support(line.value)
+        if line.value in self.states:
+            return
+        if not support.zero and support.nonzero != ALWAYS:
+            support = replace(support, zero=self.vanishes(line.value))
+        self.define(line, support, self.numbers(line.value))
+        step.anchor, step.reads = self.states[line.value].anchor, support.reads
+        if step.anchor is not None and line.equation is not None:
+            at = line.equation.left if line.equation.relation != "return" else line.equation.right
+            self.analysis.needs(support.reads, self.time, at.span)
 
-    def loop(self, loop: Loop) -> None:
+    def define(self, line: Line, support: Support, numbers: Numbers = ()) -> None:
+        """A line or an input: an anchor where its only position is the one computed, and inputs decide."""
+        numbers = numbers or self.opaque(line, f"{self.function.name}.{line.name}")
+        timed = [letter for letter in line.value.axes if self.analysis.is_time(letter)] == [self.time]
+        anchor = None
+        if timed and (self.time,) in line.labels and self.analysis.tells(support, line.value in self.formulas):
+            anchor = self.anchor(line)
+            claims = map(_of_own_letters, support.claims)  # else they grow from line to line
+            support = Support((Read(anchor, self.here),), *claims)
+        self.names[line.value] = line
+        self.state(line.value, State(support, numbers, anchor))
+
+    def state(self, value: Value, state: State) -> None:
+        """Hold what is known of a value that has a name."""
+        self.states[value], self.known[value] = state, state.numbers
+
+    def anchor(self, line: Line, loops: Loops | None = None) -> Anchor:
+        """The anchor that a line is, in each turn that is followed another."""
+        if line.value not in self.anchors:
+            self.anchors[line.value] = Anchor(line, loops)
+        return self.anchors[line.value]
+
+    def opaque(self, line: Line, name: str) -> Numbers:
+        """Some number, the same wherever the letters are."""
+        if any(len(label) != 1 for label in line.labels):
+            return ()
+        arguments = tuple(Linear.index(letter) for (letter,) in line.labels)
+        return ((frozenset(), Linear.atom(Atom("data", self.facts.fresh(name), arguments))),)
+
+    def recurrence(self, line: Line) -> Support:
+        """A line that reads itself at earlier positions; over all visible ones it reads at each what it reads at any before."""
+        operation = line.value.operation
+        assert isinstance(operation, op.Recur)
+        so_far = replace(line, value=operation.so_far)
+        timed = [letter for letter in line.value.axes if self.analysis.is_time(letter)]
+        anchored = timed == [self.time] and (self.time,) in line.labels
+        if anchored:
+            self.anchors[so_far.value] = self.anchor(line)
+        self.define(so_far, self.analysis.given() if anchored else PLAIN)
+        around, self.standing = self.standing, self.standing | {operation.letter}
+        support = self.support(operation.step)
+        self.standing = around
+        if anchored:
+            return support
+        letter, some = timed[0] if timed else self.time, self.facts.fresh(timed[0] if timed else self.time)
+        earlier = compare("<=", Linear.index(some), Linear.index(letter))
+        return Support(merged(support.reads, support.at({letter: Linear.index(some)}).where(earlier)))
+
+    # ------------------------------------------------------------------------------------------------------- loops
+
+    def unrolled(self, turns: Turns) -> None:
+        """A loop, turn by turn."""
+        latest = {c: self.whole_state(c.before) for c in turns.carried if c.before is not None}
+        around, anchors = self.loops, self.anchors
+        for number in range(int(self.legend.number(turns.loop.count))):
+            self.turn[turns.letter], self.anchors = Linear.number(number), dict(anchors)
+            latest = self.followed(turns, {c: state for c, state in latest.items() if c.before is not None})
+        self.turn.pop(turns.letter, None)
+        self.loops, self.anchors = around, anchors
+        for c, state in latest.items():
+            self.hold(c, c.after, state)
+
+    def turns(self, turns: Turns) -> None:
         """All turns at once: what holds before each of them is what holds before the first and after any."""
-        letter, around = loop.index.letter, self.loops
-        self.turn[letter], self.loops = Linear.index(letter), (*around, (letter, loop.count))
-        changed = {_key(equation.left) for equation in equations(loop.body)} & self.env.keys()
-        unknown = self.somewhere()
+        around, unknown = self.loops, self.somewhere()
+        before = {c: self.whole_state(c.before) for c in turns.carried if c.before is not None}
+        self.turn[turns.letter], self.loops = Linear.index(turns.letter), (*around, (turns.letter, turns.loop.count))
         for turn in itertools.count(1):
-            before = {key: self.any_turn(key, self.env[key]) for key in changed}
-            self.env |= before
+            entering = {c: self.renewed(c, c.within, state, self.opaque_turn(c)) for c, state in before.items()}
             steps = len(self.steps)
-            self.statements(loop.body)
-            after = {key: self.past_turn(self.env[key], letter) for key in changed}
-            if all(self.includes(before[key], after[key], unknown) for key in changed):
+            after = {c: self.past(state, turns.letter) for c, state in self.followed(turns, entering).items()}
+            if all(self.includes(entering[c], after[c], unknown) for c in before):
                 break
             del self.steps[steps:]
-            for key in changed:
-                joined = before[key].value.join(after[key].value)
-                joined = self.widened(before[key].value, joined, unknown) if turn > _MOST_TURNS else joined
-                self.env[key] = replace(before[key], value=joined, anchor=before[key].anchor or after[key].anchor)
-        del self.turn[letter]
+            for c in before:
+                joined = entering[c].support.join(after[c].support)
+                joined = self.widened(entering[c].support, joined, unknown) if turn > _MOST_TURNS else joined
+                before[c] = State(joined, (), entering[c].anchor or after[c].anchor)
+        del self.turn[turns.letter]
         self.loops = around
-        for key in {_key(equation.left) for equation in equations(loop.body)}:
-            self.env[key] = self.renewed(self.past_turn(self.env[key], letter), around)
+        for c, state in after.items():
+            self.hold(c, c.after, self.renewed(c, c.after, state, state.numbers))
 
-    def renewed(self, definition: Definition, loops: Loops) -> Definition:
+    def followed(self, turns: Turns, entering: Mapping[Carried, State]) -> dict[Carried, State]:
+        """What a turn leaves, of what it finds."""
+        outside = self.states, self.supports, self.known
+        self.states, self.supports, self.known = dict(self.states), dict(self.supports), dict(self.known)
+        for c, state in entering.items():
+            self.hold(c, c.within, state)
+        self.lines(turns.lines)
+        after = {c: self.whole_state(c.last) for c in turns.carried}
+        self.states, self.supports, self.known = outside
+        return after
+
+    def whole_state(self, value: Value) -> State:
+        """What is known of a value that a loop carries."""
+        return self.states.get(value) or State(self.support(value), self.numbers(value))
+
+    def hold(self, carried: Carried, value: Value, state: State) -> None:
+        """What a loop carries, where a turn begins or after the last."""
+        first = carried.last if carried.before is None else carried.before
+        self.names[value] = replace(self.names[first], value=value)
+        self.state(value, state)
+
+    def renewed(self, carried: Carried, value: Value, state: State, numbers: Numbers) -> State:
         """A tensor as these loops leave it from turn to turn: an anchor of its own."""
-        if definition.anchor is None:
-            return definition
-        same = self.passed.get(definition.anchor) == loops
-        anchor = definition.anchor if same else Anchor(definition.anchor.name, definition.anchor.left)
-        self.passed[anchor] = loops
-        value = Value((Read(anchor, Linear.index(self.time)),), *_claims(definition.value))
-        return replace(definition, value=value, anchor=anchor)
+        if state.anchor is None:
+            return replace(state, numbers=numbers)
+        anchor = self.anchor(replace(state.anchor.line, value=value), self.loops)
+        return State(Support((Read(anchor, self.here),), *state.support.claims), numbers, anchor)
 
-    def any_turn(self, key: tuple[str, bool], definition: Definition) -> Definition:
+    def opaque_turn(self, carried: Carried) -> Numbers:
         """What a tensor that a loop changes is before some turn: some number of which nothing is known."""
-        numbers = self.opaque(f"?{key[0]}~{next(self.analysis.made)}", definition.letters)
-        return replace(self.renewed(definition, self.loops), numbers=numbers)
+        assert carried.before is not None
+        return self.opaque(self.names[carried.before], f"?{carried.name}")
 
-    def widened(self, before: Value, after: Value, unknown: Linear) -> Value:
-        """A value of which nothing is claimed that a turn has changed; what it reads is somewhere."""
-        claims = (old if old == new else ALWAYS for old, new in zip(_claims(before), _claims(after), strict=True))
-        reads = after.reads
-        if set(reads) - set(before.reads):
-            reads = (Read(INPUT, unknown),)
-        return Value(reads, *claims)
+    def widened(self, before: Support, after: Support, unknown: Linear) -> Support:
+        """A support of which nothing is claimed that a turn has changed; what it reads is somewhere."""
+        claims = (old if old == new else ALWAYS for old, new in zip(before.claims, after.claims, strict=True))
+        reads = (Read(INPUT, unknown),) if set(after.reads) - set(before.reads) else after.reads
+        return Support(reads, *claims)
 
-    def past_turn(self, definition: Definition, letter: str) -> Definition:
+    def past(self, state: State, letter: str) -> State:
         """What a turn leaves, for whichever number the loop's letter had."""
-        some = {letter: Linear.index(self.analysis.fresh(letter))}
-        numbers = tuple((frozenset(i.at(some) for i in case), linear.at(some)) for case, linear in definition.numbers)
-        value = definition.value.each(lambda cases: cases_at(cases, some), lambda position: position.at(some))
-        return replace(definition, value=value, numbers=numbers)
+        some = {letter: Linear.index(self.facts.fresh(letter))}
+        numbers = tuple((frozenset(i.at(some) for i in case), linear.at(some)) for case, linear in state.numbers)
+        return replace(state, support=state.support.at(some), numbers=numbers)
 
-    def includes(self, before: Definition, after: Definition, unknown: Linear) -> bool:
+    def includes(self, before: State, after: State, unknown: Linear) -> bool:
         """Is what a turn leaves one of the values that it began with?"""
-        joined, known = before.value.join(after.value), set(before.value.reads)
-        new = (read not in known for read in after.value.reads)
-        told = before.anchor is not None or Read(INPUT, unknown) in known or not any(new)
-        return told and _claims(joined) == _claims(before.value)
+        joined, reads = before.support.join(after.support), set(before.support.reads)
+        new = (read not in reads for read in after.support.reads)
+        told = before.anchor is not None or Read(INPUT, unknown) in reads or not any(new)
+        return told and joined.claims == before.support.claims
 
-    def equation(self, equation: Equation) -> None:
-        """What an equation defines; with `=` it may read itself at earlier positions."""
-        left, key = equation.left, _key(equation.left)
-        turns = (f"{{{letter}}}" if turn.value is None else turn.value for letter, turn in self.turn.items())
-        self.step = step = Step(equation, ".".join(f"blocks.{turn}" for turn in turns), self.loops)
-        self.steps.append(step)
-        self.values = {}
-        anchor = Anchor(left.name, left)
-        if equation.relation == "=":
-            step.recurrent = any(isinstance(x, Tensor) and _key(x) == key for x in subexpressions(equation.right))
-            itself = self.definition(left.name, left, self.analysis.given(), anchor=anchor)
-            self.env[key] = itself if itself.anchor is not None else replace(itself, value=PLAIN)
-            value = self.value(equation.right)
-            if itself.anchor is None and step.recurrent:
-                value = self.earlier_too(value, itself)
-        else:
-            value = self.value(equation.right)
-        if not value.zero and value.nonzero != ALWAYS:
-            value = replace(value, zero=self.vanishes(equation.right, value))
-        numbers = () if step.recurrent else self.numbers(equation.right)
-        self.env[key] = self.definition(left.name, left, value, numbers, anchor)
-        step.anchor, step.reads = self.env[key].anchor, value.reads
-        if step.anchor is not None:
-            self.analysis.needs(value.reads, self.time, left if equation.relation != "return" else equation.right)
+    # ---------------------------------------------------------------------------------------------------- supports
 
-    def definition(
-        self, name: str, left: Tensor | Name, value: Value, numbers: Numbers = (), anchor: Anchor | None = None
-    ) -> Definition:
-        """A left side or a formal with its value: an anchor where its only position is the one computed, and inputs decide."""
-        slots = left.slots if isinstance(left, Tensor) else ()
-        letters = tuple(slot.letter if isinstance(slot, Index) else None for slot in slots)
-        numbers = numbers or self.opaque(f"{self.layer.name}.{name}~{len(self.steps)}", letters)
-        times = [letter for letter in slot_letters(left) if self.analysis.is_time(letter)]
-        if times != [self.time] or self.time not in letters or not self.analysis.tells(value, name in self.formulas):
-            return Definition(letters, value, numbers)
-        anchor = anchor or Anchor(name, left)
-        read = Read(anchor, Linear.index(self.time), at=left)
-        claims = (_of_own_letters(claim) for claim in _claims(value))  # else they grow from line to line
-        return Definition(letters, Value((read,), *claims), numbers, anchor)
+    def support(self, value: Value) -> Support:
+        """What is known of a value."""
+        if value in self.states:
+            return self.states[value].support
+        if value not in self.supports:
+            self.supports[value] = self.follow(value)
+        return self.supports[value]
 
-    def opaque(self, name: str, letters: tuple[str | None, ...]) -> Numbers:
-        """Some number, the same wherever the letters are."""
-        arguments = tuple(Linear.index(letter) for letter in letters if letter is not None)
-        whole = None not in letters
-        return ((frozenset(), Linear.atom(Atom("data", name, arguments))),) if whole else ()
-
-    def earlier_too(self, value: Value, itself: Definition) -> Value:
-        """A recurrence over all visible positions reads at each what it reads at any before."""
-        (letter,) = {letter for letter in itself.letters if letter and self.analysis.is_time(letter)} or {self.time}
-        some = self.analysis.fresh(letter)
-        earlier = compare("<=", Linear.index(some), Linear.index(letter))
-        reads = _at(value, {letter: Linear.index(some)}).where(earlier)
-        return Value(merged(value.reads, reads))
-
-    def somewhere(self) -> Linear:
-        """A position of which nothing is known."""
-        return Linear.atom(Atom("data", f"?{next(self.analysis.made)}"))
-
-    # ------------------------------------------------------------------------------------------------ expressions
-
-    def value(self, e: Expression) -> Value:
-        """What is known of e, in this equation the same wherever it stands."""
-        value = self.values.get(e)
-        if value is None:
-            value = self.values[e] = self.value_of(e)
-        return value
-
-    def value_of(self, e: Expression) -> Value:
-        """The same, followed."""
-        match e:
-            case Number():
-                return _number(e.value)
-            case Name() if _key(e) in self.env:
-                return self.read(e, self.env[_key(e)], ())
-            case Name():
-                return self.named(e)
-            case Index():
-                return PLAIN
-            case Tensor():
-                return self.tensor(e)
-            case Group():
-                return Value(merged(*(self.value(member).reads for member in e.members)))
-            case Sum():
-                return _sum([self.value(term) for term in e.terms])
-            case Product():
-                return self.product(e)
-            case Quotient():
-                return self.quotient(e)
-            case Power():
-                return self.power(e)
-            case Apply():
-                return self.apply(e)
+    def follow(self, value: Value) -> Support:
+        """The same, by what it is made of."""
+        match value.operation:
+            case op.Constant(number):
+                return self.constant(number)
+            case _ if value in self.scalars:
+                return self.scalar(self.scalars[value].name)
+            case op.Map("+", terms):
+                return _sum([self.support(term) for term in terms])
+            case op.Map("*", factors):
+                return self.product(factors)
+            case op.Map("/", (top, bottom)):
+                return self.quotient(top, bottom)
+            case op.Map("^", (base, exponent)):
+                return self.power(base, exponent)
+            case op.Map("where", (condition, then, otherwise)):
+                return self.where(condition, then, otherwise)
+            case op.Map(name, arguments) if name in CONDITIONS:
+                reads = merged(*(self.support(argument).reads for argument in arguments))
+                return Support(reads, self.condition(value), zero=self.condition(value, False))
+            case op.Map(name, arguments):
+                return self.function_of(name, [self.support(argument) for argument in arguments])
+            case op.Contract(letters, factors):
+                return self.operator(value, "sum", letters, self.product(factors))
+            case op.Reduce(name, letters, argument, counts):
+                others = merged(*(self.support(count).reads for count in counts))
+                return self.operator(value, name, letters, self.support(argument), others)
+            case op.Spread(argument):
+                return self.support(argument)
+            case op.View(argument):
+                return self.read(value, argument, ())
+            case op.Gather(argument, labels, numbers):
+                slots = [(label, number) for label, number in zip(labels, numbers, strict=True) if not _stands(label, number)]
+                return self.read(value, argument, [number for _, number in slots])
+            case op.Call():
+                return self.call(value, value.operation)
             case _:
-                assert_never(e)
+                return PLAIN
 
-    def named(self, e: Name) -> Value:
-        """A size or a scalar."""
-        try:
-            return _number(float(self.analysis.legend.number(e)))
-        except (EinformerError, ValueError, OverflowError):
+    def constant(self, number: float | str) -> Support:
+        """A number, a size or a scalar."""
+        value = self.facts.value(number) if isinstance(number, str) else number
+        if value is None:
             return PLAIN
+        nonzero, zero = (ALWAYS, NEVER) if value else (NEVER, ALWAYS)
+        low, high = (ALWAYS if value == infinity else NEVER for infinity in (-math.inf, math.inf))
+        return Support((), nonzero, NEVER if value == -math.inf else ALWAYS, low, high, zero)
 
-    def tensor(self, e: Tensor) -> Value:
-        """A tensor of this body, or a weight or scalar; its slots read too."""
-        selecting = merged(*(self.value(slot).reads for slot in e.slots if not isinstance(slot, Index)))
-        definition = self.env.get(_key(e))
-        value = self.read(e, definition, e.slots) if definition is not None else self.constant(e)
-        return replace(value, reads=merged(value.reads, selecting)) if selecting else value
+    def scalar(self, name: str) -> Support:
+        """A scalar with indices, which may be infinite where one of the numbers that it chooses from is."""
+        numbers = branches(self.legend.scalars[name].value)
+        low, high = (any(_may_be(infinity, e) for e in numbers) for infinity in (-math.inf, math.inf))
+        return Support(low=ALWAYS if low else NEVER, high=ALWAYS if high else NEVER)
 
-    def constant(self, e: Tensor) -> Value:
-        """A weight, or a scalar with indices, which may be infinite where one of the numbers that it chooses from is."""
-        scalar = self.analysis.legend.scalars.get(e.name)
-        if e.name in self.weights or scalar is None:
-            return PLAIN
-        low, high = (any(_may_be(infinity, x) for x in branches(scalar.value)) for infinity in (-math.inf, math.inf))
-        return replace(PLAIN, low=ALWAYS if low else NEVER, high=ALWAYS if high else NEVER)
+    def supposed(self, value: Value, holds: bool) -> Cases:
+        """What is known of a condition that is no comparison."""
+        support = self.support(value)
+        cases = support.nonzero if holds else support.zero
+        return UNDECIDED if cases == (ALWAYS if holds else NEVER) else cases
 
-    def read(self, e: Tensor | Name, definition: Definition, slots: tuple[Expression, ...]) -> Value:
-        """A tensor at the numbers in its slots."""
-        letters = {letter: slot for letter, slot in zip(definition.letters, slots, strict=True) if letter is not None}
-        moved = {letter: slot for letter, slot in letters.items() if slot != Index(letter)}
-        if self.time in moved and definition.anchor is None and len([x for x in letters if self.analysis.is_time(x)]) > 1:
-            self.analysis.crossed(e, definition) if isinstance(e, Tensor) and definition.value.reads else None
-        values = [self.instance(definition.value, at, case) for at, case in self.places(moved)]
-        joined = values[0]
-        for value in values[1:]:
-            joined = joined.join(value)
-        computed = any(isinstance(x, Tensor | Apply) for slot in moved.values() for x in subexpressions(slot))
-        reads = [Read(read.anchor, read.position, read.cases, read.computed or computed, e) for read in joined.reads]
-        return replace(joined, reads=tuple(reads))
+    def read(self, value: Value, argument: Value, slots: Sequence[Value]) -> Support:
+        """A value at other numbers; the slots read too."""
+        support = self.support(argument)
+        if support == PLAIN:
+            return replace(PLAIN, reads=merged(*(self.support(slot).reads for slot in slots)))
+        places = [*self.places(value)]
+        self.crosses(value, argument, support, places)
+        joined, *others = (self.instance(support, at, case) for at, case in places)
+        for other in others:
+            joined = joined.join(other)
+        computed = any(map(self.is_computed, slots))
+        reads = (Read(r.anchor, r.position, r.cases, r.computed or computed, value.span) for r in joined.reads)
+        return replace(joined, reads=merged(reads, *(self.support(slot).reads for slot in slots)))
 
-    def places(self, slots: Mapping[str, Expression]) -> Iterator[tuple[dict[str, Linear], Conjunction]]:
-        """The numbers in some slots, case by case."""
-        cases = [self.numbers(slot) or ((frozenset(), self.somewhere()),) for slot in slots.values()]
-        if math.prod(map(len, cases)) > MOST_CASES:
-            cases = [((frozenset(), self.somewhere()),) for _ in cases]
-        for chosen in itertools.product(*cases):
-            yield (
-                dict(zip(slots, (linear for _, linear in chosen), strict=True)),
-                frozenset().union(*(case for case, _ in chosen)),
-            )
+    def crosses(
+        self, value: Value, argument: Value, support: Support, places: Sequence[tuple[Mapping[str, Linear], Conjunction]]
+    ) -> None:
+        """Of what is over all visible positions too, is another one read?"""
+        state, several = self.states.get(argument), sum(map(self.analysis.is_time, argument.axes)) > 1
+        moved = any(self.time in at for at, _ in places)
+        if state is not None and state.anchor is None and support.reads and several and moved:
+            self.analysis.crossed(self.names[argument].name, value.span)
 
-    def instance(self, value: Value, at: Mapping[str, Linear], case: Conjunction) -> Value:
-        """A value at these numbers of its letters; letters for some number become others."""
-        held = {letter for read in value.reads for letter in read.position.letters() | letters_of(read.cases)}
-        held |= letters_of(value.nonzero | value.alive | value.low | value.high | value.zero)
-        some = {letter: Linear.index(self.analysis.fresh(letter)) for letter in sorted(held) if "~" in letter}
-        moved = _at(value, {**at, **some}) if at or some else value
-        within: Cases = frozenset((case,))
-        return moved.each(lambda cases: both(cases, within), lambda position: position) if case else moved
+    def is_computed(self, number: Value) -> bool:
+        """Does a slot hold a tensor or a function?"""
+        match number.operation:
+            case op.Iota() | op.Turn() | op.Constant():
+                return False
+            case op.Map("+" | "*" | "/" | "^", arguments) if number not in self.names:
+                return any(map(self.is_computed, arguments))
+            case _:
+                return True
 
-    def product(self, e: Product) -> Value:
+    def instance(self, support: Support, at: Mapping[str, Linear], case: Conjunction = frozenset()) -> Support:
+        """A support at these numbers of its letters; letters for some number become others."""
+        return support.at({**at, **self.others(support.letters())}).within(frozenset((case,)))
+
+    # -------------------------------------------------------------------------------------------------- arithmetic
+
+    def product(self, factors: Sequence[Value]) -> Support:
         """Zero where a factor is, unless another is infinite there; each factor matters only where none is zero."""
-        factors = [self.value(factor) for factor in e.factors]
-        wild = either(*(factor.wild for factor in factors))
-        nonzero = either(both(*(factor.nonzero for factor in factors)), wild)
-        reads = merged(*(factor.where(nonzero) for factor in factors))
+        supports = [self.support(factor) for factor in factors]
+        if len(supports) == 1:
+            return supports[0]
+        wild = either(*(support.wild for support in supports))
+        nonzero = either(both(*(support.nonzero for support in supports)), wild)
+        reads = merged(*(support.where(nonzero) for support in supports))
         if not wild:
-            return Value(reads, nonzero)
-        signs = [self.sign(factor) for factor in e.factors]
-        unknown = [factor for factor, sign in zip(factors, signs, strict=True) if not sign]
+            return Support(reads, nonzero)
+        signs = [0 if support.wild else self.sign(factor) for factor, support in zip(factors, supports, strict=True)]
+        unknown = [support for support, sign in zip(supports, signs, strict=True) if not sign]
         if len(unknown) == 1 and math.prod(sign for sign in signs if sign) > 0:
-            return Value(reads, nonzero, unknown[0].alive, unknown[0].low, unknown[0].high)
+            return Support(reads, nonzero, unknown[0].alive, unknown[0].low, unknown[0].high)
         if len(unknown) == 1:
-            return Value(reads, nonzero, ALWAYS, unknown[0].high, unknown[0].low)
-        return Value(reads, nonzero, ALWAYS, wild, wild)
+            return Support(reads, nonzero, ALWAYS, unknown[0].high, unknown[0].low)
+        return Support(reads, nonzero, ALWAYS, wild, wild)
 
-    def quotient(self, e: Quotient) -> Value:
+    def quotient(self, numerator: Value, denominator: Value) -> Support:
         """A numerator over what is zero at most where its cases say so."""
-        top, bottom = self.value(e.numerator), self.value(e.denominator)
-        wild = either(top.wild, bottom.wild, self.undefined(e.denominator, bottom))
+        top, bottom = self.support(numerator), self.support(denominator)
+        wild = either(top.wild, bottom.wild, self.undefined(denominator, bottom))
         nonzero = either(top.nonzero, wild)
         reads = merged(top.where(nonzero), bottom.where(nonzero))
-        if wild and self.sign(e.denominator) > 0:
-            return Value(reads, nonzero, top.alive, top.low, top.high)
-        return Value(reads, nonzero, ALWAYS, wild, wild)
+        if wild and not bottom.wild and self.sign(denominator) > 0:
+            return Support(reads, nonzero, top.alive, top.low, top.high)
+        return Support(reads, nonzero, ALWAYS, wild, wild)
 
-    def power(self, e: Power) -> Value:
+    def power(self, base: Value, exponent: Value) -> Support:
         """Zero where its base is, for a positive exponent."""
-        base, exponent = self.value(e.base), self.value(e.exponent)
-        reads, wild = merged(base.reads, exponent.reads), either(base.wild, exponent.wild)
-        if self.sign(e.exponent) > 0:
-            return Value(reads, base.nonzero, ALWAYS, wild, wild)
-        wild = either(wild, self.undefined(e.base, base))
-        return Value(reads, ALWAYS, ALWAYS, wild, wild)
+        below, above = self.support(base), self.support(exponent)
+        reads, wild = merged(below.reads, above.reads), either(below.wild, above.wild)
+        if not above.wild and self.sign(exponent) > 0:
+            return Support(reads, below.nonzero, ALWAYS, wild, wild)
+        wild = either(wild, self.undefined(base, below))
+        return Support(reads, ALWAYS, ALWAYS, wild, wild)
 
-    def undefined(self, e: Expression, value: Value) -> Cases:
+    def undefined(self, value: Value, support: Support) -> Cases:
         """Where one divides by zero, unless data decide that; a formula is one of sizes by which one can divide."""
-        cases = (case for case in self.vanishes(e, value) if not of_data(case))
+        if support.nonzero == ALWAYS and not self.numeric(value):
+            return NEVER
+        cases = (case for case in self.vanishes(value) if not of_data(case))
         return self.facts.holding(frozenset(c for c in cases if not self.facts.letters or letters_of(frozenset((c,)))))
 
-    def vanishes(self, e: Expression, value: Value) -> Cases:
-        """Where e is zero, by what the text says of it."""
-        if self.numeric(e):
-            return self.condition(Apply("==", (), (e, Number(0))))
-        if value.nonzero == ALWAYS:
+    def vanishes(self, value: Value) -> Cases:
+        """Where a value is zero, by what the text says of it."""
+        if self.numeric(value):
+            return self.compared("==", value, ZERO)
+        if self.support(value).nonzero == ALWAYS:
             return NEVER
-        match e:
-            case Tensor() | Name():
-                return value.zero
-            case Product():
-                return either(*(self.vanishes(factor, self.value(factor)) for factor in e.factors))
-            case Quotient():
-                return self.vanishes(e.numerator, self.value(e.numerator))
-            case Sum():
-                return both(*(self.vanishes(term, self.value(term)) for term in e.terms))
-            case Apply("where", (), (condition, then, otherwise)):
-                taken = [(x, self.facts.holding(self.condition(condition, c))) for x, c in ((then, True), (otherwise, False))]
-                return either(*(both(cases, self.vanishes(x, self.value(x))) for x, cases in taken if cases))
-            case Apply("exp", (), (argument,)):
-                return self.value(argument).low
-            case Apply("sum", indices, (argument,)):
-                return self.nowhere_else(self.vanishes(argument, self.value(argument)), e, [index.letter for index in indices])
+        if value in self.states:
+            return self.states[value].support.zero
+        match value.operation:
+            case op.Map("*", factors):
+                return either(*map(self.vanishes, factors))
+            case op.Map("/", (numerator, _)):
+                return self.vanishes(numerator)
+            case op.Map("+", terms):
+                return both(*map(self.vanishes, terms))
+            case op.Map("where", (condition, *arms)):
+                taken = [
+                    (arm, self.facts.holding(self.condition(condition, c))) for arm, c in zip(arms, (True, False), strict=True)
+                ]
+                return either(*(both(cases, self.vanishes(arm)) for arm, cases in taken if cases))
+            case op.Map("exp", (argument,)):
+                return self.support(argument).low
+            case op.Contract(letters, factors):
+                return self.nowhere_else(either(*map(self.vanishes, factors)), value, letters)
+            case op.Spread(argument):
+                return self.vanishes(argument)
+            case op.View() | op.Gather() | op.Input() | op.Call():
+                return self.support(value).zero
         return ALWAYS
 
-    def nowhere_else(self, zero: Cases, e: Apply, letters: list[str]) -> Cases:
+    def nowhere_else(self, zero: Cases, value: Value, letters: Sequence[str]) -> Cases:
         """Where a sum is zero: where each of its terms is, those at the own position and at the first number among them."""
-        own = [Linear.index(x) for x in self.scope.free(e) if self.analysis.is_time(x)]
+        own = [Linear.index(x) for x in self.own(value, letters)]
         places = [Linear.number(0), *own]
         return both(
             *(cases_at(zero, {x: place if self.analysis.is_time(x) else Linear.number(0) for x in letters}) for place in places)
         )
 
-    def sign(self, e: Expression) -> int:
-        """1 for a positive finite number, -1 for a negative one, 0 for anything else."""
-        if not self.numeric(e):
-            return 0
-        for sign, name in ((1, "<="), (-1, ">=")):
-            if not self.facts.holding(self.condition(Apply(name, (), (e, Number(0))))):
-                return sign if not self.value(e).wild else 0
-        return 0
+    # ------------------------------------------------------------------------------------------ choices, functions
 
-    def numeric(self, e: Expression) -> bool:
-        """Is e made of numbers, sizes, scalars and indices alone?"""
-        return not any(isinstance(x, Tensor | Name) and _key(x) in self.env for x in subexpressions(e)) and not any(
-            (isinstance(x, Tensor) and x.name in self.weights)
-            or (isinstance(x, Apply) and (x.indices or x.name in self.callees))
-            for x in subexpressions(e)
-        )
-
-    # -------------------------------------------------------------------------------------------------- operators
-
-    def apply(self, e: Apply) -> Value:
-        """A call, an operator over indices, or a function."""
-        if e.name in self.callees:
-            return self.call(e)
-        if e.name == "where":
-            return self.where(e)
-        if e.name in CONDITIONS and not e.indices:
-            arguments = map(self.value, e.arguments)
-            nonzero, zero = self.condition(e), self.condition(e, False)
-            return Value(merged(*(argument.reads for argument in arguments)), nonzero, zero=zero)
-        arguments_ = [self.value(argument) for argument in e.arguments]
-        return self.operator(e, arguments_) if e.indices else self.function(e, arguments_)
-
-    def where(self, e: Apply) -> Value:
-        """A branch matters where the condition may take it; one that it never takes does not exist (R8)."""
-        condition, then, otherwise = e.arguments
-        holding = [(x, c, self.facts.holding(self.condition(condition, c))) for x, c in ((then, True), (otherwise, False))]
-        taken = [(branch, holds, cases) for branch, holds, cases in holding if cases]
-        turning = len(taken) == 2 and set(self.scope.free(condition)) <= self.turn.keys()
-        branches, cases_, values = [], self.cases, self.values
-        for branch, holds, cases in taken:
+    def where(self, condition: Value, *arms: Value) -> Support:
+        """An arm matters where the condition may take it; one that it never takes does not exist (R8)."""
+        holding = [
+            (arm, holds, self.facts.holding(self.condition(condition, holds)))
+            for arm, holds in zip(arms, (True, False), strict=True)
+        ]
+        taken = [(arm, holds, cases) for arm, holds, cases in holding if cases]
+        turning = len(taken) == 2 and not condition.axes and self.letters(condition) <= self.turn.keys()
+        around, supports = self.cases, list[Support]()
+        for arm, holds, cases in taken:
             if turning and self.numeric(condition):
-                self.cases, self.values = cases_ | {Case(condition, holds)}, {}
+                self.cases = around | {Case(spell(condition, self.scalars, self.legend), holds)}
             elif turning and not all(map(of_data, cases)):
-                self.analysis.unclear(condition)
-            value, self.cases, self.values = self.value(branch), cases_, values
-            narrow = value.each(lambda own, cases=cases: both(own, cases), lambda position: position)  # type: ignore[misc]
-            branches.append(narrow)
-        joined = branches[0] if len(branches) == 1 else branches[0].join(branches[1]) if branches else PLAIN
-        reads = self.value(condition).reads if len(branches) == 2 else ()
+                self.analysis.unclear(condition.span)
+            supports.append(self.support(arm).within(cases))
+            self.cases = around
+        joined = supports[0] if len(supports) == 1 else supports[0].join(supports[1]) if supports else PLAIN
+        reads = self.support(condition).reads if len(supports) == 2 else ()
         return replace(joined, reads=merged(joined.reads, reads))
 
-    def function(self, e: Apply, arguments: list[Value]) -> Value:
+    def function_of(self, name: str, arguments: Sequence[Support]) -> Support:
         """A function of values, of which the table says what it is at zero and at -inf."""
         reads = merged(*(argument.reads for argument in arguments))
-        if e.name in ("min", "max"):
-            first, second = arguments if e.name == "max" else [_negative(argument) for argument in arguments]
-            larger = Value(
-                reads,
-                either(first.nonzero, second.nonzero),
-                either(first.alive, second.alive),
-                both(first.low, second.low),
-                either(first.high, second.high),
-            )
-            return larger if e.name == "max" else replace(_negative(larger), nonzero=larger.nonzero)
+        if name in ("min", "max"):
+            first, second = arguments if name == "max" else map(_negative, arguments)
+            nonzero, alive = either(first.nonzero, second.nonzero), either(first.alive, second.alive)
+            larger = Support(reads, nonzero, alive, both(first.low, second.low), either(first.high, second.high))
+            return larger if name == "max" else replace(_negative(larger), nonzero=larger.nonzero)
         argument, wild = arguments[0], either(*(argument.wild for argument in arguments))
-        row = row_of(e.name, False)
+        row = row_of(name, False)
         if 1 not in row.arity:
-            return Value(reads, ALWAYS, ALWAYS, wild, wild)
+            return Support(reads, ALWAYS, ALWAYS, wild, wild)
         matters = argument.nonzero if row.at_zero is not None else ALWAYS  # what it is at 0 and at -inf no data decide
         matters = both(matters, argument.alive) if row.at_minus_infinity is not None else matters
         nonzero = argument.nonzero if row.at_zero == 0 else ALWAYS
         nonzero = both(nonzero, argument.alive) if row.at_minus_infinity == 0 else nonzero
         vanishing = row.at_zero == -math.inf and argument.nonzero != ALWAYS
         finite = row.at_minus_infinity is not None and math.isfinite(row.at_minus_infinity)
-        return Value(
+        return Support(
             merged(argument.where(matters), *(other.reads for other in arguments[1:])),
             nonzero,
             argument.nonzero if row.at_zero == -math.inf else ALWAYS,
@@ -654,281 +652,94 @@ class Body:
             argument.high if finite else wild,
         )
 
-    def operator(self, e: Apply, arguments: list[Value]) -> Value:
+    def operator(
+        self, value: Value, name: str, letters: Sequence[str], argument: Support, others: tuple[Read, ...] = ()
+    ) -> Support:
         """An operator over indices: elements that do not matter to it are not read, how many matter is."""
-        letters, argument = [index.letter for index in e.indices], arguments[-1]
-        row = row_of(e.name, True)
+        row = row_of(name, True)
         if row.looks_back and self.time in letters:
-            self.step.sums.append(e)
-            return Value(argument.reads)
-        matter = (
-            {-math.inf: argument.alive, 0: argument.nonzero}.get(row.neutral, ALWAYS) if row.neutral is not None else ALWAYS
-        )
+            self.step.sums.append(value)
+            return Support(argument.reads)
+        matter = ALWAYS
+        if row.neutral is not None:
+            matter = {-math.inf: argument.alive, 0: argument.nonzero}.get(row.neutral, ALWAYS)
         times = [letter for letter in letters if self.analysis.is_time(letter)]
-        count = tuple(Read(None, Linear.index(letter), matter, at=e) for letter in times if not row.looks_back)
-        some = {letter: Linear.index(self.analysis.fresh(letter)) for letter in letters}
-        others = merged(*(other.reads for other in arguments[:-1]))
-        inner = _at(Value((*argument.where(matter), *count), *_claims(argument)), some)
+        count = tuple(Read(None, Linear.index(letter), matter, at=value.span) for letter in times if not row.looks_back)
+        some = {letter: Linear.index(self.facts.fresh(letter)) for letter in letters}
+        inner = replace(argument, reads=(*argument.where(matter), *count)).at(some)
         inner = replace(inner, reads=merged(inner.reads, others))
         if row.looks_back:
             earlier = both(*(compare("<=", some[letter], Linear.index(letter)) for letter in times))
             inner = replace(inner, reads=inner.where(earlier))
-        own = [x for x in self.scope.free(e) if self.analysis.is_time(x) and x not in letters]
+        own = self.own(value, letters)
         if times and len(own) == 1:
-            self.analysis.needs(inner.reads, own[0], e)
-            if e.name in ("Sm", "top"):
-                self.analysis.sees(argument.low, own[0], times, e)
-        match e.name:
+            self.analysis.needs(inner.reads, own[0], value.span)
+            if name in ("Sm", "top"):
+                self.analysis.sees(argument.low, own[0], times, value.span)
+        match name:
             case "Sm":
-                return Value(inner.reads, argument.alive, high=inner.high)
+                return Support(inner.reads, argument.alive, high=inner.high)
             case "sum" | "mean" | "var":
-                return Value(inner.reads, either(inner.nonzero, inner.wild), ALWAYS, inner.wild, inner.wild)
+                return Support(inner.reads, either(inner.nonzero, inner.wild), ALWAYS, inner.wild, inner.wild)
             case "max" | "lse":
-                return Value(inner.reads, inner.nonzero if e.name == "max" else ALWAYS, inner.alive, inner.low, inner.high)
+                return Support(inner.reads, inner.nonzero if name == "max" else ALWAYS, inner.alive, inner.low, inner.high)
             case _:
-                return Value(inner.reads, ALWAYS, ALWAYS, inner.wild, inner.wild)
+                return Support(inner.reads, ALWAYS, ALWAYS, inner.wild, inner.wild)
 
-    def call(self, e: Apply) -> Value:
+    def own(self, value: Value, letters: Sequence[str]) -> list[str]:
+        """The letters of positions at which an operator over these letters stands."""
+        standing = self.letters(value) & self.standing if self.standing else frozenset[str]()
+        return [x for x in dict.fromkeys((*value.axes, *standing)) if self.analysis.is_time(x) and x not in letters]
+
+    # ------------------------------------------------------------------------------------------------------- calls
+
+    def call(self, value: Value, call: op.Call) -> Support:
         """A layer of values: inside, what is given at the position being computed is an anchor of its own."""
-        layer = self.callees[e.name]
-        values = [self.value(argument) for argument in e.arguments]
-        numbers = [_alone(self.numbers(argument)) for argument in e.arguments]
-        given: dict[str, tuple[Value, Anchor | None]] = {}
-        for k, (formal, argument) in enumerate(zip(layer.formals, e.arguments, strict=True)):
-            times = [letter for letter in slot_letters(formal) if self.analysis.is_time(letter)]
-            if times == [self.time] and self.analysis.tells(values[k], formula=False):
-                self.analysis.needs(values[k].reads, self.time, argument)
-                given[formal.name] = values[k], self.as_it_stands(argument)
-                values[k] = self.analysis.given(values[k])
-        body = self.analysis.body(layer, tuple(values), tuple(numbers))
-        over = {formal.name: {x for x in slot_letters(formal) if self.analysis.is_time(x)} for formal in layer.formals}
-        seen = (name for name, value in zip(over, values, strict=True) if value.reads and over[name] - {self.time})
-        self.step.calls.append(Call(e, body, given, tuple(seen), self.cases))
-        output = self.instance(body.output.value, {}, frozenset())
-        if body.output.anchor is not None:
-            output = replace(output, reads=(Read(body.output.anchor, Linear.index(self.time), at=e),))
-        return _apart(output, next(self.analysis.made))
+        callee = self.analysis.functions[call.function]
+        supports = [self.support(argument) for argument in call.arguments]
+        given: dict[str, tuple[Support, Anchor | None]] = {}
+        for k, (line, argument) in enumerate(zip(callee.inputs, call.arguments, strict=True)):
+            times = [letter for letter in line.value.axes if self.analysis.is_time(letter)]
+            if times == [self.time] and self.analysis.tells(supports[k], formula=False):
+                self.analysis.needs(supports[k].reads, self.time, argument.span)
+                given[line.name] = supports[k], self.as_it_stands(argument)
+                supports[k] = self.analysis.given(supports[k])
+        numbers = tuple(_alone(self.numbers(argument)) for argument in call.arguments)
+        body = self.analysis.body(callee.name, tuple(supports), numbers)
+        over = {line.name: {x for x in line.value.axes if self.analysis.is_time(x)} for line in callee.inputs}
+        seen = (name for name, support in zip(over, supports, strict=True) if support.reads and over[name] - {self.time})
+        self.step.calls.append(Call(call.path, value.span, body, given, tuple(seen), self.cases))
+        output, state = self.instance(body.output, {}), body.states.get(callee.output.value)
+        if state is not None and state.anchor is not None:
+            output = replace(output, reads=(Read(state.anchor, self.here, at=value.span),))
+        return output.each(_apart(self.facts.fresh("@")))
 
-    def as_it_stands(self, e: Expression) -> Anchor | None:
+    def as_it_stands(self, argument: Value) -> Anchor | None:
         """The anchor that an argument is, at its own position."""
-        definition = self.env.get(_key(e)) if isinstance(e, Tensor) else None
-        if definition is None or definition.anchor is None or not isinstance(e, Tensor):
-            return None
-        plain_slots = all(isinstance(slot, Index) for slot in e.slots)
-        return definition.anchor if plain_slots and e.slots[definition.letters.index(self.time)] == Index(self.time) else None
-
-    # -------------------------------------------------------------------------------------------- numbers, conditions
-
-    def numbers(self, e: Expression) -> Numbers:
-        """The number that e is, case by case; () where it is none that arithmetic follows."""
-        numbers = tuple(itertools.islice(self.numbers_of(e), MOST_CASES + 1))
-        long = len(numbers) > MOST_CASES or any(atoms_in(linear) > _MOST_ATOMS for _, linear in numbers)
-        return () if long else numbers
-
-    def numbers_of(self, e: Expression) -> Iterable[tuple[Conjunction, Linear]]:
-        """The same, of any length."""
-        match e:
-            case Number():
-                return ((frozenset(), Linear.number(e.value)),)
-            case Index():
-                return ((frozenset(), self.turn.get(e.letter) or Linear.index(e.letter)),)
-            case Name() if _key(e) in self.env:
-                return self.env[_key(e)].numbers
-            case Name():
-                return self.number_named(e)
-            case Tensor() if _key(e) in self.env:
-                return self.numbers_read(e)
-            case Tensor():
-                return self.numbers_constant(e)
-            case Group():
-                return self.numbers_group(e)
-            case Sum():
-                return _combined(_total, map(self.numbers, e.terms))
-            case Product():
-                return _combined(_times, map(self.numbers, e.factors))
-            case Quotient():
-                return _combined(_divided, (self.numbers(e.numerator), self.numbers(e.denominator)))
-            case Power(exponent=Number(value=int() as times)) if 0 < times < 5:
-                return _combined(_times, itertools.repeat(self.numbers(e.base), times))
-            case Power():
-                return _combined(_power, (self.numbers(e.base), self.numbers(e.exponent)))
-            case Apply():
-                return self.numbers_applied(e)
+        match argument.operation:
+            case op.View(inner, old, new) if argument not in self.states:
+                own = any(one == other == (self.time,) for one, other in zip(old, new, strict=True))
+                plain = all(len(label) == 1 for label in new)
+                return self.as_it_stands(inner) if own and plain else None
             case _:
-                return ()
-
-    def number_named(self, e: Name) -> Numbers:
-        """A size, a scalar or a constant; a scalar made of sizes that are open is its formula."""
-        scalar = self.analysis.legend.scalars.get(e.name)
-        if e.name in CONSTANTS:
-            return ((frozenset(), Linear.number(CONSTANTS[e.name])),)
-        if scalar is not None and not self.facts.letters and not isinstance(scalar.value, tuple):
-            try:
-                return ((frozenset(), Linear.number(self.analysis.legend.number(e))),)
-            except (EinformerError, ValueError, OverflowError):
-                return self.numbers(scalar.value)
-        return ((frozenset(), Linear.atom(Atom("size", e.name))),)
-
-    def numbers_read(self, e: Tensor) -> Iterator[tuple[Conjunction, Linear]]:
-        """A tensor of this body at the numbers in its slots."""
-        definition = self.env[_key(e)]
-        slots = {letter: slot for letter, slot in zip(definition.letters, e.slots, strict=True) if letter is not None}
-        for at, case in self.places({letter: slot for letter, slot in slots.items() if self.moves(letter, slot)}):
-            for own, linear in definition.numbers:
-                yield frozenset(i.at(at) for i in own) | case, linear.at(at)
-
-    def moves(self, letter: str, slot: Expression) -> bool:
-        """Is a slot any other number than that of its letter?"""
-        return letter in self.turn or slot != Index(letter)
-
-    def numbers_constant(self, e: Tensor) -> Iterable[tuple[Conjunction, Linear]]:
-        """A scalar with indices, or an element of a weight."""
-        scalar = self.analysis.legend.scalars.get(e.name)
-        table = scalar is not None and e.name not in self.weights
-        if scalar is not None and table and not isinstance(scalar.value, tuple) and not self.facts.letters:
-            pairs = zip((index.letter for index in scalar.indices), e.slots, strict=True)
-            slots = {letter: slot for letter, slot in pairs if self.moves(letter, slot)}
-            formula = self.numbers(scalar.value)
-            return [
-                (frozenset(i.at(at) for i in own) | case, linear.at(at))
-                for at, case in self.places(slots)
-                for own, linear in formula
-            ]
-        kind, name = ("table", e.name) if table else ("data", f"{self.layer.name}.{e.name}")
-        numbered = enumerate(e.slots)
-        return [
-            (case, Linear.atom(Atom(kind, name, tuple(at.values()))))  # type: ignore[arg-type]
-            for at, case in self.places({str(k): slot for k, slot in numbered})
-        ]
-
-    def numbers_group(self, e: Group) -> Iterable[tuple[Conjunction, Linear]]:
-        """`(ae)` is a H + e."""
-        total: Numbers = ((frozenset(), Linear.number(0)),)
-        for member in e.members:
-            letters = [x.letter for x in subexpressions(member) if isinstance(x, Index)]
-            length = self.facts.length(letters[0]) if len(letters) == 1 else None
-            if length is None:
-                return ()
-            total = tuple(_combined(lambda parts, size=length: parts[0] * size + parts[1], (total, self.numbers(member))))  # type: ignore[misc]
-        return total
-
-    def numbers_applied(self, e: Apply) -> Iterable[tuple[Conjunction, Linear]]:
-        """A function of numbers: one that chooses between them has a case for each."""
-        if e.indices or e.name in self.callees:
-            return ()
-        match e.name, e.arguments:
-            case "where", (condition, then, otherwise):
-                return self.chosen(condition, then, otherwise)
-            case "max", (first, second):
-                return self.chosen(Apply(">=", (), (first, second)), first, second)
-            case "min", (first, second):
-                return self.chosen(Apply("<=", (), (first, second)), first, second)
-            case "abs", (argument,):
-                return self.chosen(Apply(">=", (), (argument, Number(0))), argument, Product((Number(-1), argument)))
-            case "relu", (argument,):
-                return self.chosen(Apply(">=", (), (argument, Number(0))), argument, Number(0))
-            case "floor", (argument,):
-                return _combined(_floor, (self.numbers(argument),))
-            case "ceil", (argument,):
-                return _combined(_ceil, (self.numbers(argument),))
-            case "mod", (number, divisor):
-                return _combined(_mod, (self.numbers(number), self.numbers(divisor)))
-            case name, (argument,) if (row := primitive(name, False)) is not None and row.python and not row.condition:
-                return _combined(functools.partial(_function, name), (self.numbers(argument),))
-        return ()
-
-    def chosen(self, condition: Expression, then: Expression, otherwise: Expression) -> Iterator[tuple[Conjunction, Linear]]:
-        """One of two numbers."""
-        branches = [(self.condition(condition, holds), self.numbers(e)) for e, holds in ((then, True), (otherwise, False))]
-        if all(numbers or not cases for cases, numbers in branches):
-            for cases, numbers in branches:
-                for case, (own, linear) in itertools.product(cases, numbers):
-                    yield case | own, linear
-
-    def condition(self, e: Expression, holds: bool = True) -> Cases:
-        """The cases in which a condition may hold, or may not."""
-        match e:
-            case Apply("not", (), (inner,)):
-                return self.condition(inner, not holds)
-            case Apply("and" | "or", (), (first, second)):
-                parts = self.condition(first, holds), self.condition(second, holds)
-                return both(*parts) if (e.name == "and") == holds else either(*parts)
-            case Apply(name, (), (left, right)) if name in COMPARISONS:
-                return self.comparison(name if holds else OPPOSITE[name], left, right)
-            case Tensor() | Name() if _key(e) in self.env:
-                value = self.read(e, self.env[_key(e)], e.slots if isinstance(e, Tensor) else ())
-                return value.nonzero if holds else value.zero or UNDECIDED
-            case _:
-                return UNDECIDED
-
-    def comparison(self, name: str, left: Expression, right: Expression) -> Cases:
-        """A comparison of two numbers; of anything else both verdicts are possible."""
-        pairs = tuple(itertools.product(self.numbers(left), self.numbers(right)))
-        if not pairs or len(pairs) > MOST_CASES:
-            return ALWAYS if self.numeric(left) and self.numeric(right) else UNDECIDED
-        return either(*(both(frozenset((a | b,)), compare(name, one, other)) for (a, one), (b, other) in pairs))
+                return self.states[argument].anchor if argument in self.states else None
 
 
-def formulas(layer: Layer, time: str) -> set[str]:
-    """The tensors of a body that can be computed at any position: one line each, of numbers, weights and such tensors."""
-    lines = Counter(equation.left.name for equation in equations(layer.body))
-    names = {formal.name for formal in layer.formals if time not in slot_letters(formal)}
-    own = lines.keys() | {formal.name for formal in layer.formals}
-    for equation in equations(layer.body):
-        inside = {e.name for e in subexpressions(equation.right) if isinstance(e, Tensor | Name)}
-        if lines[equation.left.name] == 1 and inside & own <= names:
-            names.add(equation.left.name)
-    return names
+def formulas(function: Function, time: str) -> set[Value]:
+    """The tensors that can be computed at any position: one line each, of numbers, weights and such tensors."""
+    lines = [*walk_lines(function.lines)]
+    several, named = Counter(line.name for line in lines), {line.value for line in lines}
+    known = {line.value for line in function.inputs if time not in line.value.axes}
 
+    def is_known(value: Value) -> bool:
+        if value in known or value in named or isinstance(value.operation, op.Input):
+            return value in known
+        return all(map(is_known, value.operands))
 
-def _key(e: Expression) -> tuple[str, bool]:
-    """A tensor and a bare name of one letter are two (R1)."""
-    return (e.name, bool(e.slots)) if isinstance(e, Tensor) else (e.name if isinstance(e, Name | Apply) else "", False)
-
-
-def _depends(value: Value) -> bool:
-    """Does a value depend on an input, or on its own past?"""
-    return any(read.anchor is not None for read in value.reads)
-
-
-def _of_own_letters(cases: Cases) -> Cases:
-    """The cases without what they say of some number of an index: a weaker claim, and a shorter one."""
-    kept = (frozenset(i for i in case if not any("~" in x for x in i.linear.letters())) for case in cases)
-    return either(frozenset(kept))
-
-
-def _claims(value: Value) -> tuple[Cases, Cases, Cases, Cases, Cases]:
-    return value.nonzero, value.alive, value.low, value.high, value.zero
-
-
-def _at(value: Value, numbers: Mapping[str, Linear]) -> Value:
-    return value.each(lambda cases: cases_at(cases, numbers), lambda position: position.at(numbers))
-
-
-def _apart(value: Value, call: int) -> Value:
-    """The value with elements of data that are this call's alone."""
-
-    def named(atom: Atom) -> Linear:
-        name = f"{atom.name}@{call}" if atom.kind == "data" else atom.name
-        return Linear.atom(Atom(atom.kind, name, tuple(argument.mapped(named) for argument in atom.arguments)))
-
-    def changed(cases: Cases) -> Cases:
-        if not any(atom.kind == "data" for case in cases for inequality in case for atom in inequality.linear.atoms()):
-            return cases
-        return frozenset(frozenset(i._replace(linear=i.linear.mapped(named)) for i in case) for case in cases)
-
-    return value.each(changed, lambda position: position)
-
-
-def _alone(numbers: Numbers) -> Numbers:
-    """Numbers that say more than that they are some element of data."""
-    return () if any(atom.kind == "data" for _, linear in numbers for atom in linear.atoms()) and len(numbers) == 1 else numbers
-
-
-def _number(value: float) -> Value:
-    known, zero = (ALWAYS, NEVER) if value else (NEVER, ALWAYS)
-    low, high = (ALWAYS if value == infinity else NEVER for infinity in (-math.inf, math.inf))
-    return Value((), known, NEVER if value == -math.inf else ALWAYS, low, high, zero)
+    for line in lines:
+        if several[line.name] == 1 and all(map(is_known, line.value.operands)):
+            known.add(line.value)
+    return known
 
 
 def _may_be(infinity: float, e: Expression) -> bool:
@@ -938,95 +749,49 @@ def _may_be(infinity: float, e: Expression) -> bool:
     return any(isinstance(x, Number) and math.isinf(x.value) for x in subexpressions(e))
 
 
-def _negative(value: Value) -> Value:
+def _stands(label: op.Label, number: Value) -> bool:
+    return isinstance(number.operation, op.Iota | op.Turn) and label == (number.operation.letter,)
+
+
+def _of_own_letters(cases: Cases) -> Cases:
+    """The cases without what they say of some number of an index: a weaker claim, and a shorter one."""
+    if cases in (ALWAYS, NEVER):
+        return cases
+    kept = (frozenset(i for i in case if not any("~" in x for x in i.linear.letters())) for case in cases)
+    return either(frozenset(kept))
+
+
+def _apart(call: str) -> Callable[[Cases], Cases]:
+    """Changes cases so that elements of data are those of one call alone."""
+
+    def named(atom: Atom) -> Linear:
+        name = f"{atom.name}{call}" if atom.kind == "data" else atom.name
+        return Linear.atom(Atom(atom.kind, name, tuple(argument.mapped(named) for argument in atom.arguments)))
+
+    def changed(cases: Cases) -> Cases:
+        if not any(map(of_data, cases)):
+            return cases
+        return frozenset(frozenset(i._replace(linear=i.linear.mapped(named)) for i in case) for case in cases)
+
+    return changed
+
+
+def _alone(numbers: Numbers) -> Numbers:
+    """Numbers that say more than that they are some element of data."""
+    return () if any(atom.kind == "data" for _, linear in numbers for atom in linear.atoms()) and len(numbers) == 1 else numbers
+
+
+def _negative(support: Support) -> Support:
     """-x, where only the infinities matter."""
-    return replace(value, alive=ALWAYS, low=value.high, high=value.low)
+    return replace(support, alive=ALWAYS, low=support.high, high=support.low)
 
 
-def _sum(terms: list[Value]) -> Value:
+def _sum(terms: Sequence[Support]) -> Support:
     """-inf swallows what is finite, and one zero alone is zero."""
-    return Value(
+    return Support(
         merged(*(term.reads for term in terms)),
         either(*(term.nonzero for term in terms)),
         either(both(*(term.alive for term in terms)), *(term.high for term in terms)),
         either(*(term.low for term in terms)),
         either(*(term.high for term in terms)),
     )
-
-
-def _combined(
-    f: Callable[[tuple[Linear, ...]], Linear | None], parts: Iterable[Numbers]
-) -> Iterator[tuple[Conjunction, Linear]]:
-    """f of numbers, case by case; nothing where a part is no number."""
-    known: list[Numbers] = []
-    for part in parts:
-        if not part:
-            return
-        known.append(part)
-    for chosen in itertools.product(*known):
-        value = f(tuple(linear for _, linear in chosen))
-        if value is not None:
-            yield frozenset().union(*(case for case, _ in chosen)), value
-
-
-def _total(parts: tuple[Linear, ...]) -> Linear:
-    return sum(parts[1:], start=parts[0])
-
-
-def _times(parts: tuple[Linear, ...]) -> Linear:
-    product = parts[0]
-    for part in parts[1:]:
-        product = product * part
-    return product
-
-
-def _divided(parts: tuple[Linear, ...]) -> Linear | None:
-    top, bottom = parts
-    value = bottom.value
-    if value is not None:
-        return top * Fraction(1, value) if value else None
-    return top * _inverse(bottom)
-
-
-def _inverse(bottom: Linear) -> Linear:
-    if len(bottom.terms) == 1:
-        ((monomial, factor),) = bottom.terms
-        if all(atom.kind == "size" for atom, _ in monomial):
-            return Linear.of({frozenset((atom, -power) for atom, power in monomial): Fraction(1, factor)})
-    return Linear.atom(Atom("function", "/", (bottom,)))
-
-
-def _power(parts: tuple[Linear, ...]) -> Linear | None:
-    base, exponent = (part.value for part in parts)
-    if base is None or exponent is None:
-        return Linear.atom(Atom("function", "^", parts))
-    try:
-        return Linear.number(float(base) ** float(exponent)) if base > 0 else None
-    except OverflowError:
-        return None
-
-
-def _function(name: str, parts: tuple[Linear, ...]) -> Linear | None:
-    (argument,) = parts
-    if argument.value is None:
-        return Linear.atom(Atom("function", name, parts))
-    try:
-        return Linear.number(NUMERIC[name](argument.value))
-    except (ValueError, OverflowError, ZeroDivisionError):
-        return None
-
-
-def _floor(parts: tuple[Linear, ...]) -> Linear:
-    return simplified(Atom("function", "floor"), parts)
-
-
-def _ceil(parts: tuple[Linear, ...]) -> Linear:
-    return _floor((parts[0] * -1,)) * -1
-
-
-def _mod(parts: tuple[Linear, ...]) -> Linear | None:
-    number, divisor = parts
-    if divisor.value == 0:
-        return None
-    quotient = _divided((number, divisor))
-    return number - divisor * _floor((quotient,)) if quotient is not None else None

@@ -107,7 +107,7 @@ class _Body:
         self.values = {line.value: value for line, value in zip(flow.function.inputs, arguments, strict=True)}
         self.inputs = tuple(value.key for value in self.values.values())
         self.needs = flow.needs(output)
-        self.meanings = store.meanings.setdefault(flow.function.name, Values(flow.numbers.legend))
+        self.meanings = store.meanings.setdefault(flow.function.name, Values(flow.flows.legend))
         self.norms, self.in_norms = store.work.norms(flow.function)
 
     def run(self) -> SavedValue:

@@ -119,7 +119,7 @@ class Work:
     def norms(self, function: Function) -> Norms:
         """Returns the norms of a function, and the values that they take in."""
         if function.name not in self.norms_of:
-            own = find_norms(function, self.flows.numbers.legend)
+            own = find_norms(function, self.flows.legend)
             self.norms_of[function.name] = own, {inner for value, norm in own.items() for inner in _take_in(value, norm)}
         return self.norms_of[function.name]
 
