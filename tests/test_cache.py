@@ -16,6 +16,7 @@ from einformer.language.tree import Name
 from einformer.objects import Model
 from tests.caches import CACHES, Cached
 from tests.few import FEW_TEXTS, few
+from tests.forms import FORMS, Form
 from tests.oracles.decoding import chunked, decode
 from tests.small import LENGTH, SMALL, decided, error, inputs, model, weights
 from tests.well_formed import Text, texts
@@ -214,6 +215,19 @@ def test_the_formula_of_any_text(case: Cached) -> None:
                 bound.spec.cache_bytes()
         else:
             assert in_letters(bound, length) == (expected.per_token, expected.total)
+
+
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
+def test_the_formula_of_any_form(form: Form) -> None:
+    """What some turns of a loop keep is counted in those alone, or has no formula."""
+    bound = form.model("apart")
+    expected = bound.cache_bytes("float32", B=3, S=7)
+    try:
+        found = in_letters(bound, 7)
+    except EinformerError as refused:
+        assert refused.findings[0].code == "E607"
+    else:
+        assert found == (expected.per_token, expected.total)
 
 
 def test_what_sizes_decide_has_no_formula() -> None:

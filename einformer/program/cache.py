@@ -304,7 +304,7 @@ def _in_letters(body: Body, read: Read, distance: Linear, cases: Cases) -> list[
     turning = {turns.letter for function in body.analysis.functions.values() for turns in walk_loops(function.lines)}
     lacking: dict[Expression | None, list[list[Inequality]]] = {}
     for case in cases:
-        if not all(_is_plain(inequality, turning) for inequality in case):
+        if not all(_is_plain(inequality, turning) for inequality in (Inequality(distance), *case)):
             raise _no_bound(read.at)
         for bounds, needed in body.facts.upper(distance, case):
             seen = frozenset(map(Inequality, bounds))

@@ -39,7 +39,7 @@ from einformer.program.inequalities import (
 )
 from einformer.program.numbers import UNDECIDED, ZERO, Numbers, Reader, spell
 from einformer.program.operations import Carried, Function, Line, Turns, Value
-from einformer.program.rewrite import walk_lines
+from einformer.program.rewrite import walk, walk_lines
 from einformer.program.turns import Case, Loops
 
 _MOST_TURNS = 4  # of a loop whose masks change, before nothing is claimed of them
@@ -618,13 +618,20 @@ class Body(Reader):
         for arm, holds, cases in taken:
             if turning and self.numeric(condition):
                 self.cases = around | {Case(spell(condition, self.scalars, self.legend), holds)}
-            elif turning and not all(map(of_data, cases)):
+            elif len(taken) == 2 and self.cannot_tell(condition, arm, cases):
                 self.analysis.unclear(condition.span)
             supports.append(self.support(arm).within(cases))
             self.cases = around
         joined = supports[0] if len(supports) == 1 else supports[0].join(supports[1]) if supports else PLAIN
         reads = self.support(condition).reads if len(supports) == 2 else ()
         return replace(joined, reads=merged(joined.reads, reads))
+
+    def cannot_tell(self, condition: Value, arm: Value, cases: Cases) -> bool:
+        """Is it unknown in which turns an arm is taken, for numbers that a layer is given, or for data beside those of turns?"""
+        if not condition.axes and self.letters(condition) <= self.turn.keys():
+            return not all(map(of_data, cases))
+        calls = (isinstance(value.operation, op.Call) for value in walk(arm, closed=self.states))
+        return not self.letters(condition).isdisjoint(self.turn) and any(calls)
 
     def function_of(self, name: str, arguments: Sequence[Support]) -> Support:
         """A function of values, of which the table says what it is at zero and at -inf."""
