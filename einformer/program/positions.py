@@ -627,7 +627,7 @@ class Body(Reader):
         return replace(joined, reads=merged(joined.reads, reads))
 
     def cannot_tell(self, condition: Value, arm: Value, cases: Cases) -> bool:
-        """Is it unknown in which turns an arm is taken, for numbers that a layer is given, or for data beside those of turns?"""
+        """Is it unknown in which turns an arm is taken, for what a layer is given or for data beside numbers of turns?"""
         if not condition.axes and self.letters(condition) <= self.turn.keys():
             return not all(map(of_data, cases))
         calls = (isinstance(value.operation, op.Call) for value in walk(arm, closed=self.states))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from einformer.language.tree import Apply, Equation, Expression, Loop, Statement
+from einformer.language.tree import Expression
 from einformer.language.weights import key
 
 Loops = tuple[tuple[str, Expression], ...]  # the letter and the count of each loop around, outside first
@@ -51,26 +51,6 @@ def united(sites: Iterable[Site]) -> tuple[Site, ...]:
                 return united(joined if each == site else each for each in found if each != other)
     always = {site.loops for site in found if not site.cases}
     return tuple(site for site in found if not site.cases or site.loops not in always)
-
-
-def in_loops(body: tuple[Statement, ...], loops: Loops = ()) -> Iterator[tuple[Equation, Loops]]:
-    """The equations of a body, each with the loops around it."""
-    for statement in body:
-        if isinstance(statement, Loop):
-            yield from in_loops(statement.body, (*loops, (statement.index.letter, statement.count)))
-        else:
-            yield statement, loops
-
-
-def carried(e: Apply, loops: Loops) -> tuple[str, ...]:
-    """The letters of loops in the subscript of a call: one set of weights for each of their numbers."""
-    letters = {letter for letter, _ in loops}
-    return tuple(index.letter for index in e.indices if index.letter in letters)
-
-
-def inside(path: str, e: Apply, loops: Loops, name: str) -> str:
-    """The path of what is called in the layer at a path."""
-    return below(path, carried(e, loops), name)
 
 
 def below(path: str, letters: Iterable[str], name: str) -> str:
