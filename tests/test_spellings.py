@@ -81,6 +81,23 @@ def test_what_is_not_fused_says_why(middle: str, reason: str) -> None:
     assert lines[lines.index(f"# not one attention kernel: {reason}") - 1] == f"# {ENDS[0]}"
 
 
+NOT_NORMS = {
+    "return g_bsd z_bsd / sqrt(mean_d z_bsd^2 + ε)": "its factors are not the vector of the mean square and a gain",
+    "n_bs = mean_d z_bsd^2 + ε | return z_bsd / sqrt(n_bs) + n_bs g_bsd": "a name in it is read more than once",
+    "n_bsd = z_bsd / sqrt(mean_d z_bsd^2 + ε) | return g_bsd n_bsd": "",
+    "n_bs = mean_d z_bsd^2 + ε | return z_bsd / sqrt(n_bs) + g_bsd": "",
+}
+
+
+@pytest.mark.parametrize("lines", NOT_NORMS)
+def test_a_norm_that_is_not_fused_says_why(lines: str) -> None:
+    """The third is a norm inside of a product, the last one stands in a sum."""
+    bound = einformer.parse(Group("layer N(z_bsd, g_bsd) -> z_bsd:", "bsd", (), "ε").text((*lines.split(" | "),))).bind(D=12)
+    source = bound.source()
+    assert re.findall("# not one norm: (.*)", source) == [NOT_NORMS[lines]] * bool(NOT_NORMS[lines])
+    assert ("fn.rms_norm" in source) != bool(NOT_NORMS[lines])
+
+
 def test_no_comment_where_there_is_nothing_to_say() -> None:
     for group in ("causal attention", "chosen experts", "a linear map with a bias", "cross-entropy"):
         assert not any("not one" in model(group, lines).source() for lines in GROUPS[group].spellings)

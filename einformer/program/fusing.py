@@ -17,7 +17,7 @@ from einformer.program.conditions import turn_conditions
 from einformer.program.experts import find_routings
 from einformer.program.kernels import JOINT, Linear, Part, Taken
 from einformer.program.lowering import find_time
-from einformer.program.matching import find_weight, read_linear, read_loss, read_norm, read_reversed
+from einformer.program.matching import explain_norm, find_weight, read_linear, read_loss, read_norm, read_reversed
 from einformer.program.needs import Flows
 from einformer.program.operations import Function, Line, Value
 from einformer.program.passing import raise_constants, sink_masks
@@ -76,6 +76,8 @@ class _Fusing(Rewriting):
         for kernel in self.read_kernels(value):
             if kernel is not None and all(map(self.scope.stands, self.scope.walk_leaves(kernel))):
                 return kernel
+        if reason := explain_norm(value, self.scope):
+            self.notes.append(f"not one norm: {reason}")
         refusal = self.attending.find_refusal(value)
         if refusal is not None and self.attending.runs(refusal[0], self.attending.time):
             self.notes.append(f"not one attention kernel: {refusal[1]}")

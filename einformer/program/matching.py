@@ -13,7 +13,7 @@ from einformer.program import operations as op
 from einformer.program.kernels import CrossEntropy, Linear, Norm, Reversed
 from einformer.program.operations import Axes, Function, Value, add, contract, map_values, multiply
 from einformer.program.orders import estimate_size, order_pairs
-from einformer.program.rewrite import Rewriting, Scope
+from einformer.program.rewrite import Rewriting, Scope, walk
 from einformer.program.terms import HALF, ONE, Factor, Term, Terms, spell, spell_factors
 
 Read = Callable[[Value], Terms]  # the terms of a value, with some names in it opened
@@ -49,6 +49,19 @@ def read_norm(value: Value, scope: Scope) -> Norm | None:
                 if norm is not None and scope.covers(value, Value(norm, value.axes)):
                     return norm
     return None
+
+
+def explain_norm(value: Value, scope: Scope) -> str:
+    """Why a product that divides by the root of a mean square is not one norm; empty where a value is no such product."""
+    read = functools.partial(scope.read, opens=scope.is_computed)
+    terms = read(value) if isinstance(value.operation, op.Map) and _has_root(value, scope) else ()
+    roots = [factor for term in terms for factor, power in term.powers.items() if power == -HALF]
+    if len(terms) != 1 or not any(_read_measured(read(root.value), read) for root in roots):
+        return ""
+    if any(read_norm(inner, scope) for inner in walk(*value.operands, closed=scope.names)):  # a part of it is one
+        return ""
+    several = "a name in it is read more than once"
+    return several if _read_product(read, value, scope) else "its factors are not the vector of the mean square and a gain"
 
 
 def _has_root(value: Value, scope: Scope) -> bool:
