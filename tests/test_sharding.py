@@ -132,8 +132,8 @@ LAYERS = {
         "tp: a",
         "q_bsae",
         "y_bsae",
-        "E_ex, M_ex, B_xe",
-        "r_bsax = q_bsae E_ex; p_bsax = where(top_{T,x}(r_bsax), r_bsax, 0); h_bsax = q_bsae M_ex; p_bsax silu(h_bsax) B_xe",
+        "E_ex, K_ex, B_xe",
+        "r_bsax = q_bsae E_ex; p_bsax = where(top_{T,x}(r_bsax), r_bsax, 0); h_bsax = q_bsae K_ex; p_bsax silu(h_bsax) B_xe",
         "VVV",
     ),
     "a gain of each head": (
