@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from einformer.huggingface.weights import HuggingFaceWeights
     from einformer.interpreters.count.conventions import Convention, Precision
+    from einformer.interpreters.count.exchanges import Exchange
     from einformer.interpreters.count.rules import CacheBytes, Memory, Phase, Recompute
     from einformer.interpreters.count.table import Summary
     from einformer.interpreters.torch import measure as torch_measure
@@ -368,6 +369,25 @@ class Model:
                 raise
             return None
         return cache.per_token, cache.total
+
+    @_naming_all_missing
+    def exchanges(self, mesh: str | Mapping[str, int], shard: str, plan: str = "fast", **sizes: int) -> tuple[Exchange, ...]:
+        """Returns the collectives of a training step on each rank of a mesh, by layer: how often, over how many numbers.
+
+        `sizes` are those of all ranks together. The gradients of weights that ranks of the batch average are not among them.
+        Raises EinformerError E601, E603 to E605, E741 to E744.
+        """
+        from einformer.interpreters.count.exchanges import list_exchanges
+        from einformer.interpreters.torch.plan import PLANS
+        from einformer.program.fusing import lower_for_rank
+        from einformer.program.lowering import lower_functions
+
+        special, name, sharding = specialise(self.spec.tree, self.spec.name), self.spec.name, self._shard(mesh, shard)
+        if sharding is None:
+            return ()
+        fast, lowered = find_row(PLANS, "plan", plan).fast, lower_functions(special, self.legend)
+        functions = lower_for_rank(lowered, special, name, self.legend, sharding, fast)
+        return list_exchanges(functions, name, sharding.local(self.at(**sizes)))
 
     def saved(
         self, plan: str = "fast", dtype: str = "bfloat16", training: bool = True, **sizes: int

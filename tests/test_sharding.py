@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Mapping
 from random import Random
 from typing import Any
 
@@ -20,7 +21,7 @@ from einformer.objects import Model
 from einformer.program.lowering import lower_functions
 from einformer.program.rewrite import walk_values
 from tests.few import few
-from tests.oracles.ranks import agree
+from tests.oracles.ranks import agree, count_log
 from tests.small import PLANS
 from tests.well_formed import written
 
@@ -78,8 +79,27 @@ CASES = few([(*case, plan) for case in MAPS for plan in PLANS], [(*case, plan) f
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0]} {case[2]} {case[3]}")
 def test_the_ranks_of_a_published_model_compute_what_one_process_computes(case: tuple[str, dict[str, int], str, str]) -> None:
+    """And they exchange as many bytes as are counted, in the forward and in the backward pass."""
     name, mesh, shard, plan = case
-    agree(bound(name), mesh, shard, plan)
+    world, model = agree(bound(name), mesh, shard, plan), bound(name)
+    assert count_bytes(model, mesh, shard, plan) == count_log(world)
+
+
+def test_a_block_has_the_two_and_two_all_reduces_of_megatron() -> None:
+    """Shoeybi et al. 2019, section 3: two in the forward and two in the backward pass of each block, of B S D numbers each."""
+    rows = einformer.model("llama-2-70b").exchanges("tp=8", "tp: g f v", B=1, S=4096)
+    assert {(row.collective, row.numbers) for row in rows} == {("all-reduce", 4096 * 8192)}
+    times = Counter[str]()
+    for row in rows:
+        times[row.phase] += row.times
+    assert times == {"forward": 2 * 80 + 1, "backward": 2 * 80 + 1}  # and one for the embedding, one for the logits
+
+
+def count_bytes(model: Model, mesh: Mapping[str, int], shard: str, plan: str) -> Counter[tuple[str, str]]:
+    total = Counter[tuple[str, str]]()
+    for each in model.exchanges(mesh, shard, plan, **model.inputs(batch=2, length=4)):
+        total[each.collective, each.mesh] += each.count_bytes(8)
+    return total
 
 
 # Layers whose collective people get wrong by hand (Megatron-LM issue 7452 and its kin): the map, the input, the output, the
@@ -266,15 +286,17 @@ def draw(seed: int) -> tuple[Model, dict[str, int], str, str]:
 
 @pytest.mark.parametrize("block", few(range(20), {0}))
 def test_ranks_compute_what_one_process_computes_whatever_the_text_and_the_map(block: int) -> None:
-    """A map whose letters meet in one tensor is refused; all others are computed."""
+    """A map whose letters meet in one tensor is refused. All others are computed, with as many bytes as are counted."""
     outcomes = Counter[str]()
     for seed in range(BLOCK * block, BLOCK * (block + 1)):
         model, mesh, shard, plan = draw(seed)
         refused = None
         try:
-            agree(model, mesh, shard, plan, seed)
+            world = agree(model, mesh, shard, plan, seed)
         except EinformerError as error:
             refused = error.findings[0].code
+        else:
+            assert count_bytes(model, mesh, shard, plan) == count_log(world), (seed, shard)
         assert refused in (None, "E743", "E744"), (seed, shard, refused)
         outcomes["computed"] += refused is None
     assert outcomes["computed"] > BLOCK / 2

@@ -17,6 +17,7 @@ from einformer.errors import Span, fail
 from einformer.language.calls import axis_of
 from einformer.language.primitives import PRIMITIVES
 from einformer.language.sizes import Legend
+from einformer.language.tree import Spec
 from einformer.program import operations as op
 from einformer.program.kernels import Gathered, Linear, Picked, Routed
 from einformer.program.operations import Axes, Carried, Function, Line, Turns, Value, map_values, replace_operands, unite_axes
@@ -80,10 +81,11 @@ class AllGather(Collective):
 
 @dataclass(frozen=True, slots=True)
 class Own(Collective):
-    """A rank's own numbers of a whole index, under `letter`. The gradient is gathered from all ranks."""
+    """A rank's own numbers of a whole index, under `letter`. The gradient, if there is one, is gathered from all ranks."""
 
     whole: str
     letter: str
+    moves: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +98,11 @@ class Largest(Collective):
 _NAMES = {AllReduce: "sum", Vary: "x", AllGather: "all", Own: "own", Largest: "max", Shifted: "place"}  # of what has none
 
 
-def shard(functions: Mapping[str, Function], name: str, sharding: Sharding, legend: Legend) -> dict[str, Function]:
+def shard(functions: Mapping[str, Function], spec: Spec, name: str, sharding: Sharding, legend: Legend) -> dict[str, Function]:
     """The functions of one rank, each after those that it calls. Raises EinformerError E741, E743, E744."""
     refuse_unused(sharding, (letter for each in functions.values() for value in walk_values(each) for letter in value.axes))
-    fixed, partial, new = _find_fixed(functions), dict[str, Parts](), dict[str, Function]()
+    buffers = {layer.name: {weight.name for weight in layer.weights if weight.kind == "buffer"} for layer in spec.layers}
+    fixed, partial, new = _find_fixed(functions, buffers), dict[str, Parts](), dict[str, Function]()
     for each, function in functions.items():
         rewriting = ForRank(sharding=sharding, legend=legend, partial=partial, fixed=fixed[each], is_model=each == name)
         new[each] = write_lines(rewriting.rewrite_function(function))
@@ -107,12 +110,12 @@ def shard(functions: Mapping[str, Function], name: str, sharding: Sharding, lege
     return new
 
 
-def _find_fixed(functions: Mapping[str, Function]) -> dict[str, set[str]]:
-    """The inputs of each function that no call gives anything with a gradient."""
-    fixed = {name: {line.name for line in function.inputs} for name, function in functions.items()}
+def _find_fixed(functions: Mapping[str, Function], buffers: Mapping[str, set[str]]) -> dict[str, set[str]]:
+    """The buffers of each function, and the inputs that no call gives anything with a gradient."""
+    fixed = {name: {line.name for line in function.inputs} | buffers[name] for name, function in functions.items()}
     for name, function in reversed([*functions.items()]):
         if not any(e.function == name for other in functions.values() for e in _walk_calls(other)):
-            fixed[name] = set()  # the model
+            fixed[name] = {*buffers[name]}  # the model
         moving = _find_moving(function, fixed[name])
         for call in _walk_calls(function):
             formals = functions[call.function].inputs
@@ -126,23 +129,23 @@ def _walk_calls(function: Function) -> Iterator[op.Call]:
 
 def _find_moving(function: Function, fixed: set[str]) -> set[Value]:
     """The values of a function that have a gradient."""
-    still = {line.value for line in function.inputs if line.name in fixed}
+    still = {line.value for line in (*function.inputs, *function.weights) if line.name in fixed}
     moving = set[Value]()
     for value in walk_values(function):
         source = isinstance(value.operation, op.Input | op.Weight | op.Call) and value not in still
-        if value.kind == "tensor" and _is_smooth(value) and (source or moving.intersection(value.operands)):
+        if value.kind == "tensor" and is_smooth(value.operation) and (source or moving.intersection(value.operands)):
             moving.add(value)
     return moving
 
 
-def _is_smooth(value: Value) -> bool:
+def is_smooth(operation: op.Operation) -> bool:
     """Does an operation hand a gradient on?"""
-    match value.operation:
+    match operation:
         case op.Map(name):
             row = PRIMITIVES.get((name, False))
         case op.Reduce(name):
             row = PRIMITIVES.get((name, True))
-        case operation:
+        case _:
             return not isinstance(operation, Routed | Largest)
     return row is None or not row.flat
 
@@ -242,7 +245,7 @@ class ForRank(Rewriting):
         value = self.settle(value, {*self.find_parts(value)} - {mesh})
         axes = tuple(letter if each == whole else each for each in value.axes)
         self.refuse_clash(axes, value.span)
-        return self.exchange(Own, value, mesh, whole, letter, axes=axes)
+        return self.exchange(Own, value, mesh, whole, letter, value in self.moving, axes=axes)
 
     def choose_letter(self, letter: str, axes: Iterable[str]) -> str:
         """A whole index over the same axis."""
@@ -255,12 +258,12 @@ class ForRank(Rewriting):
         """A value of an operation: whole operands that meet what differs between ranks are varied."""
         axes, parts = old.axes if axes is None else axes, parts or {}
         self.refuse_clash(axes, old.span)
-        over = self.sharding.over(axes) | parts.keys()
+        over = self.sharding.over(axes) | parts.keys() if is_smooth(operation) else ()
         new = Value(replace_operands(operation, lambda value: self.vary(value, over)), axes, old.kind, old.span)
         if parts:
             self.parts[new] = parts
-        source = isinstance(operation, op.Weight | op.Call | op.Input)
-        if new.kind == "tensor" and _is_smooth(new) and (source or self.moving.intersection(new.operands)):
+        source = isinstance(operation, op.Weight | op.Call | op.Input) and getattr(operation, "name", "") not in self.fixed
+        if new.kind == "tensor" and is_smooth(operation) and (source or self.moving.intersection(new.operands)):
             self.moving.add(new)
         return new
 

@@ -45,8 +45,17 @@ def add_kernels(
     }
     model = next((layer.name for layer in spec.layers if layer.time), "")
     passed = sink_masks(raise_constants(lowered | routings, model, legend, time), legend)
-    local = passed if sharding is None else shard(passed, name, sharding, legend)
+    local = passed if sharding is None else shard(passed, spec, name, sharding, legend)
     return {layer: fuse(function, legend, flows.trained[layer], time, steps) for layer, function in local.items()}
+
+
+def lower_for_rank(
+    lowered: Mapping[str, Function], spec: Spec, name: str, legend: Legend, sharding: Sharding, fast: bool
+) -> dict[str, Function]:
+    """The functions of one rank of a model, with kernels or without."""
+    if fast:
+        return add_kernels(lowered, spec, legend, sharding=sharding, name=name)
+    return shard(lowered, spec, name, sharding, legend)
 
 
 def fuse(function: Function, legend: Legend, trained: frozenset[str], time: str, steps: bool = False) -> Function:

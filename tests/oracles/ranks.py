@@ -6,6 +6,7 @@ import itertools
 import math
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -137,7 +138,8 @@ class Whole:
         module = modules.build(self.model._recipe(self.plan), dtype=torch.float64).eval()
         for parameter in module.parameters():
             torch.nn.init.normal_(parameter, std=0.3)
-        self.inputs = [_draw(self.model, formal) for formal in self.model.spec.layer.formals]
+        drawn = [_draw(self.model, formal) for formal in self.model.spec.layer.formals]
+        self.inputs = [x.requires_grad_(x.is_floating_point()) for x in drawn]
         self.output = module(*self.inputs)
         self.gradient = torch.randn_like(self.output)
         if self.output.requires_grad:
@@ -160,9 +162,13 @@ class Whole:
         """The output and the gradients of a rank."""
         module.eval().load_state_dict(self.state)
         formals = self.model.spec.layer.formals
-        output = module(*(self.part_of(x, formal, place) for x, formal in zip(self.inputs, formals, strict=True)))
+        parts = [self.part_of(x.detach(), formal, place) for x, formal in zip(self.inputs, formals, strict=True)]
+        output = module(*(x.requires_grad_(x.is_floating_point()) for x in parts))
         if self.output_moves:
             output.backward(self.part_of(self.gradient, self.model.spec.layer.output, place))
+        for ours, theirs, formal in zip(parts, self.inputs, formals, strict=True):
+            if theirs.grad is not None:
+                assert_near(_grad(ours), self.part_of(theirs.grad, formal, place), f"the input {formal.name}")
         return output.detach(), dict(list_gradients(module))
 
     def compare(self, output: Tensor, gradients: Mapping[str, Tensor], place: Mapping[str, int]) -> None:
@@ -171,6 +177,18 @@ class Whole:
         assert gradients.keys() == self.gradients.keys()
         for path, wanted in self.gradients.items():
             assert_near(gradients[path], self.part(wanted, place, self.cuts.get(path, ((), {}))[1]), path)
+
+
+def _grad(x: Tensor) -> Tensor:
+    return torch.zeros_like(x) if x.grad is None else x.grad
+
+
+def count_log(world: World) -> Counter[tuple[str, str]]:
+    """The bytes that the first rank has put into each kind of collective, over each axis of the mesh."""
+    total = Counter[tuple[str, str]]()
+    for name, axis, size in world.log:
+        total[name.replace("_", "-"), axis] += size
+    return total
 
 
 def read(model: Model, mesh: Mapping[str, int], shard: str) -> Sharding:
@@ -218,7 +236,7 @@ def list_gradients(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
     inner: Any
     for path, inner in module.named_modules():
         for name, parameter in inner.named_parameters(recurse=False):
-            gradient = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+            gradient = _grad(parameter)
             packed = name in getattr(inner, "layout", ())
             parts = inner.parts(name, gradient) if packed else [(name, gradient, ())]
             yield from ((f"{path}.{weight}".lstrip("."), view) for weight, view, _ in parts)

@@ -179,8 +179,8 @@ def describe_exchange(value: Value, context: Context) -> Iterator[str]:
             yield f"over {mesh}: backward an all-reduce of {numbers} numbers"
         case AllGather(letter=letter):
             yield f"over {mesh}: all-gather along {letter} of {numbers} numbers of each rank"
-        case Own(letter=letter):
-            yield f"over {mesh}: a rank's own {letter}; backward an all-gather to {numbers} numbers"
+        case Own(letter=letter, moves=moves):
+            yield f"over {mesh}: a rank's own {letter}" + f"; backward an all-gather to {numbers} numbers" * moves
         case Largest(letters=letters):
             rest = " ".join(_write_size(letter, context) for letter in value.axes)
             yield f"over {mesh}: all-reduce of the largest{' along ' * bool(letters)}{', '.join(letters)}, {rest} numbers"

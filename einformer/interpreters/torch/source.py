@@ -30,8 +30,7 @@ from einformer.language.specialise import specialise
 from einformer.language.tree import Axis, Layer, Loop, Name, Scalar, Spec
 from einformer.language.walk import equations
 from einformer.language.weights import key
-from einformer.program.collectives import shard
-from einformer.program.fusing import add_kernels
+from einformer.program.fusing import add_kernels, lower_for_rank
 from einformer.program.kernels import PAIR
 from einformer.program.lowering import lower_functions
 from einformer.program.operations import Function
@@ -168,12 +167,7 @@ def _make_file(spec: Spec, name: str, legend: Legend, plan: Plan, style: Style) 
     if plan.sharding is None:
         return EmittedFile(special, name, legend, plan, style, count_axes(spec))
     lowered, local = lower_functions(special, legend), plan.sharding.local(legend)
-    functions = (
-        add_kernels(lowered, special, legend, sharding=plan.sharding, name=name)
-        if plan.fast
-        else shard(lowered, name, plan.sharding, legend)
-    )
-    ranks = count_axes(spec)
+    functions, ranks = lower_for_rank(lowered, special, name, legend, plan.sharding, plan.fast), count_axes(spec)
     return EmittedFile(special, name, local, plan, style, ranks, kernels=functions, functions=functions, lowered=lowered)
 
 

@@ -1,0 +1,194 @@
+"""Counts what the ranks of a mesh exchange in a training step: which collective, how often, over how many numbers."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from einformer.language.primitives import NUMERIC
+from einformer.language.sizes import Legend
+from einformer.language.tree import Name
+from einformer.program import operations as op
+from einformer.program.collectives import AllGather, AllReduce, Collective, Largest, Own, Vary, is_smooth
+from einformer.program.kernels import PAIR, Routed
+from einformer.program.operations import Function, Line, Turns, Value
+from einformer.program.rewrite import walk, walk_loops
+
+NAMES = {
+    AllReduce: ("all-reduce", "forward"),
+    Largest: ("all-reduce", "forward"),
+    AllGather: ("all-gather", "forward"),
+    Vary: ("all-reduce", "backward"),
+    Own: ("all-gather", "backward"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """A collective of a layer over an axis of the mesh: how often a step has it, and how many numbers a rank puts in each time.
+
+    `letters` are the indices of these numbers.
+    """
+
+    layer: str
+    mesh: str
+    collective: str
+    phase: str
+    letters: tuple[str, ...]
+    times: int
+    numbers: int
+
+    def count_bytes(self, element: int) -> int:
+        """The bytes that a rank puts in, all times together, where a number has so many."""
+        return self.times * self.numbers * element
+
+
+def list_exchanges(functions: Mapping[str, Function], name: str, legend: Legend) -> tuple[Exchange, ...]:
+    """What a rank exchanges in a step: the collectives of its functions, in a legend of its own sizes."""
+    counter = _Counter(functions, legend)
+    totals = counter.count(name)
+    return tuple(Exchange(*key, times, counter.numbers[key]) for key, times in totals.items())
+
+
+Key = tuple[str, str, str, str, tuple[str, ...]]
+
+
+@dataclass(slots=True)
+class _Counter:
+    """The collectives of each function, once for one call."""
+
+    functions: Mapping[str, Function]
+    legend: Legend
+    numbers: dict[Key, int] = field(default_factory=dict)
+    counted: dict[str, Counter[Key]] = field(default_factory=dict)
+    felt: dict[str, set[Value]] = field(default_factory=dict)
+
+    def count(self, name: str) -> Counter[Key]:
+        if name not in self.counted:
+            function = self.functions[name]
+            there = {line.value for line in (*function.inputs, *function.weights, *function.scalars)}
+            total = Counter(self.lines(function.lines, there, {}, name))
+            total.update(self.value(function.output.value, there, {}, name))
+            self.counted[name] = total
+        return self.counted[name]
+
+    def lines(self, lines: Iterable[Line | Turns], there: set[Value], at: Mapping[str, int], name: str) -> Iterator[Key]:
+        for line in lines:
+            if isinstance(line, Line):
+                yield from self.value(line.value, there, at, name)
+                continue
+            carried = {value for each in line.carried for value in (each.within, each.after)}
+            for turn in range(int(self.number(line.count, at))):
+                inner = {*there, *carried}
+                yield from self.lines(line.lines, inner, {**at, line.letter: turn}, name)
+                for each in line.carried:
+                    yield from self.value(each.last, inner, at, name)
+            there |= carried
+
+    def value(self, value: Value, there: set[Value], at: Mapping[str, int], name: str) -> Iterator[Key]:
+        """What is exchanged until a value is there."""
+        if value in there:
+            return
+        there.add(value)
+        match value.operation:
+            case op.Map("where", (condition, then, otherwise)) if condition.plain:
+                yield from self.value(then if self.number(condition, at) else otherwise, there, at, name)
+            case op.Recur(letter, step, so_far):
+                yield from [*self.value(step, {*there, so_far}, at, name)] * self.legend.length(letter)
+            case op.Call(function) as call:
+                for argument in call.arguments:
+                    yield from self.value(argument, there, at, name)
+                yield from self.count(function).elements()
+            case operation:
+                for operand in value.operands:
+                    yield from self.value(operand, there, at, name)
+                if isinstance(operation, Collective) and self.happens(value, operation, name):
+                    yield self.key(value, operation, name)
+
+    def happens(self, value: Value, operation: Collective, name: str) -> bool:
+        """Is there something to exchange? Backward, only where a gradient comes and goes on."""
+        _, phase = NAMES[type(operation)]
+        return phase == "forward" or (getattr(operation, "moves", True) and value in self.find_felt(name))
+
+    def find_felt(self, name: str) -> set[Value]:
+        """The values of a function whose gradient its output gives."""
+        if name not in self.felt:
+            function, felt = self.functions[name], set[Value]()
+            carried = [each for turns in walk_loops(function.lines) for each in turns.carried]
+            sources = {value: (each.before, each.last) for each in carried for value in (each.within, each.after)}
+            todo: list[Value | None] = [function.output.value]
+            while todo:
+                value = todo.pop()
+                if value is not None and value not in felt:
+                    felt.add(value)
+                    todo += [*sources.get(value, ()), *self.list_felt(value)]
+            self.felt[name] = felt
+        return self.felt[name]
+
+    def list_felt(self, value: Value) -> Iterable[Value]:
+        """The operands to which a gradient goes on."""
+        match value.operation:
+            case op.Call(function, arguments=arguments):
+                felt, formals = self.find_felt(function), self.functions[function].inputs
+                return [argument for argument, line in zip(arguments, formals, strict=True) if line.value in felt]
+            case op.Map("where", (_, *arms)):
+                return arms
+            case operation:
+                return value.operands if is_smooth(operation) else ()
+
+    def key(self, value: Value, operation: Collective, name: str) -> Key:
+        collective, phase = NAMES[type(operation)]
+        letters = value.axes if isinstance(operation, Largest | Own) else operation.argument.axes
+        key = name, operation.mesh, collective, phase, letters
+        self.numbers[key] = math.prod(self.size(letter, value) for letter in letters)
+        return key
+
+    def size(self, letter: str, value: Value) -> int:
+        if letter != PAIR:
+            return self.legend.length(letter)
+        routed = next(each.operation for each in walk(value) if isinstance(each.operation, Routed))
+        chosen = min(int(self.number(routed.count, {})), self.legend.length(routed.letter))
+        return chosen * math.prod(map(self.legend.length, routed.rows))
+
+    def number(self, value: Value, at: Mapping[str, int]) -> float:
+        """A number that is the same on every rank."""
+        match value.operation:
+            case op.Constant(str() as text) if text.startswith("|"):
+                return self.legend.length(text.strip("|"))
+            case op.Constant(str() as text):
+                return float(self.legend.named(Name(text)))
+            case op.Constant(int() | float() as number):
+                return number
+            case op.Turn(letter) | op.Iota(letter):
+                return at[letter]
+            case op.Table(name, letter):
+                listed = self.legend.scalars[name].value
+                assert isinstance(listed, tuple)
+                return listed[at[letter]].value
+            case op.Gather(argument, labels, numbers):
+                places = {label[0]: int(self.number(n, at)) for label, n in zip(labels, numbers, strict=True)}
+                return self.number(argument, places)
+            case op.Spread(argument) | op.View(argument):
+                return self.number(argument, at)
+            case op.Map("where", (condition, then, otherwise)):
+                return self.number(then if self.number(condition, at) else otherwise, at)
+            case op.Map(function, arguments):
+                return _apply(function, [self.number(argument, at) for argument in arguments])
+            case operation:
+                raise AssertionError(operation)
+
+
+def _apply(function: str, numbers: list[float]) -> float:
+    match function:
+        case "+":
+            return sum(numbers)
+        case "*":
+            return math.prod(numbers)
+        case "/":
+            return numbers[0] / numbers[1]
+        case "^":
+            return float(numbers[0] ** numbers[1])
+        case _:
+            return float(NUMERIC[function](*numbers))
