@@ -701,6 +701,21 @@ for l < L:
   z_bsd <- z_bsd / 2 + tanh(w_bss' z_bs'd) + z_{b(s - l)d}
 return z_bsd
 
+# as far back as the turn inside, and changed outside: bsdlc
+for l < L:
+  for c < C:
+    z_bsd <- z_bsd / 2 + tanh(z_{b(s - c)d})
+  z_bsd <- z_bsd / 2 + tanh(z_bsd)
+return z_bsd
+
+# all positions in the last turns inside, and changed outside: bsdlc
+for l < L:
+  for c < C:
+    w_bss' = Sm_s'(z_bsd z_bs'd + where(s - c <= s' <= s, 0, -inf))
+    z_bsd <- z_bsd / 2 + tanh(w_bss' z_bs'd)
+  z_bsd <- z_bsd / 2 + tanh(z_bsd)
+return z_bsd
+
 # a tensor that is called like the positions: bsd
 s_bs = tanh(z_bsd) z_bsd
 w_bss' = Sm_s'(s_bs s_bs' + where(s' <= s, 0, -inf))

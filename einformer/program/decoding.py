@@ -210,8 +210,10 @@ class _Continuing:
         count, first = self.value(turns.count), [line for part in turns.carried for line in self.enter(part, turns)]
         self.around += (turns.letter,)
         lines = tuple(self.rewrite_lines(turns.lines))
+        read = _find_read(lines)
+        lines += tuple(line for part in turns.carried for line in self.leave(part, read))
         self.around = self.around[:-1]
-        carried, read = [new for part in turns.carried for new in self.rewrite_carried(part)], _find_read(lines)
+        carried = [new for part in turns.carried for new in self.rewrite_carried(part)]
         unread = {part for part in carried if part.name.endswith(KEPT) and part.within not in read}
         carried = [replace(part, before=None) if part in unread else part for part in carried]
         yield from (line for line in first if any(part.before is line.value for part in carried))
@@ -228,6 +230,12 @@ class _Continuing:
                 yield self.keep(before, kind)
             if before in self.keeping:
                 self.keeping[within] = self.stand_in(carried.name, before) if kind is not None else self.keeping[before]
+
+    def leave(self, carried: Carried, read: Collection[Value]) -> Iterator[Line]:
+        """The line that keeps what a turn ends with, where the next one reads it at other positions and nothing else does."""
+        last, within = self.value(carried.last), self.keeping.get(self.value(carried.within))
+        if last not in self.keeping and within is not None and within in read and isinstance(within.operation, op.Input):
+            yield self.keep(last, "visible" if self.visible in within.axes else "earlier")
 
     def stand_in(self, name: str, value: Value) -> Value:
         """The kept positions of a tensor that a loop changes, where the turn is not known."""
