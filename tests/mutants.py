@@ -388,6 +388,11 @@ MUTANTS = (
         "lowering.py::test_one_equation[z_bsd - (o_bsd - z_bsd)]",
     ),
     _mutant(
+        "a rank has the formulas of the whole model", "interpreters/torch/code.py",
+        'return text if all(parts) and self.sharding is None else ""', 'return text if all(parts) else ""',
+        "emitted.py::test_no_size_stands_in_the_code_of_another_model",
+    ),
+    _mutant(
         "a denominator is summed over", "interpreters/torch/emit.py",
         " and not letters & set(below.axes)", "",
         "primitives.py::test_a_denominator_is_summed_with_its_product[notation]",
