@@ -61,9 +61,9 @@ def _check_shares(sizes: Numbers, shards: Mapping[str, int], zero: int, ranks: i
 
 @dataclass(slots=True)
 class Numbers(Sizes[int]):
-    """Sizes as numbers. `at` are numbers of turns."""
+    """Sizes as numbers. `numbers` are those of turns."""
 
-    at: Mapping[str, int] = field(default_factory=dict)
+    numbers: Mapping[str, int] = field(default_factory=dict)
     smallest = staticmethod(min)
     largest = staticmethod(max)
     divide = staticmethod(lambda number, by: int(number // by))
@@ -78,7 +78,7 @@ class Numbers(Sizes[int]):
 
     def value(self, e: Expression) -> Value:
         """Returns a number that the text writes."""
-        number = self.legend.number(e, self.at)
+        number = self.legend.number(e, self.numbers)
         return int(number) if math.isfinite(number) and number == int(number) else number
 
     def kinds(self, turns: tuple[Turns, ...], numbers: tuple[Expression, ...]) -> Iterator[tuple[tuple[int, ...], Numbers]]:
@@ -90,8 +90,8 @@ class Numbers(Sizes[int]):
             return
         (place,) = deciding
         kinds: dict[tuple[Value, ...], list[Numbers]] = {}
-        for taken in sorted({taken for site in turns[place].sites for taken in self._list_numbers(turns[place].letters, site)}):
-            inner = replace(self, at=dict(zip(turns[place].letters, taken, strict=True)))
+        for some in sorted({some for site in turns[place].sites for some in self._list_numbers(turns[place].letters, site)}):
+            inner = replace(self, numbers=dict(zip(turns[place].letters, some, strict=True)))
             kinds.setdefault(tuple(map(inner.value, numbers)), []).append(inner)
         for same in kinds.values():
             yield tuple(len(same) if k == place else self.turns(own) for k, own in enumerate(turns)), same[0]
@@ -99,7 +99,7 @@ class Numbers(Sizes[int]):
     def turns(self, turns: Turns) -> int:
         """Returns how many turns these are, counted one by one only where a `where` asks."""
         if any(site.cases for site in turns.sites) or (len(turns.sites) > 1 and len(turns.letters) > 1):
-            return len({taken for site in turns.sites for taken in self._list_numbers(turns.letters, site)})
+            return len({some for site in turns.sites for some in self._list_numbers(turns.letters, site)})
         return max(self._count_always(turns.letters, site) for site in turns.sites)
 
     # The same for a site that exists in every turn.
@@ -111,9 +111,9 @@ class Numbers(Sizes[int]):
     def _list_numbers(self, letters: tuple[str, ...], site: Site) -> Iterator[tuple[int, ...]]:
         names = [letter for letter, _ in site.loops]
         for numbers in product(*(range(self._count(count)) for _, count in site.loops)):
-            position = dict(zip(names, numbers, strict=True))
-            if all(bool(self.legend.number(case.condition, position)) == case.holds for case in site.cases):
-                yield tuple(position[letter] for letter in letters)
+            by_letter = dict(zip(names, numbers, strict=True))
+            if all(bool(self.legend.number(case.condition, by_letter)) == case.holds for case in site.cases):
+                yield tuple(by_letter[letter] for letter in letters)
 
     def _count(self, e: Expression) -> int:
         return int(self.legend.number(e))

@@ -388,7 +388,7 @@ class _Rules(Generic[N]):
         span = done.equation.span
         forward: N = total((*(flops for flops, _ in products), others))
         backward: N = total((*(own for flops, pair in products for own in self.backward(flops, pair)), others * 2))
-        core: N = total(flops for flops, pair in products if self.has_two_positions(pair.letters))
+        core: N = total(flops for flops, pair in products if has_two_positions(pair.letters, self.derived.time))
         return EquationCount(done.path, done.layer, span.text, span.line, forward, turns, backward, core, done.repeated)
 
     # A product for each factor that has a gradient; in the first step of a recurrence what came before has none.
@@ -401,13 +401,13 @@ class _Rules(Generic[N]):
         pairs, span = list(self.pairs(done)), done.equation.span
 
         def count_bytes(pair: Pair, *tensors: Letters) -> N:
-            moved = (letters for letters in tensors if not (fused and self.has_two_positions(letters)))
+            moved = (letters for letters in tensors if not (fused and has_two_positions(letters, self.derived.time)))
             return total(self.numbers(pair, letters, element) for letters in moved)
 
         flops: N = total(self.numbers(pair, pair.letters, self.convention.per_multiply) for pair in pairs)
         read: N = total(count_bytes(pair, pair.left, pair.right) for pair in pairs)
         written: N = total(count_bytes(pair, pair.output) for pair in pairs)
-        two = any(self.has_two_positions(pair.letters) for pair in pairs)
+        two = any(has_two_positions(pair.letters, self.derived.time) for pair in pairs)
         return Traffic(done.path, done.layer, span.text, span.line, flops, read, written, turns, two)
 
     def pairs(self, done: Done) -> Iterator[Pair]:
@@ -423,9 +423,6 @@ class _Rules(Generic[N]):
 
     def is_logits(self, pair: Pair) -> bool:
         return self.derived.vocabulary in map(axis_of, pair.output)
-
-    def has_two_positions(self, letters: Letters) -> bool:
-        return has_two_positions(letters, self.derived.time)
 
     # So many times the numbers of these letters, those of logits only where they count.
     def numbers(self, pair: Pair, letters: Letters, *factors: N | int) -> N:

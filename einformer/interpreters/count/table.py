@@ -11,20 +11,7 @@ from einformer.interpreters.count import numbers, rules
 from einformer.interpreters.count.conventions import DEFAULT, Convention, Precision
 from einformer.interpreters.count.derived import derive
 from einformer.interpreters.count.numbers import Numbers
-from einformer.interpreters.count.rules import (
-    Activation,
-    EquationCount,
-    Memory,
-    N,
-    Phase,
-    Recompute,
-    Sizes,
-    WeightCount,
-    product,
-    sum_counts,
-    sum_trained,
-    total,
-)
+from einformer.interpreters.count.rules import Activation, EquationCount, Memory, N, Phase, Recompute, Sizes, WeightCount
 from einformer.language.sizes import Legend
 from einformer.language.tree import Spec
 
@@ -52,38 +39,38 @@ class Part(Generic[N]):
     @property
     def times(self) -> N:
         """How often it is evaluated: in each turn once, and not only in those of a kind."""
-        most: N = _find_most([count.turns[0] for count in self.equations]) if self.path else product(())
+        most: N = _find_most([count.turns[0] for count in self.equations]) if self.path else rules.product(())
         return most
 
     @property
     def parameters(self) -> N:
         """Of all together."""
-        return sum_trained(self.weights)
+        return rules.sum_trained(self.weights)
 
     @property
     def flops(self) -> N:
         """Of all together."""
-        return sum_counts(self.equations)
+        return rules.sum_counts(self.equations)
 
     @property
     def kept(self) -> N:
         """The bytes that all together keep for the backward pass."""
-        return sum_counts(self.activations)
+        return rules.sum_counts(self.activations)
 
     @property
     def parameters_of_one(self) -> N:
         """Of a single set of weights."""
-        return total(self._of_one(count) for count in self.weights if count.trained)
+        return rules.total(self._of_one(count) for count in self.weights if count.trained)
 
     @property
     def flops_of_one(self) -> N | None:
         """Of a single turn, where all turns take the same: windows that differ between layers make them differ."""
         alike = not self.path or len({count.turns[0] for count in self.equations}) == 1
-        return total(map(self._of_one, self.equations)) if alike else None
+        return rules.total(map(self._of_one, self.equations)) if alike else None
 
     # The first turns are those of the loop that calls the part.
     def _of_one(self, count: WeightCount[N] | EquationCount[N]) -> N:
-        return product((*count.turns[1 if self.path else 0 :], count.each))
+        return rules.product((*count.turns[1 if self.path else 0 :], count.each))
 
 
 def count_parts(
@@ -162,15 +149,15 @@ def rows(counted: Sequence[Part[N]], write: Callable[[N], str]) -> Iterator[tupl
     for part in counted:
         cells = (part.times, part.parameters_of_one, part.parameters, part.flops_of_one, part.flops, part.kept)
         yield part.path or part.layer, *(write(cell) if cell else "" for cell in cells)
-    parameters, flops, kept = (total(getattr(part, name) for part in counted) for name in ("parameters", "flops", "kept"))
+    parameters, flops, kept = (rules.total(getattr(part, name) for part in counted) for name in ("parameters", "flops", "kept"))
     yield "total", "", "", write(parameters), "", write(flops), write(kept) if kept else ""
 
 
 def data(counted: Sequence[Part[int]]) -> dict[str, Any]:
     """Returns the same for `--json`, with every weight and equation."""
     return {
-        "parameters": total(part.parameters for part in counted),
-        "flops": total(part.flops for part in counted),
+        "parameters": rules.total(part.parameters for part in counted),
+        "flops": rules.total(part.flops for part in counted),
         "parts": [
             _pick(part, "path", "layer", "times", "parameters", "parameters_of_one", "flops", "flops_of_one", "kept")
             | {"weights": [*map(_weight_data, part.weights)]}
@@ -275,7 +262,7 @@ def summarise(
         parts,
         rules.break_down(count for part in parts for count in part.weights),
         {phase: sum(count.spent(phase, recompute) for count in counts) for phase in get_args(Phase)},
-        sum_counts(rules.count_flops(spec, name, last, convention)) if last else None,
+        rules.sum_counts(rules.count_flops(spec, name, last, convention)) if last else None,
         numbers.count_training(spec, name, legend, precision, recompute),
         cache,
     )
