@@ -538,8 +538,8 @@ MUTANTS = (
         "forms.py::test_a_form_is_computed_whole_and_in_parts[attention before a loop that shifts-apart-fast]",
     ),
     _mutant(
-        "any arithmetic in a slot is a step back", "program/recurrences.py",
-        "isinstance(slot, Sum) and mine in slot.terms:", "isinstance(slot, Sum):",
+        "any arithmetic in a slot is a step back", "program/lowering.py",
+        "isinstance(slot, Sum) and own in slot.terms:", "isinstance(slot, Sum):",
         "forms.py::test_a_form_is_computed_whole_and_in_parts[states that change places, their letter first-apart-fast]",
     ),
     _mutant(
@@ -781,8 +781,8 @@ MUTANTS = (
         f"forms.py::{_PARTS}[numbers of positions that a layer is given-apart-fast]",
     ),
     _mutant(
-        "a recurrence over its taps starts with too few zeros", "program/recurrences.py",
-        "return -int(max(values)), -int(min(values))", "return -int(max(values)), -int(max(values)) + 1",
+        "a recurrence over its taps starts with too few zeros", "program/lowering.py",
+        "return -int(min(values)) if fixed else 0", "return 1 - int(max(values)) if fixed else 0",
         f"forms.py::{_PARTS}[a state over its own taps-apart-notation]",
     ),
     _mutant(

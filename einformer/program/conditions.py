@@ -12,13 +12,14 @@ from dataclasses import replace
 
 from einformer.language.sizes import Legend
 from einformer.program import operations as op
+from einformer.program.inequalities import OPPOSITE
 from einformer.program.operations import Function, Value, map_values
 from einformer.program.rewrite import Rewriting, Scope
 
 _COMPARED = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq, "!=": operator.ne
 }  # fmt: skip
-_OPPOSITE = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "==", "and": "or", "or": "and"}
+_OPPOSITE = OPPOSITE | {"and": "or", "or": "and"}
 _NOTHING: dict[op.Operation, int] = {op.Constant(0): 1, op.Constant(-math.inf): 2}  # these stand last, the second rather
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -64,7 +65,6 @@ from einformer.program.operations import (
     map_values,
     unite_axes,
 )
-from einformer.program.recurrences import find_recurrence, measure_back
 from einformer.program.softmax import is_weighed
 
 
@@ -211,10 +211,8 @@ class Body:
         """How many positions back it reads itself, at most; 0 where a size is open that decides it."""
         axis = find_labels(equation.left).index((letter,))
         own = (e for e in subexpressions(equation.right) if isinstance(e, Tensor) and e.name == equation.left.name)
-        try:
-            return max(measure_back(self.numbers, e.slots[axis], letter)[1] for e in own)
-        except EinformerError:  # when sizes are bound, the check refuses a text for which there is no number
-            return 0
+        backs = [_measure_back(self.numbers, e.slots[axis], letter) for e in own]
+        return max(backs) if all(backs) else 0
 
     # ------------------------------------------------------------------------------------------------- expressions
 
@@ -423,6 +421,31 @@ class Body:
 
 
 # ---------------------------------------------------------------------------------------------------------------- values
+
+
+def find_recurrence(equation: Equation) -> str | None:
+    """The index in whose order an equation must be solved: it reads its own left side at an earlier position (R4)."""
+    if equation.relation != "=" or not isinstance(equation.left, Tensor):
+        return None
+    for e in subexpressions(equation.right):
+        if isinstance(e, Tensor) and e.name == equation.left.name:
+            for own, slot in zip(equation.left.slots, e.slots, strict=True):
+                if isinstance(own, Index) and isinstance(slot, Sum) and own in slot.terms:
+                    return own.letter
+    return None
+
+
+def _measure_back(numbers: Numbers, slot: Expression, letter: str) -> int:
+    """How many positions back a slot is at most: 1 of `(s - 1)`; 0 where that is not a fixed number."""
+    letters = list(dict.fromkeys(x.letter for x in subexpressions(slot) if isinstance(x, Index) and x.letter != letter))
+    ranges = [numbers.numbers(x, None) for x in letters]
+    ends = itertools.product(*({*some[:1], *some[-1:]} for some, _ in ranges))
+    try:
+        values = [numbers.legend.number(slot, dict(zip(letters, place, strict=True)) | {letter: 0}) for place in ends] or [-1]
+    except EinformerError:  # a size is open
+        return 0
+    fixed = all(whole for _, whole in ranges) and max(values) < 0 and all(value == int(value) for value in values)
+    return -int(min(values)) if fixed else 0
 
 
 def find_labels(left: Tensor | Name) -> tuple[Label, ...]:
