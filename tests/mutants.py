@@ -76,7 +76,7 @@ MUTANTS = (
     # --------------------------------------------------------------------------------------------------------------- calls (R7)
     _mutant(
         "the same letter is not preferred", "language/calls.py",
-        "    if letter in actual and letter not in taken:\n        return letter\n", "",
+        "    if letter in actual and letter not in used:\n        return letter\n", "",
         "calls.py::test_a_formal_takes_the_same_letter_first",
     ),
     _mutant(

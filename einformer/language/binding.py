@@ -23,19 +23,19 @@ from einformer.language.walk import equations, indices_in, loops, map_expression
 Given = SupportsIndex | SupportsFloat | str | Sequence[float]  # numbers of NumPy too
 
 
-def bind(spec: Spec, given: Mapping[str, Given], origin: str | Mapping[str, str] = "given") -> tuple[Spec, Legend]:
+def bind(spec: Spec, values: Mapping[str, Given], origin: str | Mapping[str, str] = "given") -> tuple[Spec, Legend]:
     """Returns a spec with values for sizes and scalars, and its legend. It must be checked again.
 
     A scalar may become a number, a list over its index, or a formula as text. `origin` gives the origin of the values in
     messages, one for all or one for each name.
     """
-    sizes, scalars = _sort_values(spec, given)
+    sizes, scalars = _sort_values(spec, values)
     bound = (
         replace(s, value=_bind_scalar(s, scalars[s.name], spec), note="") if s.name in scalars else s for s in spec.scalars
     )
     spec = replace(spec, scalars=tuple(bound))
     check_references(spec)
-    legend = Legend.of(spec, sizes, dict.fromkeys(given, origin) if isinstance(origin, str) else origin)
+    legend = Legend.of(spec, sizes, dict.fromkeys(values, origin) if isinstance(origin, str) else origin)
     check_sizes(legend, sizes)
     _check_lists(spec, legend)
     return spec, legend
@@ -49,10 +49,10 @@ def find_sizes(legend: Legend) -> dict[str, Value]:
 
 
 # Which of the values are sizes, and which are scalars.
-def _sort_values(spec: Spec, given: Mapping[str, Given]) -> tuple[dict[str, Value], dict[str, Given]]:
+def _sort_values(spec: Spec, values: Mapping[str, Given]) -> tuple[dict[str, Value], dict[str, Given]]:
     legend = Legend.of(spec)
     letters, sizes, scalars = legend.letters, dict[str, Value](), dict[str, Given]()
-    for name, value in given.items():
+    for name, value in values.items():
         if name in legend.scalars:
             scalars[name] = value
         elif name in letters:

@@ -39,17 +39,17 @@ def bind_call(layer: Layer, call: Apply, actuals: Sequence[Letters], loops: froz
     letters = _read_renaming(layer, call, loops)
     bound = []
     for formal, actual in zip(layer.formals, actuals, strict=True):
-        taken: set[str] = set()
+        used: set[str] = set()
         for slot in formal.slots:
             assert isinstance(slot, Index)
-            choice = letters.get(slot.letter) or _choose(slot.letter, actual, taken | set(letters.values()), layer, call)
+            choice = letters.get(slot.letter) or _choose(slot.letter, actual, used | set(letters.values()), layer, call)
             letters[slot.letter] = choice
-            taken.add(choice)
-        if missing := taken - set(actual):
+            used.add(choice)
+        if missing := used - set(actual):
             has = f"its argument for `{PLAIN.left(formal)}` has {_spell(actual)}"
             message = f"`{call.name}` works on `{min(missing)}` here, but {has}"
             raise _fail("E402", message, call.span, layer, f"an argument with `{min(missing)}`: ")
-        bound.append(frozenset(taken))
+        bound.append(frozenset(used))
     output = tuple(letters.setdefault(letter, letter) for letter in slot_letters(layer.output))
     _check_carried(layer, call, actuals, bound, output)
     return Binding(letters, tuple(bound), output)
@@ -73,10 +73,10 @@ def _read_renaming(layer: Layer, call: Apply, loops: frozenset[str]) -> dict[str
     return {formal.letter: actual.letter for formal, actual in zip(layer.indices, named, strict=False)}
 
 
-def _choose(letter: str, actual: Letters, taken: set[str], layer: Layer, call: Apply) -> str:
-    if letter in actual and letter not in taken:
+def _choose(letter: str, actual: Letters, used: set[str], layer: Layer, call: Apply) -> str:
+    if letter in actual and letter not in used:
         return letter
-    same_axis = [other for other in actual if axis_of(other) == axis_of(letter) and other not in taken]
+    same_axis = [other for other in actual if axis_of(other) == axis_of(letter) and other not in used]
     if len(same_axis) == 1:
         return same_axis[0]
     how = f"could be {' or '.join(f'`{other}`' for other in same_axis)}" if same_axis else "is over none of them"

@@ -43,11 +43,11 @@ def find_look_alikes(spec: Spec) -> Iterator[Finding]:
 
 
 def check_names(
-    inside: Iterable[Expression], legend: Legend, known: Mapping[str, str], names: Callable[[], set[str]], layer: str
+    inside: Iterable[Expression], legend: Legend, defined: Mapping[str, str], names: Callable[[], set[str]], layer: str
 ) -> Iterator[Finding]:
     """Every name inside an expression is defined, every index declared.
 
-    `known` maps tensors to "" or to why they cannot stand here, `names` are all that a name which is not defined could have
+    `defined` maps tensors to "" or to why they cannot stand here, `names` are all that a name which is not defined could have
     meant. The letters below such a name mean nothing yet.
     """
     below = set[int]()
@@ -63,22 +63,22 @@ def check_names(
                     message = "`Dr` drops with the scalar `p`, which is not declared"
                     yield Finding("E204", message, x.span, (), "`p = 0.1` among the scalars, or `Dr(…, q)`")
             case Tensor() | Name():
-                if known.get(x.name) and (isinstance(x, Tensor) or x.name not in legend.letters):
+                if defined.get(x.name) and (isinstance(x, Tensor) or x.name not in legend.letters):
                     message = f"`{x.name}` is used before its definition"
-                    yield Finding("E205", message, x.span, (known[x.name],), "its definition first")
-                elif not is_defined(x, legend, known):
+                    yield Finding("E205", message, x.span, (defined[x.name],), "its definition first")
+                elif not is_defined(x, legend, defined):
                     below |= set(map(id, children(x)))
                     yield _report_undefined(x, legend, names(), layer)
             case _:
                 pass
 
 
-def is_defined(x: Tensor | Name, legend: Legend, known: Mapping[str, str]) -> bool:
+def is_defined(x: Tensor | Name, legend: Legend, defined: Mapping[str, str]) -> bool:
     """Returns whether a name or a tensor is defined here."""
     scalar = legend.scalars.get(x.name)
     if isinstance(x, Tensor):
-        return x.name in known or (scalar is not None and bool(scalar.indices))
-    return x.name in known or x.name in CONSTANTS or x.name in legend.letters or (scalar is not None and not scalar.indices)
+        return x.name in defined or (scalar is not None and bool(scalar.indices))
+    return x.name in defined or x.name in CONSTANTS or x.name in legend.letters or (scalar is not None and not scalar.indices)
 
 
 def _report_undefined(x: Tensor | Name, legend: Legend, names: set[str], layer: str) -> Finding:
@@ -95,13 +95,13 @@ def _report_undefined(x: Tensor | Name, legend: Legend, names: set[str], layer: 
     return Finding("E204", message, x.span, (), f"`{close}`?" if close else fix)
 
 
-def _guess_name(name: str, known: Iterable[str]) -> str:
-    return find_closest(name, {*known, *(NAMES - {*WORDS} if len(name.rstrip("'")) > 1 else ())})
+def _guess_name(name: str, names: Iterable[str]) -> str:
+    return find_closest(name, {*names, *(NAMES - {*WORDS} if len(name.rstrip("'")) > 1 else ())})
 
 
-def find_closest(name: str, known: Iterable[str]) -> str:
+def find_closest(name: str, names: Iterable[str]) -> str:
     """Returns the name that was probably meant: one that looks the same, or differs in few letters."""
-    by_look = {_simplify(other): other for other in sorted(known, reverse=True)}
+    by_look = {_simplify(other): other for other in sorted(names, reverse=True)}
     matches = difflib.get_close_matches(_simplify(name), by_look, n=1, cutoff=0.6)
     return by_look[matches[0]] if matches else ""
 

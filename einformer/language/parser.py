@@ -44,14 +44,14 @@ _Item = TypeVar("_Item")
 _Entry = TypeVar("_Entry", bound=Remarked)
 
 
-def parse(source: Source, known: Spec = EMPTY) -> tuple[Spec, tuple[Finding, ...]]:
+def parse(source: Source, library: Spec = EMPTY) -> tuple[Spec, tuple[Finding, ...]]:
     """The tree of a text, plain or LaTeX, and the findings of its syntax.
 
-    `known` is the library: the text may call its layers, and name its axes, scalars and layers as its own.
+    The text may call the layers of the library, and name its axes, scalars and layers as its own.
     Raises EinformerError for a text that is too large.
     """
     lines, findings = _read_lines(source)
-    parser = _Parser(source, lines, findings, known)
+    parser = _Parser(source, lines, findings, library)
     spec = parser.spec()
     findings = sorted(parser.findings, key=lambda finding: finding.span.start)[:MAXIMUM_FINDINGS]
     return spec, tuple(map(suggest, findings))
@@ -74,9 +74,9 @@ def parse_scalars(source: Source, spec: Spec) -> tuple[Spec, tuple[Finding, ...]
     """`spec` with the scalars that the lines of `source` replace or add, and the findings of their syntax."""
     lines, findings = _read_lines(source)
     parser = _Parser(source, lines, findings)
-    given = parser.collect([line for line in lines if line.tokens], parser.scalar)
+    scalars_of_lines = parser.collect([line for line in lines if line.tokens], parser.scalar)
     letters = {axis.letter for axis in spec.axes}
-    scalars = {scalar.name: scalar for scalar in spec.scalars} | {s.name: _resolve_scalar(s, letters) for s in given}
+    scalars = {scalar.name: scalar for scalar in spec.scalars} | {s.name: _resolve_scalar(s, letters) for s in scalars_of_lines}
     return replace(spec, scalars=tuple(scalars.values())), tuple(parser.findings)
 
 

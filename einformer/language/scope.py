@@ -232,13 +232,13 @@ class Scope:
         pairs = zip(children(e), bound, strict=True)
         return [(child, bound) for child, bound in pairs if letter in self.free(child) and letter not in bound]
 
-    def report(self, code: str, message: str, at: Expression, fix: str, letter: str) -> None:
+    def report(self, code: str, message: str, place: Expression, fix: str, letter: str) -> None:
         """A finding about an index, and nothing more about its axis: one slip leaves two indices alone, `s` and `s'`."""
         axis = axis_of(letter)
         if axis not in self._told:
             self._told.add(axis)
             facts = (self.legend.describe(letter),) if self.legend else ()
-            self.findings.append(Finding(code, message, at.span, facts, fix))
+            self.findings.append(Finding(code, message, place.span, facts, fix))
 
 
 def factors_of(e: Product | Quotient) -> tuple[Expression, ...]:

@@ -42,8 +42,8 @@ class _Specialised:
         if key not in self.names:
             first = all(other[0] != layer.name for other in self.names)
             numbered = (f"{layer.name}{number}" for number in itertools.count(2))
-            taken = {*self.layers, *self.names.values()}
-            self.names[key] = layer.name if first else next(name for name in numbered if name not in taken)
+            used = {*self.layers, *self.names.values()}
+            self.names[key] = layer.name if first else next(name for name in numbered if name not in used)
             self.layer(layer, dict(binding.letters), carried, self.names[key])
         return self.names[key]
 

@@ -140,20 +140,20 @@ def _tokens(source: Source, start: int, code: str) -> Iterator[Token]:
 
 
 # An opening brace alone, or a run of letters with both braces. Returns the end.
-def _subscript(source: Source, start: int, code: str, at: int) -> Generator[Token, None, int]:
-    yield Token(OPEN, "{", Span(source, start + at - 1, start + at + 1))
-    if code[at : at + 1] == "{":
-        return at + 1
-    first = at
-    while match := _LETTER.match(code, at):
-        at, span = match.end(), Span(source, start + match.start(), start + match.end())
+def _subscript(source: Source, start: int, code: str, position: int) -> Generator[Token, None, int]:
+    yield Token(OPEN, "{", Span(source, start + position - 1, start + position + 1))
+    if code[position : position + 1] == "{":
+        return position + 1
+    first = position
+    while match := _LETTER.match(code, position):
+        position, span = match.end(), Span(source, start + match.start(), start + match.end())
         text = match.group()
         yield Token("number", text, span) if text[0] in DIGITS else name_token(text, span)
-    if at == first:
-        place = Span(source, start + at - 1, start + at)
+    if position == first:
+        place = Span(source, start + position - 1, start + position)
         raise fail("E101", "a subscript must follow `_`", place, fix="letters of axes, as in `q_bsea`")
-    yield Token(CLOSE, "}", Span(source, start + at - 1, start + at))
-    return at
+    yield Token(CLOSE, "}", Span(source, start + position - 1, start + position))
+    return position
 
 
 def number_token(text: str, span: Span, following: str) -> Token:
@@ -176,12 +176,12 @@ def name_token(text: str, span: Span) -> Token:
     return Token("name", name, span)
 
 
-def stray(source: Source, at: int, letter: str) -> EinformerError:
+def stray(source: Source, position: int, letter: str) -> EinformerError:
     """A character that no text may hold; a raised digit is the likely one that has a meaning."""
     plain = unicodedata.normalize("NFKC", letter)
     fix = f"`^{plain}` for a power" if plain.isdigit() else "letters, digits, + - / ^ ( ) { } _ ' , : = < >"
     name = unicodedata.name(letter, f"U+{ord(letter):04X}")
-    return fail("E003", f"the character {name} has no meaning here", Span(source, at, at + 1), fix=fix)
+    return fail("E003", f"the character {name} has no meaning here", Span(source, position, position + 1), fix=fix)
 
 
 def check_brackets(tokens: tuple[Token, ...]) -> None:
