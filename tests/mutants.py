@@ -248,6 +248,12 @@ MUTANTS = (
         "causality.py::test_a_row_means_what_it_means_alone",
     ),
     _mutant(
+        "what is made of the length is a number", "language/sizes.py",
+        "for name in self.formulas if any(", "for name in () if any(",
+        "causality.py::test_what_is_made_of_a_length_is_refused_like_the_length[S-E504]",
+        "causality.py::test_what_is_made_of_a_length_is_refused_like_the_length[B-E506]",
+    ),
+    _mutant(
         "the first letters of all inputs are rows", "language/times.py",
         "return frozenset(letter for letters in formals if time in letters for letter in letters[: letters.index(time)])",
         "return frozenset(letter for letters in formals for letter in letters if letter != time)",

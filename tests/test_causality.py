@@ -320,6 +320,14 @@ def test_a_row_means_what_it_means_alone() -> None:
     assert [finding.code for finding in findings] == ["E506"]
 
 
+@pytest.mark.parametrize(("size", "code"), [("S", "E504"), ("B", "E506")])
+def test_what_is_made_of_a_length_is_refused_like_the_length(size: str, code: str) -> None:
+    text = BATCH.format(inputs="z_bsd", line="return σ z_bsd").replace("  t: T\n", "")
+    scalars = f"\nscalars\n  ρ = 2 {size}\n  σ = 1 / ρ\n"
+    (finding,) = findings_of(text.replace("\nmodel", f"{scalars}\nmodel"))
+    assert (finding.code, finding.span.text) == (code, "σ")
+
+
 @pytest.mark.parametrize("inputs", ["z_bsd, c_btd", "c_btd, z_bsd"])
 def test_verdicts_do_not_depend_on_the_order_of_inputs(inputs: str) -> None:
     line = "w_bst = Sm_t(z_bsd c_btd)\n  return w_bst c_btd"
