@@ -716,6 +716,16 @@ for l < L:
   z_bsd <- z_bsd / 2 + tanh(z_bsd)
 return z_bsd
 
+# a window beside a layer that is given a mask of all positions: bsd
+layer Mix(z_sd, m_ss') -> z_sd:
+  w_ss' = Sm_s'(z_sd z_s'd + m_ss')
+  return w_ss' z_s'd
+model
+k_bsd = tanh(z_bsd)
+w_bss' = Sm_s'(z_bsd k_bs'd + where(s - 2 < s' <= s, 0, -inf))
+h_bsd = w_bss' k_bs'd
+return Mix(h_bsd, where(s' <= s, s' / 9, -inf)) + Mix(z_bsd, where(s - 4 < s' <= s, s' / 9, -inf))
+
 # a tensor that is called like the positions: bsd
 s_bs = tanh(z_bsd) z_bsd
 w_bss' = Sm_s'(s_bs s_bs' + where(s' <= s, 0, -inf))

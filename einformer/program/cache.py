@@ -181,6 +181,7 @@ class _Plan(Generic[Limit]):
                     for support, _ in call.given.values():
                         if self.reads(body, support.reads) and call.cases:
                             raise _unclear(call.span)
+            self.widen(body)
             passed = [(anchor, anchor.loops) for anchor in body.anchors.values() if anchor.loops is not None]
             entries = [self.entry(body, a, a.line.name, _path(loops), loops) for a, loops in passed if a in self.reach]
             for step, inner in zip(body.steps, below, strict=True):
@@ -190,6 +191,15 @@ class _Plan(Generic[Limit]):
             self.read[id(body)] = tuple(entries)
             self.one_version(body)
         return self.read[id(body)]
+
+    def widen(self, body: Body) -> None:
+        """What a body gives at s' runs over as many positions as the layers see that it calls: it sees as many itself."""
+        calls = [call.body for step in body.steps for call in step.calls if _takes_visible(call.body)]
+        entries = [entry for inner in calls for entry in (*self.inputs(inner), *self.of(inner)) if entry.kind == "visible"]
+        own = {*body.anchors.values(), *body.inputs.values(), *(step.anchor for step in body.steps if step.anchor is not None)}
+        for anchor in own & self.reach.keys() if entries else ():
+            if self.reach[anchor].kind == "visible":
+                self.reach[anchor] = Reach("visible", farthest((self.reach[anchor].back, *(entry.back for entry in entries))))
 
     def version(self, body: Body, step: Step) -> str:
         """The name under which a step is kept."""
@@ -281,6 +291,12 @@ class _Plan(Generic[Limit]):
             return Reach("visible", None)
         limits = self.limits(body, read, distance, cases)
         return Reach("visible" if visible else "earlier", farthest(limits)) if limits else None
+
+
+def _takes_visible(body: Body) -> bool:
+    """Is a body given something at s'?"""
+    letters = {letter for line in body.function.inputs for letter in line.value.axes}
+    return any(body.analysis.is_time(letter) for letter in letters - {body.time})
 
 
 def _path(around: Loops) -> str:
