@@ -139,7 +139,7 @@ class Device:
         """FLOP/s of products in a precision. Raises EinformerError E605."""
         if (dtype := precision.dtype) not in self.peak:
             message = f"there is no published rate of products in {dtype} for {self.title}"
-            raise fail("E605", message, fix=" or ".join(f"`{known}`" for known in self.peak))
+            raise fail("E605", message, fix=" or ".join(f"`{name}`" for name in self.peak))
         return self.peak[dtype]
 
 

@@ -200,7 +200,7 @@ def _hide_depths(term: sympy.Expr, hidden: dict[sympy.Dummy, sympy.Expr]) -> sym
     factors = []
     for factor in sympy.Mul.make_args(term):
         if factor.is_Add and term != factor and DEPTH in _names(factor) and not _names(factor) & {*INPUTS, WIDTH}:
-            dummy = next((known for known, e in hidden.items() if e == factor), sympy.Dummy())
+            dummy = next((symbol for symbol, e in hidden.items() if e == factor), sympy.Dummy())
             hidden[dummy] = factor
             factor = dummy
         factors.append(factor)

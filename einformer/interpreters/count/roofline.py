@@ -106,7 +106,7 @@ def bound_training(
     count: int = 1,
 ) -> TimeBound:
     """Bounds a training step; gradients may stay on the chip. Raises EinformerError E601, E605."""
-    flops = sum(each.spent("training", recompute) for each in count_flops(spec, name, Numbers(legend), EXACT))
+    flops = sum(done.spent("training", recompute) for done in count_flops(spec, name, Numbers(legend), EXACT))
     state = precision.total - precision.gradients - precision.main_gradients
     moved = 2 * state * sum_trained(count_weights(spec, name, Numbers(legend)))
     return TimeBound("training", flops, moved, device, device.rate(precision), count)

@@ -51,7 +51,7 @@ def sum_counts(counts: Iterable[Counted[sympy.Expr]]) -> sympy.Expr:
     groups: dict[sympy.Expr, sympy.Expr] = {}
     for count in counts:
         groups[count.times] = groups.get(count.times, sympy.Integer(0)) + count.each
-    collected = (times * sympy.collect(sympy.expand(each), sympy.Symbol("D")) for times, each in groups.items())
+    collected = (times * sympy.collect(sympy.expand(sum_of_one), sympy.Symbol("D")) for times, sum_of_one in groups.items())
     return sympy.Add(*collected)
 
 
