@@ -528,6 +528,16 @@ MUTANTS = (
         "cache.py::test_the_formula_of_any_text[windows in turn in one layer]",
     ),
     _mutant(
+        "what is as far back as the turn says has a formula", "program/cache.py",
+        "for inequality in (Inequality(distance), *case))", "for inequality in case)",
+        "cache.py::test_the_formula_of_any_form[as far back as the turn]",
+    ),
+    _mutant(
+        "data beside the number of a turn have a formula", "program/positions.py",
+        "return not self.letters(condition).isdisjoint(self.turn) and any(calls)", "return False",
+        "cache.py::test_the_formula_of_any_form[a choice by numbers that are data]",
+    ),
+    _mutant(
         "in letters a tensor that turns change is kept once", "program/positions.py",
         "anchor = self.anchor(replace(state.anchor.line, value=value), self.loops)",
         "anchor = self.anchor(replace(state.anchor.line, value=value), ())",
