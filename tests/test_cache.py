@@ -225,6 +225,7 @@ WITHOUT_FORMULA = {  # another number in each turn, or in turns that no formula 
     "a choice in the other branch", "a choice in the first branch", "a choice in a sum in a choice", "a choice by a scalar",
     "a choice of instances that all turns share", "a choice by two loops", "a choice by numbers that are data",
     "as far back as the turn", "visible positions in the first turn alone",
+    "as far back as the turn inside, and changed outside", "all positions in the last turns inside, and changed outside",
 }  # fmt: skip
 
 
