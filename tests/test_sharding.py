@@ -66,6 +66,10 @@ MAPS = [
     ("bloom", {"tp": 2}, "tp: a f v"),
     ("gptj", {"tp": 2}, "tp: a f v"),
     ("linear_attention", {"tp": 2}, "tp: e"),
+    ("deepseek_v3", {"cp": 2}, "cp: s"),  # keys are gathered, of latent attention the latent
+    ("gpt2", {"cp": 2}, "cp: s"),  # a table of positions
+    ("gpt_oss", {"cp": 2}, "cp: s"),
+    ("gemma3", {"cp": 2, "tp": 2}, "cp: s; tp: g f v"),
 ]
 
 
@@ -73,7 +77,7 @@ def bound(name: str) -> Model:
     return einformer.load(name).bind(**MODELS[name])
 
 
-QUICK = [MAPS[0], MAPS[3], MAPS[8], MAPS[9], MAPS[12], MAPS[17]]
+QUICK = [MAPS[0], MAPS[3], MAPS[8], MAPS[9], MAPS[12], MAPS[17], MAPS[22]]
 CASES = few([(*case, plan) for case in MAPS for plan in PLANS], [(*case, plan) for case in QUICK for plan in PLANS])
 
 
@@ -93,6 +97,11 @@ def test_a_block_has_the_two_and_two_all_reduces_of_megatron() -> None:
     for row in rows:
         times[row.phase] += row.times
     assert times == {"forward": 2 * 80 + 1, "backward": 2 * 80 + 1}  # and one for the embedding, one for the logits
+
+
+def test_latent_attention_exchanges_its_latent_alone() -> None:
+    rows = bound("deepseek_v3").exchanges("cp=2", "cp: s", B=1, S=4)
+    assert {row.letters for row in rows if row.phase == "forward"} == {("b", "s", "r"), ("b", "s", "e")}
 
 
 def count_bytes(model: Model, mesh: Mapping[str, int], shard: str, plan: str) -> Counter[tuple[str, str]]:

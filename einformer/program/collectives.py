@@ -612,13 +612,14 @@ def _size(letter: str, span: Span) -> Value:
 def write_lines(function: Function) -> Function:
     """A function in which what is exchanged has a line of its own, before the first line that reads it.
 
-    What stands in a branch stays there: it is exchanged where it is wanted. So does what a step of a recurrence makes.
+    What is computed in a branch stays there: it is exchanged where it is wanted. So does what a step of a recurrence makes.
     """
+    there = {line.value for line in (*function.inputs, *function.weights, *function.scalars)}
     lines = (*function.inputs, *function.weights, *function.scalars, *walk_lines(function.lines))
     names = {line.value: line.name for line in lines}
     for turns in walk_loops(function.lines):
         names |= {value: each.name for each in turns.carried for value in (each.within, each.after)}
-    return replace(function, lines=tuple(_write_lines(function.lines, set(), names)))
+    return replace(function, lines=tuple(_write_lines(function.lines, there, names)))
 
 
 def _write_lines(lines: Iterable[Line | Turns], there: set[Value], names: dict[Value, str]) -> Iterator[Line | Turns]:
@@ -626,7 +627,9 @@ def _write_lines(lines: Iterable[Line | Turns], there: set[Value], names: dict[V
         if isinstance(line, Turns):
             before = [each.before for each in line.carried if each.before is not None]
             yield from (new for value in before for new in _write_exchanges(value, there, names))
-            yield replace(line, lines=tuple(_write_lines(line.lines, {*there}, names)))
+            inside = {*there, *(each.within for each in line.carried)}
+            yield replace(line, lines=tuple(_write_lines(line.lines, inside, names)))
+            there |= {each.after for each in line.carried}
         else:
             inner = line.value.operands if isinstance(line.value.operation, Collective) else (line.value,)
             yield from (new for value in inner for new in _write_exchanges(value, there, names))
@@ -634,20 +637,28 @@ def _write_lines(lines: Iterable[Line | Turns], there: set[Value], names: dict[V
             yield line
 
 
-def _write_exchanges(value: Value, there: set[Value], names: dict[Value, str], within: Value | None = None) -> Iterator[Line]:
-    """A line for each value that is exchanged on the way to a value; `within` is the recurrence in whose step it stands."""
+def _write_exchanges(
+    value: Value, there: set[Value], names: dict[Value, str], within: Value | None = None, branch: bool = False
+) -> Iterator[Line]:
+    """A line for each value that is exchanged on the way to a value; `within` is the recurrence in whose step it stands.
+
+    On the way through a `branch`, these are the values that are there whichever branch is taken.
+    """
     if value in there:
         return
     inner = value.operands
-    match value.operation:
-        case op.Map("where", (condition, *_)):
-            inner = (condition,)
-        case op.Recur(_, step):
-            inner, within = (step,), value
+    if isinstance(value.operation, op.Recur):
+        inner, within = (value.operation.step,), value
+    chooses = (
+        value.operation.arguments[1:] if isinstance(value.operation, op.Map) and value.operation.function == "where" else ()
+    )
     for each in inner:
-        yield from _write_exchanges(each, there, names, within)
-    if isinstance(value.operation, Collective | Shifted) and value.axes and not (within and _is_step(value, within)):
+        yield from _write_exchanges(each, there, names, within, branch or each in chooses)
+    exchanged = isinstance(value.operation, Collective | Shifted) and not value.plain
+    stays = branch and not there.issuperset(value.operands)
+    if exchanged and not stays and not (within and _is_step(value, within)):
         there.add(value)
+        assert isinstance(value.operation, Collective | Shifted)
         wanted = f"{names.get(value.operation.argument) or _NAMES[type(value.operation)]}_{value.operation.mesh}"
         longer = (wanted + str(number) * (number > 1) for number in itertools.count(1))
         names[value] = name = next(each for each in longer if each not in names.values())
