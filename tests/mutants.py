@@ -325,6 +325,16 @@ MUTANTS = (
         "spellings.py::test_a_value_that_is_written_twice_is_kept_once",
     ),
     _mutant(
+        "a scalar is a factor of one whatever it is", "program/passing.py",
+        "return legend.number(Name(name)) == 1", "return True",
+        "torch.py::test_values_are_the_references[llama_yarn-fast]",
+    ),
+    _mutant(
+        "all values of a name are one version", "program/lowering.py",
+        'return name + (f"_{number}" if number > 1 else ""), self.depth', "return name, self.depth",
+        "decode.py::test_any_text[two loops change one tensor, and a third is in a loop-notation]",
+    ),
+    _mutant(
         "a value moves past a change of what it reads", "program/rewrite.py",
         'return value in self.fixed or self.standing.get(self.names[value]) is value', 'return True',
         "canonical.py::test_what_is_changed_is_another_value[the query after the scores-fast]",
