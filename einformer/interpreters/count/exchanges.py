@@ -64,6 +64,7 @@ class _Counter:
     numbers: dict[Key, int] = field(default_factory=dict)
     counted: dict[str, Counter[Key]] = field(default_factory=dict)
     felt: dict[str, set[Value]] = field(default_factory=dict)
+    first: set[Value] = field(default_factory=set)  # what the first step of a recurrence does not exchange
 
     def count(self, name: str) -> Counter[Key]:
         if name not in self.counted:
@@ -96,7 +97,15 @@ class _Counter:
             case op.Map("where", (condition, then, otherwise)) if condition.plain:
                 yield from self.value(then if self.number(condition, at) else otherwise, there, at, name)
             case op.Recur(letter, step, so_far):
-                yield from [*self.value(step, {*there, so_far}, at, name)] * self.legend.length(letter)
+                steps = self.legend.length(letter)
+                for inner in walk(step, closed={*there, so_far}):  # no gradient comes to what there was before the first step
+                    if isinstance(inner.operation, Vary | Own) and _reads_only(inner, so_far):
+                        self.first.add(inner)
+                yield from [*self.value(step, {*there, so_far}, at, name)] * steps
+                for inner in self.first - there:
+                    there.add(inner)
+                    if isinstance(inner.operation, Collective) and self.happens(inner, inner.operation, name):
+                        yield from [self.key(inner, inner.operation, name)] * (steps - 1)
             case op.Call(function) as call:
                 for argument in call.arguments:
                     yield from self.value(argument, there, at, name)
@@ -104,7 +113,8 @@ class _Counter:
             case operation:
                 for operand in value.operands:
                     yield from self.value(operand, there, at, name)
-                if isinstance(operation, Collective) and self.happens(value, operation, name):
+                apart = value in self.first
+                if isinstance(operation, Collective) and not apart and self.happens(value, operation, name):
                     yield self.key(value, operation, name)
 
     def happens(self, value: Value, operation: Collective, name: str) -> bool:
@@ -178,6 +188,12 @@ class _Counter:
                 return _apply(function, [self.number(argument, at) for argument in arguments])
             case operation:
                 raise AssertionError(operation)
+
+
+def _reads_only(value: Value, so_far: Value) -> bool:
+    """Is a value made of earlier steps alone?"""
+    sources = {each for each in walk(value) if isinstance(each.operation, op.Input | op.Weight | op.Call)}
+    return {each for each in sources if each.kind == "tensor"} == {so_far}
 
 
 def _apply(function: str, numbers: list[float]) -> float:
