@@ -376,7 +376,11 @@ class _Body:
 
     def define(self, letters: Iterable[str], right: str, slots: Mapping[str, str] | None = None) -> Value:
         """A new tensor; on its left side some of the letters may be other slots."""
-        value = Value(self.fresh(TENSORS), self.ordered(letters, "axes of a tensor in any order"))
+        ordered = self.ordered(letters, "axes of a tensor in any order")
+        name = self.fresh(TENSORS)
+        while name.endswith("'") and not ordered:  # with a prime and no subscript, a name is an index
+            name = self.fresh(TENSORS)
+        value = Value(name, ordered)
         left = self.read(value, slots)
         value.read = False
         value.lacking, self.lacking = frozenset(self.lacking), set()

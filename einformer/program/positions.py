@@ -502,7 +502,8 @@ class Body(Reader):
     ) -> None:
         """Of what is over all visible positions too, is another one read?"""
         state, several = self.states.get(argument), sum(map(self.analysis.is_time, argument.axes)) > 1
-        moved = any(self.time in at for at, _ in places)
+        here = Linear.index(self.time)
+        moved = any(at.get(self.time, here) != here for at, _ in places)
         if state is not None and state.anchor is None and support.reads and several and moved:
             self.analysis.crossed(self.names[argument].name, value.span)
 
