@@ -726,6 +726,20 @@ w_bss' = Sm_s'(z_bsd k_bs'd + where(s - 2 < s' <= s, 0, -inf))
 h_bsd = w_bss' k_bs'd
 return Mix(h_bsd, where(s' <= s, s' / 9, -inf)) + Mix(z_bsd, where(s - 4 < s' <= s, s' / 9, -inf))
 
+# the first position alone, where it is zero: bsd
+j_bsd = where(s > 0, z_{b(s - 1)d}, 0)
+return j_bsd + j_{b(-s)d} / 2
+
+# a position that is zero in one turn: bsdl
+for l < L:
+  c_bsd = where(s >= 3 or l == 1, tanh(z_bsd), 0)
+  z_bsd <- z_bsd / 2 + where(s >= 2, 1 + c_{b 2 d}, 0)
+return z_bsd
+
+# its own position, by a function of it: bsd
+n_s = max(s, 0)
+return z_bsd + tanh(z_{b n_s d})
+
 # a tensor that is called like the positions: bsd
 s_bs = tanh(z_bsd) z_bsd
 w_bss' = Sm_s'(s_bs s_bs' + where(s' <= s, 0, -inf))

@@ -375,7 +375,17 @@ class _Continuing:
         away = [slot for slot in slots if slot.label == (self.time,) and slot.number.operation not in own]
         if away and self.is_formula(e.argument):
             return self.formula(old, e.argument, slots, away[0].number)
-        return self.build_gather(old, argument, self.open_row(slots), conditions)
+        value = self.build_gather(old, argument, self.open_row(slots), conditions)
+        if argument is self.value(e.argument) and e.argument not in self.so_far:
+            for label, number in zip(e.labels, e.numbers, strict=True):
+                value = self.zero_elsewhere(value, number) if label == (self.time,) and not self.is_own(number) else value
+        return value
+
+    def zero_elsewhere(self, value: Value, number: Value) -> Value:
+        """A tensor that is not kept, at its own position: at another it is zero, or not needed."""
+        here = map_values("==", [self.value(number), self.value(self.find_own(number))], value.span)
+        chosen = here, value, Value(op.Constant(0), (), "integer", value.span)
+        return Value(op.Map("where", chosen), unite_axes(chosen), value.kind, value.span)
 
     def read(self, argument: Value, slot: _Slot, old: Value) -> tuple[Value, _Slot]:
         """A tensor at the number of one of its axes, and that number here."""
@@ -388,12 +398,16 @@ class _Continuing:
             return argument, slot._replace(number=self.place(number, label[0]))
         if old in self.so_far:
             return argument, slot._replace(number=self.step(slot.number))
-        kept, own = self.keeping.get(argument), self.find_own(slot.number)
-        if kept is not None and self.meanings.meaning(slot.number) != self.meanings.meaning(own):  # `2 s - s` is s
+        kept = self.keeping.get(argument)
+        if kept is not None and not self.is_own(slot.number):
             if self.visible in kept.axes:
                 return kept, _Slot((self.visible,), self.place(number, self.visible), True)
             return kept, _Slot(self.move_label(label, "earlier"), self.ago(slot.number))
-        return argument, slot._replace(number=number if self.is_formula(old) else own)
+        return argument, slot._replace(number=number if self.is_formula(old) else self.find_own(slot.number))
+
+    def is_own(self, number: Value) -> bool:
+        """Is it the position at which values are computed? `2 s - s` is."""
+        return self.meanings.meaning(number) == self.meanings.meaning(self.find_own(number))
 
     def find_own(self, number: Value) -> Value:
         """A position's own place, or that of a step where its number is counted from one."""

@@ -92,14 +92,14 @@ class Cache:
         `axis` is that of positions, `row` that of the rows of a batch.
         """
         if path not in self.kept:
-            return self.repeat(new, axis, self.count_visible(path))
+            return self.pad(new, axis, self.count_visible(path))
         if path in self.shared:
             return self.whole[self.shared[path]]
         return self.share(path, self.append(path, self.zero_padding(new, axis, row), axis))
 
-    def repeat(self, new: Tensor, axis: int, count: int) -> Tensor:
-        """So many positions of a tensor, of which only the new ones, the last, are read in this turn of a loop."""
-        others = new.narrow(axis, 0, 1).expand(*new.shape[:axis], count - new.shape[axis], *new.shape[axis + 1 :])
+    def pad(self, new: Tensor, axis: int, count: int) -> Tensor:
+        """So many positions, the new ones last: in this turn of a loop all others are zero, or are not needed."""
+        others = new.new_zeros((*new.shape[:axis], count - new.shape[axis], *new.shape[axis + 1 :]))
         return torch.cat([others, new], axis)
 
     def share(self, path: str, whole: Tensor) -> Tensor:
@@ -137,7 +137,7 @@ class Cache:
     def keep_earlier(self, path: str, new: Tensor, axis: int, row: int = 0) -> Tensor:
         """The last positions that are read, zero before the start of time, and the new ones."""
         if path not in self.kept:
-            return self.repeat(new, axis, self.fresh + max(back or 0 for back in self.kept.values()))
+            return self.pad(new, axis, self.fresh + max(back or 0 for back in self.kept.values()))
         if path in self.shared:
             return self.whole[self.shared[path]]
         return self.share(path, self.append_earlier(path, self.zero_padding(new, axis, row), axis))
