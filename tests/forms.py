@@ -740,6 +740,13 @@ return z_bsd
 n_s = max(s, 0)
 return z_bsd + tanh(z_{b n_s d})
 
+# a tensor that is changed under other letters: bsdl
+w_bsd' = tanh(z_bsd')
+for l < L:
+  w_bsd <- w_bsd / 2 + w_{b(s - 1)d}
+n_d = floor(d / 2)
+return w_{bs n_d}
+
 # a tensor that is called like the positions: bsd
 s_bs = tanh(z_bsd) z_bsd
 w_bss' = Sm_s'(s_bs s_bs' + where(s' <= s, 0, -inf))

@@ -147,9 +147,16 @@ class Body:
         value = self.value(equation.right) if letter is None else self.lower_recurrence(equation, letter)
         if self.renames(equation, value):
             value = replace(value, operation=Spread(value))
-        line = self.define(equation.left, value)
+        line = self.keep_letters(equation, self.define(equation.left, value))
         self.names[line.name] = line = replace(line, equation=equation, version=self.count_version(line.name))
         return line
+
+    def keep_letters(self, equation: Equation, line: Line) -> Line:
+        """A tensor that `<-` changes keeps the letters under which it was defined."""
+        known = self.names.get(line.name, line)
+        if equation.relation != "<-" or [*map(len, known.labels)] != [*map(len, line.labels)]:
+            return line
+        return replace(line, value=relabel(line, known.labels, equation.span), labels=known.labels)
 
     def count_version(self, name: str) -> tuple[str, int]:
         """`z`, then `z_2` in as many loops."""
