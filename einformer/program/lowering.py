@@ -79,10 +79,14 @@ def lower_functions(spec: Spec, legend: Legend, run: bool = True) -> dict[str, F
 
     Of what is not `run` nothing is proved of slots and softmaxes that decides only how it runs.
     """
-    layers, time = {layer.name: layer for layer in spec.layers}, find_time(spec)
-    wholes = dict[str, Whole]()
+    return {name: body.lower_layer() for name, body in list_bodies(spec, legend, run).items()}
+
+
+def list_bodies(spec: Spec, legend: Legend, run: bool = True) -> dict[str, Body]:
+    """The layers of a spec, each as it is lowered."""
+    layers, time, wholes = {layer.name: layer for layer in spec.layers}, find_time(spec), dict[str, Whole]()
     wholes |= {layer.name: Whole(layer, layers, legend, wholes) for layer in spec.layers}
-    return {layer.name: Body(layer, layers, legend, time, wholes, run).lower_layer() for layer in spec.layers}
+    return {layer.name: Body(layer, layers, legend, time, wholes, run) for layer in spec.layers}
 
 
 def find_time(spec: Spec) -> str:

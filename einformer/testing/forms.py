@@ -23,7 +23,7 @@ from einformer.language.tree import (
     Tensor,
 )
 from einformer.language.walk import rebuild, subexpressions
-from einformer.program.lowering import Body, find_time
+from einformer.program.lowering import list_bodies
 from einformer.program.matching import find_norms
 from einformer.testing.rewrites import Around
 
@@ -121,6 +121,6 @@ def is_norm(e: Expression, around: Around) -> bool:
     layer = around.callee(e.name) if isinstance(e, Apply) else None
     if layer is None:
         return False
-    spec, legend = around.spec, Legend.of(around.spec)
-    function = Body(layer, {other.name: other for other in spec.layers}, legend, find_time(spec)).lower_layer()
+    legend = Legend.of(around.spec)
+    function = list_bodies(around.spec, legend)[layer.name].lower_layer()
     return function.output.value in find_norms(function, legend)
