@@ -747,6 +747,14 @@ for l < L:
 n_d = floor(d / 2)
 return w_{bs n_d}
 
+# a state under another name, in a loop: bsdal
+w_bsda = z_bsd (a + 1)
+for l < L:
+  S_bsda = S_{b(s - 1)da} / 2 + w_bsda
+  k_{bs(ad)} = S_bsda
+  w_bsda <- w_bsda / 2 + tanh(k_{bs(ad)})
+return w_{bs d 0}
+
 # a tensor that is called like the positions: bsd
 s_bs = tanh(z_bsd) z_bsd
 w_bss' = Sm_s'(s_bs s_bs' + where(s' <= s, 0, -inf))

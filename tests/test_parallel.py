@@ -51,6 +51,7 @@ def agree_in_process(name: str, axes: Mapping[str, int], shard: str, plan: str) 
     whole = Whole(model, read(model, axes, shard), plan)
     module = model.build(plan=plan, dtype=torch.float64, mesh=mesh, shard=shard)
     output, gradients = whole.run(module, place_on(mesh))
+    gradients = {path: gradient.contiguous() for path, gradient in gradients.items()}  # of packed weights they are views
     for axis in whole.sharding.rows:
         for gradient in gradients.values():
             dist.all_reduce(gradient, group=mesh.get_group(axis))

@@ -213,7 +213,8 @@ class _Continuing:
         read = _find_read(lines)
         lines += tuple(line for part in turns.carried for line in self.leave(part, read))
         self.around = self.around[:-1]
-        carried = [new for part in turns.carried for new in self.rewrite_carried(part)]
+        named = {line.name for line in walk_lines(lines)}
+        carried = [new for part in turns.carried for new in self.rewrite_carried(part) if new.before or new.name in named]
         unread = {part for part in carried if part.name.endswith(KEPT) and part.within not in read}
         carried = [replace(part, before=None) if part in unread else part for part in carried]
         yield from (line for line in first if any(part.before is line.value for part in carried))
