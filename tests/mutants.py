@@ -601,7 +601,7 @@ MUTANTS = (
     _mutant(
         "a tensor under another name is the same value", "program/lowering.py",
         "if self.renames(equation, value):", "if False:",
-        "decode.py::test_any_text[one tensor under two names-notation]",
+        "forms.py::test_a_form_is_computed_whole_and_in_parts[a tensor that two loops read and change-apart-fast]",
     ),
     _mutant(
         "a continuation is judged one position late", "interpreters/torch/generate.py",
