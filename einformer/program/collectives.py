@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 
 from einformer.errors import Span, fail
 from einformer.language.calls import axis_of
-from einformer.language.primitives import PRIMITIVES
 from einformer.language.sizes import Legend
 from einformer.language.tree import Spec
 from einformer.program import operations as op
@@ -140,14 +139,8 @@ def _find_moving(function: Function, fixed: set[str]) -> set[Value]:
 
 def is_smooth(operation: op.Operation) -> bool:
     """Does an operation hand a gradient on?"""
-    match operation:
-        case op.Map(name):
-            row = PRIMITIVES.get((name, False))
-        case op.Reduce(name):
-            row = PRIMITIVES.get((name, True))
-        case _:
-            return not isinstance(operation, Routed | Largest)
-    return row is None or not row.flat
+    row = op.find_row(operation)
+    return not (isinstance(operation, Routed | Largest) or (row and row.flat))
 
 
 @dataclass(slots=True)

@@ -15,7 +15,7 @@ from fractions import Fraction
 from functools import reduce
 
 from einformer.language.calls import axis_of
-from einformer.language.primitives import PRIMITIVES, Primitive
+from einformer.language.primitives import Primitive
 from einformer.language.sizes import Legend
 from einformer.language.tree import Expression, Index, Spec
 from einformer.language.walk import subexpressions
@@ -381,7 +381,7 @@ class Flow:
 
     def nothing(self, value: Value) -> Support:
         """Where a value is zero or -inf; a condition counts as zero where it does not hold."""
-        row = row_of(value.operation)
+        row = op.find_row(value.operation)
         match value.operation:
             case op.Map("where", (condition, then, otherwise)):
                 return self.branched(condition, then, otherwise)
@@ -554,7 +554,7 @@ class Flow:
 
     def inside(self, value: Value, need: Need) -> Iterable[tuple[Value, Need]]:
         """The operands of a value that is needed, each with where it is needed."""
-        row = row_of(value.operation)
+        row = op.find_row(value.operation)
         match value.operation:
             case op.Map("*" | "/", arguments):  # each factor only where none is zero
                 return [(argument, need.chosen(self.support(value).zero)) for argument in arguments]
@@ -598,15 +598,6 @@ class Flow:
 def is_top(operation: op.Operation) -> bool:
     """Does it choose?"""
     return isinstance(operation, op.Reduce) and operation.operator == "top"
-
-
-def row_of(operation: op.Operation) -> Primitive | None:
-    """The row of the table that says what a function or an operator is."""
-    match operation:
-        case op.Map(name) | op.Reduce(name):
-            return PRIMITIVES.get((name, isinstance(operation, op.Reduce)))
-        case _:
-            return None
 
 
 def _ask(asked: dict[Value, Choices], value: Value, choices: Choices) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from einformer.errors import NOWHERE, Span
-from einformer.language.primitives import row_of
+from einformer.language.primitives import PRIMITIVES, Primitive, row_of
 from einformer.language.tree import Equation, Loop
 
 Axes = tuple[str, ...]  # letters of indices, with their primes; no letter twice
@@ -267,6 +267,15 @@ class Program:
     functions: dict[str, Function]
     name: str
     time: str  # the letter of positions, or ""
+
+
+def find_row(operation: Operation) -> Primitive | None:
+    """The row of the table that says what a function or an operator is."""
+    match operation:
+        case Map(name) | Reduce(name):
+            return PRIMITIVES.get((name, isinstance(operation, Reduce)))
+        case _:
+            return None
 
 
 def replace_operands(operation: Operation, new: Callable[[Value], Value]) -> Operation:

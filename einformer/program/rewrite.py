@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
-from einformer.language.primitives import PRIMITIVES
 from einformer.language.sizes import Legend
 from einformer.program import operations as op
 from einformer.program.operations import Carried, Function, Line, Operation, Turns, Value, replace_operands
@@ -62,11 +61,9 @@ def list_differentiated(value: Value) -> tuple[Value, ...]:
             return (argument,)
         case op.Map("where", (_, *arms)):
             return tuple(arms)
-        case op.Map(name) | op.Reduce(name):
-            row = PRIMITIVES.get((name, isinstance(value.operation, op.Reduce)))
+        case operation:
+            row = op.find_row(operation)
             return () if row and row.condition else value.operands
-        case _:
-            return value.operands
 
 
 def find_differentiated(function: Function) -> set[Value]:
