@@ -157,13 +157,13 @@ MUTANTS = (
         "reference.py::test_after_a_loop_its_letter_is_an_index_again",
     ),
     _mutant(
-        "top takes the higher index of equals", "interpreters/reference/primitives.py",
+        "top takes the higher index of equals", "interpreters/reference/arrays.py",
         'np.argsort(np.argsort(-flat, kind="stable"), kind="stable")',
         'np.argsort(np.flip(np.argsort(flat, kind="stable"), -1), kind="stable")',
         "reference.py::test_top_takes_the_lower_index_of_equals",
     ),
     _mutant(
-        "softmax over nothing is no number", "interpreters/reference/primitives.py",
+        "softmax over nothing is no number", "interpreters/reference/arrays.py",
         "np.where(total == 0, 0, powers / np.where(total == 0, 1, total))", "powers / total",
         "reference.py::test_softmax_over_nothing_is_zero",
     ),

@@ -22,7 +22,7 @@ from einformer.interpreters.latex.matrices.translation import Piece, Shape, Tran
 from einformer.interpreters.latex.pages import INFIX as WRITTEN
 from einformer.interpreters.latex.pages import LATEX
 from einformer.interpreters.reference import frame as reference
-from einformer.interpreters.reference.named import Array, Stored
+from einformer.interpreters.reference.arrays import Array, Stored
 from einformer.language.calls import axis_of, callees, slot_letters
 from einformer.language.scope import Scope
 from einformer.language.sizes import Legend

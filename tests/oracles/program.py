@@ -11,8 +11,7 @@ from typing import Any, assert_never
 
 import numpy as np
 
-from einformer.interpreters.reference.named import Array, Named, binary
-from einformer.interpreters.reference.primitives import FUNCTIONS, OPERATORS
+from einformer.interpreters.reference.arrays import FUNCTIONS, OPERATORS, Array, Named, lift
 from einformer.language.sizes import Legend
 from einformer.language.tree import Name
 from einformer.language.weights import key
@@ -94,13 +93,13 @@ class _Frame:
             case op.Map("where", (condition, then, otherwise)) if condition.plain:
                 return self.spread(self.value(then if self.value(condition).array else otherwise), value.axes)
             case op.Map(function, arguments) if function in ARITHMETIC:
-                return reduce(binary(ARITHMETIC[function]), map(self.value, arguments))
+                return reduce(lift(ARITHMETIC[function]), map(self.value, arguments))
             case op.Map(function, arguments):
                 return FUNCTIONS[function](*map(self.value, arguments))
             case op.Reduce(operator, letters, argument, counts):
                 return OPERATORS[operator](self.value(argument), letters, *(int(self.value(k).array) for k in counts))
             case op.Contract(letters, factors):
-                product = reduce(binary(np.multiply), map(self.value, factors))
+                product = reduce(lift(np.multiply), map(self.value, factors))
                 return OPERATORS["sum"](self.spread(product, (*value.axes, *letters)), letters)
             case op.Spread(argument):
                 return self.spread(self.value(argument), value.axes)

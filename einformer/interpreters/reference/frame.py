@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from einformer.errors import fail
-from einformer.interpreters.reference.named import Array, Named, Stored, binary, choose, union
-from einformer.interpreters.reference.primitives import FUNCTIONS, OPERATORS
+from einformer.interpreters.reference.arrays import FUNCTIONS, OPERATORS, Array, Named, Stored, choose, constant, lift, union
 from einformer.language.calls import Binding, axis_of, callees, slot_letters
 from einformer.language.primitives import CONSTANTS
 from einformer.language.scope import Scope
@@ -147,7 +146,7 @@ class _Frame:
         assert isinstance(equation.left, Tensor)
         slot = next(k for k, s in enumerate(equation.left.slots) if isinstance(s, Index) and s.letter == letter)
         rest = replace(equation.left, slots=equation.left.slots[:slot] + equation.left.slots[slot + 1 :])
-        solved = self.store(equation.left, Named((), np.float64(0)))  # type: ignore[arg-type]
+        solved = self.store(equation.left, constant(0))
         slices: list[Array] = []
         for position in range(self.length(letter)):
             self.tensors[equation.left.name], self.fixed[letter] = solved, position
@@ -176,25 +175,25 @@ class _Frame:
         """Evaluates e. Where `live` is False the value is not used, and a slot may leave its axis (R8)."""
         match e:
             case Number():
-                return Named((), np.float64(e.value))  # type: ignore[arg-type]
+                return constant(e.value)
             case Name():
                 return self.name(e)
             case Index():
                 if e.letter in self.fixed:
-                    return Named((), np.float64(self.fixed[e.letter]))  # type: ignore[arg-type]
+                    return constant(self.fixed[e.letter])
                 return Named((e.letter,), np.arange(self.length(e.letter), dtype=np.float64))
             case Tensor():
                 return self.read(self.tensor(e), e, live)
             case Group():
                 return self.group(e, live)
             case Sum():
-                return reduce(binary(np.add), (self.value(term, live) for term in e.terms))
+                return reduce(lift(np.add), (self.value(term, live) for term in e.terms))
             case Product():
-                return reduce(binary(np.multiply), (self.value(factor, live) for factor in e.factors))
+                return reduce(lift(np.multiply), (self.value(factor, live) for factor in e.factors))
             case Quotient():
-                return binary(np.divide)(self.value(e.numerator, live), self.value(e.denominator, live))
+                return lift(np.divide)(self.value(e.numerator, live), self.value(e.denominator, live))
             case Power():
-                return binary(np.power)(self.value(e.base, live), self.value(e.exponent, live))
+                return lift(np.power)(self.value(e.base, live), self.value(e.exponent, live))
             case Apply():
                 return self.apply(e, live)
             case _:
@@ -205,7 +204,7 @@ class _Frame:
         if e.name in self.bare:
             stored = self.tensor(Tensor(e.name, ()))
             return Named(stored.carried, stored.array)
-        return Named((), np.float64(self.number(e)))  # type: ignore[arg-type]
+        return constant(self.number(e))
 
     def number(self, e: Expression) -> float:
         """Returns a size, a scalar or a constant. The call gives an axis its size."""
@@ -231,11 +230,11 @@ class _Frame:
 
     def group(self, e: Group, live: Named | None) -> Named:
         """Numbers a group row-major: `(ae)` is a H + e."""
-        total = Named((), np.float64(0))  # type: ignore[arg-type]
+        total = constant(0)
         for member in e.members:
             letter = next(x.letter for x in subexpressions(member) if isinstance(x, Index))
-            size = Named((), np.float64(self.length(letter)))  # type: ignore[arg-type]
-            total = binary(np.add)(binary(np.multiply)(total, size), self.value(member, live))
+            size = constant(self.length(letter))
+            total = lift(np.add)(lift(np.multiply)(total, size), self.value(member, live))
         return total
 
     def tensor(self, e: Tensor) -> Stored:
@@ -256,7 +255,7 @@ class _Frame:
             return self.store(left, self.anywhere(weight.default))
         if path not in self.run.weights:
             if weight.optional:
-                return self.store(left, Named((), np.float64(0)))  # type: ignore[arg-type]
+                return self.store(left, constant(0))
             message = f"the weight `{path}` of shape {shape} is missing"
             raise fail("E704", message, weight.span, self.sizes_of(weight), f'`weights={{"{path}": …}}`')
         array = np.asarray(self.run.weights[path], dtype=np.float64)
@@ -290,19 +289,19 @@ class _Frame:
         """Reads each axis of `T_{…}` at the number in its slot. Before the start of time everything is zero (R4)."""
         numbers = [self.slot(slot, live) for slot in e.slots]
         dims = union(*(number.dims for number in numbers))
-        past = Named((), np.bool_(False))  # type: ignore[arg-type]
+        past = constant(False)
         places = []
         for slot, axis, number, size in zip(e.slots, stored.axes, numbers, stored.array.shape, strict=False):
             self.check_whole(slot, number, live, e)
             before = Named(number.dims, number.array < 0)
             outside = Named(number.dims, (number.array < 0) | (number.array >= size))
             if axis in self.times and not selects:
-                past = binary(np.logical_or)(past, before)
-                outside = binary(np.logical_and)(outside, Named(before.dims, ~before.array))
+                past = lift(np.logical_or)(past, before)
+                outside = lift(np.logical_and)(outside, Named(before.dims, ~before.array))
             self.check_inside(outside, live, e, axis, size)
             places.append(np.clip(number.over(dims), 0, max(0, size - 1)).astype(np.int64))
         selected = Named((*dims, *stored.carried), stored.array[tuple(places)] if places else stored.array)
-        return choose(past, Named((), np.float64(0)), selected) if past.array.any() else selected  # type: ignore[arg-type]
+        return choose(past, constant(0), selected) if past.array.any() else selected
 
     def slot(self, slot: Expression, live: Named | None) -> Named:
         """Returns the number in a slot. A tensor in a slot selects, so it must not lie before the start of time."""
@@ -313,13 +312,13 @@ class _Frame:
     def check_whole(self, slot: Expression, number: Named, live: Named | None, e: Tensor) -> None:
         """Refuses fractions and NaN in a slot."""
         broken = Named(number.dims, number.array != np.floor(number.array))
-        if (broken if live is None else binary(np.logical_and)(broken, live)).array.any():
+        if (broken if live is None else lift(np.logical_and)(broken, live)).array.any():
             value = float(number.array[broken.array][0])
             message = f"a slot of `{e.name}` holds {value:g}, which is no whole number"
             raise fail("E702" if isinstance(slot, Tensor) else "E310", message, slot.span, fix="whole numbers")
 
     def check_inside(self, outside: Named, live: Named | None, e: Tensor, axis: str, size: int) -> None:
-        wrong = outside if live is None else binary(np.logical_and)(outside, live)
+        wrong = outside if live is None else lift(np.logical_and)(outside, live)
         if wrong.array.any():
             what = f"the axis `{axis}`" if axis else "the group"
             raise fail("E309", f"a slot of `{e.name}` leaves {what}, which has {size} numbers", e.span)
@@ -358,7 +357,7 @@ class _Frame:
         if not condition.dims:
             return self.value(e.arguments[1 if condition.array else 2], live)
         unless = Named(condition.dims, ~condition.array)
-        both = binary(np.logical_and)
+        both = lift(np.logical_and)
         then = self.value(e.arguments[1], both(live, condition) if live else condition)
         return choose(condition, then, self.value(e.arguments[2], both(live, unless) if live else unless))
 
