@@ -48,7 +48,7 @@ _FACTOR = re.compile(r"[\s\d.(+*-]*([^\W\d_][^\W_]*'*)(?:_(\{[^}]*\}|[\w']+))?")
 def check_layer(
     layer: Layer, layers: Mapping[str, Layer], legend: Legend, weighted: frozenset[str], unsound: Container[str] = ()
 ) -> tuple[Layer, list[Finding], list[Finding]]:
-    """Returns the elaborated layer, what is wrong with it, and what it does not need.
+    """Returns the elaborated layer, its findings, and the names that it does not need.
 
     Of `layers`, the `weighted` have weights; nothing more is said of calls of the `unsound`.
     """

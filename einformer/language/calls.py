@@ -118,7 +118,7 @@ def calls(layer: Layer) -> list[Apply]:
 
 
 def callees(layer: Layer, layers: Mapping[str, Layer]) -> dict[str, Layer]:
-    """What a body can call: its named instances, and the layers of the file by their own names."""
+    """The layers that a body can call: its named instances, and the layers of the file by their own names."""
     named = {w.name: layers[w.layer] for w in layer.weights if w.kind == "instance" and w.layer in layers}
     return {**layers, **named}
 

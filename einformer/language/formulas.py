@@ -180,7 +180,7 @@ class Formulas(Cursor):
         return self.bound_height(terms[0] if len(terms) == 1 else Sum(tuple(terms), span=self.since(start)))
 
     def term(self) -> Expression:
-        """term: ["-"] factor+ [("/" | "mod") factor], where the minus negates the remainder, not what `mod` divides (R11)"""
+        """term: ["-"] factor+ [("/" | "mod") factor], where the minus negates the remainder, not the dividend of `mod` (R11)"""
         start = self.peek()
         negative = self.accept("-")
         first = self.peek()

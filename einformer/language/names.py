@@ -111,7 +111,7 @@ def _simplify(name: str) -> str:
 
 
 def report_undeclared(index: Index, legend: Legend) -> Finding:
-    """An index over no axis, and what was meant."""
+    """An index without an axis, and the likely one."""
     letter = axis_of(index.letter)
     near = [other for other in legend.axes if _skeleton(other) == _skeleton(letter)]
     fix = f"`{near[0]}`, which looks alike" if near else f"`{letter}: …` among the axes, or one of {' '.join(legend.axes)}"

@@ -13,16 +13,16 @@ Keeps = Literal["input", "output", "both", "mask", "nothing"]
 class Primitive:
     """A row of the table. Columns that do not concern a row, or have no value for it, are left out.
 
-    What it means. `kind` says what happens to the indices in the subscript: a *function* has none, a *reducing* operator
+    Its meaning. `kind` says how it treats the indices in the subscript: a *function* has none, a *reducing* operator
     consumes them, a *keeping* one leaves them. `arity` counts the arguments in parentheses (the k of `top_{k,x}` is one).
     `condition`: its values are true and false. `numpy` is its value for the arrays x, y, z, of an operator over `axis`.
 
-    What can be proved of it. `at_zero` and `at_minus_infinity` are f(0) and f(-inf); `rising` says that a larger argument
+    Facts for proofs. `at_zero` and `at_minus_infinity` are f(0) and f(-inf); `rising` says that a larger argument
     gives no smaller value; `whole` that its values are whole numbers, *made* of any or *kept* of whole ones. `neutral` is what
     an operator passes over; one that `looks_back` reads nothing later along its index; one that `ignores_shifts` gives the same
     when something that is constant along its indices is added.
 
-    What it costs. `keeps` says what its backward pass needs: a derivative that its output gives (tanh' = 1 - tanh²) needs
+    Its costs. `keeps` names the values that its backward pass needs: a slope that its output gives (tanh' = 1 - tanh²) needs
     no input. A `flat` one has no gradient; the value or the slope of a `steep` one is somewhere not finite. What is
     `costly` is worth computing once for all layers.
 

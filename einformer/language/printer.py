@@ -159,7 +159,7 @@ class Printer:
         return name + self.subscript(slots)
 
     def subscript(self, slots: Sequence[Expression]) -> str:
-        """`_bsea` of letters; else in braces, apart where a letter would join what stands before it: `_{x_bs d}`."""
+        """`_bsea` of letters; else in braces, apart where a letter would join the one before it: `_{x_bs d}`."""
         if all(isinstance(slot, Index) for slot in slots):
             return "_" * bool(slots) + "".join(map(self.slot, slots))
         apart = " " if any(isinstance(slot, Tensor | Number) for slot in slots) else ""

@@ -71,7 +71,7 @@ class Legend:
 
     @cached_property
     def formulas(self) -> dict[str, Expression]:
-        """What sizes are by default, and what scalars are, by name."""
+        """The defaults of sizes, and the values of scalars, by name."""
         sizes = {name: axis.default for name, axis in self._sized.items() if axis.default is not None}
         return sizes | {name: s.value for name, s in self.scalars.items() if not isinstance(s.value, tuple)}
 

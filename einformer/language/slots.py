@@ -266,7 +266,7 @@ class Whole:
                 return self.parts_of_call(e)
 
     def number(self, e: Expression) -> Parts | None:
-        """What is not bound is asked about again when it is."""
+        """A size that is not bound is asked about again when it is."""
         try:
             value = self.legend.number(e)
         except EinformerError:
@@ -274,7 +274,7 @@ class Whole:
         return () if value == value // 1 else None
 
     def parts_of_call(self, e: Apply) -> Parts | None:
-        """What must be whole for the value of a function or a layer to be."""
+        """The arguments that must be whole for the value of a function or a layer to be."""
         if e.name in self.callees:
             inner = self.callee(e).output
             return None if inner is None else tuple(self.arguments(e, inner))

@@ -38,14 +38,14 @@ def key(name: str) -> str:
 
 
 def place(call: Apply, layer: Layer) -> str:
-    """What a call keeps lies under the name that it calls; where a body has several such calls, a number follows."""
+    """The weights of a call lie under the name that it calls; where a body has several such calls, a number follows."""
     same = [e for e in calls(layer) if e.name == call.name]
     number = 1 + next(k for k, e in enumerate(same) if e is call)
     return key(call.name) + (f".{number}" if number > 1 else "")
 
 
 def list_stored(layer: Layer) -> list[Weight]:
-    """The weights that are parameters of their own: ties are read from what they are tied to."""
+    """The weights that are parameters of their own: ties are read from the weights that they are tied to."""
     return [w for w in layer.weights if w.kind != "instance" and (w.default is None or w.optional)]
 
 

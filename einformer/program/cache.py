@@ -39,7 +39,7 @@ class Entry(Generic[Limit]):
     *visible* is read at s', `back` positions beside the current one, all where that is None; *earlier* at `s - j` alone, the
     last `back`; *sum* is the running sum of a `cumsum`. `letters` are its indices but that of time, which was its slot `axis`;
     `rows` are those of the batch, `sites` its loops and those of each call on the way, `loops` how many are of its own layer.
-    What a layer is given as it stands has a `source`, the path of the tensor that it is.
+    An input of a layer that is passed on unchanged has a `source`, the path of the tensor that it is.
     """
 
     path: str
@@ -72,13 +72,13 @@ class Entry(Generic[Limit]):
         return ".".join(parts[: len(parts) - 2 * self.loops])
 
     def inside(self, path: str, site: Site) -> Entry[Limit]:
-        """The entry of a layer that is called at a path; what it was given as it stands is there already."""
+        """The entry of a layer that is called at a path; an unchanged input is there already."""
         source = self.source and f"{path}.{self.source}"
         return replace(self, path=f"{path}.{self.path}".strip("."), source=source, sites=(site, *self.sites))
 
 
 def kept(spec: Spec, name: str, legend: Legend) -> tuple[Entry[int], ...]:
-    """What the causal model `name` of a checked spec keeps at these sizes, in the order of the text.
+    """The tensors that the causal model `name` of a checked spec keeps at these sizes, in the order of the text.
 
     Each layer keeps its own, and all that it sees equally far. Raises EinformerError E508, E601.
     """
@@ -114,19 +114,19 @@ def _followed(spec: Spec, name: str, legend: Legend, letters: bool) -> tuple[Bod
 
 
 class _Followed(Analysis):
-    """An analysis that keeps what cannot be computed again, and refuses what decoding cannot read again, or has no formula."""
+    """An analysis that keeps values that cannot be computed again, and refuses those that it cannot read again."""
 
     def tells(self, support: Support, formula: bool) -> bool:
-        """What is no formula of positions is kept like what inputs decide."""
+        """A number that is not a formula of positions is kept like one that inputs decide."""
         return super().tells(support, formula) or not formula
 
     def crossed(self, name: str, at: Span) -> None:
-        """What is over all visible positions changes from step to step, and is not kept."""
+        """A tensor over all visible positions changes from step to step, and is not kept."""
         message = f"`{name}` is over all visible positions too, and how many those were changes from step to step"
         raise fail("E508", message, at, fix="what it is made of, at that position")
 
     def unclear(self, at: Span) -> None:
-        """What is kept in some turns, by numbers that a layer is given."""
+        """A tensor that is kept in some turns, by numbers that a layer is given."""
         if self.facts.letters:
             raise _unclear(at)
 
@@ -163,16 +163,16 @@ class _Plan(Generic[Limit]):
     read: dict[int, tuple[Entry[Limit], ...]] = field(default_factory=dict)
 
     def entries(self) -> tuple[Entry[Limit], ...]:
-        """What the model keeps, its inputs first."""
+        """The tensors that the model keeps, its inputs first."""
         entries = self.of(self.model)
         return (*self.inputs(self.model), *entries)
 
     def inputs(self, body: Body) -> Iterator[Entry[Limit]]:
-        """What a body keeps of what it is given."""
+        """The inputs that a body keeps."""
         return (self.entry(body, anchor, name) for name, anchor in body.inputs.items() if anchor in self.reach)
 
     def of(self, body: Body) -> tuple[Entry[Limit], ...]:
-        """What a body keeps of its own and what it calls keep, by paths in it."""
+        """The tensors that a body and its callees keep, by paths in it."""
         if id(body) not in self.read:
             below = [[*self.called(body, step), *self.sums(body, step)] for step in body.steps]
             for step in body.steps:
@@ -206,7 +206,7 @@ class _Plan(Generic[Limit]):
         return versions(self.layers[body.function.name])[id(step.line.equation)][0]
 
     def one_version(self, body: Body) -> None:
-        """In letters, of a tensor that turns change either what they begin with is kept, or what they end with."""
+        """In letters, of a tensor that turns change either the first or the last version is kept."""
         used = [anchor for anchor in {*body.anchors.values()} if anchor in self.used]
         for name in {anchor.line.name for anchor in used if anchor.loops is not None}:
             if sum(anchor.line.name == name for anchor in used) > 1:
@@ -214,7 +214,7 @@ class _Plan(Generic[Limit]):
                 raise fail("E607", message, self.layers[body.function.name].span, fix="a name of its own for each")
 
     def called(self, body: Body, step: Step) -> Iterator[Entry[Limit]]:
-        """What layers keep that an equation calls; an input that is given as it stands is there already."""
+        """The tensors of the layers that an equation calls; an unchanged input is there already."""
         for call in step.calls:
             inner, own = self.of(call.body), list(self.inputs(call.body))
             self.one_range(call, (*own, *inner))
@@ -228,7 +228,7 @@ class _Plan(Generic[Limit]):
             yield from (entry.inside(path, site) for entry in inner)
 
     def shared(self, entry: Entry[Limit], body: Body, given: Anchor, call: Call) -> Entry[Limit]:
-        """An input that is given as it stands: there are as many as of what it is."""
+        """An unchanged input: it has as many positions as its source."""
         self.used.add(given)
         paths = {s.anchor: (f"{s.path}.{self.version(body, s)}".lstrip("."), s.loops) for s in body.steps}
         path, loops = paths.get(given, (given.line.name, given.loops or ()))
@@ -338,7 +338,7 @@ def _least(bounds: list[Linear]) -> Expression | None:
 
 
 def _is_plain(inequality: Inequality, turning: set[str]) -> bool:
-    """Does it compare sums of indices, none of them the number of a turn? What data decide does not matter."""
+    """Does it compare sums of indices, none of them the number of a turn? Comparisons of data do not matter."""
     atoms = [(atom, power * len(monomial)) for monomial, _ in inequality.linear.terms for atom, power in monomial]
     return all(atom.kind in ("size", "table") or (power == 1 and _is_known(atom, turning)) for atom, power in atoms)
 
@@ -376,7 +376,7 @@ def together(entries: Iterable[Entry[Limit]]) -> tuple[Entry[Limit], ...]:
 
 
 def alike(entries: Iterable[Entry[Limit]]) -> Iterator[Entry[Limit]]:
-    """What instances of one layer are given and keep alike has the first that keeps it as its `source`, that one none."""
+    """When several instances of a layer keep the same input, the first one stores it; the others point to it by `source`."""
     first: dict[tuple[object, ...], str] = {}
     for entry in entries:
         kept = first.setdefault((entry.source, entry.layer, entry.name, entry.kind, entry.back), entry.full_path)

@@ -54,7 +54,7 @@ class Proof(Analysis):
     findings: list[Finding] = field(default_factory=list)
 
     def needs(self, reads: Sequence[Read], own: str, at: Span) -> None:
-        """E501: what stands at the position `own` reads no later one."""
+        """E501: a value at the position `own` reads no later one."""
         here = Linear.index(own)
         for read in reads:
             if read.position == here or self.reported("E501"):
@@ -81,7 +81,7 @@ class Proof(Analysis):
         return all(self.facts.refutes(case) or of_data(case) for case in cases)
 
     def reported(self, code: str) -> bool:
-        """Is there a finding already? What depends on the future behind another slip is a consequence of it."""
+        """Is there a finding already? A read of the future behind another slip is a consequence of it."""
         return any(finding.code == code for finding in self.findings)
 
     def report(self, code: str, message: str, at: Span, fix: str) -> None:

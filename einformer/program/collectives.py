@@ -67,7 +67,7 @@ class AllReduce(Collective):
 
 @dataclass(frozen=True, slots=True)
 class Vary(Collective):
-    """A whole value where it meets what differs between ranks. Its gradient is the sum of theirs."""
+    """A whole value where it meets values that differ between ranks. Its gradient is the sum of theirs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +213,7 @@ class ForRank(Rewriting):
         return value
 
     def vary(self, value: Value, over: Iterable[str]) -> Value:
-        """A value that meets what differs over some axes of the mesh; where it repeats numbers, they are varied before."""
+        """A value that meets one that differs over some axes of the mesh; where it repeats numbers, they are varied before."""
         meshes = sorted({*over} - self.over(value) - self.sharding.rows - {*self.find_parts(value)})
         if value not in self.moving or not meshes:
             return value
@@ -248,7 +248,7 @@ class ForRank(Rewriting):
         return letter
 
     def make(self, old: Value, operation: op.Operation, axes: Axes | None = None, parts: Parts | None = None) -> Value:
-        """A value of an operation: whole operands that meet what differs between ranks are varied."""
+        """A value of an operation: whole operands that meet values that differ between ranks are varied."""
         axes, parts = old.axes if axes is None else axes, parts or {}
         self.refuse_clash(axes, old.span)
         over = self.sharding.over(axes) | parts.keys() if is_smooth(operation) else ()
@@ -321,7 +321,7 @@ class ForRank(Rewriting):
                 return self.make(old, replace_operands(operation, lambda value: self.settle(self.rewrite(value))))
 
     def pass_on(self, old: Value) -> Value:
-        """What is linear in its argument passes its parts on, where it is not split itself."""
+        """An operation that is linear in its argument passes its parts on, where it is not split itself."""
         first, *_ = old.operands
         argument = self.settle(self.rewrite(first), {*self.find_parts(self.rewrite(first))} - self.over(old))
         operation = replace_operands(
@@ -461,7 +461,7 @@ class ForRank(Rewriting):
         return self.quotient(replace(old, axes=axes), total, count)
 
     def exponentiate(self, old: Value, argument: Value, letters: Axes) -> tuple[Value, Value, Value]:
-        """The exponentials of what is less than the largest, their sum, and the largest: zero where all are -inf."""
+        """The exponentials below the largest, their sum, and the largest: zero where all are -inf."""
         axes = tuple(letter for letter in argument.axes if letter not in letters)
         meshes = sorted({mesh for letter in letters if (mesh := self.sharding.axis(letter))})
         largest = Value(Largest(argument, meshes[0], letters), axes, "tensor", old.span)
@@ -603,7 +603,7 @@ def _size(letter: str, span: Span) -> Value:
 
 
 def write_lines(function: Function) -> Function:
-    """A function in which what is exchanged has a line of its own, before the first line that reads it.
+    """A function in which each exchanged value has a line of its own, before the first line that reads it.
 
     What is computed in a branch stays there: it is exchanged where it is wanted. So does what a step of a recurrence makes.
     """

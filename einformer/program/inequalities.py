@@ -28,7 +28,7 @@ MOST_TURNS = 4096  # numbers of an index that are tried one by one
 
 
 class Atom(NamedTuple):
-    """What arithmetic does not look into.
+    """A term that arithmetic does not look into.
 
     An *index*; a *size* or scalar of the legend; a *table*, a scalar with indices; a *function* of numbers, such as `floor`; an
     element of *data*, a tensor computed from weights or inputs.
@@ -283,7 +283,7 @@ def both(*cases: Cases) -> Cases:
 
 
 def _simple(cases: Cases) -> Cases:
-    """Without what another case includes; too many become what all of them say."""
+    """The cases that no other includes; too many become one, with the facts common to all."""
     if len(cases) > 1:
         cases = frozenset(case for case in cases if not any(other < case for other in cases))
     return cases if len(cases) <= MOST_CASES else frozenset((frozenset.intersection(*cases),))
@@ -333,7 +333,7 @@ def negated(inequality: Inequality) -> Inequality:
 
 @dataclass(slots=True)
 class Facts:
-    """What the legend says of atoms: the numbers that are bound, the lengths of axes. Positions of `time` have no last one.
+    """The facts of the legend about atoms: bound numbers, the lengths of axes. Positions of `time` have no last one.
 
     With `letters`, sizes and scalars stay letters, for bounds that are formulas.
     """
@@ -389,7 +389,7 @@ class Facts:
     # ---------------------------------------------------------------------------------------------------- numbers
 
     def resolved(self, case: Conjunction) -> Iterator[list[Inequality]]:
-        """The case and what is known of its atoms, with the numbers of the legend; once for each number of a table."""
+        """The case and the facts about its atoms, with the numbers of the legend; once for each number of a table."""
         seen = set()
         for turn in self.turns(case):
             numbered = frozenset(map(self.numbered, (inequality.at(turn) for inequality in case)))
@@ -414,7 +414,7 @@ class Facts:
             yield {letter: Linear.number(number) for letter, number in zip(numbers, chosen, strict=True)}
 
     def numbered(self, inequality: Inequality) -> Inequality:
-        """With the numbers of the legend; what compares with infinity always holds, or never."""
+        """With the numbers of the legend; a comparison with infinity always holds, or never."""
         if inequality not in self.values:
             self.values[inequality] = self.with_numbers(inequality)
         return self.values[inequality]
@@ -453,7 +453,7 @@ class Facts:
     # -------------------------------------------------------------------------------------------- what is known
 
     def closed(self, inequalities: Iterable[Inequality]) -> list[Inequality]:
-        """These and what is known of the atoms in them."""
+        """These and the facts about the atoms in them."""
         closed = dict.fromkeys(map(_whole_powers, inequalities))
         closed |= dict.fromkeys(_times_divisors(map(self.tightened, list(closed))))
         atoms = dict.fromkeys(atom for inequality in closed for atom in inequality.linear.atoms())
@@ -465,7 +465,7 @@ class Facts:
         return [self.tightened(inequality) for inequality in closed]
 
     def known_of(self, atom: Atom) -> Iterator[Inequality]:
-        """What is known of one atom."""
+        """The facts about one atom."""
         value = Linear.atom(atom)
         if self.natural(atom):
             yield Inequality(value - Linear.number(int(atom.kind == "size")))
@@ -546,7 +546,7 @@ class Facts:
         )
 
     def eliminate(self, inequalities: list[Inequality], which: Callable[[Monomial], bool]) -> list[Inequality]:
-        """What these say of the other monomials (Fourier-Motzkin elimination)."""
+        """The consequences for the other monomials (Fourier-Motzkin elimination)."""
         remaining = list(dict.fromkeys(inequalities))
         while True:
             signs = Counter((m, factor > 0) for inequality in remaining for m, factor in inequality.linear.terms)

@@ -77,7 +77,7 @@ def lower(spec: Spec, name: str, legend: Legend) -> Program:
 def lower_functions(spec: Spec, legend: Legend, run: bool = True) -> dict[str, Function]:
     """The functions of a specialised spec, each after those that it calls.
 
-    Of what is not `run` nothing is proved of slots and softmaxes that decides only how it runs.
+    Without `run`, facts of slots and softmaxes that decide only how it runs are not proved.
     """
     return {name: body.lower_layer() for name, body in list_bodies(spec, legend, run).items()}
 
@@ -96,7 +96,7 @@ def find_time(spec: Spec) -> str:
 
 @dataclass(slots=True)
 class Body:
-    """One layer being lowered: what each name stands for at this line, which letters stand still, which branches are around."""
+    """One layer being lowered: the value of each name at this line, which letters stand still, which branches are around."""
 
     layer: Layer
     layers: Mapping[str, Layer]
@@ -178,7 +178,7 @@ class Body:
         return Line(left.name, spread(value, slot_letters(left)), find_labels(left))
 
     def lower_loop(self, loop: Loop) -> Turns:
-        """A loop: what it changes is another value in each turn, of one kind in all of them."""
+        """A loop: a tensor that it changes is another value in each turn, of one kind in all of them."""
         changed = tuple(dict.fromkeys(q.left.name for q in equations(loop.body)))
         before = {name: self.names[name] for name in changed if name in self.names}
         kinds = {name: line.value.kind for name, line in before.items()}
@@ -198,7 +198,7 @@ class Body:
         return Turns(loop.index.letter, count, carried, lines, loop)
 
     def carry(self, name: str, before: Line | None, within: Line | None) -> Carried:
-        """What a name is in the turns of a loop; after the last it stands for what that has left."""
+        """The value of a name in the turns of a loop; after the last it stands for what that has left."""
         last = self.names[name]
         self.names[name] = after = stand_in(last, within.value.kind if within else last.value.kind)
         start = within or stand_in(last, last.value.kind)
@@ -283,7 +283,7 @@ class Body:
         return Value(Constant(f"|{axis_of(letter)}|"), (), "integer")
 
     def look_up(self, name: str) -> Line:
-        """What a name stands for: a tensor of the body, a weight, or a scalar with indices."""
+        """The value of a name: a tensor of the body, a weight, or a scalar with indices."""
         if name in self.names:
             return self.names[name]
         weight = next((w for w in self.layer.weights if w.name == name), None)
@@ -293,7 +293,7 @@ class Body:
         return known[name]
 
     def tie(self, weight: declared.Weight) -> Line:
-        """A weight that is what it is tied to, where no letter stands still."""
+        """A tied weight, as the weight that it is tied to, where no letter stands still."""
         assert weight.default is not None
         return self.define(Tensor(weight.name, weight.indices), self.lower_apart(weight.default))
 
@@ -343,7 +343,7 @@ class Body:
 
     @property
     def numbers(self) -> Numbers:
-        """What is known of the numbers of indices."""
+        """The known facts about the numbers of indices."""
         self.known = self.known or Numbers.of(self.layer, self.legend, frozenset([self.time]))
         return self.known
 
@@ -389,7 +389,7 @@ class Body:
         return Value(Map("where", (condition, *arms)), axes, kind, e.span)
 
     def lower_branch(self, e: Apply, condition: Value, holds: bool) -> Value:
-        """What is only wanted where a condition holds, or does not."""
+        """A value that is wanted only where a condition holds, or does not."""
         around = self.branches, self.guards
         self.branches += ((condition, holds),)
         self.guards += split_condition(e.arguments[0], holds)
@@ -411,7 +411,7 @@ class Body:
         return Value(Reduce(e.name, letters, value, numbers, weighs_), axes, kind if kind != "integer" else "number", e.span)
 
     def list_factors(self, e: Expression) -> Iterable[Value]:
-        """The factors of what is summed; the denominator as one over it."""
+        """The factors of a sum; the denominator as one over it."""
         factors = factors_of(e) if isinstance(e, Product | Quotient) else (e,)
         for factor in factors[:-1] if isinstance(e, Quotient) else factors:
             yield self.value(factor)

@@ -41,7 +41,7 @@ class Choice:
 
     @property
     def letters(self) -> frozenset[str]:
-        """What it speaks of."""
+        """The letters in it."""
         return self.along | {self.letter}
 
     def under(self, letters: Mapping[str, str]) -> Choice:
@@ -60,7 +60,7 @@ class Bound:
 
     @property
     def letters(self) -> frozenset[str]:
-        """What it speaks of."""
+        """The letters in it."""
         return frozenset((self.later, self.earlier))
 
     def under(self, letters: Mapping[str, str]) -> Bound:
@@ -85,7 +85,7 @@ class Support:
         return replace(self, zero=change(self.zero), infinite=change(self.infinite))
 
     def meet(self, other: Support) -> Support:
-        """What holds of both."""
+        """The facts that hold of both."""
         return Support(self.zero & other.zero, self.infinite & other.infinite, self.trained or other.trained)
 
 
@@ -107,7 +107,7 @@ class Need:
     cases: frozenset[Case] = frozenset()
 
     def chosen(self, choices: Choices) -> Need:
-        """The need of what is used for these choices only."""
+        """The need of a value that is used for these choices only."""
         return replace(self, choices=self.choices | choices)
 
     def either(self, other: Need) -> Need:
@@ -116,17 +116,17 @@ class Need:
 
 
 def union(choices: Iterable[Choices]) -> Choices:
-    """What any of these says."""
+    """The union of these."""
     return NO_CHOICE.union(*choices)
 
 
 def shared(choices: Iterable[Choices]) -> Choices:
-    """What all of these say."""
+    """The intersection of these."""
     return reduce(frozenset.__and__, choices)
 
 
 def without(choices: Choices, letters: Iterable[str]) -> Choices:
-    """What is left of choices inside an operator: all numbers of its own letters enter together."""
+    """The choices that remain outside an operator: all numbers of its own letters enter together."""
     return frozenset(choice for choice in choices if choice.letters.isdisjoint(letters))
 
 
@@ -152,7 +152,7 @@ def letters_read(value: Value) -> dict[str, str]:
 
 
 def bounds(cases: Cases, facts: Facts) -> Choices:
-    """What each of these cases says of two positions."""
+    """The bounds of each case on two positions."""
     told = {inequality: bound for case in cases for inequality in case if (bound := _bound(inequality)) is not None}
     return frozenset(
         bound for inequality, bound in told.items() if all(facts.refutes(case | {negated(inequality)}) for case in cases)
@@ -178,7 +178,7 @@ def _bound(inequality: Inequality) -> Bound | None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Step:
-    """A line, the values that it computes, users before what they use, and the loops around it."""
+    """A line, the values that it computes, users before their operands, and the loops around it."""
 
     line: Line
     values: tuple[Value, ...]
@@ -222,7 +222,7 @@ def _steps(lines: Iterable[Line | op.Turns], loops: Loops, seen: set[Value]) -> 
 
 
 def made_of(value: Value, seen: set[Value]) -> tuple[Value, ...]:
-    """A value and all that it is made of and that was not seen before, users before what they use."""
+    """A value and its operands that were not seen before, users before their operands."""
     values, todo = list[Value](), [(value, False)]
     while todo:
         value, done = todo.pop()
@@ -245,7 +245,7 @@ def flat(body: Iterable[Step | Repeat]) -> Iterator[Step]:
 
 @dataclass(slots=True)
 class Flows:
-    """The flow of each function of a program, by what is known of its inputs."""
+    """The flow of each function of a program, from the facts about its inputs."""
 
     functions: Mapping[str, Function]
     trained: Mapping[str, frozenset[str]]  # the weights of each that are trained
@@ -346,7 +346,7 @@ class Flow:
                 self.supports[value] = self.follow(value)
 
     def repeat(self, repeat: Repeat) -> None:
-        """What holds before each turn of a loop and after the last."""
+        """The facts that hold before each turn of a loop and after the last."""
         some = repeat.turns.carried
         start = {c: self.support(c.before) for c in some if c.before is not None}
         while True:
@@ -360,13 +360,13 @@ class Flow:
         self.supports |= {c.after: met[c] for c in some}
 
     def support(self, value: Value) -> Support:
-        """What is known of a value."""
+        """The facts about a value."""
         if value not in self.supports:
             self.supports[value] = self.follow(value)
         return self.supports[value]
 
     def follow(self, value: Value) -> Support:
-        """What is known of a value, by that of its operands."""
+        """The facts about a value, from those of its operands."""
         return replace(self.nothing(value), trained=self.trained(value))
 
     def trained(self, value: Value) -> bool:
@@ -430,7 +430,7 @@ class Flow:
         return Support(outside(0, lambda s: s.zero), outside(-math.inf, lambda s: s.infinite))
 
     def told(self, condition: Value, holds: bool) -> Choices:
-        """What a condition says where it holds, or does not."""
+        """The facts where a condition holds, or does not."""
         key = condition, holds
         if key not in self.consequences:
             cases = self.flows.facts.holding(self.reader.condition(condition, holds))
@@ -510,7 +510,7 @@ class Flow:
                 self.line(step, asked, needs)
 
     def turn_back(self, repeat: Repeat, asked: dict[Value, Choices], needs: dict[Value, Need]) -> None:
-        """What a turn needs of the one before it. Its choices are others in each turn, together perhaps all."""
+        """The need of a turn of the one before it. Its choices are others in each turn, together perhaps all."""
         some, made = repeat.turns.carried, {v for step in flat(repeat.body) for v in step.values}
         places = {self.flows.places[value] for value in made & self.flows.places.keys()}
         last = {c: asked[c.after] for c in some if c.after in asked}
@@ -611,7 +611,7 @@ def _within(choices: Choices, value: Value) -> Choices:
 
 
 def _read(value: Value, need: Need) -> Need:
-    """The need of what a value reads: a weight may be chosen along letters that it has not."""
+    """The need of the operands of a value: a weight may be chosen along letters that it has not."""
     letters = {outer: inner for inner, outer in letters_read(value).items()}
     spoken = ((choice, {choice.letter} if isinstance(choice, Choice) else choice.letters) for choice in need.choices)
     return replace(need, choices=frozenset(choice.under(letters) for choice, own in spoken if own <= letters.keys()))

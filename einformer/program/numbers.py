@@ -111,7 +111,7 @@ class Reader:
         return _one(Linear.atom(Atom("size", name)))
 
     def numbers_read(self, value: Value, numbers: Numbers) -> Iterator[tuple[Conjunction, Linear]]:
-        """What is read, at the numbers of its letters."""
+        """The value that is read, at the numbers of its letters."""
         for at, case in self.places(value) if numbers else ():
             for own, linear in numbers:
                 yield frozenset(i.at(at) for i in own) | case, linear.at(at)
@@ -205,7 +205,7 @@ class Reader:
                 return self.supposed(value, holds)
 
     def supposed(self, value: Value, holds: bool) -> Cases:
-        """What is known of a condition that is no comparison."""
+        """The facts about a condition that is not a comparison."""
         return UNDECIDED
 
     def compared(self, name: str, left: Value, right: Value) -> Cases:
@@ -260,7 +260,7 @@ class Reader:
 
 
 def spell(value: Value, scalars: Mapping[Value, Line], legend: Legend) -> Expression:
-    """A value as an expression; what data decide is `UNKNOWN`, and what is too long."""
+    """A value as an expression; `UNKNOWN` if data decide it, or if it is too long."""
     return _spell(value, scalars, legend, {}) if _measure(value, {}) <= MOST_VALUES else UNKNOWN
 
 

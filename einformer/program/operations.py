@@ -270,7 +270,7 @@ class Program:
 
 
 def find_row(operation: Operation) -> Primitive | None:
-    """The row of the table that says what a function or an operator is."""
+    """The row of a function or an operator in the table."""
     match operation:
         case Map(name) | Reduce(name):
             return PRIMITIVES.get((name, isinstance(operation, Reduce)))

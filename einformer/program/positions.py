@@ -55,7 +55,7 @@ class Anchor:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """What is read of an anchor, or of how many positions there are: at a position, in these cases.
+    """A read of an anchor, or of how many positions there are: at a position, in these cases.
 
     A position is `computed` where its slot holds a tensor or a function.
     """
@@ -69,7 +69,7 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Support:
-    """What a value reads, and the cases outside which it is not what the field says.
+    """The reads of a value, and the cases outside which it differs from the field.
 
     It may be other than 0 in the cases `nonzero`, other than -inf in `alive`; -inf in `low`, inf or not a number in `high`;
     0 in `zero`, by what the text says: of data it is taken that none is.
@@ -134,7 +134,7 @@ def merged(*reads: Iterable[Read]) -> tuple[Read, ...]:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What is known of a tensor that has a name: its support, the number that it is, its anchor."""
+    """The facts about a tensor that has a name: its support, the number that it is, its anchor."""
 
     support: Support
     numbers: Numbers
@@ -143,7 +143,7 @@ class State:
 
 @dataclass(slots=True)
 class Step:
-    """A line in one turn of the loops around it, or in any: what it defines, reads, calls, and the running sums in it."""
+    """A line in one turn of the loops around it, or in any: its value, its reads, its calls, and the running sums in it."""
 
     line: Line
     path: str
@@ -156,7 +156,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call, and for each formal with an anchor what is given for it: its support, and the anchor that it is.
+    """A call, and for each formal with an anchor its argument: its support, and the anchor that it is.
 
     `seen` are the formals over visible positions that depend on inputs; it exists in the turns in which the `cases` hold.
     """
@@ -171,7 +171,7 @@ class Call:
 
 @dataclass(slots=True)
 class Analysis:
-    """What is the same in all functions of a model. With `unroll`, loops are followed turn by turn."""
+    """The state shared by all functions of a model. With `unroll`, loops are followed turn by turn."""
 
     functions: Mapping[str, Function]
     legend: Legend
@@ -263,7 +263,7 @@ class Body(Reader):
                 self.turns(line)
 
     def line(self, line: Line) -> None:
-        """What a line defines; a recurrence reads itself at earlier positions."""
+        """The value of a line; a recurrence reads itself at earlier positions."""
         turns = (f"{{{letter}}}" if turn.value is None else turn.value for letter, turn in self.turn.items())
         self.step = step = Step(line, ".".join(f"blocks.{turn}" for turn in turns), self.loops)
         self.steps.append(step)
@@ -291,7 +291,7 @@ class Body(Reader):
         self.state(line.value, State(support, numbers, anchor))
 
     def state(self, value: Value, state: State) -> None:
-        """Hold what is known of a value that has a name."""
+        """Hold the facts about a value that has a name."""
         self.states[value], self.known[value] = state, state.numbers
 
     def anchor(self, line: Line, loops: Loops | None = None) -> Anchor:
@@ -341,7 +341,7 @@ class Body(Reader):
             self.hold(c, c.after, state)
 
     def turns(self, turns: Turns) -> None:
-        """All turns at once: what holds before each of them is what holds before the first and after any."""
+        """All turns at once: before each of them hold the facts that hold before the first and after any."""
         around, unknown = self.loops, self.somewhere()
         before = {c: self.whole_state(c.before) for c in turns.carried if c.before is not None}
         self.turn[turns.letter], self.loops = Linear.index(turns.letter), (*around, (turns.letter, turns.loop.count))
@@ -362,7 +362,7 @@ class Body(Reader):
             self.hold(c, c.after, self.renewed(c, c.after, state, state.numbers))
 
     def followed(self, turns: Turns, entering: Mapping[Carried, State]) -> dict[Carried, State]:
-        """What a turn leaves, of what it finds."""
+        """The facts after a turn, from those before it."""
         outside = self.states, self.supports, self.known
         self.states, self.supports, self.known = dict(self.states), dict(self.supports), dict(self.known)
         for c, state in entering.items():
@@ -373,11 +373,11 @@ class Body(Reader):
         return after
 
     def whole_state(self, value: Value) -> State:
-        """What is known of a value that a loop carries."""
+        """The facts about a value that a loop carries."""
         return self.states.get(value) or State(self.support(value), self.numbers(value))
 
     def hold(self, carried: Carried, value: Value, state: State) -> None:
-        """What a loop carries, where a turn begins or after the last."""
+        """The values that a loop carries, where a turn begins or after the last."""
         first = carried.last if carried.before is None else carried.before
         self.names[value] = replace(self.names[first], value=value)
         self.state(value, state)
@@ -401,13 +401,13 @@ class Body(Reader):
         return Support(reads, *claims)
 
     def past(self, state: State, letter: str) -> State:
-        """What a turn leaves, for whichever number the loop's letter had."""
+        """The facts after a turn, for whichever number the loop's letter had."""
         some = {letter: Linear.index(self.facts.fresh(letter))}
         numbers = tuple((frozenset(i.at(some) for i in case), linear.at(some)) for case, linear in state.numbers)
         return replace(state, support=state.support.at(some), numbers=numbers)
 
     def includes(self, before: State, after: State, unknown: Linear) -> bool:
-        """Is what a turn leaves one of the values that it began with?"""
+        """Is the result of a turn one of the values that it began with?"""
         joined, reads = before.support.join(after.support), set(before.support.reads)
         new = (read not in reads for read in after.support.reads)
         told = before.anchor is not None or Read(INPUT, unknown) in reads or not any(new)
@@ -416,7 +416,7 @@ class Body(Reader):
     # ---------------------------------------------------------------------------------------------------- supports
 
     def support(self, value: Value) -> Support:
-        """What is known of a value."""
+        """The facts about a value."""
         if value in self.states:
             return self.states[value].support
         if value not in self.supports:
@@ -424,7 +424,7 @@ class Body(Reader):
         return self.supports[value]
 
     def follow(self, value: Value) -> Support:
-        """The same, by what it is made of."""
+        """The same, from its operands."""
         match value.operation:
             case op.Constant(number):
                 return self.constant(number)
@@ -478,7 +478,7 @@ class Body(Reader):
         return Support(low=ALWAYS if low else NEVER, high=ALWAYS if high else NEVER)
 
     def supposed(self, value: Value, holds: bool) -> Cases:
-        """What is known of a condition that is no comparison."""
+        """The facts about a condition that is not a comparison."""
         support = self.support(value)
         cases = support.nonzero if holds else support.zero
         return UNDECIDED if cases == (ALWAYS if holds else NEVER) else cases
@@ -500,7 +500,7 @@ class Body(Reader):
     def crosses(
         self, value: Value, argument: Value, support: Support, places: Sequence[tuple[Mapping[str, Linear], Conjunction]]
     ) -> None:
-        """Of what is over all visible positions too, is another one read?"""
+        """Is another position read, of a value that is over all visible positions too?"""
         state, several = self.states.get(argument), sum(map(self.analysis.is_time, argument.axes)) > 1
         here = Linear.index(self.time)
         moved = any(at.get(self.time, here) != here for at, _ in places)
@@ -568,7 +568,7 @@ class Body(Reader):
         return self.facts.holding(frozenset(c for c in cases if not self.facts.letters or letters_of(frozenset((c,)))))
 
     def vanishes(self, value: Value) -> Cases:
-        """Where a value is zero, by what the text says of it."""
+        """Where a value is zero, according to the text."""
         if self.numeric(value):
             return self.compared("==", value, ZERO)
         if self.support(value).nonzero == ALWAYS:
@@ -762,7 +762,7 @@ def _stands(label: op.Label, number: Value) -> bool:
 
 
 def _of_own_letters(cases: Cases) -> Cases:
-    """The cases without what they say of some number of an index: a weaker claim, and a shorter one."""
+    """The cases without their bounds on some number of an index: a weaker claim, and a shorter one."""
     if cases in (ALWAYS, NEVER):
         return cases
     kept = (frozenset(i for i in case if not any("~" in x for x in i.linear.letters())) for case in cases)
@@ -795,7 +795,7 @@ def _negative(support: Support) -> Support:
 
 
 def _sum(terms: Sequence[Support]) -> Support:
-    """-inf swallows what is finite, and one zero alone is zero."""
+    """-inf swallows finite terms, and one zero alone is zero."""
     return Support(
         merged(*(term.reads for term in terms)),
         either(*(term.nonzero for term in terms)),

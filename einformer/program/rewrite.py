@@ -55,7 +55,7 @@ def walk_loops(lines: Iterable[Line | Turns]) -> Iterator[Turns]:
 
 
 def list_differentiated(value: Value) -> tuple[Value, ...]:
-    """The operands that a gradient reaches: none of what compares or chooses, and no number of a slot."""
+    """The operands that a gradient reaches: none of an operation that compares or chooses, and no number of a slot."""
     match value.operation:
         case op.Gather(argument):
             return (argument,)

@@ -26,7 +26,7 @@ MINUS = op.Constant(-math.inf)
 
 @dataclass(frozen=True, slots=True)
 class Factor:
-    """What is multiplied: its meaning, by which two are equal, and its value."""
+    """An operand of a product: its meaning, by which two are equal, and its value."""
 
     meaning: int
     value: Value = field(compare=False)
@@ -87,11 +87,11 @@ class Values:
     # ------------------------------------------------------------------------------------------------------- terms
 
     def terms(self, value: Value, closed: Callable[[Value], bool]) -> Terms:
-        """A sum of products of what is closed or cannot be taken apart."""
+        """A sum of products of values that are closed or cannot be taken apart."""
         return self.alone(value) if closed(value) else self.apart(value, lambda inner: self.terms(inner, closed))
 
     def opened(self, value: Value) -> Terms:
-        """A sum of products of what cannot be taken apart."""
+        """A sum of products of values that cannot be taken apart."""
         if value not in self.deep:
             self.deep[value] = self.apart(self.plain(value), self.opened)
         return self.deep[value]
@@ -126,7 +126,7 @@ class Values:
                 return self.alone(value)
 
     def alone(self, value: Value) -> Terms:
-        """What is not taken apart."""
+        """A value that is not taken apart."""
         return (Term(ONE, {Factor(self.meaning(value), value): ONE}),)
 
     def product(self, terms: Callable[[Value], Terms], *factors: tuple[Value, Fraction]) -> Terms:
@@ -156,7 +156,7 @@ class Values:
         return Factor(self.meaning(value), value)
 
     def summed(self, value: Value, letters: frozenset[str], inside: Terms) -> Terms:
-        """A sum over letters; what has none of them stands before it."""
+        """A sum over letters; factors without them stand before it."""
         if not inside:
             return ()
         if len(inside) != 1 or not any(factor.letters & letters for factor in inside[0].powers):
@@ -201,7 +201,7 @@ class Values:
     # ---------------------------------------------------------------------------------------------------- meanings
 
     def meaning(self, value: Value) -> int:
-        """The number of what a value means."""
+        """The number of the meaning of a value."""
         if value not in self.meanings:
             match self.opened(value) if self.is_arithmetic(self.plain(value).operation) else None:
                 case None:
@@ -219,7 +219,7 @@ class Values:
         return self.numbers.setdefault(key, len(self.numbers))
 
     def is_arithmetic(self, operation: op.Operation) -> bool:
-        """Are its terms those of what it is made of?"""
+        """Are its terms those of its operands?"""
         match operation:
             case op.Map("^", (_, exponent)):
                 return _number(self.opened(exponent)) is not None
@@ -233,7 +233,7 @@ class Values:
                 return False
 
     def structure(self, value: Value) -> tuple[object, ...]:
-        """What a value means that cannot be taken apart."""
+        """The meaning of a value that cannot be taken apart."""
         match value.operation:
             case op.Constant(name):
                 return "constant", name
@@ -249,7 +249,7 @@ class Values:
                 return type(operation).__name__, *(self.part(getattr(operation, each.name)) for each in fields(operation))
 
     def part(self, part: object) -> object:
-        """A part of an operation, each value in it as what it means."""
+        """A part of an operation, with each value in it replaced by its meaning."""
         if isinstance(part, Value):
             return self.meaning(part)
         return tuple(map(self.part, part)) if isinstance(part, tuple) else part
@@ -257,7 +257,7 @@ class Values:
     # ----------------------------------------------------------------------------------------------- other letters
 
     def plain(self, value: Value) -> Value:
-        """What a value under other letters is: with these letters in it, where they are not bound there."""
+        """A value under other letters: with these letters in it, where they are not bound there."""
         match value.operation:
             case op.View(argument, old, new) if all(len(label) == 1 for label in (*old, *new)):
                 letters = {one[0]: other[0] for one, other in zip(old, new, strict=True)}
@@ -310,7 +310,7 @@ class Values:
     # -------------------------------------------------------------------------------------------------- conditions
 
     def facts(self, value: Value, holds: bool = True) -> frozenset[Fact]:
-        """What must all be true for a condition to hold, or not to."""
+        """The facts that must all be true for a condition to hold, or not to."""
         value = self.plain(value)
         match value.operation:
             case op.Map("not", (inner,)):
@@ -406,7 +406,7 @@ def _power(factor: Factor, power: Fraction) -> Value:
 
 
 def _squared(value: Value, argument: Value) -> Value:
-    """What the variance is the mean of."""
+    """The square whose mean is the variance."""
     assert isinstance(value.operation, op.Reduce)
     mean = replace(value, operation=replace(value.operation, operator="mean"))
     return map_values("^", [map_values("+", [argument, map_values("*", [_constant(-1), mean])]), _constant(2)])

@@ -33,7 +33,7 @@ from einformer.program.turns import Loops, Turns, turns_of
 
 @dataclass(frozen=True, slots=True)
 class SavedValue:
-    """What an expression computes: the letters over which it was computed, where, and how often.
+    """The value of an expression: the letters over which it was computed, where, and how often.
 
     A product is not saved itself: its `parts` are, from which it is computed again.
     """
@@ -93,7 +93,7 @@ class _Store:
     keys: dict[object, int] = field(default_factory=dict)
 
     def key(self, *facts: object) -> int:
-        """The number of a value of which these facts say what it is."""
+        """The number of the value that these facts describe."""
         return self.keys.setdefault(facts, len(self.keys) + 1)
 
 

@@ -31,7 +31,7 @@ class Convention:
     per_multiply: Literal[1, 2] = 2  # FLOPs of a multiply-accumulate
 
     def __str__(self) -> str:
-        """The convention in words: what the output of every count states."""
+        """The convention in words, as the output of every count states it."""
         return "; ".join(
             (
                 f"{self.name} ({self.source})",
@@ -98,7 +98,7 @@ class Precision:
 
     @property
     def optimizer(self) -> int:
-        """What ZeRO-1 shards: all but the parameters and gradients of the products."""
+        """The bytes that ZeRO-1 shards: all but the parameters and gradients of the products."""
         return self.main_gradients + self.master + self.momentum + self.variance
 
     @property
@@ -108,7 +108,7 @@ class Precision:
 
     @property
     def dtype(self) -> str:
-        """What products are computed in; 2 bytes are float16 unless it is called bfloat16."""
+        """The dtype of products; 2 bytes are float16 unless it is called bfloat16."""
         return "float32" if self.element == 4 else "bfloat16" if self.name == "bfloat16" else "float16"
 
 

@@ -65,7 +65,7 @@ class Visit:
     differentiated: Collection[Value]  # those that the gradient of the output reaches
 
     def gradient(self, value: Value) -> Gradient:
-        """Returns whether a value has a gradient: what reads a recurrence alone has none in its first step."""
+        """Returns whether a value has a gradient: one that reads a recurrence alone has none in its first step."""
         recur = self.step.line.value.operation
         if not self.flow.support(value).trained:
             return None
@@ -234,7 +234,7 @@ class Softmax:
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """Rows read from a table of weights: the letters of what is read, and the axis whose numbers select."""
+    """Rows read from a table of weights: the letters of the rows, and the axis whose numbers select."""
 
     letters: Letters
     axis: str
@@ -433,7 +433,7 @@ def _find_weight(value: Value) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """An equation of the layer `layer` at a path, what it does, and the turns: of each call on the way, then its own."""
+    """An equation of the layer `layer` at a path, its work, and the turns: of each call on the way, then its own."""
 
     path: str
     layer: str
@@ -463,7 +463,7 @@ class Derived:
 
 @cache_by_tree
 def derive(spec: Spec, name: str) -> Derived:
-    """Derives what the layer or model `name` of a checked spec holds and does, its optional weights too."""
+    """Derives the weights and the work of the layer or model `name` of a checked spec, with its optional weights."""
     work = build_work(spec, name)
     visits = tuple(work.walk(work.whole(name)))
     paired = {name: dict.fromkeys(of.find_paired(), frozenset({of.letter})) for name, of in find_routings(work.flows).items()}

@@ -74,7 +74,7 @@ class TimeBound:
 
     @property
     def limit(self) -> Literal["compute", "memory"]:
-        """What the bound comes from."""
+        """The part that sets the bound."""
         return "compute" if self.computing >= self.moving else "memory"
 
 

@@ -28,7 +28,7 @@ Recompute = Literal["none", "selective", "full"]
 
 
 class Countable(Protocol):
-    """What adds and multiplies: an int, a sympy expression."""
+    """A number that adds and multiplies: an int, a sympy expression."""
 
     def __add__(self, other: Any, /) -> Any: ...
     def __mul__(self, other: Any, /) -> Any: ...
@@ -52,7 +52,7 @@ def product(factors: Iterable[N | int]) -> N:
 
 @dataclass(slots=True)
 class Sizes(ABC, Generic[N]):
-    """What stands for the letters of a legend. Along the axis `time`, so many positions are `cached` before those computed."""
+    """The numbers or symbols of the letters of a legend. Along `time`, so many positions are `cached` before those computed."""
 
     legend: Legend
     time: str = ""
@@ -180,7 +180,7 @@ class EquationCount(Counted[N]):
     """The FLOPs of an equation, `text` as it is written, in a forward pass.
 
     `backward` are those of its gradients. `core` are those of products over two positions, what selective recomputation
-    does again; `repeated` says that the equation is part of a block, what full recomputation does again.
+    does again; `repeated` says that the equation is part of a block, which full recomputation does again.
     """
 
     path: str
@@ -194,7 +194,7 @@ class EquationCount(Counted[N]):
     repeated: bool = False
 
     def spent(self, phase: Phase, recompute: Recompute = "none") -> N:
-        """The FLOPs of a whole phase, in all turns together: a training step runs forward, backward and what is recomputed."""
+        """The FLOPs of a whole phase, in all turns together: a training step runs forward, backward and the recomputation."""
         again = self.core if recompute == "selective" else self.each if recompute == "full" and self.repeated else 0
         phases = {"forward": (self.each,), "backward": (self.backward,), "training": (self.each, self.backward, again)}
         return product((self.times, total(phases[phase])))
@@ -227,7 +227,7 @@ class Traffic(Counted[N]):
 
 @dataclass(frozen=True, slots=True)
 class Activation(Counted[N]):
-    """The bytes of what an equation keeps for the backward pass."""
+    """The bytes that an equation keeps for the backward pass."""
 
     path: str
     layer: str
@@ -260,7 +260,7 @@ class Memory(Generic[N]):
 
 @dataclass(frozen=True, slots=True)
 class CacheBytes(Generic[N]):
-    """The bytes of a cache: what a further position of one row adds until windows are full, and all that is held."""
+    """The bytes of a cache: those that a further position of one row adds until windows are full, and all that it holds."""
 
     per_token: N
     total: N
@@ -340,7 +340,7 @@ def count_traffic(
 ) -> tuple[Traffic[N], ...]:
     """Counts the bytes that each equation with a product moves, a number having `element` bytes.
 
-    A `fused` one keeps on the chip what has two positions, the scores and weights of attention (FlashAttention).
+    A `fused` one keeps on the chip the tensors with two positions, the scores and weights of attention (FlashAttention).
     """
     derived = derive(spec, name)
     some = [done for done in derived.done if any(isinstance(operation, Contraction) for operation in done.operations)]
@@ -434,7 +434,7 @@ class _Rules(Generic[N]):
         return self.count(letters - chosen, bounds, (*sizes, *factors))
 
     def elementwise(self, done: Done) -> Iterator[N]:
-        """Of a softmax so many for each element; of what is read of an embedding, only tokens as one-hot matrices."""
+        """Of a softmax so many for each element; of rows read from an embedding, only tokens as one-hot matrices."""
         for operation in done.operations:
             match operation:
                 case Softmax(letters, bounds):
@@ -473,7 +473,7 @@ def count_activations(
     """Counts the bytes of each value that is kept for the backward pass, `element` for a number and 1 for that of a mask.
 
     `shards` say how many devices share the axes of some letters, `{"afs": 8}`: heads, else the MLP, else positions.
-    `selective` recomputation drops what has two positions, the core of attention; `full` keeps of a block only its input.
+    `selective` recomputation drops tensors with two positions, the core of attention; `full` keeps of a block only its input.
     Raises EinformerError E601, E607.
     """
     time = derive(spec, name).time
@@ -542,7 +542,7 @@ _TOKEN = 8  # bytes, whatever the weights are kept in
 
 
 def count_cache(entries: Iterable[Entry[Any]], sizes: Sizes[N], element: Any) -> CacheBytes[N]:
-    """Counts the bytes of what decoding keeps along the axis `time` of the sizes, a number in `element` bytes.
+    """Counts the bytes that decoding keeps along the axis `time` of the sizes, a number in `element` bytes.
 
     What layers share is there once. Raises EinformerError E607.
     """

@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 class Cache:
-    """What is kept of the positions so far: tensors by path, with their rows of earlier positions.
+    """The tensors that are kept of the positions so far, by path, with their rows of earlier positions.
 
     `kept` says of each how many positions beside the current one are read, None for all; what is `shared` is kept under another
     path. Some rows of a batch may start
@@ -58,7 +58,7 @@ class Cache:
         return self.number_last(self.fresh)
 
     def find_places(self, numbers: Tensor, seen: int) -> Tensor:
-        """Where positions lie among the last that are seen; what is not there lies at the nearest that is."""
+        """Where positions lie among the last that are seen; one that is not there lies at the nearest."""
         rows = 0 if self.padding is None else self.padding.view(-1, *[1] * (numbers.dim() - 1))
         return (numbers + rows - self.total + seen).clamp(0, seen - 1)
 
@@ -78,7 +78,7 @@ class Cache:
         return self.total if back is None else min(self.past, back) + self.fresh
 
     def narrow(self, x: Tensor, axis: int, seen: int) -> Tensor:
-        """What is over more positions than are seen here, over these."""
+        """A tensor over more positions than are seen here, cut to these."""
         return x.narrow(axis, x.shape[axis] - seen, seen)
 
     def select_asked(self, x: Tensor, axis: int) -> Tensor:
@@ -103,7 +103,7 @@ class Cache:
         return torch.cat([others, new], axis)
 
     def share(self, path: str, whole: Tensor) -> Tensor:
-        """What others that are given the same tensor get in this call, too."""
+        """The entry that others with the same tensor get in this call, too."""
         if self.shared:
             self.whole[path] = whole
         return whole
@@ -176,7 +176,7 @@ class Cache:
         return total
 
     def zero_padding(self, x: Tensor, axis: int, row: int, padding: int = 0) -> Tensor:
-        """Zero, or what leaves a product as it is, where a new position is padding."""
+        """Zero, or the neutral factor of a product, where a new position is padding."""
         if self.padding is None or self.past >= self.longest:
             return x
         slots = torch.arange(self.past, self.past + x.shape[axis], device=x.device)
@@ -195,7 +195,7 @@ class Cache:
 
     @property
     def bytes(self) -> int:
-        """What is allocated."""
+        """The bytes that are allocated."""
         return sum(rows.numel() * rows.element_size() for rows in self.rows.values())
 
 
@@ -205,7 +205,7 @@ TEXT = inspect.getsource(Cache)
 class StaticCache(Cache):
     """The same after some positions, for one more at a time: every tensor stays where it is and as large as it is.
 
-    So a step can be compiled once. What is seen in a window lies in a ring; what is not written yet is numbered as if it came
+    So a step can be compiled once. The positions of a window lie in a ring; places not written yet are numbered as if it came
     later. `total` is the caller's to count.
     """
 
@@ -235,7 +235,7 @@ class StaticCache(Cache):
         self.masks = {}
 
     def number_last(self, count: int) -> Tensor:
-        """The numbers of what lies in a ring of so many."""
+        """The numbers of the positions in a ring of this size."""
         slots = self.find_slots(count)
         own = slots.view((1,) * self.batch + (-1,)) if self.padding is None else slots - self.padding[:, None]
         return own % self.size
@@ -255,7 +255,7 @@ class StaticCache(Cache):
         return self.size if back is None else min(back + 1, self.size)
 
     def narrow(self, x: Tensor, axis: int, seen: int) -> Tensor:
-        """What is over a larger ring, at the positions of a smaller."""
+        """A tensor over a larger ring, at the positions of a smaller."""
         if x.shape[axis] == seen:
             return x
         return x.index_select(axis, self.find_slots(seen) % x.shape[axis])

@@ -88,7 +88,7 @@ class Blocks:
         return max((loops[depth] for loops in self.held.values() if len(loops) > depth), key=self.context.count_turns)
 
     def name_turns(self, depth: int) -> Dims:
-        """What the numbers of the turns are called at a depth, each apart from those around it."""
+        """The names of the numbers of the turns at a depth, each apart from those around it."""
         names: Dims = ()
         for outer in range(depth):
             letter = self.find_longest(outer).index.letter
@@ -179,7 +179,7 @@ class Blocks:
             yield from ("", "")
 
     def write_turning(self, loop: Loop, context: Context) -> str:
-        """`l, block in enumerate(self.blocks)`: what a loop runs through, in a forward."""
+        """`l, block in enumerate(self.blocks)`: the iteration of a loop, in a forward."""
         letter = loop.index.letter
         carried = [self.held[e.name] for e, _ in _find_calls(loop.body) if e.name in self.held and loop.index in e.indices]
         letters = [tuple(loop.index.letter for loop in loops) for loops in carried]
@@ -316,7 +316,7 @@ class Class:
                 yield from [""] * (body is not forward)
 
     def write_constructor(self) -> str:
-        """What the class is made from; the model from the sizes of the target, if it is given none."""
+        """The constructor of the class; the model from the sizes of the target, if it is given none."""
         default = " = Config()" * (self.layer.name == self.file.name)
         config = [f"config: Config{default}"] * ("config" in self.file.passed[self.layer.name])
         return f"{', '.join(['self', *config, *(f'{size}: int' for size in self.own)])}) -> None"
@@ -328,7 +328,7 @@ class Class:
 
     @property
     def name(self) -> str:
-        """What the file calls it."""
+        """Its name in the file."""
         name = self.layer.name
         return self.context.reserve_name("layer", name, name_function(name) if self.is_function else name)
 
@@ -338,7 +338,7 @@ class Class:
             yield f"{indent}@jaxtyped(typechecker=beartype)"
 
     def write_docstring(self) -> Iterator[str]:
-        """What the layer is, what it makes of what, and what it follows, as a docstring."""
+        """The docstring: the layer, its inputs and output, and its sources."""
         what, where = self.file.style.cited(self.layer.note) if self.layer.note else ("", "")
         first, *more = re.split(r"(?<=[a-z])(?=[A-Z])", self.layer.name)
         words = what or " ".join([first, *(word if word.isupper() else word.lower() for word in more)])
@@ -349,7 +349,7 @@ class Class:
         yield from textwrap.wrap(f'"""{escape_prose(text)}"""', WIDTH, initial_indent=INDENT, subsequent_indent=INDENT)
 
     def write_weights(self) -> Iterator[str]:
-        """The lines that make parameters and buffers, and the table that says what lies in a parameter."""
+        """The lines that make parameters and buffers, and the table of the weights in each parameter."""
         self.making = replace(self.making, needs={}, settings="") if self.packings else self.making
         lines = [self.write_weight(weight, packing) for weight, packing in self.parameters()]
         entries = [f"{INDENT}{self.write_entry(packing)}," for packing in self.packings]
@@ -447,7 +447,7 @@ class Class:
         return self.file.spell(letter) if self.is_function or several else f"{{self.config.{axis.size.name}}}"
 
     def forward(self) -> list[str]:
-        """The lines of the forward: what it needs first, then each equation."""
+        """The lines of the forward: its head, then each equation."""
         functions = self.file.functions
         emitter = KernelEmitter(functions[self.layer.name], functions, self.context, self)
         self.body = list(emitter.body())
@@ -460,7 +460,7 @@ class Class:
         return self.context.reserve_name("layer", call.function, name_function(call.function))
 
     def list_extras(self, call: Call) -> Sequence[str]:
-        """What a function is given beside tensors: the config, whether it is trained."""
+        """The arguments of a function beside tensors: the config, whether it is trained."""
         if self.has_module(call):
             return self.list_cache_arguments(call)
         config = [self.context.config] * bool(self.context.passed.get(call.function))
@@ -468,7 +468,7 @@ class Class:
         return [*config, *self.list_cache_arguments(call), *trained]
 
     def list_cache_arguments(self, call: Call) -> Sequence[str]:
-        """What a call is given of a cache, where there is one."""
+        """The arguments of a call for a cache, where there is one."""
         return ()
 
     def has_module(self, call: Call) -> bool:
@@ -476,7 +476,7 @@ class Class:
         return bool(call.instance and self.layers[call.function].weights)
 
     def write_turning(self, turns: Turns) -> str:
-        """What a loop runs through."""
+        """The iteration of a loop."""
         return self.blocks.write_turning(turns.loop, self.context)
 
     def write_comment(self, line: Line, indent: str) -> str:

@@ -30,7 +30,7 @@ LOOSE, SUM, PRODUCT, POWER, ATOM = range(5)  # how tightly an operator binds
 class Code:
     """An expression of Python.
 
-    `kind` says what it is made of: a *tensor* depends on inputs or weights; an *integer*, a *number* or a *condition* on
+    `kind` says what it depends on: a *tensor* depends on inputs or weights; an *integer*, a *number* or a *condition* on
     index numbers, tokens and scalars alone. Without dims the latter three are Python's own, not tensors. `level` says how
     tightly its text binds.
     """
@@ -46,7 +46,7 @@ class Code:
         return not self.dims and self.kind != "tensor"
 
     def at(self, level: int) -> str:
-        """The text as an operand of what binds at `level`."""
+        """The text as an operand of an operator that binds at `level`."""
         return self.text if self.level >= level else f"({self.text})"
 
 
@@ -103,7 +103,7 @@ def align(code: Code, dims: Dims, level: int = LOOSE) -> str:
 
 
 def combine_kinds(codes: Sequence[Code]) -> Kind:
-    """What an arithmetic combination is made of."""
+    """The kind of an arithmetic combination."""
     kinds = [code.kind for code in codes]
     return "tensor" if "tensor" in kinds else "number" if "number" in kinds else "integer"
 
@@ -127,7 +127,7 @@ INDENT = "    "
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """What holds in a branch of a `where`: its condition as code, true there or not."""
+    """The condition of a branch of a `where`: its condition as code, true there or not."""
 
     code: Code
     holds: bool
@@ -135,7 +135,7 @@ class Guard:
 
 @dataclass(slots=True)
 class Context:
-    """What is known where the code of one specialised layer is written, and what must stand at its head."""
+    """The facts where the code of one specialised layer is written, and the lines that must stand at its head."""
 
     legend: Legend
     layer: Layer
@@ -198,11 +198,11 @@ class Context:
         return text if all(parts) and self.sharding is None else ""
 
     def spell_size(self, name: str, config: str) -> str:
-        """What a size is in the config, `self.config.D`, or `self.D` where it was given to the layer itself."""
+        """The spelling of a size in the config, `self.config.D`, or `self.D` where it was given to the layer itself."""
         return config.replace("config.", "") * (name in self.own) + config * (name not in self.own) + name
 
     def draw_apart(self, code: Code) -> Code:
-        """What is drawn at random: apart on each rank where a tensor is split, alike where it is whole."""
+        """Random draws: apart on each rank where a tensor is split, alike where it is whole."""
         axes = () if self.sharding is None else sorted(self.sharding.over(code.dims) - self.sharding.rows)
         if not axes:
             return code
@@ -215,7 +215,7 @@ class Context:
         return int(self.legend.number(loop.count))
 
     def add(self, codes: list[Code], wanted: Dims | None = None, signs: Sequence[str] = ()) -> Code:
-        """`a + b - c`, lined up by index; what is subtracted is held together."""
+        """`a + b - c`, lined up by index; a subtrahend is held together."""
         dims, kind = order_dims([c.dims for c in codes], wanted), combine_kinds(codes)
         text = align(self.cast(codes[0], kind), dims, SUM)
         for k, code in enumerate(codes[1:], 1):
@@ -240,7 +240,7 @@ class Context:
         return replace(code, text=f"torch.where({', '.join(list_conditions(self, code))}, {code.text}, 1)", level=ATOM)
 
     def cast(self, code: Code, kind: Kind) -> Code:
-        """`cast`, noting what dtype the head must provide."""
+        """`cast`, noting the dtype that the head must provide."""
         new = cast(code, kind)
         if new is not code:
             self.needs["dtype" if kind == "tensor" else "number"] = None
@@ -292,7 +292,7 @@ class Context:
 
 
 def name_block(path: Dims, layer: Layer) -> str:
-    """What holds the weights of a turn of loops: `block`; where loops stand in each other `block_l`, `block_lm`."""
+    """The variable that holds the weights of a turn of loops: `block`; in nested loops `block_l`, `block_lm`."""
     nested = any(isinstance(inner, Loop) for loop in layer.body if isinstance(loop, Loop) for inner in loop.body)
     return "self" if not path else f"block_{''.join(path)}" if nested else "block"
 
@@ -345,7 +345,7 @@ NAMES = 5  # that are read off the config in one line
 
 
 def write_heads(context: Context, body: Sequence[str], scalar: Callable[[str], str]) -> list[str]:
-    """The lines for all that a lowered body needs, and for what those need; sizes that it reads in the end."""
+    """The lines for all that a lowered body needs, and for all that those need; sizes that it reads in the end."""
     lines: dict[str, str] = {}
     while todo := [need for need in context.needs if need not in lines]:
         lines |= {need: _write_need(context, need, scalar) for need in todo}

@@ -76,12 +76,12 @@ class CachedFile(EmittedFile):
         return CachedClass(self, layer, layers)
 
     def first(self) -> Iterator[str]:
-        """What is kept, and the class that keeps it."""
+        """The kept tensors, and the class that keeps them."""
         yield "\n".join(self.write_table())
         yield TEXT.rstrip()
 
     def write_table(self) -> Iterator[str]:
-        """What is kept, by path: `KEPT`."""
+        """The kept tensors, by path: `KEPT`."""
         backs_of_patterns: dict[str, dict[tuple[str, ...], int | None]] = {}
         for entry in self.kept:
             turns = tuple(re.findall(r"blocks\.(\d+)", entry.full_path))
@@ -139,7 +139,7 @@ class CachedContext(Context):
 
     @property
     def count(self) -> str:
-        """What the number of new positions is called."""
+        """The name of the number of new positions."""
         size = self.legend.axes[self.time].size
         return size.name if isinstance(size, Name) else "fresh"
 
@@ -155,7 +155,7 @@ class CachedEmitter(KernelEmitter):
     context: CachedContext
 
     def line(self, line: Line) -> Iterator[str]:
-        """A line; what is kept, or asked for, lies as it lay."""
+        """A line; a tensor that is kept, or asked for, lies as it lay."""
         match line.value.operation:
             case Keep(argument, (own, other)) as kept if line.equation is None:
                 place = self.find_lying(argument)
@@ -180,7 +180,7 @@ class CachedEmitter(KernelEmitter):
         return place
 
     def choose_name(self, line: Line) -> str:
-        """What is kept is called like the tensor: `k_btd` at all visible positions, `k_kept` at earlier ones."""
+        """The kept tensor is called like the tensor: `k_btd` at all visible positions, `k_kept` at earlier ones."""
         earlier = isinstance(line.value.operation, Keep) and axis_of(line.value.operation.letters[1]) != self.context.time
         name = line.name.removesuffix(KEPT)
         return self.avoid_tensors(f"{key(name)}_kept") if earlier else super().choose_name(replace(line, name=name))
@@ -199,7 +199,7 @@ class CachedEmitter(KernelEmitter):
         return f"cache.{method}({write_path(e.path)}, {place.name}, {axis}{self.row(place.labels)})"
 
     def row(self, labels: Sequence[Label]) -> str:
-        """The axis of the rows of a batch, as the last argument of what masks their padding; the first, unless it is said."""
+        """The axis of the rows of a batch, as the last argument where padding is masked; the first by default."""
         position = next((k for k, label in enumerate(labels) if "".join(label) in self.context.rows), 0)
         return f", {position}" * bool(position)
 
@@ -255,7 +255,7 @@ class CachedEmitter(KernelEmitter):
         return Code(f"cache.find_places({text}, {self.context.size(letter)})", dims, "integer")
 
     def place(self, e: op.Gather, axis: int, wanted: Dims | None) -> tuple[Code, Code | None]:
-        """A place lies among the visible ones; what lies before the start of time is zero there (R4)."""
+        """A place lies among the visible ones; a place before the start of time is zero (R4)."""
         match e.numbers[axis].operation:
             case Places(number):
                 code = self.code(number, wanted)
@@ -272,7 +272,7 @@ class CachedEmitter(KernelEmitter):
         return self.is_token(e.argument) if isinstance(e, Keep | Asked) else super().is_token(value)
 
     def want(self, value: Value, axes: Axes) -> None:
-        """What is kept lies as it lay when it was new."""
+        """A kept tensor lies as it lay when it was new."""
         if isinstance(value.operation, Keep):
             own, other = value.operation.letters
             self.want(value.operation.argument, tuple(own if letter == other else letter for letter in axes))
@@ -288,7 +288,7 @@ class CachedEmitter(KernelEmitter):
         return f"cache.list_steps({write_path(recur.path)}, {zeros}, {axis})" if isinstance(recur, Resume) else zeros
 
     def finish_step(self, recur: op.Recur, step: str, labels: Sequence[Label]) -> str:
-        """One step, zero for what is padding."""
+        """One step, zero at padding."""
         return f"cache.zero_step({step}, step{self.row(labels)})" if isinstance(recur, Resume) else step
 
 
@@ -339,7 +339,7 @@ class CachedClass(Class):
     # ------------------------------------------------------------------------------------------------------- the head
 
     def heads(self) -> Iterator[str]:
-        """What must stand at the head of a forward."""
+        """The lines that must stand at the head of a forward."""
         wanted, time, numbered = self.context.wanted, self.time, self.emitted.name_numbers
         names = [(self.emitted.name(line), line.labels) for line in self.inputs]
         timed = [(name, labels.index((time,))) for name, labels in names if (time,) in labels]
@@ -364,7 +364,7 @@ class CachedClass(Class):
 
     @property
     def visibly(self) -> list[Entry[int]]:
-        """What this layer keeps of all visible positions."""
+        """The tensors that this layer keeps of all visible positions."""
         return [entry for entry in self.file.kept if entry.layer == self.layer.name and entry.kind == "visible"]
 
     def count_visible(self, names: Sequence[tuple[str, Sequence[Label]]]) -> str:
@@ -380,7 +380,7 @@ class CachedClass(Class):
         return f'cache.count_visible("{everything or (windows[-1][1] if windows else "")}")'
 
     def write_narrowed(self, names: Sequence[tuple[str, Sequence[Label]]]) -> Iterator[str]:
-        """What is given for more positions than are kept here."""
+        """The lines for arguments over more positions than are kept here."""
         yield from (f"{name} = cache.narrow({name}, {axis}, seen)" for name, axis in self.find_visible(names))
 
     def find_visible(self, names: Sequence[tuple[str, Sequence[Label]]]) -> Iterator[tuple[str, int]]:

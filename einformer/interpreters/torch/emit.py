@@ -126,7 +126,7 @@ class Stored:
 
 @dataclass(slots=True)
 class Emitter:
-    """The forward of one function. What its codes need of the head, `context` notes."""
+    """The forward of one function. `context` notes the lines that its codes need at the head."""
 
     function: Function
     functions: Mapping[str, Function]
@@ -195,7 +195,7 @@ class Emitter:
         return next(place for place in self.stored[value] if place.name == self.names[name])
 
     def enter(self, carried: Carried, before: Value, place: Stored) -> Iterator[str]:
-        """What the first turn starts from, of the kind that all turns have."""
+        """The start of the first turn, of the kind that all turns have."""
         yield from self.reassign(place.name, replace(self.code(before), text=place.name), carried.within.kind)
         self.stored[carried.within] = [place]
 
@@ -216,13 +216,13 @@ class Emitter:
     # ------------------------------------------------------------------------------------------------- variables
 
     def name(self, line: Line) -> str:
-        """`q_bsea`, a prime as the letter that stands for it; what `<-` changes keeps its variable."""
+        """`q_bsea`, a prime as the letter that stands for it; a tensor that `<-` changes keeps its variable."""
         if line.name not in self.names or line.equation is None or line.equation.relation != "<-":
             self.names[line.name] = self.choose_name(line)
         return self.names[line.name]
 
     def choose_name(self, line: Line) -> str:
-        """What the value of a line is called."""
+        """The name of the value of a line."""
         return f"{key(line.name)}_{''.join(map(self.context.spell, _list_letters(line.labels)))}"
 
     def store(self, line: Line, kind: Kind | None = None) -> None:
@@ -373,7 +373,7 @@ class Emitter:
     # ------------------------------------------------------------------------------------------------- arithmetic
 
     def sum(self, terms: Sequence[Value], wanted: Dims | None) -> Code:
-        """`a + b - c`, lined up by index; what is subtracted is held together."""
+        """`a + b - c`, lined up by index; a subtrahend is held together."""
         minus = [_is_negative(term) for term in terms]
         codes = [self.code(_strip_minus(t) if k and minus[k] else t, wanted) for k, t in enumerate(terms)]
         return self.context.add(codes, wanted, ["-" if negative else "+" for negative in minus])
@@ -423,7 +423,7 @@ class Emitter:
         return Code(f"torch.where({align(condition, dims)}, {one}, {other})", dims, kind)
 
     def code_branch(self, arm: Value, condition: Code, holds: bool, wanted: Dims | None) -> Code:
-        """What a `where` is where its condition holds, or where it does not."""
+        """The value of a `where` where its condition holds, or where it does not."""
         around, self.context.guards = self.context.guards, (*self.context.guards, Guard(condition, holds))
         code = self.code(arm, wanted)
         self.context.guards = around
@@ -571,7 +571,7 @@ class Emitter:
         yield f"{self.name(line)} = torch.stack({steps}[{recur.back}:], {axis})"
 
     def start_steps(self, recur: op.Recur, zeros: str, axis: int) -> str:
-        """What stands before the first step: zeros."""
+        """The state before the first step: zeros."""
         return zeros
 
     def finish_step(self, recur: op.Recur, step: str, labels: Sequence[Label]) -> str:

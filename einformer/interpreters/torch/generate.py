@@ -59,7 +59,7 @@ class Choice:
 
 
 class Decodes:
-    """What the module of a causal model can do: go on from what it keeps."""
+    """The methods of the module of a causal model: it continues from a cache."""
 
     recipe: Any
     door: Any
@@ -102,7 +102,7 @@ class Decodes:
         return cache.select_asked(result, slot_letters(layer.output).index(layer.time.letter))
 
     def static(self, cache: Cache, size: int) -> StaticCache:
-        """What a cache holds, with places for `size` positions in all, for steps of one position that keep all shapes.
+        """The content of a cache, with places for `size` positions in all, for steps of one position that keep all shapes.
 
         Raises EinformerError E706 where so many positions are there already.
         """
@@ -164,7 +164,7 @@ class Decodes:
         seed: int | None = None,
         lengths: Sequence[int] | None = None,
     ) -> Tensor:
-        """The prompts with what follows them: the likeliest tokens, or drawn ones. Raises EinformerError as `stream` does."""
+        """The prompts with their continuations: the likeliest tokens, or drawn ones. Raises EinformerError as `stream` does."""
         tokens = self.stream(
             x_bs, max_new_tokens, temperature=temperature, top_k=top_k, top_p=top_p, stop=stop, seed=seed, lengths=lengths
         )

@@ -307,7 +307,7 @@ class KernelEmitter(Emitter):
         return name
 
     def list_names(self, value: Value) -> Iterator[str]:
-        """What the text calls a value."""
+        """The names of a value in the text."""
         for line in (*self.function.inputs, *self.function.weights):
             if line.value is value:
                 yield line.name
@@ -349,7 +349,7 @@ class KernelEmitter(Emitter):
         return Code(f"{code.at(ATOM)}[{places}]", (PAIR, *rest), code.kind)
 
     def combine(self, code: Code, pairs: Routed) -> Code:
-        """A sum over the chosen experts of each row, of what is computed for pairs."""
+        """A sum over the chosen experts of each row, of values computed for pairs."""
         assert self.weighed is not None
         rest, rows = tuple(dim for dim in code.dims if dim != PAIR), pairs.rows
         text = f"{permute(code, (PAIR, *rest)).at(ATOM)}[place].sum(1)"

@@ -39,7 +39,7 @@ Read = tuple[tuple[int, ...], int | None]  # the shape of an input, and the numb
 
 @dataclass(frozen=True, slots=True)
 class Guesses:
-    """What a model makes of some tokens: the likeliest next ones, and two averages in nats."""
+    """The predictions of a model for some tokens: the likeliest next ones, and two averages in nats."""
 
     likeliest: tuple[tuple[int, float], ...]  # token, probability
     entropy: float  # of the next token
@@ -66,7 +66,7 @@ def count_flops(module: nn.Module, inputs: Sequence[Read]) -> int:
 class Balanced(TorchFunctionMode):
     """Runs chosen experts without numbers, by an even routing: as many rows for each expert, however many these are.
 
-    What all of them compute and keep together does not depend on how rows are spread.
+    Their work and their bytes together do not depend on how rows are spread.
     """
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ class Balanced(TorchFunctionMode):
         self.rows = 0
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """What a function gives; the ends of the rows of each expert are spread evenly."""
+        """The result of a function; the ends of the rows of each expert are spread evenly."""
         if function is torch.searchsorted:
             self.rows = args[0].shape[0]
         if function is Tensor.tolist:
@@ -114,7 +114,7 @@ def draw_inputs(inputs: Sequence[Read], seed: int) -> list[Array]:
 
 
 def compute(module: nn.Module, inputs: Sequence[Array]) -> Array:
-    """What a module computes."""
+    """The output of a module."""
     with torch.no_grad():
         result: Array = module(*map(torch.from_numpy, inputs)).numpy()
     return result
@@ -130,7 +130,7 @@ def initialise(module: nn.Module, seed: int) -> nn.Module:
 
 
 def guess(module: nn.Module, tokens: Sequence[int], most: int) -> Guesses:
-    """What a module of logits says after these tokens."""
+    """The predictions of a module of logits after these tokens."""
     with torch.no_grad():
         logarithms = module(torch.tensor([tokens])).double().log_softmax(-1)[0]
     last = logarithms[-1]
@@ -148,7 +148,7 @@ _FILE = "<measured>"
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What the operations of one kind in one line keep. `what` is an activation or an input; weights are not counted."""
+    """The bytes kept by the operations of one kind in one line. `what` is an activation or an input; weights do not count."""
 
     line: int
     equation: str
@@ -159,7 +159,7 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Peak:
-    """Bytes: what is always there, and the most at once in each part of a step."""
+    """Bytes: those that are always there, and the most at once in each part of a step."""
 
     parameters: int
     gradients: int
@@ -177,7 +177,7 @@ class Peak:
 def measure_saved(
     source: str, name: str, shapes: Sequence[Input], dtype: str = "float32", training: bool = True
 ) -> tuple[Kept, ...]:
-    """What is kept when the class `name` of an emitted file is called with inputs of these shapes, in the order of the file.
+    """The tensors that are kept when the class `name` of an emitted file is called with inputs of these shapes, in its order.
 
     Each storage counts once, whole, where it is first kept, as on a CPU. Raises EinformerError E605, E701.
     """
@@ -339,7 +339,7 @@ def _describe(block: nn.Module) -> object:
 
 
 class _Recorder:
-    """Hooks that note what is kept, and afterwards which operation keeps it."""
+    """Hooks that note the kept tensors, and afterwards which operation keeps each."""
 
     def __init__(self) -> None:
         self.times, self.operation, self.packed = 1, "", list[_Held]()
@@ -359,7 +359,7 @@ class _Recorder:
         return torch.empty(0)
 
     def ask(self, node: Any) -> None:
-        """Makes a backward step unpack what it keeps."""
+        """Makes a backward step unpack its kept tensors."""
         self.operation = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", re.sub(r"Backward\d*$", "", node.name())).lower()
         for name in _list_attributes(node.__class__):
             getattr(node, name)
@@ -405,7 +405,7 @@ class _Live(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self.see(tensor)
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """What an operation gives, its storages being seen."""
+        """The result of an operation, its storages being seen."""
         result = function(*args, **(kwargs or {}))
         for leaf in tree_leaves(result):
             if isinstance(leaf, Tensor):

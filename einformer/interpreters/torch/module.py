@@ -89,7 +89,7 @@ def _load(recipe: Recipe, mesh: Any = None) -> type[nn.Module]:
 
 
 def find_class(file: Mapping[str, object], name: str) -> type[nn.Module]:
-    """The class of a model in an emitted file: what the text calls it, with `_` where the file has another of that name."""
+    """The class of a model in an emitted file: its name in the text, with `_` where the file has another of that name."""
     named = (value for own, value in file.items() if own.rstrip("_") == name)
     return [value for value in named if isinstance(value, type) and issubclass(value, nn.Module)][-1]
 
@@ -163,7 +163,7 @@ def _rebuild(recipe: Recipe, dtype: torch.dtype, state: dict[str, Tensor], froze
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """What one input must be: for each axis its letter with its size, where that is bound, or its bound."""
+    """The requirements on one input: for each axis its letter with its size, where that is bound, or its bound."""
 
     name: str
     written: str

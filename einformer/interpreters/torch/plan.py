@@ -20,7 +20,7 @@ class Initialisation:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What the equations never mention.
+    """The choices that the equations never mention.
 
     `fast` fuses and picks layouts; without it there is one `torch.einsum` or primitive for each equation, in order.
     `initialisation`: `gpt2` starts matrices and tables at `deviation`, those that write to the residual stream at that over

@@ -201,7 +201,7 @@ class EmittedFile:
         return self.compose()[0]
 
     def find_places(self) -> dict[Span, tuple[int, str]]:
-        """The line of each equation and its class, counted from the last line up: what stands at the head is written last."""
+        """The line of each equation and its class, counted from the last line up: the head is written last."""
         text, classes = self.compose()
         lines_of_spans, end = dict[Span, tuple[int, str]](), text.count("\n")
         for cls, part in reversed(classes):
@@ -312,11 +312,11 @@ class EmittedFile:
         return Class(self, layer, layers)
 
     def first(self) -> Iterator[str]:
-        """What stands before the classes."""
+        """The lines before the classes."""
         return iter(())
 
     def doc(self) -> Iterator[str]:
-        """What the file is, and how to read its names."""
+        """The docstring of the file: its model, and how to read its names."""
         yield f'"""{escape_prose(re.sub(r"^[^ ]+[.]ein(: |$)", f"{self.name}: ", self.spec.title) or self.name)}'
         yield ""
         order = ", in the order in which they lie" if self.plan.fast else ""
