@@ -1,4 +1,4 @@
-"""Which pages are made of data? `python docs/generate.py` writes them: errors, claims, errata, equations, sources, matrices."""
+"""Writes the pages that are made of data: errors, claims, errata, equations, sources, matrices."""
 
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -35,17 +35,17 @@ HEAD = """# Errors
 
 <!-- Made of einformer/errors.toml by docs/generate.py. -->
 
-What is wrong is said with a code, the line and a caret under the place, what is known of the sizes and where each was
-given, the rule, and what to write instead:
+An error has a code, the line with a caret under the place, the sizes that are known and where each was given, the rule,
+and a correction:
 
 ```text
 {message}
 ```
 
-A text is checked as far as its errors allow, and one slip is one message. `einformer explain {code}` prints an entry of
-this page. Where an example ends with a line of Python, `text` is what stands above that line and `spec` that text parsed;
-`module` is one that transformers' GPT-2 can be loaded into, `theirs` the weights of that, `contracts` is
-`einformer.contracts`, `testing` is `einformer.testing`, `lint` lints notes in Markdown, and `settings` reads a
+A text is checked as far as its errors allow, and one mistake gives one message. `einformer explain {code}` prints an entry
+of this page. Some examples end with a line of Python. There `text` is the text above that line, and `spec` the same text
+parsed. `module` is one that transformers' GPT-2 can be loaded into, and `theirs` has the weights of GPT-2. `contracts` is
+`einformer.contracts`, and `testing` is `einformer.testing`. `lint` lints notes in Markdown, and `settings` reads a
 `pyproject.toml`.
 """
 

@@ -332,10 +332,10 @@ def test_nested_a_hundred_thousand_deep() -> None:
 
 
 NO_OBJECT = {
-    "empty": ("", "this is no JSON: Expecting value"),
-    "trailing comma": ('{"n_embd": 36,}', "this is no JSON: "),
-    "single quotes": ("{'n_embd': 36}", "this is no JSON: "),
-    "two objects": ('{"n_embd": 36} {}', "this is no JSON: Extra data"),
+    "empty": ("", "this is not JSON: Expecting value"),
+    "trailing comma": ('{"n_embd": 36,}', "this is not JSON: "),
+    "single quotes": ("{'n_embd': 36}", "this is not JSON: "),
+    "two objects": ('{"n_embd": 36} {}', "this is not JSON: Extra data"),
     "nested too deep": ("[" * 100_000, "the lists and objects of this JSON nest too deep"),
     "digits": ('{"n_embd": ' + "9" * 5000 + "}", "this JSON cannot be read: "),
     "a list": ("[36]", "this JSON is a list of 1, not an object"),

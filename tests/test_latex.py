@@ -204,7 +204,7 @@ def test_layout(text: str) -> None:
 
 
 REFUSALS = [
-    (r"y_s = \foo{z_s}", "E101", r"\foo", "`\\foo` is no command"),
+    (r"y_s = \foo{z_s}", "E101", r"\foo", "`\\foo` is not a command"),
     (r"y_s = \tanh(z_s) + Sm_{s}(z_s)", "E101", "Sm", "`Sm` is a product of letters"),
     (r"y_s = \frac{z_s}{2", "E102", "{", "never closed"),
     (r"y_s = \frac{z_s}", "E101", r"\frac", ""),

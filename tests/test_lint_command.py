@@ -46,7 +46,7 @@ def test_a_finding_looks_like_that_of_a_compiler(lint: Lint) -> None:
         "  wrong.md:3:58\n"
         "  3 | $q_{bsea} = z_{bsd} Q_{dea}$ and $k_{bse} = z_{bsd} K_{dea}$, $v = \\int q$\n"
         "    |                                                          ^\n"
-        "  rule: R2: an index that is not wanted is summed where two or more factors carry it; alone it must be summed by an"
+        "  rule: R2: an index that is not on the left side is summed where two or more factors carry it; alone it must be summed by an"
         " operator\n"
         "  write: `a` on the left, on the factor that it is summed with, or `sum_a`\n"
         "\n"

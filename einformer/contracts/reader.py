@@ -192,7 +192,7 @@ class _Reader(Formulas):
             case Name():
                 return self.find_size(Index(slot.name, span=slot.span)) if slot.name[0].islower() else slot
             case Number() if not isinstance(slot.value, int) or slot.value < 0:
-                raise fail("E604", f"`{show(slot)}` is no size", slot.span, fix="a whole number")
+                raise fail("E604", f"`{show(slot)}` is not a size", slot.span, fix="a whole number")
             case Group():
                 return Product(tuple(map(self.find_size, slot.members)), span=slot.span)
             case Number() | Product() | Quotient() | Sum():

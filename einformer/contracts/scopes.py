@@ -122,5 +122,5 @@ def check_sizes(given: Mapping[str, int], where: str) -> dict[str, Bound]:
         if not isinstance(size, int) or isinstance(size, bool) or size < 0:
             raise fail("E604", f"`{name}` is {size!r}, and no size", fix="a whole number")
         if not name[0].isupper():
-            raise fail("E726", f"`{name}` is no size", fix=f"`{name.upper()}`, the size of the axis `{name}`")
+            raise fail("E726", f"`{name}` is not a size", fix=f"`{name.upper()}`, the size of the axis `{name}`")
     return {name: Bound(size, where) for name, size in given.items()}

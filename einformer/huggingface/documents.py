@@ -56,7 +56,7 @@ def parse(source: Source) -> Document:
     try:
         values = json.loads(source.text)
     except json.JSONDecodeError as error:
-        raise fail("E610", f"this is no JSON: {error.msg}", Span(source, error.pos, error.pos + 1)) from error
+        raise fail("E610", f"this is not JSON: {error.msg}", Span(source, error.pos, error.pos + 1)) from error
     except RecursionError as error:
         raise fail("E610", "the lists and objects of this JSON nest too deep", start) from error
     except ValueError as error:  # a number of thousands of digits

@@ -79,7 +79,7 @@ def _find_in_file(path: pathlib.Path) -> dict[str, Stored]:
         with safe_open(path, "pt") as file:
             return {name: _make_stored(path, version, file, name) for name in file.keys()}  # noqa: SIM118 (it is no dict)
     except (SafetensorError, OSError, ValueError) as error:
-        raise fail("E618", f"`{path}` is no whole .safetensors file: {error}", fix="a fresh copy of the file") from error
+        raise fail("E618", f"`{path}` is not a whole .safetensors file: {error}", fix="a fresh copy of the file") from error
 
 
 def _make_stored(path: pathlib.Path, version: Version, file: Any, name: str) -> Stored:

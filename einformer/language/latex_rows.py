@@ -189,7 +189,7 @@ class _Reader(Marks):
             self.argument(mark)
         elif not mark.is_space:
             fix = "`\\mathrm{name}` for a name of several letters"
-            raise fail("E101", f"`{mark.text}` is no command of the language", self.between(mark.start, mark.end), fix=fix)
+            raise fail("E101", f"`{mark.text}` is not a command of the language", self.between(mark.start, mark.end), fix=fix)
 
     def sign(self, mark: Mark) -> None:
         """A sign of the grammar. `&` aligns and `$` sets off, and neither means anything."""

@@ -44,7 +44,7 @@ def _check_python(source: Source, chosen: Settings) -> Checked:
         reading, spoken = python.check_names(source), read_docstrings(source)
     except (SyntaxError, ValueError) as error:
         raise fail(
-            "E801", f"`{source.name}` is no Python: {error}", Span(source, 0, 1), fix="a file that Python reads"
+            "E801", f"`{source.name}` is not Python: {error}", Span(source, 0, 1), fix="a file that Python reads"
         ) from error
     names = Checked(source, tuple(reading.findings), names=reading.names)
     return merge([names, _check_notes_text(source, spoken, chosen)], source)

@@ -31,7 +31,7 @@ class Settings:
         """Returns the settings with more sizes, `b: B, s: S`. Raises EinformerError E805."""
         sizes = [_SIZE.fullmatch(part) for part in legend.split(",") if part.strip()]
         if None in sizes:
-            raise fail("E805", f"`{legend}` is no list of sizes", fix="`b: B, s: S`: a letter and its size")
+            raise fail("E805", f"`{legend}` is not a list of sizes", fix="`b: B, s: S`: a letter and its size")
         return replace(self, legend={**self.legend, **{size[1]: size[2] for size in sizes if size}})
 
 
@@ -50,7 +50,7 @@ def read_settings(source: Source) -> Settings:
         table = tomllib.loads(source.text).get("tool", {}).get("einformer", {}).get("lint", {})
     except tomllib.TOMLDecodeError as error:
         raise fail(
-            "E805", f"`{source.name}` is no TOML: {error}", Span(source, 0, 1), fix="a table `[tool.einformer.lint]`"
+            "E805", f"`{source.name}` is not TOML: {error}", Span(source, 0, 1), fix="a table `[tool.einformer.lint]`"
         ) from error
     for key, value in table.items():
         if key not in _KINDS:

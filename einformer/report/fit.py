@@ -76,7 +76,7 @@ def in_memory(
     answer = _find_largest(memory.bytes(letter), limit, step, _find_bound(model, letter))
     if isinstance(answer, int):
         message = f"{use} with {letter} = {step} takes {answer:,} bytes, more than {limit:,}"
-        fix = "more memory, smaller sizes" + (", or `recompute` full" if use == "training" and recompute != "full" else "")
+        fix = "more memory, smaller sizes" + (", or `--recompute full`" if use == "training" and recompute != "full" else "")
         raise fail("E609", message, fix=fix)
     return Fit(letter, use, limit, answer, memory.sizes, memory.counted)
 
@@ -123,7 +123,7 @@ def _find_step(model: Model, letter: str) -> int:
             if error.findings[0].code == "E602":
                 continue
         return step
-    raise fail("E609", f"no multiple of {heads} as {letter} makes all sizes whole", fix="a `step`")
+    raise fail("E609", f"no multiple of {heads} as {letter} makes all sizes whole", fix="`--step N`, a step with which all sizes are whole")
 
 
 # None if a size is too small for the text: rotary pairs need a wide head.

@@ -121,7 +121,7 @@ def _read_piece(subject: Subject, text: str) -> Piece:
     try:
         e = parse_expression(name, subject.written, "weights")
     except EinformerError as error:
-        raise fail("E905", f"`{text}` is no weight with its axes", fix='a layout, `"Q_{(ae)d}"`') from error
+        raise fail("E905", f"`{text}` is not a weight with its axes", fix='a layout, `"Q_{(ae)d}"`') from error
     path = f"{folder}.{_name_of(e)}" if folder else _name_of(e)
     if path not in letters_by_path:
         raise fail("E905", f"there is no weight `{path}`", facts=[f"there are {_list_names(list(letters_by_path))}"])

@@ -314,7 +314,7 @@ class _Frame:
         broken = Named(number.dims, number.array != np.floor(number.array))
         if (broken if live is None else lift(np.logical_and)(broken, live)).array.any():
             value = float(number.array[broken.array][0])
-            message = f"a slot of `{e.name}` holds {value:g}, which is no whole number"
+            message = f"a slot of `{e.name}` holds {value:g}, which is not a whole number"
             raise fail("E702" if isinstance(slot, Tensor) else "E310", message, slot.span, fix="whole numbers")
 
     def check_inside(self, outside: Named, live: Named | None, e: Tensor, axis: str, size: int) -> None:

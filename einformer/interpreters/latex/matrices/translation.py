@@ -116,7 +116,7 @@ class Translator:
         plain = len(opened) == len(whole.slots) - 1 + len(members) and set(members) <= set(opened)
         axes = [str(spell_axis(slot)) for slot in whole.slots if isinstance(slot, Group) or self.is_axis(slot)]
         if not plain or len(axes) > 2 or self.is_label(last) or not all(map(self.is_label, labels)):
-            raise NoForm("a group that is no heads side by side")
+            raise NoForm("a group that is not heads side by side")
         return self.along(self.tensor(whole, *self.find_shape(axes)), f"({''.join(members)})")
 
     def translate_parts(self, whole: Tensor, part: Expression, cols: str = "") -> Piece:
@@ -400,7 +400,7 @@ class Translator:
             return self.lift(lambda parts: _write_function(e.name, parts), *parts)
         of = self.matrix(e.arguments[-1])
         if not set(over) <= set(of.letters):
-            raise NoForm(f"{e.name} works on {', '.join(over)}, which is no axis of a matrix here")
+            raise NoForm(f"{e.name} works on {', '.join(over)}, which is not an axis of a matrix here")
         return self.keep(e, over, of) if row.kind == "keeping" else self.reduce_rows(e, over, of)
 
     def keep(self, e: Apply, over: tuple[str, ...], of: Piece) -> Piece:
