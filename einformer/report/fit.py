@@ -123,7 +123,7 @@ def _find_step(model: Model, letter: str) -> int:
             if error.findings[0].code == "E602":
                 continue
         return step
-    raise fail("E609", f"no multiple of {heads} as {letter} makes all sizes whole", fix="`--step N`, a step with which all sizes are whole")
+    raise fail("E609", f"no multiple of {heads} as {letter} makes all sizes whole", fix="another `--step`")
 
 
 # None if a size is too small for the text: rotary pairs need a wide head.
