@@ -786,12 +786,12 @@ MUTANTS = (
         "claims.py::test_what_is_wrong_is_said",
     ),
     _mutant(
-        "a product is turned factor by factor", "interpreters/latex/matrices/translation.py",
+        "a product is turned factor by factor", "interpreters/latex/pieces.py",
         "self.chain(self.transpose(other), self.transpose(one))", "self.chain(self.transpose(one), self.transpose(other))",
         "matrices.py::test_each_line_of_a_text_is_what_its_indices_say[llama]",
     ),
     _mutant(
-        "inner letters need not meet", "interpreters/latex/matrices/translation.py",
+        "inner letters need not meet", "interpreters/latex/pieces.py",
         "self.chain(self.along(one, letter), self.down_along(other, letter))", "self.chain(self.along(one, letter), other)",
         "matrices.py::test_each_line_of_a_text_is_what_its_indices_say[gpt2]",
     ),

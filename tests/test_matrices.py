@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 
 from einformer import EinformerError, load, parse
 from einformer.architectures.texts import shipped
-from einformer.interpreters.latex.matrices import Style
-from einformer.interpreters.latex.matrices.lines import write_formulas
-from einformer.interpreters.latex.matrices.naming import Names, add_scripts
+from einformer.interpreters.latex.matrices import write_formulas
+from einformer.interpreters.latex.pieces import Names, Style, add_scripts
 from einformer.language.sizes import Legend
 from einformer.language.tree import Layer
 from einformer.language.walk import equations

@@ -13,8 +13,8 @@ import torch
 
 import einformer
 from einformer.interpreters.count import symbols
-from einformer.interpreters.latex.matrices import Style
-from einformer.interpreters.latex.matrices.lines import write_formulas
+from einformer.interpreters.latex.matrices import write_formulas
+from einformer.interpreters.latex.pieces import Style
 from einformer.interpreters.reference import arrays
 from einformer.interpreters.reference.arrays import Named
 from einformer.interpreters.torch.cache import Cache

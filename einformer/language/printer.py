@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from types import MappingProxyType
@@ -41,6 +41,7 @@ _LEGEND, _COMMENT, _NOTE = 22, 48, 65  # columns of what is said beside the code
 _ROW = 90  # characters of a row of weights
 _OPERATORS = frozenset(name for name, with_indices in PRIMITIVES if with_indices)
 _COMMAND = re.compile(r"\\[a-zA-Z]+$")
+Written = Axis | Scalar | Weight | Equation | Loop | Layer  # with a line or a head of its own
 
 # ------------------------------------------------------------------------------------------------------- precedence
 
@@ -288,7 +289,7 @@ class Printer:
 
     # ------------------------------------------------------------------------------------------------------ declarations
 
-    def declaration(self, node: Axis | Scalar | Weight | Equation | Loop | Layer) -> PrintedLine:
+    def declaration(self, node: Written) -> PrintedLine:
         """Prints the line of a declaration or definition, or the head of a loop or layer."""
         match node:
             case Axis():
@@ -346,28 +347,38 @@ class Printer:
         """Prints a left side, an input or an output."""
         return self.symbol(left.name) if isinstance(left, Name) else self.tensor(left.name, left.slots)
 
-    def statement(
-        self, node: Statement, indent: int, write: Callable[[Equation], PrintedLine | None] | None = None
-    ) -> Iterator[PrintedLine]:
-        """The lines of an equation, as `write` has it, or of a loop; none where `write` has none."""
-        line = write(node) if write and isinstance(node, Equation) else self.declaration(node)
-        if line is not None:
-            yield from self.remarks(node.above, indent)
-            yield replace(line, indent=indent)
+    def statement(self, node: Statement, indent: int) -> Iterator[PrintedLine]:
+        """The lines of an equation or of a loop."""
+        yield from self.remarks(node.above, indent)
+        yield replace(self.declaration(node), indent=indent)
         for inner in node.body if isinstance(node, Loop) else ():
-            yield from self.statement(inner, indent + 1, write)
+            yield from self.statement(inner, indent + 1)
 
     def layer(self, layer: Layer) -> Iterator[PrintedLine]:
         """The head of a layer, its weights and its body."""
         yield from self.remarks(layer.above, 0)
         yield self.declaration(layer)
-        for row in rows(layer.weights, self.weight):
+        for row in self.rows(layer.weights):
             yield from self.remarks(row[0].above, 1)
             kind, of = "buffers" if row[0].kind == "buffer" else "weights", row[0].layer
             names = ", ".join(map(self.weight, row)) + (f"{self.sign(':')} {self.symbol(of)}" if of else "")
             yield PrintedLine(1, self.keyword(kind) + names, comment=row[-1].comment)
         for statement in layer.body:
             yield from self.statement(statement, 1)
+
+    def rows(self, weights: tuple[Weight, ...]) -> Iterator[list[Weight]]:
+        """The weights of one line after the other: of one kind, as many as fit, with comments only above and at the end."""
+        row: list[Weight] = []
+        for weight in weights:
+            if row and (_kind(row[-1]) != _kind(weight) or row[-1].comment or weight.above or not self.fits(row, weight)):
+                yield row
+                row = []
+            row.append(weight)
+        yield from [row] * bool(row)
+
+    def fits(self, row: list[Weight], weight: Weight) -> bool:
+        """Returns whether a line has room for one more weight."""
+        return len(", ".join(map(self.weight, row))) + len(self.weight(weight)) <= _ROW
 
     def legend(self, entries: Iterable[Axis | Scalar], indent: int) -> Iterator[PrintedLine]:
         """The declarations of axes or of scalars."""
@@ -398,18 +409,6 @@ def abut(parts: Iterable[str]) -> str:
     for part in parts:
         text += " " * bool(part[:1].isalpha() and _COMMAND.search(text)) + part
     return text
-
-
-def rows(weights: tuple[Weight, ...], write: Callable[[Weight], str]) -> Iterator[list[Weight]]:
-    """The weights of one line after the other: of one kind, as many as fit, with comments only above and at the end."""
-    row: list[Weight] = []
-    for weight in weights:
-        width = len(", ".join(map(write, row))) + len(write(weight))
-        if row and (_kind(row[-1]) != _kind(weight) or row[-1].comment or weight.above or width > _ROW):
-            yield row
-            row = []
-        row.append(weight)
-    yield from [row] * bool(row)
 
 
 def _kind(weight: Weight) -> tuple[str, str]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from einformer.errors import fail
 
 if TYPE_CHECKING:
-    from einformer.interpreters.latex.matrices.naming import Style
+    from einformer.interpreters.latex.pieces import Style
     from einformer.language.tree import Expression
 
 _HOW = ("same", "writes", "own", "indices", "attends", "matrices")  # keys of a row that are not letters
@@ -79,7 +79,7 @@ def style(name: str) -> Style | None:
     >>> style("s000").softmax, style("kaplan")
     ('Softmax', None)
     """
-    from einformer.interpreters.latex.matrices.naming import Style
+    from einformer.interpreters.latex.pieces import Style
 
     row = _read_data()[name].get("matrices")
     return Style(**row) if row is not None else None

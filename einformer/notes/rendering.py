@@ -12,7 +12,8 @@ from typing import Any
 
 from einformer.errors import fail
 from einformer.interpreters.latex import latex
-from einformer.interpreters.latex.matrices import Style, print_matrices
+from einformer.interpreters.latex.matrices import print_matrices
+from einformer.interpreters.latex.pieces import Style
 from einformer.language.calls import axis_of
 from einformer.language.sizes import Legend
 from einformer.language.tree import Axis, Index, Name, Node, Scalar, Spec, Tensor, Weight

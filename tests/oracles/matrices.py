@@ -17,10 +17,10 @@ from typing import assert_never
 
 import numpy as np
 
-from einformer.interpreters.latex.matrices.lines import Formula, LayerFormulas
-from einformer.interpreters.latex.matrices.translation import Piece, Shape, Translator
+from einformer.interpreters.latex.matrices import Formula, LayerFormulas
 from einformer.interpreters.latex.pages import INFIX as WRITTEN
 from einformer.interpreters.latex.pages import LATEX
+from einformer.interpreters.latex.pieces import Piece, Shape, Translator
 from einformer.interpreters.reference import frame as reference
 from einformer.interpreters.reference.arrays import Array, Stored
 from einformer.language.calls import axis_of, callees, slot_letters

@@ -7,7 +7,7 @@ around it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import TypeGuard
 
@@ -42,26 +42,26 @@ _CLOSED = re.compile(r"\)$|\\mathrm\{[^{}]*\}'*$")
 _TALL = re.compile(r"\\(frac|sum|begin)(?![a-zA-Z])")
 _UNSPEAKABLE = {"^": r"\hat{\ }", "\\": r"{\backslash}", "~": r"{\sim}"} | {sign: f"\\{sign}" for sign in "_&%#${}"}
 _BLANK = PrintedLine(0, "")
-LayerLines = Callable[[Layer], Iterator[PrintedLine]]
 
 
-def latex(node: Declaration | Expression, lines: LayerLines | None = None) -> str:
-    r"""Returns the LaTeX of a node. `lines` writes a layer in another form.
+def latex(node: Declaration | Expression, printer: Latex | None = None) -> str:
+    r"""Returns the LaTeX of a node.
 
     >>> latex(Equation(Tensor("q", (Index("s"),)), "=", Quotient(Name("H"), Number(2))))
     'q_{s} = \\frac{H}{2}'
     """
+    printer = printer or LATEX
     match node:
         case Spec():
-            return _align(_print_spec(node, lines or LATEX.layer))
+            return _align(_print_spec(node, printer))
         case Layer():
-            return _align((lines or LATEX.layer)(node))
+            return _align(printer.layer(node))
         case Loop():
-            return _align(LATEX.statement(node, 0))
+            return _align(printer.statement(node, 0))
         case Equation() | Axis() | Scalar() | Weight():
-            return _mark_comparison(_print_row(LATEX.declaration(node)), 1)
+            return _mark_comparison(_print_row(printer.declaration(node)), 1)
         case _:
-            return _mark_comparison(LATEX.right(node), 0)
+            return _mark_comparison(printer.right(node), 0)
 
 
 # Without commands, `=` would define: a comparison gets a command.
@@ -250,17 +250,17 @@ def _print_words(text: str, font: str = "text") -> str:
     return "".join(_UNSPEAKABLE.get(part) or f"\\{font}{{{part}}}" for part in parts)
 
 
-def _print_spec(spec: Spec, lines: LayerLines) -> Iterator[PrintedLine]:
-    yield from LATEX.remarks((spec.title, *spec.about) if spec.title else (), 0)
+def _print_spec(spec: Spec, printer: Latex) -> Iterator[PrintedLine]:
+    yield from printer.remarks((spec.title, *spec.about) if spec.title else (), 0)
     for head, entries in (("axes", spec.axes), ("scalars", spec.scalars)):
         if entries:
             yield from [_BLANK] * (head != "axes")
             yield PrintedLine(0, f"\\textbf{{{head}}}")
-            yield PrintedLine(1, _align(map(_print_entry, LATEX.legend(entries, 0))))
+            yield PrintedLine(1, _align(map(_print_entry, printer.legend(entries, 0))))
     for layer in spec.layers:
         yield _BLANK
-        yield from lines(layer)
-    yield from LATEX.remarks(spec.below, 0)
+        yield from printer.layer(layer)
+    yield from printer.remarks(spec.below, 0)
 
 
 # Remarks stand in a column of their own.
