@@ -329,24 +329,24 @@ class Model:
         *,
         precision: str = "bfloat16",
         recompute: Recompute = "none",
-        shards: Mapping[str, int] | None = None,
+        mesh: str | Mapping[str, int] = "",
+        shard: str = "",
         zero: int = 0,
-        ranks: int = 1,
         **sizes: int,
     ) -> Memory[int]:
         """Returns the bytes of a training step with Adam on one device, by component: `memory(B=8, S=1024).total`.
 
-        Activations follow the rules of Korthikanti et al. 2022. `shards` gives the number of devices that share the axes of
-        some letters: `{"af": 8}` shares heads and the MLP (tensor parallel), `{"afs": 8}` positions elsewhere too. ZeRO of
-        stage `zero` shares state between `ranks` data-parallel devices. Raises EinformerError E601, E603 to E605.
+        Activations follow the rules of Korthikanti et al. 2022. Over a `mesh`, `dp=8,tp=4`, with a map of letters to its
+        axes, `tp: a d' f; dp: b`, they are those of each device, and `sizes` those of all devices together. An axis of the
+        mesh divides a tensor once: with `tp: a d' f s` the positions of what has no heads (sequence parallel). ZeRO of stage
+        `zero` shares state between the devices that share the batch. Raises EinformerError E601, E603 to E605, E741, E742.
         """
         from einformer.interpreters.count import numbers, rules
 
         chosen = find_row(PRECISIONS, "precision", precision)
         check_name(get_args(rules.Recompute), "recomputation", recompute)
-        return numbers.count_training(
-            self.spec.tree, self.spec.name, self.at(**sizes), chosen, recompute, shards or {}, zero, ranks
-        )
+        legend, sharding = self._at(sizes, mesh, shard)
+        return numbers.count_training(self.spec.tree, self.spec.name, legend, chosen, recompute, sharding, zero)
 
     @_naming_all_missing
     def summary(
@@ -419,22 +419,25 @@ class Model:
         return [(tuple(map(bound_legend.length, slot_letters(formal))), formal.name in whole) for formal in formals]
 
     @_naming_all_missing
-    def cache_bytes(self, dtype: str | torch.dtype = "bfloat16", **sizes: int) -> CacheBytes[int]:
+    def cache_bytes(
+        self, dtype: str | torch.dtype = "bfloat16", mesh: str | Mapping[str, int] = "", shard: str = "", **sizes: int
+    ) -> CacheBytes[int]:
         """Returns the bytes of the cache of decoding at these sizes of the inputs: for each further token of a row, and in
         total.
 
         >>> load("gpt2").bind(D=768, A=12, L=12, V=50257, K=1024).cache_bytes(B=1, S=1024).per_token
         36864
 
-        The cache is derived from the equations. Raises EinformerError E508, E601, E603 to E605.
+        The cache is derived from the equations. Over a `mesh`, with a map of letters, it is the one of each device. Raises
+        EinformerError E508, E601, E603 to E605, E741, E742.
         """
         from einformer.interpreters.count import rules
         from einformer.interpreters.count.numbers import Numbers
 
-        bound_legend, kept = self.at(**sizes), self.kept
+        (bound_legend, sharding), kept = self._at(sizes, mesh, shard), self.kept
         assert self.spec.layer.time is not None
         element = find_row(rules.BYTES, "dtype", str(dtype).removeprefix("torch."))
-        return rules.count_cache(kept, Numbers(bound_legend, self.spec.layer.time.letter), element)
+        return rules.count_cache(kept, Numbers(bound_legend, self.spec.layer.time.letter, shares=sharding.shares), element)
 
     @property
     def kept(self) -> tuple[Entry[int], ...]:
@@ -541,6 +544,14 @@ class Model:
 
         time = self.spec.layer.time
         return read_sharding(mesh, shard, self.legend, time.letter if time else "") if mesh or shard else None
+
+    # The legend at the sizes of all devices of a mesh together, which they can share.
+    def _at(self, sizes: dict[str, int], mesh: str | Mapping[str, int], shard: str) -> tuple[Legend, Sharding]:
+        from einformer.program.sharding import WHOLE, refuse_remainders
+
+        legend, sharding = self.at(**sizes), self._shard(mesh, shard) or WHOLE
+        refuse_remainders(sharding, legend)
+        return legend, sharding
 
     def _plan(self, plan: str, initialisation: str | None = None) -> Plan:
         from einformer.interpreters.torch.plan import INITIALISATIONS, PLANS

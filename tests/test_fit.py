@@ -153,15 +153,18 @@ def test_a_window_lets_any_sequence_fit() -> None:
     assert in_memory(mistral, 10**7, "S", use="generation", B=1).found.size == 10**18
 
 
-def test_shards_make_room(xl: Model) -> None:
-    alone, shared = (in_memory(xl, 80 * 10**9, "B", shards=shards, S=1000).found.size for shards in ({}, {"afs": 5}))
+OVER: dict[str, Any] = {"mesh": "tp=5", "shard": "tp: a d' f s"}
+
+
+def test_a_mesh_makes_room(xl: Model) -> None:
+    alone, shared = (in_memory(xl, 80 * 10**9, "B", **over, S=1000).found.size for over in ({}, OVER))
     assert shared > 3 * alone
 
 
 def test_a_size_that_devices_share_is_a_multiple_of_them(xl: Model) -> None:
-    found = in_memory(xl, 80 * 10**9, "S", shards={"afs": 5}, B=60).found
+    found = in_memory(xl, 80 * 10**9, "S", **OVER, B=60).found
     assert found.size % 5 == 0
-    assert found.above == (found.size + 5, xl.memory(shards={"afs": 5}, B=60, S=found.size + 5).total)
+    assert found.above == (found.size + 5, xl.memory(**OVER, B=60, S=found.size + 5).total)
 
 
 def test_a_sequence_stays_within_its_bound(xl: Model) -> None:

@@ -237,7 +237,6 @@ def _fit(options: argparse.Namespace) -> int:
             use="training" if training else "generation",
             precision=options.precision,
             recompute=options.recompute,
-            shards=None,
             **inputs,
         )
     if options.json:

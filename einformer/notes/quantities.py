@@ -104,8 +104,9 @@ class _Root:
         """Returns the legend with independent sizes bound, to any number: they stay letters."""
         return Legend.of(self.spec, dict.fromkeys(self.free.split(), _ANY))
 
-    def sizes(self, cached: str = "0") -> Symbols:
-        return Symbols(self.legend, cached=parse_ours(cached))
+    def sizes(self, cached: str = "0", shards: tuple[tuple[str, str], ...] = ()) -> Symbols:
+        shares = tuple((frozenset(letters.split()), parse_ours(devices)) for letters, devices in shards)
+        return Symbols(self.legend, cached=parse_ours(cached), shares=shares)
 
 
 def _find_root(about: About) -> _Root:
@@ -127,8 +128,7 @@ def _count_equations(root: _Root, convention: str, cached: str) -> tuple[Equatio
 def _find_activations(
     root: _Root, element: str, recompute: Recompute, shards: tuple[tuple[str, str], ...]
 ) -> tuple[Activation[sympy.Expr], ...]:
-    sizes = {letters: parse_ours(devices) for letters, devices in shards}
-    return rules.count_activations(root.spec, root.name, Symbols(root.legend), parse_ours(element), recompute, sizes)
+    return rules.count_activations(root.spec, root.name, root.sizes(shards=shards), parse_ours(element), recompute)
 
 
 @functools.cache
@@ -168,8 +168,7 @@ def _select_part(about: About, root: _Root, count: Count) -> list[Count]:
 
 # All of them, or those on each of the devices that share axes.
 def _count_parameters(about: About) -> tuple[sympy.Expr]:
-    shards = {letters: parse_ours(devices) for letters, devices in about.shards}
-    return (rules.count_on_one_device(_select_weights(about), Symbols(_find_root(about).legend), shards),)
+    return (rules.count_on_one_device(_select_weights(about), _find_root(about).sizes(shards=about.shards)),)
 
 
 def _select_weights(about: About) -> list[WeightCount[sympy.Expr]]:
@@ -227,7 +226,7 @@ def _count_memory(about: About) -> tuple[sympy.Expr]:
     else:
         n = parse_ours("N")
         weights = [WeightCount("", "W", (), n, n, ())]
-    state = rules.count_training(weights, (), 0, letters, PRECISIONS[about.precision], {}, about.zero, parse_ours(about.ranks))
+    state = rules.count_training(weights, (), 0, letters, PRECISIONS[about.precision], about.zero, parse_ours(about.ranks))
     return (rules.total(getattr(state, name) for name in about.only or _STATE),)
 
 

@@ -32,6 +32,16 @@ class Sharding:
     places: tuple[tuple[str, str], ...]
     rows: frozenset[str] = frozenset()
 
+    @property
+    def shares(self) -> tuple[tuple[frozenset[str], int], ...]:
+        """The letters that each axis of the mesh splits, and by how many."""
+        return tuple((frozenset(x for x, over in self.places if over == axis), ranks) for axis, ranks in self.mesh)
+
+    @property
+    def replicas(self) -> int:
+        """The number of ranks with the same weights, which compute other rows."""
+        return math.prod(ranks for axis, ranks in self.mesh if axis in self.rows)
+
     def axis(self, letter: str) -> str:
         """The axis of the mesh over which an index is split, or none."""
         return dict(self.places).get(letter, "")
@@ -55,11 +65,14 @@ class Sharding:
         return Local(**{each.name: getattr(legend, each.name) for each in fields(Legend)}, sharding=self)
 
 
+WHOLE = Sharding((), ())  # one device
+
+
 @dataclass
 class Local(Legend):
     """A legend in which each index has as many numbers as one rank has of it. Sizes as numbers stay those of the model."""
 
-    sharding: Sharding = field(default_factory=lambda: Sharding((), ()))
+    sharding: Sharding = field(default=WHOLE)
 
     def length(self, letter: str) -> int:
         """The number of an index's numbers on one rank."""
@@ -140,6 +153,12 @@ def _refuse_remainder(letter: str, axis: str, times: int, span: Span, legend: Le
         message = f"`{letter}` has {size} numbers, which {times} ranks of `{axis}` cannot share"
         fix = f"another index, or an axis of {', '.join(map(str, divisors))} ranks" if divisors else "another index"
         raise fail("E742", message, span, [legend.describe(letter)], fix)
+
+
+def refuse_remainders(sharding: Sharding, legend: Legend) -> None:
+    """Raises EinformerError E742 for an index, of an input too, whose numbers the ranks of an axis cannot share equally."""
+    for letter, axis in sharding.places:
+        _refuse_remainder(letter, axis, dict(sharding.mesh)[axis], NOWHERE, legend)
 
 
 def refuse_unused(sharding: Sharding, carried: Iterable[str]) -> None:

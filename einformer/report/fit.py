@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from einformer.interpreters.count.rules import Recompute, count_cache
 from einformer.interpreters.count.table import spell_bytes
 from einformer.language.sizes import MAXIMUM_SIZE
 from einformer.objects import Model, choose_rows
+from einformer.program.sharding import WHOLE
 
 Use = Literal["training", "generation"]
 MOST_STEPS = 64  # multiples of the heads that are tried for a width whose sizes come out whole
@@ -63,16 +63,18 @@ def in_memory(
     use: Use = "training",
     precision: str = "bfloat16",
     recompute: Recompute = "none",
-    shards: Mapping[str, int] | None = None,
+    mesh: str = "",
+    shard: str = "",
+    zero: int = 0,
     **sizes: int,
 ) -> Fit:
     """Returns the largest `letter`, of the inputs or the model, with which a use takes at most this many bytes on one
-    device.
+    device, of a mesh with a map of letters if there is one.
 
-    Raises EinformerError E601, E603 to E605, E609.
+    Raises EinformerError E601, E603 to E605, E609, E741, E742.
     """
-    memory = _Memory(model, use, precision, recompute, shards or {}, {k: n for k, n in sizes.items() if k != letter})
-    step = _find_shared_factor(model, letter, shards or {})
+    memory = _Memory(model, use, precision, recompute, mesh, shard, zero, {k: n for k, n in sizes.items() if k != letter})
+    step = _find_shared_factor(model, letter, mesh, shard)
     answer = _find_largest(memory.bytes(letter), limit, step, _find_bound(model, letter))
     if isinstance(answer, int):
         message = f"{use} with {letter} = {step} takes {answer:,} bytes, more than {limit:,}"
@@ -108,9 +110,9 @@ def _find_bound(model: Model, letter: str) -> int:
 
 
 # Devices share an axis in equal parts.
-def _find_shared_factor(model: Model, letter: str, shards: Mapping[str, int]) -> int:
-    axis = model.legend.axis_of_size(letter)
-    return math.lcm(*(devices for shared, devices in shards.items() if axis is not None and axis.letter in shared))
+def _find_shared_factor(model: Model, letter: str, mesh: str, shard: str) -> int:
+    axis, sharding = model.legend.axis_of_size(letter), model._shard(mesh, shard)
+    return 1 if axis is None or sharding is None else sharding.times(axis.letter)
 
 
 # 1, or a multiple of the heads.
@@ -144,7 +146,9 @@ class _Memory:
     use: Use
     precision: str
     recompute: Recompute
-    shards: Mapping[str, int]
+    mesh: str
+    shard: str
+    zero: int
     sizes: Mapping[str, int]
 
     @property
@@ -165,12 +169,24 @@ class _Memory:
         """Returns the bytes of a model as a function of the sizes of its inputs."""
         if self.use == "training":
             return lambda sizes: (
-                model.memory(precision=self.precision, recompute=self.recompute, shards=self.shards, **sizes).total
+                model.memory(
+                    precision=self.precision,
+                    recompute=self.recompute,
+                    mesh=self.mesh,
+                    shard=self.shard,
+                    zero=self.zero,
+                    **sizes,
+                ).total
             )
         _, precision = choose_rows("torch", self.precision)
-        weights, kept = precision.parameters * model.num_parameters, model.kept
         time = model.spec.layer.time.letter if model.spec.layer.time else ""
-        return lambda sizes: weights + count_cache(kept, Numbers(model.at(**sizes), time), rules.BYTES[precision.dtype]).total
+        sharding, kept = model._shard(self.mesh, self.shard) or WHOLE, model.kept
+        held = Numbers(model.legend, shares=sharding.shares)
+        numbers = rules.count_on_one_device(rules.count_weights(model.spec.tree, model.spec.name, held), held)
+        weights, element = precision.parameters * numbers, rules.BYTES[precision.dtype]
+        return lambda sizes: (
+            weights + count_cache(kept, Numbers(model.at(**sizes), time, shares=sharding.shares), element).total
+        )
 
 
 # ------------------------------------------------------------------------------------------------------- quantities, bisection

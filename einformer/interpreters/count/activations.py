@@ -186,7 +186,9 @@ class _Body:
         match value.operation:
             case op.Gather() if find_rows(value, self.flow.weights) is not None:
                 return self.new(value)
-            case op.View(argument) | op.Gather(argument) | op.Spread(argument) | op.Recur(_, argument):
+            case op.View(argument, old, new):
+                return _rename(self.of(argument), zip(old, new, strict=True))
+            case op.Gather(argument) | op.Spread(argument) | op.Recur(_, argument):
                 return self.of(argument)
             case op.Map("*" | "/", factors):
                 return self.multiply(value, factors)
@@ -239,3 +241,12 @@ class _Body:
             return self.new(value)
         path, turns = self.store.work.path(self.path, call, self.step), (*self.turns, turns_of(self.step.loops, need.cases))
         return _Body(self.store, self.flow.called(value), need.choices, map(self.of, call.arguments), path, turns).run()
+
+
+# A value under the letters by which it is read: on a mesh all ranks have what is read at s', and each its own at s.
+def _rename(value: SavedValue, pairs: Iterable[tuple[op.Axes, op.Axes]]) -> SavedValue:
+    chosen = {choice.letter for choice in value.chosen}
+    for old, new in pairs:
+        if value.letters.issuperset(old) and chosen.isdisjoint(old):
+            value = replace(value, letters=value.letters - set(old) | set(new))
+    return value

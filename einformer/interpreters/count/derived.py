@@ -335,8 +335,7 @@ class Held:
     """A weight or buffer of the layer at a path, `blocks.{l}.MLP`, and for each call on the way the turns with one more.
 
     An embedding has a row for each token or position; of one in `rows` nothing else is read. Of a letter that is `chosen`
-    only so many numbers compute for a token. `merged` are the letters of groups for which one of its indices stands, the
-    heads a in the d' of `u_bsd' O_d'd`.
+    only so many numbers compute for a token.
     """
 
     path: str
@@ -344,14 +343,12 @@ class Held:
     turns: tuple[Turns, ...]
     embedding: bool = False
     chosen: tuple[Chosen, ...] = ()
-    merged: Letters = frozenset()
     rows: bool = False
 
 
 @dataclass(slots=True)
 class _Reading:
     chosen: tuple[Chosen, ...] | None = None
-    merged: Letters = frozenset()
     whole: bool = False
 
 
@@ -360,11 +357,10 @@ def _hold(work: Work, name: str, visits: Iterable[Visit]) -> Iterator[Held]:
     for visit in visits:
         for value in visit.step.values:
             _read_weights(value, visit, readings)
-            _merge_letters(value, visit.path, readings)
     for held in _list_weights(work, name, "", (), work.vocabulary):
         reading = readings.get((held.path, held.weight.name), _Reading())
         rows = held.embedding and not reading.whole
-        yield replace(held, chosen=reading.chosen or (), merged=reading.merged, rows=rows)
+        yield replace(held, chosen=reading.chosen or (), rows=rows)
 
 
 # An instance called at several sites is one.
@@ -400,32 +396,6 @@ def _read_weights(value: Value, visit: Visit, readings: dict[Place, _Reading]) -
             here = list_chosen(visit.needs[read].choices, frozenset(read.axes))
             reading.chosen = tuple(choice for choice in here if reading.chosen is None or choice in reading.chosen)
             reading.whole |= not isinstance(value.operation, op.Gather) and find_rows(value, visit.flow.weights) is None
-
-
-def _merge_letters(value: Value, path: str, readings: dict[Place, _Reading]) -> None:
-    match value.operation:
-        case op.Contract(_, factors) | op.Map("*" | "/", factors):
-            groups = {letter: letters for factor in factors for letter, letters in _find_groups(factor)}
-            for factor in factors if groups else ():
-                for letter in groups.keys() & set(factor.axes) if (weight := _find_weight(factor)) else ():
-                    readings.setdefault((path, weight), _Reading()).merged |= groups[letter]
-
-
-def _find_groups(value: Value) -> Iterator[tuple[str, Letters]]:
-    if isinstance(value.operation, op.View):
-        for old, new in zip(value.operation.old, value.operation.new, strict=True):
-            if len(old) > 1 and len(new) == 1:
-                yield new[0], frozenset(old)
-
-
-def _find_weight(value: Value) -> str:
-    match value.operation:
-        case op.Weight(name):
-            return name
-        case op.View(argument) | op.Gather(argument) | op.Spread(argument):
-            return _find_weight(argument)
-        case _:
-            return ""
 
 
 # ----------------------------------------------------------------------------------------------------------- the whole

@@ -15,6 +15,7 @@ from einformer.interpreters.count.rules import Memory, Recompute, Sizes
 from einformer.language.sizes import Legend, Value
 from einformer.language.tree import Expression, Index, Spec
 from einformer.language.walk import subexpressions
+from einformer.program.sharding import WHOLE, Sharding
 from einformer.program.turns import Site, Turns
 
 
@@ -24,39 +25,21 @@ def count_training(
     legend: Legend,
     precision: Precision,
     recompute: Recompute = "none",
-    shards: Mapping[str, int] | None = None,
+    sharding: Sharding = WHOLE,
     zero: int = 0,
-    ranks: int = 1,
 ) -> Memory[int]:
     """Counts the bytes of a training step on one device; logits are kept in float32 for the loss.
 
-    Raises EinformerError E601, E605.
+    ZeRO of stage `zero` shares state between the devices that share the batch. Raises EinformerError E601, E605.
     """
-    sizes = Numbers(legend)
-    _check_shares(sizes, shards or {}, zero, ranks)
-    kept = rules.count_activations(spec, name, sizes, precision.element, recompute, shards)
-    letters = derive(spec, name).logits
-    logits = 4 * math.prod(map(sizes.length, letters)) if letters else 0
-    return rules.count_training(rules.count_weights(spec, name, sizes), kept, logits, sizes, precision, shards, zero, ranks)
-
-
-# Axes are shared in equal parts.
-def _check_shares(sizes: Numbers, shards: Mapping[str, int], zero: int, ranks: int) -> None:
     if zero not in range(4):
         raise fail("E605", f"there is no stage {zero} of ZeRO", fix="0, 1, 2 or 3")
-    for what, count in (*shards.items(), ("ranks", ranks)):
-        if not isinstance(count, int) or count < 1:
-            raise fail("E605", f"`{what}` cannot be shared between {count} devices", fix="a whole number, 1 or more")
-    for shared, devices in shards.items():
-        for letter in shared:
-            if letter not in sizes.legend.axes:
-                names = ", ".join(f"`{axis}`" for axis in sizes.legend.axes)
-                raise fail("E605", f"`{letter}` in `{shared}` is no axis", fix=f"letters among {names}")
-            if sizes.length(letter) % devices:
-                message = f"{devices} devices cannot share the axis `{letter}` of {sizes.length(letter)} in equal parts"
-                raise fail(
-                    "E605", message, sizes.legend.axes[letter].span, [sizes.legend.describe(letter)], "a number that divides it"
-                )
+    sizes = Numbers(legend, shares=sharding.shares)
+    kept = rules.count_activations(spec, name, sizes, precision.element, recompute)
+    letters = derive(spec, name).logits
+    logits = sizes.share(4 * math.prod(map(sizes.length, letters)), letters) if letters else 0
+    weights = rules.count_weights(spec, name, sizes)
+    return rules.count_training(weights, kept, logits, sizes, precision, zero, sharding.replicas)
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar, cast
 
@@ -52,11 +52,15 @@ def product(factors: Iterable[N | int]) -> N:
 
 @dataclass(slots=True)
 class Sizes(ABC, Generic[N]):
-    """The numbers or symbols of the letters of a legend. Along `time`, so many positions are `cached` before those computed."""
+    """The numbers or symbols of the letters of a legend. Along `time`, so many positions are `cached` before those computed.
+
+    On a mesh, a device holds a part of each tensor with one of some letters: `shares` are these, and how many devices share it.
+    """
 
     legend: Legend
     time: str = ""
     cached: N | int = 0
+    shares: tuple[tuple[frozenset[str], N], ...] = ()
     lengths: dict[str, N] = field(default_factory=dict, init=False)
     smallest: ClassVar[Any]  # of some numbers
     largest: ClassVar[Any]
@@ -93,6 +97,11 @@ class Sizes(ABC, Generic[N]):
             visible = axis == self.time and letter != axis
             self.lengths[letter] = total((self.size(axis), self.cached)) if visible else self.size(axis)
         return self.lengths[letter]
+
+    def share(self, whole: N, letters: Collection[str]) -> N:
+        """Returns the part of one device, where tensors have these letters. An axis of the mesh divides a tensor once."""
+        ranks: N = product(count for of, count in self.shares if not of.isdisjoint(letters))
+        return cast("N", self.divide(whole, ranks)) if self.shares else whole
 
     def pairs(self, later: str, earlier: str, bounds: tuple[Bound, ...]) -> N:
         """Returns twice the number of pairs of two positions that keep to some bounds."""
@@ -166,7 +175,6 @@ class WeightCount(Counted[N]):
     turns: tuple[N, ...]
     trained: bool = True
     embedding: bool = False
-    merged: Letters = frozenset()  # for which one of its letters stands
     rows: bool = False
 
     @property
@@ -289,7 +297,6 @@ def _count_weight(held: Held, sizes: Sizes[N]) -> WeightCount[N]:
         tuple(map(sizes.turns, held.turns)),
         held.weight.kind == "trained",
         held.embedding,
-        held.merged,
         held.rows,
     )
 
@@ -431,18 +438,18 @@ class _Rules(Generic[N]):
         chosen = {choice.letter for choice in pair.chosen}
         sizes: list[N] = _list_lengths(self.sizes, sorted(letters & chosen), pair.chosen)
         bounds = tuple(bound for bound in pair.bounds if bound.letters <= letters)
-        return self.count(letters - chosen, bounds, (*sizes, *factors))
+        return self.sizes.share(self.count(letters - chosen, bounds, (*sizes, *factors)), letters)
 
     def elementwise(self, done: Done) -> Iterator[N]:
         """Of a softmax so many for each element; of rows read from an embedding, only tokens as one-hot matrices."""
         for operation in done.operations:
             match operation:
                 case Softmax(letters, bounds):
-                    yield self.count(letters, bounds, (self.convention.softmax,))
+                    yield self.sizes.share(self.count(letters, bounds, (self.convention.softmax,)), letters)
                 case Lookup(letters) if self.convention.embedding == "read":
-                    yield self.count(letters, (), (2,))
+                    yield self.sizes.share(self.count(letters, (), (2,)), letters)
                 case Lookup(letters, axis) if self.convention.embedding == "one-hot" and axis == self.derived.vocabulary:
-                    yield self.count(letters | {axis}, (), (2,))
+                    yield self.sizes.share(self.count(letters | {axis}, (), (2,)), letters | {axis})
 
     # The product of some sizes and factors; of two positions under a mask only so many pairs.
     def count(self, letters: Letters, bounds: tuple[Bound, ...], factors: Iterable[N | int]) -> N:
@@ -468,18 +475,16 @@ def count_activations(
     sizes: Sizes[N],
     element: N | int,
     recompute: Recompute = "none",
-    shards: Mapping[str, N] | None = None,
 ) -> tuple[Activation[N], ...]:
     """Counts the bytes of each value that is kept for the backward pass, `element` for a number and 1 for that of a mask.
 
-    `shards` say how many devices share the axes of some letters, `{"afs": 8}`: heads, else the MLP, else positions.
     `selective` recomputation drops tensors with two positions, the core of attention; `full` keeps of a block only its input.
     Raises EinformerError E601, E607.
     """
     time = derive(spec, name).time
     sizes = replace(sizes, time=time)
     return tuple(
-        _count_activation(saved, value, sizes, element, shards or {})
+        _count_activation(saved, value, sizes, element)
         for saved in find_saved(spec, name)
         for value in saved.values(sizes.estimate)
         if _is_saved(saved, value, recompute, time)
@@ -492,26 +497,19 @@ def _is_saved(saved: Saved, value: SavedValue, recompute: Recompute, time: str) 
     return recompute == "none" or not has_two_positions(value.letters, time)
 
 
-def _count_activation(
-    saved: Saved, value: SavedValue, sizes: Sizes[N], element: N | int, shards: Mapping[str, N]
-) -> Activation[N]:
+def _count_activation(saved: Saved, value: SavedValue, sizes: Sizes[N], element: N | int) -> Activation[N]:
     lengths: list[N] = _list_lengths(sizes, sorted(value.letters), value.chosen)
     whole: N = product((*lengths, 1 if saved.what == "mask" else element))
-    size = _share(sizes, shards, whole, value.letters.difference(choice.letter for choice in value.chosen))
     text, turns = saved.equation.span.text if saved.equation else "", tuple(map(sizes.turns, value.turns))
-    return Activation(saved.path, saved.layer, text, "".join(sorted(value.letters)), saved.what, size, turns)
+    size = sizes.share(whole, value.letters)
+    return Activation(
+        saved.path, saved.layer, text, "".join(sorted(value.letters)), saved.what, sizes.share(whole, value.letters), turns
+    )
 
 
-# A group of devices shares one axis of a tensor, the first that it has.
-def _share(sizes: Sizes[N], shards: Mapping[str, N], whole: N, letters: Iterable[str]) -> N:
-    axes = set(map(axis_of, letters))
-    return sizes.divide(whole, product(count for of, count in shards.items() if axes & set(of))) if shards else whole
-
-
-def count_on_one_device(counts: Iterable[WeightCount[N]], sizes: Sizes[N], shards: Mapping[str, N]) -> N:
-    """Returns the number of trained parameters on each of the devices that share axes."""
-    trained = (count for count in counts if count.trained)
-    return total(_share(sizes, shards, count.total, count.merged.union(count.letters)) for count in trained)
+def count_on_one_device(counts: Iterable[WeightCount[N]], sizes: Sizes[N]) -> N:
+    """Returns the number of trained parameters on one device."""
+    return total(sizes.share(count.total, count.letters) for count in counts if count.trained)
 
 
 _STAGES = {"parameters": 3, "gradients": 2}  # of ZeRO; what belongs to the optimiser is shared from the first on
@@ -523,12 +521,11 @@ def count_training(
     logits: N | int,
     sizes: Sizes[N],
     precision: Precision,
-    shards: Mapping[str, N] | None = None,
     zero: int = 0,
     ranks: N | int = 1,
 ) -> Memory[N]:
     """Counts the bytes of a training step on one device; ZeRO of stage `zero` shares between so many data-parallel `ranks`."""
-    held, state = count_on_one_device(counts, sizes, shards or {}), {}
+    held, state = count_on_one_device(counts, sizes), {}
     for component in fields(Precision)[2:8]:
         whole = product((held, getattr(precision, component.name)))
         state[component.name] = sizes.divide(whole, ranks) if zero >= _STAGES.get(component.name, 1) else whole
@@ -552,7 +549,8 @@ def count_cache(entries: Iterable[Entry[Any]], sizes: Sizes[N], element: Any) ->
         numbers = () if entry.back is None or isinstance(entry.back, int) else (entry.back,)
         for turns, inner in sizes.kinds(_list_turns(entry), numbers):
             rows = map(inner.length, sorted(entry.rows))
-            held.append(product((*turns, _count_position(entry, inner, element), *rows, _count_positions(entry, inner))))
+            whole: N = product((*turns, _count_position(entry, inner, element), *rows, _count_positions(entry, inner)))
+            held.append(inner.share(whole, {*entry.letters, sizes.time}))
     return CacheBytes(count_per_token(own, sizes, element), total(held))
 
 
