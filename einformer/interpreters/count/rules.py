@@ -502,9 +502,7 @@ def _count_activation(saved: Saved, value: SavedValue, sizes: Sizes[N], element:
     whole: N = product((*lengths, 1 if saved.what == "mask" else element))
     text, turns = saved.equation.span.text if saved.equation else "", tuple(map(sizes.turns, value.turns))
     size = sizes.share(whole, value.letters)
-    return Activation(
-        saved.path, saved.layer, text, "".join(sorted(value.letters)), saved.what, sizes.share(whole, value.letters), turns
-    )
+    return Activation(saved.path, saved.layer, text, "".join(sorted(value.letters)), saved.what, size, turns)
 
 
 def count_on_one_device(counts: Iterable[WeightCount[N]], sizes: Sizes[N]) -> N:
