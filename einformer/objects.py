@@ -419,25 +419,22 @@ class Model:
         return [(tuple(map(bound_legend.length, slot_letters(formal))), formal.name in whole) for formal in formals]
 
     @_naming_all_missing
-    def cache_bytes(
-        self, dtype: str | torch.dtype = "bfloat16", mesh: str | Mapping[str, int] = "", shard: str = "", **sizes: int
-    ) -> CacheBytes[int]:
+    def cache_bytes(self, dtype: str | torch.dtype = "bfloat16", **sizes: int) -> CacheBytes[int]:
         """Returns the bytes of the cache of decoding at these sizes of the inputs: for each further token of a row, and in
         total.
 
         >>> load("gpt2").bind(D=768, A=12, L=12, V=50257, K=1024).cache_bytes(B=1, S=1024).per_token
         36864
 
-        The cache is derived from the equations. Over a `mesh`, with a map of letters, it is the one of each device. Raises
-        EinformerError E508, E601, E603 to E605, E741, E742.
+        The cache is derived from the equations. Raises EinformerError E508, E601, E603 to E605.
         """
         from einformer.interpreters.count import rules
         from einformer.interpreters.count.numbers import Numbers
 
-        (bound_legend, sharding), kept = self._at(sizes, mesh, shard), self.kept
+        bound_legend, kept = self.at(**sizes), self.kept
         assert self.spec.layer.time is not None
         element = find_row(rules.BYTES, "dtype", str(dtype).removeprefix("torch."))
-        return rules.count_cache(kept, Numbers(bound_legend, self.spec.layer.time.letter, shares=sharding.shares), element)
+        return rules.count_cache(kept, Numbers(bound_legend, self.spec.layer.time.letter), element)
 
     @property
     def kept(self) -> tuple[Entry[int], ...]:

@@ -403,8 +403,8 @@ def test_shared_parameters_and_states() -> None:
     """ZeRO, figure 1: 7.5 billion parameters, 64 ranks, 16 bytes each: 120, 31.4, 16.6 and 1.9 GB."""
     model = published("gpt2")
     whole = 16 * model.num_parameters
-    over = {"mesh": "dp=64", "shard": "dp: b"}
-    held = [model.memory(B=64, S=64, precision="float16", zero=zero, **over) for zero in range(4)]
+    over: dict[str, Any] = {"precision": "float16", "mesh": "dp=64", "shard": "dp: b"}
+    held = [model.memory(B=64, S=64, zero=zero, **over) for zero in range(4)]
     state = [each.total - each.activations - each.logits for each in held]
     assert state == [whole, whole * (4 * 64 + 12) // (16 * 64), whole * (2 * 64 + 14) // (16 * 64), whole // 64]
     assert [round(7.5 * each / model.num_parameters, 1) for each in state] == [120.0, 31.4, 16.6, 1.9]

@@ -65,9 +65,9 @@ def run_parts(whole: Whole, mesh: Any, plan: str) -> list[tuple[int, Counter[int
 def test_a_device_holds_the_weights_and_saves_the_values_that_are_counted(case: tuple[str, dict[str, int], str]) -> None:
     name, mesh, shard = case
     model = bound(name)
-    whole, sizes = Whole(model, read(model, mesh, shard), "notation"), model.inputs(batch=2, length=4)
+    whole = Whole(model, read(model, mesh, shard), "notation")
     for numbers, saved in run_parts(whole, mesh, "notation"):
-        assert 4 * numbers == model.memory(precision="float32", mesh=mesh, shard=shard, **sizes).parameters
+        assert 4 * numbers == model.memory(precision="float32", mesh=mesh, shard=shard, B=2, S=4).parameters
         if name in LIKE_TORCH:
             assert not count_ours(model, mesh, shard) - saved
     alone = modules.build(model._recipe("notation"), dtype=torch.float64)

@@ -237,6 +237,9 @@ def _fit(options: argparse.Namespace) -> int:
             use="training" if training else "generation",
             precision=options.precision,
             recompute=options.recompute,
+            mesh="",
+            shard="",
+            zero=0,
             **inputs,
         )
     if options.json:
