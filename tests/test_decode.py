@@ -43,14 +43,16 @@ def decoded(module: Any, arrays: Sequence[Any], lengths: list[int], padding: Ten
     return torch.cat(outputs, 1), cache.bytes
 
 
-def compared(bound: Model, plan: str, lengths: list[int]) -> None:
-    """In chunks as at once, with as many bytes as are counted."""
-    arrays = inputs(bound, {"S": sum(lengths)})
+def compared(bound: Model, plan: str, *ways: list[int]) -> None:
+    """In chunks of these lengths as at once, with as many bytes as are counted."""
+    module, whole = built(bound, plan), sum(ways[0])
+    arrays = inputs(bound, {"S": whole})
     expected = bound.reference(*arrays, weights=weights(bound))
-    outputs, held = decoded(built(bound, plan), arrays, lengths)
-    assert error(outputs, expected) < VALUES
-    if len(lengths) == 1:
-        assert held == bound.cache_bytes(torch.float64, B=BATCH, S=sum(lengths)).total
+    for lengths in ways:
+        outputs, held = decoded(module, arrays, lengths)
+        assert error(outputs, expected) < VALUES
+        if len(lengths) == 1:
+            assert held == bound.cache_bytes(torch.float64, B=BATCH, S=whole).total
 
 
 # -------------------------------------------------------------------------------------------------------------- values
@@ -59,8 +61,7 @@ def compared(bound: Model, plan: str, lengths: list[int]) -> None:
 @pytest.mark.parametrize("plan", few(PLANS, {"fast"}))
 @pytest.mark.parametrize("name", few(MODELS, FEW_TEXTS))
 def test_step_by_step_is_all_at_once(name: str, plan: str) -> None:
-    compared(model(name), plan, [1] * LENGTH)
-    compared(model(name), plan, [4, 3, 1, 3])
+    compared(model(name), plan, [1] * LENGTH, [4, 3, 1, 3])
 
 
 @pytest.mark.parametrize("name", few(MODELS, FEW_TEXTS))
@@ -72,9 +73,7 @@ def test_bytes_are_those_counted(name: str) -> None:
 @pytest.mark.parametrize("plan", PLANS)
 @pytest.mark.parametrize("case", CACHES, ids=lambda case: case.name)
 def test_any_text(case: Cached, plan: str) -> None:
-    compared(case.model(), plan, [LENGTH])
-    compared(case.model(), plan, [1] * LENGTH)
-    compared(case.model(), plan, [4, 3, 1, 3])
+    compared(case.model(), plan, [LENGTH], [1] * LENGTH, [4, 3, 1, 3])
 
 
 @pytest.mark.parametrize("name", EACH)
@@ -103,6 +102,7 @@ def test_what_hangs_on_no_input_is_zero_before_the_start_of_time(plan: str) -> N
     compared(Cached("numbers before the start", "bsd", body, {}).model(), plan, [4, 3, 1, 3])
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(texts(causal=True), st.permutations([2, 3, 5, 7, 4]), st.lists(st.integers(1, 4), min_size=1, max_size=4))
 def test_random_texts(text: Text, sizes: list[int], lengths: list[int]) -> None:

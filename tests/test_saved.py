@@ -203,7 +203,7 @@ def test_published_sizes_are_what_the_hooks_see(name: str, plan: str, dtype: str
 
 
 @pytest.mark.parametrize("training", [True, False], ids=["training", "evaluating"])
-@pytest.mark.parametrize("shape", [(3, 11), (1, 11), (3, 1), (1, 1)], ids=str)
+@pytest.mark.parametrize("shape", few([(3, 11), (1, 11), (3, 1), (1, 1)], {(1, 11), (3, 1)}), ids=str)
 @pytest.mark.parametrize("plan", small.PLANS)
 @pytest.mark.parametrize("name", ["gpt2", "llama"])
 def test_axes_of_one_lie_as_torch_lays_them(name: str, plan: str, shape: Shape, training: bool) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from random import Random
@@ -77,12 +76,19 @@ def gradients(module: Any, arrays: Sequence[Array], seed: int = 3) -> dict[str, 
     change = torch.from_numpy(np.random.default_rng(seed).standard_normal(result.shape))
     if result.requires_grad:
         result.backward(change)
-    slopes = copy.deepcopy(module)
-    for mine, theirs in zip(slopes.parameters(), module.parameters(), strict=True):
-        mine.data = torch.zeros_like(theirs) if theirs.grad is None else theirs.grad
-        theirs.grad = None
     of_inputs = {str(k): torch.zeros_like(x) if x.grad is None else x.grad for k, x in enumerate(arguments) if x.requires_grad}
-    return dict(slopes.state_dict()) | of_inputs
+    return named_gradients(module) | of_inputs
+
+
+def named_gradients(module: Any) -> dict[str, Tensor]:
+    """The gradients of weights under their own names, which are those of the state dict where they are put for a moment."""
+    values = [parameter.data for parameter in module.parameters()]
+    for parameter in module.parameters():
+        parameter.data = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+    slopes = {path: slope.clone() for path, slope in module.state_dict().items()}
+    for parameter, value in zip(module.parameters(), values, strict=True):
+        parameter.data, parameter.grad = value, None
+    return slopes
 
 
 def between(module: Any, other: Any, arrays: Sequence[Array]) -> float:
