@@ -482,12 +482,23 @@ class Model:
         chosen = replace(self._plan(plan), sharding=self._shard(mesh, shard))
         return source.write_source(self.spec.tree, self.spec.name, self.legend, chosen, _style(annotations, check, ascii))
 
-    def cached_source(self, plan: str = "fast", annotations: bool = False, check: bool = False, ascii: bool = False) -> str:
-        """Returns the file of PyTorch for decoding: its forwards take a cache. Raises EinformerError E508."""
+    def cached_source(
+        self,
+        plan: str = "fast",
+        annotations: bool = False,
+        check: bool = False,
+        ascii: bool = False,
+        mesh: str | Mapping[str, int] = "",
+        shard: str = "",
+    ) -> str:
+        """Returns the file of PyTorch for decoding: its forwards take a cache. With a `mesh` it is the file of each rank.
+
+        Raises EinformerError E508, E741 to E744.
+        """
         from einformer.interpreters.torch import decode
 
-        style = _style(annotations, check, ascii)
-        return decode.write_cached_source(self.spec.tree, self.spec.name, self.legend, self._plan(plan), self.kept, style)
+        style, chosen = _style(annotations, check, ascii), replace(self._plan(plan), sharding=self._shard(mesh, shard))
+        return decode.write_cached_source(self.spec.tree, self.spec.name, self.legend, chosen, self.kept, style)
 
     def build(
         self,

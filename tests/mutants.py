@@ -894,4 +894,14 @@ MUTANTS = (
         "rank, first = _whole(0, span), label[0]",
         f"sharding.py::{_RANKS}[a part of a split index]",
     ),
+    _mutant(
+        "parts are kept in a cache", "program/collectives.py",
+        "if line.version in self.kept:", "if line.version in ():",
+        "ranks.py::test_a_step_exchanges_no_keys_of_earlier_positions",
+    ),
+    _mutant(
+        "what ranks exchange of a kept tensor is not there at other positions", "program/decoding.py",
+        "if kept is not None:\n            axes", "if kept is None:\n            axes",
+        "ranks.py::test_keys_that_ranks_exchange_where_they_are_read_are_kept_in_parts[notation]",
+    ),
 )  # fmt: skip

@@ -23,6 +23,7 @@ from einformer.program.operations import Axes, Carried, Function, Line, Turns, V
 from einformer.program.rewrite import Rewriting, walk_lines, walk_loops, walk_values
 from einformer.program.sharding import Sharding, clash, is_size, refuse_unused
 
+Version = tuple[str, str, int]  # a tensor of a layer, and in how many loops it is defined
 Parts = Mapping[str, Axes]  # the axes of the mesh over which a value is in parts, with the indices that were summed
 
 
@@ -97,13 +98,26 @@ class Largest(Collective):
 _NAMES = {AllReduce: "sum", Vary: "x", AllGather: "all", Own: "own", Largest: "max", Shifted: "place"}  # of what has none
 
 
-def shard(functions: Mapping[str, Function], spec: Spec, name: str, sharding: Sharding, legend: Legend) -> dict[str, Function]:
-    """The functions of one rank, each after those that it calls. Raises EinformerError E741, E743, E744."""
+def shard(
+    functions: Mapping[str, Function],
+    spec: Spec,
+    name: str,
+    sharding: Sharding,
+    legend: Legend,
+    kept: frozenset[Version] = frozenset(),
+) -> dict[str, Function]:
+    """The functions of one rank, each after those that it calls. Raises EinformerError E741, E743, E744.
+
+    Parts of a tensor of which a version is `kept` are summed before they are kept.
+    """
     refuse_unused(sharding, (letter for each in functions.values() for value in walk_values(each) for letter in value.axes))
     buffers = {layer.name: {weight.name for weight in layer.weights if weight.kind == "buffer"} for layer in spec.layers}
     fixed, partial, new = _find_fixed(functions, buffers), dict[str, Parts](), dict[str, Function]()
     for each, function in functions.items():
-        rewriting = ForRank(sharding=sharding, legend=legend, partial=partial, fixed=fixed[each], is_model=each == name)
+        own = frozenset((tensor, loops) for layer, tensor, loops in kept if layer == each)
+        rewriting = ForRank(
+            sharding=sharding, legend=legend, partial=partial, fixed=fixed[each], is_model=each == name, kept=own
+        )
         new[each] = write_lines(rewriting.rewrite_function(function))
         partial[each] = rewriting.parts.get(new[each].output.value, {})
     return new
@@ -152,6 +166,7 @@ class ForRank(Rewriting):
     partial: Mapping[str, Parts] = field(kw_only=True)  # of the outputs of other functions
     fixed: set[str] = field(kw_only=True)
     is_model: bool = field(kw_only=True)
+    kept: frozenset[tuple[str, int]] = field(kw_only=True)
     parts: dict[Value, Parts] = field(default_factory=dict)
     moving: set[Value] = field(default_factory=set)  # what has a gradient
     steps: dict[Value, str] = field(default_factory=dict)  # what there is so far of recurrences, and their letters
@@ -175,6 +190,8 @@ class ForRank(Rewriting):
         """A line of an equation; the model returns no parts, and no turn of a loop hands parts to the next."""
         returns = self.is_model and (line.equation is None or line.equation.relation == "return")
         value = self.rewrite(line.value)
+        if line.version in self.kept:
+            self.new[line.value] = value = self.settle(value)
         return replace(line, value=self.settle(value) if returns or line.value in self.handed else value)
 
     def rewrite_carried(self, carried: Carried) -> Carried:
@@ -600,6 +617,20 @@ def _size(letter: str, span: Span) -> Value:
 
 
 # --------------------------------------------------------------------------------------------------------------- lines
+
+
+def drop_gradients(function: Function) -> Function:
+    """A function without what ranks exchange backward alone."""
+
+    def drop(lines: Iterable[Line | Turns]) -> Iterator[Line | Turns]:
+        for line in lines:
+            if isinstance(line, Turns):
+                yield replace(line, lines=tuple(drop(line.lines)))
+            elif not isinstance(line.value.operation, Vary):
+                yield line
+
+    rewriting = Rewriting(lambda value: value.operation.argument if isinstance(value.operation, Vary) else value)
+    return rewriting.rewrite_function(replace(function, lines=tuple(drop(function.lines))))
 
 
 def write_lines(function: Function) -> Function:

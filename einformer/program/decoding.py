@@ -16,6 +16,7 @@ from einformer.language.sizes import Legend
 from einformer.language.weights import key
 from einformer.program import operations as op
 from einformer.program.cache import Entry
+from einformer.program.collectives import Collective
 from einformer.program.operations import (
     Axes,
     Carried,
@@ -286,6 +287,8 @@ class _Continuing:
             case op.Recur(letter, step, so_far, back) if letter == self.time:
                 self.so_far.add(so_far)
                 return self.make(old, Resume(letter, self.value(step), self.value(so_far), back, self.path))
+            case Collective():
+                return self.exchange(old)
             case op.Call(path=path):
                 call = replace_operands(old.operation, self.value)
                 assert isinstance(call, op.Call)
@@ -365,6 +368,20 @@ class _Continuing:
         if value not in self.keeping:
             self.keep(value, "visible")
         return self.keeping[value]
+
+    def exchange(self, old: Value) -> Value:
+        """What ranks exchange of a tensor; at other positions it is exchanged of what is kept."""
+        assert isinstance(old.operation, Collective)
+        kept, new = (
+            self.keeping.get(self.value(old.operation.argument)),
+            self.make(old, replace_operands(old.operation, self.value)),
+        )
+        if kept is not None:
+            axes = tuple(
+                dict(zip(old.operation.argument.axes, old.axes, strict=True)).get(letter, letter) for letter in kept.axes
+            )
+            self.keeping[new] = replace(new, operation=replace(old.operation, argument=kept), axes=axes)
+        return new
 
     def gather(self, old: Value, e: op.Gather) -> Value:
         """A tensor at computed numbers; its positions are its own, or lie among those that are kept."""

@@ -12,7 +12,7 @@ from einformer.language.tree import Spec
 from einformer.language.weights import key
 from einformer.program import operations as op
 from einformer.program.attending import Attending
-from einformer.program.collectives import shard
+from einformer.program.collectives import Version, drop_gradients, shard
 from einformer.program.conditions import turn_conditions
 from einformer.program.experts import find_routings
 from einformer.program.kernels import JOINT, Linear, Part, Taken
@@ -33,6 +33,7 @@ def add_kernels(
     steps: bool = False,
     sharding: Sharding | None = None,
     name: str = "",
+    kept: frozenset[Version] = frozenset(),
 ) -> dict[str, Function]:
     """The functions of a specialised spec, with kernels; those of one rank of the model `name`, if it has a sharding."""
     lowered = {name: turn_conditions(function, legend) for name, function in functions.items()}
@@ -45,17 +46,26 @@ def add_kernels(
     }
     model = next((layer.name for layer in spec.layers if layer.time), "")
     passed = sink_masks(raise_constants(lowered | routings, model, legend, time), legend)
-    local = passed if sharding is None else shard(passed, spec, name, sharding, legend)
+    local = passed if sharding is None else shard(passed, spec, name, sharding, legend, kept)
     return {layer: fuse(function, legend, flows.trained[layer], time, steps) for layer, function in local.items()}
 
 
 def lower_for_rank(
-    lowered: Mapping[str, Function], spec: Spec, name: str, legend: Legend, sharding: Sharding, fast: bool
+    lowered: Mapping[str, Function],
+    spec: Spec,
+    name: str,
+    legend: Legend,
+    sharding: Sharding,
+    fast: bool,
+    kept: frozenset[Version] = frozenset(),
+    steps: bool = False,
 ) -> dict[str, Function]:
-    """The functions of one rank of a model, with kernels or without."""
+    """The functions of one rank of a model, with kernels or without; those of `steps` of decoding have no gradients."""
     if fast:
-        return add_kernels(lowered, spec, legend, sharding=sharding, name=name)
-    return shard(lowered, spec, name, sharding, legend)
+        local = add_kernels(lowered, spec, legend, steps, sharding, name, kept)
+    else:
+        local = shard(lowered, spec, name, sharding, legend, kept)
+    return {layer: drop_gradients(function) for layer, function in local.items()} if steps else local
 
 
 def fuse(function: Function, legend: Legend, trained: frozenset[str], time: str, steps: bool = False) -> Function:

@@ -170,6 +170,14 @@ def refuse_unused(sharding: Sharding, carried: Iterable[str]) -> None:
             raise fail("E741", message, NOWHERE, fix=", ".join(f"`{each}`" for each in sorted(known)))
 
 
+def refuse_split_positions(sharding: Sharding, time: str, legend: Legend) -> None:
+    """Raises EinformerError E744 for decoding where positions are split: each step has one of them."""
+    for letter, axis in sharding.places:
+        if axis_of(letter) == time:
+            message = f"`{letter}` is split over `{axis}`, and a step of decoding has one position"
+            raise fail("E744", message, NOWHERE, [legend.describe(letter)], f"a map without `{letter}`")
+
+
 def clash(sharding: Sharding, letters: Iterable[str], span: Span) -> EinformerError | None:
     """The error E743 of a tensor that carries two indices of one axis of the mesh, or none."""
     seen = dict[str, str]()

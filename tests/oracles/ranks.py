@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from einformer.interpreters.torch import module as modules
+from einformer.interpreters.torch import ranks
 from einformer.interpreters.torch.ranks import find_cuts
 from einformer.language.calls import slot_letters
 from einformer.language.slots import find_selecting
@@ -23,6 +24,17 @@ from einformer.program.sharding import Sharding, read_sharding
 
 SECONDS = 60
 LOCK = threading.Lock()
+HERE = threading.local()
+
+
+class Router:
+    """torch.distributed, where a thread that is a rank has collectives of its own."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(getattr(HERE, "mesh", torch.distributed), name)
+
+
+vars(ranks)["dist"] = Router()
 
 
 @dataclass
@@ -99,13 +111,22 @@ def build_rank(model: Model, sharding: Sharding, plan: str, place: Any) -> nn.Mo
     return built
 
 
+def continue_rank(module: Any, place: Any) -> None:
+    """Lets the module of a rank decode, by the collectives of threads."""
+    with LOCK:
+        module.__dict__["_continued"] = twin = modules.continue_module(module)
+    file: Any = sys.modules[type(twin).__module__]
+    file.dist = place
+
+
 def run_on_ranks(mesh: Mapping[str, int], run: Callable[[Mesh], Any]) -> tuple[list[Any], World]:
     """What each rank gives."""
     world, results, errors = World(mesh), dict[int, Any](), list[BaseException]()
 
     def start(rank: int) -> None:
         try:
-            results[rank] = run(Mesh(world, rank))
+            HERE.mesh = Mesh(world, rank)
+            results[rank] = run(HERE.mesh)
         except BaseException as error:
             errors.append(error)
             world.barrier.abort()

@@ -37,12 +37,13 @@ from einformer.program.decoding import (
     keeps_anything,
     reads_cache,
 )
-from einformer.program.fusing import add_kernels
+from einformer.program.fusing import add_kernels, lower_for_rank
 from einformer.program.kernels import Attention
 from einformer.program.lowering import find_time, lower_functions
-from einformer.program.operations import Axes, Label, Line, Value
+from einformer.program.operations import Axes, Function, Label, Line, Value
 from einformer.program.orders import estimate_size
 from einformer.program.rewrite import walk_lines, walk_values
+from einformer.program.sharding import refuse_split_positions
 
 
 def write_cached_source(
@@ -51,11 +52,28 @@ def write_cached_source(
     """The file for the causal model `name`: each class as in the file without a cache, its forward with one."""
     special = specialise(spec, name)
     rows = find_rows(next(layer for layer in special.layers if layer.name == name))
-    lowered = lower_functions(special, legend)
-    program = add_kernels(lowered, special, legend, steps=True) if plan.fast else lowered
-    decoded = continue_functions(program, kept, legend, name, find_time(special), rows)
+    lowered, sharding, time = lower_functions(special, legend), plan.sharding, find_time(special)
+    if sharding is None:
+        local, kernels = legend, dict[str, Function]()
+        program = add_kernels(lowered, special, legend, steps=True) if plan.fast else lowered
+    else:
+        refuse_split_positions(sharding, time, legend)
+        versions = frozenset((entry.layer, entry.name, entry.loops) for entry in kept)
+        local, kernels = sharding.local(legend), lower_for_rank(lowered, special, name, legend, sharding, plan.fast)
+        program = lower_for_rank(lowered, special, name, legend, sharding, plan.fast, versions, steps=True)
+    decoded = continue_functions(program, kept, legend, name, time, rows)
     file = CachedFile(
-        special, name, legend, plan, style, count_axes(spec), functions=decoded, lowered=lowered, kept=kept, rows=rows
+        special,
+        name,
+        local,
+        plan,
+        style,
+        count_axes(spec),
+        kernels=kernels,
+        functions=decoded,
+        lowered=lowered,
+        kept=kept,
+        rows=rows,
     )
     file.counting = frozenset({name, *(called for called, function in decoded.items() if reads_cache(function, decoded))})
     file.keeping = frozenset(called for called, function in decoded.items() if keeps_anything(function, decoded))

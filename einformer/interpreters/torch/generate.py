@@ -141,8 +141,8 @@ class Decodes:
         stops = torch.tensor([token for token in stop if 0 <= token < 2**63], dtype=torch.int64, device=x_bs.device)
         stopped, new = torch.zeros(len(x_bs), dtype=torch.bool, device=x_bs.device), x_bs
         for _ in range(max_new_tokens):
-            logits_bv = _check_finite(self.decode(new, cache=cache, last=1)[:, -1])
-            token_b = choice.next(logits_bv, generator).to(x_bs.dtype)
+            logits_bv = _check_finite(self.join_logits(self.decode(new, cache=cache, last=1)[:, -1]))
+            token_b = self.agree(choice.next(logits_bv, generator).to(x_bs.dtype))
             token_b = torch.where(stopped, new[:, -1], token_b)
             yield token_b
             stopped = stopped | torch.isin(token_b.long(), stops)
@@ -186,13 +186,23 @@ class Decodes:
             raise fail("E706", "the prompt or its continuation is empty", fix="at least one token of each")
         whole = torch.cat([prompt_bs, continuation_bs], 1)
         cache = self.cache(_find_padding(prompt_bs, lengths))
-        logits = _check_finite(self.decode(whole[:, :-1], cache=cache, last=continuation_bs.shape[1]))
+        logits = _check_finite(self.join_logits(self.decode(whole[:, :-1], cache=cache, last=continuation_bs.shape[1])))
         logarithms = logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1)
         return logarithms.gather(-1, continuation_bs[..., None].long())[..., 0].sum(-1)
 
     def perplexity(self, x_bs: Tensor) -> Tensor:
         """exp of the mean surprise of each row's tokens after its first. Raises EinformerError as `log_prob` does."""
         return (-self.log_prob(x_bs[:, :1], x_bs[:, 1:]) / (x_bs.shape[1] - 1)).exp()
+
+    # -------------------------------------------------------------------------------------------------------- ranks
+
+    def join_logits(self, logits: Tensor) -> Tensor:
+        """The logits of all tokens, where the ranks of a mesh have some of them each."""
+        return logits
+
+    def agree(self, token_b: Tensor) -> Tensor:
+        """The tokens of the first of the ranks that compute the same rows."""
+        return token_b
 
     # ------------------------------------------------------------------------------------------------------- checks
 

@@ -73,7 +73,7 @@ def build(recipe: Recipe, device: torch.device | str = "cpu", dtype: torch.dtype
 
 
 def _load(recipe: Recipe, mesh: Any = None) -> type[nn.Module]:
-    emitted = _run(recipe, recipe.source(), recipe.plan.name)
+    emitted = _run(recipe, recipe.source(), recipe.plan.name, mesh)
     layer = next(layer for layer in recipe.spec.layers if layer.name == recipe.name)
     inner: type[nn.Module] = find_class(vars(emitted), recipe.name)
     layers = {layer_of_text.name: layer_of_text for layer_of_text in recipe.spec.layers}
@@ -84,8 +84,7 @@ def _load(recipe: Recipe, mesh: Any = None) -> type[nn.Module]:
     }
     if recipe.plan.sharding is None:
         return type(recipe.name, (_Door, *recipe.methods, inner), attributes)
-    emitted.__dict__["MESH"] = mesh
-    return type(recipe.name, (Parts, _Door, inner), attributes | {"mesh": mesh})
+    return type(recipe.name, (Parts, _Door, *recipe.methods, inner), attributes | {"mesh": mesh})
 
 
 def find_class(file: Mapping[str, object], name: str) -> type[nn.Module]:
@@ -94,19 +93,21 @@ def find_class(file: Mapping[str, object], name: str) -> type[nn.Module]:
     return [value for value in named if isinstance(value, type) and issubclass(value, nn.Module)][-1]
 
 
-def _run(recipe: Recipe, text: str, kind: str) -> types.ModuleType:
+def _run(recipe: Recipe, text: str, kind: str, mesh: Any = None) -> types.ModuleType:
     name = f"einformer_{recipe.name}_{next(_COUNT)}"
     file = f"<{name}: {kind}>"
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
     emitted = sys.modules[name] = types.ModuleType(name)  # Dynamo imports the modules whose globals it reads
     exec(compile(text, file, "exec", dont_inherit=True), emitted.__dict__)  # names are those that the grammar admits (R13)
+    if mesh is not None:
+        emitted.__dict__["MESH"] = mesh
     return emitted
 
 
 def continue_module(module: Any) -> nn.Module:
     """A module whose forward takes a cache, with the very parameters of a built one."""
     recipe: Recipe = module.recipe
-    emitted = _run(recipe, recipe.cached_source(), f"{recipe.plan.name}, cached")
+    emitted = _run(recipe, recipe.cached_source(), f"{recipe.plan.name}, cached", getattr(module, "mesh", None))
     with torch.device("meta"):
         twin = find_class(vars(emitted), recipe.name)()
     theirs = dict(module.named_modules())
