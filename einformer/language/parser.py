@@ -35,7 +35,7 @@ from einformer.language.tree import (
     Tensor,
     Weight,
 )
-from einformer.language.walk import map_expressions, rebuild
+from einformer.language.walk import map_expressions, open_groups, rebuild
 
 MAXIMUM_FINDINGS = 100
 _HEADS = ("axes", "scalars", "layer", "model")
@@ -313,7 +313,20 @@ class _Parser(Formulas):
             relation = "<-"
         right = self.expression()
         self.end()
+        if isinstance(left, Tensor) and isinstance(right, Tensor):
+            left, right = self.regroup(left, right)
         return Equation(left, relation, right, self.line.note, self.line.comment, above=self.line.above, span=self.since(start))
+
+    # `y_{bsd} = q_{bs(ea)}` in LaTeX merges e and a: the group stands on the left (R4).
+    def regroup(self, left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
+        groups = [slot for slot in right.slots if isinstance(slot, Group)]
+        merged, inside = [slot for slot in left.slots if slot not in right.slots], open_groups(right.slots)
+        alone = len(groups) == len(merged) == 1 and len(left.slots) == len(right.slots)
+        letters = all(isinstance(slot, Index) for slot in (*left.slots, *inside))
+        if not (alone and letters and merged[0] not in inside and tokens.is_latex(self.source.text)):
+            return left, right
+        slots = tuple(groups[0] if slot is merged[0] else slot for slot in left.slots)
+        return replace(left, slots=slots), replace(right, slots=tuple(inside))
 
     def left(self) -> Tensor | Name:
         name = self.new_name("the name that the equation defines")
@@ -344,9 +357,9 @@ class _Parser(Formulas):
 
 def _read_lines(source: Source) -> tuple[list[Line], list[Finding]]:
     if tokens.is_latex(source.text):
-        from einformer.language import latex_rows  # nobody waits for it who reads plain text
+        from einformer.language import latex_reader  # nobody waits for it who reads plain text
 
-        lines, findings = latex_rows.read_lines(source)
+        lines, findings = latex_reader.read_lines(source)
     else:
         lines, findings = tokens.read_lines(source)
     alone = [line for line in lines if line.note and not line.tokens]

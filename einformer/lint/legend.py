@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from einformer.errors import NOWHERE, EinformerError, Finding, Span
-from einformer.language.latex_marks import LETTERS
+from einformer.language.latex_reader import LETTERS
 from einformer.language.parser import parse_expression
 from einformer.language.sizes import Legend
 from einformer.language.tree import Axis, Expression, Index, Name, Spec, Tensor

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from einformer.language.calls import axis_of
-from einformer.language.latex_marks import GREEK
+from einformer.language.latex_reader import GREEK
 from einformer.language.parser import resolve
 from einformer.language.scope import factors_of
 from einformer.language.tree import Apply, Expression, Group, Index, Name, Power, Product, Quotient, Sum, Tensor

@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 
 from einformer.errors import EinformerError, Source, Span
 from einformer.language.formulas import Formulas
-from einformer.language.latex_marks import CASES, Mark, marks
-from einformer.language.latex_rows import Row, read_row
+from einformer.language.latex_reader import CASES, Mark, Row, marks, read_row
 from einformer.language.primitives import NAMES
 from einformer.language.tokens import Line, Token
 from einformer.language.tree import Apply, Expression, Index, Tensor

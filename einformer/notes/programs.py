@@ -15,7 +15,7 @@ from types import NoneType
 
 from einformer.architectures import texts
 from einformer.errors import EinformerError, Finding, Source, Span, fail
-from einformer.language.latex_marks import CASES, marks
+from einformer.language.latex_reader import CASES, marks
 from einformer.language.tree import Name, Spec, Tensor
 from einformer.lint.notes.latex import read_latex, read_markdown
 from einformer.lint.notes.notebook import cells, read_notebook

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import sympy
 
-from einformer.language.latex_marks import GREEK
+from einformer.language.latex_reader import GREEK
 from einformer.language.primitives import PRIMITIVES
 from einformer.language.tree import Name, Spec
 from einformer.language.walk import subexpressions

@@ -1,4 +1,4 @@
-"""Prints a text as LaTeX for MathJax, KaTeX and TeX. The reader in `language/latex_rows.py` reads it back.
+"""Prints a text as LaTeX for MathJax, KaTeX and TeX. The reader in `language/latex_reader.py` reads it back.
 
 A whole specification is one formula that keeps the lines of the text. An equation or an expression has no environment
 around it.
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import TypeGuard
 
-from einformer.language.latex_marks import GREEK
+from einformer.language.latex_reader import GREEK
 from einformer.language.primitives import PRIMITIVES, primitive
 from einformer.language.printer import Level, PrintedLine, Printer, abut, is_minus, level, number
 from einformer.language.tokens import is_latex

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from einformer.language.latex_marks import Mark, marks
+from einformer.language.latex_reader import Mark, marks
 from einformer.lint.notes.pieces import Macro, Passage, join
 
 _LONGEST, _DEEPEST = 4_000, 20  # characters of expanded macros; longer ones stay unexpanded

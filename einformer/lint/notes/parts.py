@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from einformer.language.latex_marks import marks
+from einformer.language.latex_reader import marks
 from einformer.lint.notes.macros import find_closing
 from einformer.lint.notes.pieces import Passage
 from einformer.lint.notes.signs import LETTERED, WORDS

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from einformer.language.latex_marks import LETTERS
+from einformer.language.latex_reader import LETTERS
 from einformer.lint.notes.parts import Parts
 from einformer.lint.notes.pieces import Passage
 from einformer.lint.notes.signs import LABELS, WORDS

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from einformer.language.latex_marks import CASES, LETTERS, NAMED, TEXTS, Mark
+from einformer.language.latex_reader import CASES, LETTERS, NAMED, TEXTS, Mark
 from einformer.lint.notes.macros import find_closing
 from einformer.lint.notes.parts import OPENING
 from einformer.lint.notes.pieces import Passage, join

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from einformer.language.latex_marks import LETTERS
+from einformer.language.latex_reader import LETTERS
 from einformer.language.tokens import MAXIMUM_DEPTH
 from einformer.lint.notes.pieces import Passage, join
 
