@@ -187,6 +187,7 @@ def miscounts(bound: Model, arrays: list[Array], expected: Array) -> Iterator[tu
 # ------------------------------------------------------------------------------------------------------------ coverage
 
 
+@pytest.mark.slow
 def test_few_texts_are_refused() -> None:
     """What the writer takes for well formed, the checker does too; but for what it cannot prove."""
     codes = Counter(drawn.findings[0].code for seed in range(100) if isinstance(drawn := case(seed), EinformerError))

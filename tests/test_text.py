@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -37,16 +38,23 @@ def tokenizer() -> Any:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(saved: Path, tmp_path: Path) -> Path:
+    """A copy of the saved model, which a test may change."""
+    return Path(shutil.copytree(saved, tmp_path / "model"))
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model of transformers with its tokenizer: what `save_pretrained` writes."""
     sizes = {"vocab_size": tokenizer().get_vocab_size(), "n_embd": 32, "n_head": 4, "n_layer": 2, "n_positions": 64}
     config: Any = AutoConfig.for_model("gpt2", **sizes, bos_token_id=None, eos_token_id=None, initializer_range=0.5)
     with torch.random.fork_rng():
         torch.manual_seed(0)
         made: Any = GPT2LMHeadModel(config)
-    made.save_pretrained(tmp_path)
-    tokenizer().save(str(tmp_path / "tokenizer.json"))
-    return tmp_path
+    path = tmp_path_factory.mktemp("saved")
+    made.save_pretrained(path)
+    tokenizer().save(str(path / "tokenizer.json"))
+    return path
 
 
 def test_the_text_is_that_of_transformers(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
