@@ -1,4 +1,4 @@
-"""Writes the pages that are made of data: errors, claims, errata, equations, sources, matrices."""
+"""Writes the pages that are made of data: errors, claims, errata, equations, sources, models, matrices."""
 
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -8,6 +8,7 @@ from typing import Any
 
 from einformer.architectures.texts import elaborate
 from einformer.errors import Rule, Source, catalogue
+from einformer.huggingface import families, wrappers
 from einformer.notes import errata as slips
 from einformer.notes import references, shelf, worked
 from einformer.notes.citations import shipped
@@ -281,10 +282,59 @@ def matrices() -> str:
     return "\n".join(parts)
 
 
+MODELS = """# Model types
+
+<!-- Made of the tables in einformer/huggingface by docs/generate.py. -->
+
+Every `model_type` of transformers {version} with a causal language model or a model of images and text, and whether
+einformer reads its `config.json`. What is read has the parameters, FLOPs and logits of transformers; a test compares them.
+
+* *read*: the config follows the text or texts beside it. *as* another type: of text alone it computes the same.
+* *text part*: the config holds other parts too. Its decoder of text is read and named so in every output. The other parts are
+  listed by name, and not counted.
+* *refused*: an error names the form that is missing.
+
+{summary}
+
+| `model_type` | state | text, or the form that is missing |
+| --- | --- | --- |
+{rows}
+"""
+
+
+def models() -> str:
+    """The page of model types."""
+    from transformers import __version__
+    from transformers.models.auto import modeling_auto
+
+    causal = set(modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES)
+    images = set(modeling_auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES)
+    states = {kind: _find_state(kind) for kind in sorted({*causal, *images, *families.families(), *wrappers.alike()})}
+    rows = "\n".join(f"| `{kind}` | {state} | {_cell(about)} |" for kind, (state, about) in states.items())
+    counts = [_count_states(states, "causal language models", causal), _count_states(states, "other models", images - causal)]
+    return MODELS.format(version=__version__, summary="\n".join(counts), rows=rows)
+
+
+def _find_state(kind: str) -> tuple[str, str]:
+    if kind in families.families():
+        return "read", ", ".join(f"`{text}`" for text in sorted(families.architectures(kind)))
+    if kind in wrappers.alike():
+        return "read", f"as `{wrappers.alike()[kind]}`"
+    if part := (wrappers.wrappers() | wrappers.flat()).get(kind):
+        return "text part", f"`{part}`"
+    return "refused", wrappers.refused()[kind]
+
+
+def _count_states(states: Mapping[str, tuple[str, str]], name: str, kinds: set[str]) -> str:
+    counts = {state: sum(states[kind][0] == state for kind in kinds) for state in ("read", "text part", "refused")}
+    return f"* {len(kinds)} {name}: {', '.join(f'{count} {state}' for state, count in counts.items())}."
+
+
 if __name__ == "__main__":
     (HERE / "equations.md").write_text(equations(), encoding="utf-8")
     (HERE / "errors.md").write_text(errors(), encoding="utf-8")
     (HERE / "claims.md").write_text(claims(), encoding="utf-8")
     (HERE / "errata.md").write_text(errata(), encoding="utf-8")
     (HERE / "sources.md").write_text(sources(), encoding="utf-8")
+    (HERE / "models.md").write_text(models(), encoding="utf-8")
     (HERE / "matrices.md").write_text(matrices(), encoding="utf-8")

@@ -62,11 +62,16 @@ _INTERNAL = {"at", "layer", "legend", "tree", "written"}
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The family of transformers that a model came from, its config as it was read, and how its weights start."""
+    """The family of transformers that a model came from, its config, and how its weights start.
+
+    `part` describes it if it is a part of a larger model, whose `others` are not counted.
+    """
 
     family: str = ""
     config: Mapping[str, object] = field(default_factory=dict)
     initialisation: Initialisation = _GPT2
+    part: str = ""
+    others: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -358,7 +363,8 @@ class Model:
         single = self.at(**sizes | {"S": 1}) if "S" in sizes and self.spec.layer.time else None
         chosen = choose_rows(convention, precision)
         cache = self._cache(chosen[1].dtype, sizes)
-        return table.summarise(self.spec.tree, self.spec.name, self.at(**sizes), single, *chosen, recompute, cache)
+        summary = table.summarise(self.spec.tree, self.spec.name, self.at(**sizes), single, *chosen, recompute, cache)
+        return replace(summary, not_counted=self._origin.others)
 
     # None if the model cannot be decoded step by step.
     def _cache(self, dtype: str, sizes: dict[str, int]) -> tuple[int, int] | None:
@@ -577,7 +583,8 @@ class Model:
         chosen, origin = self._plan(plan, initialisation), self._origin
         methods = (*((HuggingFaceWeights,) if origin.family else ()), *((Decodes,) if self.spec.layer.time else ()))
         keep, style = functools.partial(cache.kept, self.spec.tree, self.spec.name, self.legend), _style(check=check)
-        return Recipe(self.spec.tree, self.spec.name, self.legend, chosen, style, origin.family, origin.config, methods, keep)
+        theirs = (origin.family, origin.config, origin.part)
+        return Recipe(self.spec.tree, self.spec.name, self.legend, chosen, style, *theirs, methods, keep)
 
     def reference(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from einformer.architectures import models, texts
@@ -68,13 +68,24 @@ def from_huggingface(source: str | pathlib.Path | Mapping[str, object], length: 
     from einformer.huggingface import config
 
     imported = config.import_config(source)
-    written = load(imported.architecture)
+    written = _entitle(load(imported.architecture), imported.part, imported.others)
     specification = written.without(*(name if "." in name else f"{written.name}.{name}" for name in imported.absent))
     if imported.scalars:
         specification = specification.replace(imported.scalars)
     chosen = {"Φ": length} if length is not None and "Φ" in imported.scalars else {}
     model = bind_from(specification, {**imported.values, **chosen}, imported.origins)
-    return replace(model, _origin=Origin(imported.family, imported.config, imported.initialisation))
+    return replace(
+        model, _origin=Origin(imported.family, imported.config, imported.initialisation, imported.part, imported.others)
+    )
+
+
+# Every output shows the title.
+def _entitle(specification: Specification, part: str, others: Sequence[str]) -> Specification:
+    if not part:
+        return specification
+    title = f"{specification.title}; {part}; not counted: {', '.join(others)}"
+    written, tree = (replace(spec, title=title) for spec in (specification.written, specification.tree))
+    return replace(specification, written=written, tree=tree)
 
 
 def parse(text: str, name: str = "<text>") -> Specification:

@@ -255,6 +255,7 @@ TOYS: dict[str, tuple[str, dict[str, Any]]] = {
     "gpt_neo": ("gpt_neo", NEO | {"intermediate_size": 31, "attention_types": [[["global", "local"], 1], [["local"], 1]]}),
     "gpt_neo_plain": ("gpt_neo", NEO | {"attention_types": [[["local"], 3]]}),
     "glm4": ("glm4", grouped(8, PARTIAL, attention_bias=True)),
+    "glm4_unbiased": ("glm4", grouped(8, PARTIAL, attention_bias=False)),
     "internlm3": ("internlm3", grouped(hidden_size=45)),
     "internlm3_biased": ("internlm3", grouped(hidden_size=45, **BIASED)),
     "seed_oss": ("seed_oss", SEED),

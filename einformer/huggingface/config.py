@@ -18,6 +18,7 @@ from einformer.errors import EinformerError, Finding, fail
 from einformer.huggingface.documents import Document, name, open_objects, read, rename_keys, show_value
 from einformer.huggingface.families import DEVIATION, Family, families, family
 from einformer.huggingface.keys import Key
+from einformer.huggingface.wrappers import Part, alike, find_text_part, refused
 from einformer.interpreters.torch.plan import Initialisation
 from einformer.language.sizes import Legend
 from einformer.language.tree import Name
@@ -36,7 +37,8 @@ class Imported:
     `family` is the `model_type` and the variants of its table. `values` holds sizes and scalars by letter, and `origins`
     their places: `n_embd, config.json:9`. `scalars` are lines that replace those of the text. `absent` are optional weights
     that the model does not have, `Attention.α`, or `U` of the model. `ignored` are keys without effect, with the reason.
-    `config` is the unchanged config.
+    `config` is the config of its own that it would have, and `part` describes it if it is the text part of another, whose
+    `others` are not counted.
     """
 
     family: str
@@ -48,6 +50,8 @@ class Imported:
     initialisation: Initialisation
     ignored: Mapping[str, str]
     config: Mapping[str, object]
+    part: str = ""
+    others: tuple[str, ...] = ()
 
 
 def read_config(source: str | pathlib.Path | Mapping[str, object]) -> Document:
@@ -73,10 +77,12 @@ def import_config(source: str | pathlib.Path | Mapping[str, object]) -> Imported
 
     Raises EinformerError with every key that is wrong, E611 to E616, and E610, E801, E802 if the file cannot be read.
     """
-    document = read_config(source)
-    config = open_objects(document)
-    plain = family(_read_model_type(config))
+    part = find_text_part(read_config(source))
+    config = open_objects(part.config)
+    plain = family(_read_model_type(config, part))
     config = rename_keys(config, plain.renamed)
+    omitted = _find_omitted(config, plain, part.omitted)
+    config = replace(config, values={**omitted, **config.values})
     path = _name_family(config, plain)
     table = family(path)
     readings = list(_read_keys(config, table))
@@ -102,7 +108,9 @@ def import_config(source: str | pathlib.Path | Mapping[str, object]) -> Imported
         table.absent,
         start,
         {key: table.ignored[key] for key in config.values if key in table.ignored},
-        dict(document.values),
+        {**omitted, **part.config.values, "model_type": part.family},
+        part.about,
+        part.others,
     )
 
 
@@ -191,15 +199,27 @@ def _take_first(readings: Iterable[_Reading]) -> dict[str, _Reading]:
     return first
 
 
-def _read_model_type(config: Document) -> str:
-    names = families()
-    if "model_type" not in config.values:
-        raise fail("E613", "the config has no `model_type`", config.span(), fix=f'`"model_type": "{names[0]}"`, or another')
-    if (model_type := config.values["model_type"]) in names:
-        return str(model_type)
-    close = difflib.get_close_matches(model_type[:60], names, n=1) if isinstance(model_type, str) else []
+# Keys that a file leaves out stand for the values of the type in transformers, unless another key gives their letter.
+def _find_omitted(config: Document, table: Family, values: Mapping[str, object]) -> dict[str, object]:
+    letters = {key.key: key.letter for key in table.keys}
+    stated = {letters.get(key, key) for key in config.values}
+    return {key: value for key, value in values.items() if letters.get(key, key) not in stated}
+
+
+def _read_model_type(config: Document, part: Part) -> str:
+    names, where = families(), f" in `{part.place}`" * bool(part.place)
+    if config.values.get("model_type", part) is part:
+        raise fail(
+            "E613", f"the config has no `model_type`{where}", config.span(), fix=f'`"model_type": "{names[0]}"`, or another'
+        )
+    if part.family in names:
+        return part.family
+    model_type = config.values["model_type"]
+    message = f"models of the type {show_value(model_type)}{where} cannot be read"
+    if isinstance(model_type, str) and model_type in refused():
+        raise fail("E611", f"{message}: {refused()[model_type]}", config.span("model_type"))
+    close = difflib.get_close_matches(model_type[:60], [*names, *alike()], n=1) if isinstance(model_type, str) else []
     fact = f"einformer reads {', '.join(names)}"
-    message = f"models of the type {show_value(model_type)} cannot be read"
     raise fail("E611", message, config.span("model_type"), [fact], f'`"{close[0]}"`' if close else "")
 
 

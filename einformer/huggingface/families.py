@@ -115,7 +115,7 @@ def family(name: str) -> Family:
         config.get("renamed", {}),
         tuple(table.get("absent", ())),
         table.get("scalars", "").replace("{H}", table.get("rotary", "H")),
-        {name: {key: _read_null(value) for key, value in row["when"].items()} for name, row in variants.items()},
+        {name: {key: read_null(value) for key, value in row["when"].items()} for name, row in variants.items()},
         config.get("saved", {}),
         _read_tensors(**table["weights"]),
     )
@@ -199,7 +199,7 @@ def _list_reasons(ignored: Mapping[str, str | Sequence[str]], used: set[str]) ->
 
 # The first value is that of an absent key by default.
 def _read_fixed(values: Sequence[object], why: str, **absent: object) -> Fixed:
-    allowed = tuple(map(_read_null, values))
+    allowed = tuple(map(read_null, values))
     return Fixed(allowed, why, absent.get("absent", allowed[0]))
 
 
@@ -207,8 +207,8 @@ def _read_list(**row: Any) -> Words | Numbers:
     return Numbers(**row) if "range" in row else Words(**row)
 
 
-# TOML has no null.
-def _read_null(value: object) -> object:
+def read_null(value: object) -> object:
+    """Returns None for `null`, which TOML does not have."""
     return None if value == "null" else value
 
 

@@ -40,7 +40,7 @@ class HuggingFaceWeights:
         Nothing is written unless everything fits. Raises EinformerError as `read` does.
         """
         assert isinstance(self, nn.Module)
-        return load(self.recipe.family, self._place_weights(), source, self)
+        return load(self.recipe.family, self._place_weights(), source, self, bool(self.recipe.part))
 
     def to_huggingface(self) -> dict[str, Tensor]:
         """Returns the weights with the names and shapes of a state dict of transformers."""
@@ -68,14 +68,16 @@ class HuggingFaceWeights:
 # -------------------------------------------------------------------------------------------- from theirs, to theirs
 
 
-def load(model_type: str, weights: Mapping[str, Placed], source: State | str | pathlib.Path, into: nn.Module) -> dict[str, str]:
+def load(
+    model_type: str, weights: Mapping[str, Placed], source: State | str | pathlib.Path, into: nn.Module, part: bool = False
+) -> dict[str, str]:
     """Writes the weights of a source into a module, one tensor after the other. Returns the ignored tensors with the
-    reason.
+    reason. The weights may be a `part` of those of the source.
 
     Nothing is written unless everything fits. Raises EinformerError as `read` does, and E702 for tensors on the device
     meta.
     """
-    checkpoint = read(model_type, weights, source)
+    checkpoint = read(model_type, weights, source, part)
     if any(parameter.is_meta for parameter in into.parameters()):
         raise fail(
             "E702", "weights cannot be written into a module on the device meta", fix='`module.to_empty(device="cpu")` first'
@@ -84,16 +86,18 @@ def load(model_type: str, weights: Mapping[str, Placed], source: State | str | p
     return checkpoint.ignored
 
 
-def read(model_type: str, weights: Mapping[str, Placed], source: State | str | pathlib.Path) -> Checkpoint:
-    """Checks the weights of a source, which are not read yet.
+def read(model_type: str, weights: Mapping[str, Placed], source: State | str | pathlib.Path, part: bool = False) -> Checkpoint:
+    """Checks the weights of a source, or of a part of it, which are not read yet.
 
     Raises EinformerError with every tensor that is missing, unknown, of another shape or not of floating-point numbers:
     E616 to E619, E701, E704, and E610, E801, E802 for files.
     """
     table = family(model_type)
-    found = _add_prefix(table, find_tensors(source))
+    stored, others = _find_part(table, find_tensors(source)) if part else (find_tensors(source), {})
+    found = _add_prefix(table, stored)
     rows = tuple(_make_rows(table, weights, lambda row: row.name in found))
-    ignored = {name: why for name in found for form, why in table.tensors.ignored.items() if _match_form(form).fullmatch(name)}
+    forms = table.tensors.ignored.items()
+    ignored = others | {name: why for name in found for form, why in forms if _match_form(form).fullmatch(name)}
     checkpoint = Checkpoint(rows, found, ignored)
     place = "the state dict" if isinstance(source, Mapping) else f"`{source}`"
     findings = list(_find_misfits(checkpoint, table, weights, place)) or list(_find_untied(checkpoint, table))
@@ -257,13 +261,32 @@ def _count_place(letters: str, at: Mapping[str, int], sizes: Mapping[str, int]) 
     return functools.reduce(lambda number, letter: number * sizes[letter] + at[letter], letters, 0)
 
 
+# The text part stands where its table of tokens does, `model.language_model.embed_tokens.weight`, and its head anywhere.
+def _find_part(table: Family, stored: Mapping[str, Stored]) -> tuple[dict[str, Stored], dict[str, str]]:
+    prefix, renamed = table.tensors.prefix, dict[str, str]()
+    tokens = next(theirs for ours, theirs, _ in table.tensors.rows if ours == "E").removeprefix(prefix)
+    starts = [name.removesuffix(tokens) for name in stored if f".{name}".endswith(f".{tokens}")]
+    if starts[1:]:
+        raise fail("E704", "the text part cannot be told from other parts", facts=[f"`{start}{tokens}`" for start in starts])
+    for name in stored:
+        heads = [head for head in _list_outside(table) if f".{name}".endswith(f".{head}")]
+        if heads or any(map(name.startswith, starts)):
+            renamed[name] = heads[0] if heads else prefix + name.removeprefix(starts[0])
+    others = dict.fromkeys(stored.keys() - renamed.keys(), "of another part than the text part")
+    return {inner: stored[name] for name, inner in renamed.items()}, others
+
+
+def _list_outside(table: Family) -> set[str]:
+    rows, prefix = (*table.tensors.rows, *table.tensors.files), table.tensors.prefix
+    return {*table.tensors.tied, *(name for _, name, _ in rows if not name.startswith(prefix))}
+
+
 # A model without its head leaves out the prefix everywhere.
 def _add_prefix(table: Family, stored: Mapping[str, Stored]) -> dict[str, Stored]:
     prefix = table.tensors.prefix
     if any(name.startswith(prefix) for name in stored):
         return dict(stored)
-    rows = (*table.tensors.rows, *table.tensors.files)
-    outside = {*table.tensors.tied, *(name for _, name, _ in rows if not name.startswith(prefix))}
+    outside = _list_outside(table)
     return {name if name in outside else f"{prefix}{name}": tensor for name, tensor in stored.items()}
 
 

@@ -195,6 +195,7 @@ class Summary:
     next_token: int | None
     memory: Memory[int]
     cache: tuple[int, int] | None  # bytes for a further position of one row, and in all
+    not_counted: tuple[str, ...] = ()  # parts of the model beside this one
 
     @property
     def weights(self) -> int:
@@ -208,6 +209,7 @@ class Summary:
             "precision": self.precision.name,
             "recompute": self.recompute,
             "parameter_counts": self.parameters,
+            "not_counted": list(self.not_counted),
             "parameter_bytes": self.weights,
             "flops_by_phase": self.flops,
             "flops_of_next_token": self.next_token,
@@ -218,7 +220,9 @@ class Summary:
     def rows(self) -> Iterator[tuple[str, str]]:
         """Yields the summary in words, under a heading for each line."""
         counts, flops = self.parameters, self.flops
-        yield "parameters", f"{counts['total']:,}: embeddings {counts['embedding']:,}, all others {counts['non_embedding']:,}"
+        of_part = " of the text part" if self.not_counted else ""
+        others = f"embeddings {counts['embedding']:,}, all others {counts['non_embedding']:,}"
+        yield f"parameters{of_part}", f"{counts['total']:,}: {others}"
         if counts["active"] != counts["total"]:
             yield "", f"{counts['active']:,} of them compute for one token"
         yield "weights", f"{spell_bytes(self.weights)} as {self.precision.name}"

@@ -42,6 +42,7 @@ class Recipe:
     style: Style = PLAIN
     family: str = ""  # of transformers, whose names its weights may be loaded by
     config: Mapping[str, object] = field(default_factory=dict)  # the one that the family was read from
+    part: str = ""  # of a larger model, in whose files its weights are
     methods: tuple[type, ...] = ()  # classes whose methods the module has too
     keep: Callable[[], Sequence[Entry[int]]] | None = None  # what decoding keeps; asked for when there is something to decode
 

@@ -1,0 +1,119 @@
+"""Finds the decoder of text in a config of several parts, `text_config` beside `vision_config`."""
+
+from __future__ import annotations
+
+import functools
+import pathlib
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from einformer.errors import fail
+from einformer.huggingface.documents import Document, name
+from einformer.huggingface.families import families, read_null
+
+_JOINTS, _TIE, _TABLES = "what joins the parts", "tie_word_embeddings", pathlib.Path(__file__).parent
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The part of a config that is read, and the names of the others.
+
+    `place` is the object in which it stands, `text_config`, of a config of the type `whole`, which is empty if the config has
+    no parts. `family` is the name of its table, and `others` are parts that are not counted.
+    """
+
+    config: Document
+    family: str
+    place: str = ""
+    whole: str = ""
+    others: tuple[str, ...] = ()
+
+    @property
+    def omitted(self) -> Mapping[str, Any]:
+        """Returns the values of its type in transformers for keys that files leave out of a part."""
+        return _read_table()["omitted"].get(self.config.values.get("model_type"), {}) if self.whole else {}
+
+    @property
+    def about(self) -> str:
+        """Returns ``text part `text_config` of llava``, and nothing for a whole config."""
+        place = f" `{self.place}`" if self.place else ""
+        return f"text part{place} of {self.whole}" if self.whole else ""
+
+
+def find_text_part(document: Document) -> Part:
+    """Returns the text part of a config, or the whole config if it has no parts. Raises EinformerError E611, E613."""
+    own, table = document.values.get("model_type"), _read_table()
+    own = own if isinstance(own, str) else ""
+    place = next((place for place in table["parts"] if isinstance(document.values.get(place), dict)), None)
+    if own in families() or own in refused() or place is None:
+        return _find_whole(document, own)
+    inner = find_text_part(_open_part(document, place, table["text"].get(own, {})))
+    path = f"{place}.{inner.place}" if inner.place else place
+    return replace(inner, place=path, whole=own or "a config", others=(*_list_parts(document, place), *(inner.others or [_JOINTS])))
+
+
+def _find_whole(document: Document, own: str) -> Part:
+    table = _read_table()
+    if kind := table["flat"].get(own):
+        values = {key: value for key, value in document.values.items() if not key.endswith(("_config", "_token_id"))}
+        part = replace(document, values={**values, "model_type": kind})
+        return Part(part, table["alike"].get(kind, kind), whole=own, others=(*_list_parts(document, ""), _JOINTS))
+    if own in table["text"]:
+        raise fail("E613", f"the config of a {own} model has no `text_config`", document.span(), fix='`"text_config": {…}`')
+    return Part(document, table["alike"].get(own, own))
+
+
+def _open_part(document: Document, place: str, wrapper: Mapping[str, Any]) -> Document:
+    values, prefix = document.values[place], f"{place}."
+    assert isinstance(values, dict)
+    places = {key.removeprefix(prefix): span for key, span in document.places.items() if key.startswith(prefix)}
+    tied = _read_tie(document.values.get(_TIE), str(wrapper.get("tied", "whole")).lower())
+    said = {} if tied is None else {_TIE: tied}
+    kind = {"model_type": wrapper["type"]} if wrapper else {}
+    return Document({**kind, **values, **said}, document.source, places)
+
+
+# Returns None if the part says whether it is tied.
+def _read_tie(whole: object, rule: str) -> object:
+    stated = rule.startswith("true") if whole is None and rule != "whole" else whole
+    return None if rule == "part" or (rule.endswith("part") and not stated) else stated
+
+
+def _list_parts(document: Document, place: str) -> list[str]:
+    parts = {key: value for key, value in document.values.items() if key.endswith("_config") and isinstance(value, dict)}
+    return [
+        f"{name(key)} ({value['model_type']})" if isinstance(value.get("model_type"), str) else name(key)
+        for key, value in parts.items()
+        if key not in (place, "quantization_config", "generation_config")
+    ]
+
+
+def wrappers() -> dict[str, str]:
+    """Returns the types of transformers that wrap a text part which is read, with the type of that part."""
+    return {name: row["type"] for name, row in _read_table()["text"].items()}
+
+
+def alike() -> dict[str, str]:
+    """Returns the types that compute the same as a family, with that family."""
+    return dict(_read_table()["alike"])
+
+
+def flat() -> dict[str, str]:
+    """Returns the types whose files hold the keys of the text part themselves, with the type of that part."""
+    return dict(_read_table()["flat"])
+
+
+@functools.cache
+def refused() -> dict[str, str]:
+    """Returns the types of transformers that cannot be read, with the form that is missing."""
+    rows = tomllib.loads((_TABLES / "refused.toml").read_text(encoding="utf-8"))
+    return {name: why for why, names in rows.items() for name in names}
+
+
+@functools.cache
+def _read_table() -> dict[str, Any]:
+    table = tomllib.loads((_TABLES / "wrappers.toml").read_text(encoding="utf-8"))
+    table["omitted"] = {name: {key: read_null(value) for key, value in row.items()} for name, row in table["omitted"].items()}
+    return table
