@@ -51,7 +51,9 @@ def find_text_part(document: Document) -> Part:
         return _find_whole(document, own)
     inner = find_text_part(_open_part(document, place, table["text"].get(own, {})))
     path = f"{place}.{inner.place}" if inner.place else place
-    return replace(inner, place=path, whole=own or "a config", others=(*_list_parts(document, place), *(inner.others or [_JOINTS])))
+    return replace(
+        inner, place=path, whole=own or "a config", others=(*_list_parts(document, place), *(inner.others or [_JOINTS]))
+    )
 
 
 def _find_whole(document: Document, own: str) -> Part:
