@@ -11,8 +11,8 @@ from einformer.errors import EinformerError
 from einformer.language.calls import axis_of, calls
 from einformer.language.scope import Scope
 from einformer.language.sizes import Legend
-from einformer.language.tree import Apply, Equation, Expression, Layer, Loop, Spec, Statement, Weight
-from einformer.language.walk import children, statements
+from einformer.language.tree import Apply, Expression, Layer, Loop, Spec, Statement, Weight
+from einformer.language.walk import children
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,17 +47,6 @@ def place(call: Apply, layer: Layer) -> str:
 def list_stored(layer: Layer) -> list[Weight]:
     """The weights that are parameters of their own: ties are read from the weights that they are tied to."""
     return [w for w in layer.weights if w.kind != "instance" and (w.default is None or w.optional)]
-
-
-def versions(layer: Layer) -> dict[int, tuple[str, int]]:
-    """Names the result of each equation, by its id, with the number of loops around it: `z`, then `z_2` in as many loops."""
-    count = dict.fromkeys(((formal.name, 0) for formal in layer.formals), 1)
-    names: dict[int, tuple[str, int]] = {}
-    for equation, depth in statements(layer.body):
-        if isinstance(equation, Equation):
-            number = count[equation.left.name, depth] = count.get((equation.left.name, depth), 0) + 1
-            names[id(equation)] = (equation.left.name + (f"_{number}" if number > 1 else ""), depth)
-    return names
 
 
 Turns = dict[str, int]  # the numbers of the loops around

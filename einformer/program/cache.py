@@ -20,7 +20,7 @@ from einformer.language.specialise import specialise
 from einformer.language.times import find_rows
 from einformer.language.tree import Apply, Expression, Index, Layer, Number, Spec
 from einformer.language.walk import subexpressions
-from einformer.language.weights import key, versions
+from einformer.language.weights import key
 from einformer.program import operations as op
 from einformer.program.inequalities import Atom, Cases, Facts, Inequality, Linear, negated, plain, written
 from einformer.program.lowering import lower_functions
@@ -203,7 +203,8 @@ class _Plan(Generic[Limit]):
 
     def version(self, body: Body, step: Step) -> str:
         """The name under which a step is kept."""
-        return versions(self.layers[body.function.name])[id(step.line.equation)][0]
+        assert step.line.version is not None
+        return step.line.version[0]
 
     def one_version(self, body: Body) -> None:
         """In letters, of a tensor that turns change either the first or the last version is kept."""

@@ -18,9 +18,9 @@ from einformer.interpreters.reference.arrays import Named, Stored
 from einformer.interpreters.reference.frame import CARRIED
 from einformer.language.binding import bind_inputs
 from einformer.language.calls import Binding, axis_of, calls, slot_letters
-from einformer.language.tree import Apply, Equation, Expression, Index, Name, Tensor
-from einformer.language.walk import subexpressions
-from einformer.language.weights import key, versions
+from einformer.language.tree import Apply, Equation, Expression, Index, Layer, Name, Tensor
+from einformer.language.walk import statements, subexpressions
+from einformer.language.weights import key
 from einformer.objects import Model
 
 Array = NDArray[Any]
@@ -234,3 +234,14 @@ def chunked(arrays: Iterable[Array], axes: Iterable[int], lengths: Sequence[int]
     cuts = np.cumsum(lengths)[:-1]
     split = [np.split(array, cuts, axis) for array, axis in zip(arrays, axes, strict=True)]
     return [list(parts) for parts in zip(*split, strict=True)]
+
+
+def versions(layer: Layer) -> dict[int, tuple[str, int]]:
+    """Names the result of each equation, by its id, with the number of loops around it: `z`, then `z_2` in as many loops."""
+    count = dict.fromkeys(((formal.name, 0) for formal in layer.formals), 1)
+    names: dict[int, tuple[str, int]] = {}
+    for equation, depth in statements(layer.body):
+        if isinstance(equation, Equation):
+            number = count[equation.left.name, depth] = count.get((equation.left.name, depth), 0) + 1
+            names[id(equation)] = (equation.left.name + (f"_{number}" if number > 1 else ""), depth)
+    return names
