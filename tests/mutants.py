@@ -282,18 +282,18 @@ MUTANTS = (
     ),
     # ------------------------------------------------------------------------------------------------------------------ reading
     _mutant(
-        "a minus negates what mod divides", "language/formulas.py",
+        "a minus negates what mod divides", "language/parser.py",
         "dividend = self.product(factors, start)\n",
         "dividend, negative = self.product(_negate(factors) if negative else factors, start), False\n",
         "precedence.py::test_a_formula_means_what_it_means_to_python[0]",
     ),
     _mutant(
-        "a chain compares its first number again", "language/formulas.py",
+        "a chain compares its first number again", "language/parser.py",
         "            left = right\n", "",
         "reference.py::test_conditions",
     ),
     _mutant(
-        "a sum takes one factor", "language/formulas.py",
+        "a sum takes one factor", "language/parser.py",
         '        if name.text == "sum":\n            start', "        if False:\n            start",
         "reference.py::test_sum_takes_the_rest_of_the_product",
     ),

@@ -11,7 +11,7 @@ from einformer.contracts.dtypes import WORDS
 from einformer.contracts.tree import REST, Anything, Array, Axis, Contract, Each, Fields, Item, Scalar, Several, Size, Value
 from einformer.errors import Source, Span, fail
 from einformer.language.calls import axis_of
-from einformer.language.formulas import Formulas
+from einformer.language.parser import Formulas
 from einformer.language.printer import show
 from einformer.language.tokens import OPEN, Line, Token, check_size, plain_line
 from einformer.language.tree import Expression, Group, Index, Name, Number, Product, Quotient, Sum

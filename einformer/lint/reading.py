@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from einformer.errors import EinformerError, Source, Span
-from einformer.language.formulas import Formulas
 from einformer.language.latex_reader import CASES, Mark, Row, marks, read_row
+from einformer.language.parser import Formulas
 from einformer.language.primitives import NAMES
 from einformer.language.tokens import Line, Token
 from einformer.language.tree import Apply, Expression, Index, Tensor
