@@ -54,6 +54,11 @@ class Span(NamedTuple):
         return written.start - written.source.text.rfind("\n", 0, written.start)
 
     @property
+    def after(self) -> Span:
+        """Returns the place after the last character, at least one after the first."""
+        return Span(self.source, max(self.end, self.start + 1), self.end)
+
+    @property
     def text(self) -> str:
         """Returns the characters."""
         return self.source.text[self.start : self.end]
@@ -104,11 +109,15 @@ class Finding:
 
     def as_data(self) -> dict[str, object]:
         """Returns the object for `--json`."""
-        place = {"file": self.span.written.source.name, "line": self.span.line, "column": self.span.column}
+        span, after = self.span, self.span.after
         return {
             "code": self.code,
             "message": self.message,
-            **place,
+            "file": span.written.source.name,
+            "line": span.line,
+            "column": span.column,
+            "end_line": after.line,
+            "end_column": after.column,
             "rule": self.rule.rule,
             "facts": self.facts,
             "fix": self.fix,

@@ -11,6 +11,7 @@ import pytest
 import einformer
 from einformer import EinformerError
 from einformer.errors import Finding
+from tests.commands import Found
 
 
 @contextlib.contextmanager
@@ -22,10 +23,11 @@ def refuses(code: str, *about: str) -> Iterator[None]:
     assert (first.code, set(about) - names(first)) == (code, set()), first
 
 
-def names(finding: Finding) -> set[str]:
+def names(finding: Finding | Found) -> set[str]:
     """The text at the place of a finding, and the names and numbers in its message and its facts."""
+    place = finding.text if isinstance(finding, Found) else finding.span.text
     said = " ".join((finding.message, *finding.facts))
-    return {finding.span.text, *re.findall(r"`([^`]+)`", said), *re.findall(r"(?<![\w.])-?\d+(?:\.\d+)?(?![\w.]*\d)", said)}
+    return {place, *re.findall(r"`([^`]+)`", said), *re.findall(r"(?<![\w.])-?\d+(?:\.\d+)?(?![\w.]*\d)", said)}
 
 
 def findings_of(text: str) -> tuple[Finding, ...]:

@@ -443,6 +443,9 @@ def test_explain_explains_several(run: Callable[..., Answer]) -> None:
 # ---------------------------------------------------------------------------------------------------------------- JSON
 
 
+PARTS_OF_FINDINGS = {"code", "message", "file", "line", "column", "end_line", "end_column", "rule", "facts", "fix"}
+
+
 def test_check_json(run: Callable[..., Answer]) -> None:
     code, out, err = run("check", "--json", "good.ein", "bad.ein", "none.ein")
     assert (code, err) == (MISUSE, "")
@@ -453,7 +456,7 @@ def test_check_json(run: Callable[..., Answer]) -> None:
         {"target": "none.ein", "layers": [], "findings": 1},
     ]
     here, there = found["findings"]
-    assert set(here) == set(there) == {"code", "message", "file", "line", "column", "rule", "facts", "fix"}
+    assert set(here) == set(there) == PARTS_OF_FINDINGS
     assert {name: here[name] for name in ("code", "file", "line", "column")} == {
         "code": "E301", "file": "bad.ein", "line": 7, "column": 15,
     }  # fmt: skip

@@ -15,10 +15,9 @@ from pathlib import Path
 import pytest
 
 from einformer.cli import main
-from einformer.errors import EinformerError, Source
-from einformer.lint.files import lint_text
-from einformer.lint.settings import Settings
+from einformer.errors import Source
 from einformer.notes.programs import elaborate
+from tests.commands import lint
 from tests.few import few
 from tests.guard import guarded, needs_a_timer
 
@@ -69,11 +68,8 @@ def test_what_is_repeated_is_read_once(case: tuple[str, str]) -> None:
 
 
 def lint_source(name: str, text: str) -> list[str]:
-    """The findings of a text, or of a file that cannot be read."""
-    try:
-        return list(map(str, lint_text(Source(name, text), Settings()).findings))
-    except EinformerError as error:
-        return list(map(str, error.findings))
+    """The codes of a text, or of a file that cannot be read."""
+    return lint(text, name).codes
 
 
 INSIDE = [

@@ -6,33 +6,30 @@ from pathlib import Path
 
 import pytest
 
-from einformer.cli import main
-from einformer.errors import Finding, Source
-from einformer.lint.documents import Checked
-from einformer.lint.files import lint_text
+from einformer.errors import Source
 from einformer.lint.legend import read_sizes
 from einformer.lint.notes.latex import read_markdown
-from einformer.lint.settings import Settings
+from tests.commands import Found, Linted, lint, run
 from tests.refusals import names
 
 DATA = Path(__file__).parent / "data"
 
 
-def checked(text: str, name: str = "note.md", **legend: str) -> Checked:
-    return lint_text(Source(name, text), Settings(legend=legend))
+def checked(text: str, **legend: str) -> Linted:
+    return lint(text, legend=legend)
 
 
-def findings(text: str, name: str = "note.md", **legend: str) -> tuple[Finding, ...]:
-    return checked(text, name, **legend).findings
+def findings(text: str, **legend: str) -> tuple[Found, ...]:
+    return checked(text, **legend).findings
 
 
-def codes(text: str, name: str = "note.md", **legend: str) -> list[str]:
-    return [finding.code for finding in findings(text, name, **legend)]
+def codes(text: str, **legend: str) -> list[str]:
+    return checked(text, **legend).codes
 
 
-def places(found: tuple[Finding, ...]) -> list[tuple[str, str]]:
+def places(found: tuple[Found, ...]) -> list[tuple[str, str]]:
     """Each finding with the characters it points at."""
-    return [(finding.code, finding.span.text) for finding in found]
+    return [(finding.code, finding.text) for finding in found]
 
 
 # --------------------------------------------------------------------------------------------------- a published note
@@ -40,7 +37,7 @@ def places(found: tuple[Finding, ...]) -> list[tuple[str, str]]:
 
 def test_the_errors_of_a_published_note_are_found_and_nothing_else() -> None:
     found = findings((DATA / "s001.md").read_text(encoding="utf-8"))
-    assert [(f.code, f.span.line) for f in found] == [
+    assert [(f.code, f.line) for f in found] == [
         ("E302", 34),  # E9: w_{bss'da}, in the display of E1
         ("E304", 34),  # E10: q_{bse}
         ("E305", 34),  # E11: w_{bds's'a}
@@ -55,7 +52,7 @@ def test_the_errors_of_a_published_note_are_found_and_nothing_else() -> None:
 def test_nothing_is_found_in_the_corrected_note() -> None:
     corrected = checked((DATA / "s001_corrected.md").read_text(encoding="utf-8"))
     assert corrected.findings == ()
-    assert corrected.counts() == {"": 19}
+    assert corrected.counts == {"": 19}
 
 
 # ------------------------------------------------------------------------------------------------------------- rules
@@ -125,7 +122,7 @@ def test_a_mask_is_left_alone_where_nothing_is_said_to_be_causal() -> None:
 def test_a_row_goes_on_with_the_left_side_before() -> None:
     rows = "q_{bsea} &= z_{bsd} Q_{dea} \\\\ &= x_{bsd} K_{de} \\\\ &\\quad + y_{bsea}"
     text = f"$$\\begin{{aligned}} {rows} \\end{{aligned}}$$ $y_{{bsea}}$"
-    assert [finding.span.line for finding in findings(text)] == []
+    assert [finding.line for finding in findings(text)] == []
     assert codes(text.replace("+ y_{bsea}", "")) == ["E302"]
 
 
@@ -162,21 +159,21 @@ def test_what_people_mean_is_no_finding(case: str) -> None:
 
 def test_what_cannot_be_read_is_counted_by_its_reason() -> None:
     text = "$y_{ij} = x_{ij} \\text{LN}$, $y_i = \\mathbf{W} x_i$, $y_{ij} = \\int x_{ij}$, $y_{ij} = x_{ij}^T$, $a = 2$"
-    counts = checked(text).counts()
+    counts = checked(text).counts
     reasons = ["the operator or word `LN`", "vectors and matrices in bold", "an integral", "a transposed matrix", "no indices"]
     assert counts == dict.fromkeys(reasons, 1)
 
 
 def test_a_letter_on_one_tensor_only_may_be_a_label() -> None:
     text = "$y_{ij} = x_{ik} w_{kj} + b_{qj}$"
-    assert checked(text).counts() == {"`q` is on one tensor only: an index, or a label?": 1}
+    assert checked(text).counts == {"`q` is on one tensor only: an index, or a label?": 1}
     assert codes(text, q="Q") == ["E301"]
 
 
 def test_a_word_may_be_indices() -> None:
     text = "$r_{sf} = y_{sde} w_{def}$"
-    assert checked(text, f="F", d="D", e="E", s="S").counts() == {"`def`: a word, or indices?": 1}
-    assert checked("$r_{sj} = y_{sd} w_{dj} / w_{def}$, $r_{de} = w_{ds} v_{se}$").counts() == {"": 2}
+    assert checked(text, f="F", d="D", e="E", s="S").counts == {"`def`: a word, or indices?": 1}
+    assert checked("$r_{sj} = y_{sd} w_{dj} / w_{def}$, $r_{de} = w_{ds} v_{se}$").counts == {"": 2}
 
 
 # ----------------------------------------------------------------------------------------------------------- legends
@@ -219,10 +216,8 @@ def test_an_index_inside_a_computed_slot_is_no_further_one() -> None:
 
 
 @pytest.mark.parametrize("target", ["gpt2", "llama"])
-def test_a_page_in_matrices_is_not_a_text_of_the_language(target: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_page_in_matrices_is_not_a_text_of_the_language(target: str) -> None:
     """It has a legend, and says of no layer which axes its result has. The same page in indices is one."""
     for form, found in (("matrix", []), ("index", ["E201"])):
-        assert main(["latex", target, "--form", form]) == 0
-        page = capsys.readouterr().out.replace("b\\colon B", "c\\colon B")
-        checked = lint_text(Source("page.md", f"$$\n{page}\n$$\n"), Settings())
-        assert sorted({finding.code for finding in checked.findings} & {"E101", "E201"}) == found
+        page = run("latex", target, "--form", form).out.replace("b\\colon B", "c\\colon B")
+        assert sorted({*codes(f"$$\n{page}\n$$\n")} & {"E101", "E201"}) == found

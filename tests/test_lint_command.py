@@ -11,11 +11,9 @@ from typing import Any
 
 import pytest
 
-from einformer import EinformerError
 from einformer.cli import main
-from einformer.errors import Source
-from einformer.lint.files import CHECKERS, lint_text
-from einformer.lint.settings import Settings, read_settings
+from einformer.lint.files import CHECKERS
+from tests import commands
 
 OK, FINDINGS, MISUSE = 0, 1, 2
 WRONG = "# Note\n\n$q_{bsea} = z_{bsd} Q_{dea}$ and $k_{bse} = z_{bsd} K_{dea}$, $v = \\int q$\n"
@@ -158,7 +156,7 @@ EQUATIONS = {"a.md": EQUATION, "a.tex": EQUATION, "a.typ": IN_TYPST}
 @pytest.mark.parametrize("name", SILENT)
 def test_a_comment_silences_its_line_or_the_next(name: str) -> None:
     def codes(text: str) -> list[str]:
-        return [finding.code for finding in lint_text(Source(name, text), Settings()).findings]
+        return commands.lint(text, name).codes
 
     assert codes(EQUATIONS[name]) == ["E301"]
     for comment in SILENT[name]:
@@ -169,7 +167,7 @@ def test_a_comment_silences_its_line_or_the_next(name: str) -> None:
 
 def test_a_comment_above_a_display_holds_for_all_of_it() -> None:
     text = "%s\n$$\n\\begin{aligned}\nq_{bsea} &= z_{bsd} Q_{dea} \\\\\nk_{bse} &= z_{bsd} K_{dea}\n\\end{aligned}\n$$\n"
-    counts = [len(lint_text(Source("a.md", text % line), Settings()).findings) for line in ("", "<!-- einformer: ignore -->")]
+    counts = [len(commands.lint(text % line).findings) for line in ("", "<!-- einformer: ignore -->")]
     assert counts == [1, 0]
 
 
@@ -188,9 +186,10 @@ def test_settings_are_those_of_the_project(lint: Lint) -> None:
     "table",
     ["ignore = 'E301'", "ignore = ['E99']", "legend = ['b']", "legend = { b = 3 }", "lists = []", "ignore = [3]", "x ="],
 )
-def test_settings_with_a_slip_are_refused(table: str) -> None:
-    with pytest.raises(EinformerError, match="E805"):
-        read_settings(Source("pyproject.toml", f"[tool.einformer.lint]\n{table}\n"))
+def test_settings_with_a_slip_are_refused(lint: Lint, table: str) -> None:
+    Path("pyproject.toml").write_text(f"[tool.einformer.lint]\n{table}\n", encoding="utf-8")
+    code, _, err = lint("right.md")
+    assert (code, err[:4]) == (MISUSE, "E805")
 
 
 @pytest.mark.parametrize("legend", ["b", "b: ", "B: b", "b: B; s: S: "])

@@ -7,21 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from einformer.errors import Finding, Source
-from einformer.lint.documents import Checked
-from einformer.lint.files import lint, lint_text
-from einformer.lint.settings import Settings
+from tests.commands import Found, Linted, lint, lint_file, read_json, run
 
 RIGHT, WRONG = r"q_{bsea} = z_{bsd} Q_{dea}", r"k_{bse} = z_{bsd} K_{dea}"
 
 
-def checked(name: str, text: str) -> Checked:
-    return lint_text(Source(name, text), Settings())
+def checked(name: str, text: str) -> Linted:
+    return lint(text, name)
 
 
-def told(finding: Finding) -> tuple[str, int, str]:
+def told(finding: Found) -> tuple[str, int, str]:
     """The code, the line and the characters of a finding."""
-    return finding.code, finding.span.line, finding.span.source.text[finding.span.start : finding.span.end]
+    return finding.code, finding.line, finding.text
 
 
 HABITS = {  # a file; how many equations are read of it; the line of the slip
@@ -52,14 +49,14 @@ HABITS = {  # a file; how many equations are read of it; the line of the slip
 def test_a_slip_is_found_in_its_line(habit: str) -> None:
     name, text, read, line = HABITS[habit]
     found = checked(name, text)
-    assert found.counts() == {"": read}
+    assert found.counts == {"": read}
     assert list(map(told, found.findings)) == [("E301", line, "a")]
 
 
 def test_names_of_typst_end() -> None:
     """One that stands for itself, one of too few arguments, one that nothing closes."""
     text = "#let aa = $aa + bb$\n#let bb = $#aa _(i j)$\n#let cc(x) = $#x _(i j)$\n$aa = cc(b, d) = cc(b = x_(i j)$ $#cc$\n"
-    assert checked("a.typ", text).counts().total() < 10
+    assert checked("a.typ", text).counts.total() < 10
 
 
 def test_two_backslashes_of_a_docstring_are_one() -> None:
@@ -67,10 +64,15 @@ def test_two_backslashes_of_a_docstring_are_one() -> None:
         'def f():\n    """Rows:\n\n    $$x_{bd} = \\\\sum_{e} y_{be} z_{ed} \\\\\\\\ u_{bd} = \\\\sum_{e} y_{bd}$$\n    """\n'
     )
     found = checked("a.py", text)
-    assert found.counts() == {"": 2}
+    assert found.counts == {"": 2}
     (finding,) = found.findings
-    assert (finding.code, finding.span.line, finding.span.column) == ("E306", 4, text.split("\n")[3].rindex("{e}") + 2)
-    assert "    $$x_{bd} = \\\\sum_{e}" in str(finding)  # the line is shown as it stands in the file
+    assert (finding.code, finding.line, finding.column) == ("E306", 4, text.split("\n")[3].rindex("{e}") + 2)
+
+
+def test_a_line_of_a_docstring_is_shown_as_it_stands(tmp_path: Path) -> None:
+    line = "    $$x_{bd} = \\\\sum_{e} y_{bd}$$"
+    (tmp_path / "a.py").write_text(f'"""Rows:\n\n{line}\n"""\n', encoding="utf-8")
+    assert line in run("lint", str(tmp_path / "a.py")).out
 
 
 def test_a_docstring_is_a_section() -> None:
@@ -92,7 +94,7 @@ def test_a_docstring_is_a_section() -> None:
     ],
 )  # fmt: skip
 def test_only_docstrings_are_read(text: str) -> None:
-    assert checked("a.py", text).counts() in ({}, {"no indices": 1})
+    assert checked("a.py", text).counts in ({}, {"no indices": 1})
 
 
 def test_names_and_docstrings_are_checked_in_one_go() -> None:
@@ -134,19 +136,19 @@ def paper(tmp_path: Path) -> Path:
 
 
 def test_macros_are_those_of_the_document(paper: Path) -> None:
-    (checked,) = lint([str(paper / "parts" / "one.tex")], Settings())
-    assert checked.counts() == {"": 2}
+    checked = lint_file(str(paper / "parts" / "one.tex"))
+    assert checked.counts == {"": 2}
     assert list(map(told, checked.findings)) == [("E301", 1, "a")]
 
 
 def test_a_file_defines_macros_anew(paper: Path) -> None:
     part = paper / "parts" / "one.tex"
     part.write_text("\\def\\z{z_{bs}}" + part.read_text(encoding="utf-8"), encoding="utf-8")
-    (checked,) = lint([str(part)], Settings())
+    checked = lint_file(str(part))
     assert {finding.code for finding in checked.findings} == {"E301"}
     assert len(checked.findings) == 3  # of `d`, with the macro of its own, in both; and of `a`
 
 
 def test_files_that_name_each_other_end(paper: Path) -> None:
     (paper / "parts" / "one.tex").write_text("\\input{../main}\\input{one}\\input{none} $x_{bs} = \\z g_d$", encoding="utf-8")
-    assert [checked.findings for checked in lint([str(paper)], Settings())] == [(), ()]
+    assert read_json("lint", str(paper))["findings"] == []

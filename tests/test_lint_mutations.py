@@ -16,14 +16,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from einformer.architectures.texts import library, read
-from einformer.errors import Finding, Source
+from einformer.errors import Source
 from einformer.interpreters.latex import latex
 from einformer.language import parser, printer
 from einformer.language.tree import Spec
-from einformer.lint.files import lint_text
-from einformer.lint.settings import Settings
 from einformer.targets import examine
 from tests import slips, test_mutation_detection
+from tests.commands import Found, lint
 from tests.prose import prose
 from tests.slips import Slip
 from tests.test_mutation_detection import FOUND_LATER, MISSED, REPORTED
@@ -35,20 +34,20 @@ def note(spec: Spec) -> str:
     return f"# A note\n\nAll of it:\n\n\\[\n{latex(spec)}\n\\]\n"
 
 
-def linted(text: str) -> tuple[Finding, ...]:
-    return lint_text(Source("note.md", text), Settings()).findings
+def linted(text: str) -> tuple[Found, ...]:
+    return lint(text).findings
 
 
 def parsed(text: str) -> Spec:
     return parser.parse(Source("text.ein", text), library())[0]
 
 
-def is_at(slip: Slip, spec: Spec, found: tuple[Finding, ...]) -> bool:
+def is_at(slip: Slip, spec: Spec, found: tuple[Found, ...]) -> bool:
     """Is a finding in the row that changed, or does one name its line?"""
     before, after = note(spec).split("\n"), note(slip.spec).split("\n")
     changed = {number for number, rows in enumerate(zip(before, after, strict=True), 1) if rows[0] != rows[1]}
     named = {int(line) for finding in found for fact in finding.facts for line in re.findall(r"note\.md:(\d+)", fact)}
-    return bool(changed & (named | {finding.span.line for finding in found}))
+    return bool(changed & (named | {finding.line for finding in found}))
 
 
 # ---------------------------------------------------------------------------------------------------------- printed

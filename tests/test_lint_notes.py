@@ -6,30 +6,27 @@ import json
 
 import pytest
 
-from einformer import EinformerError
-from einformer.errors import Finding, Source
+from einformer.errors import Source
 from einformer.language.parser import parse
 from einformer.language.sizes import Legend
-from einformer.lint.documents import Checked
-from einformer.lint.files import lint_text
 from einformer.lint.legend import Sizes, read_sizes
 from einformer.lint.notes.latex import read_latex, read_markdown
 from einformer.lint.notes.macros import expand_macros
 from einformer.lint.notes.pieces import Document, Macro, Passage
 from einformer.lint.notes.spelling import rewrite_formula
 from einformer.lint.notes.typst import read_typst
-from einformer.lint.settings import Settings
+from tests.commands import Found, Linted, lint
 
 LEGEND = dict(zip("bsdeaijkl", "BSDEAIJKL", strict=True))
 
 
-def checked(name: str, text: str) -> Checked:
-    return lint_text(Source(name, text), Settings(legend=LEGEND))
+def checked(name: str, text: str) -> Linted:
+    return lint(text, name, LEGEND)
 
 
-def told(finding: Finding) -> tuple[str, int, str]:
+def told(finding: Found) -> tuple[str, int, str]:
     """The code, the line and the characters of a finding."""
-    return finding.code, finding.span.line, finding.span.text
+    return finding.code, finding.line, finding.text
 
 
 def formulas(document: Document) -> list[tuple[str, bool]]:
@@ -71,14 +68,13 @@ def test_a_place_in_a_notebook_is_told_by_its_cell() -> None:
     ]
     text = json.dumps({"cells": [{"cell_type": kind, "source": source} for kind, source in cells]})
     (finding,) = checked("n.ipynb", text).findings  # a definition holds beyond its cell, and up to the next heading
-    assert finding.span.source.name == "n.ipynb:cell 3"
+    assert finding.file == "n.ipynb:cell 3"
     assert told(finding) == ("E304", 2, "q_{bse}")
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"cells": 3}', '{"cells": [{"source": "x"}]}'])
 def test_what_is_no_notebook_is_refused(text: str) -> None:
-    with pytest.raises(EinformerError, match="E801"):
-        checked("n.ipynb", text)
+    assert checked("n.ipynb", text).codes == ["E801"]
 
 
 # ---------------------------------------------------------------------------------------------------------- formulas

@@ -9,17 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from einformer.errors import Source
-from einformer.lint.documents import Checked
-from einformer.lint.files import lint_text
-from einformer.lint.settings import Settings
+from tests.commands import Linted, lint
 from tests.refusals import names
 
 LEGEND = dict(zip("abcdefhijklmnst", "ABCDEFHIJKLMNST", strict=True))
 
 
-def checked(text: str) -> Checked:
-    return lint_text(Source("note.md", text), Settings(legend=LEGEND))
+def checked(text: str) -> Linted:
+    return lint(text, legend=LEGEND)
 
 
 READ = {
@@ -96,8 +93,8 @@ READ = {
 @pytest.mark.parametrize("case", READ)
 def test_it_is_read_and_a_slip_in_it_is_seen(case: str) -> None:
     text, right, wrong, code = READ[case]
-    assert (set(checked(text).counts()), list(checked(text).findings)) == ({""}, [])
-    assert code in [finding.code for finding in checked(text.replace(right, wrong, 1)).findings]
+    assert (set(checked(text).counts), list(checked(text).findings)) == ({""}, [])
+    assert code in checked(text.replace(right, wrong, 1)).codes
 
 
 SUBSCRIPT = re.compile(r"(?<=_)(?:\{[^{}\\]*\}|[a-z])")
@@ -150,7 +147,7 @@ UNSAID = {
 
 @pytest.mark.parametrize("case", UNSAID)
 def test_what_is_not_said_is_read_and_no_finding(case: str) -> None:
-    assert (set(checked(UNSAID[case]).counts()), list(checked(UNSAID[case]).findings)) == ({""}, [])
+    assert (set(checked(UNSAID[case]).counts), list(checked(UNSAID[case]).findings)) == ({""}, [])
 
 
 def test_a_word_below_a_name_is_no_indices() -> None:
@@ -172,19 +169,19 @@ UNREAD = {
 
 @pytest.mark.parametrize("text", UNREAD)
 def test_what_may_be_either_is_not_read(text: str) -> None:
-    assert UNREAD[text] in checked(text).counts()
+    assert UNREAD[text] in checked(text).counts
 
 
 def test_a_letter_on_both_sides_is_right_as_either() -> None:
     text = "$$y_{iq} = z_{ij} w_{jq}$$ $$p_{i,2o} = a_i \\sin(o)$$"
-    found = lint_text(Source("note.md", text), Settings(legend={"i": "I", "j": "J"}))
-    assert (found.counts(), found.findings) == ({"": 2}, ())
+    found = lint(text, legend={"i": "I", "j": "J"})
+    assert (found.counts, found.findings) == ({"": 2}, ())
 
 
 @pytest.mark.parametrize("letters", ["", "abcdefghijklmnpqrstuvxy"])
 def test_nothing_is_found_in_what_people_write(letters: str) -> None:
     """Recurrent networks, physics, statistics, learning, transformers: also where each letter is known to be an index."""
     text = (Path(__file__).parent / "data" / "fields.md").read_text(encoding="utf-8")
-    found = lint_text(Source("fields.md", text), Settings(legend={letter: letter.upper() for letter in letters}))
+    found = lint(text, legend={letter: letter.upper() for letter in letters})
     assert found.findings == ()
-    assert found.counts()[""] > 90  # of 144
+    assert found.counts[""] > 90  # of 144

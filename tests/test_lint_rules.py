@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from einformer.errors import Finding, Source
-from einformer.lint.files import lint_text
-from einformer.lint.settings import Settings
+from tests.commands import Found, lint
 
 
-def findings(text: str) -> tuple[Finding, ...]:
-    return lint_text(Source("note.md", text), Settings()).findings
+def findings(text: str) -> tuple[Found, ...]:
+    return lint(text).findings
 
 
 def told(text: str) -> list[tuple[str, str]]:
     """Each finding with the characters it points at."""
-    return [(f.code, f.span.source.text[f.span.start : f.span.end]) for f in findings(text)]
+    return [(f.code, f.text) for f in findings(text)]
 
 
 # ----------------------------------------------------------------------------------- tensors that nothing defines
@@ -124,4 +122,4 @@ def test_a_range_that_includes_its_end_has_one_more(last: str, wrong: bool) -> N
 def test_a_formula_that_is_said_again_has_a_place_of_its_own() -> None:
     wrong = "$x_{bd} y_{be} = z_b$"
     found = findings(f"# One\n\n{wrong}\n\n# Two\n\nAnd {wrong}, $u_{{bd}} v_{{be}} = x_{{bd}} z_{{be}}$\n")
-    assert [(finding.span.line, finding.span.column) for finding in found] == [(3, 18), (7, 22)]
+    assert [(finding.line, finding.column) for finding in found] == [(3, 18), (7, 22)]

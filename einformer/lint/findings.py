@@ -22,10 +22,6 @@ def _is_placed(finding: Finding) -> bool:
     return finding.span.source is not NOWHERE.source
 
 
-def _end_of(span: Span) -> Span:
-    return Span(span.source, max(span.end, span.start + 1), span.end)
-
-
 def text(checked: Sequence[Checked]) -> str:
     """Prints each finding with its line, a caret and a fix, then a summary of each file."""
     findings = [str(finding) for result in checked for finding in result.findings]
@@ -72,7 +68,7 @@ def github(checked: Sequence[Checked]) -> str:
 
 
 def _annotate(name: str, finding: Finding) -> str:
-    span, end = finding.span, _end_of(finding.span)
+    span, end = finding.span, finding.span.after
     where = f",line={span.line},col={span.column},endLine={end.line},endColumn={end.column}" if _is_placed(finding) else ""
     message = f"{finding.message}; write {finding.fix}" if finding.fix else finding.message
     return f"::error file={_escape_property(_file_of(name))}{where},title={finding.code}::{_escape(message)}"
@@ -122,7 +118,7 @@ def _describe(name: str, finding: Finding, codes_found: Sequence[str]) -> dict[s
 
 
 def _region_of(span: Span) -> dict[str, int]:
-    end = _end_of(span)
+    end = span.after
     return {"startLine": span.line, "startColumn": span.column, "endLine": end.line, "endColumn": end.column}
 
 
