@@ -307,7 +307,17 @@ MUTANTS = (
     _mutant(
         "a name is opened that two expressions read", "program/rewrite.py",
         '(self.reads[value] == 1 and self.is_computed(value))', 'self.is_computed(value)',
-        "spellings.py::test_what_is_not_fused_says_why[a sink]",
+        "spellings.py::test_what_is_not_fused_says_why[scores that are read twice]",
+    ),
+    _mutant(
+        "a sink is a score beside twice the others", "program/attending.py",
+        "letter == over and argument is scores and term.number == 1", "letter == over and argument is scores",
+        "spellings.py::test_a_sink_is_a_score_beside_those_of_the_softmax[twice]",
+    ),
+    _mutant(
+        "a sink is a score beside others", "program/attending.py",
+        "letter == over and argument is scores and term.number == 1", "letter == over and term.number == 1",
+        "spellings.py::test_a_sink_is_a_score_beside_those_of_the_softmax[other scores]",
     ),
     _mutant(
         "a norm forgets who else reads its names", "program/matching.py",

@@ -51,7 +51,7 @@ def softmax(argument: str) -> str:
 WINDOW, SLOPES, CAP = "s - 3 < s' <= s", "θ_a (s' - s)", "κ tanh(q_bsea k_bs'ea / (κ sqrt(H)))"
 GATES = ("g_bsf = z_bsd G_df", "u_bsf = z_bsd U_df")
 ROUTED = ("r_bsx = Sm_x(z_bsd R_dx)", "g_bsxf = z_bsd G_xdf")
-SINK = f"t_bss'a = {SCORES} + m_ss'"
+SINK = (MASK, f"t_bss'a = {SCORES} + m_ss'")
 GROUPS = {
     "causal attention": attentions(
         (MASK, softmax(f"{SCORES} + m_ss'")),
@@ -92,6 +92,16 @@ GROUPS = {
         (MASK, f"t_bss'a = {SCORES}", softmax("κ tanh(t_bss'a / κ) + m_ss'")),
         (MASK, f"t_bss'a = {SCORES}", "t_bss'a <- κ tanh(t_bss'a / κ)", softmax("t_bss'a + m_ss'")),
         scalars="κ",
+    ),
+    "a sink": attentions(
+        (*SINK, "n_bsa = lse_s' t_bss'a", "w_bss'a = Sm_s'(t_bss'a) sigmoid(n_bsa - σ_a)"),
+        (*SINK, "w_bss'a = Sm_s'(t_bss'a) sigmoid(lse_s' t_bss'a - σ_a)"),
+        (*SINK, "n_bsa = lse_s' t_bss'a - σ_a", "w_bss'a = sigmoid(n_bsa) Sm_s'(t_bss'a)"),
+        (*SINK, "n_bsa = lse_s' t_bss'a", "w_bss'a = Sm_s'(t_bss'a)", "w_bss'a <- sigmoid(-(σ_a - n_bsa)) w_bss'a"),
+        (*QKV, *SINK, "n_bsa = lse_s' t_bss'a", "y_bsea = sigmoid(n_bsa - σ_a) Sm_s'(t_bss'a) v_bs'ea", ENDS[1]),
+        (*QKV, *SINK, softmax("t_bss'a"), "n_bsa = lse_s' t_bss'a", "y_bsea = w_bss'a v_bs'ea",
+         "y_bsea <- y_bsea sigmoid(n_bsa - σ_a)", ENDS[1]),
+        weights=", σ_a",
     ),
     "root mean square norm": layers(
         "y_bsd:\n  weights γ_d", "bsd",

@@ -300,7 +300,7 @@ def test_projections_of_recurrent_layers_are_those_of_transformers(name: str) ->
     assert rules.sum_counts(projections) == counted(lambda: module(x), "linalg_solve_triangular")["aten.mm"]
 
 
-@pytest.mark.parametrize(("plan", "convention"), [("fast", "torch"), ("notation", "notation")])
+@pytest.mark.parametrize(("plan", "convention"), [("fast", "fast"), ("notation", "notation")])
 @pytest.mark.parametrize("name", few(FAMILIES, FEW_TEXTS))
 def test_flops_are_those_of_the_emitted_module(name: str, plan: str, convention: str) -> None:
     family = FAMILIES[name]

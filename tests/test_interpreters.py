@@ -176,7 +176,7 @@ def miscounts(bound: Model, arrays: list[Array], expected: Array) -> Iterator[tu
     """The plans of whose FLOPs torch counts others: ours, and theirs."""
     sizes = dict(zip("BS", (expected.shape[axis] for axis in out(bound)), strict=True)) if bound.spec.layer.time else {}
     meta = [torch.as_tensor(array, device="meta") for array in arrays]
-    for plan, convention in (("notation", "notation"), ("fast", "torch")):
+    for plan, convention in (("notation", "notation"), ("fast", "fast")):
         ours = bound.flops(convention=convention, **sizes)
         module = bound.build("meta", dtype=torch.float64, plan=plan).eval()
         theirs = counted(partial(module, *meta)).total()

@@ -17,10 +17,10 @@ from einformer.interpreters.count.numbers import Numbers
 from einformer.interpreters.count.rules import Phase
 from einformer.objects import Model
 from tests.small import built, error, inputs, weights
-from tests.spellings import BOUND, ENDS, EXAMPLE, GROUPS, MASK, QKV, Group, Lines
+from tests.spellings import BOUND, ENDS, EXAMPLE, GROUPS, MASK, QKV, SINK, Group, Lines
 
 PAGE = Path(__file__).parent.parent / "docs" / "spellings.md"
-KERNELS = r"fn\.\w+|is_causal|attn_mask|torch\.(?:einsum|softmax|tanh|logsumexp)|grouped(?=\()"
+KERNELS = r"fn\.\w+|with_sink|is_causal|attn_mask|torch\.(?:einsum|softmax|tanh|logsumexp)|grouped(?=\()"
 PHASES: tuple[Phase, ...] = ("forward", "backward")
 Row = tuple[tuple[tuple[str, int], ...], int, tuple[int, ...]]  # kernels and how often, bytes, FLOPs
 
@@ -67,11 +67,11 @@ def test_spellings_of_one_thing_are_its_value(group: str) -> None:
 
 REFUSED = {
     "w_bss'a = Sm_s'(κ tanh(q_bsea k_bs'ea / κ) + m_ss')": "`tanh` stands around the scores, which the kernel has no place for",
-    "t_bss'a = q_bsea k_bs'ea + m_ss' | w_bss'a = Sm_s'(t_bss'a) sigmoid(lse_s' t_bss'a)": "`t` is read more than once",
+    "t_bss'a = q_bsea k_bs'ea + m_ss' | w_bss'a = Sm_s'(t_bss'a) tanh(lse_s' t_bss'a)": "`t` is read more than once",
 }
 
 
-@pytest.mark.parametrize(("middle", "reason"), REFUSED.items(), ids=["a cap", "a sink"])
+@pytest.mark.parametrize(("middle", "reason"), REFUSED.items(), ids=["a cap", "scores that are read twice"])
 def test_what_is_not_fused_says_why(middle: str, reason: str) -> None:
     """One comment, between the equation and its code."""
     group = GROUPS["a cap of scores" if "κ" in middle else "causal attention"]
@@ -79,6 +79,25 @@ def test_what_is_not_fused_says_why(middle: str, reason: str) -> None:
     lines = [line.strip() for line in einformer.parse(text).bind(D=12, A=3).source().splitlines()]
     assert [line for line in lines if "kernel" in line] == [f"# not one attention kernel: {reason}"]
     assert lines[lines.index(f"# not one attention kernel: {reason}") - 1] == f"# {ENDS[0]}"
+
+
+FACTORS = {
+    "its own": "sigmoid(n_bsa - 2 σ_a - 1)",
+    "twice": "sigmoid(2 n_bsa - σ_a)",
+    "the square": "sigmoid(n_bsa - σ_a)^2",
+    "other scores": "sigmoid(n_bsa / 2 + lse_s'(2 t_bss'a) - σ_a)",
+}
+
+
+@pytest.mark.parametrize("kind", FACTORS)
+def test_a_sink_is_a_score_beside_those_of_the_softmax(kind: str) -> None:
+    """One of twice the scores, or of others, is a factor like any other."""
+    group = GROUPS["a sink"]
+    lines = (*SINK, "n_bsa = lse_s' t_bss'a", f"w_bss'a = Sm_s'(t_bss'a) {FACTORS[kind]}")
+    bound = einformer.parse(group.text((*QKV, *lines, *ENDS))).bind(D=12, A=3)
+    assert ("with_sink(" in bound.source()) == (kind == "its own")
+    (array,) = inputs(bound, {"B": 2, "S": 6})
+    assert error(built(bound, "fast")(torch.from_numpy(array)), bound.reference(array, weights=weights(bound))) < 1e-12
 
 
 NOT_NORMS = {

@@ -6,13 +6,35 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from einformer.language.calls import axis_of
+from einformer.language.sizes import Legend
 from einformer.program import operations as op
 from einformer.program.kernels import Attention
 from einformer.program.matching import split_sum
-from einformer.program.operations import Axes, Value, add, contract, map_values, multiply
+from einformer.program.operations import Axes, Function, Value, add, contract, map_values, multiply
 from einformer.program.orders import MANY, estimate_size, order_pairs
-from einformer.program.rewrite import Scope
+from einformer.program.rewrite import Rewriting, Scope, walk
 from einformer.program.terms import MINUS, ONE, Factor, Term, Terms, identity, spell, spell_factors
+
+
+def find_sinks(function: Function, legend: Legend, trained: frozenset[str], time: str) -> dict[Value, str]:
+    """The sums of an attention with a sink, which run over one key more, and the letter of its keys."""
+    scope, sums = Scope.of(function, legend, trained), dict[Value, str]()
+    attending = Attending(scope, time)
+
+    def look(value: Value) -> Value:
+        whole = attending.read_attention(value)
+        for kernel in walk(whole) if whole is not None and scope.allows(whole) else ():
+            if isinstance(kernel.operation, Attention) and kernel.operation.sink is not None:
+                over = kernel.operation.over
+                for inner in walk(value, closed={*scope.walk_leaves(kernel)}):
+                    match inner.operation:
+                        case op.Contract(letters) if over in (*letters, *inner.axes):
+                            sums[inner] = over
+        return value
+
+    if any(_name_operator(value) == "lse" for value in scope.reads):
+        Rewriting(look, descending=True, scope=scope).rewrite_function(function)
+    return sums
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,34 +69,82 @@ class Attending:
     scope: Scope
     time: str
     steps: bool = False  # one position is computed at a time, the others are kept
+    sinks: bool = False  # only attention with a sink, whose scores are read twice
 
     def read_attention(self, value: Value) -> Value | None:
         """A value as an attention, which includes the equations before it that nothing else reads."""
-        if not (isinstance(value.operation, op.Contract) and self.has(value, "Sm")):
-            return None
-        (product, *more), summed = self.take_apart(multiply(value.operation.factors), "Sm"), set(value.operation.letters)
-        for weights, power in product.powers.items() if not more else ():
+        kernel = self.read_kernel(value) if isinstance(value.operation, op.Contract) else None
+        if kernel is not None or self.steps:  # a step would copy all keys, to add one
+            return kernel
+        sinking = replace(self, sinks=True)
+        kernel = sinking.read_kernel(value) if sinking.has(value, "lse") else None
+        return kernel if kernel is not None and self.scope.covers(value, kernel) else None
+
+    def read_kernel(self, value: Value) -> Value | None:
+        """The sum of weights and values that a value is, as an attention."""
+        product, summed = self.read_sum(value)
+        for weights, power in product.powers.items():
             softmax, dropout = self.split_dropout(weights.value)
             match softmax.operation:
                 case op.Reduce("Sm", (over,), argument) if power == 1 and over in summed:
-                    rest = product.without(weights)
+                    rest, sink = self.split_sink(product.without(weights), over, argument)
                     parts = [self.read_scores(term, over) or term for term in self.list_terms(argument)]
                     scores = [part for part in parts if isinstance(part, Scores)]
                     masks = [part for part in parts if isinstance(part, Value)]
-                    if scores and any(over in factor.letters for factor in rest.powers):
-                        return self.build_kernel(scores, masks, rest, dropout, over, frozenset(summed - {over}))
+                    values = any(over in factor.letters for factor in rest.powers)
+                    if scores and values and self.sinks == (sink is not None):
+                        return self.build_kernel(scores, masks, sink, rest, dropout, over, summed - {over})
         return None
+
+    def read_sum(self, value: Value) -> tuple[Term, frozenset[str]]:
+        """The factors of a sum of weights and values, those around it too, and its letters; nothing for another value."""
+        around, total = Term(), value.operation
+        match value.operation:
+            case op.Map("*" | "/"):
+                product = self.read_product(value, "Sm")
+                split = split_sum(product, lambda inner: self.opens(inner) and self.has(inner, "Sm"))
+                around, _, total = split or (around, value, total)
+        if not isinstance(total, op.Contract) or not self.has(value, "Sm"):
+            return Term(), frozenset()
+        inside = self.take_apart(multiply(total.factors), "Sm")
+        return inside[0].times(around) if len(inside) == 1 else Term(), frozenset(total.letters)
+
+    # ------------------------------------------------------------------------------------------------------- a sink
+
+    # Sm_s'(t) sigmoid(lse_s' t - σ) are the weights of the keys beside one more, whose score is σ and whose value is zero. A
+    # cap of the scores, κ tanh(t / κ), is no term of them: the kernel has no place for it, and they are computed whole.
+
+    def split_sink(self, product: Term, over: str, scores: Value) -> tuple[Term, Value | None]:
+        """The other factors of weights, and the score of a key without a value."""
+        for factor in product.powers if self.sinks else ():
+            match factor.value.operation:
+                case op.Map("sigmoid", (logit,)) if product.powers[factor] == 1:
+                    terms = self.scope.read(logit, self.opens)
+                    less = [spell(replace(term, number=-term.number)) for term in terms if not _is_total(term, over, scores)]
+                    if len(less) == len(terms) - 1:
+                        return product.without(factor), add(less)
+        return product, None
 
     # --------------------------------------------------------------------------------------------------- where it is
 
+    def opens(self, value: Value) -> bool:
+        """May a value be computed where it is read?"""
+        return self.scope.is_open(value) or (self.sinks and self.scope.is_computed(value))
+
     def has(self, value: Value, operator: str) -> bool:
         """Does an operator stand in a value, or in the values of its names?"""
-        inside = (part for part in _list_inside(value) if self.scope.is_open(part))
-        return _name_operator(value) == operator or any(self.has(part, operator) for part in inside)
+        seen, todo = set[Value](), [value]
+        while todo:
+            inner = todo.pop()
+            if _name_operator(inner) == operator:
+                return True
+            todo += (part for part in _list_inside(inner) if part not in seen and self.opens(part))
+            seen.update(todo)
+        return False
 
     def take_apart(self, value: Value, operator: str) -> Terms:
         """The terms of a value; a name that has the operator is opened."""
-        return self.scope.read(value, lambda inner: self.scope.is_open(inner) and self.has(inner, operator))
+        return self.scope.read(value, lambda inner: self.opens(inner) and self.has(inner, operator))
 
     def read_product(self, value: Value, operator: str) -> Term:
         """The factors of a value; a sum is one."""
@@ -84,14 +154,14 @@ class Attending:
     def split_dropout(self, value: Value) -> tuple[Value, Value | None]:
         """The argument of dropout, and its probability."""
         match value.operation:
-            case op.Map("Dr", (argument, probability)) if self.scope.is_open(argument):
+            case op.Map("Dr", (argument, probability)) if self.opens(argument):
                 return argument, probability
             case _:
                 return value, None
 
     def list_terms(self, value: Value) -> list[Value]:
         """The terms of a sum, with the sums and the masks around products multiplied out."""
-        if not (self.scope.is_open(value) and self.has(value, "sum")):
+        if not (self.opens(value) and self.has(value, "sum")):
             return [value]
         match value.operation:
             case op.Map("+", parts):
@@ -115,8 +185,8 @@ class Attending:
 
     def read_scores(self, value: Value, over: str) -> Scores | None:
         """The scores that a term is: one sum of a product, with or without factors around it."""
-        product = self.read_product(value, "sum") if self.scope.is_open(value) and self.has(value, "sum") else Term()
-        split = split_sum(product, self.scope.is_open)
+        product = self.read_product(value, "sum") if self.opens(value) and self.has(value, "sum") else Term()
+        split = split_sum(product, self.opens)
         inside = self.scope.read(multiply(split[2].factors)) if split is not None else ()
         if split is None or len(inside) != 1:
             return None
@@ -127,7 +197,7 @@ class Attending:
     def split_scales(self, product: Term) -> Term:
         """A product with the scales of its factors beside them: `q / sqrt(H)` by a name of its own is q, and a scale."""
         for factor in product.powers:
-            opens = factor.value in self.scope.names and self.scope.is_open(factor.value) and product.powers[factor] == 1
+            opens = factor.value in self.scope.names and self.opens(factor.value) and product.powers[factor] == 1
             value = self.scope.read(factor.value) if opens else ()
             lettered = [power for power in value[0].powers if power.letters] if len(value) == 1 else []
             if len(lettered) == 1 and self.is_tensor(lettered[0].value) and value[0].powers[lettered[0]] == 1:
@@ -143,7 +213,14 @@ class Attending:
     # ---------------------------------------------------------------------------------------------------- as a kernel
 
     def build_kernel(
-        self, scores: list[Scores], masks: list[Value], rest: Term, dropout: Value | None, over: str, summed: frozenset[str]
+        self,
+        scores: list[Scores],
+        masks: list[Value],
+        sink: Value | None,
+        rest: Term,
+        dropout: Value | None,
+        over: str,
+        summed: frozenset[str],
     ) -> Value | None:
         """`Attention` on (batch, heads, positions, features), where the letters allow it, and the factors around it."""
         sides = [self.read_pair(part, over) for part in scores]
@@ -161,16 +238,17 @@ class Attending:
         value, around = self.value(rest, over, summed, (*letters, over))
         put = [letter for letter in value.axes if letter not in (*shared, over)]
         masks = [*masks, *(part.written for part, pair in zip(scores, sides, strict=True) if pair is None)]
-        causal = bool(masks) and all(self.is_causal(mask, position, over) for mask in masks)
+        causal = bool(masks) and sink is None and all(self.is_causal(mask, position, over) for mask in masks)
         mask = add(masks) if masks and not causal else None
         fits = mask is None or _lines_up(mask, batch, (*heads, *groups), position, over)
+        fits &= sink is None or set(sink.axes) <= {*batch, *heads, *groups, position}
         if not fits or len(put) != 1 or not {*shared, over} <= set(value.axes) or put[0] in own:
             return None
         products, scale = self.share_scale(products)
         queries, keys = tuple(pair.query for pair in products), tuple(pair.key for pair in products)
         features = tuple(pair.features for pair in products)
         kernel = Attention(
-            queries, keys, features, value, scale, mask, dropout, causal, batch, heads, groups, position, over, put[0]
+            queries, keys, features, value, scale, mask, sink, dropout, causal, batch, heads, groups, position, over, put[0]
         )
         whole = Value(kernel, (*batch, *heads, *groups, position, *put), "tensor", value.span)
         plain, tensors = [part for part in around if not part.axes], [part for part in around if part.axes]
@@ -337,3 +415,12 @@ def _list_inside(value: Value) -> tuple[Value, ...]:
 def _lines_up(mask: Value, batch: Axes, together: Axes, position: str, over: str) -> bool:
     axes = set(mask.axes)
     return axes <= {*batch, position, over, *together} and not (axes & set(together) and len(together) > 1)
+
+
+def _is_total(term: Term, over: str, scores: Value) -> bool:
+    """Is it the logarithm of the sum of the exponentials of scores?"""
+    match [(factor.value.operation, power) for factor, power in term.powers.items()]:
+        case [(op.Reduce("lse", (letter,), argument), 1)]:
+            return letter == over and argument is scores and term.number == 1
+        case _:
+            return False

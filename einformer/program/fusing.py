@@ -93,7 +93,7 @@ class _Fusing(Rewriting):
         if value in self.scope.plain:
             return value
         for kernel in self.read_kernels(value):
-            if kernel is not None and all(map(self.scope.stands, self.scope.walk_leaves(kernel))):
+            if kernel is not None and self.scope.allows(kernel):
                 return kernel
         if reason := explain_norm(value, self.scope):
             self.notes.append(f"not one norm: {reason}")

@@ -61,7 +61,8 @@ class Attention(Rewritten):
     """`sum_s' Dr(Sm_s'(q k c + m)) v`: as scaled_dot_product_attention computes it; several products of scores are added.
 
     The `features` of each query and key are summed; `scale` is none where it is the root of one over their size. A mask that
-    is `causal` is no operand. The result has the axes batch, heads, groups (heads that share keys), position, put.
+    is `causal` is no operand. A `sink` is the score of one more key, whose value is zero. The result has the axes batch, heads,
+    groups (heads that share keys), position, put.
     """
 
     queries: tuple[Value, ...]
@@ -70,6 +71,7 @@ class Attention(Rewritten):
     value: Value
     scale: Value | None
     mask: Value | None
+    sink: Value | None
     dropout: Value | None
     causal: bool
     batch: Axes

@@ -151,6 +151,10 @@ class Scope:
         """Has a value its name still, or the name of a weight?"""
         return value in self.fixed or self.standing.get(self.names[value]) is value
 
+    def allows(self, kernel: Value) -> bool:
+        """May a kernel stand here: have all the values that it reads their names still?"""
+        return all(map(self.stands, self.walk_leaves(kernel)))
+
     def find_changed(self, value: Value, there: set[Value] | None = None) -> str:
         """The name of an operand that has changed since a value was computed; operands that are `there` have not."""
         there = set() if there is None else there

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from einformer.errors import EinformerError
-from einformer.interpreters.count.rules import EquationCount, total
+from einformer.interpreters.count.conventions import CONVENTIONS
+from einformer.interpreters.count.numbers import Numbers
+from einformer.interpreters.count.rules import EquationCount, count_flops, sum_counts, total
 from einformer.language.sizes import Legend
 from einformer.language.tree import Index, Layer, Name, Tensor
 from einformer.report.contents import Shape, shapes
@@ -57,10 +59,12 @@ def flops_are_counted(subject: Subject) -> Iterator[Check]:
     """Compares numbers and formula with torch's own counter."""
     from einformer.interpreters.torch import measure
 
-    whole = total(part.flops for part in subject.formulas)
+    whole, (tree, name) = total(part.flops for part in subject.formulas), (subject.model.spec.tree, subject.model.spec.name)
+    counts = count_flops(tree, name, Numbers(subject.legend), CONVENTIONS["fast"])
+    text, plan = sum(part.flops for part in subject.parts), sum_counts(counts)  # the plan may add a key to attention
     theirs = measure.count_flops(subject.live, reads(subject.model, subject.legend))
-    yield _compare_numbers("FLOPs: by the text = by torch's FlopCounterMode", sum(part.flops for part in subject.parts), theirs)
-    yield _compare_numbers(f"FLOPs: {subject.write(whole)}", _evaluate(whole, subject.legend), theirs)
+    yield _compare_numbers("FLOPs: by the text = by torch's FlopCounterMode", plan, theirs)
+    yield _compare_numbers(f"FLOPs: {subject.write(whole)}", _evaluate(whole, subject.legend) + plan - text, theirs)
 
 
 def shapes_are_run(subject: Subject) -> Iterator[Check]:

@@ -16,6 +16,7 @@ from einformer.language.sizes import Legend
 from einformer.language.specialise import specialise
 from einformer.language.tree import Equation, Expression, Spec
 from einformer.program import operations as op
+from einformer.program.attending import find_sinks
 from einformer.program.experts import find_routings
 from einformer.program.kernels import Norm
 from einformer.program.lowering import lower_functions
@@ -104,7 +105,13 @@ class Work:
     names: Mapping[str, str]
     flows: Flows
     norms_of: dict[str, Norms] = field(default_factory=dict)
+    sinks_of: dict[str, Mapping[Value, str]] = field(default_factory=dict)
     differentiated_of: dict[str, set[Value]] = field(default_factory=dict)
+
+    @property
+    def time(self) -> str:
+        """The axis of positions, "" where there is none."""
+        return next((layer.time.letter for layer in self.layers.values() if layer.time), "")
 
     @property
     def vocabulary(self) -> str:
@@ -122,6 +129,13 @@ class Work:
             own = find_norms(function, self.flows.legend)
             self.norms_of[function.name] = own, {inner for value, norm in own.items() for inner in _take_in(value, norm)}
         return self.norms_of[function.name]
+
+    def sinks(self, function: Function) -> Mapping[Value, str]:
+        """Returns the sums of a function that run over one key more in the plan `fast`."""
+        if function.name not in self.sinks_of:
+            trained = self.flows.trained[function.name]
+            self.sinks_of[function.name] = find_sinks(function, self.flows.legend, trained, self.time)
+        return self.sinks_of[function.name]
 
     def whole(self, name: str) -> Flow:
         """Returns the flow through a model whose inputs are constants, or through a layer as it stands inside a model."""
@@ -212,7 +226,8 @@ class Contraction:
     """A product of tensors under a sum: the letters of each factor, the letters summed, and the gradient of each.
 
     Of some letters only so many numbers are `chosen`, and of two positions only those pairs count that keep to the `bounds`.
-    Of the letters `paired` the plan `fast` computes what is chosen alone; what is `fused` it leaves to a norm.
+    Of the letters `paired` the plan `fast` computes what is chosen alone; what is `fused` it leaves to a norm; of keys with a
+    `sink` it has one more.
     """
 
     operands: tuple[Letters, ...]
@@ -222,6 +237,7 @@ class Contraction:
     bounds: tuple[Bound, ...] = ()
     paired: Letters = frozenset()
     fused: bool = False
+    sink: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,6 +270,7 @@ class Pair:
     chosen: tuple[Chosen, ...] = ()
     bounds: tuple[Bound, ...] = ()
     gradients: tuple[Gradient, Gradient] = ("", "")
+    sink: str = ""
 
     @property
     def letters(self) -> Letters:
@@ -281,7 +298,7 @@ def _take_steps(contraction: Contraction, order: tuple[tuple[int, int], ...]) ->
         chosen = tuple(choice for choice in contraction.chosen if {choice.letter, *choice.along} <= both)
         bounds = tuple(bound for bound in contraction.bounds if bound.letters <= both)
         left[number] = both - summed, first if first == "" or second is None else second
-        steps.append(Pair(one, other, both - summed, chosen, bounds, (first, second)))
+        steps.append(Pair(one, other, both - summed, chosen, bounds, (first, second), contraction.sink))
     return tuple(steps)
 
 
@@ -296,11 +313,12 @@ def _list_bounds(choices: Choices, letters: Letters) -> tuple[Bound, ...]:
     return tuple(sorted({bound for bound in choices if isinstance(bound, Bound) and bound.letters <= letters}, key=repr))
 
 
-def _read_operation(value: Value, visit: Visit, paired: Letters, fused: bool) -> Operation | None:
+def _read_operation(value: Value, visit: Visit, paired: Letters, fused: bool, sink: str) -> Operation | None:
     letters, choices = visit.letters(value), visit.needs[value].choices
     match value.operation:
         case op.Contract(summed, factors):
-            return _read_contraction(value, frozenset(summed), factors, visit, paired, fused)
+            contraction = _read_contraction(value, frozenset(summed), factors, visit)
+            return contraction and replace(contraction, paired=paired, fused=fused, sink=sink)
         case op.Reduce("Sm"):
             return Softmax(letters, _list_bounds(choices | visit.flow.support(value).zero, letters))
         case _:
@@ -308,9 +326,7 @@ def _read_operation(value: Value, visit: Visit, paired: Letters, fused: bool) ->
             return Lookup(letters, rows.axis) if rows else None
 
 
-def _read_contraction(
-    value: Value, summed: Letters, factors: tuple[Value, ...], visit: Visit, paired: Letters, fused: bool
-) -> Contraction | None:
+def _read_contraction(value: Value, summed: Letters, factors: tuple[Value, ...], visit: Visit) -> Contraction | None:
     read = [(f, letters) for f in factors if (letters := visit.letters(f)) and not _divides(f, summed)]
     if len(read) < 2:
         return None
@@ -319,7 +335,7 @@ def _read_contraction(
     gradients = tuple(visit.gradient(factor) if reached else None for factor, _ in read)
     choices = visit.needs[value].choices | visit.flow.zero_of(factors)
     chosen, bounds = list_chosen(choices, letters), _list_bounds(choices, letters)
-    return Contraction(operands_of, summed, gradients, chosen, bounds, paired, fused)
+    return Contraction(operands_of, summed, gradients, chosen, bounds)
 
 
 # A denominator without a summed letter divides the whole.
@@ -438,20 +454,20 @@ def derive(spec: Spec, name: str) -> Derived:
     visits = tuple(work.walk(work.whole(name)))
     paired = {name: dict.fromkeys(of.find_paired(), frozenset({of.letter})) for name, of in find_routings(work.flows).items()}
     done = tuple(done for visit in visits for done in _list_done(visit, work, paired.get(visit.flow.function.name, {})))
-    time = next((layer.time.letter for layer in spec.layers if layer.time), "")
     letters, vocabulary = work.flows.functions[name].output.value.axes, work.vocabulary
     logits = letters if vocabulary in map(axis_of, letters) else ()
-    return Derived(tuple(_hold(work, name, visits)), done, time, vocabulary, logits)
+    return Derived(tuple(_hold(work, name, visits)), done, work.time, vocabulary, logits)
 
 
 # A line, once for each of the branches on layer numbers in it.
 def _list_done(visit: Visit, work: Work, paired: Mapping[Value, Letters]) -> Iterator[Done]:
     if visit.step.line.equation is None:
         return
-    operations, fused = dict[frozenset[Case], list[Operation]](), work.norms(visit.flow.function)[1]
+    operations, function = dict[frozenset[Case], list[Operation]](), visit.flow.function
+    fused, sinks = work.norms(function)[1], work.sinks(function)
     for value in visit.step.values:
         if need := visit.needs.get(value):
-            operation = _read_operation(value, visit, paired.get(value, frozenset()), value in fused)
+            operation = _read_operation(value, visit, paired.get(value, frozenset()), value in fused, sinks.get(value, ""))
             operations.setdefault(need.cases, []).extend([operation] if operation else ())
     layer, some = work.names[visit.flow.function.name], {cases: own for cases, own in operations.items() if own}
     for cases, own in (some or {frozenset[Case](): []}).items():

@@ -437,6 +437,9 @@ class _Rules(Generic[N]):
             letters -= {self.derived.time}
         chosen = {choice.letter for choice in pair.chosen}
         sizes: list[N] = _list_lengths(self.sizes, sorted(letters & chosen), pair.chosen)
+        if self.convention.sinks == "key" and pair.sink in letters:
+            sizes.append(total((self.sizes.length(pair.sink), 1)))
+            letters -= {pair.sink}
         bounds = tuple(bound for bound in pair.bounds if bound.letters <= letters)
         return self.sizes.share(self.count(letters - chosen, bounds, (*sizes, *factors)), letters)
 

@@ -67,6 +67,11 @@ HELPERS = {
             state_dict[prefix + stored] = torch.cat(parts, -1)
         super()._load_from_state_dict(state_dict, prefix, metadata, strict, missing, unexpected, errors)
 ''',
+    "with_sink": '''def with_sink(mask: Tensor, sink: Tensor) -> Tensor:
+    """A mask with a column more: `sink` is the score of one more key, which has no value."""
+    shape = torch.broadcast_shapes(mask.shape, sink.shape)
+    return torch.cat((mask.expand(shape), sink.expand(*shape[:-1], 1)), -1)
+''',
     "routed": '''def routed(p_rx: Tensor, count: int) -> tuple[Tensor, ...]:
     """The pairs of a row and an expert with a weight, expert after expert: their rows, their experts; where the pairs of each
     expert end; and where those of each row stand."""
@@ -475,6 +480,8 @@ class KernelEmitter(Emitter):
         v = self.concatenate([(kernel.value, (kernel.put,))], (*batch, *heads, kernel.over), len(heads))
         if groups and not heads:
             k, v = f"{k}[:, None]", f"{v}[:, None]"
+        if kernel.sink is not None:
+            k, v = f"fn.pad({k}, (0, 0, 0, 1))", f"fn.pad({v}, (0, 0, 0, 1))"
         options = [*self.write_mask(kernel), *self.write_dropout(kernel)]
         options += [f"scale={self.code(kernel.scale).text}"] if kernel.scale is not None else []
         options += ["enable_gqa=True"] if groups else []
@@ -488,11 +495,30 @@ class KernelEmitter(Emitter):
         """The mask, or that it is causal."""
         if kernel.causal:
             yield from self.write_causal(kernel)
-        elif kernel.mask is not None:
-            mask, together = self.context.cast(self.code(kernel.mask), "tensor"), (*kernel.heads, *kernel.groups)
-            text = align(mask, (*kernel.batch, *together[:1], kernel.position, kernel.over))
-            lacks = set(mask.dims) & set(together) and not set(mask.dims) & set(kernel.batch)
+        elif kernel.mask is not None or kernel.sink is not None:
+            square, together = (kernel.position, kernel.over), (*kernel.heads, *kernel.groups)
+            mask = Code("0", (), "integer") if kernel.mask is None else self.code(kernel.mask)
+            mask = self.context.cast(mask, "tensor") if mask.dims else self.context.fill(mask, square, "tensor")
+            text, dims = align(mask, (*kernel.batch, *together[:1], *square)), {*mask.dims}
+            if kernel.sink is not None:
+                sink = self.merge_heads(kernel, self.context.fill(self.code(kernel.sink), kernel.sink.axes, "tensor"))
+                column = align(sink, (*kernel.batch, *("" for _ in together[:1]), *square))
+                text, dims = f"with_sink({text}, {column})", dims | {*kernel.sink.axes}
+                self.context.helpers["with_sink"] = None
+            lacks = dims & set(together) and not dims & set(kernel.batch)
             yield f"attn_mask={text}{'[None]' * bool(lacks)}"  # of three axes the kernels of a CPU know nothing
+
+    def merge_heads(self, kernel: Attention, code: Code) -> Code:
+        """A value of heads, queries or both, with all heads as one axis."""
+        heads = (*kernel.heads, *kernel.groups)
+        if not set(heads) & set(code.dims):
+            return code
+        before = tuple(dim for dim in kernel.batch if dim in code.dims)
+        after = tuple(dim for dim in (kernel.position,) if dim in code.dims)
+        code, place = self.expand(code, (*before, *heads, *after)), len(before)
+        if len(heads) > 1:
+            code = Code(f"{code.at(ATOM)}.flatten({place}, {place + len(heads) - 1})", kind=code.kind)
+        return replace(code, dims=(*before, "", *after))
 
     def write_causal(self, kernel: Attention) -> Sequence[str]:
         """How the kernel knows that a mask is causal."""
