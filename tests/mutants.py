@@ -656,7 +656,7 @@ MUTANTS = (
     ),
     _mutant(
         "every operand has a gradient", "interpreters/count/derived.py",
-        "bounds, (first, second)))", 'bounds, ("", "")))',
+        "bounds, (first, second), contraction", 'bounds, ("", ""), contraction',
         "conventions.py::test_what_needs_no_gradient_costs_nothing",
     ),
     _mutant(
