@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from einformer.interpreters.torch.plan import Plan
     from einformer.language.difference import Difference
     from einformer.program.cache import Entry
+    from einformer.program.operations import Function
     from einformer.program.sharding import Sharding
 
     class Module(_Door, Decodes, HuggingFaceWeights):
@@ -384,16 +385,18 @@ class Model:
         Raises EinformerError E601, E603 to E605, E741 to E744.
         """
         from einformer.interpreters.count.exchanges import list_exchanges
+
+        legend, sharding = self._at(sizes, mesh, shard)
+        return list_exchanges(self._lower_for_rank(sharding, plan), self.spec.name, sharding.local(legend))
+
+    # The functions of each rank of a mesh.
+    def _lower_for_rank(self, sharding: Sharding, plan: str = "fast") -> dict[str, Function]:
         from einformer.interpreters.torch.plan import PLANS
         from einformer.program.fusing import lower_for_rank
         from einformer.program.lowering import lower_functions
 
-        special, name, sharding = specialise(self.spec.tree, self.spec.name), self.spec.name, self._shard(mesh, shard)
-        if sharding is None:
-            return ()
-        fast, lowered = find_row(PLANS, "plan", plan).fast, lower_functions(special, self.legend)
-        functions = lower_for_rank(lowered, special, name, self.legend, sharding, fast)
-        return list_exchanges(functions, name, sharding.local(self.at(**sizes)))
+        special, name, fast = specialise(self.spec.tree, self.spec.name), self.spec.name, find_row(PLANS, "plan", plan).fast
+        return lower_for_rank(lower_functions(special, self.legend), special, name, self.legend, sharding, fast)
 
     def saved(
         self, plan: str = "fast", dtype: str = "bfloat16", training: bool = True, **sizes: int

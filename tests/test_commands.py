@@ -79,8 +79,8 @@ def process(*arguments: str, stdin: bytes = b"", **environment: str) -> Answer:
 # --------------------------------------------------------------------------------------------------------- the surface
 
 
-COMMANDS = ["report", "count", "fit", "plot", "diff", "list", "check", "latex", "source", "program", "generate", "explain"]
-COMMANDS += ["lint", "run", "notes", "claims", "errata"]
+COMMANDS = ["report", "count", "fit", "plan", "plot", "diff", "list", "check", "latex", "source", "program", "generate"]
+COMMANDS += ["explain", "lint", "run", "notes", "claims", "errata"]
 
 
 def test_the_commands(run: Callable[..., Answer]) -> None:
@@ -133,6 +133,7 @@ WITH_TARGET = [
     "report",
     "count",
     "fit --memory 1GB",
+    "plan --devices 1",
     "plot --out x.svg",
     "source",
     "program",
@@ -160,7 +161,8 @@ def test_a_scalar_is_set_by_a_number_or_a_formula(run: Callable[..., Answer]) ->
 
 
 @pytest.mark.parametrize(
-    "command", ["source", "fit --memory 80GB", "plot --out x.svg", "report", "generate", "count --device t4"]
+    "command",
+    ["source", "fit --memory 80GB", "plan --devices 2", "plot --out x.svg", "report", "generate", "count --device t4"],
 )
 def test_missing_sizes_are_all_named_as_a_shell_takes_them(run: Callable[..., Answer], folder: Path, command: str) -> None:
     name, *rest = command.split()
@@ -193,6 +195,14 @@ IGNORED = [
     "fit gpt2 --memory 80GB --generation --recompute full",
     "fit gpt2 --parameters 1B --seq 3",
     "fit gpt2 --parameters 1B --precision float32",
+    "fit gpt2 --memory 80GB --shard tp:f",
+    "fit gpt2 --memory 80GB --mesh tp=2",
+    "fit gpt2 --memory 80GB --solve mesh --mesh tp=2",
+    "plan gpt2 --devices 2 --shard tp:f",
+    "plan gpt2 --devices 2 --mesh tp=2",
+    "plan gpt2 --devices 0",
+    "plan gpt2 --devices 2 --work decode --recompute full",
+    "plan gpt2 --devices 2 --json --rows 3",
     "plot gpt2 --kind flops --device t4 --out x.svg",
     "plot gpt2 --kind memory --convention kaplan --out x.svg",
     "plot gpt2 --kind roofline --recompute full --out x.svg",
@@ -220,6 +230,9 @@ CALLS_THAT_DIFFER = (  # each with the options that change what a command does
     *(f"count {TINY} {mode}" for mode in ("--formulas", "--device h100-sxm", "--convention kaplan", "--recompute full")),
     *(f"fit {TINY} --memory 500KB {mode}" for mode in ("--generation", "--solve S", "--solve L")),
     f"fit {TINY} --parameters 1M --solve L",
+    f"fit {TINY} --memory 400KB --solve mesh",
+    f"fit {TINY} --memory 500KB --mesh dp=2 --shard dp:b",
+    *(f"plan {TINY} {mode}" for mode in ("--devices 4", "--mesh tp=3 --batch 4", "--devices 2 --work decode")),
     f"plot {TINY} --out x.svg --kind flops",
     *(f"source {TINY} {mode}" for mode in ("", "--text", "--check", "--mesh tp=3 --shard tp:f")),
     f"generate {TINY} --tokens 8 --temperature 1",
@@ -233,7 +246,7 @@ CALLS_THAT_DIFFER = (  # each with the options that change what a command does
 OTHERWISE = """--set E=3 --text abc --seed 7 --batch 3 --seq 5 --formulas python --device v100s --precision float32
 --kind memory --recompute selective --convention exact --step 7 --solve L --out out.svg --layer LayerNorm --letters s000
 --form matrix --plan notation --tokens 3 --temperature 0.7 --top-k 2 --top-p 0.1 --legend s:S,d:X --format sarif --cites alibi
---memory 400KB --parameters 2M --mesh tp=3 --shard tp:a"""
+--memory 400KB --parameters 2M --mesh tp=3 --shard tp:a --zero 1 --devices 3 --rows 1 --work prefill"""
 VALUES = dict(re.findall(r"(--[a-z-]+) (\S+)", OTHERWISE))
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -11,13 +13,18 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
 
+import einformer
+from einformer import EinformerError
 from einformer.interpreters.count import rules
+from einformer.interpreters.count.conventions import PRECISIONS, Work, read_devices
 from einformer.interpreters.count.numbers import Numbers
 from einformer.interpreters.torch import module as modules
 from einformer.objects import Model
+from einformer.program.maps import list_sets
+from einformer.report import plans, series
 from tests.few import few
 from tests.oracles.ranks import Mesh, Whole, build_rank, read, run_on_ranks
-from tests.test_sharding import MAPS, bound
+from tests.test_sharding import MAPS, MODELS, bound
 
 # ------------------------------------------------------------------------------------------------------- what it holds
 
@@ -72,3 +79,125 @@ def test_a_device_holds_the_weights_and_saves_the_values_that_are_counted(case: 
             assert not count_ours(model, mesh, shard) - saved
     alone = modules.build(model._recipe("notation"), dtype=torch.float64)
     assert name not in LIKE_TORCH or not count_ours(model, "", "") - count_saved(alone, whole.inputs)
+
+
+# ---------------------------------------------------------------------------------------------------- which maps there are
+
+# What the best map of letters splits over one axis of two ranks: Megatron's, experts or their hidden axis by what they send.
+BEST = {
+    "gpt2": "a d' f k v",
+    "llama": "f g v",
+    "mixtral": "g v x",
+    "gemma3": "f g v",
+    "bloom": "a f v",
+    "gptj": "a f v",
+}
+
+
+def make_step(batch: int, length: int, work: Work = "training") -> plans.Step:
+    return plans.Step(work, batch, length, PRECISIONS["bfloat16"], read_devices()["h100-sxm"])
+
+
+def price(model: Model, mesh: Mapping[str, int], batch: int = 2, length: int = 4, work: Work = "training") -> list[plans.Plan]:
+    return plans.list_plans(model, make_step(batch, length, work), [mesh])
+
+
+@pytest.mark.parametrize("name", BEST)
+def test_the_map_of_megatron_is_found_by_rule(name: str) -> None:
+    sets = {frozenset(plan.shard.removeprefix("tp: ").split()) for plan in price(bound(name), {"tp": 2})}
+    assert frozenset(BEST[name].split()) in sets
+
+
+def test_sets_of_letters_are_the_largest_that_do_not_clash() -> None:
+    """Held against all subsets."""
+    model = bound("deepseek_v3")
+    clashes = plans._find_clashes(model)
+    even = [letter for letter in clashes if model.legend.length(letter) % 2 == 0]
+    free = [
+        frozenset(some)
+        for count in range(len(even) + 1)
+        for some in itertools.combinations(even, count)
+        if all(clashes[letter].isdisjoint(some) for letter in some)
+    ]
+    assert {*list_sets(clashes, model.legend, 2)} == {some for some in free if not any(some < other for other in free)}
+
+
+@pytest.mark.parametrize("name", few(list(MODELS), ["llama", "mixtral"]))
+def test_letters_that_do_not_clash_can_be_split_together(name: str) -> None:
+    """What is refused nevertheless is refused for what is read of a letter, E744: no tensor carries two."""
+    model = bound(name)
+    for letters in list_sets(plans._find_clashes(model), model.legend, 2):
+        assert refuse(model, f"tp: {' '.join(sorted(letters))}") in ("", "E744"), letters
+
+
+def refuse(model: Model, shard: str) -> str:
+    try:
+        model.exchanges("tp=2", shard, B=2, S=4)
+    except EinformerError as error:
+        return error.findings[0].code
+    return ""
+
+
+# ------------------------------------------------------------------------------------------------------- what they cost
+
+
+def test_a_plan_holds_and_sends_what_is_counted_apart() -> None:
+    model, mesh, sizes = einformer.model("llama-3-70b"), {"dp": 4, "tp": 8}, {"B": 32, "S": 4096}
+    (plan,) = (p for p in price(model, mesh, 32, 4096) if (p.shard, p.zero, p.recompute) == ("tp: f g v; dp: b", 3, "full"))
+    memory = model.memory(recompute="full", mesh=mesh, shard=plan.shard, zero=3, **sizes)
+    assert plan.memory - plan.held["gathered"] == memory.total
+    exchanges = model.exchanges(mesh, plan.shard, "fast", **sizes)
+    assert sum(sent.put for sent in plan.sent if sent.axis == "tp") == sum(row.count_bytes(2) for row in exchanges)
+    rank = memory.parameters // 2 * 4  # with the weights of one rank of the batch
+    assert {(s.phase, s.collective): s.put for s in plan.sent if s.axis == "dp"} == {
+        ("gradients", "reduce-scatter"): 4 * rank,
+        ("forward", "all-gather"): 2 * rank // 4,
+        ("backward", "all-gather"): 2 * rank // 4,
+    }
+    assert plan.flops * 32 == pytest.approx(model.flops(convention="exact", phase="training", recompute="full", **sizes))
+
+
+@pytest.mark.parametrize("work", ["prefill", "decode", "training"])
+def test_one_device_takes_the_time_that_its_roofline_says(work: Work) -> None:
+    """The bounds of `count --device`."""
+    model = einformer.model("gpt2")
+    (plan, *_) = (p for p in price(model, {}, 1, 1024, work) if p.recompute == "none")
+    bounds = {bound.work: bound for bound in series.bounds(model, 1, 1024, "bfloat16", read_devices()["h100-sxm"])}
+    assert (plan.flops, plan.moved) == (bounds[work].flops, bounds[work].moved)
+    assert plan.seconds == bounds[work].seconds
+
+
+@pytest.mark.parametrize(("within", "nodes"), [(1, 4), (4, 1), (2, 3), (8, 8)])
+def test_a_collective_sends_what_a_tree_of_its_parts_needs(within: int, nodes: int) -> None:
+    """Of a gather each node needs the parts of the others, which its ranks share; within it each rank those of the others."""
+    ranks = within * nodes
+    out = sum(1 for part in range(ranks) for node in range(nodes) if node != part // within) / ranks
+    assert plans.find_traffic("all-gather", 1, within, nodes) == pytest.approx((nodes * (within - 1), out))
+    assert plans.find_traffic("reduce-scatter", ranks, within, nodes) == pytest.approx((nodes * (within - 1), out))
+    assert plans.find_traffic("all-reduce", ranks, within, nodes) == pytest.approx((2 * nodes * (within - 1), 2 * out))
+
+
+def test_meshes_are_all_those_of_so_many_devices() -> None:
+    meshes = [*plans.list_meshes(12)]
+    assert all(math.prod(mesh.values()) == 12 for mesh in meshes)
+    assert len({tuple(mesh.items()) for mesh in meshes}) == len(meshes)
+    assert {"dp": 3, "tp": 4} in meshes
+    assert {"dp": 2, "cp": 3, "tp": 2} in meshes
+
+
+def test_the_smallest_mesh_is_the_smallest() -> None:
+    model, limit = bound("llama"), 60_000
+    step = make_step(8, 4)
+    plan = plans.find_smallest(model, step, limit)
+    devices = math.prod(size for _, size in plan.mesh)
+    assert plan.memory <= limit
+    assert devices > 1
+    assert all(p.memory > limit for p in plans.list_plans(model, step, plans.list_meshes(devices // 2)))
+    with pytest.raises(EinformerError, match="E609"):
+        plans.find_smallest(model, step, 100, most=4)
+
+
+def test_a_device_without_published_links_is_refused() -> None:
+    step = plans.Step("training", 2, 4, PRECISIONS["float16"], read_devices()["t4"])
+    with pytest.raises(EinformerError, match="E605 there is no published rate of the links of NVIDIA T4"):
+        plans.list_plans(bound("llama"), step, [{"tp": 2}])

@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import difflib
 import itertools
+import math
 import os
 import pathlib
 import re
@@ -20,8 +21,10 @@ from einformer.cli.options import parser
 from einformer.cli.screen import align, align_texts, bar, show, show_json, show_table
 from einformer.errors import EinformerError, Finding, Rule, catalogue, fail
 from einformer.interpreters.count.conventions import read_devices
+from einformer.program.sharding import read_mesh
 
 if TYPE_CHECKING:
+    from einformer.interpreters.count.conventions import Work
     from einformer.interpreters.count.roofline import TimeBound
     from einformer.language.binding import Given
     from einformer.objects import Model
@@ -221,12 +224,16 @@ def _fit(options: argparse.Namespace) -> int:
 
     answer, training = _read_target(options), not options.generation
     letter = options.solve or ("D" if options.parameters else "B")
+    if letter == "mesh":
+        return _fit_mesh(options, answer)
     if options.parameters:
-        _refuse(options, "to `--parameters`", "generation", "batch", "seq", "precision", "recompute")
+        _refuse(options, "to `--parameters`", "generation", "batch", "seq", "precision", "recompute", "mesh", "shard", "zero")
         fitted = fit.of_parameters(answer, parse_quantity(options.parameters, NUMBERS), letter, options.step)
     else:
         _refuse(options, "to `--memory`", "step")
-        _refuse(options, "to `--generation`", *(() if training else ("recompute",)))
+        _refuse(options, "to `--generation`", *(() if training else ("recompute", "zero")))
+        _refuse(options, "without `--mesh`", *(("shard", "zero") if options.mesh is None else ()))
+        _refuse(options, "without `--shard`", *["mesh"] * (options.shard is None))
         _refuse(options, f"where {letter} is solved", *(flag for flag, size in _OF_INPUTS.items() if size == letter))
         inputs = _read_inputs(options, answer)
         _set_defaults(options)
@@ -237,9 +244,9 @@ def _fit(options: argparse.Namespace) -> int:
             use="training" if training else "generation",
             precision=options.precision,
             recompute=options.recompute,
-            mesh="",
-            shard="",
-            zero=0,
+            mesh=options.mesh or "",
+            shard=options.shard or "",
+            zero=options.zero or 0,
             **inputs,
         )
     if options.json:
@@ -247,6 +254,60 @@ def _fit(options: argparse.Namespace) -> int:
     else:
         about = [answer.spec.title or options.target, *(f"{letter} = {size:,}" for letter, size in fitted.inputs.items())]
         show(f"{', '.join(about)}\n\n{align_texts(list(fitted.rows()))}")
+    return OK
+
+
+# The smallest mesh for a step.
+def _fit_mesh(options: argparse.Namespace, model: Model) -> int:
+    from einformer.objects import choose_rows, refuse_missing
+    from einformer.report import fit, plans
+
+    _refuse(options, "where the mesh is solved", "mesh", "shard", "zero", "step", "parameters")
+    _refuse(options, "to `--generation`", *["recompute"] * options.generation)
+    refuse_missing(model)
+    limit, inputs = fit.parse_quantity(options.memory, fit.BYTES), _read_inputs(options, model)
+    precision, device = choose_rows("exact", options.precision or "bfloat16")[1], read_devices()["h100-sxm"]
+    work: Work = "decode" if options.generation else "training"
+    step = plans.Step(work, inputs.get("B", 1), inputs.get("S", 1), precision, device)
+    step = replace(step, recompute=(options.recompute,)) if options.recompute else step
+    plan = plans.find_smallest(model, step, limit)
+    if options.json:
+        show_json({"target": options.target, "inputs": inputs, "limit": limit, "plan": plan.data()})
+    else:
+        devices = math.prod(size for _, size in plan.mesh)
+        about = [model.spec.title or options.target, *(f"{letter} = {size:,}" for letter, size in inputs.items())]
+        show(f"{', '.join(about)}\n{devices} devices of {limit:,} bytes\n")
+        show_table([row[:5] for row in (plans.HEAD, *plans.rows([plan]))])
+    return OK
+
+
+def _plan(options: argparse.Namespace) -> int:
+    from einformer.objects import choose_rows, refuse_missing
+    from einformer.report import plans
+
+    _refuse(options, "without `--mesh`", *["shard"] * (options.mesh is None))
+    _refuse(options, "to the work of generation", *["recompute"] * (options.work in ("prefill", "decode")))
+    _refuse(options, "to `--json`, which has all plans", *["rows"] * options.json)
+    model = _read_target(options)
+    refuse_missing(model)
+    meshes = [*plans.list_meshes(options.devices)] if options.devices else [dict(read_mesh(options.mesh))]
+    devices = options.devices or math.prod(meshes[0].values())
+    options.batch = options.batch or (devices if "B" in model.open else None)
+    inputs = _read_inputs(options, model)
+    precision, device = choose_rows("exact", options.precision or "bfloat16")[1], read_devices()[options.device or "h100-sxm"]
+    step = plans.Step(options.work or "training", inputs.get("B", 1), inputs.get("S", 1), precision, device)
+    step = replace(step, recompute=(options.recompute,)) if options.recompute else step
+    best = plans.list_plans(model, step, meshes, options.shard or "")
+    if not best:
+        raise fail("E741", f"no map of letters splits {options.target} so", fix="another mesh, or another batch")
+    head = {"target": options.target, "title": model.spec.title, "inputs": inputs, "work": step.work, "device": device.title}
+    if options.json:
+        show_json(head | {"precision": precision.name, "plans": [plan.data() for plan in best]})
+        return OK
+    about = [model.spec.title or options.target, *(f"{letter} = {size:,}" for letter, size in inputs.items())]
+    show(f"{', '.join(about)}\n{step.work} on {devices} x {device.title} in {precision.name}, {len(best)} plans\n")
+    show_table([plans.HEAD, *plans.rows(best[: options.rows or 12])])
+    show(f"\n{plans.LEGEND}")
     return OK
 
 
@@ -494,6 +555,7 @@ RUN: dict[str, Callable[[argparse.Namespace], int]] = {
     "report": _report,
     "count": _count,
     "fit": _fit,
+    "plan": _plan,
     "plot": _plot,
     "source": _write_source,
     "program": _program,

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import argparse
 import re
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
-from einformer.interpreters.count.conventions import CONVENTIONS, PRECISIONS, read_devices
+from einformer.interpreters.count.conventions import CONVENTIONS, PRECISIONS, Work, read_devices
 from einformer.notes.conventions import conventions
 
 _ABOUT = "Decoder-only transformers, written once as equations."
 _CODES = "exit code: 0 all is well, 1 there are findings, 2 the call was wrong"
 _REPORT = """Show the equations, shapes, parameters and FLOPs of every layer; measure them, and what the model computes, with
 torch; then run a text through it. A check that fails is a finding: exit code 1."""
+_PLAN = """Compare the ways to split a model over a mesh of devices: what each device holds, computes and sends in a step.
+The maps of letters are those that are sensible by rule: no tensor carries two letters of an axis, each number of ranks divides
+their sizes, and no other map costs less in all respects. Times are lower bounds, not estimates; the longest decides."""
 _EXAMPLES = """examples:
   einformer report gpt2                     show what is in a published model, measured
   einformer count config.json               show where its parameters and FLOPs go
   einformer count mine.ein --set D=768,A=12 the same for your own text
   einformer fit gpt2 --memory 80GB          find the largest batch of a training step
+  einformer plan llama-3-70b --devices 64   compare the ways to split it over devices
   einformer diff llama mistral              compare two models
   einformer source gpt2                     print a model as a file of PyTorch
   einformer check mine.ein -                check a file, and a text that comes through the pipe
@@ -67,6 +71,12 @@ def _read_value(text: str) -> int | float | str:
         except ValueError:
             continue
     return text
+
+
+def _read_count(text: str) -> int:
+    if not text.isdecimal() or not 0 < int(text) < 2**20:
+        raise argparse.ArgumentTypeError(f"`{text}` is not a whole number from 1, less than 2^20")
+    return int(text)
 
 
 def seed(text: str) -> int:
@@ -127,8 +137,11 @@ LAYER = _make_option("--layer", "Print one layer. Default: all.", metavar="NAME"
 FORM = _make_option(
     "--form", "Write equations in indices or in matrices. Default: the form of the document.", choices=("index", "matrix")
 )
+MESH = _make_option("--mesh", "Split the model over the axes of a mesh of devices, dp=2,tp=4.", metavar="MESH")
+SHARD = _make_option("--shard", "Split indices over the axes of the mesh, 'tp: g f v; dp: b'.", metavar="MAP")
 _DEVICE: dict[str, Any] = {"choices": read_devices(), "metavar": "NAME"}
 _DEVICES = ", ".join(read_devices())
+_LINKED = [name for name, device in read_devices().items() if device.link]
 
 
 class Command(NamedTuple):
@@ -194,7 +207,11 @@ GROUPS: dict[str, tuple[Command, ...]] = {
                 _make_option(
                     "--parameters", "Stay below a number of parameters: 1.3B, 350M.", exclusive=True, metavar="NUMBER"
                 ),
-                _make_option("--solve", "Find this size. Default: B for memory, D for parameters.", metavar="LETTER"),
+                _make_option(
+                    "--solve",
+                    "Find this size, or the smallest mesh. Default: B for memory, D for parameters.",
+                    metavar="LETTER|mesh",
+                ),
                 _make_option(
                     "--step",
                     "Try only multiples of a number. Default: the least with which all sizes are whole.",
@@ -202,10 +219,50 @@ GROUPS: dict[str, tuple[Command, ...]] = {
                     metavar="N",
                 ),
                 _make_option("--generation", "Count weights and cache instead of a training step.", action="store_true"),
+                MESH,
+                SHARD,
+                _make_option(
+                    "--zero",
+                    "Share state between devices of the batch by a stage of ZeRO. Default: 0.",
+                    type=int,
+                    choices=range(4),
+                ),
                 BATCH,
                 SEQ,
                 PRECISION,
                 RECOMPUTE,
+            ),
+        ),
+        Command(
+            "plan",
+            "Compare the ways to split a model over devices.",
+            _PLAN,
+            (
+                TARGET,
+                SET,
+                MESH._replace(exclusive=True),
+                _make_option("--devices", "Try every mesh of so many devices.", exclusive=True, type=_read_count, metavar="N"),
+                _make_option("--shard", "Price one map of letters. Default: all sensible ones.", metavar="MAP"),
+                _make_option(
+                    "--work", "Choose a step: training, prefill or decode. Default: training.", choices=get_args(Work)
+                ),
+                _make_option(
+                    "--device", f"Choose a device: {', '.join(_LINKED)}. Default: h100-sxm.", choices=_LINKED, metavar="NAME"
+                ),
+                _make_option("--rows", "Print the best N plans. Default: 12.", type=_read_count, metavar="N"),
+                _make_option(
+                    "--batch",
+                    "Set the number of sequences, of all devices together. Default: one for each device.",
+                    type=_read_count,
+                    metavar="B",
+                ),
+                SEQ,
+                PRECISION,
+                _make_option(
+                    "--recompute",
+                    "Recompute activations in the backward pass: none, selective or full. Default: try each.",
+                    choices=("none", "selective", "full"),
+                ),
             ),
         ),
         Command(
@@ -270,8 +327,8 @@ GROUPS: dict[str, tuple[Command, ...]] = {
                 _make_option("--annotations", "Annotate tensors with their axes, for jaxtyping.", action="store_true"),
                 _make_option("--check", "Check every call by jaxtyping and beartype.", action="store_true"),
                 _make_option("--ascii", "Spell names in ASCII, gamma for γ, also those of weights.", action="store_true"),
-                _make_option("--mesh", "Print the file of each rank of a mesh, dp=2,tp=4.", metavar="MESH"),
-                _make_option("--shard", "Split indices over the axes of the mesh, 'tp: g f v; dp: b'.", metavar="MAP"),
+                MESH,
+                SHARD,
             ),
         ),
         Command(

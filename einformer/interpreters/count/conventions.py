@@ -11,6 +11,8 @@ from typing import Literal
 
 from einformer.errors import fail
 
+Work = Literal["training", "prefill", "decode"]
+
 
 @dataclass(frozen=True, slots=True)
 class Convention:
@@ -130,13 +132,19 @@ PRECISIONS = {
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """An accelerator: FLOP/s of dense products by dtype, bytes/s and bytes of its memory."""
+    """An accelerator: FLOP/s of dense products by dtype, bytes/s and bytes of its memory.
+
+    It sends `link` bytes/s to the others of its `node`, and `network` bytes/s out of it; 0 where that is not published.
+    """
 
     title: str
     peak: Mapping[str, float]
     bandwidth: float
     memory: float
     source: str
+    link: float = 0
+    node: int = 1
+    network: float = 0
 
     def rate(self, precision: Precision) -> float:
         """FLOP/s of products in a precision. Raises EinformerError E605."""

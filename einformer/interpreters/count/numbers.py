@@ -36,10 +36,14 @@ def count_training(
         raise fail("E605", f"there is no stage {zero} of ZeRO", fix="0, 1, 2 or 3")
     sizes = Numbers(legend, shares=sharding.shares)
     kept = rules.count_activations(spec, name, sizes, precision.element, recompute)
-    letters = derive(spec, name).logits
-    logits = sizes.share(4 * math.prod(map(sizes.length, letters)), letters) if letters else 0
-    weights = rules.count_weights(spec, name, sizes)
+    weights, logits = rules.count_weights(spec, name, sizes), count_logits(spec, name, sizes)
     return rules.count_training(weights, kept, logits, sizes, precision, zero, sharding.replicas)
+
+
+def count_logits(spec: Spec, name: str, sizes: Numbers) -> int:
+    """Counts the bytes of the logits of a model in float32; 0 for one without. Raises EinformerError E601."""
+    letters = derive(spec, name).logits
+    return sizes.share(4 * math.prod(map(sizes.length, letters)), letters) if letters else 0
 
 
 @dataclass(slots=True)

@@ -12,13 +12,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from einformer.interpreters.count.conventions import CONVENTIONS, Device, Precision
+from einformer.interpreters.count.conventions import CONVENTIONS, Device, Precision, Work
 from einformer.interpreters.count.numbers import Numbers
 from einformer.interpreters.count.rules import Recompute, count_flops, count_weights, sum_counts, sum_trained
 from einformer.language.sizes import Legend
 from einformer.language.tree import Spec
 
-Work = Literal["prefill", "decode", "training"]
 EXACT = CONVENTIONS["exact"]
 PREFILL = replace(EXACT, name="prefill", logits="last")
 

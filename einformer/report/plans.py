@@ -1,0 +1,389 @@
+"""Prices the maps of letters over the meshes of a number of devices: memory, FLOPs and exchanged bytes of each device.
+
+The time of a step is bounded from below, never estimated: the FLOPs of a device at its peak rate, the bytes that must move
+in its memory at least once, and the bytes that it must send to others of its node and out of it, by collectives that send the
+least (Patarasuk and Yuan 2009; between nodes what has been summed within them). All of it may overlap: the longest decides.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, get_args
+
+from einformer.errors import EinformerError, fail
+from einformer.interpreters.count import rules
+from einformer.interpreters.count.conventions import Device, Precision, Work
+from einformer.interpreters.count.exchanges import Exchange, list_exchanges
+from einformer.interpreters.count.numbers import Numbers, count_logits
+from einformer.interpreters.count.roofline import EXACT, PREFILL
+from einformer.interpreters.count.rules import Recompute, WeightCount
+from einformer.interpreters.count.table import spell_bytes
+from einformer.language.calls import slot_letters
+from einformer.language.specialise import specialise
+from einformer.objects import Model
+from einformer.program.lowering import lower_functions
+from einformer.program.maps import Clashes, find_clashes, list_sets
+from einformer.program.sharding import Sharding
+
+# What the axes of a mesh with these names split, outermost first. An axis with another name splits any of these.
+ROLES = {"dp": "rows", "cp": "positions", "ep": "weights", "tp": "weights"}
+ZERO = {0: "", 1: "zero-1", 3: "fsdp"}  # the state that ranks of the batch share: none, of the optimiser, all
+Counted = tuple[Mapping[str, int], int, int]  # the bytes that a device holds, its FLOPs, the bytes that move in its memory
+REFUSED = {"E741", "E742", "E743", "E744", "E605"}  # of maps that cannot be
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A step that is priced: at so many rows of so many positions, of all devices together.
+
+    A training step recomputes in one of several ways.
+    """
+
+    work: Work
+    batch: int
+    length: int
+    precision: Precision
+    device: Device
+    recompute: tuple[Recompute, ...] = get_args(Recompute)
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """The bytes that a device puts into a collective in a step, over an axis of the mesh."""
+
+    axis: str
+    collective: str
+    phase: str
+    put: int
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A map of letters over a mesh with what each device holds, computes, moves and sends in a step."""
+
+    step: Step
+    mesh: tuple[tuple[str, int], ...]
+    shard: str
+    zero: int
+    recompute: Recompute
+    held: Mapping[str, int]
+    flops: int
+    moved: int
+    sent: tuple[Sent, ...]
+
+    @property
+    def memory(self) -> int:
+        """The bytes that a device holds."""
+        return sum(self.held.values())
+
+    @property
+    def fits(self) -> bool:
+        """Does it fit into the memory of a device?"""
+        return self.memory <= self.step.device.memory
+
+    @property
+    def times(self) -> dict[str, float]:
+        """The least seconds of each kind of work, which may overlap."""
+        device, (link, network) = self.step.device, self._find_traffic()
+        return {
+            "compute": self.flops / device.rate(self.step.precision),
+            "memory": self.moved / device.bandwidth,
+            "link": link / device.link,
+            "network": network / device.network,
+        }
+
+    @property
+    def seconds(self) -> float:
+        """No implementation takes less."""
+        return max(self.times.values())
+
+    @property
+    def limit(self) -> str:
+        """The kind of work that decides."""
+        times = self.times
+        return max(times, key=times.__getitem__)
+
+    @property
+    def order(self) -> tuple[bool, int, float, float]:
+        """What fits comes first, then the least time if all overlaps, then if nothing does; of what does not fit, the least."""
+        return not self.fits, 0 if self.fits else self.memory, self.seconds, math.fsum(self.times.values())
+
+    def _find_traffic(self) -> tuple[float, float]:
+        """The least bytes that a device sends within its node, and out of it."""
+        both = [find_traffic(sent.collective, sent.put, *self._split(sent.axis)) for sent in self.sent]
+        return sum(within for within, _ in both), sum(out for _, out in both)
+
+    # How many ranks of an axis stand in one node, and on how many nodes. The last axis of the mesh is the innermost.
+    def _split(self, axis: str) -> tuple[int, int]:
+        names, sizes = [name for name, _ in self.mesh], [size for _, size in self.mesh]
+        place = names.index(axis)
+        inner = math.prod(sizes[place + 1 :])
+        within = math.gcd(sizes[place], max(1, self.step.device.node // inner))
+        return within, sizes[place] // within
+
+    def data(self) -> dict[str, Any]:
+        """Returns the object for `--json`."""
+        return {
+            "mesh": dict(self.mesh),
+            "shard": self.shard,
+            "zero": self.zero,
+            "recompute": self.recompute,
+            "fits": self.fits,
+            "memory": dict(self.held) | {"total": self.memory},
+            "flops": self.flops,
+            "moved": self.moved,
+            "sent": [{"axis": s.axis, "collective": s.collective, "phase": s.phase, "bytes": s.put} for s in self.sent],
+            "seconds_at_least": self.times,
+            "bound": self.limit,
+        }
+
+
+LEGEND = """of each device: the bytes that it holds (! is more than it has), and the least milliseconds that its FLOPs take at
+the peak rate, its memory, its links within a node, and the network out of it. All may overlap: the longest decides.
+state: what ranks of the batch share, of the optimiser (zero-1) or all (fsdp). recomputed: activations in the backward pass."""
+HEAD = ("mesh", "map of letters", "state", "recomputed", "bytes", "compute", "memory", "link", "network", "at least", "bound")
+
+
+def rows(plans: Iterable[Plan]) -> Iterator[tuple[str, ...]]:
+    """Yields the cells of a table under `HEAD`: bytes of a device, and milliseconds."""
+    for plan in plans:
+        mesh = ",".join(f"{axis}={size}" for axis, size in plan.mesh)
+        times = [_spell(1000 * seconds) for seconds in (*plan.times.values(), plan.seconds)]
+        size = spell_bytes(plan.memory) + ("" if plan.fits else " !")
+        yield mesh, plan.shard, ZERO[plan.zero], plan.recompute, size, *times, plan.limit
+
+
+def _spell(milliseconds: float) -> str:
+    return f"{milliseconds:,.0f}" if milliseconds >= 100 else f"{milliseconds:.3g}"
+
+
+def find_traffic(collective: str, put: int, within: int, nodes: int) -> tuple[float, float]:
+    """The least bytes that a rank sends within its node and out of it, where each of `within * nodes` ranks puts in so many.
+
+    >>> find_traffic("all-reduce", 800, 8, 1), find_traffic("all-gather", 100, 8, 1), find_traffic("all-reduce", 800, 8, 2)
+    ((1400.0, 0.0), (700.0, 0.0), (1400.0, 100.0))
+    """
+    ranks = within * nodes
+    whole = put * ranks if collective == "all-gather" else put
+    inside, outside = whole * (within - 1) / within, whole * (nodes - 1) / ranks
+    return (2 * inside, 2 * outside) if collective == "all-reduce" else (inside, outside)
+
+
+# ------------------------------------------------------------------------------------------------------------- pricing
+
+
+@dataclass(slots=True)
+class Pricing:
+    """Prices maps of letters of a model, for one step."""
+
+    model: Model
+    step: Step
+    sizes: Mapping[str, int]  # of the inputs
+    cached: dict[object, Any] = field(default_factory=dict)
+
+    def price(self, mesh: Mapping[str, int], shard: str) -> Iterator[Plan]:
+        """Yields a plan for each way to share state between ranks of the batch; nothing for a map that cannot be."""
+        try:
+            legend, sharding = self.model._at(dict(self.sizes), mesh, shard)
+            exchanges = self._list_exchanges(sharding, shard)
+        except EinformerError as error:
+            if error.findings[0].code not in REFUSED:
+                raise
+            return
+        numbers, sent = Numbers(legend, shares=sharding.shares), (*_sum_sent(exchanges, self.step.precision.element),)
+        if self.step.work != "training":
+            yield Plan(self.step, tuple(mesh.items()), shard, 0, "none", *self._count_generation(numbers), sent)
+            return
+        for zero in ZERO if sharding.replicas > 1 else (0,):
+            more = (*sent, *self._list_gradients(numbers, sharding, zero))
+            for recompute, counted in self._count_training(numbers, sharding, zero):
+                yield Plan(self.step, tuple(mesh.items()), shard, zero, recompute, *counted, more)
+
+    # Decoding computes one position of each row.
+    def _list_exchanges(self, sharding: Sharding, shard: str) -> list[Exchange]:
+        functions = self._remember(shard, self.model._lower_for_rank, sharding)
+        legend = self.model.at(**dict(self.sizes) | ({"S": 1} if self.step.work == "decode" else {}))
+        rows = list_exchanges(functions, self.model.spec.name, sharding.local(legend))
+        return [row for row in rows if self.step.work == "training" or row.phase == "forward"]
+
+    def _weights(self, numbers: Numbers) -> tuple[WeightCount[int], ...]:
+        counts = rules.count_weights(self.model.spec.tree, self.model.spec.name, numbers)
+        return tuple(count for count in counts if count.trained)
+
+    # What ranks of the batch send: gradients, and weights that they share.
+    def _list_gradients(self, numbers: Numbers, sharding: Sharding, zero: int) -> Iterator[Sent]:
+        precision, held = self.step.precision, rules.count_on_one_device(self._weights(numbers), numbers)
+        gradients, weights = held * precision.gradients, held * precision.parameters
+        for axis in sorted(sharding.rows) if self.step.work == "training" else ():
+            ranks = dict(sharding.mesh)[axis]
+            if zero == 0:
+                yield Sent(axis, "all-reduce", "gradients", gradients)
+                continue
+            yield Sent(axis, "reduce-scatter", "gradients", gradients)
+            for phase in ("forward", "backward") if zero == 3 else ("weights",):
+                yield Sent(axis, "all-gather", phase, weights // ranks)
+
+    # The bytes that a device holds, its FLOPs, and the bytes that move in its memory, for each way to recompute.
+    def _count_training(self, numbers: Numbers, sharding: Sharding, zero: int) -> Iterator[tuple[Recompute, Counted]]:
+        tree, name, precision = self.model.spec.tree, self.model.spec.name, self.step.precision
+        weights, logits = self._weights(numbers), count_logits(tree, name, numbers)
+        counts = rules.count_flops(tree, name, numbers, EXACT)
+        for recompute in self.step.recompute:
+            kept = self._remember((numbers.shares, recompute), self._count_kept, numbers, recompute)
+            memory = rules.count_training(weights, (), logits, numbers, precision, zero, sharding.replicas)
+            held = {part: size for part in memory.__slots__ if (size := getattr(memory, part))} | {"activations": kept}
+            held |= {"gathered": precision.parameters * _find_block(weights, numbers)} if zero == 3 else {}
+            state = sum(held.get(part, 0) for part in ("parameters", "master", "momentum", "variance"))
+            yield recompute, (held, sum(done.spent("training", recompute) for done in counts), 2 * state)
+
+    def _count_kept(self, numbers: Numbers, recompute: Recompute) -> int:
+        tree, name = self.model.spec.tree, self.model.spec.name
+        return rules.sum_counts(rules.count_activations(tree, name, numbers, self.step.precision.element, recompute))
+
+    def _count_generation(self, numbers: Numbers) -> Counted:
+        tree, name, precision, weights = self.model.spec.tree, self.model.spec.name, self.step.precision, self._weights(numbers)
+        kept = rules.count_cache(self.model.kept, replace(numbers, time=self.time), precision.element).total
+        held = {"parameters": precision.parameters * rules.count_on_one_device(weights, numbers), "cache": kept}
+        read = (count for count in weights if not count.rows)
+        moved = kept + precision.parameters * sum(numbers.share(count.times * count.active, count.letters) for count in read)
+        if self.step.work == "prefill":
+            return held, rules.sum_counts(rules.count_flops(tree, name, numbers, PREFILL)), moved
+        single = Numbers(self.model.at(**{**self.sizes, "S": 1}), cached=self.step.length - 1, shares=numbers.shares)
+        return held, rules.sum_counts(rules.count_flops(tree, name, single, EXACT)), moved
+
+    def list_maps(self, mesh: Mapping[str, int]) -> Iterable[str]:
+        """Returns the sensible maps of letters over a mesh."""
+        clashes = self._remember("clashes", _find_clashes, self.model)
+        return dict.fromkeys(_Maps(self, clashes, mesh).list_maps())
+
+    def _remember(self, key: object, count: Callable[..., Any], *arguments: object) -> Any:
+        if key not in self.cached:
+            self.cached[key] = count(*arguments)
+        return self.cached[key]
+
+    @property
+    def time(self) -> str:
+        """The axis of positions."""
+        return self.model.spec.layer.time.letter if self.model.spec.layer.time else ""
+
+
+# The weights of a turn of the loops, or of a part outside of them: those that are gathered at once.
+def _find_block(weights: Sequence[WeightCount[int]], numbers: Numbers) -> int:
+    inside = sum(numbers.share(count.each, count.letters) for count in weights if "{" in count.path)
+    return max(inside, *(numbers.share(count.each, count.letters) for count in weights if "{" not in count.path), 0)
+
+
+# The same collective over one axis, in one phase, once.
+def _sum_sent(exchanges: Iterable[Exchange], element: int) -> Iterator[Sent]:
+    total = dict[tuple[str, str, str], int]()
+    for row in exchanges:
+        key = row.mesh, row.collective, row.phase
+        total[key] = total.get(key, 0) + row.count_bytes(element)
+    yield from (Sent(*key, put) for key, put in total.items())
+
+
+# ---------------------------------------------------------------------------------------------------------- enumeration
+
+
+def list_plans(model: Model, step: Step, meshes: Iterable[Mapping[str, int]], shard: str = "") -> list[Plan]:
+    """Returns the plans over these meshes, the best first: of one map of letters, or of the sensible ones, by rule.
+
+    Raises EinformerError E605, E741 to E744.
+    """
+    if not step.device.link:
+        raise fail("E605", f"there is no published rate of the links of {step.device.title}", fix="`h100-sxm`")
+    pricing = Pricing(model, step, model.inputs(step.batch, step.length))
+    if shard:
+        for mesh in meshes:
+            model.exchanges(mesh, shard, "fast", **pricing.sizes)  # says why it cannot be
+    plans = (p for mesh in meshes for own in ([shard] if shard else pricing.list_maps(mesh)) for p in pricing.price(mesh, own))
+    return sorted(plans, key=lambda plan: plan.order)
+
+
+def _find_clashes(model: Model) -> Clashes:
+    return find_clashes(lower_functions(specialise(model.spec.tree, model.spec.name), model.legend), model.legend)
+
+
+def find_smallest(model: Model, step: Step, limit: int, most: int = 2**12) -> Plan:
+    """Returns a plan over the fewest devices, a power of two, each of which holds at most this many bytes.
+
+    Of several that with the least bytes to send. Raises EinformerError E609.
+    """
+    pricing = Pricing(model, step, model.inputs(step.batch, step.length))
+    for devices in itertools.takewhile(lambda count: count <= most, (2**power for power in itertools.count())):
+        plans = (p for mesh in list_meshes(devices) for own in pricing.list_maps(mesh) for p in pricing.price(mesh, own))
+        if fitting := [plan for plan in plans if plan.memory <= limit]:
+            return min(fitting, key=lambda plan: sum(sent.put for sent in plan.sent))
+    raise fail("E609", f"no map of letters over {most:,} devices leaves each with {limit:,} bytes", fix="more memory")
+
+
+def list_meshes(devices: int) -> Iterator[dict[str, int]]:
+    """Yields the meshes of so many devices, with axes for the batch, for positions, for weights and for experts."""
+    for sizes in _list_factors(devices, len(ROLES)):
+        mesh = {axis: size for axis, size in zip(ROLES, sizes, strict=True) if size > 1}
+        if "tp" in mesh or "ep" not in mesh:  # one axis of weights has one name
+            yield mesh
+
+
+def _list_factors(number: int, count: int) -> Iterator[tuple[int, ...]]:
+    if count == 1:
+        yield (number,)
+        return
+    for first in range(1, number + 1):
+        if number % first == 0:
+            yield from ((first, *rest) for rest in _list_factors(number // first, count - 1))
+
+
+@dataclass(slots=True)
+class _Maps:
+    """The sensible maps of letters over one mesh: for each axis rows, positions, or a set of letters of weights."""
+
+    pricing: Pricing
+    clashes: Clashes
+    mesh: Mapping[str, int]
+
+    def list_maps(self) -> Iterator[str]:
+        for roles in itertools.product(*([ROLES[axis]] if axis in ROLES else sorted({*ROLES.values()}) for axis in self.mesh)):
+            if max(map(roles.count, ("rows", "positions"))) < 2:
+                yield from self._fill(tuple(zip(self.mesh, roles, strict=True)), frozenset())
+
+    def _fill(self, axes: Sequence[tuple[str, str]], taken: frozenset[str]) -> Iterator[str]:
+        if not axes:
+            yield ""
+            return
+        *before, (axis, role) = axes  # from the innermost axis on
+        for letters in self._list_letters(self.mesh[axis], role, taken):
+            for others in self._fill(before, taken | letters):
+                yield "; ".join(filter(None, (f"{axis}: {' '.join(sorted(letters))}", others)))
+
+    def _list_letters(self, ranks: int, role: str, taken: frozenset[str]) -> Iterable[frozenset[str]]:
+        model, time = self.pricing.model, self.pricing.time
+        inputs = {letter for formal in model.spec.layer.formals for letter in slot_letters(formal)}
+        if role == "rows":
+            return [frozenset({letter}) for letter in inputs if letter != time and not model.legend.is_bound(letter)]
+        if role == "positions":
+            return [frozenset({time})] if time in inputs else []
+        taken = taken.intersection(self.clashes)
+        letters: list[frozenset[str]] = self.pricing._remember((ranks, taken), self._find_sets, ranks, taken)
+        return letters
+
+    # The sets that an axis of so many ranks can split besides what is taken, but for those that cost more than others.
+    def _find_sets(self, ranks: int, taken: frozenset[str]) -> list[frozenset[str]]:
+        sets = list_sets(self.clashes, self.pricing.model.legend, ranks, taken)
+        return _find_best({own: self._price_set(ranks, own) for own in sets})
+
+    # What a set of letters costs, if it is the only one that is split: bytes that are sent, held and computed with.
+    def _price_set(self, ranks: int, letters: frozenset[str]) -> tuple[int, ...]:
+        plan = next(self.pricing.price({"tp": ranks}, f"tp: {' '.join(sorted(letters))}"), None)
+        return (sum(sent.put for sent in plan.sent), plan.memory, plan.flops) if plan else ()
+
+
+# Sets that cost no more than another in all respects, of which others cost more; those that cannot be are left out.
+def _find_best(costs: Mapping[frozenset[str], tuple[int, ...]]) -> list[frozenset[str]]:
+    def is_worse(cost: tuple[int, ...]) -> bool:
+        return any(other != cost and all(map(int.__le__, other, cost)) for other in costs.values() if other)
+
+    return [letters for letters, cost in costs.items() if cost and not is_worse(cost)]
