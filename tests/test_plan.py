@@ -144,7 +144,7 @@ def refuse(model: Model, shard: str) -> str:
 def test_a_plan_holds_and_sends_what_is_counted_apart() -> None:
     model, mesh, sizes = einformer.model("llama-3-70b"), {"dp": 4, "tp": 8}, {"B": 32, "S": 4096}
     (plan,) = (p for p in price(model, mesh, 32, 4096) if (p.shard, p.zero, p.recompute) == ("tp: f g v; dp: b", 3, "full"))
-    memory = model.memory(recompute="full", mesh=mesh, shard=plan.shard, zero=3, **sizes)
+    memory = model.memory(recompute="full", mesh=mesh, shard=plan.shard, zero=3, B=32, S=4096)
     assert plan.memory - plan.held["gathered"] == memory.total
     exchanges = model.exchanges(mesh, plan.shard, "fast", **sizes)
     assert sum(sent.put for sent in plan.sent if sent.axis == "tp") == sum(row.count_bytes(2) for row in exchanges)
