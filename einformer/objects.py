@@ -484,7 +484,8 @@ class Model:
         `annotations` annotates its tensors for jaxtyping, `Float[Tensor, "b s d"]`. With `check`, jaxtyping and beartype
         check every call of its classes and functions, with the sizes of its `Config`. `ascii` spells names in ASCII,
         `gamma` for `γ`, also those of weights. With a `mesh`, `dp=2,tp=4`, and a map of letters to its axes,
-        `tp: g f v; dp: b`, it is the file of each rank. Raises EinformerError E741 to E744.
+        `tp: g f v; dp: b`, it is the file of each rank. A letter in brackets, `tp: g f v (s)`, is split between sublayers.
+        Raises EinformerError E741 to E744.
         """
         from einformer.interpreters.torch import source
 

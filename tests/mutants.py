@@ -899,6 +899,22 @@ MUTANTS = (
         f"sharding.py::{_RANKS}[experts of split rows]",
     ),
     _mutant(
+        "the gradient of a norm's gain is that of a rank's positions", "program/collectives.py",
+        "over = self.sharding.over(axes) | parts.keys() if is_smooth(operation) else ()",
+        "over = self.sharding.over(e for e in axes if not is_own(e)) | parts.keys() if is_smooth(operation) else ()",
+        "sharding.py::test_the_ranks_of_a_published_model_compute_what_one_process_computes[llama tp: (s) g f v; dp: b fast]",
+    ),
+    _mutant(
+        "what reads other positions has those of a rank", "program/collectives.py",
+        "return letter not in letters", "return True",
+        "sharding.py::test_what_reads_all_positions_has_them",
+    ),
+    _mutant(
+        "positions that ranks cannot share are cut", "interpreters/torch/module.py",
+        "if sizes.get(letter, 0) % ranks:", "if sizes.get(letter, 0) < 0:",
+        "sharding.py::test_positions_that_ranks_cannot_share_are_refused",
+    ),
+    _mutant(
         "the numbers of each rank start at zero", "program/collectives.py",
         "rank, first = Value(Rank(mesh), (), \"integer\", span), label[0]",
         "rank, first = _whole(0, span), label[0]",

@@ -33,7 +33,13 @@ QUICK = [
     ("mixtral", "tp: g f v; ep: x"),
     ("deepseek_v3", "tp: a x f v"),
 ]
-QUICK += [("gemma3", "tp: g f v"), ("gpt_oss", "tp: g x v"), ("qwen3_next", "tp: g u f o v"), ("mamba2_decoder", "tp: n")]
+QUICK += [
+    ("llama", "tp: (s) g f v"),
+    ("gemma3", "tp: g f v"),
+    ("gpt_oss", "tp: g x v"),
+    ("qwen3_next", "tp: g u f o v"),
+    ("mamba2_decoder", "tp: n"),
+]
 
 CASES = few(
     [(*case, plan) for case in DECODING for plan in PLANS],

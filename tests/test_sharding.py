@@ -12,6 +12,7 @@ from random import Random
 from typing import Any
 
 import pytest
+import torch
 
 import einformer
 from einformer import EinformerError
@@ -21,7 +22,7 @@ from einformer.objects import Model
 from einformer.program.lowering import lower_functions
 from einformer.program.rewrite import walk_values
 from tests.few import few
-from tests.oracles.ranks import agree, count_log
+from tests.oracles.ranks import Mesh, agree, build_rank, count_log, read, run_on_ranks
 from tests.small import PLANS
 from tests.well_formed import written
 
@@ -43,6 +44,21 @@ MODELS: dict[str, dict[str, Any]] = {
     "gptj": {"D": 24, "A": 4, "F": 12, "L": 2, "V": 20, "R": 4},
     "linear_attention": {"D": 35, "A": 4, "E": 6, "U": 6, "F": 12, "V": 20, "L": 2},
 }
+BETWEEN = [  # positions are split between sublayers
+    ("gpt2", {"tp": 2}, "tp: a d' f v"),
+    ("llama", {"tp": 4}, "tp: g f v"),
+    ("llama", {"dp": 2, "tp": 2}, "tp: g f v; dp: b"),
+    ("mixtral", {"tp": 2}, "tp: g f v"),
+    ("mixtral", {"tp": 2}, "tp: g x v"),
+    ("deepseek_v3", {"tp": 2}, "tp: a f v m o"),
+    ("deepseek_v3", {"tp": 2}, "tp: a x f"),
+    ("gemma3", {"tp": 2}, "tp: g f v"),
+    ("gpt_oss", {"tp": 2}, "tp: g x v"),
+    ("qwen3_next", {"tp": 2}, "tp: g k f o v"),
+    ("mamba2_decoder", {"tp": 2}, "tp: g v"),
+    ("bloom", {"tp": 2}, "tp: a f v"),
+    ("llama", {"tp": 2}, "tp: f"),  # attention is whole
+]
 MAPS = [
     ("gpt2", {"tp": 2}, "tp: a d' f v"),
     ("gpt2", {"tp": 2}, "tp: a f v"),  # the heads are gathered before they are merged
@@ -70,6 +86,8 @@ MAPS = [
     ("gpt2", {"cp": 2}, "cp: s"),  # a table of positions
     ("gpt_oss", {"cp": 2}, "cp: s"),
     ("gemma3", {"cp": 2, "tp": 2}, "cp: s; tp: g f v"),
+    *((name, mesh, shard.replace("tp:", "tp: (s)")) for name, mesh, shard in BETWEEN),
+    ("gemma3", {"cp": 2, "tp": 2}, "cp: s; tp: g f v (s)"),
 ]
 
 
@@ -77,7 +95,7 @@ def bound(name: str) -> Model:
     return einformer.load(name).bind(**MODELS[name])
 
 
-QUICK = [MAPS[0], MAPS[3], MAPS[8], MAPS[9], MAPS[12], MAPS[17], MAPS[22]]
+QUICK = [MAPS[0], MAPS[3], MAPS[8], MAPS[9], MAPS[12], MAPS[17], MAPS[22], MAPS[28], MAPS[29], MAPS[-1]]
 CASES = few([(*case, plan) for case in MAPS for plan in PLANS], [(*case, plan) for case in QUICK for plan in PLANS])
 
 
@@ -97,6 +115,19 @@ def test_a_block_has_the_two_and_two_all_reduces_of_megatron() -> None:
     for row in rows:
         times[row.phase] += row.times
     assert times == {"forward": 2 * 80 + 1, "backward": 2 * 80 + 1}  # and one for the embedding, one for the logits
+
+
+def test_positions_that_are_split_between_sublayers_cost_as_many_bytes_on_the_wire() -> None:
+    """Korthikanti et al. 2022, section 4.2.2: an all-reduce is a reduce-scatter and an all-gather. Norms are apart."""
+    model, ranks = einformer.model("llama-2-70b"), 8
+    wire = {"all-reduce": 2 * (ranks - 1) / ranks, "reduce-scatter": (ranks - 1) / ranks, "all-gather": ranks - 1}
+    totals = []
+    for shard in ("tp: g f v", "tp: g f v (s)"):
+        rows = model.exchanges("tp=8", shard, B=1, S=4096)
+        totals.append(sum(wire[row.collective] * row.times * row.numbers for row in rows if "s" in "".join(row.letters)))
+    assert totals[0] == totals[1] == wire["all-reduce"] * 4096 * 8192 * (4 * 80 + 2)
+    gains = [row for row in rows if row.letters == ("d",)]
+    assert [(row.collective, row.phase, row.times) for row in gains] == [("all-reduce", "backward", 2 * 80 + 1)]
 
 
 def test_latent_attention_exchanges_its_latent_alone() -> None:
@@ -229,11 +260,19 @@ LAYERS = {
     "a product of split numbers": ("tp: d", "z_bsd", "y_bsd", "γ_d", "cumprod_d(γ_d z_bsd)", "GO"),
     "an index as a number": ("tp: a", "z_bsd", "y_bsad", "Q_ad", "z_bsd Q_ad (a + 1) / A", " V"),
     "a part of a split index": ("tp: a", "z_bsd", "y_bsad", "Q_ad", "n_bsad = z_bsd Q_ad; where(2 a < A, n_bsad, z_bsd)", " V"),
-    "the neighbour of a split index": ("tp: a", "z_bsd", "y_bsad", "Q_ad", "z_bsd where(a > 0, Q_{(a - 1) d}, 1)", "G VV"),
+    "the neighbour of a split index": ("tp: a", "z_bsd", "y_bsad", "Q_ad", "z_bsd where(a > 0, Q_{(a - 1) d}, 1)", "A V"),
     "one number of a split index": ("tp: a", "z_bsd", "y_bsd", "Q_ad", "z_bsd Q_1d", "G "),
-    "a split index beside a whole one": ("tp: a", "q_bsa", "y_bsa", "W_aa'", "q_bsa' W_aa'", "G V"),
+    "a split index beside a whole one": ("tp: a", "q_bsa", "y_bsa", "W_aa'", "q_bsa' W_aa'", "A"),
 }
-COLLECTIVES = {"R": "AllReduce.apply", "V": "Vary.apply", "G": "AllGather.apply", "O": "Own.apply", "L": " largest("}
+COLLECTIVES = {
+    "R": " AllReduce.apply",
+    "V": " Vary.apply",
+    "G": " AllGather.apply",
+    "O": " Own.apply",
+    "L": " largest(",
+    "A": " AllGatherVary.apply",
+    "S": " ReduceScatter.apply",
+}
 AXES = {"b": "B", "s": "S", "d": "D", "a": "A", "e": "H", "f": "F", "x": "X", "v": "V"}
 SCALARS = {"ε": "1e-5", "T": "2"}
 
@@ -268,6 +307,44 @@ def test_a_layer_exchanges_no_more_than_it_must(name: str) -> None:
     }
 
 
+SUMS = """axes
+  b: B
+  s: S
+  d: D
+  f: F
+model Sums(z_bsd) -> y_bsd causal in s:
+  weights W_df, U_fd, γ_d
+  h_bsf = relu(z_bsd W_df)
+  o_bsd = h_bsf U_fd
+  n_bsd = tanh(o_bsd)
+  c_bsd = cumsum_s n_bsd
+  m_bsd = γ_d tanh(c_bsd)
+  return m_bsd + n_{b(s - 1)d} + s n_bsd
+"""
+
+
+@pytest.mark.parametrize("plan", PLANS)
+def test_what_reads_all_positions_has_them(plan: str) -> None:
+    agree(einformer.parse(SUMS).bind(D=4, F=6), {"tp": 2}, "tp: f (s)", plan)
+
+
+def test_positions_that_ranks_cannot_share_are_refused() -> None:
+    model = einformer.parse(SUMS).bind(D=4, F=6)
+
+    def run(rank: Mesh) -> None:
+        module = build_rank(model, read(model, {"tp": 3}, "tp: f (s)"), "fast", rank)
+        with pytest.raises(EinformerError, match="E742 `s` has 4 numbers, which 3 ranks cannot share"):
+            module(torch.zeros(1, 4, 4, dtype=torch.float64))
+
+    run_on_ranks({"tp": 3}, run)
+
+
+@pytest.mark.parametrize("shard", ["tp: f ()", "tp: f (s", "tp: (s) (s)", "tp: f (h)", "tp: f s)"])
+def test_brackets_hold_one_letter_of_the_text(shard: str) -> None:
+    with pytest.raises(EinformerError, match="E741"):
+        einformer.parse(SUMS).bind(D=4, F=6).source(mesh="tp=2", shard=shard)
+
+
 # -------------------------------------------------------------------------------------------------------------- random texts
 
 BLOCK = 12
@@ -288,6 +365,9 @@ def draw(seed: int) -> tuple[Model, dict[str, int], str, str]:
     for letter in random.sample(free, min(len(free), random.choice([1, 1, 2, 3]))):
         axis = "tp" if model.legend.is_bound(letter) else "dp"
         places.setdefault("tq" if axis == "tp" and random.random() < 0.2 else axis, []).append(letter)
+    rest = [letter for letter in even if letter == axis_of(letter) not in ["l", "m", *places["tp"], *places.get("dp", ())]]
+    if places["tp"] and rest and random.random() < 0.5:
+        places["tp"].append(f"({random.choice(rest)})")
     used = {axis: letters for axis, letters in places.items() if letters}
     shard = "; ".join(f"{axis}: {' '.join(letters)}" for axis, letters in used.items())
     return model, dict.fromkeys(used, 2), shard, random.choice(PLANS)

@@ -4,6 +4,10 @@ Over each axis of the mesh a value is whole (the same on every rank), split (by 
 sum over the ranks it is. A sum over a split index is in parts; what is linear passes parts on; before anything else they are
 summed, by one all-reduce. Whole tensors that meet what differs between ranks are varied: the same numbers, whose gradient is
 summed over the ranks.
+
+An index that yields (`tp: g f v (s)`) is split in what nothing else of its axis splits, from the first sum of parts on: that is
+a reduce-scatter, and what is wanted whole again is gathered. Both are the general rules: a rank's own numbers of an all-reduce,
+and an all-gather that is varied.
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ from einformer.program import operations as op
 from einformer.program.kernels import Gathered, Linear, Picked, Routed
 from einformer.program.operations import Axes, Carried, Function, Line, Turns, Value, map_values, replace_operands, unite_axes
 from einformer.program.rewrite import Rewriting, walk_lines, walk_loops, walk_values
-from einformer.program.sharding import Sharding, clash, is_size, refuse_unused
+from einformer.program.sharding import Sharding, clash, is_own, is_size, own, refuse_unused
 
 Version = tuple[str, str, int]  # a tensor of a layer, and in how many loops it is defined
 Parts = Mapping[str, Axes]  # the axes of the mesh over which a value is in parts, with the indices that were summed
@@ -80,9 +84,24 @@ class AllGather(Collective):
 
 
 @dataclass(frozen=True, slots=True)
+class AllGatherVary(AllGather):
+    """An all-gather of which each rank makes something else: its gradient is a reduce-scatter."""
+
+
+@dataclass(frozen=True, slots=True)
 class Own(Collective):
     """A rank's own numbers of a whole index, under `letter`. The gradient, if there is one, is gathered from all ranks."""
 
+    whole: str
+    letter: str
+    moves: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ReduceScatter(Collective):
+    """A rank's own numbers of the sum of parts, which come of a sum over `letters`. The gradient is gathered."""
+
+    letters: Axes
     whole: str
     letter: str
     moves: bool
@@ -95,7 +114,16 @@ class Largest(Collective):
     letters: Axes
 
 
-_NAMES = {AllReduce: "sum", Vary: "x", AllGather: "all", Own: "own", Largest: "max", Shifted: "place"}  # of what has none
+_NAMES = {
+    AllReduce: "sum",
+    ReduceScatter: "sum",
+    Vary: "x",
+    AllGather: "all",
+    AllGatherVary: "all",
+    Own: "own",
+    Largest: "max",
+    Shifted: "place",
+}  # of what has none
 
 
 def shard(
@@ -114,9 +142,15 @@ def shard(
     buffers = {layer.name: {weight.name for weight in layer.weights if weight.kind == "buffer"} for layer in spec.layers}
     fixed, partial, new = _find_fixed(functions, buffers), dict[str, Parts](), dict[str, Function]()
     for each, function in functions.items():
-        own = frozenset((tensor, loops) for layer, tensor, loops in kept if layer == each)
+        own_kept = frozenset((tensor, loops) for layer, tensor, loops in kept if layer == each)
         rewriting = ForRank(
-            sharding=sharding, legend=legend, partial=partial, fixed=fixed[each], is_model=each == name, kept=own
+            sharding=sharding,
+            legend=legend,
+            partial=partial,
+            callees=new,
+            fixed=fixed[each],
+            is_model=each == name,
+            kept=own_kept,
         )
         new[each] = write_lines(rewriting.rewrite_function(function))
         partial[each] = rewriting.parts.get(new[each].output.value, {})
@@ -164,13 +198,15 @@ class ForRank(Rewriting):
     sharding: Sharding = field(kw_only=True)
     legend: Legend = field(kw_only=True)
     partial: Mapping[str, Parts] = field(kw_only=True)  # of the outputs of other functions
+    callees: Mapping[str, Function] = field(kw_only=True)
     fixed: set[str] = field(kw_only=True)
     is_model: bool = field(kw_only=True)
     kept: frozenset[tuple[str, int]] = field(kw_only=True)
     parts: dict[Value, Parts] = field(default_factory=dict)
     moving: set[Value] = field(default_factory=set)  # what has a gradient
     steps: dict[Value, str] = field(default_factory=dict)  # what there is so far of recurrences, and their letters
-    handed: set[Value] = field(default_factory=set)  # from turn to turn of a loop
+    handed: dict[Value, Value] = field(default_factory=dict)  # from turn to turn of a loop: to a value within
+    between: Axes = ()  # the indices that yield and are split in the value at hand
     exchanged: dict[Collective, Value] = field(default_factory=dict)
     varied: dict[tuple[Value | str, ...], Value] = field(default_factory=dict)
 
@@ -178,10 +214,16 @@ class ForRank(Rewriting):
 
     def rewrite_function(self, function: Function) -> Function:
         """A whole function. Its inputs and its weights are what they were, with fewer numbers."""
-        self.moving |= {line.value for line in function.inputs if line.name not in self.fixed and line.value.kind == "tensor"}
-        self.new |= {line.value: line.value for line in function.inputs}
+        moving = [line.value for line in function.inputs if line.name not in self.fixed and line.value.kind == "tensor"]
         carried = [each for turns in walk_loops(function.lines) for each in turns.carried]
-        self.handed |= {value for each in carried for value in (each.before, each.last) if value is not None}
+        self.handed |= {value: each.within for each in carried for value in (each.before, each.last) if value is not None}
+        streams = () if self.is_model else moving
+        self.new |= {line.value: line.value for line in function.inputs}
+        self.new |= {value: self.split_between(value) for value in streams}
+        for each in carried:  # what is there before a loop, and is whole, stays whole in it
+            whole = each.before is not None and (isinstance(each.before.operation, op.Weight) or self.is_whole(each.before))
+            self.new |= {value: self.split_between(value, not whole) for value in (each.within, each.after)}
+        self.moving |= {self.new[value] for value in moving}
         for line in (*function.inputs, *function.weights):
             self.refuse_clash(line.value.axes, line.value.span)
         return Rewriting.rewrite_function(self, function)
@@ -189,16 +231,68 @@ class ForRank(Rewriting):
     def rewrite_equation(self, line: Line) -> Line:
         """A line of an equation; the model returns no parts, and no turn of a loop hands parts to the next."""
         returns = self.is_model and (line.equation is None or line.equation.relation == "return")
-        value = self.rewrite(line.value)
+        standing, value = line.value in self.new, self.rewrite_canonical(line.value)
         if line.version in self.kept:
             self.new[line.value] = value = self.settle(value)
-        return replace(line, value=self.settle(value) if returns or line.value in self.handed else value)
+        if returns or (line.value in self.handed and not standing):
+            value = self.settle_as(line.value, self.handed.get(line.value))
+        return replace(line, value=value, labels=tuple(self.relabel(label, value.axes) for label in line.labels))
 
     def rewrite_carried(self, carried: Carried) -> Carried:
         """A tensor that a loop changes."""
-        before = None if carried.before is None else self.settle(self.rewrite(carried.before))
-        last = self.settle(self.rewrite(carried.last))
-        return Carried(carried.name, before, self.rewrite(carried.within), last, self.rewrite(carried.after))
+        before = None if carried.before is None else self.settle_as(carried.before, carried.within)
+        last = self.settle_as(carried.last, carried.within)
+        return Carried(carried.name, before, self.new[carried.within], last, self.new[carried.after])
+
+    # ------------------------------------------------------------------------------------------- what yields between sublayers
+
+    def split_between(self, value: Value, yields: bool = True) -> Value:
+        """A value that is handed from layer to layer, split along what yields if nothing else of it is split there."""
+        if value.kind == "tensor":
+            over = self.sharding.over(value.axes)
+            split = [letter for letter, mesh in self.sharding.yielding if yields and mesh not in over]
+            value = replace(value, axes=tuple(own(letter) if letter in split else letter for letter in value.axes))
+            self.moving.add(value)
+        return value
+
+    def settle_as(self, old: Value, formal: Value | None, known: Value | None = None) -> Value:
+        """The summed value in the place of another, split between sublayers as a `formal` is, or whole."""
+        axes = () if formal is None else (known or self.new[formal]).axes
+        around, self.between = self.between, tuple(letter for letter, _ in self.sharding.yielding if own(letter) in axes)
+        value = self.settle(self.rewrite(old))
+        self.between = around
+        return value
+
+    def is_whole(self, value: Value) -> bool:
+        """Is a value known by now, and is nothing in it split that yields?"""
+        return value in self.new and not any(map(is_own, self.new[value].axes))
+
+    def relabel(self, label: Axes, axes: Axes) -> Axes:
+        """The letters of an axis of a value: what yields is split where the value has it so."""
+        return tuple(own(letter) if own(letter) in axes else letter for letter in label)
+
+    def find_between(self, old: Value, new: Value) -> Axes:
+        """The indices that yield in a value: it is computed at each of their numbers, from what is split or in parts."""
+        if old.kind != "tensor" or not self.sharding.yielding:
+            return ()
+        over = self.sharding.over((*old.axes, *unite_axes(old.operands)))
+        operands = [self.new[operand] for operand in old.operands if operand in self.new]
+        return tuple(
+            letter
+            for letter, mesh in self.sharding.yielding
+            if letter in old.axes and mesh not in over | self.find_parts(new).keys() and is_along(old.operation, letter)
+            if any(own(letter) in value.axes or mesh in self.find_parts(value) for value in operands)
+        )
+
+    def bring(self, value: Value) -> Value:
+        """A value as the value at hand is computed from it: split along what yields, or whole."""
+        for letter, mesh in self.sharding.yielding:
+            one, other = (letter, own(letter)) if letter in self.between else (own(letter), letter)
+            if one in value.axes and mesh not in self.find_parts(value):
+                axes = tuple(other if axis == one else axis for axis in value.axes)
+                kind, more = (Own, (one, other, value in self.moving)) if letter in self.between else (AllGather, (one, other))
+                value = self.exchange(kind, value, mesh, *more, axes=axes)
+        return value
 
     # ------------------------------------------------------------------------------------------------ what is exchanged
 
@@ -214,9 +308,15 @@ class ForRank(Rewriting):
         """A value that is exchanged, once for all its readers."""
         if value in self.steps:
             raise self.refuse_reading(next(letter for letter, axis in self.sharding.places if axis == mesh), value.span)
+        axes = value.axes if axes is None else axes
         operation = kind(value, mesh, *more)
+        match operation, value.operation:
+            case Own(_, _, whole, letter, moves), AllReduce(argument, same, letters) if same == mesh:
+                operation, value = ReduceScatter(argument, mesh, letters, whole, letter, moves), argument
+            case Vary(), AllGather(argument, same, letter, whole) if same == mesh:
+                operation, value = AllGatherVary(argument, mesh, letter, whole), argument
         if operation not in self.exchanged:
-            new = Value(operation, value.axes if axes is None else axes, value.kind, value.span)
+            new = Value(operation, axes, value.kind, value.span)
             self.parts[new] = {axis: letters for axis, letters in self.find_parts(value).items() if axis != mesh}
             self.moving |= {new} if value in self.moving else set()
             self.exchanged[operation] = new
@@ -226,7 +326,7 @@ class ForRank(Rewriting):
         """A value whose parts are summed, but for those over some axes of the mesh."""
         for mesh, letters in self.find_parts(value).items():
             if mesh not in keep:
-                value = self.exchange(AllReduce, value, mesh, letters)
+                value = self.bring(self.exchange(AllReduce, value, mesh, letters))
         return value
 
     def vary(self, value: Value, over: Iterable[str]) -> Value:
@@ -267,6 +367,7 @@ class ForRank(Rewriting):
     def make(self, old: Value, operation: op.Operation, axes: Axes | None = None, parts: Parts | None = None) -> Value:
         """A value of an operation: whole operands that meet values that differ between ranks are varied."""
         axes, parts = old.axes if axes is None else axes, parts or {}
+        axes = tuple(own(letter) if letter in self.between else letter for letter in axes)
         self.refuse_clash(axes, old.span)
         over = self.sharding.over(axes) | parts.keys() if is_smooth(operation) else ()
         new = Value(replace_operands(operation, lambda value: self.vary(value, over)), axes, old.kind, old.span)
@@ -285,9 +386,18 @@ class ForRank(Rewriting):
     # ------------------------------------------------------------------------------------------------------- values
 
     def rewrite(self, old: Value) -> Value:
-        """The value of one rank that stands in the place of a value."""
+        """The value of one rank that stands in the place of a value, as the value at hand is computed from it."""
+        return self.bring(self.rewrite_canonical(old))
+
+    def rewrite_canonical(self, old: Value) -> Value:
+        """The value of one rank: split along what yields where it can be."""
         if old not in self.new:
-            self.new[old] = self.apply_rule(old)
+            around, self.between = self.between, ()
+            new = self.apply_rule(old)
+            if letters := self.find_between(old, new):
+                self.between = letters
+                new = self.apply_rule(old)
+            self.new[old], self.between = new, around
         return self.new[old]
 
     def apply_rule(self, old: Value) -> Value:
@@ -322,8 +432,12 @@ class ForRank(Rewriting):
             case op.Gather():
                 return self.gather(old, old.operation)
             case op.Call(function):
-                operation = replace_operands(old.operation, lambda value: self.settle(self.rewrite(value)))
-                new = replace(old, operation=operation)
+                formals = [line.value for line in self.callees[function].inputs]
+                arguments = zip(old.operation.arguments, formals, strict=True)
+                called = replace(
+                    old.operation, arguments=tuple(self.settle_as(one, formal, formal) for one, formal in arguments)
+                )
+                new = Value(called, self.relabel(old.axes, self.callees[function].output.value.axes), old.kind, old.span)
                 self.parts[new], self.moving = self.partial[function], self.moving | {new}
                 return new
             case op.Recur(letter, step, so_far):
@@ -507,8 +621,9 @@ class ForRank(Rewriting):
 
     def view(self, old: Value, e: op.View) -> Value:
         """A split axis stays split where its other letter is split alike; else it is gathered, or a rank takes its own part."""
-        argument, before, after, owned = self.rewrite(e.argument), list(e.old), list(e.new), dict[str, str]()
-        for place, (one, other) in enumerate(zip(e.old, e.new, strict=True)):
+        argument, owned = self.rewrite(e.argument), dict[str, str]()
+        before, after = ([self.relabel(label, argument.axes) for label in labels] for labels in (e.old, e.new))
+        for place, (one, other) in enumerate([*zip(before, after, strict=True)]):
             for letter in (*one[1:], *other[1:]):
                 if self.sharding.axis(letter):
                     raise self.refuse_reading(letter, old.span)
@@ -537,9 +652,13 @@ class ForRank(Rewriting):
 
         Where a rank's own numbers say where it looks, or a slot may leave the axis, all numbers are gathered before.
         """
-        argument, numbers, labels, proved = self.rewrite(e.argument), list(e.numbers), list(e.labels), list(e.proved)
+        argument, numbers, proved = self.rewrite(e.argument), list(e.numbers), list(e.proved)
+        labels = [self.relabel(label, argument.axes) for label in e.labels]
         conditions, found = tuple((self.rewrite(c), holds) for c, holds in e.conditions), dict[str, tuple[Value, Axes]]()
-        for place, (label, number) in enumerate(zip(e.labels, e.numbers, strict=True)):
+        for place, (label, number) in enumerate([*zip(labels, e.numbers, strict=True)]):
+            if label and is_own(label[0]):  # at each of its numbers
+                numbers[place] = _iota(label[0])
+                continue
             mesh = self.sharding.axis(label[0]) if label else ""
             if any(map(self.sharding.axis, label[1:])):
                 raise self.refuse_reading(label[0], old.span)
@@ -602,6 +721,24 @@ class ForRank(Rewriting):
         """Does a number lie among those of this rank?"""
         first = map_values(">=", [number, _whole(0, number.span)], number.span)
         return map_values("and", [first, map_values("<", [number, _whole(size, number.span)], number.span)], number.span)
+
+
+def is_along(operation: op.Operation, letter: str) -> bool:
+    """Is each number along an index made of those at the same number alone?"""
+    match operation:
+        case op.Map() | op.Spread():
+            return True
+        case op.Reduce(_, letters) | op.Contract(letters):
+            return letter not in letters
+        case op.View(_, old, new):
+            return all(one == other == (letter,) for one, other in zip(old, new, strict=True) if letter in (*one, *other))
+        case op.Gather(_, labels, numbers):
+            read = [number.operation for label, number in zip(labels, numbers, strict=True) if letter in label]
+            return all(number == op.Iota(letter) for number in read) and all(
+                len(label) == 1 for label in labels if letter in label
+            )
+        case _:
+            return False
 
 
 def _iota(letter: str) -> Value:

@@ -1,6 +1,7 @@
 """Reads a map of indices to the axes of a mesh: `tp: g f v; dp: b`. The placement of a tensor is its indices.
 
 An index is placed, not an axis: `d'` may be split where `d` is whole. A tensor is split along the indices that it carries.
+An index in brackets, `tp: g f v (s)`, is split where nothing else of that axis is: positions, between sublayers.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from einformer.language.sizes import Legend
 from einformer.language.tree import Name
 
 _AXIS = re.compile(r"\s*([A-Za-z_]\w*)\s*=\s*(\d+)\s*")
-_ENTRY = re.compile(r"\s*([A-Za-z_]\w*)\s*:\s*((?:[^\W\d_]'*\s*)*)")
-_INDEX = re.compile(r"[^\W\d_]'*")
+_ENTRY = re.compile(r"\s*([A-Za-z_]\w*)\s*:\s*((?:[^\W\d_]'*\s*|\(\s*[^\W\d_]'*\s*\)\s*)*)")
+_INDEX = re.compile(r"(\(\s*)?([^\W\d_]'*)")
+_OWN = "'" * 9  # after a letter in brackets: that index where it is split; no text has so many primes
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,7 @@ class Sharding:
     mesh: tuple[tuple[str, int], ...]
     places: tuple[tuple[str, str], ...]
     rows: frozenset[str] = frozenset()
+    yielding: tuple[tuple[str, str], ...] = ()  # indices that are split where nothing else of their axis is
 
     @property
     def shares(self) -> tuple[tuple[frozenset[str], int], ...]:
@@ -44,19 +47,26 @@ class Sharding:
 
     def axis(self, letter: str) -> str:
         """The axis of the mesh over which an index is split, or none."""
-        return dict(self.places).get(letter, "")
+        places = self.yielding if is_own(letter) else self.places
+        return dict(places).get(letter.removesuffix(_OWN), "")
 
     def over(self, letters: Iterable[str]) -> frozenset[str]:
         """The axes of the mesh over which a tensor with these indices is split."""
-        return frozenset(filter(None, map(self.axis, letters)))
+        return frozenset(
+            axis for letter in letters for axis in (self.axis(letter), self.axis(letter.removesuffix(_OWN))) if axis
+        )
 
     def times(self, letter: str) -> int:
         """The number of ranks that share the numbers of an index."""
-        return dict(self.mesh).get(self.axis(letter), 1)
+        return math.prod(dict(self.mesh)[axis] for axis in self.over((letter,)))
 
-    def sized(self, letter: str, size: str) -> str:
-        """The number of an index's own numbers, where `size` is the text for its axis: `F`, `D // 4`, `4 * F`."""
-        whole, own = self.times(axis_of(letter)), self.times(letter)
+    def find_shares(self) -> dict[str, int]:
+        """How many ranks share the numbers that one rank is given of an index, where it yields."""
+        return {letter: dict(self.mesh)[axis] for letter, axis in self.yielding}
+
+    def sized(self, letter: str, size: str, named: str = "") -> str:
+        """The number of an index's own numbers: `F`, `D // 4`, `4 * F`; `size` is the text for its axis, or for another."""
+        whole, own = self.times(named or axis_of(letter)), self.times(letter)
         whole, own = whole // math.gcd(whole, own), own // math.gcd(whole, own)
         return f"{whole} * " * (whole > 1) + size + f" // {own}" * (own > 1)
 
@@ -79,6 +89,21 @@ class Local(Legend):
         return Legend.length(self, letter) // self.sharding.times(letter)
 
 
+def own(letter: str) -> str:
+    """An index in brackets where it is split."""
+    return letter + _OWN
+
+
+def is_own(letter: str) -> bool:
+    """Is an index in brackets split here?"""
+    return letter.endswith(_OWN)
+
+
+def describe_index(letter: str) -> str:
+    """An index as people read it: `s'`, a rank's part of `s`."""
+    return f"a rank's part of {letter.removesuffix(_OWN)}" if is_own(letter) else letter
+
+
 def read_mesh(text: str) -> tuple[tuple[str, int], ...]:
     """The axes of `dp=2,tp=4`, in order. Raises EinformerError E741."""
     source, axes = Source("mesh", text), dict[str, int]()
@@ -97,24 +122,26 @@ def read_mesh(text: str) -> tuple[tuple[str, int], ...]:
 def read_sharding(mesh: str | Mapping[str, int], shard: str, legend: Legend, time: str = "") -> Sharding:
     """The map of letters `tp: g f v; dp: b` over a mesh. Raises EinformerError E741, E742."""
     axes = read_mesh(mesh) if isinstance(mesh, str) else tuple(mesh.items())
-    places = dict[str, tuple[str, Span]]()
-    for letter, axis, span in _entries(shard, dict(axes)):
+    places, yielding = dict[str, tuple[str, Span]](), dict[str, tuple[str, Span]]()
+    for letter, axis, span, yields in _entries(shard, dict(axes)):
         _refuse_letter(letter, span, legend)
-        if letter in places:
-            message = f"`{letter}` is split over `{places[letter][0]}` and over `{axis}`"
+        places_of_kind = yielding if yields else places
+        if letter in places_of_kind:
+            message = f"`{letter}` is split over `{places_of_kind[letter][0]}` and over `{axis}`"
             raise fail("E741", message, span, [legend.describe(letter)], f"`{letter}` once")
         _refuse_remainder(letter, axis, dict(axes)[axis], span, legend)
-        places[letter] = axis, span
+        places_of_kind[letter] = axis, span
     rows = {axis for letter, (axis, _) in places.items() if not legend.is_bound(letter) and letter != time}
     for letter, (axis, span) in places.items():
         if axis in rows and (legend.is_bound(letter) or letter == time):
             message = f"`{axis}` splits the batch, and `{letter}` too"
             raise fail("E741", message, span, [legend.describe(letter)], "an axis of the mesh for the batch alone")
-    return Sharding(axes, tuple((letter, axis) for letter, (axis, _) in places.items()), frozenset(rows))
+    split, yielded = (tuple((letter, axis) for letter, (axis, _) in some.items()) for some in (places, yielding))
+    return Sharding(axes, split, frozenset(rows), yielded)
 
 
-def _entries(shard: str, mesh: Mapping[str, int]) -> Iterator[tuple[str, str, Span]]:
-    """Each index with its axis of the mesh."""
+def _entries(shard: str, mesh: Mapping[str, int]) -> Iterator[tuple[str, str, Span, bool]]:
+    """Each index with its axis of the mesh; is it in brackets?"""
     source, seen = Source("shard", shard), set[str]()
     for start, part in _parts(shard, ";"):
         entry, span = _ENTRY.fullmatch(part), _span(source, start, part)
@@ -126,7 +153,7 @@ def _entries(shard: str, mesh: Mapping[str, int]) -> Iterator[tuple[str, str, Sp
             raise fail("E741", message, span, [f"mesh: {listed}"], " or ".join(f"`{axis}`" for axis in mesh))
         seen.add(entry[1])
         for index in _INDEX.finditer(part, entry.start(2)):
-            yield index[0], entry[1], Span(source, start + index.start(), start + index.end())
+            yield index[2], entry[1], Span(source, start + index.start(2), start + index.end()), bool(index[1])
 
 
 def _parts(text: str, sign: str) -> Iterator[tuple[int, str]]:
@@ -164,7 +191,7 @@ def refuse_remainders(sharding: Sharding, legend: Legend) -> None:
 def refuse_unused(sharding: Sharding, carried: Iterable[str]) -> None:
     """Raises EinformerError E741 for an index that no tensor of the model carries."""
     known = {*carried}
-    for letter, axis in sharding.places:
+    for letter, axis in (*sharding.places, *sharding.yielding):
         if letter not in known:
             message = f"no tensor of the model carries `{letter}`, which is split over `{axis}`"
             raise fail("E741", message, NOWHERE, fix=", ".join(f"`{each}`" for each in sorted(known)))

@@ -100,6 +100,11 @@ class Mesh:
         for part, given in zip(parts, self.gather("all_gather", x, group), strict=True):
             part.copy_(given)
 
+    def reduce_scatter(self, own: Tensor, parts: list[Tensor], group: str = "") -> None:
+        assert len({part.shape for part in parts}) == 1, "ranks have parts of different shapes"
+        together = torch.stack(self.gather("reduce_scatter", torch.stack(parts), group))
+        own.copy_(together.sum(0)[self.get_local_rank(group)])
+
 
 def build_rank(model: Model, sharding: Sharding, plan: str, place: Any) -> nn.Module:
     """The module of one rank, whose collectives are those of threads."""

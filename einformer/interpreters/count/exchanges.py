@@ -11,17 +11,29 @@ from einformer.language.primitives import NUMERIC
 from einformer.language.sizes import Legend
 from einformer.language.tree import Name
 from einformer.program import operations as op
-from einformer.program.collectives import AllGather, AllReduce, Collective, Largest, Own, Vary, is_smooth
+from einformer.program.collectives import (
+    AllGather,
+    AllGatherVary,
+    AllReduce,
+    Collective,
+    Largest,
+    Own,
+    ReduceScatter,
+    Vary,
+    is_smooth,
+)
 from einformer.program.kernels import PAIR, Routed
 from einformer.program.operations import Function, Line, Turns, Value
 from einformer.program.rewrite import walk, walk_loops
 
-NAMES = {
-    AllReduce: ("all-reduce", "forward"),
-    Largest: ("all-reduce", "forward"),
-    AllGather: ("all-gather", "forward"),
-    Vary: ("all-reduce", "backward"),
-    Own: ("all-gather", "backward"),
+NAMES: dict[type[Collective], tuple[tuple[str, str], ...]] = {
+    AllReduce: (("all-reduce", "forward"),),
+    Largest: (("all-reduce", "forward"),),
+    AllGather: (("all-gather", "forward"),),
+    Vary: (("all-reduce", "backward"),),
+    Own: (("all-gather", "backward"),),
+    AllGatherVary: (("all-gather", "forward"), ("reduce-scatter", "backward")),
+    ReduceScatter: (("reduce-scatter", "forward"), ("all-gather", "backward")),
 }
 
 
@@ -37,12 +49,13 @@ class Exchange:
     collective: str
     phase: str
     letters: tuple[str, ...]
+    element: int  # the bytes of a number that is a condition or whole; 0 of those of the model
     times: int
     numbers: int
 
     def count_bytes(self, element: int) -> int:
-        """The bytes that a rank puts in, all times together, where a number has so many."""
-        return self.times * self.numbers * element
+        """The bytes that a rank puts in, all times together, where a number of the model has so many."""
+        return self.times * self.numbers * (self.element or element)
 
 
 def list_exchanges(functions: Mapping[str, Function], name: str, legend: Legend) -> tuple[Exchange, ...]:
@@ -52,7 +65,7 @@ def list_exchanges(functions: Mapping[str, Function], name: str, legend: Legend)
     return tuple(Exchange(*key, times, counter.numbers[key]) for key, times in totals.items())
 
 
-Key = tuple[str, str, str, str, tuple[str, ...]]
+Key = tuple[str, str, str, str, tuple[str, ...], int]
 
 
 @dataclass(slots=True)
@@ -104,8 +117,8 @@ class _Counter:
                 yield from [*self.value(step, {*there, so_far}, at, name)] * steps
                 for inner in self.first - there:
                     there.add(inner)
-                    if isinstance(inner.operation, Collective) and self.happens(inner, inner.operation, name):
-                        yield from [self.key(inner, inner.operation, name)] * (steps - 1)
+                    if isinstance(inner.operation, Collective):
+                        yield from [*self.list_keys(inner, inner.operation, name)] * (steps - 1)
             case op.Call(function) as call:
                 for argument in call.arguments:
                     yield from self.value(argument, there, at, name)
@@ -113,14 +126,19 @@ class _Counter:
             case operation:
                 for operand in value.operands:
                     yield from self.value(operand, there, at, name)
-                apart = value in self.first
-                if isinstance(operation, Collective) and not apart and self.happens(value, operation, name):
-                    yield self.key(value, operation, name)
+                if isinstance(operation, Collective) and value not in self.first:
+                    yield from self.list_keys(value, operation, name)
 
-    def happens(self, value: Value, operation: Collective, name: str) -> bool:
-        """Is there something to exchange? Backward, only where a gradient comes and goes on."""
-        _, phase = NAMES[type(operation)]
-        return phase == "forward" or (getattr(operation, "moves", True) and value in self.find_felt(name))
+    def list_keys(self, value: Value, operation: Collective, name: str) -> Iterator[Key]:
+        """What is exchanged: forward, and backward where a gradient comes and goes on."""
+        moves = getattr(operation, "moves", True) and value in self.find_felt(name)
+        for collective, phase in NAMES[type(operation)]:
+            if phase == "forward" or moves:
+                whole = phase == "backward" or isinstance(operation, Largest)
+                letters = value.axes if whole else operation.argument.axes
+                key = name, operation.mesh, collective, phase, letters, _find_element(operation.argument)
+                self.numbers[key] = math.prod(self.size(letter, value) for letter in letters)
+                yield key
 
     def find_felt(self, name: str) -> set[Value]:
         """The values of a function whose gradient its output gives."""
@@ -147,13 +165,6 @@ class _Counter:
                 return arms
             case operation:
                 return value.operands if is_smooth(operation) else ()
-
-    def key(self, value: Value, operation: Collective, name: str) -> Key:
-        collective, phase = NAMES[type(operation)]
-        letters = value.axes if isinstance(operation, Largest | Own) else operation.argument.axes
-        key = name, operation.mesh, collective, phase, letters
-        self.numbers[key] = math.prod(self.size(letter, value) for letter in letters)
-        return key
 
     def size(self, letter: str, value: Value) -> int:
         if letter != PAIR:
@@ -188,6 +199,12 @@ class _Counter:
                 return _apply(function, [self.number(argument, at) for argument in arguments])
             case operation:
                 raise AssertionError(operation)
+
+
+def _find_element(value: Value) -> int:
+    """The bytes of a condition or of a whole number; 0 of a number of the model."""
+    row = op.find_row(value.operation)
+    return 1 if value.kind == "condition" or (row and row.condition) else 8 if value.kind == "integer" else 0
 
 
 def _reads_only(value: Value, so_far: Value) -> bool:

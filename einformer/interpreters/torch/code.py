@@ -407,7 +407,10 @@ def _write_size(context: Context, letter: str) -> str:
     if formal is None or (context.layer.weights and context.legend.is_bound(letter)):
         return ""
     axis = letters.index(letter) - (0 if context.layer.weights else len(letters))  # a function may be given more axes in front
-    return f"{context.read_constant(letter)} = {name_tensor(context, formal)}.shape[{axis}]"
+    size = f"{name_tensor(context, formal)}.shape[{axis}]"
+    if context.sharding is not None:
+        size = context.sharding.sized(letter, size, slot_letters(formal)[letters.index(letter)])
+    return f"{context.read_constant(letter)} = {size}"
 
 
 def _find_floating(context: Context) -> str:

@@ -53,6 +53,9 @@ def write_cached_source(
     special = specialise(spec, name)
     rows = find_rows(next(layer for layer in special.layers if layer.name == name))
     lowered, sharding, time = lower_functions(special, legend), plan.sharding, find_time(special)
+    if sharding is not None:  # a step has one position, which no ranks can share
+        sharding = replace(sharding, yielding=())
+        plan = replace(plan, sharding=sharding)
     if sharding is None:
         local, kernels = legend, dict[str, Function]()
         program = add_kernels(lowered, special, legend, steps=True) if plan.fast else lowered

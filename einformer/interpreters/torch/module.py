@@ -81,6 +81,7 @@ def _load(recipe: Recipe, mesh: Any = None) -> type[nn.Module]:
     attributes = {
         "recipe": recipe,
         "door": tuple(_find_expectations(layer, layers, recipe.legend, recipe.plan.sharding)),
+        "shares": {} if recipe.plan.sharding is None else recipe.plan.sharding.find_shares(),
         "__module__": emitted.__name__,
     }
     if recipe.plan.sharding is None:
@@ -133,9 +134,10 @@ class _Door(nn.Module):
 
     recipe: Recipe
     door: tuple[Expectation, ...]
+    shares: Mapping[str, int]  # how many ranks share what yields of an input
 
     def __call__(self, *inputs: Tensor) -> Tensor:
-        check_inputs(self.door, inputs, self)
+        check_shares(self.shares, check_inputs(self.door, inputs, self))
         result: Tensor = nn.Module.__call__(self, *inputs)
         return result
 
@@ -209,8 +211,8 @@ def _write_text(code: str, message: str, facts: tuple[str, ...], fix: str) -> st
     return str(fail(code, message, facts=facts, fix=fix))
 
 
-def check_inputs(expected: tuple[Expectation, ...], inputs: tuple[Tensor, ...], module: nn.Module) -> None:
-    """Raise E401, E701, E702 or E703 where the inputs do not fit."""
+def check_inputs(expected: tuple[Expectation, ...], inputs: tuple[Tensor, ...], module: nn.Module) -> dict[str, int]:
+    """The sizes of the inputs. Raise E401, E701, E702 or E703 where they do not fit."""
     if len(inputs) != len(expected):
         raise refuse("E401", f"the module takes {len(expected)} inputs, here are {len(inputs)}")
     sizes: dict[str, int] = {}
@@ -224,6 +226,15 @@ def check_inputs(expected: tuple[Expectation, ...], inputs: tuple[Tensor, ...], 
         if expectation.selects is not None:
             letter, size = expectation.selects
             _check_range(expectation, tensor, sizes.get(letter) if size is None else size)
+    return sizes
+
+
+def check_shares(shares: Mapping[str, int], sizes: Mapping[str, int]) -> None:
+    """Raise E742 where ranks cannot share the numbers of an index."""
+    for letter, ranks in shares.items():
+        if sizes.get(letter, 0) % ranks:
+            message = f"`{letter}` has {sizes[letter]} numbers, which {ranks} ranks cannot share"
+            raise refuse("E742", message, fix=f"a multiple of {ranks}")
 
 
 def _check_kind(expected: Expectation, tensor: Tensor, weight: Tensor | None) -> None:

@@ -7,8 +7,21 @@ from dataclasses import replace
 from typing import Protocol
 
 from einformer.interpreters.torch.code import ATOM, SUM, Code, Context, Dims, list_conditions
+from einformer.language.calls import axis_of
 from einformer.language.tree import Name
-from einformer.program.collectives import AllGather, AllReduce, Collective, Inside, Largest, Own, Rank, Shifted, Vary
+from einformer.program.collectives import (
+    AllGather,
+    AllGatherVary,
+    AllReduce,
+    Collective,
+    Inside,
+    Largest,
+    Own,
+    Rank,
+    ReduceScatter,
+    Shifted,
+    Vary,
+)
 from einformer.program.operations import Value
 
 HELPERS = {
@@ -30,6 +43,14 @@ HELPERS = {
     parts = [torch.empty_like(x) for _ in range(dist.get_world_size(group))]
     dist.all_gather(parts, x, group=group)
     return torch.cat(parts, dim)
+''',
+    "scattered": '''def scattered(x: Tensor, dim: int, axis: str) -> Tensor:
+    """This rank's part, along a dim, of the sum over the ranks of an axis of the mesh."""
+    group = MESH.get_group(axis)
+    parts = [part.contiguous() for part in x.chunk(dist.get_world_size(group), dim)]
+    own = torch.empty_like(parts[0])
+    dist.reduce_scatter(own, parts, group=group)
+    return own
 ''',
     "part": '''def part(x: Tensor, dim: int, axis: str) -> Tensor:
     """This rank's part of a tensor that is split along a dim."""
@@ -81,6 +102,30 @@ HELPERS = {
     def backward(ctx, gradient: Tensor) -> tuple[Tensor, None, None]:
         return part(gradient, ctx.dim, ctx.axis), None, None
 ''',
+    "AllGatherVary": '''class AllGatherVary(torch.autograd.Function):
+    """All ranks' numbers along a dim, of which each makes something else. A rank's gradient is its part of their sum."""
+
+    @staticmethod
+    def forward(ctx, x: Tensor, dim: int, axis: str) -> Tensor:
+        ctx.dim, ctx.axis = dim, axis
+        return gathered(x, dim, axis)
+
+    @staticmethod
+    def backward(ctx, gradient: Tensor) -> tuple[Tensor, None, None]:
+        return scattered(gradient, ctx.dim, ctx.axis), None, None
+''',
+    "ReduceScatter": '''class ReduceScatter(torch.autograd.Function):
+    """A rank's part along a dim of the sum of all ranks' parts. The gradient is gathered from all ranks."""
+
+    @staticmethod
+    def forward(ctx, x: Tensor, dim: int, axis: str) -> Tensor:
+        ctx.dim, ctx.axis = dim, axis
+        return scattered(x, dim, axis)
+
+    @staticmethod
+    def backward(ctx, gradient: Tensor) -> tuple[Tensor, None, None]:
+        return gathered(gradient, ctx.dim, ctx.axis), None, None
+''',
     "Own": '''class Own(torch.autograd.Function):
     """A rank's part of a tensor along a dim. The gradient is gathered from all ranks."""
 
@@ -102,7 +147,15 @@ def largest(x: Tensor, dims: tuple[int, ...], axis: str) -> Tensor:
 ''',
 }
 
-_CALLED = {AllReduce: ("total",), Vary: ("total",), AllGather: ("part", "gathered"), Own: ("part", "gathered"), Largest: ()}
+_CALLED = {
+    AllReduce: ("total",),
+    Vary: ("total",),
+    AllGather: ("part", "gathered"),
+    AllGatherVary: ("scattered", "gathered"),
+    ReduceScatter: ("scattered", "gathered"),
+    Own: ("part", "gathered"),
+    Largest: (),
+}
 
 
 class Emits(Protocol):
@@ -135,7 +188,10 @@ def code_exchange(emitter: Emits, value: Value, wanted: Dims | None) -> Code | N
             code = emitter.code(argument, wanted)
             return code if emitter.is_token(argument) else _check_inside(code, size, emitter.context)
         case Collective(argument, mesh) as operation:
-            code = emitter.context.cast(emitter.code(argument, wanted), value.kind)
+            renamed = dict(zip(*_find_letters(operation)[::-1], strict=True))
+            wanted = None if wanted is None else tuple(renamed.get(letter, letter) for letter in wanted)
+            code = emitter.code(argument, wanted)
+            code = code if code.kind == "condition" else emitter.context.cast(code, value.kind)
             helpers |= dict.fromkeys(("MESH", *_CALLED[type(operation)]))
             return _code_call(operation, code, mesh, helpers)
         case _:
@@ -151,18 +207,25 @@ def _check_inside(code: Code, size: int, context: Context) -> Code:
 
 def _code_call(operation: Collective, code: Code, mesh: str, helpers: dict[str, None]) -> Code:
     """The call of a collective."""
-    match operation:
-        case AllGather(letter=old, whole=new) | Own(whole=old, letter=new):
-            axis, dims = code.dims.index(old), tuple(new if dim == old else dim for dim in code.dims)
-            name, more = type(operation).__name__, f", {axis}"
-        case Largest(letters=letters):
-            axes = "".join(f"{code.dims.index(letter)}, " for letter in letters).removesuffix(" " * (len(letters) > 1))
-            name, more, dims = "largest", f", ({axes.strip()})", tuple(dim for dim in code.dims if dim not in letters)
-        case _:
-            name, more, dims = type(operation).__name__, "", code.dims
+    name, renamed = type(operation).__name__, dict(zip(*_find_letters(operation), strict=True))
+    more, dims = "".join(f", {code.dims.index(old)}" for old in renamed), tuple(renamed.get(dim, dim) for dim in code.dims)
+    if isinstance(operation, Largest):
+        axes = "".join(f"{code.dims.index(letter)}, " for letter in operation.letters).removesuffix(
+            " " * (len(operation.letters) > 1)
+        )
+        name, more, dims = "largest", f", ({axes.strip()})", tuple(dim for dim in dims if dim not in operation.letters)
     helpers[name] = None
     called = name if name == "largest" else f"{name}.apply"
     return Code(f'{called}({code.text}{more}, "{mesh}")', dims, code.kind)
+
+
+def _find_letters(operation: Collective) -> tuple[Dims, Dims]:
+    """The index along which numbers are gathered or taken, and the one under which they are then; or nothing."""
+    match operation:
+        case AllGather(letter=old, whole=new) | Own(whole=old, letter=new) | ReduceScatter(whole=old, letter=new):
+            return (old,), (new,)
+        case _:
+            return (), ()
 
 
 def describe_exchange(value: Value, context: Context) -> Iterator[str]:
@@ -177,10 +240,14 @@ def describe_exchange(value: Value, context: Context) -> Iterator[str]:
             yield f"over {mesh}: all-reduce of the sums over {', '.join(letters)}, {numbers} numbers"
         case Vary():
             yield f"over {mesh}: backward an all-reduce of {numbers} numbers"
+        case ReduceScatter(letters=letters, whole=whole):
+            sums = f"the sums over {', '.join(letters)}"
+            yield f"over {mesh}: reduce-scatter along {whole} of {sums}, {numbers} numbers of each rank"
         case AllGather(letter=letter):
-            yield f"over {mesh}: all-gather along {letter} of {numbers} numbers of each rank"
-        case Own(letter=letter, moves=moves):
-            yield f"over {mesh}: a rank's own {letter}" + f"; backward an all-gather to {numbers} numbers" * moves
+            backward = "; backward a reduce-scatter" * isinstance(operation, AllGatherVary)
+            yield f"over {mesh}: all-gather along {axis_of(letter)} of {numbers} numbers of each rank{backward}"
+        case Own(whole=whole, moves=moves):
+            yield f"over {mesh}: a rank's own {axis_of(whole)}" + f"; backward an all-gather to {numbers} numbers" * moves
         case Largest(letters=letters):
             rest = " ".join(_write_size(letter, context) for letter in value.axes)
             yield f"over {mesh}: all-reduce of the largest{' along ' * bool(letters)}{', '.join(letters)}, {rest} numbers"

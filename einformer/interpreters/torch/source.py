@@ -35,6 +35,7 @@ from einformer.program.kernels import PAIR
 from einformer.program.lowering import lower_functions
 from einformer.program.operations import Function
 from einformer.program.rewrite import walk_values
+from einformer.program.sharding import describe_index
 
 _TOKEN = re.compile(r"(?:self\.)?config\.\w+|\w+|\S")
 
@@ -320,7 +321,7 @@ class EmittedFile:
         yield f'"""{escape_prose(re.sub(r"^[^ ]+[.]ein(: |$)", f"{self.name}: ", self.spec.title) or self.name)}'
         yield ""
         order = ", in the order in which they lie" if self.plan.fast else ""
-        primes = "".join(f"; {new} is {old}" for old, new in self.letters.items() if old != new)
+        primes = "".join(f"; {new} is {describe_index(old)}" for old, new in self.letters.items() if old != new)
         yield from textwrap.wrap(f"A name ends in the letters of its axes{order}{primes}.", WIDTH)
         yield ""
         for axis in self.spec.axes:
