@@ -575,7 +575,7 @@ MUTANTS = (
     ),
     _mutant(
         "any arithmetic in a slot is a step back", "program/lowering.py",
-        "isinstance(slot, Sum) and own in slot.terms:", "isinstance(slot, Sum):",
+        "isinstance(slot, tree.Sum) and own in slot.terms:", "isinstance(slot, Sum):",
         "forms.py::test_a_form_is_computed_whole_and_in_parts[states that change places, their letter first-apart-fast]",
     ),
     _mutant(

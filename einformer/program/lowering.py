@@ -10,56 +10,24 @@ from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 from einformer.errors import EinformerError, Span
-from einformer.language import tree as declared
+from einformer.language import tree
 from einformer.language.calls import axis_of, callees, slot_letters
 from einformer.language.primitives import CONSTANTS, row_of
 from einformer.language.scope import factors_of
 from einformer.language.sizes import Legend
 from einformer.language.slots import Guards, Numbers, Whole, split_condition
 from einformer.language.specialise import specialise
-from einformer.language.tree import (
-    Apply,
-    Equation,
-    Expression,
-    Group,
-    Index,
-    Layer,
-    Loop,
-    Name,
-    Number,
-    Power,
-    Product,
-    Quotient,
-    Spec,
-    Statement,
-    Sum,
-    Tensor,
-)
+from einformer.language.tree import Apply, Equation, Expression, Group, Index, Layer, Loop, Name, Spec, Statement, Tensor
 from einformer.language.walk import equations, subexpressions
 from einformer.language.weights import place
+from einformer.program import operations as op
 from einformer.program.operations import (
-    Axes,
-    Call,
-    Carried,
-    Constant,
     Function,
-    Gather,
-    Input,
-    Iota,
     Kind,
     Label,
     Line,
-    Map,
-    Program,
-    Recur,
-    Reduce,
-    Spread,
-    Table,
-    Turn,
     Turns,
     Value,
-    View,
-    Weight,
     combine_kinds,
     contract,
     map_values,
@@ -68,10 +36,10 @@ from einformer.program.operations import (
 from einformer.program.softmax import is_weighed
 
 
-def lower(spec: Spec, name: str, legend: Legend) -> Program:
+def lower(spec: Spec, name: str, legend: Legend) -> op.Program:
     """The program of a layer or model of a checked spec, and of all that it calls."""
     special = specialise(spec, name)
-    return Program(lower_functions(special, legend), name, find_time(special))
+    return op.Program(lower_functions(special, legend), name, find_time(special))
 
 
 def lower_functions(spec: Spec, legend: Legend, run: bool = True) -> dict[str, Function]:
@@ -96,7 +64,10 @@ def find_time(spec: Spec) -> str:
 
 @dataclass(slots=True)
 class Body:
-    """One layer being lowered: the value of each name at this line, which letters stand still, which branches are around."""
+    """One layer being lowered: the value of each name at this line, which letters stand still, which branches are around.
+
+    Inside an expression another body with the same names has other letters that stand still, or other branches around.
+    """
 
     layer: Layer
     layers: Mapping[str, Layer]
@@ -113,7 +84,7 @@ class Body:
     branches: tuple[tuple[Value, bool], ...] = ()
     guards: Guards = ()  # the conditions of the branches as they are written
     bare: frozenset[str] = frozenset()  # the names of tensors without a subscript: others are sizes and scalars
-    known: Numbers | None = None
+    known: list[Numbers] = field(default_factory=list)  # of the numbers of indices, once that is asked
 
     def lower_layer(self) -> Function:
         """The layer: its inputs, its weights, its lines."""
@@ -124,14 +95,14 @@ class Body:
         self.bare |= {weight.name for weight in stored if not weight.indices}
         for formal in self.layer.formals:
             value = Value(
-                Input(formal.name), slot_letters(formal), "integer" if formal.name in whole else "tensor", formal.span
+                op.Input(formal.name), slot_letters(formal), "integer" if formal.name in whole else "tensor", formal.span
             )
             self.names[formal.name] = Line(formal.name, value, find_labels(formal))
             self.versions[formal.name, 0] += 1
         inputs = tuple(self.names.values())
         for weight in stored:
             if weight.default is None or weight.optional:
-                value = Value(Weight(weight.name), tuple(i.letter for i in weight.indices), "tensor", weight.span)
+                value = Value(op.Weight(weight.name), tuple(i.letter for i in weight.indices), "tensor", weight.span)
                 self.weights[weight.name] = Line(weight.name, value, tuple((letter,) for letter in value.axes))
         lines = self.lower_statements(self.layer.body)
         left, line = self.layer.output, self.names[self.layer.output.name]
@@ -150,7 +121,7 @@ class Body:
         letter = find_recurrence(equation)
         value = self.value(equation.right) if letter is None else self.lower_recurrence(equation, letter)
         if self.renames(equation, value):
-            value = replace(value, operation=Spread(value))
+            value = replace(value, operation=op.Spread(value))
         line = self.keep_letters(equation, self.define(equation.left, value))
         self.names[line.name] = line = replace(line, equation=equation, version=self.count_version(line.name))
         return line
@@ -182,41 +153,37 @@ class Body:
         changed = tuple(dict.fromkeys(q.left.name for q in equations(loop.body)))
         before = {name: self.names[name] for name in changed if name in self.names}
         kinds = {name: line.value.kind for name, line in before.items()}
-        count, around, versions = self.value(loop.count), self.still, Counter(self.versions)
-        self.still, self.depth = self.still | {loop.index.letter}, self.depth + 1
+        count, inner = self.value(loop.count), replace(self, still=self.still | {loop.index.letter}, depth=self.depth + 1)
         while True:
-            self.versions = Counter(versions)
+            inner.versions = Counter(self.versions)
             within = {name: stand_in(line, kinds[name]) for name, line in before.items()}
             self.names |= within
-            lines = self.lower_statements(loop.body)
+            lines = inner.lower_statements(loop.body)
             new = {name: combine_kinds([line.value, self.names[name].value]) for name, line in within.items()}
             if new == kinds:
                 break
             kinds = new
-        self.still, self.depth = around, self.depth - 1
+        self.versions = inner.versions
         carried = tuple(self.carry(name, before.get(name), within.get(name)) for name in changed)
         return Turns(loop.index.letter, count, carried, lines, loop)
 
-    def carry(self, name: str, before: Line | None, within: Line | None) -> Carried:
+    def carry(self, name: str, before: Line | None, within: Line | None) -> op.Carried:
         """The value of a name in the turns of a loop; after the last it stands for what that has left."""
         last = self.names[name]
         self.names[name] = after = stand_in(last, within.value.kind if within else last.value.kind)
         start = within or stand_in(last, last.value.kind)
-        return Carried(name, before.value if before else None, start.value, last.value, after.value)
+        return op.Carried(name, before.value if before else None, start.value, last.value, after.value)
 
     def lower_recurrence(self, equation: Equation, letter: str) -> Value:
         """An equation that reads its own left side at earlier positions (R4)."""
-        left, around = equation.left, self.still
+        left = equation.left
         whole = self.wholes[self.layer.name].needs(Name(left.name)) == frozenset()
-        so_far = Value(Input(left.name), slot_letters(left), "integer" if whole else "tensor", left.span)
+        so_far = Value(op.Input(left.name), slot_letters(left), "integer" if whole else "tensor", left.span)
         self.names[left.name] = Line(left.name, so_far, find_labels(left))
-        self.still |= {letter}
-        step = self.value(equation.right)
-        self.still = around
+        step = replace(self, still=self.still | {letter}).value(equation.right)
         rest = tuple(other for other in so_far.axes if other != letter)
-        return Value(
-            Recur(letter, spread(step, rest), so_far, self.measure_back(equation, letter)), so_far.axes, "tensor", equation.span
-        )
+        recur = op.Recur(letter, spread(step, rest), so_far, self.measure_back(equation, letter))
+        return Value(recur, so_far.axes, "tensor", equation.span)
 
     def measure_back(self, equation: Equation, letter: str) -> int:
         """How many positions back it reads itself, at most; 0 where a size is open that decides it."""
@@ -230,25 +197,25 @@ class Body:
     def value(self, e: Expression) -> Value:
         """The value of an expression."""
         match e:
-            case Number():
-                return Value(Constant(e.value), (), "number" if isinstance(e.value, float) else "integer", e.span)
+            case tree.Number():
+                return Value(op.Constant(e.value), (), "number" if isinstance(e.value, float) else "integer", e.span)
             case Name():
                 return self.name(e)
             case Index() if e.letter in self.still:
-                return Value(Turn(e.letter), (), "integer", e.span)
+                return Value(op.Turn(e.letter), (), "integer", e.span)
             case Index():
-                return Value(Iota(e.letter), (e.letter,), "integer", e.span)
+                return Value(op.Iota(e.letter), (e.letter,), "integer", e.span)
             case Tensor():
                 return self.read(self.look_up(e.name), e)
             case Group():
                 return self.number_group(e)
-            case Sum():
+            case tree.Sum():
                 return self.map("+", e.terms, e.span)
-            case Product():
+            case tree.Product():
                 return self.map("*", e.factors, e.span)
-            case Quotient():
+            case tree.Quotient():
                 return self.map("/", (e.numerator, e.denominator), e.span)
-            case Power():
+            case tree.Power():
                 return self.map("^", (e.base, e.exponent), e.span)
             case Apply():
                 return self.apply(e)
@@ -264,7 +231,7 @@ class Body:
         if e.name in self.bare:
             return self.look_up(e.name).value
         whole = e.name not in CONSTANTS and self.legend.axis_of_size(e.name) is not None
-        return Value(Constant(e.name), (), "integer" if whole else "number", e.span)
+        return Value(op.Constant(e.name), (), "integer" if whole else "number", e.span)
 
     def number_group(self, e: Group) -> Value:
         """Row-major: `(ae)` is the number a H + e."""
@@ -280,7 +247,7 @@ class Body:
 
     def size(self, letter: str) -> Value:
         """How many numbers an index runs through, under the name of the axis."""
-        return Value(Constant(f"|{axis_of(letter)}|"), (), "integer")
+        return Value(op.Constant(f"|{axis_of(letter)}|"), (), "integer")
 
     def look_up(self, name: str) -> Line:
         """The value of a name: a tensor of the body, a weight, or a scalar with indices."""
@@ -292,7 +259,7 @@ class Body:
             known[name] = self.scalar(name) if weight is None else self.tie(weight)
         return known[name]
 
-    def tie(self, weight: declared.Weight) -> Line:
+    def tie(self, weight: tree.Weight) -> Line:
         """A tied weight, as the weight that it is tied to, where no letter stands still."""
         assert weight.default is not None
         return self.define(Tensor(weight.name, weight.indices), self.lower_apart(weight.default))
@@ -302,18 +269,14 @@ class Body:
         scalar = self.legend.scalars[name]
         if isinstance(scalar.value, tuple):
             letter = scalar.indices[0].letter
-            value = Value(Table(name, letter), (letter,), "number", scalar.span)
+            value = Value(op.Table(name, letter), (letter,), "number", scalar.span)
         else:
             value = replace(self.lower_apart(scalar.value), kind="number")
         return self.define(Tensor(name, scalar.indices), value)
 
     def lower_apart(self, e: Expression) -> Value:
         """A value where no letter stands still, and no branch is around."""
-        around = self.still, self.branches, self.guards
-        self.still, self.branches, self.guards = frozenset(), (), ()
-        value = self.value(e)
-        self.still, self.branches, self.guards = around
-        return value
+        return replace(self, still=frozenset(), branches=(), guards=()).value(e)
 
     # ------------------------------------------------------------------------------------------------------- slots
 
@@ -328,7 +291,7 @@ class Body:
         numbers = tuple(self.lower_slot(slot) for slot in e.slots)
         timed = tuple(not selects and axis_of(label[0]) == self.time and len(label) == 1 for label in line.labels)
         proved = tuple(map(self.stays, e.slots, line.labels, timed))
-        gather = Gather(line.value, line.labels, numbers, timed, proved, self.branches)
+        gather = op.Gather(line.value, line.labels, numbers, timed, proved, self.branches)
         return Value(gather, unite_axes(numbers), line.value.kind, e.span)
 
     def stays(self, slot: Expression, label: Label, timed: bool) -> bool:
@@ -344,8 +307,9 @@ class Body:
     @property
     def numbers(self) -> Numbers:
         """The known facts about the numbers of indices."""
-        self.known = self.known or Numbers.of(self.layer, self.legend, frozenset([self.time]))
-        return self.known
+        if not self.known:
+            self.known.append(Numbers.of(self.layer, self.legend, frozenset([self.time])))
+        return self.known[0]
 
     def lower_slot(self, slot: Expression) -> Value:
         """The number of a slot; a tensor in a slot selects, so that it must not lie before the start of time."""
@@ -358,27 +322,25 @@ class Body:
         callee = callees(self.layer, self.layers).get(e.name)
         if callee is not None:
             own = {letter for tensor in (*callee.formals, callee.output) for letter in slot_letters(tensor)}
-            return self.run_over(own, lambda: self.call(e, callee))
+            return self.run_over(own, lambda inner: inner.call(e, callee))
         if e.name == "where":
             return self.choose(e)
         if e.indices:
-            return self.run_over({index.letter for index in e.indices}, lambda: self.operate(e))
+            return self.run_over({index.letter for index in e.indices}, lambda inner: inner.operate(e))
         return self.map(e.name, self.complete_arguments(e), e.span)
 
     def complete_arguments(self, e: Apply) -> tuple[Expression, ...]:
         """The arguments of a function; dropout has its probability from the legend where none is said."""
         return (*e.arguments, Name("p")) if e.name == "Dr" and len(e.arguments) == 1 else e.arguments
 
-    def run_over(self, letters: Iterable[str], f: Callable[[], Value]) -> Value:
+    def run_over(self, letters: Iterable[str], f: Callable[[Body], Value]) -> Value:
         """f, in which these letters run, also those that stand still here: what is left of these is read where they stand."""
-        around, self.still = self.still, self.still.difference(letters)
-        value = f()
-        self.still = around
-        if around.isdisjoint(value.axes):
+        value = f(replace(self, still=self.still.difference(letters)))
+        if self.still.isdisjoint(value.axes):
             return value
         numbers = tuple(self.value(Index(letter)) for letter in value.axes)
         labels = tuple((letter,) for letter in value.axes)
-        gather = Gather(value, labels, numbers, (False,) * len(labels), (True,) * len(labels))
+        gather = op.Gather(value, labels, numbers, (False,) * len(labels), (True,) * len(labels))
         return Value(gather, unite_axes(numbers), value.kind, value.span)
 
     def choose(self, e: Apply) -> Value:
@@ -386,16 +348,12 @@ class Body:
         condition = self.value(e.arguments[0])
         arms = [self.lower_branch(e, condition, holds) for holds in (True, False)]
         axes, kind = unite_axes([condition, *arms]), combine_kinds(arms)
-        return Value(Map("where", (condition, *arms)), axes, kind, e.span)
+        return Value(op.Map("where", (condition, *arms)), axes, kind, e.span)
 
     def lower_branch(self, e: Apply, condition: Value, holds: bool) -> Value:
         """A value that is wanted only where a condition holds, or does not."""
-        around = self.branches, self.guards
-        self.branches += ((condition, holds),)
-        self.guards += split_condition(e.arguments[0], holds)
-        value = self.value(e.arguments[1 if holds else 2])
-        self.branches, self.guards = around
-        return value
+        branches, guards = (*self.branches, (condition, holds)), self.guards + split_condition(e.arguments[0], holds)
+        return replace(self, branches=branches, guards=guards).value(e.arguments[1 if holds else 2])
 
     def operate(self, e: Apply) -> Value:
         """An operator over letters: of a product, a sum is a contraction."""
@@ -407,27 +365,25 @@ class Body:
         value = spread(value, (*value.axes, *(letter for letter in letters if letter not in value.axes)))
         axes = value.axes if row.kind == "keeping" else tuple(letter for letter in value.axes if letter not in letters)
         kind: Kind = "tensor" if row.condition or not set(axes) - set(letters) else value.kind
-        weighs_ = e.name != "Sm" or not self.run or is_weighed(value, letters, self.legend, self.time)
-        return Value(Reduce(e.name, letters, value, numbers, weighs_), axes, kind if kind != "integer" else "number", e.span)
+        weighs = e.name != "Sm" or not self.run or is_weighed(value, letters, self.legend, self.time)
+        return Value(op.Reduce(e.name, letters, value, numbers, weighs), axes, kind if kind != "integer" else "number", e.span)
 
     def list_factors(self, e: Expression) -> Iterable[Value]:
         """The factors of a sum; the denominator as one over it."""
-        factors = factors_of(e) if isinstance(e, Product | Quotient) else (e,)
-        for factor in factors[:-1] if isinstance(e, Quotient) else factors:
+        factors = factors_of(e) if isinstance(e, tree.Product | tree.Quotient) else (e,)
+        for factor in factors[:-1] if isinstance(e, tree.Quotient) else factors:
             yield self.value(factor)
-        if isinstance(e, Quotient):
-            yield map_values("/", [Value(Constant(1), (), "integer", e.span), self.value(e.denominator)], e.span)
+        if isinstance(e, tree.Quotient):
+            yield map_values("/", [Value(op.Constant(1), (), "integer", e.span), self.value(e.denominator)], e.span)
 
     def call(self, e: Apply, callee: Layer) -> Value:
         """Another layer: each argument has exactly the axes of its formal."""
         instance = any(weight.name == e.name for weight in self.layer.weights)
-        around = self.branches, self.guards
-        self.branches, self.guards = (), ()  # it is computed whole, whichever branch it stands in
+        whole = replace(self, branches=(), guards=())  # it is computed whole, whichever branch it stands in
         pairs = zip(callee.formals, e.arguments, strict=True)
-        arguments = tuple(spread(self.value(argument), slot_letters(formal)) for formal, argument in pairs)
-        self.branches, self.guards = around
+        arguments = tuple(spread(whole.value(argument), slot_letters(formal)) for formal, argument in pairs)
         turns = tuple(index.letter for index in e.indices) if instance else ()
-        call = Call(callee.name, e.name if instance else "", turns, arguments, place(e, self.layer))
+        call = op.Call(callee.name, e.name if instance else "", turns, arguments, place(e, self.layer))
         return Value(call, slot_letters(callee.output), "tensor", e.span)
 
 
@@ -441,7 +397,7 @@ def find_recurrence(equation: Equation) -> str | None:
     for e in subexpressions(equation.right):
         if isinstance(e, Tensor) and e.name == equation.left.name:
             for own, slot in zip(equation.left.slots, e.slots, strict=True):
-                if isinstance(own, Index) and isinstance(slot, Sum) and own in slot.terms:
+                if isinstance(own, Index) and isinstance(slot, tree.Sum) and own in slot.terms:
                     return own.letter
     return None
 
@@ -474,7 +430,7 @@ def list_letters(slot: Expression) -> Label:
 
 def stand_in(line: Line, kind: Kind) -> Line:
     """Another value that lies the same way."""
-    return replace(line, value=Value(Input(line.name), line.value.axes, kind, line.value.span), equation=None)
+    return replace(line, value=Value(op.Input(line.name), line.value.axes, kind, line.value.span), equation=None)
 
 
 def relabel(line: Line, new: tuple[Label, ...], span: Span) -> Value:
@@ -482,12 +438,12 @@ def relabel(line: Line, new: tuple[Label, ...], span: Span) -> Value:
     if new == line.labels:
         return line.value
     axes = tuple(letter for label in new for letter in label)
-    return Value(View(line.value, line.labels, new), axes, line.value.kind, span)
+    return Value(op.View(line.value, line.labels, new), axes, line.value.kind, span)
 
 
-def spread(value: Value, letters: Axes) -> Value:
+def spread(value: Value, letters: op.Axes) -> Value:
     """A value with these axes, in this order where it had not all of them."""
     if value.axes == letters or (set(value.axes) == set(letters) and letters):
         return value
     kind: Kind = value.kind if letters else "tensor"
-    return Value(Spread(value), letters, kind, value.span)
+    return Value(op.Spread(value), letters, kind, value.span)
