@@ -114,6 +114,9 @@ def continue_module(module: Any) -> nn.Module:
         twin = find_class(vars(emitted), recipe.name)()
     theirs = dict(module.named_modules())
     for path, inner in twin.named_modules():
+        if inner._parameters.keys() != theirs[path]._parameters.keys():
+            message = f"`{path}` stores weights apart whose product decoding computes together"
+            raise fail("E744", message, fix="a map without brackets, which loads the same state dict")
         inner._parameters, inner._buffers = theirs[path]._parameters, theirs[path]._buffers
     twin.__dict__["KEPT"], twin.__dict__["SHARED"] = emitted.__dict__["KEPT"], emitted.__dict__.get("SHARED", {})
     return twin
