@@ -186,7 +186,7 @@ def test_weights_that_lie_apart_are_not_read_together() -> None:
     """Where a sublayer is whole and computes a rank's positions, its weights are varied one by one."""
 
     def run(rank: Any) -> None:
-        with pytest.raises(EinformerError, match="E744 `blocks.0.Attention` stores weights apart"):
+        with pytest.raises(EinformerError, match=r"E744 `blocks\.0\.Attention` stores weights apart"):
             continue_rank(build_rank(bound("llama"), sharding, "fast", rank), rank)
 
     sharding = read(bound("llama"), {"tp": 2}, "tp: (s) f")
