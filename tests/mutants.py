@@ -461,13 +461,13 @@ MUTANTS = (
     ),
     _mutant(
         "choices of two calls are one", "program/needs.py",
-        "{replace(choice, of=(place, *choice.of)) for choice in made}", "made",
+        "lambda of: (place, *of), outside", "lambda of: of, outside",
         "conventions.py::test_experts_compute_where_their_weight_is_not_zero"
         "[Pick(r_bsx) g_bsxf O_xfd + Pick(t_bsx) g_bsxf O_xfd-5]",
     ),
     _mutant(
         "a sum is zero where one term is", "program/needs.py",
-        "Support(shared(part.zero for part in parts)", "Support(union(part.zero for part in parts)",
+        "Support(either(*(part.nonzero for part in parts))", "Support(both(*(part.nonzero for part in parts))",
         "conventions.py::test_experts_compute_where_their_weight_is_not_zero[(Pick(r_bsx) + t_bsx) g_bsxf O_xfd-5]",
     ),
     # ---------------------------------------------------------------------------- what decoding keeps, and how it goes on (R10)
@@ -636,8 +636,18 @@ MUTANTS = (
     ),
     _mutant(
         "a mask is what one of its cases says", "program/needs.py",
-        "if all(facts.refutes(case | {negated(inequality)}) for case in cases)", "if cases",
-        "conventions.py::test_pairs_do_not_depend_on_how_a_mask_is_written[s' <= s and (s' < 2 or s - C < s')-11]",
+        "if all(i in case or facts.refutes(case | {negated(i)}) for case in cases)", "if cases",
+        "conventions.py::test_pairs_of_any_mask_are_those_that_it_allows[s' <= s and (s' < 2 or s - C < s')-allowed0]",
+    ),
+    _mutant(
+        "a third is a number of the computer", "program/inequalities.py",
+        "Linear.number(Fraction(value) ** power)", "Linear.number(value**power)",
+        "conventions.py::test_pairs_of_any_mask_are_those_that_it_allows[s' <= s and floor(s / D) == floor(s' / D)-allowed2]",
+    ),
+    _mutant(
+        "what one head sees all see", "interpreters/count/numbers.py",
+        ".any(last, keepdims=True)", ".all(last, keepdims=True)",
+        "masks.py::test_flops_are_those_of_the_pairs_that_a_mask_allows[1]",
     ),
     _mutant(
         "a strict comparison is not strict", "program/needs.py",
@@ -646,7 +656,7 @@ MUTANTS = (
     ),
     _mutant(
         "scores are needed where they are masked", "program/needs.py",
-        "chosen = inner.chosen(self.support(argument).infinite) if deaf else inner", "chosen = inner",
+        "alive = inner.within(self.support(argument).alive) if deaf else inner", "alive = inner",
         "conventions.py::test_exact_flops_of_gpt2",
     ),
     _mutant(
@@ -656,7 +666,7 @@ MUTANTS = (
     ),
     _mutant(
         "every operand has a gradient", "interpreters/count/derived.py",
-        "bounds, (first, second), contraction", 'bounds, ("", ""), contraction',
+        "contraction.where, (first, second), ", 'contraction.where, ("", ""), ',
         "conventions.py::test_what_needs_no_gradient_costs_nothing",
     ),
     _mutant(

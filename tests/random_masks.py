@@ -154,6 +154,12 @@ class Mask:
         """Some position sees nothing at all. Whoever looks at all positions of a sequence sees those after it, too."""
         return self.seen is not None and not self.seen.any(1).all()
 
+    def count_pairs(self, length: int, size: int, turns: int) -> tuple[int, int]:
+        """In all turns, how many scores are needed that the mask lets through, and how many weights are not zero."""
+        allowed = self.allowed[:length, :length, :, :turns, size - 1]
+        seen = allowed if self.seen is None else self.seen[:length, :length, :, :turns, size - 1]
+        return int((seen & allowed.any(1, keepdims=True)).any(2).sum()), int(allowed.any(2).sum())
+
 
 def mask(random: Random) -> Mask:
     """A random mask in a random frame."""

@@ -11,8 +11,9 @@ from random import Random
 
 import pytest
 
+import einformer
 from tests.few import few
-from tests.random_masks import COMPARISONS, FRAMES, JUNCTIONS, NUMBERS, TABLES, Mask, mask
+from tests.random_masks import COMPARISONS, FRAMES, HEADS, JUNCTIONS, NUMBERS, TABLES, TURNS, Mask, mask
 from tests.refusals import findings_of
 
 BLOCK, MANY = 125, 24  # masks in a block, and blocks, of which one is quick
@@ -38,6 +39,26 @@ def test_no_mask_that_reads_the_future_or_sees_nothing_is_accepted(block: int) -
     for seed in range(BLOCK * block, BLOCK * (block + 1)):
         drawn = mask(Random(seed))
         assert not is_wrong(drawn), drawn.text
+
+
+@pytest.mark.parametrize("block", few(range(16), {0}))
+def test_flops_are_those_of_the_pairs_that_a_mask_allows(block: int) -> None:
+    """To the pair, in all heads and turns; a mask of very many cases is counted by what all of them say."""
+    more = 0
+    for seed in range(25 * block, 25 * (block + 1)):
+        drawn = mask(Random(seed))
+        if not codes(drawn):
+            counted, allowed = count_pairs(drawn), sum(drawn.count_pairs(14, 3, TURNS if "for l" in drawn.text else 1))
+            assert counted >= allowed, drawn.text
+            more += counted > allowed
+    assert more <= 1
+
+
+def count_pairs(drawn: Mask) -> int:
+    """The pairs of positions that count as FLOPs."""
+    model, sizes = einformer.parse(drawn.text), {"D": 3, "A": HEADS, "L": TURNS}
+    bound = model.bind(**{name: size for name, size in sizes.items() if f": {name}\n" in drawn.text})
+    return bound.flops(convention="exact", B=1, S=14) // (2 * 3)
 
 
 @pytest.mark.slow

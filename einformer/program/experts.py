@@ -184,7 +184,7 @@ def _walk_sums(function: Function) -> Iterator[tuple[int, Value, op.Contract]]:
 
 def _find_weights(function: Function, flow: Flow) -> Iterator[tuple[Value, Choice]]:
     for _, _, total in _walk_sums(function):
-        choices = [choice for choice in flow.zero_of(total.factors) if isinstance(choice, Choice)]
+        choices = flow.flows.choices(flow.nonzero_of(total.factors))
         sparse = [c for c in choices if c.letter in total.letters and not set(unite_axes(total.factors)) <= c.letters]
         for choice in sorted(sparse, key=lambda choice: (choice.letter, choice.of), reverse=True):  # the last that chooses
             weights = (_find_weight(factor, choice, flow) for factor in total.factors)
@@ -196,7 +196,7 @@ def _find_weight(value: Value, choice: Choice, flow: Flow) -> Value | None:
     match value.operation:
         case op.Map(name) | op.Reduce(name) if name in CONDITIONS or name == "top":
             return None
-    if choice not in flow.support(value).zero:
+    if choice not in flow.flows.choices(flow.support(value).nonzero):
         return None
     if set(value.axes) == choice.letters:
         return value
@@ -210,7 +210,7 @@ def _find_sums(start: Routing, flow: Flow, choice: Choice) -> Routing:
     for place, value, total in _walk_sums(start.function):
         wide = not set(unite_axes(total.factors)) <= {start.letter, *start.rows}
         over = start.letter in total.letters and wide and place > start.ready and value not in own
-        if over and _by_row(total.factors, start) and choice in flow.zero_of(total.factors):
+        if over and _by_row(total.factors, start) and choice in flow.flows.choices(flow.nonzero_of(total.factors)):
             sums.add(value)
     lines = walk_lines(start.function.lines)
     tensors = frozenset(line.value for line in lines if _may_be_paired(line, start) and line.value not in own)

@@ -196,7 +196,7 @@ def _power(base: Linear, power: int) -> Linear:
         return functools.reduce(Linear.__mul__, itertools.repeat(base, power))
     value = base.value
     if value:
-        return Linear.number(value**power)
+        return Linear.number(Fraction(value) ** power)
     if len(base.terms) == 1:
         ((monomial, factor),) = base.terms
         return Linear.of({frozenset((atom, own * power) for atom, own in monomial): Fraction(factor) ** power})

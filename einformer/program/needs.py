@@ -8,8 +8,10 @@ which values depend on trained weights; needs from the output back; a loop is re
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import reduce
@@ -20,10 +22,28 @@ from einformer.language.sizes import Legend
 from einformer.language.tree import Expression, Index, Spec
 from einformer.language.walk import subexpressions
 from einformer.program import operations as op
-from einformer.program.inequalities import INFINITE, Atom, Cases, Factor, Facts, Inequality, Linear, compare, negated, written
+from einformer.program.inequalities import (
+    ALWAYS,
+    MOST_CASES,
+    Atom,
+    Cases,
+    Conjunction,
+    Factor,
+    Facts,
+    Inequality,
+    Linear,
+    both,
+    cases_at,
+    compare,
+    either,
+    letters_of,
+    negated,
+    plain,
+    written,
+)
 from einformer.program.numbers import UNDECIDED, UNKNOWN, Reader, spell
 from einformer.program.operations import Function, Line, Value
-from einformer.program.rewrite import list_differentiated
+from einformer.program.rewrite import list_differentiated, walk_loops
 from einformer.program.turns import Case, Loops
 
 # ----------------------------------------------------------------------------------------------------------- choices
@@ -44,55 +64,27 @@ class Choice:
         """The letters in it."""
         return self.along | {self.letter}
 
-    def under(self, letters: Mapping[str, str]) -> Choice:
-        """The same choice of other letters; one that is none here stays another."""
-        along = frozenset(letters.get(letter, f"~{letter}") for letter in self.along)
-        return replace(self, letter=letters[self.letter], along=along)
-
-
-@dataclass(frozen=True, slots=True)
-class Bound:
-    """`s - W < s'`: the `later` of two positions stands at least so many after the `earlier`; here s' after s, 1 - W."""
-
-    later: str
-    earlier: str
-    least: Expression
-
     @property
-    def letters(self) -> frozenset[str]:
-        """The letters in it."""
-        return frozenset((self.later, self.earlier))
-
-    def under(self, letters: Mapping[str, str]) -> Bound:
-        """The same bound between other positions."""
-        return replace(self, later=letters[self.later], earlier=letters[self.earlier])
-
-
-Choices = frozenset[Choice | Bound]
-NO_CHOICE: Choices = frozenset()
+    def name(self) -> str:
+        """The name of the data that are above 0 where it chooses: one for each `top` and each count."""
+        return f"top {self.of} {self.count}"
 
 
 @dataclass(frozen=True, slots=True)
 class Support:
-    """Outside of some choices a value is zero, outside of others -inf; `trained` if it depends on trained weights."""
+    """Outside of some cases a value is zero, outside of others -inf; `trained` if it depends on trained weights."""
 
-    zero: Choices = NO_CHOICE
-    infinite: Choices = NO_CHOICE
+    nonzero: Cases = ALWAYS
+    alive: Cases = ALWAYS
     trained: bool = False
 
-    def each(self, change: Callable[[Choices], Choices]) -> Support:
-        """The same of other choices."""
-        return replace(self, zero=change(self.zero), infinite=change(self.infinite))
+    def each(self, change: Callable[[Cases], Cases]) -> Support:
+        """The same of other cases."""
+        return replace(self, nonzero=change(self.nonzero), alive=change(self.alive))
 
     def meet(self, other: Support) -> Support:
-        """The facts that hold of both."""
-        return Support(self.zero & other.zero, self.infinite & other.infinite, self.trained or other.trained)
-
-
-def made_by(support: Support, maker: int) -> Support:
-    """A support by the same choices of one maker, by whatever they were made."""
-    change = lambda c: replace(c, of=(~maker,)) if isinstance(c, Choice) else c  # noqa: E731
-    return support.each(lambda choices: frozenset(map(change, choices)))
+        """What holds of both."""
+        return Support(either(self.nonzero, other.nonzero), either(self.alive, other.alive), self.trained or other.trained)
 
 
 DENSE = Support()
@@ -101,38 +93,28 @@ INNER = Support(trained=True)  # of what a layer is given inside a model
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """Where a value is needed: for these choices, in the turns of the loops in which these cases hold."""
+    """Where a value is needed: where these inequalities hold, in the turns of the loops in which these cases hold."""
 
-    choices: Choices = NO_CHOICE
+    where: Cases = ALWAYS
     cases: frozenset[Case] = frozenset()
 
-    def chosen(self, choices: Choices) -> Need:
-        """The need of a value that is used for these choices only."""
-        return replace(self, choices=self.choices | choices)
+    def within(self, where: Cases) -> Need:
+        """The need of what is used there only."""
+        return replace(self, where=both(self.where, where))
 
     def either(self, other: Need) -> Need:
         """Where one of two users needs a value."""
-        return Need(self.choices & other.choices, self.cases & other.cases)
+        return Need(either(self.where, other.where), self.cases & other.cases)
 
 
-def union(choices: Iterable[Choices]) -> Choices:
-    """The union of these."""
-    return NO_CHOICE.union(*choices)
+def only(cases: Cases, keeps: Callable[[Inequality], bool]) -> Cases:
+    """What some of the inequalities say: a weaker claim."""
+    return either(frozenset(frozenset(filter(keeps, case)) for case in cases))
 
 
-def shared(choices: Iterable[Choices]) -> Choices:
-    """The intersection of these."""
-    return reduce(frozenset.__and__, choices)
-
-
-def without(choices: Choices, letters: Iterable[str]) -> Choices:
-    """The choices that remain outside an operator: all numbers of its own letters enter together."""
-    return frozenset(choice for choice in choices if choice.letters.isdisjoint(letters))
-
-
-def under(choices: Choices, letters: Mapping[str, str]) -> Choices:
-    """Choices under other letters; lost where one of theirs is: T for each s are all for no s."""
-    return frozenset(choice.under(letters) for choice in choices if choice.letters <= letters.keys())
+def apart(cases: Cases, letters: Iterable[str], mark: str) -> Cases:
+    """The cases for some numbers of these letters: inside an operator all of them enter together."""
+    return cases_at(cases, {x: Linear.index(f"{x}~{mark}") for x in letters})
 
 
 def letters_read(value: Value) -> dict[str, str]:
@@ -148,20 +130,113 @@ def letters_read(value: Value) -> dict[str, str]:
             return {letter: letter for letter in value.axes}
 
 
-# ------------------------------------------------------------------------------------------------------------ bounds
+def renamed(cases: Cases, axes: Iterable[str], letters: Mapping[str, str], mark: str) -> Cases:
+    """Cases of these axes under other letters; for some number of a letter that is lost, and of what was lost before any."""
+    lost = {x: Linear.index(letters.get(x, f"{x}~{mark}")) for x in axes if letters.get(x) != x}
+    return cases_at(only(cases, lambda i: not is_some(i)), lost) if lost else cases
 
 
-def bounds(cases: Cases, facts: Facts) -> Choices:
-    """The bounds of each case on two positions."""
-    told = {inequality: bound for case in cases for inequality in case if (bound := _bound(inequality)) is not None}
-    return frozenset(
-        bound for inequality, bound in told.items() if all(facts.refutes(case | {negated(inequality)}) for case in cases)
-    )
+def is_some(inequality: Inequality) -> bool:
+    """Does it speak of some number of a letter?"""
+    return any("~" in letter for letter in inequality.linear.letters())
 
 
-def _bound(inequality: Inequality) -> Bound | None:
-    """`s' - s - 3 >= 0`, and nothing of other indices or of data: index numbers are whole."""
-    (strict, linear), numbers = (inequality.strict, inequality.linear), dict[str, Factor]()
+def data_in(cases: Iterable[Conjunction]) -> set[Atom]:
+    """The elements of data in cases."""
+    return {atom for case in cases for inequality in case for atom in _data_in(inequality)}
+
+
+def _data_in(inequality: Inequality) -> set[Atom]:
+    return {atom for atom in inequality.linear.atoms() if atom.kind == "data"}
+
+
+# ----------------------------------------------------------------------------------------------------------- regions
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """`s - W < s'`: the `later` of two positions stands at least so many after the `earlier`; here s' after s, 1 - W."""
+
+    later: str
+    earlier: str
+    least: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """The numbers of some letters for which one of the cases holds, whatever those of letters that are not among them.
+
+    It is a `band` where bounds between two positions say the same.
+    """
+
+    letters: tuple[str, ...]
+    cases: Cases
+    band: tuple[Bound, ...] = ()
+
+    def parameters(self, turns: Container[str]) -> Iterator[Expression]:
+        """The numbers in it that differ from turn to turn."""
+        todo = [inequality.linear for case in self.cases for inequality in case]
+        while todo:
+            for atom in (atom for monomial, _ in todo.pop().terms for atom, _ in monomial):
+                if atom.kind in ("index", "table") and all(letter in turns for letter in Linear.atom(atom).letters()):
+                    yield written(Linear.atom(atom))
+                else:
+                    todo += atom.arguments
+
+
+def region_of(cases: Cases, letters: Iterable[str], turning: Collection[str], facts: Facts) -> Region | None:
+    """What cases say of several of these letters that number one axis, and of what they compare those with, in some turn.
+
+    A condition on other letters alone hides no pair: what hides some features, or all in some turn, counts nothing away.
+    """
+    numbering = Counter(map(axis_of, letters))
+    positions = {x for x in letters if numbering[axis_of(x)] > 1}
+    numbered = [_settled(frozenset(i for i in case if not _data_in(i))) for case in cases]
+    inside = [_connected(case, positions) for case in numbered]
+    beside = [
+        frozenset(i for i in case - own if i.linear.letters().isdisjoint(letters))
+        for case, own in zip(numbered, inside, strict=True)
+    ]
+    always = frozenset.intersection(*beside) if beside else frozenset()
+    cases = either(frozenset(own | other - always for own, other in zip(inside, beside, strict=True)))
+    if cases and not any(len(i.linear.letters() & positions) > 1 for case in cases for i in case):
+        return None
+    own = tuple(sorted(letters_of(cases).intersection(letters), key=lambda x: (len(x), x)))  # who attends stands first
+    return Region(own, cases, _band(cases, turning, facts) if len(own) == 2 else ())
+
+
+def _settled(case: Conjunction) -> Conjunction:
+    """The case without what it says of some number of a letter, where this holds of the number of that letter itself."""
+    for letter in sorted({x for i in case for x in i.linear.letters() if "~" in x}):
+        own = {i for i in case if letter in i.linear.letters()}
+        if {i.at({letter: Linear.index(plain(letter))}) for i in own} <= case - own:
+            case -= own
+    return case
+
+
+def _connected(case: Conjunction, letters: Iterable[str]) -> Conjunction:
+    """The inequalities that speak of some letters, directly or through others."""
+    reached, inside = set(letters), frozenset[Inequality]()
+    while more := frozenset(i for i in case - inside if not reached.isdisjoint(i.linear.letters())):
+        inside |= more
+        reached.update(*(i.linear.letters() for i in more))
+    return inside
+
+
+def _band(cases: Cases, turning: Collection[str], facts: Facts) -> tuple[Bound, ...]:
+    """What each of these cases says of the distance of two positions, if together this says no more than they."""
+    told = {inequality: bound for case in cases for inequality in case if (bound := _bound(inequality, turning)) is not None}
+    sure = frozenset(i for i in told if all(i in case or facts.refutes(case | {negated(i)}) for case in cases))
+    if math.prod(map(len, cases)) > MOST_CASES:
+        return ()
+    others = (frozenset(map(negated, chosen)) for chosen in itertools.product(*(case - sure for case in cases)))
+    exact = any(case <= sure for case in cases) or all(facts.refutes(sure | other) for other in others)
+    return tuple(told[i] for i in sorted(sure, key=repr)) if exact else ()
+
+
+def _bound(inequality: Inequality, turning: Collection[str]) -> Bound | None:
+    """`s' - s - 3 >= 0`, and nothing of other indices than turns: index numbers are whole."""
+    (linear, strict), numbers = inequality, dict[str, Factor]()
     rest = Linear.of({m: f for m, f in linear.terms if not any(atom.kind == "index" for atom, _ in m)})
     for monomial, factor in (linear - rest).terms:
         ((atom, power), *more) = monomial
@@ -170,7 +245,7 @@ def _bound(inequality: Inequality) -> Bound | None:
     if len(numbers) != 2 or not later or axis_of(later) != axis_of(earlier) or numbers[later] + numbers[earlier]:
         return None
     least = rest * Fraction(-1, numbers[later]) + Linear.number(int(strict))
-    return None if any(atom.kind == "data" for atom in least.atoms()) else Bound(later, earlier, written(least))
+    return None if least.letters().difference(turning) else Bound(later, earlier, written(least))
 
 
 # ------------------------------------------------------------------------------------------------------------- steps
@@ -251,15 +326,18 @@ class Flows:
     trained: Mapping[str, frozenset[str]]  # the weights of each that are trained
     legend: Legend
     facts: Facts
+    turning: frozenset[str]  # the letters of all loops
     known: dict[tuple[str, tuple[Support, ...]], Flow] = field(default_factory=dict)
-    places: dict[Value, int] = field(default_factory=dict)  # of choices and calls
+    places: dict[Value, int] = field(default_factory=dict)  # of choices, calls, and what loses letters
+    chosen: dict[str, Choice] = field(default_factory=dict)  # by name
     bodies: dict[str, Steps] = field(default_factory=dict)
 
     @classmethod
     def of_spec(cls, spec: Spec, functions: Mapping[str, Function], legend: Legend) -> Flows:
         """The flows of the functions of a specialised spec."""
         trained = {layer.name: frozenset(w.name for w in layer.weights if w.kind == "trained") for layer in spec.layers}
-        return cls(functions, trained, legend, Facts(legend, "", letters=True))
+        turning = frozenset(turns.letter for function in functions.values() for turns in walk_loops(function.lines))
+        return cls(functions, trained, legend, Facts(legend, "", letters=True), turning)
 
     def of(self, name: str, inputs: tuple[Support, ...]) -> Flow:
         """The flow through a function whose inputs have these supports."""
@@ -284,7 +362,7 @@ class Flows:
         flows, calls = dict[str, Flow](), {name: list[tuple[Support, ...]]() for name in self.functions}
         for name in reversed(list(self.functions)):  # callers stand last
             inputs = zip(*calls[name], strict=True) if calls[name] else [(DENSE,)] * len(self.functions[name].inputs)
-            met = (reduce(Support.meet, (made_by(support, k) for support in some)) for k, some in enumerate(inputs))
+            met = (reduce(Support.meet, (self.made_by(support, k) for support in some)) for k, some in enumerate(inputs))
             flows[name] = flow = self.of(name, tuple(met))
             for step in flat(flow.body):
                 for call in (value.operation for value in step.values if isinstance(value.operation, op.Call)):
@@ -292,24 +370,49 @@ class Flows:
         return flows
 
     def place(self, value: Value) -> int:
-        """The number of a choice or a call."""
+        """The number of a choice, a call, or another value."""
         return self.places.setdefault(value, len(self.places))
+
+    def choose_by(self, choice: Choice, arguments: tuple[Linear, ...]) -> Atom:
+        """The data that are above 0 where a choice chooses: of the letter of which some are chosen, then of others."""
+        self.chosen[choice.name] = choice
+        return Atom("data", choice.name, arguments)
+
+    def made_by(self, support: Support, maker: int) -> Support:
+        """A support by the same choices of one maker, by whatever they were made."""
+        return support.each(lambda cases: self.changed(cases, lambda of: (~maker,)))
+
+    def changed(self, cases: Cases, of: Callable[[tuple[int, ...]], tuple[int, ...]], but: Container[Atom] = ()) -> Cases:
+        """Cases by choices that were made elsewhere."""
+
+        def atom_of(atom: Atom) -> Linear:
+            if atom.kind != "data" or atom in but:
+                return Linear.atom(atom)
+            choice = self.chosen[atom.name]
+            return Linear.atom(self.choose_by(replace(choice, of=of(choice.of)), atom.arguments))
+
+        if not data_in(cases):
+            return cases
+        return frozenset(frozenset(i._replace(linear=i.linear.mapped(atom_of)) for i in case) for case in cases)
+
+    def choices(self, cases: Cases) -> set[Choice]:
+        """The choices outside of which no case holds."""
+        some = data_in([frozenset.intersection(*cases)] if cases else ())
+        named = ((self.chosen[atom.name], [_letter(number) for number in atom.arguments]) for atom in some)
+        return {replace(choice, letter=x, along=frozenset(rest)) for choice, (x, *rest) in named if "~" not in x}
 
 
 class Conditions(Reader):
-    """Reads conditions; one that says nothing of numbers is an element of data, and `supposing` has it by the name of that."""
+    """Reads conditions; one that says nothing of numbers holds where it is not zero."""
 
-    def __init__(self, function: Function, facts: Facts) -> None:
-        super().__init__(function, facts)
-        self.supposing: dict[str, Value] = {}
+    def __init__(self, flow: Flow) -> None:
+        super().__init__(flow.function, flow.flows.facts)
+        self.flow = flow
 
     def supposed(self, value: Value, holds: bool) -> Cases:
-        """Where it holds, an element of data is above 0."""
-        if not holds:
-            return UNDECIDED
-        name = self.facts.fresh("?")
-        self.supposing[name] = value
-        return compare(">", Linear.atom(Atom("data", name, tuple(map(Linear.index, value.axes)))), Linear.number(0))
+        """Where it may hold."""
+        where = self.flow.support(value).nonzero
+        return UNDECIDED if not holds or where == ALWAYS else where
 
 
 class Flow:
@@ -317,12 +420,12 @@ class Flow:
 
     def __init__(self, flows: Flows, function: Function, weights: frozenset[str], inputs: tuple[Support, ...]) -> None:
         self.flows, self.function, self.weights = flows, function, weights
-        self.reader = Conditions(function, flows.facts)
-        self.consequences: dict[tuple[Value, bool], Choices] = {}
+        self.reader = Conditions(self)
+        self.consequences: dict[tuple[Value, bool], Cases] = {}
         self.body = flows.steps(function.name)
         self.loops = frozenset(letter for step in flat(self.body) for letter, _ in step.loops)
         self.supports = {line.value: support for line, support in zip(function.inputs, inputs, strict=True)}
-        self.needed: dict[Choices, tuple[Mapping[Value, Need], tuple[Choices, ...]]] = {}
+        self.needed: dict[Cases, tuple[Mapping[Value, Need], tuple[Cases, ...]]] = {}
         self.forward(self.body)
         self.output = self.support(function.output.value)
 
@@ -352,7 +455,7 @@ class Flow:
         while True:
             self.supports |= {c.within: start.get(c, DENSE) for c in some}
             self.forward(repeat.body)
-            last = {c: self.support(c.last).each(lambda choices: _lasting(choices, repeat)) for c in some}
+            last = {c: self.support(c.last).each(lambda cases: self.lasting(cases, repeat)) for c in some}
             met = {c: last[c].meet(start.get(c, last[c])) for c in some}
             if all(met[c] == start[c] for c in start):
                 break
@@ -380,88 +483,84 @@ class Flow:
                 return any(self.support(operand).trained for operand in list_differentiated(value))
 
     def nothing(self, value: Value) -> Support:
-        """Where a value is zero or -inf; a condition counts as zero where it does not hold."""
+        """Where a value is not zero, and not -inf; a condition counts as zero where it does not hold."""
         row = op.find_row(value.operation)
         match value.operation:
             case op.Map("where", (condition, then, otherwise)):
                 return self.branched(condition, then, otherwise)
             case op.Map("+", terms):
                 parts = [self.support(term) for term in terms]
-                return Support(shared(part.zero for part in parts), union(part.infinite for part in parts))
+                return Support(either(*(part.nonzero for part in parts)), both(*(part.alive for part in parts)))
             case op.Map("*", factors):
-                return Support(self.zero_of(factors))
+                return Support(self.nonzero_of(factors))
             case op.Map("/", (numerator, _)):
-                return Support(self.support(numerator).zero)
+                return Support(self.support(numerator).nonzero)
             case op.Map("^", (base, Value(op.Constant(int() | float() as exponent)))) if exponent > 0:
-                return Support(self.support(base).zero)
+                return Support(self.support(base).nonzero)
             case op.Contract(letters, factors):
-                return Support(without(self.zero_of(factors), letters))
+                return Support(apart(self.nonzero_of(factors), letters, self.mark(value)))
+            case op.Reduce("top"):
+                return Support(self.chosen(value))
             case op.Map(_, (argument, *_)) | op.Reduce(_, _, argument) if row is not None:
-                return Support(self.told(value, True) if row.condition else self.passed(value.operation, row, argument))
+                return Support(self.told(value, True) if row.condition else self.passed(value, row, argument))
             case op.View(argument) | op.Gather(argument) | op.Spread(argument):
-                return self.support(argument).each(lambda choices: under(choices, letters_read(value)))
+                read, mark = letters_read(value), self.mark(value)
+                return self.support(argument).each(lambda cases: renamed(cases, argument.axes, read, mark))
             case op.Recur(_, step):
                 return self.support(step)
             case op.Call(arguments=arguments):
-                outside = union(s.zero | s.infinite for s in map(self.support, arguments))
-                return self.called(value).output.each(lambda choices: self.in_call(choices, value, outside))
+                outside = data_in(case for s in map(self.support, arguments) for case in (*s.nonzero, *s.alive))
+                return self.called(value).output.each(lambda cases: self.in_call(cases, value, outside))
             case _:
                 return DENSE
 
-    def passed(self, operation: op.Operation, row: Primitive, argument: Value) -> Choices:
-        """Outside of which choices a function or an operator is zero, since its argument is zero, or -inf."""
-        support, letters = self.support(argument), operation.letters if isinstance(operation, op.Reduce) else ()
-        zero = without(support.zero, letters) if row.zero else NO_CHOICE
-        return zero | support.infinite if row.at_minus_infinity == 0 else zero
+    def mark(self, value: Value) -> str:
+        """What tells the letters that a value loses from those that others lose."""
+        return f"v{self.flows.place(value)}"
 
-    def zero_of(self, factors: Iterable[Value]) -> Choices:
-        """Outside of which choices a product is zero."""
-        return union(self.support(factor).zero for factor in factors)
+    def passed(self, value: Value, row: Primitive, argument: Value) -> Cases:
+        """Where a function or an operator is not zero, since its argument is neither, nor -inf."""
+        support, letters = self.support(argument), value.operation.letters if isinstance(value.operation, op.Reduce) else ()
+        nonzero = apart(support.nonzero, letters, self.mark(value)) if row.zero else ALWAYS
+        return both(nonzero, support.alive) if row.at_minus_infinity == 0 else nonzero
+
+    def nonzero_of(self, factors: Iterable[Value]) -> Cases:
+        """Where a product is not zero."""
+        return both(*(self.support(factor).nonzero for factor in factors))
 
     def branched(self, condition: Value, then: Value, otherwise: Value) -> Support:
         """`where(c, y, 0)` is zero outside of c, `where(c, -inf, y)` is -inf inside; a c on layers chooses nothing."""
         arms = [(arm, self.support(arm), holds) for arm, holds in ((then, True), (otherwise, False))]
 
-        def outside(number: float, choices: Callable[[Support], Choices]) -> Choices:
-            others = [(choices(support), holds) for arm, support, holds in arms if not _is(arm, number)]
-            says = len(others) == 1 or any(own for own, _ in others)
-            return shared(own | self.told(condition, holds) for own, holds in others) if others and says else NO_CHOICE
+        def outside(number: float, cases: Callable[[Support], Cases]) -> Cases:
+            others = [(cases(support), holds) for arm, support, holds in arms if not _is(arm, number)]
+            says = len(others) < 2 or any(own != ALWAYS for own, _ in others)
+            return either(*(both(own, self.told(condition, holds)) for own, holds in others)) if says else ALWAYS
 
-        return Support(outside(0, lambda s: s.zero), outside(-math.inf, lambda s: s.infinite))
+        return Support(outside(0, lambda s: s.nonzero), outside(-math.inf, lambda s: s.alive))
 
-    def told(self, condition: Value, holds: bool) -> Choices:
-        """The facts where a condition holds, or does not."""
+    def told(self, condition: Value, holds: bool) -> Cases:
+        """Where a condition holds, or does not: by what it says of choices and of indices."""
         key = condition, holds
         if key not in self.consequences:
             cases = self.flows.facts.holding(self.reader.condition(condition, holds))
-            made = (union(map(self.meant, case)) for case in cases)
-            self.consequences[key] = (shared(made) if cases else NO_CHOICE) | without(
-                bounds(cases, self.flows.facts), self.loops
-            )
+            self.consequences[key] = only(cases, self.tells)
         return self.consequences[key]
 
-    def meant(self, inequality: Inequality) -> Choices:
-        """What it says that a condition holds of which nothing else is read, at some numbers of its letters."""
-        ((monomial, _), *_) = inequality.linear.terms or ((frozenset(), 0),)
-        ((atom, _), *_) = monomial or ((INFINITE, 0),)
-        if atom.name not in self.reader.supposing:
-            return NO_CHOICE
-        value = self.reader.supposing[atom.name]
-        letters = zip(value.axes, atom.arguments, strict=True)
-        own = {letter: x for letter, number in letters if number == Linear.index(x := next(iter(number.letters()), ""))}
-        return under(self.chosen(value), own)
+    def tells(self, inequality: Inequality) -> bool:
+        """Does an inequality compare nothing but choices, numbers and indices?"""
+        return not is_some(inequality) and all(atom.name in self.flows.chosen for atom in _data_in(inequality))
 
-    def chosen(self, value: Value) -> Choices:
-        """The choices outside of which a condition does not hold."""
+    def chosen(self, value: Value) -> Cases:
+        """Where a `top` chooses; in another turn it chooses others if their count does."""
         match value.operation:
             case op.Reduce("top", (letter,), argument, (count,)) if not count.axes:
-                number, along = self.spelled(count), frozenset(argument.axes) - {letter}
-                turning = any(isinstance(x, Index) for x in subexpressions(number))  # in another turn it chooses others
-                return NO_CHOICE if turning else frozenset([Choice(letter, number, along, (self.flows.place(value),), count)])
-            case op.Reduce("top"):
-                return NO_CHOICE
-            case _:
-                return self.support(value).zero
+                number, along = self.spelled(count), [x for x in argument.axes if x != letter]
+                if not any(isinstance(x, Index) for x in subexpressions(number)):
+                    choice = Choice(letter, number, frozenset(), (self.flows.place(value),), count)
+                    atom = self.flows.choose_by(choice, tuple(map(Linear.index, (letter, *along))))
+                    return compare(">", Linear.atom(atom), Linear.number(0))
+        return ALWAYS
 
     def spelled(self, value: Value) -> Expression:
         """A value as an expression."""
@@ -481,27 +580,37 @@ class Flow:
         assert isinstance(call.operation, op.Call)
         return self.flows.of(call.operation.function, tuple(map(self.support, call.operation.arguments)))
 
-    def in_call(self, choices: Choices, call: Value, outside: Choices) -> Choices:
+    def in_call(self, cases: Cases, call: Value, outside: Container[Atom]) -> Cases:
         """Choices made in a function are those of one call; a mask is the same in every call."""
-        place, made = self.flows.place(call), {choice for choice in choices - outside if isinstance(choice, Choice)}
-        return (choices - made) | {replace(choice, of=(place, *choice.of)) for choice in made}
+        place = self.flows.place(call)
+        return self.flows.changed(only(cases, lambda i: not is_some(i)), lambda of: (place, *of), outside)
+
+    def lasting(self, cases: Cases, repeat: Repeat, made: Iterable[Value] = ()) -> Cases:
+        """Those that are the same in each turn and by no choice `made` in it: a window `W_l` is not."""
+        places = {self.flows.places.get(value) for value in made}
+
+        def lasts(inequality: Inequality) -> bool:
+            own = (self.flows.chosen[atom.name].of[0] for atom in _data_in(inequality))
+            return repeat.turns.letter not in inequality.linear.letters() and places.isdisjoint(own)
+
+        return only(cases, lasts)
 
     # ------------------------------------------------------------------------------------------------------ needs
 
-    def needs(self, output: Choices = NO_CHOICE) -> Mapping[Value, Need]:
-        """Where each value is needed if the output is needed for `output`."""
+    def needs(self, output: Cases = ALWAYS) -> Mapping[Value, Need]:
+        """Where each value is needed if the output is needed in `output`."""
         return self.backwards(output)[0]
 
-    def backwards(self, output: Choices) -> tuple[Mapping[Value, Need], tuple[Choices, ...]]:
-        """The same, and for which choices each input is needed."""
-        output = _within(output, self.function.output.value)
+    def backwards(self, output: Cases) -> tuple[Mapping[Value, Need], tuple[Cases, ...]]:
+        """The same, and where each input is needed."""
+        output = self.within(output, self.function.output.value)
         if output not in self.needed:
             asked, needs = {self.function.output.value: output}, dict[Value, Need]()
             self.backward(self.body, asked, needs)
-            self.needed[output] = needs, tuple(asked.get(line.value, NO_CHOICE) for line in self.function.inputs)
+            self.needed[output] = needs, tuple(asked.get(line.value, ALWAYS) for line in self.function.inputs)
         return self.needed[output]
 
-    def backward(self, body: Steps, asked: dict[Value, Choices], needs: dict[Value, Need]) -> None:
+    def backward(self, body: Steps, asked: dict[Value, Cases], needs: dict[Value, Need]) -> None:
         """Follow the needs of some steps, the last first; `asked` is by later lines."""
         for step in reversed(body):
             if isinstance(step, Repeat):
@@ -509,80 +618,104 @@ class Flow:
             elif step.values or step.line is self.function.output:
                 self.line(step, asked, needs)
 
-    def turn_back(self, repeat: Repeat, asked: dict[Value, Choices], needs: dict[Value, Need]) -> None:
-        """The need of a turn of the one before it. Its choices are others in each turn, together perhaps all."""
+    def turn_back(self, repeat: Repeat, asked: dict[Value, Cases], needs: dict[Value, Need]) -> None:
+        """What a turn needs of the one before it. Its choices are others in each turn, together perhaps all."""
         some, made = repeat.turns.carried, {v for step in flat(repeat.body) for v in step.values}
-        places = {self.flows.places[value] for value in made & self.flows.places.keys()}
         last = {c: asked[c.after] for c in some if c.after in asked}
         while True:
-            inner = dict[Value, Choices]()
-            for c, choices in last.items():
-                _ask(inner, c.last, choices)
+            inner = dict[Value, Cases]()
+            for c, cases in last.items():
+                self.ask(inner, c.last, cases)
             self.backward(repeat.body, inner, needs)
-            inner = {value: _lasting(choices, repeat, places) for value, choices in inner.items()}
+            inner = {value: self.lasting(cases, repeat, made) for value, cases in inner.items()}
             turned = {c: inner[c.within] for c in some if c.within in inner}
-            met = last | {c: choices & last.get(c, choices) for c, choices in turned.items()}
+            met = last | {c: either(cases, last.get(c, cases)) for c, cases in turned.items()}
             if met == last:
                 break
             last = met
-        for c, choices in last.items():
+        for c, cases in last.items():
             if c.before is not None:
-                _ask(asked, c.before, choices)
+                self.ask(asked, c.before, cases)
         for value in inner.keys() - made:
-            _ask(asked, value, inner[value])
+            self.ask(asked, value, inner[value])
 
-    def line(self, step: Step, asked: dict[Value, Choices], needs: dict[Value, Need]) -> None:
+    def line(self, step: Step, asked: dict[Value, Cases], needs: dict[Value, Need]) -> None:
         """A line that nobody asks for is computed, and asks for nothing."""
         value = step.line.value
-        need = Need(asked.get(value, NO_CHOICE))
+        need = Need(asked.get(value, ALWAYS))
         while True:
             own = {value: need}
             for user in step.values:
                 for operand, inner in self.inside(user, own[user]) if user in own else ():
                     own[operand] = own[operand].either(inner) if operand in own else inner
             read = own.get(value.operation.so_far) if isinstance(value.operation, op.Recur) else None
-            if read is None or need.choices <= read.choices:
+            if read is None or (joined := need.either(read)).where == need.where:
                 break
-            need = Need(need.choices & read.choices)  # a recurrence reads itself
+            need = Need(joined.where)  # a recurrence reads itself
         for each, inner in own.items():
             if each in step.values:
                 needs[each] = inner
             elif isinstance(each.operation, op.Weight):
                 needs[each] = needs[each].either(inner) if each in needs else inner
             elif value in asked:
-                _ask(asked, each, inner.choices)
+                self.ask(asked, each, inner.where)
+
+    def ask(self, asked: dict[Value, Cases], value: Value, cases: Cases) -> None:
+        """A line needs a value in these cases."""
+        own = self.within(cases, value)
+        asked[value] = either(asked[value], own) if value in asked else own
+
+    def within(self, cases: Cases, value: Value) -> Cases:
+        """The cases, in letters of a value and for some number of others."""
+        return apart(
+            cases, {x for x in letters_of(cases) if "~" not in x} - {*value.axes} - self.flows.turning, self.mark_of(value)
+        )
+
+    def mark_of(self, value: Value) -> str:
+        """What tells the letters that a value lacks where it is needed."""
+        return f"n{self.flows.place(value)}"
 
     def inside(self, value: Value, need: Need) -> Iterable[tuple[Value, Need]]:
         """The operands of a value that is needed, each with where it is needed."""
         row = op.find_row(value.operation)
         match value.operation:
             case op.Map("*" | "/", arguments):  # each factor only where none is zero
-                return [(argument, need.chosen(self.support(value).zero)) for argument in arguments]
+                return [(argument, need.within(self.support(value).nonzero)) for argument in arguments]
             case op.Contract(letters, factors):
-                zero = self.zero_of(factors) if len(factors) > 1 else NO_CHOICE
-                inner = replace(need, choices=without(need.choices, letters) | zero)
-                return [(factor, inner) for factor in factors]
+                nonzero = self.nonzero_of(factors) if len(factors) > 1 else ALWAYS
+                return [(factor, self.before(need, value, letters).within(nonzero)) for factor in factors]
             case op.Map("where", (condition, then, otherwise)):
                 return self.where(condition, then, otherwise, need)
             case op.Map(_, (argument,)) if row is not None and row.at_minus_infinity == 0:
-                return [(argument, need.chosen(self.support(argument).infinite))]
+                return [(argument, need.within(self.support(argument).alive))]
             case op.Reduce(_, letters, argument, counts):
-                inner = replace(need, choices=without(need.choices, letters))
+                inner = self.before(need, value, letters)
                 deaf = row is not None and row.neutral == -math.inf and not counts
-                chosen = inner.chosen(self.support(argument).infinite) if deaf else inner
-                return [(argument, chosen), *((count, inner) for count in counts)]
+                alive = inner.within(self.support(argument).alive) if deaf else inner
+                return [(argument, alive), *((count, inner) for count in counts)]
             case op.View(argument) | op.Spread(argument):
-                return [(argument, _read(value, need))]
+                return [(argument, self.read(value, need))]
             case op.Gather(argument, _, numbers):
-                return [(argument, _read(value, need)), *((number, need) for number in numbers)]
+                return [(argument, self.read(value, need)), *((number, need) for number in numbers)]
             case op.Call(arguments=arguments):
-                outside = need.choices | union(s.zero | s.infinite for s in map(self.support, arguments))
-                asked = (self.in_call(choices, value, outside) for choices in self.called(value).backwards(need.choices)[1])
-                return [(argument, replace(need, choices=choices)) for argument, choices in zip(arguments, asked, strict=True)]
+                supports = (need.where, *(cases for s in map(self.support, arguments) for cases in (s.nonzero, s.alive)))
+                outside = data_in(case for cases in supports for case in cases)
+                asked = (self.in_call(cases, value, outside) for cases in self.called(value).backwards(need.where)[1])
+                return [(argument, replace(need, where=cases)) for argument, cases in zip(arguments, asked, strict=True)]
             case op.Recur(_, step):
                 return [(step, need)]
             case _:
                 return [(operand, need) for operand in value.operands]
+
+    def before(self, need: Need, value: Value, letters: Iterable[str]) -> Need:
+        """The need of what an operator over these letters is given."""
+        return replace(need, where=apart(need.where, letters, self.mark_of(value)))
+
+    def read(self, value: Value, need: Need) -> Need:
+        """The need of what a value reads: a weight may be chosen along letters that it has not."""
+        letters = {outer: inner for inner, outer in letters_read(value).items()}
+        (source, *_), mark = value.operands, self.mark_of(value)
+        return replace(need, where=renamed(need.where, {*value.axes, *source.axes}, letters, mark))
 
     def where(self, condition: Value, then: Value, otherwise: Value, need: Need) -> Iterator[tuple[Value, Need]]:
         """The branch that is not taken is not evaluated (R8)."""
@@ -592,29 +725,12 @@ class Flow:
             if on_layers is not None:
                 yield arm, replace(need, cases=need.cases | {Case(on_layers, holds)})
             else:
-                yield arm, need if isinstance(arm.operation, op.Constant) else need.chosen(self.told(condition, holds))
+                yield arm, need if isinstance(arm.operation, op.Constant) else need.within(self.told(condition, holds))
 
 
 def is_top(operation: op.Operation) -> bool:
     """Does it choose?"""
     return isinstance(operation, op.Reduce) and operation.operator == "top"
-
-
-def _ask(asked: dict[Value, Choices], value: Value, choices: Choices) -> None:
-    own = _within(choices, value)
-    asked[value] = asked[value] & own if value in asked else own
-
-
-def _within(choices: Choices, value: Value) -> Choices:
-    """The choices that speak of a value's letters alone."""
-    return frozenset(choice for choice in choices if choice.letters <= set(value.axes))
-
-
-def _read(value: Value, need: Need) -> Need:
-    """The need of the operands of a value: a weight may be chosen along letters that it has not."""
-    letters = {outer: inner for inner, outer in letters_read(value).items()}
-    spoken = ((choice, {choice.letter} if isinstance(choice, Choice) else choice.letters) for choice in need.choices)
-    return replace(need, choices=frozenset(choice.under(letters) for choice, own in spoken if own <= letters.keys()))
 
 
 def _is(value: Value, number: float) -> bool:
@@ -627,9 +743,6 @@ def _is(value: Value, number: float) -> bool:
             return False
 
 
-def _lasting(choices: Choices, repeat: Repeat, made: Iterable[int] = ()) -> Choices:
-    """Those that are the same in each turn and not `made` in it: a window `W_l` is not."""
-    turning = Index(repeat.turns.letter)
-    return frozenset(
-        c for c in choices if (c.of[0] not in made if isinstance(c, Choice) else turning not in subexpressions(c.least))
-    )
+def _letter(number: Linear) -> str:
+    """The letter that a number is; what is none of these speaks of some number of no letter."""
+    return next((x for x in number.letters() if number == Linear.index(x)), "~")

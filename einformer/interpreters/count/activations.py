@@ -25,7 +25,8 @@ from einformer.interpreters.count.derived import (
 from einformer.language.primitives import Keeps, row_of
 from einformer.language.tree import Equation, Spec
 from einformer.program import operations as op
-from einformer.program.needs import NO_CHOICE, Choices, Flow, Need, Repeat, Step, made_of
+from einformer.program.inequalities import ALWAYS, Cases
+from einformer.program.needs import Flow, Need, Repeat, Step, made_of
 from einformer.program.orders import Letters
 from einformer.program.terms import Values
 from einformer.program.turns import Loops, Turns, turns_of
@@ -78,7 +79,7 @@ def find_saved(spec: Spec, name: str) -> tuple[Saved, ...]:
     work = build_work(spec, name)
     flow, store, trained = work.whole(name), _Store(work), work.layers[name].kind == "layer"
     inputs = (SavedValue(store.key(line.name), frozenset(line.value.axes), (), (), trained) for line in flow.function.inputs)
-    _Body(store, flow, NO_CHOICE, inputs, "", ()).run()
+    _Body(store, flow, ALWAYS, inputs, "", ()).run()
     return (*store.carried, *store.saved.values())
 
 
@@ -101,7 +102,7 @@ class _Body:
     """One function: what is saved of each value, and by each line."""
 
     def __init__(
-        self, store: _Store, flow: Flow, output: Choices, arguments: Iterable[SavedValue], path: str, turns: tuple[Turns, ...]
+        self, store: _Store, flow: Flow, output: Cases, arguments: Iterable[SavedValue], path: str, turns: tuple[Turns, ...]
     ) -> None:
         self.store, self.flow, self.path, self.turns = store, flow, path, turns
         self.values = {line.value: value for line, value in zip(flow.function.inputs, arguments, strict=True)}
@@ -164,7 +165,7 @@ class _Body:
         need = self.needs.get(value, Need())
         letters = self.letters(value) if letters is None else letters
         turns = (*self.turns, turns_of(self.step.loops, need.cases))
-        chosen = list_chosen(need.choices, letters)
+        chosen = list_chosen(self.flow.flows, need.where, letters)
         key = self.store.key(self.path, self.inputs, turns, chosen, letters, self.meanings.meaning(value))
         return SavedValue(key, letters, turns, chosen, self.flow.support(value).trained)
 
@@ -240,7 +241,7 @@ class _Body:
         if (need := self.needs.get(value)) is None:
             return self.new(value)
         path, turns = self.store.work.path(self.path, call, self.step), (*self.turns, turns_of(self.step.loops, need.cases))
-        return _Body(self.store, self.flow.called(value), need.choices, map(self.of, call.arguments), path, turns).run()
+        return _Body(self.store, self.flow.called(value), need.where, map(self.of, call.arguments), path, turns).run()
 
 
 # A value under the letters by which it is read: on a mesh all ranks have what is read at s', and each its own at s.

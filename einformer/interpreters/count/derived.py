@@ -18,10 +18,11 @@ from einformer.language.tree import Equation, Expression, Spec
 from einformer.program import operations as op
 from einformer.program.attending import find_sinks
 from einformer.program.experts import find_routings
+from einformer.program.inequalities import ALWAYS, Cases, Facts, both
 from einformer.program.kernels import Norm
 from einformer.program.lowering import lower_functions
 from einformer.program.matching import find_norms
-from einformer.program.needs import DENSE, INNER, NO_CHOICE, Bound, Choice, Choices, Flow, Flows, Need, Step, flat, made_of
+from einformer.program.needs import DENSE, INNER, Flow, Flows, Need, Step, flat, made_of
 from einformer.program.operations import Function, Value
 from einformer.program.orders import Letters, order_pairs
 from einformer.program.rewrite import find_differentiated, list_differentiated
@@ -143,7 +144,7 @@ class Work:
         return self.flows.of(name, (DENSE if layer.kind == "model" else INNER,) * len(layer.formals))
 
     def walk(
-        self, flow: Flow, output: Choices = NO_CHOICE, path: str = "", turns: tuple[Turns, ...] = (), reached: bool = True
+        self, flow: Flow, output: Cases = ALWAYS, path: str = "", turns: tuple[Turns, ...] = (), reached: bool = True
     ) -> Iterator[Visit]:
         """Yields the lines of a function whose output is needed for some choices, each after those of the calls in it.
 
@@ -156,7 +157,7 @@ class Work:
                 if isinstance(value.operation, op.Call) and value in needs:
                     inner, need = self.path(path, value.operation, step), needs[value]
                     within = visit.within(need.cases)
-                    yield from self.walk(flow.called(value), need.choices, inner, within, value in differentiated)
+                    yield from self.walk(flow.called(value), need.where, inner, within, value in differentiated)
             yield visit
 
     def differentiated(self, function: Function) -> set[Value]:
@@ -225,7 +226,7 @@ class Chosen:
 class Contraction:
     """A product of tensors under a sum: the letters of each factor, the letters summed, and the gradient of each.
 
-    Of some letters only so many numbers are `chosen`, and of two positions only those pairs count that keep to the `bounds`.
+    Of some letters only so many numbers are `chosen`, and of their numbers only those count that a mask lets be: `where`.
     Of the letters `paired` the plan `fast` computes what is chosen alone; what is `fused` it leaves to a norm; of keys with a
     `sink` it has one more.
     """
@@ -234,18 +235,23 @@ class Contraction:
     summed: Letters
     gradients: tuple[Gradient, ...]
     chosen: tuple[Chosen, ...] = ()
-    bounds: tuple[Bound, ...] = ()
+    where: Cases = ALWAYS
     paired: Letters = frozenset()
     fused: bool = False
     sink: str = ""
 
+    @property
+    def letters(self) -> Letters:
+        """Returns all letters over which it runs."""
+        return frozenset[str]().union(*self.operands)
+
 
 @dataclass(frozen=True, slots=True)
 class Softmax:
-    """The letters over which a softmax runs, and the bounds between positions outside of which it is zero."""
+    """The letters over which a softmax runs, and the cases outside of which it is zero."""
 
     letters: Letters
-    bounds: tuple[Bound, ...] = ()
+    where: Cases = ALWAYS
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +260,7 @@ class Lookup:
 
     letters: Letters
     axis: str
-    bounds: tuple[Bound, ...] = ()
+    where: Cases = ALWAYS
 
 
 Operation = Contraction | Softmax | Lookup
@@ -268,7 +274,7 @@ class Pair:
     right: Letters
     output: Letters
     chosen: tuple[Chosen, ...] = ()
-    bounds: tuple[Bound, ...] = ()
+    where: Cases = ALWAYS
     gradients: tuple[Gradient, Gradient] = ("", "")
     sink: str = ""
 
@@ -294,33 +300,28 @@ def _take_steps(contraction: Contraction, order: tuple[tuple[int, int], ...]) ->
         (one, first), (other, second) = map(left.pop, places)
         summed = contraction.summed.difference(*(letters for letters, _ in left.values()))
         one, other = one - (summed - other), other - (summed - one)
-        both = one | other
-        chosen = tuple(choice for choice in contraction.chosen if {choice.letter, *choice.along} <= both)
-        bounds = tuple(bound for bound in contraction.bounds if bound.letters <= both)
-        left[number] = both - summed, first if first == "" or second is None else second
-        steps.append(Pair(one, other, both - summed, chosen, bounds, (first, second), contraction.sink))
+        own = one | other
+        chosen = tuple(choice for choice in contraction.chosen if {choice.letter, *choice.along} <= own)
+        left[number] = own - summed, first if first == "" or second is None else second
+        steps.append(Pair(one, other, own - summed, chosen, contraction.where, (first, second), contraction.sink))
     return tuple(steps)
 
 
-def list_chosen(choices: Choices, letters: Letters) -> tuple[Chosen, ...]:
+def list_chosen(flows: Flows, where: Cases, letters: Letters) -> tuple[Chosen, ...]:
     """Lists the choices of these letters, one for each."""
-    some = sorted((choice for choice in choices if isinstance(choice, Choice) and choice.letter in letters), key=repr)
+    some = sorted((choice for choice in flows.choices(where) if choice.letter in letters), key=repr)
     by_letter = {choice.letter: Chosen(choice.letter, choice.count, choice.along) for choice in some}
     return tuple(by_letter[letter] for letter in sorted(by_letter))
 
 
-def _list_bounds(choices: Choices, letters: Letters) -> tuple[Bound, ...]:
-    return tuple(sorted({bound for bound in choices if isinstance(bound, Bound) and bound.letters <= letters}, key=repr))
-
-
 def _read_operation(value: Value, visit: Visit, paired: Letters, fused: bool, sink: str) -> Operation | None:
-    letters, choices = visit.letters(value), visit.needs[value].choices
+    letters, where = visit.letters(value), visit.needs[value].where
     match value.operation:
         case op.Contract(summed, factors):
             contraction = _read_contraction(value, frozenset(summed), factors, visit)
             return contraction and replace(contraction, paired=paired, fused=fused, sink=sink)
         case op.Reduce("Sm"):
-            return Softmax(letters, _list_bounds(choices | visit.flow.support(value).zero, letters))
+            return Softmax(letters, both(where, visit.flow.support(value).nonzero))
         case _:
             rows = find_rows(value, visit.flow.weights)
             return Lookup(letters, rows.axis) if rows else None
@@ -333,9 +334,8 @@ def _read_contraction(value: Value, summed: Letters, factors: tuple[Value, ...],
     operands_of, letters = tuple(own for _, own in read), frozenset[str]().union(*(own for _, own in read))
     reached = value in visit.differentiated
     gradients = tuple(visit.gradient(factor) if reached else None for factor, _ in read)
-    choices = visit.needs[value].choices | visit.flow.zero_of(factors)
-    chosen, bounds = list_chosen(choices, letters), _list_bounds(choices, letters)
-    return Contraction(operands_of, summed, gradients, chosen, bounds)
+    where = both(visit.flow.before(visit.needs[value], value, summed).where, visit.flow.nonzero_of(factors))
+    return Contraction(operands_of, summed, gradients, list_chosen(visit.flow.flows, where, letters), where)
 
 
 # A denominator without a summed letter divides the whole.
@@ -409,7 +409,7 @@ def _read_weights(value: Value, visit: Visit, readings: dict[Place, _Reading]) -
     for read in value.operands:
         if read in visit.needs and isinstance(read.operation, op.Weight) and read.operation.name in visit.flow.weights:
             reading = readings.setdefault((visit.path, read.operation.name), _Reading())
-            here = list_chosen(visit.needs[read].choices, frozenset(read.axes))
+            here = list_chosen(visit.flow.flows, visit.needs[read].where, frozenset(read.axes))
             reading.chosen = tuple(choice for choice in here if reading.chosen is None or choice in reading.chosen)
             reading.whole |= not isinstance(value.operation, op.Gather) and find_rows(value, visit.flow.weights) is None
 
@@ -428,6 +428,11 @@ class Done:
     operations: tuple[Operation, ...] = ()
 
     @property
+    def turning(self) -> Letters:
+        """Returns the letters of the loops."""
+        return frozenset(letter for turns in self.turns for letter in turns.letters)
+
+    @property
     def repeated(self) -> bool:
         """Returns whether it is part of a block, in a loop."""
         return any(turns.letters for turns in self.turns)
@@ -442,6 +447,7 @@ class Derived:
 
     held: tuple[Held, ...]
     done: tuple[Done, ...]
+    facts: Facts
     time: str = ""
     vocabulary: str = ""
     logits: tuple[str, ...] = ()
@@ -456,7 +462,7 @@ def derive(spec: Spec, name: str) -> Derived:
     done = tuple(done for visit in visits for done in _list_done(visit, work, paired.get(visit.flow.function.name, {})))
     letters, vocabulary = work.flows.functions[name].output.value.axes, work.vocabulary
     logits = letters if vocabulary in map(axis_of, letters) else ()
-    return Derived(tuple(_hold(work, name, visits)), done, work.time, vocabulary, logits)
+    return Derived(tuple(_hold(work, name, visits)), done, work.flows.facts, work.time, vocabulary, logits)
 
 
 # A line, once for each of the branches on layer numbers in it.

@@ -6,15 +6,20 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import product
+from typing import Any
 
-from einformer.errors import fail
+from einformer.errors import Span, fail
 from einformer.interpreters.count import rules
 from einformer.interpreters.count.conventions import Precision
 from einformer.interpreters.count.derived import derive
 from einformer.interpreters.count.rules import Memory, Recompute, Sizes
+from einformer.language.calls import axis_of
+from einformer.language.primitives import NUMERIC
 from einformer.language.sizes import Legend, Value
 from einformer.language.tree import Expression, Index, Spec
 from einformer.language.walk import subexpressions
+from einformer.program.inequalities import Atom, Facts, Inequality, Linear, connected, plain
+from einformer.program.needs import Region
 from einformer.program.sharding import WHOLE, Sharding
 from einformer.program.turns import Site, Turns
 
@@ -71,17 +76,34 @@ class Numbers(Sizes[int]):
     def kinds(self, turns: tuple[Turns, ...], numbers: tuple[Expression, ...]) -> Iterator[tuple[tuple[int, ...], Numbers]]:
         """Yields the kinds of turns, which are gone through one by one only where a number depends on them."""
         letters = {x.letter for e in numbers for x in subexpressions(e) if isinstance(x, Index)}
-        deciding = [k for k, own in enumerate(turns) if letters & set(own.letters)]
-        if not deciding:
-            yield tuple(map(self.turns, turns)), self
-            return
-        (place,) = deciding
+        deciding = [own for own in turns if letters & set(own.letters)]
         kinds: dict[tuple[Value, ...], list[Numbers]] = {}
-        for some in sorted({some for site in turns[place].sites for some in self._list_numbers(turns[place].letters, site)}):
-            inner = replace(self, numbers=dict(zip(turns[place].letters, some, strict=True)))
+        for chosen in product(*map(self._list_kinds, deciding)):
+            inner = replace(self, numbers={letter: number for some in chosen for letter, number in some})
             kinds.setdefault(tuple(map(inner.value, numbers)), []).append(inner)
+        rest = tuple(self.turns(own) for own in turns if own not in deciding)
         for same in kinds.values():
-            yield tuple(len(same) if k == place else self.turns(own) for k, own in enumerate(turns)), same[0]
+            yield ((len(same), *rest) if deciding else rest), same[0]
+
+    # The numbers of letters in each of some turns.
+    def _list_kinds(self, turns: Turns) -> list[tuple[tuple[str, int], ...]]:
+        some = sorted({some for site in turns.sites for some in self._list_numbers(turns.letters, site)})
+        return [tuple(zip(turns.letters, numbers, strict=True)) for numbers in some]
+
+    def walk(self, region: Region, at: Span) -> int:
+        """Returns twice the size of a region, whose numbers are gone through one by one."""
+        turn, facts = {x: Linear.number(number) for x, number in self.numbers.items()}, Facts(self.legend, "")
+        cases = [[facts.numbered(inequality.at(turn)) for inequality in case] for case in region.cases]
+        others = {x for case in cases for i in case for x in i.linear.letters()}.difference(region.letters)
+        ranges = {x: self._list_numbers_of(x) for x in (*region.letters, *sorted(others))}
+        return 2 * _walk(cases, ranges, len(others), self.legend)
+
+    # Of positions those that are computed, or all that are visible.
+    def _list_numbers_of(self, letter: str) -> range:
+        length = self.length(
+            letter if letter == self.time else plain(letter).removesuffix("'") + "'" * (axis_of(letter) == self.time)
+        )
+        return range(self.cached, self.cached + length) if letter == self.time else range(length)
 
     def turns(self, turns: Turns) -> int:
         """Returns how many turns these are, counted one by one only where a `where` asks."""
@@ -104,3 +126,66 @@ class Numbers(Sizes[int]):
 
     def _count(self, e: Expression) -> int:
         return int(self.legend.number(e))
+
+
+# ------------------------------------------------------------------------------------------------------------ walking
+
+
+def _walk(cases: list[list[Inequality]], ranges: Mapping[str, range], others: int, legend: Legend) -> int:
+    """For how many numbers of letters one of the cases holds, for some numbers of the last ones, so many `others`."""
+    import numpy as np
+
+    (first, numbers), *rest = ranges.items()
+    grid = dict(zip([letter for letter, _ in rest], np.ix_(*(own for _, own in rest)), strict=True))
+    last = tuple(range(len(rest) - others, len(rest)))
+    apart = [{connected(frozenset(case), inequality) for inequality in case} for case in cases]
+    allowed = 0
+    for number in numbers:
+        at, holding = (
+            {**grid, first: number},
+            np.zeros([len(own) for _, own in rest[: len(rest) - others]] + [1] * others, bool),
+        )
+        for parts in apart:  # each for some numbers of its own
+            together = (
+                math.prod((_holds(i, at, legend) for i in part), start=np.ones((1,) * len(rest), bool)) for part in parts
+            )
+            holding |= math.prod((part.any(last, keepdims=True) for part in together), start=np.True_)
+        allowed += int(holding.sum())
+    return allowed
+
+
+def _holds(inequality: Inequality, numbers: Mapping[str, Any], legend: Legend) -> Any:
+    value, _ = _evaluate(inequality.linear, numbers, legend)
+    return value > 0 if inequality.strict else value >= 0
+
+
+def _evaluate(linear: Linear, numbers: Mapping[str, Any], legend: Legend) -> tuple[Any, int]:
+    """A number at these numbers of letters, times a number that makes its factors whole, and that: so that floors are exact."""
+    whole = math.lcm(*(factor.denominator for _, factor in linear.terms))
+    terms = (
+        math.prod((_evaluate_atom(atom, numbers, legend) ** power for atom, power in monomial), start=int(factor * whole))
+        for monomial, factor in linear.terms
+    )
+    return sum(terms), whole
+
+
+def _evaluate_atom(atom: Atom, numbers: Mapping[str, Any], legend: Legend) -> Any:
+    import numpy as np
+
+    if atom.kind == "index":
+        return numbers[atom.name]
+    values = [_evaluate(argument, numbers, legend) for argument in atom.arguments]
+    if atom.name == "floor":
+        ((value, whole),) = values
+        return value // whole
+
+    def compute(*arguments: float) -> float:
+        if atom.kind == "table":
+            return float(legend.element(legend.scalars[atom.name], [*map(int, arguments)]))
+        try:
+            return float({**NUMERIC, "^": pow, "/": lambda x: 1 / x}[atom.name](*arguments))
+        except (ValueError, OverflowError, ZeroDivisionError):
+            return math.nan  # in another case than that for which it is written
+
+    with np.errstate(invalid="ignore"):
+        return np.vectorize(compute, otypes=[float])(*(value / whole for value, whole in values))

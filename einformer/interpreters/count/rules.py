@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar, cast
 
+from einformer.errors import Span
 from einformer.interpreters.count.activations import Saved, SavedValue, find_saved
 from einformer.interpreters.count.conventions import DEFAULT, Convention, Precision
 from einformer.interpreters.count.derived import Contraction, Derived, Done, Held, Lookup, Pair, Softmax, derive, list_pairs
@@ -19,7 +20,8 @@ from einformer.language.sizes import Legend
 from einformer.language.tree import Expression, Spec
 from einformer.language.weights import key
 from einformer.program.cache import Entry
-from einformer.program.needs import Bound
+from einformer.program.inequalities import ALWAYS, Cases
+from einformer.program.needs import Region, region_of
 from einformer.program.orders import Letters, estimate_size
 from einformer.program.turns import Turns, turns_of
 
@@ -103,11 +105,18 @@ class Sizes(ABC, Generic[N]):
         ranks: N = product(count for of, count in self.shares if not of.isdisjoint(letters))
         return cast("N", self.divide(whole, ranks)) if self.shares else whole
 
-    def pairs(self, later: str, earlier: str, bounds: tuple[Bound, ...]) -> N:
-        """Returns twice the number of pairs of two positions that keep to some bounds."""
+    @abstractmethod
+    def walk(self, region: Region, at: Span) -> N:
+        """Returns twice the size of a region that is not a band."""
+
+    def count_twice(self, region: Region, at: Span) -> N:
+        """Returns twice the size of a region."""
+        if not region.band:
+            return self.walk(region, at) if region.cases else cast("N", 0)
+        later, earlier = region.letters
         before: Any = cast("Any", self.length(earlier)) - self.length(later)
-        least = [self.value(bound.least) for bound in bounds if bound.later == later]
-        most = [-self.value(bound.least) for bound in bounds if bound.earlier == later]
+        least = [self.value(bound.least) for bound in region.band if bound.later == later]
+        most = [-self.value(bound.least) for bound in region.band if bound.earlier == later]
         lowest, highest = self.largest(least) if least else None, self.smallest(most) if most else None
         return cast("N", count_pairs(self.length(later), before, lowest, highest, lambda *two: self.smallest(two)))
 
@@ -339,7 +348,7 @@ def count_flops(spec: Spec, name: str, sizes: Sizes[N], convention: Convention =
     EinformerError E601, E607.
     """
     derived = derive(spec, name)
-    return tuple(rules.equation(done, turns) for rules, done, turns in _list_rules(derived, derived.done, sizes, convention))
+    return tuple(rules.equation(turns) for rules, turns in _list_rules(derived, derived.done, sizes, convention))
 
 
 def count_traffic(
@@ -351,9 +360,7 @@ def count_traffic(
     """
     derived = derive(spec, name)
     some = [done for done in derived.done if any(isinstance(operation, Contraction) for operation in done.operations)]
-    return tuple(
-        rules.traffic(done, turns, element, fused) for rules, done, turns in _list_rules(derived, some, sizes, convention)
-    )
+    return tuple(rules.traffic(turns, element, fused) for rules, turns in _list_rules(derived, some, sizes, convention))
 
 
 def find_intensity(moves: Iterable[Traffic[N]]) -> Any:
@@ -372,26 +379,29 @@ def find_intensity(moves: Iterable[Traffic[N]]) -> Any:
 
 def _list_rules(
     derived: Derived, dones: Iterable[Done], sizes: Sizes[N], convention: Convention
-) -> Iterator[tuple[_Rules[N], Done, tuple[N, ...]]]:
+) -> Iterator[tuple[_Rules[N], tuple[N, ...]]]:
     timed = replace(sizes, time=derived.time)
     for done in dones:
-        masks = (operation for operation in done.operations if convention.pairs == "exact")
-        windows = dict.fromkeys(bound.least for operation in masks for bound in operation.bounds)
-        for turns, inner in timed.kinds(done.turns, tuple(windows)):
-            yield _Rules(inner, convention, derived), done, turns
+        masked = (operation for operation in done.operations if convention.pairs == "exact")
+        regions = [region for o in masked if (region := region_of(o.where, o.letters, done.turning, derived.facts)) is not None]
+        differing = dict.fromkeys(e for region in regions for e in region.parameters(done.turning))
+        for turns, inner in timed.kinds(done.turns, tuple(differing)):
+            yield _Rules(inner, convention, derived, done), turns
 
 
 @dataclass(frozen=True, slots=True)
 class _Rules(Generic[N]):
-    """The rules of one convention."""
+    """The rules of one convention, for what an equation does."""
 
     sizes: Sizes[N]
     convention: Convention
     derived: Derived
+    done: Done
 
-    def equation(self, done: Done, turns: tuple[N, ...]) -> EquationCount[N]:
-        products = [(self.numbers(pair, pair.letters, self.convention.per_multiply), pair) for pair in self.pairs(done)]
-        others: N = total(self.elementwise(done))
+    def equation(self, turns: tuple[N, ...]) -> EquationCount[N]:
+        done = self.done
+        products = [(self.numbers(pair, pair.letters, self.convention.per_multiply), pair) for pair in self.pairs()]
+        others: N = total(self.elementwise())
         span = done.equation.span
         forward: N = total((*(flops for flops, _ in products), others))
         backward: N = total((*(own for flops, pair in products for own in self.backward(flops, pair)), others * 2))
@@ -404,8 +414,8 @@ class _Rules(Generic[N]):
             first: N = self.numbers(pair, pair.letters - {letter}, self.convention.per_multiply, -1)
             yield total((flops, first)) if letter else flops
 
-    def traffic(self, done: Done, turns: tuple[N, ...], element: N | int, fused: bool) -> Traffic[N]:
-        pairs, span = list(self.pairs(done)), done.equation.span
+    def traffic(self, turns: tuple[N, ...], element: N | int, fused: bool) -> Traffic[N]:
+        done, pairs, span = self.done, list(self.pairs()), self.done.equation.span
 
         def count_bytes(pair: Pair, *tensors: Letters) -> N:
             moved = (letters for letters in tensors if not (fused and has_two_positions(letters, self.derived.time)))
@@ -417,10 +427,10 @@ class _Rules(Generic[N]):
         two = any(has_two_positions(pair.letters, self.derived.time) for pair in pairs)
         return Traffic(done.path, done.layer, span.text, span.line, flops, read, written, turns, two)
 
-    def pairs(self, done: Done) -> Iterator[Pair]:
+    def pairs(self) -> Iterator[Pair]:
         """Yields the contractions of two tensors that count. The plan `fast` computes chosen numbers alone where it can."""
         plan = self.convention.plan
-        for contraction in done.operations:
+        for contraction in self.done.operations:
             if isinstance(contraction, Contraction) and not (contraction.fused and plan == "fast"):
                 paired = contraction.paired if plan == "fast" else ()
                 chosen = tuple(choice for choice in contraction.chosen if not plan or choice.letter in paired)
@@ -440,28 +450,30 @@ class _Rules(Generic[N]):
         if self.convention.sinks == "key" and pair.sink in letters:
             sizes.append(total((self.sizes.length(pair.sink), 1)))
             letters -= {pair.sink}
-        bounds = tuple(bound for bound in pair.bounds if bound.letters <= letters)
-        return self.sizes.share(self.count(letters - chosen, bounds, (*sizes, *factors)), letters)
+        return self.sizes.share(self.count(letters - chosen, pair.where, (*sizes, *factors)), letters)
 
-    def elementwise(self, done: Done) -> Iterator[N]:
+    def elementwise(self) -> Iterator[N]:
         """Of a softmax so many for each element; of rows read from an embedding, only tokens as one-hot matrices."""
-        for operation in done.operations:
+        for operation in self.done.operations:
             match operation:
-                case Softmax(letters, bounds):
-                    yield self.sizes.share(self.count(letters, bounds, (self.convention.softmax,)), letters)
+                case Softmax(letters, where):
+                    yield self.sizes.share(self.count(letters, where, (self.convention.softmax,)), letters)
                 case Lookup(letters) if self.convention.embedding == "read":
-                    yield self.sizes.share(self.count(letters, (), (2,)), letters)
+                    yield self.sizes.share(self.count(letters, ALWAYS, (2,)), letters)
                 case Lookup(letters, axis) if self.convention.embedding == "one-hot" and axis == self.derived.vocabulary:
-                    yield self.sizes.share(self.count(letters | {axis}, (), (2,)), letters | {axis})
+                    yield self.sizes.share(self.count(letters | {axis}, ALWAYS, (2,)), letters | {axis})
 
-    # The product of some sizes and factors; of two positions under a mask only so many pairs.
-    def count(self, letters: Letters, bounds: tuple[Bound, ...], factors: Iterable[N | int]) -> N:
-        pair = sorted((bounds[0].later, bounds[0].earlier), key=len) if bounds else []  # the position that attends is first
-        if not pair or self.convention.pairs != "exact":
+    # The product of some sizes and factors; under a mask only so many numbers of the letters that it compares.
+    def count(self, letters: Letters, where: Cases, factors: Iterable[N | int]) -> N:
+        masked = self.convention.pairs != "full"
+        region = region_of(where, letters, self.done.turning, self.derived.facts) if masked else None
+        if region is None or self.convention.pairs != "exact":
             whole: N = product((*map(self.sizes.length, sorted(letters)), *factors))
-            return cast("N", self.sizes.divide(whole, 2)) if pair and self.convention.pairs == "half" else whole
-        rest = map(self.sizes.length, sorted(letters.difference(pair)))
-        return cast("N", self.sizes.divide(product((*rest, *factors, self.sizes.pairs(pair[0], pair[1], bounds))), 2))
+            return cast("N", self.sizes.divide(whole, 2)) if region is not None else whole
+        rest = map(self.sizes.length, sorted(letters.difference(region.letters)))
+        return cast(
+            "N", self.sizes.divide(product((*rest, *factors, self.sizes.count_twice(region, self.done.equation.span))), 2)
+        )
 
 
 def has_two_positions(letters: Letters, time: str) -> bool:

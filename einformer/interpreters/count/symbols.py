@@ -13,7 +13,7 @@ from typing import assert_never
 
 import sympy
 
-from einformer.errors import EinformerError, fail
+from einformer.errors import EinformerError, Span, fail
 from einformer.interpreters.count import rules
 from einformer.interpreters.count.rules import CacheBytes, Counted, Sizes, WeightCount
 from einformer.language import tree
@@ -23,6 +23,7 @@ from einformer.language.sizes import MAXIMUM_NUMBER, Legend
 from einformer.language.tree import Expression, Spec
 from einformer.language.walk import subexpressions
 from einformer.program.cache import kept_in_letters
+from einformer.program.needs import Region
 from einformer.program.turns import Case, Site, Turns
 
 MOST_TERMS = 30  # of a number multiplied out
@@ -89,6 +90,11 @@ class Symbols(Sizes[sympy.Expr]):
         for holds, branch in zip((True, False), values, strict=True):
             inner = replace(self, branches={**self.branches, scalar: branch})
             yield from inner.kinds(tuple(_split(turn, Case(condition, holds)) for turn in turns), numbers)
+
+    def walk(self, region: Region, at: Span) -> sympy.Expr:
+        """Raises EinformerError E607."""
+        message = "the number of pairs of positions that this mask allows has no formula: it is not a band around the diagonal"
+        raise fail("E607", message, at, fix="bound sizes, whose pairs are counted one by one")
 
     def chosen(self, letter: str, count: Expression) -> sympy.Expr:
         """Returns how many are chosen: in letters there are always more to choose from."""
