@@ -593,6 +593,7 @@ NO_FORMULA = {
     "lfm2",
     "lfm2_moe",
     "qwen3_next",
+    "qwen3_5",
     "granitemoehybrid",
     "granite_hybrid",
     "minimax",

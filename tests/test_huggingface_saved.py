@@ -10,14 +10,13 @@ from typing import Any
 import pytest
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
-from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
 
 import einformer
 from einformer.huggingface.families import families, family
-from tests.oracles.of_toys import tokens
+from tests.oracles.of_toys import class_of, tokens
 from tests.toys import TOYS, config_of, toy
 
-MODELS: Any = AutoModelForCausalLM
 KINDS = {"llama", "mixtral", "deepseek_v3", "gemma2", "bloom", "gpt_neox", "mamba2", "jamba", "minimax_text"}  # one of each
 EACH = [name if name in KINDS else pytest.param(name, marks=pytest.mark.slow) for name in TOYS]
 EAGER = {"experts_implementation": "eager"}  # theirs groups experts of no odd size
@@ -33,7 +32,7 @@ def drawn(name: str) -> Any:
     """Their model of a toy, with random gains and biases too."""
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        made = MODELS.from_config(toy(name), dtype=torch.float32, **EAGER).eval()
+        made = class_of(TOYS[name][0]).from_config(toy(name), dtype=torch.float32, **EAGER).eval()
         for parameter in made.parameters():
             parameter.data += 0.1 * torch.randn_like(parameter)
     return made
@@ -52,14 +51,17 @@ def test_transformers_makes_the_same_model_of_what_is_saved(name: str, tmp_path:
     module: Any = einformer.from_huggingface(config_of(name)).build().eval()
     module.load_huggingface(theirs.state_dict())
     module.save_huggingface(tmp_path)
-    found = copy.deepcopy(MODELS.from_pretrained(tmp_path, **EAGER))  # numbers of a file lie so that some round otherwise
+    found = copy.deepcopy(
+        class_of(TOYS[name][0]).from_pretrained(tmp_path, **EAGER)
+    )  # numbers of a file lie so that some round otherwise
     assert type(found) is type(theirs)
     assert torch.equal(logits(found), logits(theirs))
 
 
 @pytest.mark.parametrize("kind", families())
 def test_the_class_of_a_family_is_theirs(kind: str) -> None:
-    assert family(kind).made == MODEL_FOR_CAUSAL_LM_MAPPING_NAMES[kind]
+    names: Any = {**MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES, **MODEL_FOR_CAUSAL_LM_MAPPING_NAMES}
+    assert family(kind).made == names[kind]
 
 
 @pytest.mark.parametrize("said", ["dtype", "torch_dtype"])
@@ -72,7 +74,7 @@ def test_a_config_is_as_it_was_but_for_what_it_says_of_the_weights(said: str, tm
     written = json.loads((tmp_path / "config.json").read_text(encoding="utf-8"))
     assert written == config | {"architectures": ["LlamaForCausalLM"], "torch_dtype": "bfloat16"}
     assert einformer.from_huggingface(tmp_path).num_parameters == einformer.from_huggingface(given).num_parameters
-    assert MODELS.from_pretrained(tmp_path).dtype == torch.bfloat16
+    assert AutoModelForCausalLM.from_pretrained(tmp_path).dtype == torch.bfloat16
 
 
 def test_the_base_of_dbrx_is_where_transformers_reads_it(tmp_path: Path) -> None:
@@ -84,4 +86,4 @@ def test_the_base_of_dbrx_is_where_transformers_reads_it(tmp_path: Path) -> None
     module.save_huggingface(tmp_path)
     assert base == config["attn_config"]["rope_theta"] == 500
     assert AutoConfig.for_model("dbrx", attn_config=config["attn_config"]).rope_parameters["rope_theta"] == 10000
-    assert torch.equal(logits(copy.deepcopy(MODELS.from_pretrained(tmp_path, **EAGER))), logits(theirs))
+    assert torch.equal(logits(copy.deepcopy(AutoModelForCausalLM.from_pretrained(tmp_path, **EAGER))), logits(theirs))

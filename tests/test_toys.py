@@ -15,6 +15,7 @@ STEPS = [20, 9, *[1] * 8]
 CHUNKED = (
     "mamba2",
     "qwen3_next",
+    "qwen3_5",
     "granitemoehybrid",
     "minimax_text",
 )  # theirs goes through a sequence in chunks: other products

@@ -26,6 +26,7 @@ from tests.toy_keys import (
     YARN,
     grouped,
 )
+from tests.toys_2026 import OF_2026
 from tests.toys_with_states import STATES
 
 QWEN2: dict[str, Any] = grouped(None, hidden_size=60, use_sliding_window=True, sliding_window=11)
@@ -309,6 +310,7 @@ TOYS: dict[str, tuple[str, dict[str, Any]]] = {
     "vaultgemma_listed": ("vaultgemma", grouped(6, hidden_size=45, sliding_window=11, layer_types=LAYERS[::-1], **CAPS)),
     "vaultgemma": ("vaultgemma", grouped(6, hidden_size=45, sliding_window=11, **CAPS)),
     **STATES,
+    **OF_2026,
 }
 MINIMAX: dict[str, Any] = grouped(6, hidden_size=45, num_hidden_layers=4, num_local_experts=7, num_experts_per_tok=3)
 MINIMAX |= {"block_size": 16, "full_attn_alpha_factor": 1.7, "full_attn_beta_factor": 0.6, "linear_attn_alpha_factor": 1.3}
@@ -322,7 +324,7 @@ TOYS |= {
 FIRST = {kind: name for name, (kind, _) in reversed(TOYS.items())}  # of each family one toy, the first
 EACH = few(TOYS, FEW_FAMILIES)  # for parametrize
 
-LISTS = {"layer_types", "no_rope_layers", "moe_layers"}
+LISTS = {"layer_types", "no_rope_layers", "moe_layers", "mlp_layer_types"}
 
 
 @functools.cache

@@ -1,8 +1,8 @@
 """Reads the tables of model families. Each `model_type` has one, beside the architectures.
 
-A table extends other tables of this folder, which extend none, and overrides them. Its variants override it if a config asks
-for them. The last table that speaks of a key, a weight or a tensor counts. `absent` holds sizes of transformers that a missing
-key stands for.
+A table extends other tables of this folder, which extend none, or is like the table of another family, and overrides them.
+Its variants override it if a config asks for them. The last table that speaks of a key, a weight or a tensor counts. `absent`
+holds sizes of transformers that a missing key stands for.
 """
 
 from __future__ import annotations
@@ -129,7 +129,8 @@ def merge_tables(name: str) -> dict[str, Any]:
 # Cached, since variants and families share tables.
 @functools.cache
 def _read_whole(path: Any) -> dict[str, Any]:
-    table, whole = _read_table(path), dict[str, Any]()
+    table = _read_table(path)
+    whole = _read_whole(_TABLES / f"{table.pop('like')}.toml") if "like" in table else {}
     for name in table.pop("extends", ()):
         whole = lay_over(whole, _read_whole(_SHARED / f"{name}.toml"))
     return lay_over(whole, table)

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, AutoModelForImageTextToText
+from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
 import einformer
 from einformer.objects import Model
@@ -28,9 +29,14 @@ def modeling(name: str) -> str:
     return f"transformers.models.{kind}.modeling_{kind}"
 
 
+def class_of(kind: str) -> Any:
+    """The class that makes the language model of a type: transformers lists some beside models of images."""
+    return AutoModelForCausalLM if kind in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES else AutoModelForImageTextToText
+
+
 def made(name: str, experts: str) -> torch.nn.Module:
     """Their model, with eager attention: the equations as their authors wrote them."""
-    models: Any = AutoModelForCausalLM
+    models: Any = class_of(TOYS[name][0])
     attention = "sdpa" if name in TWICE else "eager"
     module: torch.nn.Module = models.from_config(toy(name), attn_implementation=attention, experts_implementation=experts)
     return module
