@@ -22,10 +22,10 @@ import einformer
 from einformer import EinformerError, architectures
 from einformer.architectures import models
 from einformer.huggingface.config import import_config
-from einformer.interpreters.count import printer, rules, symbols, table
+from einformer.interpreters.count import algebra, rules, symbols, table
+from einformer.interpreters.count.algebra import list_letters, show
 from einformer.interpreters.count.conventions import CONVENTIONS
 from einformer.interpreters.count.numbers import Numbers
-from einformer.interpreters.count.printer import list_letters, show
 from einformer.interpreters.count.rules import EquationCount, WeightCount
 from einformer.interpreters.count.symbols import Symbols
 from einformer.interpreters.torch.measure import Balanced
@@ -712,7 +712,7 @@ def widened(size: str) -> Specification:
 def test_a_size_with_a_fraction_has_a_formula(size: str) -> None:
     wide = widened(size)
     assert number(wide.parameters, wide.bind(D=100)) == wide.bind(D=100).num_parameters
-    assert printer.show(wide.parameters)
+    assert algebra.show(wide.parameters)
 
 
 @pytest.mark.parametrize(
@@ -755,7 +755,7 @@ def test_a_shared_part_has_one_set_of_weights_and_many_turns() -> None:
     assert (whole, total) == (("Whole", "1", "", "", "", "", ""), ("total", "", "", "25", "", "350", ""))
 
 
-@pytest.mark.parametrize("module", [architectures, printer, rules, symbols, table])
+@pytest.mark.parametrize("module", [architectures, algebra, rules, symbols, table])
 def test_examples_of_the_docstrings(module: ModuleType) -> None:
     assert doctest.testmod(module).failed == 0
 

@@ -15,8 +15,8 @@ import sympy
 import einformer
 from einformer import EinformerError, load
 from einformer.cli import main
-from einformer.interpreters.count import growth, roofline, rules
-from einformer.interpreters.count.growth import exponent, leading
+from einformer.interpreters.count import roofline, rules
+from einformer.interpreters.count.algebra import exponent, leading
 from einformer.objects import Model
 from einformer.report import fit
 from einformer.report.fit import BYTES, NUMBERS, find_largest, in_memory, of_parameters, parse_quantity
@@ -25,7 +25,7 @@ from tests.refusals import refuses
 A, B, D, E, F, G, L, S, V, W = sympy.symbols("A B D E F G L S V W")
 
 
-@pytest.mark.parametrize("module", [fit, growth, roofline, rules])
+@pytest.mark.parametrize("module", [fit, roofline, rules])
 def test_examples_of_the_docstrings(module: ModuleType) -> None:
     result = doctest.testmod(module)
     assert result.attempted

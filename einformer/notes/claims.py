@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from einformer.errors import EinformerError
-from einformer.interpreters.count import growth, printer
+from einformer.interpreters.count import algebra
 from einformer.language import binding
 from einformer.notes import quantities
 from einformer.notes.conventions import conventions
@@ -126,20 +126,20 @@ def _derive(claim: Claim) -> tuple[sympy.Expr, ...]:
     if not claim.solve:
         return formulas
     other = quantities.parse_ours(claim.equals)
-    return (growth.solve(formulas[0] - _substitute(claim, other), _make_letter(claim.solve)),)
+    return (algebra.solve(formulas[0] - _substitute(claim, other), _make_letter(claim.solve)),)
 
 
 def _find_outcome(claim: Claim, derived: tuple[sympy.Expr, ...]) -> Outcome:
     relation, _, letters = claim.relation.partition(" in ")
     if relation == "rounded":
-        return "holds" if growth.is_rounded(claim.printed, derived[0]) else "does not hold"
+        return "holds" if algebra.is_rounded(claim.printed, derived[0]) else "does not hold"
     printed = tuple(_substitute(claim, formula) for formula in _read_printed(claim))
     if len(printed) != len(derived):
         return "does not hold"
     pairs, symbols = list(zip(printed, derived, strict=True)), tuple(map(_make_letter, letters.split()))
-    if all(itertools.starmap(growth.are_equal, pairs)):
+    if all(itertools.starmap(algebra.are_equal, pairs)):
         return "holds"
-    if not all(growth.RELATIONS[relation](*pair, symbols) for pair in pairs):
+    if not all(algebra.RELATIONS[relation](*pair, symbols) for pair in pairs):
         return "does not hold"
     return "holds to leading order" if relation == "leading" else "holds"
 
@@ -166,8 +166,8 @@ def _make_letter(name: str) -> sympy.Expr:
 
 
 def _show_derived(claim: Claim, derived: tuple[sympy.Expr, ...]) -> str:
-    order = printer.list_letters(quantities.spec(claim.about.text)) if claim.about.text else ()
-    shown = [_show_number(formula) if formula.is_Number else printer.show(formula, order) for formula in derived]
+    order = algebra.list_letters(quantities.spec(claim.about.text)) if claim.about.text else ()
+    shown = [_show_number(formula) if formula.is_Number else algebra.show(formula, order) for formula in derived]
     return f"({', '.join(shown)})" if claim.about.what == "shape" else shown[0]
 
 

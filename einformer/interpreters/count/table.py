@@ -88,11 +88,11 @@ def choose_writer(spec: Spec, form: str = "text", values: Mapping[str, object] =
     """Returns a function that prints formulas as text, LaTeX or Python, with these values, in the order of the legend."""
     import sympy
 
-    from einformer.interpreters.count import printer
+    from einformer.interpreters.count import algebra
 
-    order = printer.list_letters(spec)
+    order = algebra.list_letters(spec)
     numbers = {sympy.Symbol(letter): value for letter, value in values.items() if isinstance(value, int | float)}
-    return lambda formula: printer.show(sympy.sympify(formula).subs(numbers), order, form)
+    return lambda formula: algebra.show(sympy.sympify(formula).subs(numbers), order, form)
 
 
 def write_cache(
