@@ -517,7 +517,7 @@ class Model:
         plan: str = "fast",
         initialisation: str | None = None,
         check: str | None = None,
-        mesh: DeviceMesh | None = None,
+        mesh: DeviceMesh | str | Mapping[str, int] | None = None,
         shard: str = "",
     ) -> Module:
         """Returns the `nn.Module` with new random weights, in training mode, in float32 by default.
@@ -527,35 +527,44 @@ class Model:
         `load_huggingface`, `to_huggingface` and `save_huggingface`. With `check="beartype"` jaxtyping and beartype check
         every call inside too, as in `source(check=True)`.
 
-        With a `mesh` of torch.distributed, whose axes have names, and a map of letters to them, `tp: g f v; dp: b`, it is the
-        module of this rank. Its weights are parts of the weights that one process has, also those that `load_state_dict`
-        takes. Rows of a batch are the caller's to split, and gradients over them `DistributedDataParallel`'s or
-        `fully_shard`'s to average. Raises EinformerError E741 to E745.
+        With a `mesh` and a map of letters to its axes, `tp: g f v; dp: b`, it is the module of this rank. The mesh is a
+        `DeviceMesh` whose axes have names, or `dp=2,tp=4` over all ranks of the process group. Its weights are parts of the
+        weights that one process has, also those that `load_state_dict` takes. Rows of a batch are the caller's to split, and
+        gradients over them `DistributedDataParallel`'s or `fully_shard`'s to average. Raises EinformerError E741 to E745.
         """
         from einformer.interpreters.torch import module
 
-        if check is not None:
-            check_name(("beartype",), "checker", check)
-        recipe = self._recipe(plan, initialisation, check=check is not None)
-        if shard and mesh is None:
-            raise fail("E745", "there is a map of letters, and no mesh", fix="`mesh=init_device_mesh(…)`, or no map")
         if mesh is not None:
-            recipe = replace(recipe, plan=replace(recipe.plan, sharding=self._shard_over(mesh, shard)))
-        return cast("Module", module.build(recipe, device, dtype, mesh))
+            return self._build_rank(mesh, shard, device, dtype, plan, initialisation, check)
+        if shard:
+            raise fail("E745", "there is a map of letters, and no mesh", fix='`mesh="tp=2"`, or no map')
+        return cast("Module", module.build(self._recipe(plan, initialisation, check), device, dtype))
 
-    # The sharding that all ranks of a mesh agree on.
-    def _shard_over(self, mesh: DeviceMesh, shard: str) -> Sharding | None:
-        from einformer.interpreters.torch.ranks import check_alike
+    # Where the ranks disagree, or one cannot build its module, all raise an error.
+    def _build_rank(
+        self,
+        mesh: DeviceMesh | str | Mapping[str, int],
+        shard: str,
+        device: str,
+        dtype: torch.dtype | None,
+        plan: str,
+        initialisation: str | None,
+        check: str | None,
+    ) -> Module:
+        from einformer.interpreters.torch import module, ranks
 
-        if mesh.mesh_dim_names is None:
-            raise fail("E745", "the axes of the mesh have no names", fix="`init_device_mesh(…, mesh_dim_names=(…))`")
-        sharding, error = None, None
-        try:
-            sharding = self._shard(dict(zip(mesh.mesh_dim_names, mesh.shape, strict=True)), shard)
-        except EinformerError as own:
-            error = own
-        check_alike(mesh, error or (sharding, self.spec.tree, dict(self.legend.values)))
-        return sharding
+        joined = ranks.make_mesh(mesh, device)
+        axes = dict(zip(joined.mesh_dim_names, joined.shape, strict=True))
+
+        def plan_rank() -> Recipe:
+            recipe = self._recipe(plan, initialisation, check)
+            return replace(recipe, plan=replace(recipe.plan, sharding=self._shard(axes, shard)))
+
+        def describe(recipe: Recipe) -> object:
+            return recipe.plan, recipe.spec, dict(self.legend.values), str(device).partition(":")[0], dtype, check
+
+        recipe = ranks.agree_over(joined, axes, plan_rank, describe, ranks.BUILD)
+        return cast("Module", module.build(recipe, device, dtype, joined))
 
     def _shard(self, mesh: str | Mapping[str, int], shard: str) -> Sharding | None:
         from einformer.program.sharding import read_sharding
@@ -578,16 +587,18 @@ class Model:
         check_name(INITIALISATIONS, "initialisation", scheme)
         return replace(find_row(PLANS, "plan", plan), initialisation=scheme, deviation=self._origin.initialisation.deviation)
 
-    def _recipe(self, plan: str, initialisation: str | None = None, check: bool = False) -> Recipe:
+    def _recipe(self, plan: str, initialisation: str | None = None, check: str | None = None) -> Recipe:
         from einformer.huggingface.weights import HuggingFaceWeights
         from einformer.interpreters.torch.generate import Decodes
         from einformer.interpreters.torch.module import Recipe
         from einformer.program import cache
 
+        if check is not None:
+            check_name(("beartype",), "checker", check)
         chosen, origin = self._plan(plan, initialisation), self._origin
         methods = (*((HuggingFaceWeights,) if origin.family else ()), *((Decodes,) if self.spec.layer.time else ()))
-        keep, style = functools.partial(cache.kept, self.spec.tree, self.spec.name, self.legend), _style(check=check)
-        theirs = (origin.family, origin.config, origin.part)
+        keep = functools.partial(cache.kept, self.spec.tree, self.spec.name, self.legend)
+        style, theirs = _style(check=check is not None), (origin.family, origin.config, origin.part)
         return Recipe(self.spec.tree, self.spec.name, self.legend, chosen, style, *theirs, methods, keep)
 
     def reference(

@@ -940,4 +940,19 @@ MUTANTS = (
         "if kept is not None:\n            axes", "if kept is None:\n            axes",
         "ranks.py::test_keys_that_ranks_exchange_where_they_are_read_are_kept_in_parts[notation]",
     ),
+    _mutant(
+        "the norm of gradients is that of one rank", "interpreters/torch/ranks.py",
+        "for axis in axes:\n            dist.all_reduce(whole", "for axis in ():\n            dist.all_reduce(whole",
+        "ranks.py::test_processes_start_and_step_as_one_process_does[2]",
+    ),
+    _mutant(
+        "each rank draws by its own random numbers", "interpreters/torch/ranks.py",
+        "torch.set_rng_state(states[0])", "torch.set_rng_state(torch.get_rng_state())",
+        "parallel.py::test_two_processes_compute_alike_start_alike_drop_apart_and_refuse_alike",
+    ),
+    _mutant(
+        "an error of one rank is its own", "interpreters/torch/ranks.py",
+        "    if failed:\n", "    if failed and error:\n",
+        "ranks.py::test_what_one_rank_does_wrong_is_an_error_on_all",
+    ),
 )  # fmt: skip

@@ -27,7 +27,7 @@ from einformer.errors import Finding
 from einformer.huggingface.families import family
 from einformer.huggingface.stored import write
 from einformer.huggingface.weights import load, read, save
-from einformer.interpreters.torch.module import list_views
+from einformer.interpreters.torch.views import list_views
 from einformer.language import weights as placing
 from tests.oracles.families import FAMILIES, answer, theirs, weights
 from tests.oracles.lifted import Regime

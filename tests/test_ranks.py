@@ -1,27 +1,30 @@
-"""Do the ranks of a mesh decode together what one process decodes?"""
+"""Do the ranks of a mesh do what one process does: decode, start, step, and refuse?"""
 
 from __future__ import annotations
 
+import datetime
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+import torch.distributed as dist
 from torch import Tensor
-from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
 import einformer
 from einformer import EinformerError
 from einformer.interpreters.count import rules
 from einformer.interpreters.count.numbers import Numbers
 from einformer.interpreters.torch import module as modules
+from einformer.interpreters.torch.plan import INITIALISATIONS
 from einformer.objects import Model
 from einformer.program.sharding import Sharding
 from tests.few import few
-from tests.oracles.ranks import assert_near, build_rank, continue_rank, read, run_on_ranks
+from tests.oracles.ranks import Whole, assert_near, build_rank, continue_rank, read, run_on_ranks
 from tests.small import PLANS
 from tests.test_parallel import in_processes, place_on
 from tests.test_sharding import MAPS, bound
@@ -196,3 +199,125 @@ def test_weights_that_lie_apart_are_not_read_together() -> None:
 def test_positions_are_not_split_while_decoding() -> None:
     with pytest.raises(EinformerError, match="E744 `s` is split over `cp`, and a step of decoding has one position"):
         bound("llama").cached_source(mesh="cp=2", shard="cp: s")
+
+
+# ------------------------------------------------------------------------------------------------------------- training
+
+STEPS = [
+    ("llama", {"tp": 2}, "tp: g f v"),
+    ("llama", {"tp": 2}, "tp: d"),
+    ("gpt2", {"dp": 2}, "dp: b"),
+    ("gemma3", {"tp": 2}, "tp: g f v"),  # tied
+    ("mixtral", {"tp": 2}, "tp: g x v"),
+    ("llama", {"tp": 2, "tq": 2}, "tp: g f v; tq: j"),  # of one packed parameter the weights are split over other axes
+    ("mixtral", {"tp": 2, "ep": 2}, "tp: g f v; ep: x"),
+    ("llama", {"dp": 2, "tp": 2}, "tp: g f v; dp: b"),
+]
+
+
+def step_alike(name: str, axes: Mapping[str, int], shard: str, plan: str) -> None:
+    """A step of AdamW with clipped gradients, on the ranks and alone."""
+    mesh, model = init_device_mesh("cpu", tuple(axes.values()), mesh_dim_names=tuple(axes)), bound(name)
+    whole = Whole(model, read(model, axes, shard), plan)
+    module: Any = model.build(plan=plan, dtype=torch.float64, mesh=mesh, shard=shard)
+    alone = model.build(plan=plan, dtype=torch.float64).eval()
+    alone.load_state_dict(whole.state)
+    alone(*(x.detach() for x in whole.inputs)).backward(whole.gradient)  # type: ignore[no-untyped-call]
+    whole.run(module, place_on(mesh))
+    for axis in whole.sharding.rows:
+        for parameter in module.parameters():
+            dist.all_reduce(parameter.grad, group=mesh.get_group(axis))
+    norm = torch.nn.utils.clip_grad_norm_(alone.parameters(), 0.5)
+    assert norm > 1
+    assert_near(module.clip_gradients(0.5), norm, "the norm")
+    for some in (module, alone):
+        torch.optim.AdamW(some.parameters(), lr=0.01).step()
+    for path, weight in module.take(alone.state_dict()).items():
+        assert not torch.equal(weight, module.take(whole.state)[path]) or weight.dim() == 1
+        assert_near(module.state_dict()[path], weight, path)
+
+
+def start_alike(name: str, axes: Mapping[str, int], shard: str, plan: str) -> None:
+    """The first weights are those of one process with the seed of the first rank, and so are those of `initialise`."""
+    for scheme in INITIALISATIONS:
+        torch.manual_seed(7)
+        alone: Any = bound(name).build(plan=plan, initialisation=scheme)
+        torch.manual_seed(7 + dist.get_rank())
+        module: Any = bound(name).build(plan=plan, initialisation=scheme, mesh=dict(axes), shard=shard)
+        for path, weight in module.take(alone.state_dict()).items():
+            assert torch.equal(weight, module.state_dict()[path]), path
+        torch.manual_seed(8 + dist.get_rank())
+        module.initialise()
+        torch.manual_seed(8)
+        alone.initialise()
+        for path, weight in module.take(alone.state_dict()).items():
+            assert torch.equal(weight, module.state_dict()[path]), path
+
+
+def train_all(cases: list[tuple[str, Mapping[str, int], str, str]]) -> None:
+    for case in cases:
+        step_alike(*case)
+        start_alike(*case)
+
+
+@pytest.mark.parametrize("count", [2, pytest.param(4, marks=pytest.mark.slow)])
+def test_processes_start_and_step_as_one_process_does(count: int, tmp_path: Path) -> None:
+    cases = [case for case in STEPS if math.prod(case[1].values()) == count]
+    plans = PLANS if count == 4 else ("fast",)
+    in_processes(count, tmp_path, train_all, [(*case, plan) for case in cases for plan in plans])
+
+
+# ------------------------------------------------------------------------------------------------------------ bad input
+
+
+def refuse(match: Sequence[str], work: Callable[[], object]) -> None:
+    """Each rank raises an error of its own."""
+    with pytest.raises(EinformerError, match=match[dist.get_rank()]):
+        work()
+
+
+def refuse_all() -> None:
+    """What one of two ranks does otherwise, or wrongly, is an error on both."""
+    rank, model = dist.get_rank(), bound("llama")
+    mesh, both = init_device_mesh("cpu", (2,), mesh_dim_names=("tp",)), "E745 the ranks build different modules"
+    plan, dtype = ("fast", torch.float32) if rank else ("notation", torch.float64)
+    alike: dict[str, Any] = {"mesh": mesh, "shard": "tp: g f v"}
+    refuse([both, both], lambda: model.build(plan=plan, **alike))
+    refuse([both, both], lambda: model.build(dtype=dtype, **alike))
+    refuse([both, both], lambda: model.build(mesh=mesh, shard="tp: g f v" if rank else "tp: g f"))
+    refuse([both, both], lambda: model.bind(F=12 + 2 * rank).build(**alike))
+    refuse([both, both], lambda: model.build(mesh="tp=2" if rank else "dp=2", shard=""))
+    refuse(["E741", "E745 rank 0 cannot go on"], lambda: model.build(mesh=mesh, shard="tp: g f v" if rank else "tp: q"))
+    refuse(["E745 rank 1 cannot go on", "E605"], lambda: model.build(plan="slow" if rank else "fast", **alike))
+    message = "E745 the mesh dp=2, tp=4 has 8 ranks, the process group 2"
+    refuse([message, message], lambda: model.build(mesh="dp=2,tp=4", shard="tp: g"))
+    message = "E745 the axes of the mesh have no names"
+    refuse([message, message], lambda: model.build(mesh=init_device_mesh("cpu", (2,)), shard="tp: g"))
+
+    module, different = model.build(**alike), "E745 the ranks call the module with different inputs"
+    x_bs = torch.zeros(2, 4, dtype=torch.int64)
+    refuse([different, different], lambda: module(x_bs[:, : 3 + rank]))
+    refuse([different, different], lambda: module(x_bs.int() if rank else x_bs))
+    refuse(["E703", "E745 rank 0 cannot go on"], lambda: module(x_bs if rank else x_bs - 1))
+    refuse(["E745 rank 1 cannot go on", "E701"], lambda: module(x_bs[0] if rank else x_bs))
+    refuse([different, different], lambda: module.generate(x_bs, 3 + rank))
+    refuse([different, different], lambda: module.decode(x_bs, cache=module.cache(), last=1 + rank))
+    refuse(["E708", "E745 rank 0 cannot go on"], lambda: module.generate(x_bs, 3 * rank - 1))
+    assert module(x_bs).shape == (2, 4, 10)  # after all of them they go on
+
+    outside = DeviceMesh("cpu", [0], mesh_dim_names=("tp",))
+    if rank:
+        refuse(["", "E745 this rank is not in the mesh"], lambda: model.build(mesh=outside, shard="tp: g"))
+    late = DeviceMesh.from_group(dist.new_group(timeout=datetime.timedelta(seconds=1)), "cpu", mesh_dim_names=("tp",))
+    module = model.build(mesh=late, shard="tp: g f v")
+    if rank:  # the other never comes
+        refuse(["", "E745 another rank does not come"], lambda: module(x_bs))
+
+
+def test_what_one_rank_does_wrong_is_an_error_on_all(tmp_path: Path) -> None:
+    in_processes(2, tmp_path, refuse_all)
+
+
+def test_a_mesh_needs_a_process_group() -> None:
+    with pytest.raises(EinformerError, match="E745 no process group is running"):
+        bound("llama").build(mesh="tp=2", shard="tp: g")

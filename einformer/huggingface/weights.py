@@ -22,7 +22,7 @@ from einformer.errors import EinformerError, Finding, fail
 from einformer.huggingface.config import config_text
 from einformer.huggingface.families import Family, family
 from einformer.huggingface.stored import FLOATS, Shape, State, Stored, find_tensors, write_folder
-from einformer.interpreters.torch.module import list_views
+from einformer.interpreters.torch.views import list_views
 from einformer.language import weights as placed
 from einformer.language.weights import Placed, key
 

@@ -28,10 +28,10 @@ HERE = threading.local()
 
 
 class Router:
-    """torch.distributed, where a thread that is a rank has collectives of its own."""
+    """torch.distributed, where a thread that is a rank has collectives of its own; these belong to no program."""
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(getattr(HERE, "mesh", torch.distributed), name)
+        return getattr(replace(HERE.mesh, quiet=True) if hasattr(HERE, "mesh") else torch.distributed, name)
 
 
 vars(ranks)["dist"] = Router()
@@ -68,10 +68,15 @@ class Mesh:
 
     world: World
     rank: int
+    quiet: bool = False  # what it does is not logged
+    device_type = "cpu"
     ReduceOp = torch.distributed.ReduceOp
 
     def get_local_rank(self, axis: str) -> int:
         return self.world.places()[self.rank][axis]
+
+    def get_rank(self) -> int:
+        return self.rank
 
     def get_group(self, axis: str) -> str:
         return axis
@@ -82,7 +87,7 @@ class Mesh:
     def gather(self, name: str, x: Tensor, group: str) -> list[Tensor]:
         """The tensors of the ranks that differ along one axis alone."""
         assert x.is_contiguous()
-        if self.rank == 0:
+        if self.rank == 0 and not self.quiet:
             self.world.log.append((name, group, x.numel() * x.element_size()))
         seen, places = self.world.meet(self.rank, (name, group, x.detach().clone())), self.world.places()
         ours = places[self.rank]
@@ -110,7 +115,8 @@ def build_rank(model: Model, sharding: Sharding, plan: str, place: Any) -> nn.Mo
     """The module of one rank, whose collectives are those of threads."""
     recipe = model._recipe(plan)
     with LOCK:  # Python 3.11 does not parse in several threads
-        built = modules.build(replace(recipe, plan=replace(recipe.plan, sharding=sharding)), "cpu", torch.float64, place)
+        built = modules.build(replace(recipe, plan=replace(recipe.plan, sharding=sharding)), "meta", torch.float64, place)
+    built.to_empty(device="cpu")
     file: Any = sys.modules[type(built).__module__]
     file.dist = place
     return built

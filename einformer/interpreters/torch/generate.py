@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -64,6 +65,8 @@ class Decodes:
     recipe: Any
     door: Any
     training: bool
+    check: Callable[[tuple[Any, ...], tuple[Tensor, ...], dict[str, int]], None]
+    meet: Callable[..., Any]
     modules: Callable[[], Iterator[nn.Module]]
     parameters: Callable[[], Iterator[nn.Parameter]]
 
@@ -85,13 +88,8 @@ class Decodes:
         The cache has seen them afterwards. What follows the last line in which positions meet, as a rule the logits, is
         computed only where it is asked for. Raises EinformerError E701 to E703, E705, E706.
         """
-        from einformer.interpreters.torch.module import check_inputs
-
-        check_inputs(tuple(map(self._open, self.door)), inputs, self)  # type: ignore[arg-type]
-        module = _continue_module(self)
-        rows = self._fits(inputs, cache, module)
-        if last is not None and last < 1:
-            raise fail("E706", f"`last` cannot be {last}", fix="1 or more")
+        self.check(tuple(map(self._open, self.door)), inputs, {})
+        module, rows = self.meet(lambda: self._ready(inputs, cache, last), last, type(cache), cache.total)
         cache.asked, steady = last, isinstance(cache, StaticCache)
         if module.training != self.training:
             module.train(self.training)
@@ -132,17 +130,13 @@ class Decodes:
         Prompts of different lengths end together: of each row the last `lengths` positions are its own.
         Raises EinformerError E701 to E703, E706 to E708.
         """
-        choice = Choice(temperature, top_k, top_p)
-        self._predicts()
-        if max_new_tokens < 0:
-            raise fail("E708", f"`max_new_tokens` cannot be {max_new_tokens}", fix="0 or more")
-        generator = None if seed is None else torch.Generator(x_bs.device).manual_seed(_check_seed(seed))
-        cache = self.cache(_find_padding(x_bs, lengths), x_bs.shape[1] + min(max_new_tokens, _RESERVED))
+        begin = functools.partial(self._begin, x_bs, max_new_tokens, temperature, top_k, top_p, seed, lengths)
+        choice, generator, cache = self.meet(begin, max_new_tokens, temperature, top_k, top_p, tuple(stop))
         stops = torch.tensor([token for token in stop if 0 <= token < 2**63], dtype=torch.int64, device=x_bs.device)
         stopped, new = torch.zeros(len(x_bs), dtype=torch.bool, device=x_bs.device), x_bs
         for _ in range(max_new_tokens):
             logits_bv = _check_finite(self.join_logits(self.decode(new, cache=cache, last=1)[:, -1]))
-            token_b = self.agree(choice.next(logits_bv, generator).to(x_bs.dtype))
+            token_b = self.share_tokens(choice.next(logits_bv, generator).to(x_bs.dtype))
             token_b = torch.where(stopped, new[:, -1], token_b)
             yield token_b
             stopped = stopped | torch.isin(token_b.long(), stops)
@@ -200,8 +194,8 @@ class Decodes:
         """The logits of all tokens, where the ranks of a mesh have some of them each."""
         return logits
 
-    def agree(self, token_b: Tensor) -> Tensor:
-        """The tokens of the first of the ranks that compute the same rows."""
+    def share_tokens(self, token_b: Tensor) -> Tensor:
+        """The tokens of the first of the ranks that have the same rows."""
         return token_b
 
     # ------------------------------------------------------------------------------------------------------- checks
@@ -234,6 +228,29 @@ class Decodes:
         tokens = expected.selects[0] if expected.selects else ""
         if more or len(self._names()) != 3 or len(output) != 3 or axis_of(output[-1]) != axis_of(tokens):
             raise refuse_layer(layer)
+
+    def _begin(
+        self,
+        x_bs: Tensor,
+        max_new_tokens: int,
+        temperature: float,
+        top_k: int | None,
+        top_p: float | None,
+        seed: int | None,
+        lengths: Sequence[int] | None,
+    ) -> tuple[Choice, torch.Generator | None, Cache]:
+        choice = Choice(temperature, top_k, top_p)
+        self._predicts()
+        if max_new_tokens < 0:
+            raise fail("E708", f"`max_new_tokens` cannot be {max_new_tokens}", fix="0 or more")
+        generator = None if seed is None else torch.Generator(x_bs.device).manual_seed(_check_seed(seed))
+        return choice, generator, self.cache(_find_padding(x_bs, lengths), x_bs.shape[1] + min(max_new_tokens, _RESERVED))
+
+    def _ready(self, inputs: Sequence[Tensor], cache: Cache, last: int | None) -> tuple[Any, tuple[int, ...]]:
+        module = _continue_module(self)
+        if last is not None and last < 1:
+            raise fail("E706", f"`last` cannot be {last}", fix="1 or more")
+        return module, self._fits(inputs, cache, module)
 
     def _fits(self, inputs: Sequence[Tensor], cache: Cache, module: Any) -> tuple[int, ...]:
         letters, first = self._names()[:-1], find_timed(self._layer())

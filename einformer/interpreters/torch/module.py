@@ -11,7 +11,7 @@ import sys
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -19,8 +19,9 @@ from torch import Tensor, nn
 from einformer.errors import EinformerError, fail
 from einformer.interpreters.torch import decode
 from einformer.interpreters.torch.plan import PLAIN, Plan, Style
-from einformer.interpreters.torch.ranks import Parts
+from einformer.interpreters.torch.ranks import Parts, agree_over, draw_alike, find_cuts
 from einformer.interpreters.torch.source import write_source
+from einformer.interpreters.torch.views import list_own_views, list_views, walk_inside_first
 from einformer.language.calls import axis_of
 from einformer.language.sizes import Legend
 from einformer.language.slots import Whole, find_selecting
@@ -29,6 +30,7 @@ from einformer.program.cache import Entry
 from einformer.program.sharding import Sharding
 
 _COUNT = itertools.count(1)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,16 +63,20 @@ def build(recipe: Recipe, device: torch.device | str = "cpu", dtype: torch.dtype
 
     With a `mesh` it is the module of this rank: its weights are parts of those of the whole module.
     """
-    kind, dtype = _load(recipe, mesh), dtype or torch.float32
     if recipe.plan.sharding is None:
         with torch.device(device):
-            return kind().to(dtype)
+            return _load(recipe)().to(dtype or torch.float32)
+    if torch.device(device).type == "meta":
+        return _build_empty(recipe, device, dtype, mesh)
+    module: Any = agree_over(mesh, mesh.mesh_dim_names, lambda: _build_empty(recipe, device, dtype, mesh))
+    module.initialise()
+    return module  # type: ignore[no-any-return]
+
+
+def _build_empty(recipe: Recipe, device: torch.device | str, dtype: torch.dtype | None, mesh: Any) -> nn.Module:
     with torch.device("meta"):
-        module = kind().to(dtype)
-    if torch.device(device).type != "meta":
-        whole = build(replace(recipe, plan=replace(recipe.plan, sharding=None)), device, dtype)
-        module.to_empty(device=device).load_state_dict(whole.state_dict())
-    return module
+        module = _load(recipe, mesh)().to(dtype or torch.float32)
+    return module.to_empty(device=device)
 
 
 def _load(recipe: Recipe, mesh: Any = None) -> type[nn.Module]:
@@ -86,7 +92,8 @@ def _load(recipe: Recipe, mesh: Any = None) -> type[nn.Module]:
     }
     if recipe.plan.sharding is None:
         return type(recipe.name, (_Door, *recipe.methods, inner), attributes)
-    return type(recipe.name, (Parts, _Door, *recipe.methods, inner), attributes | {"mesh": mesh})
+    cuts = find_cuts(recipe.spec, recipe.name, recipe.legend, recipe.plan.sharding)
+    return type(recipe.name, (_RankDoor, *recipe.methods, inner), attributes | {"mesh": mesh, "cuts": cuts})
 
 
 def find_class(file: Mapping[str, object], name: str) -> type[nn.Module]:
@@ -122,16 +129,6 @@ def continue_module(module: Any) -> nn.Module:
     return twin
 
 
-def list_views(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    """Every weight of a built module by path, as it is written: what is copied there is in the parameter that holds it."""
-    inner: Any
-    for path, inner in module.named_modules():
-        for name, whole in itertools.chain(inner.named_parameters(recurse=False), inner.named_buffers(recurse=False)):
-            packed = name in getattr(inner, "layout", ())
-            parts = inner.parts(name, whole.detach()) if packed else [(name, whole.detach(), ())]
-            yield from ((f"{path}.{weight}".lstrip("."), view) for weight, view, _ in parts)
-
-
 class _Door(nn.Module):
     """Before the emitted forward: one clear error of ours for inputs that do not fit."""
 
@@ -139,14 +136,23 @@ class _Door(nn.Module):
     door: tuple[Expectation, ...]
     shares: Mapping[str, int]  # how many ranks share what yields of an input
 
+    def meet(self, work: Callable[[], T], *told: object) -> T:
+        """The result of work that ranks do before they compute together."""
+        return work()
+
+    def check(self, door: tuple[Expectation, ...], inputs: tuple[Tensor, ...], shares: Mapping[str, int]) -> None:
+        """Raises EinformerError where the inputs do not fit."""
+        told = [(x.shape, x.dtype) if isinstance(x, Tensor) else type(x) for x in inputs]
+        self.meet(lambda: check_shares(shares, check_inputs(door, inputs, self)), told, self.training)
+
     def __call__(self, *inputs: Tensor) -> Tensor:
-        check_shares(self.shares, check_inputs(self.door, inputs, self))
+        self.check(self.door, inputs, self.shares)
         result: Tensor = nn.Module.__call__(self, *inputs)
         return result
 
     def initialise(self) -> None:
         """Give every parameter its first values, as the plan says; after `to_empty`, which leaves them undefined."""
-        for module in self.modules():
+        for _, module in walk_inside_first(self):  # as they are built
             reset = getattr(module, "reset_parameters", None)
             if callable(reset):
                 reset()
@@ -155,6 +161,29 @@ class _Door(nn.Module):
         dtype = next(self.parameters(), torch.empty(0)).dtype
         frozen = {name for name, parameter in self.named_parameters() if not parameter.requires_grad}
         return _rebuild, (self.recipe, dtype, dict(self.state_dict()), frozen, self.training)
+
+
+class _RankDoor(Parts, _Door):
+    """The same on a rank of a mesh."""
+
+    def initialise(self) -> None:
+        """Gives every parameter its first values: parts of those of one process with the random numbers of the first rank."""
+        with torch.device("meta"):
+            whole = _load(replace(self.recipe, plan=replace(self.recipe.plan, sharding=None)))()
+        views = dict(list_views(self))
+        device = next(iter(views.values()), torch.empty(0)).device
+        with torch.no_grad(), draw_alike(self.mesh, self.sharding.rows):
+            for path, inner in walk_inside_first(whole):
+                for name, weight in _draw_weights(inner, device):
+                    views[path + name].copy_(self.cut(path + name, weight))
+
+
+def _draw_weights(module: Any, device: torch.device) -> Iterator[tuple[str, Tensor]]:
+    """The first values of the weights of one module, which are there until the next is asked for."""
+    if hasattr(module, "reset_parameters"):
+        module.to_empty(device=device, recurse=False).reset_parameters()
+        yield from list_own_views(module)
+        module.to_empty(device="meta", recurse=False)
 
 
 def _rebuild(recipe: Recipe, dtype: torch.dtype, state: dict[str, Tensor], frozen: set[str], training: bool) -> nn.Module:
