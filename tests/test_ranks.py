@@ -288,6 +288,7 @@ def refuse_all() -> None:
     refuse([both, both], lambda: model.bind(F=12 + 2 * rank).build(**alike))
     refuse([both, both], lambda: model.build(mesh="tp=2" if rank else "dp=2", shard=""))
     refuse(["E741", "E745 rank 0 cannot go on"], lambda: model.build(mesh=mesh, shard="tp: g f v" if rank else "tp: q"))
+    refuse(["E745 rank 1 cannot go on", "E742"], lambda: model.build(mesh=mesh, shard="tp: g f v" + " h" * rank))
     refuse(["E745 rank 1 cannot go on", "E605"], lambda: model.build(plan="slow" if rank else "fast", **alike))
     message = "E745 the mesh dp=2, tp=4 has 8 ranks, the process group 2"
     refuse([message, message], lambda: model.build(mesh="dp=2,tp=4", shard="tp: g"))
