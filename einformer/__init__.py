@@ -1,4 +1,4 @@
-"""Tensor-notation specifications of decoder-only transformers: written once as equations, checked, run, printed."""
+"""Tensor-notation specifications of transformers: written once as equations, checked, run, printed."""
 
 from __future__ import annotations
 

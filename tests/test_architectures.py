@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 import einformer
 from einformer.huggingface.families import architectures, families
 from tests.oracles import twins
+from tests.oracles.encoders import KINDS
 from tests.oracles.families import FAMILIES, LENGTH, VOCABULARY, Family, answer, weights
 from tests.oracles.lifted import Regime
 
@@ -60,7 +61,8 @@ def test_every_text_is_tested() -> None:
     folder = importlib.resources.files("einformer") / "architectures"
     texts = {file.name.removesuffix(".ein") for file in folder.iterdir() if file.name.endswith(".ein")}
     imported = {text for name in families() for text in architectures(name)}  # compared in tests/test_families.py
-    assert texts - {"library"} == OWN | imported | {family.text for family in FAMILIES.values()}
+    others = {"dit", *KINDS}  # compared in tests/test_encoders.py
+    assert texts - {"library"} == OWN | imported | others | {family.text for family in FAMILIES.values()}
 
 
 @pytest.mark.parametrize("name", FAMILIES)

@@ -20,6 +20,7 @@ from einformer.errors import EinformerError
 from einformer.huggingface.config import import_config
 from einformer.objects import Model
 from tests.few import FEW_TEXTS, few
+from tests.oracles.encoders import KINDS
 from tests.oracles.interpreters import named_gradients
 from tests.small import PLANS, SMALL, Array, built, decided, error, inputs, model, tensors, weights
 from tests.toys import TOYS, config_of
@@ -29,11 +30,11 @@ VALUES, SLOPES = 1e-12, 1e-6
 
 
 def test_every_text_is_tested() -> None:
-    """Here, or as the toy of a family in test_families."""
+    """Here, as the toy of a family in test_families, or in test_encoders."""
     toys = {import_config(config_of(name)).architecture for name in TOYS}
     folder = importlib.resources.files("einformer") / "architectures"
     texts = {file.name.removesuffix(".ein") for file in folder.iterdir() if file.name.endswith(".ein")}
-    assert texts - {"library"} == {small.text for small in SMALL.values()} | toys
+    assert texts - {"library"} == {small.text for small in SMALL.values()} | toys | {"dit", *KINDS}
 
 
 @functools.cache

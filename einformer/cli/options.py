@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, get_args
 from einformer.interpreters.count.conventions import CONVENTIONS, PRECISIONS, Work, read_devices
 from einformer.notes.conventions import conventions
 
-_ABOUT = "Decoder-only transformers, written once as equations."
+_ABOUT = "Transformers, written once as equations."
 _CODES = "exit code: 0 all is well, 1 there are findings, 2 the call was wrong"
 _REPORT = """Show the equations, shapes, parameters and FLOPs of every layer; measure them, and what the model computes, with
 torch; then run a text through it. A check that fails is a finding: exit code 1."""

@@ -163,9 +163,8 @@ def size(legend: Legend, letter: str) -> int:
 def usual_sizes(legend: Legend, batch: int, length: int | None) -> dict[str, int]:
     """Sizes for `B` and `S` as far as they are open; `S` is the longest that is allowed, or 1024."""
     axis, still_open = legend.axis_of_size("S"), open_sizes(legend)
-    bound = None if axis is None or still_open - {"B", "S"} else axis.bound
-    longest = 1024 if bound is None else int(legend.number(bound))
-    sizes = {"B": batch, "S": min(1024, longest) if length is None else length}
+    bound = try_number(legend.number, axis.bound) if axis is not None and axis.bound is not None else None
+    sizes = {"B": batch, "S": min(1024, int(bound or 1024)) if length is None else length}
     return {letter: size for letter, size in sizes.items() if letter in still_open}
 
 

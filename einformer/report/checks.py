@@ -128,9 +128,10 @@ def _change_inputs(layer: Layer, given: Sequence[Array], cut: int) -> list[Array
     assert layer.time is not None
     changed = []
     for formal, array in zip(layer.formals, given, strict=True):
-        slices = tuple(slice(cut, None) if letter == layer.time.letter else slice(None) for letter in list_letters(formal))
-        other = array.copy()
-        other[slices] = array.max() - array[slices]
+        letters, other = list_letters(formal), array.copy()
+        if layer.time.letter in letters:
+            slices = tuple(slice(cut, None) if letter == layer.time.letter else slice(None) for letter in letters)
+            other[slices] = array.max() - array[slices]
         changed.append(other)
     return changed
 

@@ -66,12 +66,13 @@ def list_shipped() -> Shipped:
 
 # Positions meet through a state, or in a product of queries with keys of some number of heads.
 def _find_attention(spec: Spec) -> Iterator[str]:
-    model = next((layer for layer in spec.layers if layer.time), None)
-    if model is None or model.time is None:
-        return
+    model = next((layer for layer in spec.layers if layer.time), spec.layers[-1])
     equations_of_layers = [equation for layer in spec.layers for equation in equations(layer.body)]
     parts = [e for equation in equations_of_layers for e in subexpressions(equation.right)]
-    time, rows = model.time.letter, {letter for formal in model.formals for letter in slot_letters(formal)}
+    seen = (e.indices[0].letter for e in parts if isinstance(e, Apply) and e.name == "Sm")
+    weighed = (axis_of(letter) for letter in seen if letter != axis_of(letter))
+    time = next(weighed, model.time.letter if model.time else "")  # an encoder does not say its axis
+    rows = {letter for formal in model.formals for letter in slot_letters(formal)}
     if any(_reads_itself(equation) for equation in equations_of_layers):
         yield "recurrent"
     elif keys := [kind for equation in equations_of_layers for kind in _find_key_heads(equation, time, rows)]:

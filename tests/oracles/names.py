@@ -64,7 +64,7 @@ def _arrange(array: Array, left: str, right: str, lengths: Mapping[str, int]) ->
     known = {axis: size for axis, size in lengths.items() if axis in re.findall(r"\w+", left)}
     result: Array = rearrange(array, f"{left} -> {right.replace('-', '')}", **known)
     backwards = tuple(place for place, axis in enumerate(right.split()) if axis.startswith("-"))
-    return np.ascontiguousarray(np.flip(result, backwards))
+    return np.array(np.flip(result, backwards), order="C")
 
 
 def _numbers(name: str, blocks: str, state: Mapping[str, Array]) -> list[str]:

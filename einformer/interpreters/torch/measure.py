@@ -98,7 +98,7 @@ def randomise(module: nn.Module, seed: int) -> dict[str, Array]:
 
 def _draw_weight(draw: np.random.Generator, shape: tuple[int, ...]) -> Array:
     if len(shape) < 2:
-        return 1 + 0.3 * draw.standard_normal(shape)
+        return np.asarray(1 + 0.3 * draw.standard_normal(shape))
     return draw.standard_normal(shape) / math.sqrt(shape[0])
 
 
