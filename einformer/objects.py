@@ -46,6 +46,8 @@ if TYPE_CHECKING:
         """
 
 
+__all__ = ["Model", "Specification"]
+
 F = TypeVar("F", bound=Callable[..., Any])
 _GPT2 = Initialisation("gpt2", 0.02)
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from einformer.errors import Finding, Source
-from einformer.targets import examine
+from tests.refusals import findings_of
 
 ROOT = Path(__file__).parents[1]
 # errors.md and claims.md are made of data, and tested with it.
@@ -65,7 +65,7 @@ class Example:
 
     def found(self) -> set[tuple[str, str]]:
         """The lines in which something is wrong, with the codes."""
-        findings = [finding for finding in examine(self.source)[1] if not _idle(finding)]
+        findings = [finding for finding in findings_of(self.source.text, self.source.name) if not _idle(finding)]
         own = [finding for finding in findings if not _line(finding).endswith(_MARK)]
         return {(_line(finding), finding.code) for finding in own or findings}
 
@@ -143,7 +143,7 @@ def _busy(text: str) -> Source:
     """The text without what its frame declares and nothing uses; one input always stays."""
     while True:
         source = Source("frame.ein", text)
-        for idle in reversed([finding for finding in examine(source)[1] if _idle(finding)]):
+        for idle in reversed([finding for finding in findings_of(source.text, source.name) if _idle(finding)]):
             shorter = _without(text, idle)
             text = text if "()" in shorter else shorter
         if text == source.text:

@@ -30,10 +30,10 @@ def names(finding: Finding | Found) -> set[str]:
     return {place, *re.findall(r"`([^`]+)`", said), *re.findall(r"(?<![\w.])-?\d+(?:\.\d+)?(?![\w.]*\d)", said)}
 
 
-def findings_of(text: str) -> tuple[Finding, ...]:
+def findings_of(text: str, name: str = "<text>") -> tuple[Finding, ...]:
     """What `einformer.parse` refuses a text for."""
     try:
-        einformer.parse(text)
+        einformer.parse(text, name)
     except EinformerError as error:
         return error.findings
     return ()

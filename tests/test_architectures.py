@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib.resources
 import math
 from collections.abc import Mapping
 from typing import Any, get_args
@@ -14,11 +13,11 @@ import torch
 from numpy.typing import NDArray
 
 import einformer
-from einformer.huggingface.families import architectures, families
 from tests.oracles import twins
 from tests.oracles.encoders import KINDS
 from tests.oracles.families import FAMILIES, LENGTH, VOCABULARY, Family, answer, weights
 from tests.oracles.lifted import Regime
+from tests.shipped import TEXTS, families
 
 Array = NDArray[Any]
 
@@ -58,11 +57,9 @@ def tokens() -> Array:
 
 
 def test_every_text_is_tested() -> None:
-    folder = importlib.resources.files("einformer") / "architectures"
-    texts = {file.name.removesuffix(".ein") for file in folder.iterdir() if file.name.endswith(".ein")}
-    imported = {text for name in families() for text in architectures(name)}  # compared in tests/test_families.py
+    imported = {text for chosen in families().values() for text in chosen}  # compared in tests/test_families.py
     others = {"dit", *KINDS}  # compared in tests/test_encoders.py
-    assert texts - {"library"} == OWN | imported | others | {family.text for family in FAMILIES.values()}
+    assert set(TEXTS) == OWN | imported | others | {family.text for family in FAMILIES.values()}
 
 
 @pytest.mark.parametrize("name", FAMILIES)

@@ -15,9 +15,10 @@ from typing import NamedTuple
 
 import pytest
 
-from einformer.architectures import models, texts
+from einformer.architectures import texts
 from einformer.cli import main, options
 from einformer.errors import catalogue
+from tests.shipped import TEXTS, list_shipped
 
 OK, FINDINGS, MISUSE = 0, 1, 2
 CONFIG = Path(__file__).parents[1] / "docs" / "examples" / "gpt2" / "config.json"
@@ -395,7 +396,7 @@ def test_an_unknown_target_is_told_the_three_nearest(run: Callable[..., Answer],
     listed, _, rest = err.rpartition("write: a file, or one of ")[2].partition("; ")
     assert listed.startswith(near)
     assert len(listed.split(", ")) == 3
-    assert set(listed.split(", ")) <= {*texts.shipped(), *models()}
+    assert set(listed.split(", ")) <= {*TEXTS, *(row["name"] for row in list_shipped()["models"])}
     assert rest == "`einformer list` names all\n"
 
 

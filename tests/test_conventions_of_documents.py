@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from einformer.architectures.texts import elaborate, shipped, text
+from einformer.architectures.texts import elaborate, text
 from einformer.errors import Source
 from einformer.interpreters.latex import latex
 from einformer.language import parser
@@ -18,9 +18,10 @@ from einformer.language.sizes import Legend
 from einformer.language.tree import Axis, Index, Name, Node, Scalar, Spec
 from einformer.notes.conventions import conventions, translate
 from einformer.notes.rendering import render
+from tests import shipped
 
 FEW = ("gpt2", "llama", "deepseek_v3")
-TEXTS = [pytest.param(name, marks=[] if name in FEW else pytest.mark.slow) for name in shipped()]
+TEXTS = [pytest.param(name, marks=[] if name in FEW else pytest.mark.slow) for name in shipped.TEXTS]
 # Sizes that are no capitals are for people only: in the language a small letter is an index.
 READABLE = [name for name in conventions() if all(len(letter) == 1 and letter.isupper() for letter in translate(name).values())]
 

@@ -14,9 +14,8 @@ from typing import Any
 import pytest
 
 import einformer
-from einformer.errors import Source
 from einformer.objects import Model
-from einformer.targets import examine
+from tests.refusals import findings_of
 
 AXES = "axes\n  b: B\n  s: S\n  d: D\n"
 
@@ -71,9 +70,9 @@ def attention(equations: int) -> str:
 
 @pytest.mark.parametrize("write", [body, layers, attention])
 def test_twice_the_equations_cost_at_most_a_tenth_more_than_twice(write: Callable[[int], str]) -> None:
-    once, twice = (Source("long", write(count)) for count in (40, 80))
-    assert not examine(twice)[1]
-    assert steps(partial(examine, twice)) <= 2.2 * steps(partial(examine, once))
+    once, twice = write(40), write(80)
+    assert not findings_of(twice)
+    assert steps(partial(findings_of, twice)) <= 2.2 * steps(partial(findings_of, once))
 
 
 def changes(count: int) -> str:

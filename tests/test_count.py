@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import doctest
 import functools
-import importlib.resources
 import math
 import random
 import subprocess
@@ -20,8 +19,6 @@ from transformers import AutoConfig, AutoModelForCausalLM
 
 import einformer
 from einformer import EinformerError, architectures
-from einformer.architectures import models
-from einformer.huggingface.config import import_config
 from einformer.interpreters.count import algebra, rules, symbols, table
 from einformer.interpreters.count.algebra import list_letters, show
 from einformer.interpreters.count.conventions import CONVENTIONS
@@ -35,8 +32,9 @@ from einformer.objects import Model, Specification
 from tests.few import FEW_TEXTS, few
 from tests.oracles.families import FAMILIES, Family
 from tests.oracles.flops import counted
+from tests.shipped import TEXTS
 from tests.texts import spec
-from tests.toys import TOYS, config_of
+from tests.toys import TOYS, architecture_of, config_of
 from tests.well_formed import written
 
 BATCH, LENGTH = 2, 37
@@ -44,44 +42,30 @@ PARAMETERS = {"gpt2": 124_439_808, "gpt2-medium": 354_823_168, "gpt2-large": 774
 WHOLE = [name for name, family in FAMILIES.items() if not family.layer]  # models that transformers computes by the text
 CHUNKED = sorted(FAMILIES.keys() - set(WHOLE))  # layers that transformers computes in chunks
 EXPERTS = {"mixtral", "gpt_oss"}
-TEXTS = sorted(
-    path.name.removesuffix(".ein")
-    for path in importlib.resources.files(architectures).iterdir()
-    if path.name.endswith(".ein") and path.name != "library.ein"
-)
 
 
 def weights(model: Model) -> tuple[WeightCount[int], ...]:
     return rules.count_weights(model.spec.tree, model.spec.name, Numbers(model.legend))
 
 
-def parameters(model: Model) -> int:
-    return model.num_parameters
-
-
 def equations(model: Model, **sizes: int) -> tuple[EquationCount[int], ...]:
     return rules.count_flops(model.spec.tree, model.spec.name, Numbers(model.at(**sizes)))
 
 
-def flops(model: Model, **sizes: int) -> int:
-    return rules.sum_counts(equations(model, **sizes))
+def flops(model: Model, **sizes: Any) -> int:
+    return model.flops(**sizes)
 
 
-def symbols_of(specification: Specification, legend: Legend | None) -> Symbols:
-    return Symbols(legend or Legend.of(specification.tree))
+def formula(specification: Specification, legend: Legend) -> sympy.Expr:
+    return symbols.sum_trained(rules.count_weights(specification.tree, specification.name, Symbols(legend)))
 
 
-def formula(specification: Specification, legend: Legend | None = None) -> sympy.Expr:
-    return symbols.sum_trained(rules.count_weights(specification.tree, specification.name, symbols_of(specification, legend)))
-
-
-def flops_formula(specification: Specification, legend: Legend | None = None) -> sympy.Expr:
-    return symbols.sum_counts(rules.count_flops(specification.tree, specification.name, symbols_of(specification, legend)))
+def flops_formula(specification: Specification, legend: Legend) -> sympy.Expr:
+    return symbols.sum_counts(rules.count_flops(specification.tree, specification.name, Symbols(legend)))
 
 
 def published(name: str) -> Model:
-    row = models()[name]
-    return einformer.load(row.architecture).bind(**row.sizes)
+    return einformer.model(name)
 
 
 def ours(family: Family, **changed: Any) -> Model:
@@ -126,12 +110,12 @@ def tokens(batch: int, length: int) -> dict[str, torch.Tensor]:
 
 @pytest.mark.parametrize("name", PARAMETERS)
 def test_parameters_of_gpt2_are_the_published_ones(name: str) -> None:
-    assert parameters(published(name)) == PARAMETERS[name]
+    assert published(name).num_parameters == PARAMETERS[name]
 
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_parameters_are_those_of_transformers(name: str) -> None:
-    assert parameters(ours(FAMILIES[name])) == sum(parameter.numel() for parameter in theirs(name).parameters())
+    assert ours(FAMILIES[name]).num_parameters == sum(parameter.numel() for parameter in theirs(name).parameters())
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -150,7 +134,7 @@ def _starred(path: str) -> str:
 
 def test_a_tie_counts_once() -> None:
     llama, sizes = einformer.load("llama"), {"D": 40, "A": 5, "G": 5, "F": 31, "V": 53, "L": 2}
-    assert parameters(llama.bind(**sizes)) - parameters(llama.without("Llama.U").bind(**sizes)) == 53 * 40
+    assert llama.bind(**sizes).num_parameters - llama.without("Llama.U").bind(**sizes).num_parameters == 53 * 40
 
 
 def test_a_buffer_is_no_parameter() -> None:
@@ -215,16 +199,16 @@ def test_a_where_splits_the_turns_of_a_loop(lines: tuple[str, ...], sets: int, t
     """As many sets of weights as there are paths, and a product in each turn that takes the branch; formulas alike."""
     specification = in_turns(*(f"  {line}" for line in lines))
     model = specification.bind(D=5, L=7)
-    assert (parameters(model), flops(model)) == (25 * sets, 50 * turns)
-    assert parameters(model) == sum(map(math.prod, model.weight_shapes().values()))
-    assert number(formula(specification), model) == 25 * sets
-    assert number(flops_formula(specification), model) == 50 * turns
+    assert (model.num_parameters, flops(model)) == (25 * sets, 50 * turns)
+    assert model.num_parameters == sum(map(math.prod, model.weight_shapes().values()))
+    assert number(specification.parameters, model) == 25 * sets
+    assert number(specification.flops(), model) == 50 * turns
 
 
 def test_numbers_are_exact() -> None:
     lines = ("  for l < L - P:", "    z_d <- block_l(z_d)", "  for l < L:", "    z_d <- block_l(z_d)")
     large = in_turns("  weights block: Block", *lines).bind(D=10**9 + 7, L=9973)
-    assert parameters(large) == 9973 * (10**9 + 7) ** 2
+    assert large.num_parameters == 9973 * (10**9 + 7) ** 2
     assert flops(large) == 2 * (9973 + 9970) * (10**9 + 7) ** 2
 
 
@@ -232,19 +216,19 @@ def test_a_where_on_a_tensor_is_no_choice_of_layers() -> None:
     """`P_l` is a weight, though there is a scalar P: both of its branches are there."""
     lines = ("  weights P_l", "  for l < L:", "    z_d <- where(P_l < R, Block_l(z_d), Block_l(z_d))")
     model = in_turns(*lines).bind(D=5, L=7)
-    assert (parameters(model), flops(model)) == (7 + 2 * 7 * 25, 2 * 7 * 50)
+    assert (model.num_parameters, flops(model)) == (7 + 2 * 7 * 25, 2 * 7 * 50)
 
 
 def test_a_weight_takes_nothing_from_a_scalar_of_its_letter() -> None:
     lines = ("  weights P_d", "  for l < L:", "    z_d <- where(l < P, Block_l(z_d), P_d z_d)")
     model = in_turns(*lines).bind(D=5, L=7)
-    assert (parameters(model), flops(model)) == (5 + 3 * 25, 3 * 50)
+    assert (model.num_parameters, flops(model)) == (5 + 3 * 25, 3 * 50)
 
 
 def test_a_loop_that_never_turns_has_nothing() -> None:
     lines = ("  weights block: Block", "  for l < L - P:", "    z_d <- block(z_d)")
     model = in_turns(*lines).bind(D=5, L=3)
-    assert (parameters(model), model.weight_shapes(), flops(model)) == (0, {}, 0)
+    assert (model.num_parameters, model.weight_shapes(), flops(model)) == (0, {}, 0)
 
 
 # --------------------------------------------------------------------------------------------------------------- FLOPs
@@ -327,7 +311,7 @@ GPT_OSS = {"D": 2880, "A": 64, "G": 8, "H": 64, "F": 2880, "V": 201088, "L": 24,
 )
 def test_chosen_experts_only(text: str, sizes: dict[str, int], total: int, work: int) -> None:
     model = einformer.load(text).bind(**sizes)
-    assert parameters(model) == total
+    assert model.num_parameters == total
     assert flops(model, B=1, S=512) == work
 
 
@@ -469,8 +453,8 @@ def test_formula_of_gpt2() -> None:
     L, E, D, V, K, B, S = sympy.symbols("L E D V K B S")
     gpt2 = einformer.load("gpt2")
     assert sympy.expand(gpt2.parameters - (L * ((4 + 2 * E) * D**2 + (9 + E) * D) + 2 * D + D * (K + V))) == 0
-    assert sympy.expand(flops_formula(gpt2) - 2 * B * S * (L * ((4 + 2 * E) * D**2 + 2 * S * D) + V * D)) == 0
-    leading = [sympy.Poly(formula(gpt2), D).coeff_monomial(power) for power in (D**2, D)]
+    assert sympy.expand(gpt2.flops() - 2 * B * S * (L * ((4 + 2 * E) * D**2 + 2 * S * D) + V * D)) == 0
+    leading = [sympy.Poly(gpt2.parameters, D).coeff_monomial(power) for power in (D**2, D)]
     assert sympy.expand(leading[0] - (4 + 2 * E) * L) == 0
     assert sympy.Poly(leading[1], V).coeff_monomial(V) == 1
 
@@ -517,7 +501,7 @@ SHOWN = {
 def test_formulas_print_as_people_write_them(name: str) -> None:
     specification = einformer.load(name)
     names = list_letters(specification.tree)
-    assert (show(formula(specification), names), show(flops_formula(specification), names)) == SHOWN[name]
+    assert (show(specification.parameters, names), show(specification.flops(), names)) == SHOWN[name]
 
 
 WRITTEN = {
@@ -578,7 +562,7 @@ def test_random_texts_have_the_weights_of_the_model_and_formulas_of_their_number
 def test_formulas_with_numbers_are_the_numbers(name: str) -> None:
     model = ours(FAMILIES[name])
     legend = model.at(B=BATCH, S=LENGTH)
-    assert number(formula(model.spec, legend), model) == parameters(model)
+    assert number(formula(model.spec, legend), model) == model.num_parameters
     work = flops_formula(model.spec, legend)
     assert number(work, model, B=BATCH, S=LENGTH) == flops(model, B=BATCH, S=LENGTH)
 
@@ -586,7 +570,7 @@ def test_formulas_with_numbers_are_the_numbers(name: str) -> None:
 OWN_SIZES = {"D": 35, "A": 5, "E": 6, "U": 11, "F": 31, "K": 41, "V": 53, "L": 3}
 
 
-OF_TOYS = {import_config(config).architecture: config for config in map(config_of, TOYS)}
+OF_TOYS = {architecture_of(name): config_of(name) for name in TOYS}
 NO_FORMULA = {
     "llama4",
     "llama4_plain",
@@ -606,7 +590,7 @@ NO_FORMULA = {
 def test_formulas_of_texts_of_families_with_numbers_are_the_numbers(name: str) -> None:
     model = einformer.from_huggingface(OF_TOYS[name])
     legend = model.at(B=2, S=37)
-    assert number(formula(model.spec, legend), model) == parameters(model)
+    assert number(formula(model.spec, legend), model) == model.num_parameters
     assert number(flops_formula(model.spec, legend), model, B=2, S=37) == flops(model, B=2, S=37)
 
 
@@ -616,7 +600,7 @@ def test_formulas_of_our_own_texts_with_numbers_are_the_numbers(name: str) -> No
     model = specification.bind(**{size: n for size, n in OWN_SIZES.items() if size in Legend.of(specification.tree).letters})
     open_sizes = {size: n for size, n in {"B": 2, "S": 37}.items() if size in model.open}
     legend = model.at(**open_sizes)
-    assert number(formula(specification, legend), model) == parameters(model)
+    assert number(formula(specification, legend), model) == model.num_parameters
     assert number(flops_formula(specification, legend), model, **open_sizes) == flops(model, **open_sizes)
 
 
@@ -632,10 +616,10 @@ REFUSED = {
 def test_turns_that_letters_cannot_count_are_refused_and_numbers_count_them(line: str, code: str) -> None:
     specification = in_turns("  for l < L:", f"  {line}")
     with pytest.raises(EinformerError) as error:
-        formula(specification)
+        assert specification.parameters
     assert [finding.code for finding in error.value.findings] == [code]
     model = specification.bind(D=5, L=7)
-    assert parameters(model) == sum(map(math.prod, model.weight_shapes().values())) > 0
+    assert model.num_parameters == sum(map(math.prod, model.weight_shapes().values())) > 0
 
 
 def test_open_sizes_are_needed_for_flops_and_for_nothing_else() -> None:
@@ -655,7 +639,7 @@ def test_parts_add_up() -> None:
     model = ours(FAMILIES["deepseek_v3"])
     parts = table.group_parts(weights(model), equations(model, B=BATCH, S=LENGTH))
     assert [part.times for part in parts] == [3, 3, 3, 1, 2, 1, 1]
-    assert sum(part.parameters for part in parts) == parameters(model)
+    assert sum(part.parameters for part in parts) == model.num_parameters
     assert sum(part.flops for part in parts) == flops(model, B=BATCH, S=LENGTH)
     assert all(part.times * (part.flops_of_one or 0) == part.flops for part in parts)
     assert all(part.times * part.parameters_of_one == part.parameters for part in parts)

@@ -19,7 +19,7 @@ from einformer.language.parser import parse as read
 from einformer.language.printer import show
 from einformer.language.tree import Spec
 from einformer.objects import Model
-from einformer.targets import examine
+from tests.refusals import findings_of
 
 DEEP, IN_ALL = 100, 150
 STACK = 150  # calls that stand under ours: a test's, a notebook's
@@ -122,7 +122,7 @@ def tree(text: str) -> Spec:
 
 
 def codes(text: str) -> list[str]:
-    return [finding.code for finding in high(lambda: examine(Source("<deep>", text)))[1]]
+    return [finding.code for finding in high(lambda: findings_of(text))]
 
 
 def bound(text: str) -> Model:

@@ -14,15 +14,13 @@ from typing import Any
 import pytest
 
 import einformer
-from einformer.architectures import texts
 from einformer.language.difference import Change, Difference, difference
 from einformer.language.printer import show
 from einformer.language.tree import Apply, Axis, Equation, Expression, Index, Layer, Loop, Scalar, Spec, Statement, Weight
 from einformer.language.walk import rebuild
 from tests.few import FEW_TEXTS, few
+from tests.shipped import TEXTS
 from tests.slips import slip
-
-TEXTS = texts.shipped()
 
 
 @functools.cache

@@ -22,7 +22,6 @@ import pytest
 import einformer
 from einformer import EinformerError
 from einformer.errors import NOWHERE, Finding, Source, Span, catalogue, fail
-from einformer.huggingface.config import import_config
 from einformer.huggingface.stored import write
 from einformer.interpreters.count.conventions import DEFAULT
 from einformer.lint import python
@@ -32,7 +31,7 @@ from einformer.objects import bind_from
 from einformer.report.fit import BYTES, in_memory, parse_quantity
 from einformer.report.plot import library
 from einformer.report.series import shares
-from einformer.targets import examine
+from tests.refusals import findings_of
 
 PACKAGE = Path(einformer.__file__).parent
 DOCS = Path(__file__).parents[1] / "docs"
@@ -62,7 +61,7 @@ def tiny() -> Any:
 
 
 def examined(text: str) -> tuple[Finding, ...]:
-    return examine(Source("example.ein", text))[1]
+    return findings_of(text, "example.ein")
 
 
 def refused(example: str) -> tuple[Finding, ...]:
@@ -71,7 +70,7 @@ def refused(example: str) -> tuple[Finding, ...]:
     try:
         if text.startswith("{"):
             Path("config.json").write_bytes(text.encode())
-            import_config("config.json")
+            einformer.from_huggingface("config.json")
         elif line:
             eval(line, names(text))  # the catalogue is our own
         else:

@@ -11,9 +11,9 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 import einformer
-from einformer.language.calls import slot_letters
 from tests.few import few
 from tests.forms import BATCH, CALLED, CHOSEN, FORMS, KINDS, SIZES, Form
+from tests.heads import output_letters
 from tests.small import LENGTH, PLANS, built, error, inputs, weights
 from tests.test_decode import parts
 
@@ -32,7 +32,7 @@ class Case:
         self.bound = form.model(sizes)
         self.module: Any = built(self.bound, plan)
         self.arrays = inputs(self.bound, {"B": BATCH})
-        self.letters = slot_letters(self.bound.spec.layer.output)
+        self.letters = output_letters(self.bound)
 
     def expected(self, rows: slice = slice(None), start: int = 0) -> Any:
         """What the reference says of some rows from a position on."""

@@ -16,12 +16,13 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+import einformer
 from einformer import EinformerError, parse
-from einformer.architectures.texts import read, shipped
+from einformer.architectures.texts import read
 from einformer.errors import catalogue
 from einformer.language.parser import MAXIMUM_FINDINGS
 from einformer.language.sizes import Legend
-from einformer.targets import examine
+from tests import shipped
 from tests.few import FEW_TEXTS, few
 from tests.guard import guarded, needs_a_timer
 from tests.refusals import findings_of
@@ -226,7 +227,7 @@ sys.addaudithook(_hear)
 @pytest.fixture
 def heard() -> Iterator[list[str]]:
     """What Python was asked to compile, to run or to start meanwhile."""
-    assert not examine(read("gpt2"))[1]  # all that is imported late is imported now
+    einformer.load("gpt2")  # all that is imported late is imported now
     EARS.append([])
     yield EARS[-1]
     EARS.pop()
@@ -460,7 +461,7 @@ def evaluate(text: str, chance: random.Random) -> bool:
     return value is not None
 
 
-@pytest.mark.parametrize("name", few(shipped(), FEW_TEXTS))
+@pytest.mark.parametrize("name", few(shipped.TEXTS, FEW_TEXTS))
 def test_every_cut_of_a_shipped_text_ends(name: str) -> None:
     """As typed: a text that stops anywhere."""
     text = read(name).text

@@ -20,10 +20,10 @@ from einformer.errors import Source
 from einformer.interpreters.latex import latex
 from einformer.language import parser, printer
 from einformer.language.tree import Spec
-from einformer.targets import examine
 from tests import slips, test_mutation_detection
 from tests.commands import Found, lint
 from tests.prose import prose
+from tests.refusals import findings_of
 from tests.slips import Slip
 from tests.test_mutation_detection import FOUND_LATER, MISSED, REPORTED
 from tests.test_well_formed import SHIPPED
@@ -72,7 +72,7 @@ def test_a_slip_is_reported_as_in_plain_text(text: Text, random: Random) -> None
     """The checker of plain texts and the linter of notes give the same codes."""
     spec = parsed(text.text)
     slip = slips.slip(spec, random)
-    plain = [finding.code for finding in examine(Source("text.ein", printer.show(slip.spec)))[1]]
+    plain = [finding.code for finding in findings_of(printer.show(slip.spec))]
     assert sorted(finding.code for finding in linted(note(slip.spec))) == sorted(plain)
 
 

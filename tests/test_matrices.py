@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from einformer import EinformerError, load, parse
-from einformer.architectures.texts import shipped
 from einformer.interpreters.latex.matrices import write_formulas
 from einformer.interpreters.latex.pieces import Names, Style, add_scripts
 from einformer.language.sizes import Legend
@@ -25,14 +24,14 @@ from einformer.notes.rendering import attention, print_latex, render
 from einformer.notes.shelf import documents, source
 from einformer.objects import Specification
 from einformer.testing.subject import Subject, isolate
-from tests import well_formed
+from tests import shipped, well_formed
 from tests.examples import ROOT
 from tests.oracles.matrices import SIGNS, Oracle, Recorder, apart, called_sizes
 from tests.refusals import refuses
 from tests.texts import spec as of
 
 QUICK = {*documents(), "gpt2", "llama", "gpt_oss", "deepseek_v3", "mamba2", "delta_net"}
-TEXTS = [pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow) for name in (*documents(), *shipped())]
+TEXTS = [pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow) for name in (*documents(), *shipped.TEXTS)]
 GIVEN = {"gptj": {"R": 4, "D": 24, "A": 3}}  # its default is for heads of a real size
 MATRICES = [name for name in conventions() if style(name)]
 

@@ -13,7 +13,7 @@ import pytest
 from einformer.architectures.texts import text, write_out
 from einformer.errors import Source
 from einformer.language.printer import show
-from einformer.targets import examine
+from tests.refusals import findings_of
 
 FOUND = """
 gpt2 | e: H = D / A | e: H = D / B | E308 +20
@@ -104,13 +104,13 @@ def mutated(name: str, old: str, new: str) -> tuple[Source, int]:
 @pytest.mark.parametrize(("name", "old", "new", "expected"), rows(FOUND))
 def test_a_slip_is_found(name: str, old: str, new: str, expected: str) -> None:
     source, line = mutated(name, old, new)
-    first = examine(source)[1][0]
+    first = findings_of(source.text)[0]
     assert f"{first.code} {first.span.line - line:+d}" == expected
 
 
 @pytest.mark.parametrize(("name", "old", "new", "why"), rows(LEGAL))
 def test_a_slip_is_another_text(name: str, old: str, new: str, why: str) -> None:
-    assert examine(mutated(name, old, new)[0])[1] == (), why
+    assert findings_of(mutated(name, old, new)[0].text) == (), why
 
 
 @pytest.mark.parametrize(("name", "old", "new", "expected"), [*rows(FOUND), *rows(LEGAL)])

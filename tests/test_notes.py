@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from einformer import load, parse
-from einformer.architectures.texts import elaborate, shipped, text
+from einformer.architectures.texts import elaborate, text
 from einformer.interpreters.latex import latex
 from einformer.language import parser
 from einformer.language.printer import show
@@ -18,6 +18,7 @@ from einformer.language.walk import subexpressions
 from einformer.notes.conventions import conventions, translate
 from einformer.notes.rendering import render
 from tests.refusals import refuses
+from tests.shipped import TEXTS
 
 # Read off the documents themselves.
 PRINTED = {
@@ -77,7 +78,7 @@ def test_a_size_without_a_letter_makes_way_for_one() -> None:
 
 def test_every_shipped_legend_can_be_written_in_every_convention() -> None:
     """No two letters become one, of axes, or of the names of sizes and scalars in the legend."""
-    for name in shipped():
+    for name in TEXTS:
         whole, _ = parser.parse(text(name))
         legend = replace(whole, layers=())
         for convention in conventions():

@@ -15,10 +15,10 @@ import torch
 
 import einformer
 from einformer.interpreters.torch.measure import Balanced
-from einformer.language.calls import slot_letters
 from einformer.objects import Model
 from einformer.program import orders
 from einformer.program.orders import Letters, order_pairs
+from tests.heads import input_letters
 from tests.oracles.flops import counted
 
 
@@ -106,7 +106,7 @@ def bound(lines: Sequence[str], scalars: str = "") -> Model:
 def executed(model: Model, plan: str) -> int:
     """What torch counts of an emitted module without numbers, at the sizes AT."""
     module, at = model.build(plan=plan, device="meta").eval(), model.at(**AT)
-    shapes = [[at.length(letter) for letter in slot_letters(formal)] for formal in model.spec.layer.formals]
+    shapes = [[at.length(letter) for letter in letters] for letters in input_letters(model)]
     inputs = [torch.empty(shape, device="meta") for shape in shapes]
     with Balanced():
         return counted(lambda: module(*inputs)).total()

@@ -18,9 +18,10 @@ import pytest
 import torch
 
 import einformer
-from einformer.architectures import texts
+from einformer import objects
 from einformer.objects import Model
 from tests.few import FEW_TEXTS, few
+from tests.shipped import TEXTS
 
 ROOT = Path(__file__).parents[1]
 SHIPPED = {".py", ".ein", ".toml", ".lark", ".typed"}
@@ -109,6 +110,7 @@ def test_all_public_names(golden: Callable[[str, str], None]) -> None:
     places = {
         "einformer": dir(einformer),
         "einformer.contracts": einformer.contracts.__all__,
+        "einformer.objects": objects.__all__,
         "einformer.testing": einformer.testing.__all__,
         "a specification": [name for name in dir(einformer.load("gpt2")) if not name.startswith("_")],
         "a model": [name for name in dir(einformer.model("gpt2")) if not name.startswith("_")],
@@ -132,7 +134,7 @@ def test_a_built_module_has_types() -> None:
     assert module.generate(x_bs, 3).shape == (1, 5)
 
 
-@pytest.mark.parametrize("name", few([*texts.shipped(), "gpt2-xl"], FEW_TEXTS | {"gpt2-xl"}))
+@pytest.mark.parametrize("name", few([*TEXTS, "gpt2-xl"], FEW_TEXTS | {"gpt2-xl"}))
 def test_a_specification_and_a_model_are_shown_in_one_line(name: str) -> None:
     model = einformer.model(name)
     for shown in (repr(model), repr(model.spec)):

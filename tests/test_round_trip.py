@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import Phase, given, settings
 
+import einformer
 from einformer.architectures.texts import library
 from einformer.errors import Source
 from einformer.interpreters.latex import latex
@@ -31,7 +32,6 @@ from einformer.language.tree import (
     Sum,
     Tensor,
 )
-from einformer.targets import examine
 from tests import strategies
 from tests.few import FEW_TEXTS, few
 from tests.texts import callable_layers
@@ -160,8 +160,7 @@ def test_show_is_a_fixed_point(path: Path) -> None:
 @pytest.mark.parametrize("path", few(TEXTS, FEW), ids=lambda path: path.stem)
 def test_elaborated(print_: Printer, path: Path) -> None:
     """With every implicit sum written out a text can still be read (anonymous instances apart, `LayerNorm_2`)."""
-    elaborated, findings = examine(Source(path.name, path.read_text(encoding="utf-8")))
-    assert not findings
+    elaborated = einformer.load(path.stem).tree
     layers = [layer for layer in elaborated.layers if not any("_" in weight.name for weight in layer.weights)]
     assert layers
     for layer in layers:

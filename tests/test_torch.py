@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib.resources
 import math
 from pathlib import Path
 
@@ -17,13 +16,13 @@ from torch import Tensor
 
 import einformer
 from einformer.errors import EinformerError
-from einformer.huggingface.config import import_config
 from einformer.objects import Model
 from tests.few import FEW_TEXTS, few
 from tests.oracles.encoders import KINDS
 from tests.oracles.interpreters import named_gradients
+from tests.shipped import TEXTS
 from tests.small import PLANS, SMALL, Array, built, decided, error, inputs, model, tensors, weights
-from tests.toys import TOYS, config_of
+from tests.toys import TOYS, architecture_of
 from tests.well_formed import Text, texts
 
 VALUES, SLOPES = 1e-12, 1e-6
@@ -31,10 +30,8 @@ VALUES, SLOPES = 1e-12, 1e-6
 
 def test_every_text_is_tested() -> None:
     """Here, as the toy of a family in test_families, or in test_encoders."""
-    toys = {import_config(config_of(name)).architecture for name in TOYS}
-    folder = importlib.resources.files("einformer") / "architectures"
-    texts = {file.name.removesuffix(".ein") for file in folder.iterdir() if file.name.endswith(".ein")}
-    assert texts - {"library"} == {small.text for small in SMALL.values()} | toys | {"dit", *KINDS}
+    toys = {architecture_of(name) for name in TOYS}
+    assert set(TEXTS) == {small.text for small in SMALL.values()} | toys | {"dit", *KINDS}
 
 
 @functools.cache

@@ -16,13 +16,13 @@ import einformer
 from einformer.architectures.texts import library
 from einformer.errors import Source
 from einformer.language import parser, tree
-from einformer.language.calls import slot_letters
 from einformer.language.primitives import PRIMITIVES
 from einformer.language.tree import Apply, Axis, Equation, Expression, Index, Layer, Loop, Name, Node, Number, Scalar, Weight
 from einformer.language.walk import children, rebuild, subexpressions
 from einformer.objects import Model
 from einformer.program import check
 from tests import arrays
+from tests.heads import output_letters
 from tests.oracles import loops
 from tests.refusals import findings_of
 from tests.well_formed import Text, texts, written
@@ -129,7 +129,7 @@ def test_an_elaborated_text_is_elaborated(text: Text) -> None:
 def test_it_runs_at_sizes_that_are_all_different(text: Text) -> None:
     bound = model(text, *PRIMES)
     result = output(bound)
-    assert result.shape == tuple(map(bound.legend.length, slot_letters(bound.spec.layer.output)))
+    assert result.shape == tuple(map(bound.legend.length, output_letters(bound)))
     assert np.isfinite(result).all()
 
 

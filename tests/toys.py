@@ -9,6 +9,7 @@ from typing import Any
 
 from transformers import AutoConfig
 
+import einformer
 from tests.few import FEW_FAMILIES, few
 from tests.toy_keys import (
     CAPS,
@@ -342,3 +343,8 @@ def config_of(name: str) -> dict[str, Any]:
     """What theirs writes into a config.json; lists of layers only if the toy gives them, as older files do."""
     keys: dict[str, Any] = json.loads(toy(name).to_json_string(use_diff=False))
     return {key: value for key, value in keys.items() if key not in LISTS or key in TOYS[name][1]}
+
+
+def architecture_of(name: str) -> str:
+    """The text that a toy's config chooses, by its first line."""
+    return einformer.from_huggingface(config_of(name)).spec.title.partition(".ein")[0]

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from einformer.errors import EinformerError
-from einformer.language.calls import slot_letters
 from einformer.objects import Model
+from tests.heads import input_letters, output_letters
 from tests.small import PLANS, built, error, weights
 
 Array = NDArray[Any]
@@ -25,13 +25,12 @@ TOLERANCE = 1e-9
 def times(bound: Model) -> list[int | None]:
     """Where the axis of time stands in each input."""
     time = bound.spec.layer.time
-    letters = [list(slot_letters(formal)) for formal in bound.spec.layer.formals]
-    return [each.index(time.letter) if time and time.letter in each else None for each in letters]
+    return [each.index(time.letter) if time and time.letter in each else None for each in input_letters(bound)]
 
 
 def out(bound: Model) -> tuple[int, int]:
     """Where rows and time stand in the output."""
-    letters = list(slot_letters(bound.spec.layer.output))
+    letters = output_letters(bound)
     return letters.index("b"), letters.index("s")
 
 
@@ -142,8 +141,7 @@ def chunks(random: Random, whole: int, most: int = 4) -> list[int]:
 def padded(bound: Model, module: Any, arrays: Sequence[Array], lengths: Sequence[int], random: Random) -> float:
     """How far rows that start late are from the rows alone."""
     axis, time = out(bound)
-    letters = [list(slot_letters(formal)) for formal in bound.spec.layer.formals]
-    rows = [each.index("b") if "b" in each else None for each in letters]
+    rows = [each.index("b") if "b" in each else None for each in input_letters(bound)]
     count = next(array.shape[row] for array, row in zip(arrays, rows, strict=True) if row is not None)
     late = [random.randrange(sum(lengths)) for _ in range(count)]
     outputs = decoded(bound, module, lengths, *arrays, padding=torch.tensor(late)).detach().numpy()

@@ -1,0 +1,27 @@
+"""Reads the letters of a model's inputs and output from the head of its text."""
+
+from __future__ import annotations
+
+import re
+
+from einformer.objects import Model
+
+
+def input_letters(model: Model) -> list[list[str]]:
+    """The letters of each input, in order."""
+    return [_read_letters(formal) for formal in _read_head(model)[0].split(", ")]
+
+
+def output_letters(model: Model) -> list[str]:
+    """The letters of the output, in order."""
+    return _read_letters(_read_head(model)[1])
+
+
+def _read_head(model: Model) -> tuple[str, str]:
+    head = re.search(rf"^(?:layer|model) {model.spec.name}(?:_\w+)?\((.*)\) -> ([^\s:]+)", str(model.spec), re.MULTILINE)
+    assert head, model.spec
+    return head[1], head[2]
+
+
+def _read_letters(tensor: str) -> list[str]:
+    return re.findall(r"\w'*", tensor.partition("_")[2])
