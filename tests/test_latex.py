@@ -15,7 +15,7 @@ from einformer.errors import Finding, Source
 from einformer.interpreters.latex import latex
 from einformer.language.parser import parse
 from einformer.language.printer import show
-from einformer.language.tree import Equation, Spec
+from einformer.language.tree import Equation, Spec, Sum
 from tests.guard import guarded
 
 FRAME = "axes\n  b: B\n  s: S\n  d: D\n  e: E\n  a: A\n  l: L\nlayer F(z_s) -> y_s:\n  {}\n  return z_s\n"
@@ -295,6 +295,14 @@ def test_hostile_texts(name: str) -> None:
     """Any answer will do, soon: the stack is not used up."""
     with contextlib.suppress(EinformerError), guarded():
         read(FRAME.format("y_s = " + HOSTILE[name]))
+
+
+@pytest.mark.parametrize("written", ["x_s", "x_{s}", "x_\\mathrm{s}", "x'_s", "\\gamma^0_s"])
+def test_the_place_of_a_tensor_ends_with_its_last_script(written: str) -> None:
+    """Whatever follows it: a sign, too."""
+    right = equation(f"y_s = {written}+1").right
+    assert isinstance(right, Sum)
+    assert right.terms[0].span.text == written
 
 
 @pytest.mark.parametrize("name", ["gpt2", "deepseek_v3", "mpt"])

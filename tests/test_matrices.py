@@ -242,6 +242,15 @@ def test_a_vector_with_the_letter_of_a_number_is_bold() -> None:
     assert all(difference < 1e-9 for _, difference in oracle.differences())
 
 
+def test_an_author_s_remarks_on_weights_are_printed() -> None:
+    """And instances of one layer stand on one line, as in the text."""
+    head = ["layer Scale(z_d) -> z_d:", "return 2 z_d", "layer Line(x_sd) -> y_sd:", "weights A_dd'    # the map"]
+    spec = of("s, d", *head, "weights pre, post: Scale", "return pre(post(x_sd' A_d'd))")
+    page = spec.latex(form="matrix")
+    assert r"\textbf{weights}\ W_{A} \in \mathbb{R}^{D \times D} \qquad \text{the map}" in page
+    assert r"\textbf{weights}\ \mathrm{pre}, \mathrm{post}\colon \mathrm{Scale}" in page
+
+
 LABELS = {
     "gpt2.CausalAttention": ("ab", "b"),
     "gpt2.MLP": ("b", "b"),
