@@ -21,7 +21,6 @@ from einformer.cli.options import parser
 from einformer.cli.screen import align, align_texts, bar, show, show_json, show_table
 from einformer.errors import EinformerError, Finding, Rule, catalogue, fail
 from einformer.interpreters.count.conventions import read_devices
-from einformer.program.sharding import read_mesh
 
 if TYPE_CHECKING:
     from einformer.interpreters.count.conventions import Work
@@ -283,6 +282,7 @@ def _fit_mesh(options: argparse.Namespace, model: Model) -> int:
 
 def _plan(options: argparse.Namespace) -> int:
     from einformer.objects import choose_rows, refuse_missing
+    from einformer.program.sharding import read_mesh
     from einformer.report import plans
 
     _refuse(options, "without `--mesh`", *["shard"] * (options.mesh is None))
