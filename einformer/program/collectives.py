@@ -652,12 +652,12 @@ class ForRank(Rewriting):
 
         Where a rank's own numbers say where it looks, or a slot may leave the axis, all numbers are gathered before.
         """
-        argument, numbers, proved = self.rewrite(e.argument), list(e.numbers), list(e.proved)
+        argument, numbers, proved = self.rewrite(e.argument), list(e.numbers), [slot.proved for slot in e.slots]
         labels = [self.relabel(label, argument.axes) for label in e.labels]
         conditions, found = tuple((self.rewrite(c), holds) for c, holds in e.conditions), dict[str, tuple[Value, Axes]]()
         for place, (label, number) in enumerate([*zip(labels, e.numbers, strict=True)]):
             if label and is_own(label[0]):  # at each of its numbers
-                numbers[place] = _iota(label[0])
+                numbers[place] = op.index(label[0])
                 continue
             mesh = self.sharding.axis(label[0]) if label else ""
             if any(map(self.sharding.axis, label[1:])):
@@ -672,20 +672,20 @@ class ForRank(Rewriting):
             numbers[place] = new = self.settle(self.rewrite(number))
             if not mesh and isinstance(number.operation, op.Iota) and not self.sharding.axis(number.operation.letter):
                 numbers[place] = number
-            elif mesh and (number.plain or e.timed[place] or mesh in self.over(new)):
+            elif mesh and (number.plain or e.slots[place].timed or mesh in self.over(new)):
                 argument, whole = self.gather_whole(argument, label[0])
                 labels[place] = (whole, *label[1:])
             elif mesh:
                 size = math.prod(map(self.legend.length, label))
-                new = new if e.proved[place] else Value(Inside(new, size), new.axes, "integer", new.span)
+                new = new if proved[place] else Value(Inside(new, size), new.axes, "integer", new.span)
                 numbers[place] = Value(Shifted(new, mesh, label), new.axes, "integer", new.span)
                 found[mesh] = self.is_here(numbers[place], size // self.sharding.times(label[0])), label
                 proved[place] = True
         argument = self.settle(argument, {*self.find_parts(argument)} - self.over(old) - found.keys())
         parts = {**self.find_parts(argument), **{mesh: label for mesh, (_, label) in found.items()}}
         conditions += tuple((here, True) for here, _ in found.values())
-        gather = op.Gather(argument, tuple(labels), tuple(numbers), e.timed, tuple(proved), conditions)
-        value = self.make(old, gather, parts=parts)
+        slots = tuple(op.Slot(*some) for some in zip(labels, numbers, (slot.timed for slot in e.slots), proved, strict=True))
+        value = self.make(old, op.Gather(argument, slots, conditions), parts=parts)
         for here, _ in found.values():
             value = self.make(old, op.Map("where", (here, value, _whole(0, old.span))), parts=parts)
         return value
@@ -695,27 +695,17 @@ class ForRank(Rewriting):
         letter = self.steps[e.argument]
         if any(len(label) > 1 for label in e.labels):
             raise self.refuse_reading(letter, old.span)
-        own = [label[0] for label in e.labels if label[0] != letter]
-        at = next(number for label, number in zip(e.labels, e.numbers, strict=True) if label[0] == letter)
-        here = tuple(at if label[0] == letter else _iota(label[0]) for label in e.labels)
-        shifted = replace(e, numbers=here)
-        step = replace(old, operation=shifted, axes=unite_axes(here))
-        numbers = [number for label, number in zip(e.labels, e.numbers, strict=True) if label[0] != letter]
-        if [number.operation for number in numbers] == [op.Iota(each) for each in own]:
+        rest = [slot for slot in e.slots if slot.label[0] != letter]
+        at = next(slot.number for slot in e.slots if slot.label[0] == letter)
+        here = tuple(slot if slot.label[0] == letter else op.read_along(slot.label[0]) for slot in e.slots)
+        shifted = replace(e, slots=here)
+        step = replace(old, operation=shifted, axes=unite_axes(shifted.numbers))
+        if all(slot.is_whole for slot in rest):
             return self.gather(step, shifted)
-        if set(own) & set(at.axes):
+        if {slot.label[0] for slot in rest} & set(at.axes):
             raise self.refuse_reading(letter, old.span)
         self.new[step] = self.gather(step, shifted)
-        letters = (*own, *at.axes)
-        places = (*numbers, *map(_iota, at.axes))
-        proved = (
-            *(sure for label, sure in zip(e.labels, e.proved, strict=True) if label[0] != letter),
-            *(True for _ in at.axes),
-        )
-        labels = tuple((each,) for each in letters)
-        return self.gather(
-            old, op.Gather(step, labels, places, (False,) * len(labels), (*proved, *(True,) * len(at.axes)), e.conditions)
-        )
+        return self.gather(old, op.Gather(step, (*rest, *map(op.read_along, at.axes)), e.conditions))
 
     def is_here(self, number: Value, size: int) -> Value:
         """Does a number lie among those of this rank?"""
@@ -732,17 +722,10 @@ def is_along(operation: op.Operation, letter: str) -> bool:
             return letter not in letters
         case op.View(_, old, new):
             return all(one == other == (letter,) for one, other in zip(old, new, strict=True) if letter in (*one, *other))
-        case op.Gather(_, labels, numbers):
-            read = [number.operation for label, number in zip(labels, numbers, strict=True) if letter in label]
-            return all(number == op.Iota(letter) for number in read) and all(
-                len(label) == 1 for label in labels if letter in label
-            )
+        case op.Gather(_, slots):
+            return all(slot.is_whole for slot in slots if letter in slot.label)
         case _:
             return False
-
-
-def _iota(letter: str) -> Value:
-    return Value(op.Iota(letter), (letter,), "integer")
 
 
 def _whole(number: int, span: Span) -> Value:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from einformer.language.calls import axis_of
 from einformer.language.primitives import row_of
@@ -23,9 +23,14 @@ from einformer.program.operations import (
     Function,
     Label,
     Line,
+    Slot,
     Turns,
     Value,
+    gather,
+    index,
+    join_labels,
     map_values,
+    read_along,
     replace_operands,
     unite_axes,
 )
@@ -133,15 +138,6 @@ def keeps_anything(function: Function, functions: Mapping[str, Function]) -> boo
     return any(isinstance(e, KEEPING) for e in inside) or any(keeps_anything(functions[name], functions) for name in calls)
 
 
-class _Slot(NamedTuple):
-    """An axis of a gather."""
-
-    label: Label
-    number: Value
-    timed: bool = False
-    proved: bool = True
-
-
 @dataclass(slots=True)
 class _Continuing:
     """The rewrite of one function. `here` is the number of the position at which values are computed: those of the new ones."""
@@ -197,7 +193,7 @@ class _Continuing:
         line, path = self.lying[value]
         labels, letter = tuple(self.move_label(label, kind) for label in line.labels), self.other(kind)
         operation = Keep(value, (self.time, letter), path)
-        self.keeping[value] = kept = Value(operation, _join(labels), value.kind, value.span)
+        self.keeping[value] = kept = Value(operation, join_labels(labels), value.kind, value.span)
         return Line(line.name + KEPT, kept, labels)
 
     def move_label(self, label: Label, kind: Kind) -> Label:
@@ -309,7 +305,7 @@ class _Continuing:
         return Value(Positions(letter), (*self.rows, letter), "integer")
 
     def axes(self, axes: Axes) -> Axes:
-        return _join(self.labels(tuple((letter,) for letter in axes)))
+        return join_labels(self.labels(tuple((letter,) for letter in axes)))
 
     def labels(self, labels: tuple[Label, ...]) -> tuple[Label, ...]:
         """How a value lies here: with the axes of its position, behind those of the rows."""
@@ -337,7 +333,7 @@ class _Continuing:
         if axis is None:
             return self.relabel(old, self.value(view.argument), self.labels(view.old), self.labels(view.new))
         before, after = view.old[axis], view.new[axis]
-        number = self.value(_index(after[0]))
+        number = self.value(index(after[0]))
         if before != (self.time,):
             return self.look_up(old, view, axis, number)
         if self.is_formula(view.argument):
@@ -354,13 +350,13 @@ class _Continuing:
         return before == (self.time,) or not self.is_time(before[0])
 
     def relabel(self, old: Value, value: Value, before: tuple[Label, ...], after: tuple[Label, ...]) -> Value:
-        return value if before == after else Value(op.View(value, before, after), _join(after), old.kind, old.span)
+        return value if before == after else Value(op.View(value, before, after), join_labels(after), old.kind, old.span)
 
     def look_up(self, old: Value, view: op.View, axis: int, number: Value) -> Value:
         """A table that is read at the numbers of positions."""
         inner = tuple(view.old[axis] if k == axis else label for k, label in enumerate(view.new))
         table = self.relabel(old, self.value(view.argument), view.old, inner)
-        slots = [_Slot((x,), number if x == inner[axis][0] else _index(x)) for x in _join(inner)]
+        slots = [Slot((x,), number if x == inner[axis][0] else index(x)) for x in join_labels(inner)]
         return self.build_gather(old, table, slots)
 
     def see_all(self, value: Value) -> Value:
@@ -386,8 +382,8 @@ class _Continuing:
     def gather(self, old: Value, e: op.Gather) -> Value:
         """A tensor at computed numbers; its positions are its own, or lie among those that are kept."""
         conditions = tuple((self.value(condition), holds) for condition, holds in e.conditions)
-        argument, slots, own = self.value(e.argument), list[_Slot](), (op.Iota(self.time), op.Turn(self.time))
-        for slot in map(_Slot, e.labels, e.numbers, e.timed, e.proved):
+        argument, slots, own = self.value(e.argument), list[Slot](), (op.Iota(self.time), op.Turn(self.time))
+        for slot in e.slots:
             argument, slot = self.read(argument, slot, e.argument)
             slots.append(slot)
         away = [slot for slot in slots if slot.label == (self.time,) and slot.number.operation not in own]
@@ -395,8 +391,8 @@ class _Continuing:
             return self.formula(old, e.argument, slots, away[0].number)
         value = self.build_gather(old, argument, self.open_row(slots), conditions)
         if argument is self.value(e.argument) and e.argument not in self.so_far:
-            for label, number in zip(e.labels, e.numbers, strict=True):
-                value = self.zero_elsewhere(value, number) if label == (self.time,) and not self.is_own(number) else value
+            for number in (slot.number for slot in e.slots if slot.label == (self.time,) and not self.is_own(slot.number)):
+                value = self.zero_elsewhere(value, number)
         return value
 
     def zero_elsewhere(self, value: Value, number: Value) -> Value:
@@ -405,7 +401,7 @@ class _Continuing:
         chosen = here, value, Value(op.Constant(0), (), "integer", value.span)
         return Value(op.Map("where", chosen), unite_axes(chosen), value.kind, value.span)
 
-    def read(self, argument: Value, slot: _Slot, old: Value) -> tuple[Value, _Slot]:
+    def read(self, argument: Value, slot: Slot, old: Value) -> tuple[Value, Slot]:
         """A tensor at the number of one of its axes, and that number here."""
         label, number = slot.label, self.value(slot.number)
         if len(label) != 1 or not self.is_time(label[0]):
@@ -419,8 +415,8 @@ class _Continuing:
         kept = self.keeping.get(argument)
         if kept is not None and not self.is_own(slot.number):
             if self.visible in kept.axes:
-                return kept, _Slot((self.visible,), self.place(number, self.visible), True)
-            return kept, _Slot(self.move_label(label, "earlier"), self.ago(slot.number))
+                return kept, Slot((self.visible,), self.place(number, self.visible), True)
+            return kept, Slot(self.move_label(label, "earlier"), self.ago(slot.number))
         return argument, slot._replace(number=number if self.is_formula(old) else self.find_own(slot.number))
 
     def is_own(self, number: Value) -> bool:
@@ -430,24 +426,23 @@ class _Continuing:
     def find_own(self, number: Value) -> Value:
         """A position's own place, or that of a step where its number is counted from one."""
         steps = any(inner.operation == op.Turn(self.time) for inner in walk(number))
-        return Value(op.Turn(self.time), (), "integer") if steps else _index(self.time)
+        return Value(op.Turn(self.time), (), "integer") if steps else index(self.time)
 
-    def open_row(self, slots: list[_Slot]) -> list[_Slot]:
+    def open_row(self, slots: list[Slot]) -> list[Slot]:
         """A gather along its own positions, at a position of several axes or of none."""
         letters = {letter for slot in slots for letter in slot.label} | {*self.rows}
         here = [letter for letter in self.here.axes if letter == self.time or letter not in letters]
         axis = next((k for k, slot in enumerate(slots) if slot.number.operation == op.Iota(self.time)), None)
         if axis is None or here == [self.time]:
             return slots
-        return [*slots[:axis], *map(_along, here), *slots[axis + 1 :]]
+        return [*slots[:axis], *map(read_along, here), *slots[axis + 1 :]]
 
     def build_gather(
-        self, old: Value, argument: Value, slots: Sequence[_Slot], conditions: tuple[tuple[Value, bool], ...] = ()
+        self, old: Value, argument: Value, slots: Sequence[Slot], conditions: tuple[tuple[Value, bool], ...] = ()
     ) -> Value:
         """A gather, along the rows too that its tensor has here."""
         rows = (row for row in self.rows if row in argument.axes and not any(slot.label == (row,) for slot in slots))
-        labels, numbers, timed, proved = zip(*map(_along, rows), *slots, strict=True)
-        return replace(old, operation=op.Gather(argument, labels, numbers, timed, proved, conditions), axes=unite_axes(numbers))
+        return replace(gather(argument, [*map(read_along, rows), *slots], old.span, conditions), kind=old.kind)
 
     def place(self, number: Value, letter: str) -> Value:
         return Value(Places(number, letter), tuple(dict.fromkeys((*self.rows, *number.axes))), "integer", number.span)
@@ -476,14 +471,14 @@ class _Continuing:
         others = (op.Input, op.Call, op.Recur)
         return self.new.get(value) not in self.keeping and not any(isinstance(x.operation, others) for x in walk(value))
 
-    def formula(self, old: Value, argument: Value, slots: Sequence[_Slot], number: Value) -> Value:
+    def formula(self, old: Value, argument: Value, slots: Sequence[Slot], number: Value) -> Value:
         """A formula of positions, at another position; before the start of time it is zero (R4)."""
         there, places = (
             replace(self, new={}, position=number),
             {slot.label: slot.number for slot in slots if slot.label != (self.time,)},
         )
         labels = there.labels(tuple(slot.label for slot in slots))
-        moved = [_Slot(label, places.get(label) or _index(label[0])) for label in labels]
+        moved = [Slot(label, places.get(label) or index(label[0])) for label in labels]
         value = there.value(argument)
         if any(slot.number.operation != op.Iota(slot.label[0]) for slot in moved):
             value = self.build_gather(old, value, moved)
@@ -549,18 +544,6 @@ def _looks(e: op.Operation, functions: Mapping[str, Function], time: str) -> boo
 
 def _continues(e: op.Operation, functions: Mapping[str, Function]) -> bool:
     return reads_cache(functions[e.function], functions) if isinstance(e, op.Call) else isinstance(e, CONTINUING)
-
-
-def _index(letter: str) -> Value:
-    return Value(op.Iota(letter), (letter,), "integer")
-
-
-def _along(letter: str) -> _Slot:
-    return _Slot((letter,), _index(letter))
-
-
-def _join(labels: Sequence[Label]) -> Axes:
-    return tuple(letter for label in labels for letter in label)
 
 
 def is_natural(number: Value) -> bool:

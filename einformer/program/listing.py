@@ -107,10 +107,8 @@ class _Listing:
                 return f"view {self.spell(argument)}: {_spell_labels(old)} as {_spell_labels(new)}"
             case op.Spread(argument):
                 return f"spread {self.spell(argument)}"
-            case op.Gather(argument, labels, numbers):
-                places = [
-                    f"{_spell_labels([label])} = {self.spell(number)}" for label, number in zip(labels, numbers, strict=True)
-                ]
+            case op.Gather(argument, slots):
+                places = [f"{_spell_labels([slot.label])} = {self.spell(slot.number)}" for slot in slots]
                 return f"gather {self.spell(argument)} at {', '.join(place for place in places if not _is_itself(place))}"
             case op.Call(function, instance, turns, arguments):
                 where = f" of {'_'.join(filter(None, [instance, ''.join(turns)]))}" if instance else ""

@@ -30,6 +30,7 @@ from einformer.program.operations import (
     Value,
     combine_kinds,
     contract,
+    gather,
     map_values,
     unite_axes,
 )
@@ -290,9 +291,8 @@ class Body:
             return relabel(line, labels, e.span)
         numbers = tuple(self.lower_slot(slot) for slot in e.slots)
         timed = tuple(not selects and axis_of(label[0]) == self.time and len(label) == 1 for label in line.labels)
-        proved = tuple(map(self.stays, e.slots, line.labels, timed))
-        gather = op.Gather(line.value, line.labels, numbers, timed, proved, self.branches)
-        return Value(gather, unite_axes(numbers), line.value.kind, e.span)
+        proved = map(self.stays, e.slots, line.labels, timed)
+        return gather(line.value, [*map(op.Slot, line.labels, numbers, timed, proved)], e.span, self.branches)
 
     def stays(self, slot: Expression, label: Label, timed: bool) -> bool:
         """Is it proved that a slot holds a number of its axis, where the conditions around it hold?"""
@@ -338,10 +338,7 @@ class Body:
         value = f(replace(self, still=self.still.difference(letters)))
         if self.still.isdisjoint(value.axes):
             return value
-        numbers = tuple(self.value(Index(letter)) for letter in value.axes)
-        labels = tuple((letter,) for letter in value.axes)
-        gather = op.Gather(value, labels, numbers, (False,) * len(labels), (True,) * len(labels))
-        return Value(gather, unite_axes(numbers), value.kind, value.span)
+        return gather(value, [op.Slot((letter,), self.value(Index(letter))) for letter in value.axes], value.span)
 
     def choose(self, e: Apply) -> Value:
         """One of two values; in each, the condition holds or does not."""
@@ -437,8 +434,7 @@ def relabel(line: Line, new: tuple[Label, ...], span: Span) -> Value:
     """A line's value under other letters."""
     if new == line.labels:
         return line.value
-    axes = tuple(letter for label in new for letter in label)
-    return Value(op.View(line.value, line.labels, new), axes, line.value.kind, span)
+    return Value(op.View(line.value, line.labels, new), op.join_labels(new), line.value.kind, span)
 
 
 def spread(value: Value, letters: op.Axes) -> Value:

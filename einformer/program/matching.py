@@ -267,24 +267,16 @@ def _list_signed(value: Value, scope: Scope, closed: bool = False) -> list[tuple
 
 def _pick(value: Value, gather: op.Gather, term: Value) -> Value:
     """The element of a term that a gather reads of the sum; the term where it is read along its own axes."""
-    slots = zip(gather.labels, gather.numbers, gather.timed, gather.proved, strict=True)
-    own = [slot for slot in slots if not set(slot[0]).isdisjoint(term.axes)]
-    if all(number.operation == op.Iota("".join(label)) for label, number, _, _ in own):
-        return term
-    labels, numbers, timed, proved = zip(*own, strict=True)
-    return replace(value, operation=op.Gather(term, labels, numbers, timed, proved, gather.conditions))
+    own = tuple(slot for slot in gather.slots if not set(slot.label).isdisjoint(term.axes))
+    return term if all(slot.is_whole for slot in own) else replace(value, operation=replace(gather, argument=term, slots=own))
 
 
 def _read_picked(total: Value, picked: Value) -> CrossEntropy | None:
     """`lse_v y_bv` and `y_{b t_b}`, where the numbers of all other axes are their own."""
     match total.operation, picked.operation:
-        case op.Reduce("lse", (letter,), scores), op.Gather(argument) as gather if argument is scores:
-            slots = zip(gather.labels, gather.numbers, strict=True)
-            own = [label == (letter,) or number.operation == op.Iota("".join(label)) for label, number in slots]
-            if (letter,) in gather.labels and all(own):
-                axis = gather.labels.index((letter,))
-                target, proved = gather.numbers[axis], gather.proved[axis]
-                if set(target.axes) <= set(total.axes) and not gather.timed[axis]:
+        case op.Reduce("lse", (letter,), scores), op.Gather(argument, slots) if argument is scores:
+            match [slot for slot in slots if slot.label == (letter,) or not slot.is_whole]:
+                case [op.Slot((own,), target, False, proved)] if own == letter and set(target.axes) <= set(total.axes):
                     return CrossEntropy(scores, letter, target, proved)
     return None
 

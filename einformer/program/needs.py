@@ -123,9 +123,9 @@ def letters_read(value: Value) -> dict[str, str]:
         case op.View(_, old, new):
             pairs = ((one, other) for one, other in zip(old, new, strict=True) if len(one) == len(other))
             return {inner: outer for one, other in pairs for inner, outer in zip(one, other, strict=True)}
-        case op.Gather(_, labels, numbers):
-            pairs_ = ((label, number.operation) for label, number in zip(labels, numbers, strict=True))
-            return {label[0]: number.letter for label, number in pairs_ if len(label) == 1 and isinstance(number, op.Iota)}
+        case op.Gather(_, slots):
+            single = ((slot.label[0], slot.number.operation) for slot in slots if len(slot.label) == 1)
+            return {letter: number.letter for letter, number in single if isinstance(number, op.Iota)}
         case _:
             return {letter: letter for letter in value.axes}
 
@@ -695,7 +695,7 @@ class Flow:
                 return [(argument, alive), *((count, inner) for count in counts)]
             case op.View(argument) | op.Spread(argument):
                 return [(argument, self.read(value, need))]
-            case op.Gather(argument, _, numbers):
+            case op.Gather(argument, numbers=numbers):
                 return [(argument, self.read(value, need)), *((number, need) for number in numbers)]
             case op.Call(arguments=arguments):
                 supports = (need.where, *(cases for s in map(self.support, arguments) for cases in (s.nonzero, s.alive)))

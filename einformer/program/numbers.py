@@ -121,8 +121,8 @@ class Reader:
         match value.operation:
             case op.View(_, old, new):
                 yield {letter: at for pair in zip(old, new, strict=True) for letter, at in self.viewed(*pair)}, frozenset()
-            case op.Gather(_, labels, numbers):
-                slots = {label: number for label, number in zip(labels, numbers, strict=True) if not _is_own(label, number)}
+            case op.Gather(_, every):
+                slots = {slot.label: slot.number for slot in every if not slot.is_whole}
                 cases = [self.numbers(number) or _one(self.somewhere()) for number in slots.values()]
                 if math.prod(map(len, cases)) > MOST_CASES:
                     cases = [_one(self.somewhere()) for _ in cases]
@@ -295,8 +295,8 @@ def _spell(value: Value, scalars: Mapping[Value, Line], legend: Legend, at: Mapp
             return of(argument)
         case op.View(argument, old, new) if all(len(label) == 1 for label in (*old, *new)):
             return of(argument, {one: at.get(other) or Index(other) for (one,), (other,) in zip(old, new, strict=True)})
-        case op.Gather(argument, labels, numbers) if all(len(label) == 1 for label in labels):
-            return of(argument, {label[0]: of(number) for label, number in zip(labels, numbers, strict=True)})
+        case op.Gather(argument, slots) if all(len(slot.label) == 1 for slot in slots):
+            return of(argument, {slot.label[0]: of(slot.number) for slot in slots})
         case _:
             return UNKNOWN
 
@@ -327,10 +327,6 @@ def _one(linear: Linear) -> Numbers:
 
 def _element(kind: str, name: str, letters: Iterable[str]) -> Linear:
     return Linear.atom(Atom(kind, name, tuple(map(Linear.index, letters))))  # type: ignore[arg-type]
-
-
-def _is_own(label: Label, number: Value) -> bool:
-    return len(label) == 1 and number.operation == op.Iota(label[0])
 
 
 def _chosen(cases: tuple[Cases, Cases], then: Numbers, otherwise: Numbers) -> Iterator[tuple[Conjunction, Linear]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from einformer.errors import NOWHERE, Span
 from einformer.language.primitives import PRIMITIVES, Primitive, row_of
@@ -139,20 +139,44 @@ class Spread:
     argument: Value
 
 
+class Slot(NamedTuple):
+    """The number at which one axis of a tensor is read, and the letters of that axis.
+
+    Along an axis that is `timed` there are zeros before the first number. A number that is not `proved` to lie inside is
+    checked while it runs.
+    """
+
+    label: Label
+    number: Value
+    timed: bool = False
+    proved: bool = True
+
+    @property
+    def is_whole(self) -> bool:
+        """Is the axis read at all its numbers, in order?"""
+        return len(self.label) == 1 and self.number.operation == Iota(self.label[0])
+
+
 @dataclass(frozen=True, slots=True)
 class Gather:
     """A tensor read at numbers that are computed: one for each of its axes.
 
-    Along an axis that is `timed` there are zeros before the first number. A number is looked at only where all `conditions`
-    are as said: elsewhere its element is not used. A number that is not `proved` to lie inside is checked while it runs.
+    A number is looked at only where all `conditions` are as said: elsewhere its element is not used.
     """
 
     argument: Value
-    labels: tuple[Label, ...]
-    numbers: tuple[Value, ...]
-    timed: tuple[bool, ...]
-    proved: tuple[bool, ...]
+    slots: tuple[Slot, ...]
     conditions: tuple[tuple[Value, bool], ...] = ()
+
+    @property
+    def labels(self) -> tuple[Label, ...]:
+        """How the tensor lies."""
+        return tuple(slot.label for slot in self.slots)
+
+    @property
+    def numbers(self) -> tuple[Value, ...]:
+        """The number for each axis."""
+        return tuple(slot.number for slot in self.slots)
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,10 +324,33 @@ def _replace(part: Any, new: Callable[[Value], Value]) -> Any:
     if not isinstance(part, tuple):
         return part
     parts = tuple(_replace(inner, new) for inner in part)
-    return part if all(one is other for one, other in zip(parts, part, strict=True)) else parts
+    if all(one is other for one, other in zip(parts, part, strict=True)):
+        return part
+    return Slot(*parts) if isinstance(part, Slot) else parts
 
 
 # ----------------------------------------------------------------------------------------------------------- new values
+
+
+def join_labels(labels: Iterable[Label]) -> Axes:
+    """The letters of several axes, in order."""
+    return tuple(letter for label in labels for letter in label)
+
+
+def index(letter: str) -> Value:
+    """An index as a number."""
+    return Value(Iota(letter), (letter,), "integer")
+
+
+def read_along(letter: str) -> Slot:
+    """An axis at all its numbers."""
+    return Slot((letter,), index(letter))
+
+
+def gather(argument: Value, slots: Sequence[Slot], span: Span, conditions: tuple[tuple[Value, bool], ...] = ()) -> Value:
+    """A tensor at numbers."""
+    operation = Gather(argument, tuple(slots), conditions)
+    return Value(operation, unite_axes(operation.numbers), argument.kind, span)
 
 
 def map_values(function: str, arguments: Sequence[Value], span: Span | None = None) -> Value:

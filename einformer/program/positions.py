@@ -454,9 +454,8 @@ class Body(Reader):
                 return self.support(argument)
             case op.View(argument):
                 return self.read(value, argument, ())
-            case op.Gather(argument, labels, numbers):
-                slots = [(label, number) for label, number in zip(labels, numbers, strict=True) if not _stands(label, number)]
-                return self.read(value, argument, [number for _, number in slots])
+            case op.Gather(argument, slots):
+                return self.read(value, argument, [slot.number for slot in slots if not _stands(slot)])
             case op.Call():
                 return self.call(value, value.operation)
             case _:
@@ -757,8 +756,9 @@ def _may_be(infinity: float, e: Expression) -> bool:
     return any(isinstance(x, Number) and math.isinf(x.value) for x in subexpressions(e))
 
 
-def _stands(label: op.Label, number: Value) -> bool:
-    return isinstance(number.operation, op.Iota | op.Turn) and label == (number.operation.letter,)
+def _stands(slot: op.Slot) -> bool:
+    number = slot.number.operation
+    return isinstance(number, op.Iota | op.Turn) and slot.label == (number.letter,)
 
 
 def _of_own_letters(cases: Cases) -> Cases:

@@ -52,11 +52,11 @@ def _walk_uses(value: Value, around: Kind, summed: Axes, seen: set[Value]) -> It
         case op.View(Value(operation=op.Weight(name)), old, new):
             pairs = zip(old, new, strict=True)
             yield name, _read_role([(own, other) for (own,), (other, *more) in pairs if not more], around, summed)
-        case op.Gather(Value(operation=op.Weight(name)), labels, numbers):
-            slots = [(own, _read_slot(number)) for (own,), number in zip(labels, numbers, strict=True)]
-            yield name, _read_role([(own, slot) for own, slot in slots if slot], around, summed)
-            for number in numbers:
-                yield from _walk_uses(number, around, summed, seen)
+        case op.Gather(Value(operation=op.Weight(name)), slots):
+            read = [(own, _read_slot(number)) for (own,), number, *_ in slots]
+            yield name, _read_role([(own, slot) for own, slot in read if slot], around, summed)
+            for slot in slots:
+                yield from _walk_uses(slot.number, around, summed, seen)
         case operation:
             seen.add(value)
             inside, summed = around, summed + (operation.letters if isinstance(operation, op.Contract) else ())

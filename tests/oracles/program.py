@@ -143,9 +143,9 @@ class _Frame:
         array, numbers = _lying(self.value(e.argument), e.labels), [self.value(number) for number in e.numbers]
         dims = tuple(dict.fromkeys(dim for number in numbers for dim in number.dims))
         early, places = np.zeros((), dtype=bool), list[Any]()
-        for number, timed, size in zip(numbers, e.timed, array.shape, strict=True):
+        for number, slot, size in zip(numbers, e.slots, array.shape, strict=True):
             place = number.over(dims)
-            early = early | ((place < 0) & timed)
+            early = early | ((place < 0) & slot.timed)
             places.append(np.clip(np.nan_to_num(place), 0, size - 1).astype(np.int64))
         return Named(dims, np.where(early, 0, array[tuple(places)]))
 

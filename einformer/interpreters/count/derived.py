@@ -195,8 +195,8 @@ def find_rows(value: Value, trained: Collection[str]) -> Rows | None:
         case op.View(Value(op.Weight(name)), old, new) if name in trained:
             single = ((one[0], other[0]) for one, other in zip(old, new, strict=True) if len(one) == len(other) == 1)
             return next((Rows(name, axis_of(one), False) for one, other in single if axis_of(one) != axis_of(other)), None)
-        case op.Gather(Value(op.Weight(name)), labels, numbers) if name in trained:
-            read = (_find_numbered(name, axis_of(label[0]), number) for label, number in zip(labels, numbers, strict=True))
+        case op.Gather(Value(op.Weight(name)), slots) if name in trained:
+            read = (_find_numbered(name, axis_of(slot.label[0]), slot.number) for slot in slots)
             return next(filter(None, read), None)
         case _:
             return None

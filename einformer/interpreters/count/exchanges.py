@@ -188,9 +188,8 @@ class _Counter:
                 listed = self.legend.scalars[name].value
                 assert isinstance(listed, tuple)
                 return listed[at[letter]].value
-            case op.Gather(argument, labels, numbers):
-                places = {label[0]: int(self.number(n, at)) for label, n in zip(labels, numbers, strict=True)}
-                return self.number(argument, places)
+            case op.Gather(argument, slots):
+                return self.number(argument, {slot.label[0]: int(self.number(slot.number, at)) for slot in slots})
             case op.Spread(argument) | op.View(argument):
                 return self.number(argument, at)
             case op.Map("where", (condition, then, otherwise)):

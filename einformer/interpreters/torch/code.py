@@ -45,6 +45,10 @@ class Code:
         """Is it a number of Python, not a tensor?"""
         return not self.dims and self.kind != "tensor"
 
+    def become(self, text: str) -> Code:
+        """What a call makes of it, with its axes and its kind."""
+        return replace(self, text=text, level=ATOM)
+
     def at(self, level: int) -> str:
         """The text as an operand of an operator that binds at `level`."""
         return self.text if self.level >= level else f"({self.text})"

@@ -275,17 +275,17 @@ class CachedEmitter(KernelEmitter):
         text = align(whole, dims) if number.dims else f"torch.full({(1,) * len(self.context.rows)}, {whole.text})"
         return Code(f"cache.find_places({text}, {self.context.size(letter)})", dims, "integer")
 
-    def place(self, e: op.Gather, axis: int, wanted: Dims | None) -> tuple[Code, Code | None]:
+    def place(self, slot: op.Slot, wanted: Dims | None) -> tuple[Code, Code | None]:
         """A place lies among the visible ones; a place before the start of time is zero (R4)."""
-        match e.numbers[axis].operation:
+        match slot.number.operation:
             case Places(number):
                 code = self.code(number, wanted)
                 begun = Code(f"{code.at(SUM)} >= 0", code.dims, "condition", LOOSE)
-                return self.code(e.numbers[axis], wanted), None if is_natural(number) else begun
+                return self.code(slot.number, wanted), None if is_natural(number) else begun
             case Positions() | Ago():
-                return self.code(e.numbers[axis]), None
+                return self.code(slot.number), None
             case _:
-                return super().place(e, axis, wanted)
+                return super().place(slot, wanted)
 
     def is_token(self, value: Value) -> bool:
         """Is it an input that was checked to lie inside what it selects from, or what is kept of one?"""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import TYPE_CHECKING, assert_never
 
 from einformer.interpreters.torch.code import (
     ATOM,
@@ -38,7 +38,7 @@ from einformer.language.tree import Expression
 from einformer.language.weights import key
 from einformer.program import operations as op
 from einformer.program.lowering import Body
-from einformer.program.operations import Carried, Function, Label, Line, Turns, Value
+from einformer.program.operations import Carried, Function, Label, Line, Turns, Value, join_labels
 
 if TYPE_CHECKING:
     from einformer.interpreters.torch.classes import Class
@@ -202,7 +202,7 @@ class Emitter:
     def leave(self, carried: Carried, place: Stored | None) -> Iterator[str]:
         """What the next turn starts from, where it finds it, and what is left after the last."""
         if place is not None:
-            letters = _list_letters(place.labels)
+            letters = join_labels(place.labels)
             code = Code(self.write_grouped(self.code(carried.last, letters), place.labels), letters, carried.last.kind)
             yield from self.reassign(place.name, code, carried.within.kind)
         self.stored[carried.after] = [place or self.find_place_named(carried.name, carried.last)]
@@ -223,7 +223,7 @@ class Emitter:
 
     def choose_name(self, line: Line) -> str:
         """The name of the value of a line."""
-        return f"{key(line.name)}_{''.join(map(self.context.spell, _list_letters(line.labels)))}"
+        return f"{key(line.name)}_{''.join(map(self.context.spell, join_labels(line.labels)))}"
 
     def store(self, line: Line, kind: Kind | None = None) -> None:
         """The value of a line lies in a variable now, and nothing else does."""
@@ -242,7 +242,7 @@ class Emitter:
 
     def text(self, line: Line) -> str:
         """The value of a line as it lies: an axis for each label."""
-        code = self.code(line.value, _list_letters(line.labels))
+        code = self.code(line.value, join_labels(line.labels))
         return code.text if code.plain and not line.labels else self.write_grouped(code, line.labels)
 
     def write_grouped(self, code: Code, labels: Sequence[Label]) -> str:
@@ -251,7 +251,7 @@ class Emitter:
 
     def merge_groups(self, code: Code, labels: Sequence[Label]) -> Code:
         """A value with an axis for each label: groups merged row-major."""
-        code = self.shape(code, _list_letters(labels))
+        code = self.shape(code, join_labels(labels))
         for axis, label in enumerate(labels):
             if len(label) > 1:
                 ends = f"{axis}, {axis + len(label) - 1}" if axis < len(labels) - 1 else f"-{len(label)}"
@@ -324,7 +324,7 @@ class Emitter:
         texts = []
         around, self.context.guards = self.context.guards, ()
         for argument, line in zip(e.arguments, self.functions[e.function].inputs, strict=True):
-            letters = _list_letters(line.labels)
+            letters = join_labels(line.labels)
             texts.append(self.shape(self.settle(self.code(argument, letters), line.value.kind), letters).text)
         self.context.guards = around
         return f"{self.shell.name_callee(e)}({', '.join([*texts, *self.shell.list_extras(e)])})"
@@ -355,7 +355,7 @@ class Emitter:
     def define_scalar(self, name: str) -> str:
         """The line of a scalar with indices, at all their numbers."""
         line = next(line for line in self.function.scalars if line.name == name)
-        letters, places = _list_letters(line.labels), self.stored.pop(line.value)
+        letters, places = join_labels(line.labels), self.stored.pop(line.value)
         match line.value.operation:
             case op.Table():
                 self.context.needs |= {"device": None, "number": None}
@@ -483,63 +483,55 @@ class Emitter:
         if scalar is not None and all(number.plain for number in e.numbers):
             listed = self.context.read_scalar(self.context.reserve_name("scalar", scalar.name, key(scalar.name)))
             return Code(f"{listed}[{self.code(e.numbers[0]).text}]", (), "number")
-        e, tensor = self.step(e) if e.argument in self.steps else (e, self.write_whole(e.argument, e.labels))
-        while (axis := next((k for k, n in enumerate(e.numbers) if isinstance(n.operation, op.Turn)), None)) is not None:
-            tensor = f"{tensor}[{':, ' * axis}{self.code(e.numbers[axis]).text}]"
-            e = _drop_axis(e, axis)
-        moved = [axis for axis in range(len(e.numbers)) if not self.is_own(e, axis)]
-        rest = [letter for axis, number in enumerate(e.numbers) if axis not in moved for letter in number.axes]
+        slots, tensor = self.step(e) if e.argument in self.steps else ([*e.slots], self.write_whole(e.argument, e.labels))
+        while turns := [axis for axis, slot in enumerate(slots) if isinstance(slot.number.operation, op.Turn)]:
+            tensor = f"{tensor}[{':, ' * turns[0]}{self.code(slots.pop(turns[0]).number).text}]"
+        moved = [axis for axis, slot in enumerate(slots) if not self.is_own(slot)]
+        rest = [letter for axis, slot in enumerate(slots) if axis not in moved for letter in slot.number.axes]
         if not moved and len(set(rest)) == len(rest):
             return Code(tensor, tuple(rest), kind)
-        if len(moved) == 1 and not set(rest) & set(e.numbers[moved[0]].axes) and len(set(rest)) == len(rest):
-            return self.select(e, tensor, moved[0], kind, wanted)
-        places = [self.place(e, axis, None) for axis in range(len(e.numbers))]
+        if len(moved) == 1 and not set(rest) & set(slots[moved[0]].number.axes) and len(set(rest)) == len(rest):
+            return self.select(tensor, slots, moved[0], kind, wanted, isinstance(e.argument.operation, op.Weight))
+        places = [self.place(slot, None) for slot in slots]
         dims = tuple(dict.fromkeys(dim for place, _ in places for dim in place.dims))
         code = Code(f"{tensor}[{', '.join(align(place, dims) for place, _ in places)}]", dims, kind)
         for _, zero in places:
             code = zero_early(code, zero)
         return code
 
-    def is_own(self, e: op.Gather, axis: int) -> bool:
+    def is_own(self, slot: op.Slot) -> bool:
         """Is an axis read along its whole length?"""
-        number, label = e.numbers[axis].operation, e.labels[axis]
+        number, label = slot.number.operation, slot.label
         return isinstance(number, op.Iota) and len(label) == 1 and not self.is_bounded(number.letter, label[0])
 
-    def select(self, e: op.Gather, tensor: str, axis: int, kind: Kind, wanted: Dims | None) -> Code:
+    def select(self, tensor: str, slots: Sequence[op.Slot], axis: int, kind: Kind, wanted: Dims | None, trained: bool) -> Code:
         """One axis read at computed numbers, whose letters take its place; a table read at tokens is an embedding."""
-        place, zero = self.place(e, axis, wanted)
-        letters = [number.axes for number in e.numbers]
-        before, after = ([letter for some in part for letter in some] for part in (letters[:axis], letters[axis + 1 :]))
-        number = e.numbers[axis]
+        number, (place, zero) = slots[axis].number, self.place(slots[axis], wanted)
+        before, after = (op.unite_axes(slot.number for slot in some) for some in (slots[:axis], slots[axis + 1 :]))
         named = number in self.stored or isinstance(number.operation, op.View | op.Gather)
-        table = isinstance(e.argument.operation, op.Weight) and named and bool(number.axes)
-        if table and axis == 0 and len(letters) == 2 and zero is None:
+        if trained and named and number.axes and axis == 0 and len(slots) == 2 and zero is None:
             return Code(f"fn.embedding({place.text}, {tensor})", (*place.dims, *after))
-        whole = "..., " if axis > 1 and axis == len(letters) - 1 else ":, " * axis
+        whole = "..., " if axis > 1 and axis == len(slots) - 1 else ":, " * axis
         return zero_early(Code(f"{tensor}[{whole}{place.text}]", (*before, *place.dims, *after), kind), zero)
 
-    def place(self, e: op.Gather, axis: int, wanted: Dims | None) -> tuple[Code, Code | None]:
+    def place(self, slot: op.Slot, wanted: Dims | None) -> tuple[Code, Code | None]:
         """The number of a slot as an index of Python; with it, where it may lie before the start of time, that it does not."""
-        value, label, number = e.numbers[axis], e.labels[axis], self.code(e.numbers[axis], wanted)
+        value, label, number = slot.number, slot.label, self.code(slot.number, wanted)
         place = _make_index(number)
-        if (
-            isinstance(value.operation, op.Iota | op.Turn) or self.is_token(value) or not label
-        ):  # steps are counted from the last
-            return place, None
+        if isinstance(value.operation, op.Iota | op.Turn) or self.is_token(value) or not label:
+            return place, None  # steps are counted from the last
         size = self.context.size(label[0]) if len(label) == 1 else str(math.prod(map(self.context.legend.length, label)))
         guarded = any(not guard.code.plain for guard in self.context.guards)
-        if e.timed[axis]:
+        if slot.timed:
             ends = f"0, {size} - 1" if guarded else "min=0"
             begun = Code(f"{number.at(SUM)} >= 0", number.dims, "condition", LOOSE)
-            return place if number.plain else replace(place, text=f"({place.text}).clamp({ends})", level=ATOM), begun
+            return place if number.plain else place.become(f"({place.text}).clamp({ends})"), begun
         if number.plain:
-            return replace(place, text=f"min(max({place.text}, 0), {size} - 1)", level=ATOM) if guarded else place, None
-        if not e.proved[axis]:
+            return place.become(f"min(max({place.text}, 0), {size} - 1)") if guarded else place, None
+        if not slot.proved:
             self.context.helpers["inside"] = None
-            return replace(
-                place, text=f"inside({', '.join([place.text, size, *list_conditions(self.context, number)])})", level=ATOM
-            ), None
-        return replace(place, text=f"({place.text}).clamp(0, {size} - 1)", level=ATOM) if guarded else place, None
+            return place.become(f"inside({', '.join([place.text, size, *list_conditions(self.context, number)])})"), None
+        return place.become(f"({place.text}).clamp(0, {size} - 1)") if guarded else place, None
 
     def is_token(self, value: Value) -> bool:
         """Is it an input that was checked to lie inside what it selects from, under whatever letters?"""
@@ -555,7 +547,7 @@ class Emitter:
     def emit_recurrence(self, line: Line, recur: op.Recur) -> Iterator[str]:
         """A step for each position, in order; before the first there are zeros (R4)."""
         axis = line.labels.index((recur.letter,))
-        rest, steps = _drop(line.labels, axis), f"{key(line.name)}_steps"
+        rest, steps = (*line.labels[:axis], *line.labels[axis + 1 :]), f"{key(line.name)}_steps"
         sizes = ", ".join(" * ".join(map(self.context.size, label)) for label in rest) or "()"
         whole = recur.so_far.kind == "integer"
         self.context.needs |= dict.fromkeys(["device"] if whole else ["dtype", "device"])
@@ -564,7 +556,7 @@ class Emitter:
         yield f"for step in range({self.context.size(recur.letter)}):"
         self.steps[recur.so_far] = steps, axis, recur.back
         self.turns[recur.letter] = "step"
-        code = self.settle(self.code(recur.step, _list_letters(rest)), recur.so_far.kind)
+        code = self.settle(self.code(recur.step, join_labels(rest)), recur.so_far.kind)
         tensor = f"torch.as_tensor({code.text}, device=device)" if whole and not rest else self.write_grouped(code, rest)
         yield f"    {steps}.append({self.finish_step(recur, tensor, rest)})"
         del self.turns[recur.letter]
@@ -578,36 +570,20 @@ class Emitter:
         """One step."""
         return step
 
-    def step(self, e: op.Gather) -> tuple[op.Gather, str]:
+    def step(self, e: op.Gather) -> tuple[list[op.Slot], str]:
         """An earlier step, `S_{b(s - 1)e}` the last, or one for each number of some letters; and how the rest of it is read."""
-        steps, axis, most = self.steps[e.argument]
-        back = _find_ago(e.numbers[axis])
+        (steps, axis, most), slots = self.steps[e.argument], [*e.slots]
+        back = _find_ago(slots.pop(axis).number)
         number = self.code(back)
-        rest = _drop_axis(e, axis)
         if number.plain:
-            return rest, f"{steps}[{_make_index(number).text}]"
-        labels, numbers = ((), *rest.labels), (back, *rest.numbers)
-        last = replace(rest, labels=labels, numbers=numbers, timed=(False, *rest.timed), proved=(True, *rest.proved))
-        return last, f"torch.stack({steps}[-{most}:])"
-
-
-def _list_letters(labels: Sequence[Label]) -> Dims:
-    return tuple(letter for label in labels for letter in label)
+            return slots, f"{steps}[{_make_index(number).text}]"
+        return [op.Slot((), back), *slots], f"torch.stack({steps}[-{most}:])"
 
 
 def _make_index(code: Code) -> Code:
     if code.kind == "integer":
         return code
     return Code(f"int({code.text})" if code.plain else f"{code.at(ATOM)}.long()", code.dims, "integer")
-
-
-def _drop_axis(e: op.Gather, axis: int) -> op.Gather:
-    labels, numbers, timed, proved = (_drop(some, axis) for some in (e.labels, e.numbers, e.timed, e.proved))
-    return replace(e, labels=labels, numbers=numbers, timed=timed, proved=proved)
-
-
-def _drop(some: tuple[Any, ...], axis: int) -> tuple[Any, ...]:
-    return some[:axis] + some[axis + 1 :]
 
 
 def _find_ago(value: Value) -> Value:

@@ -404,8 +404,8 @@ class KernelEmitter(Emitter):
         """`cross_entropy` takes a row for each target."""
         scores = self.code(kernel.scores)
         rows = tuple(dim for dim in scores.dims if dim != kernel.letter)
-        slot = op.Gather(kernel.scores, ((kernel.letter,),), (kernel.target,), (False,), (kernel.proved,))
-        target = self.expand(self.place(slot, 0, rows)[0], rows)
+        slot = op.Slot((kernel.letter,), kernel.target, proved=kernel.proved)
+        target = self.expand(self.place(slot, rows)[0], rows)
         scores = permute(scores, (*rows, kernel.letter))
         flat = f"{scores.at(ATOM)}.flatten(0, {len(rows) - 1}), {target.at(ATOM)}.flatten().long()"
         arguments = flat if len(rows) > 1 else f"{scores.text}, {target.at(ATOM)}.long()"
