@@ -833,7 +833,7 @@ MUTANTS = (
     ),
     _mutant(
         "a recurrence is at the first number of a loop", "interpreters/torch/emit.py",
-        'return rest, f"{steps}[{_make_index(number).text}]"', 'return rest, f"{steps}[-1]"',
+        'return slots, f"{steps}[{_make_index(number).text}]"', 'return slots, f"{steps}[-1]"',
         f"forms.py::{_PARTS}[a state as far back as the feature and the turn say-apart-fast]",
     ),
     _mutant(
