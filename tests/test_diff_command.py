@@ -114,6 +114,12 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert [count["more"] for count in found["counts"]] == ["0", "0", "0"]
 
 
+def test_a_size_that_one_text_comments_on_has_that_comment() -> None:
+    text = "axes\n  d: D{}\nlayer Twice(z_d) -> z_d:\n  return 2 z_d\n"
+    one, other = (einformer.parse(text.format(comment)).bind(D=size) for comment, size in (("", 2), ("  # hidden", 3)))
+    assert one.diff(other).values == other.bind(D=2).diff(one.bind(D=3)).values == (Value("D", "2", "3", "hidden"),)
+
+
 def test_no_difference(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["diff", "llama", "llama"]) == 0
     assert capsys.readouterr().out.startswith("no difference\n\nparameters, the same: ")

@@ -183,7 +183,9 @@ def _compare_sizes(one: Legend, other: Legend) -> tuple[Value, ...]:
     values = [_write_sizes(legend) for legend in (one, other)]
     axes = [axis for legend in (one, other) for axis in legend.axes.values()]
     order = dict.fromkeys([show(axis.size) for axis in axes] + [*values[0], *values[1]])
-    comments = {name: dict.fromkeys(axis.comment for axis in axes if show(axis.size) == name) for name in order}
+    comments = {
+        name: dict.fromkeys(axis.comment for axis in axes if show(axis.size) == name and axis.comment) for name in order
+    }
     pairs = [(name, *(sizes_of_text.get(name, NOTHING) for sizes_of_text in values)) for name in order]
     numbers = [(name, x, y) for name, x, y in pairs if x != y and {x, y} != {OPEN, NOTHING}]
     return tuple(Value(name, x, y, "; ".join(comments[name])) for name, x, y in numbers)
