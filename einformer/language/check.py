@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import string
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 from einformer.errors import EinformerError, Finding, Span, fail
@@ -81,15 +81,13 @@ def check_references(spec: Spec) -> None:
 
     Raises EinformerError E207, E507 for a definition that refers to itself, E002 for one that nests too deep or is too large.
     """
-    legend = Legend.of(spec)
+    legend, layers = Legend.of(spec), {layer.name: layer for layer in reversed(spec.layers)}
     formulas = {name: _refer(_list_named(e, legend), [e], e.span) for name, e in legend.formulas.items()}
-    _References("E507", "is defined by itself", "a value that does not need itself", formulas).follow_all()
-    layers = {layer.name: layer for layer in reversed(spec.layers)}
+    _follow_all(formulas, ("E507", "is defined by itself", "a value that does not need itself"))
     calling = {name: _refer_to_callees(layer, layers) for name, layer in layers.items()}
-    references = _References("E207", "calls itself", "a `for`, or a layer of its own for the inner call", calling)
-    references.follow_all()
+    sizes = _follow_all(calling, ("E207", "calls itself", "a `for`, or a layer of its own for the inner call"))
     models = [layer for layer in spec.layers if layer.time is not None]
-    if models and (nodes := sum(references.sizes[model.name][0] for model in models)) > MAXIMUM_NODES:
+    if models and (nodes := sum(sizes[model.name][0] for model in models)) > MAXIMUM_NODES:
         raise fail("E002", f"with what they call, the models have {nodes:,} parts", models[-1].span, fix="fewer models")
 
 
@@ -100,44 +98,36 @@ class _Reference(NamedTuple):
     span: Span
 
 
-@dataclass(slots=True)
-class _References:
-    code: str
-    circle: str
-    fix: str
-    references: Mapping[str, _Reference]
-    sizes: dict[str, tuple[int, int]] = field(default_factory=dict)  # the nodes and the height behind each name
+# The nodes and the height behind each name. The code, the message and the fix are those of a circle.
+def _follow_all(references: Mapping[str, _Reference], circle: tuple[str, str, str]) -> dict[str, tuple[int, int]]:
+    sizes: dict[str, tuple[int, int]] = {}
 
-    def follow_all(self) -> None:
-        for name in self.references:
-            self.follow(name, ())
-
-    def follow(self, name: str, around: tuple[str, ...]) -> tuple[int, int]:
-        if name not in self.sizes:
-            reference, around = self.references[name], (*around, name)
-            nodes, high = reference.nodes, 0
-            for other, span in reference.names:
-                self.check_end(other, around, span)
-                inner = self.follow(other, around)
+    def follow(name: str, around: tuple[str, ...]) -> tuple[int, int]:
+        if name not in sizes:
+            (names, nodes, own, span), high = references[name], 0
+            for other, place in names:
+                _check_end(other, (*around, name), place, circle)
+                inner = follow(other, (*around, name))
                 nodes, high = nodes + inner[0], max(high, inner[1])
-            self.sizes[name] = nodes, reference.height + high
-            self.check_bounds(name, *self.sizes[name])
-        return self.sizes[name]
+            if own + high > MAXIMUM_HEIGHT:
+                raise fail("E002", f"with what it refers to, `{name}` nests {own + high} deep", span, fix="fewer steps")
+            if nodes > MAXIMUM_NODES:
+                message = f"with what it refers to, `{name}` has {nodes:,} parts"
+                raise fail("E002", message, span, fix="a smaller text, or a `for`")
+            sizes[name] = nodes, own + high
+        return sizes[name]
 
-    def check_end(self, name: str, around: tuple[str, ...], span: Span) -> None:
-        if name in around:
-            path = " → ".join([*around[around.index(name) :], name])
-            raise fail(self.code, f"`{name}` {self.circle}", span, [path] if path.count("→") > 1 else [], self.fix)
-        if len(around) > MAXIMUM_CALLS:
-            raise fail("E002", f"more than {MAXIMUM_CALLS} names refer each to the next", span, fix="fewer steps")
+    for name in references:
+        follow(name, ())
+    return sizes
 
-    def check_bounds(self, name: str, nodes: int, high: int) -> None:
-        span = self.references[name].span
-        if high > MAXIMUM_HEIGHT:
-            raise fail("E002", f"with what it refers to, `{name}` nests {high} deep", span, fix="fewer steps")
-        if nodes > MAXIMUM_NODES:
-            message = f"with what it refers to, `{name}` has {nodes:,} parts"
-            raise fail("E002", message, span, fix="a smaller text, or a `for`")
+
+def _check_end(name: str, around: tuple[str, ...], span: Span, circle: tuple[str, str, str]) -> None:
+    if name in around:
+        path = " → ".join([*around[around.index(name) :], name])
+        raise fail(circle[0], f"`{name}` {circle[1]}", span, [path] if path.count("→") > 1 else [], circle[2])
+    if len(around) > MAXIMUM_CALLS:
+        raise fail("E002", f"more than {MAXIMUM_CALLS} names refer each to the next", span, fix="fewer steps")
 
 
 def _list_named(e: Expression, legend: Legend) -> list[tuple[str, Span]]:
