@@ -117,6 +117,27 @@ def test_a_norm_that_is_not_fused_says_why(lines: str) -> None:
     assert ("fn.rms_norm" in source) != bool(NOT_NORMS[lines])
 
 
+NOT_MAPS = {
+    "layer N(z_bsd) -> y_bsx:\n  weights W_df, V_fx | return z_bsd W_df V_fx": (
+        "other factors are multiplied first, which is less work"
+    ),
+    "layer N(z_bsdf) -> y_bsf:\n  weights W_df | return z_bsdf W_df": "`W` is another for each `f`",
+    "layer N(z_bsd) -> y_bs:\n  weights γ_d | return z_bsd γ_d": "`γ` is a vector",
+    "layer N(z_bsd, r_bsf) -> y_bsx:\n  weights W_df, V_fx | h_bsf = r_bsf z_bsd W_df | return h_bsf V_fx": "",
+}
+
+
+@pytest.mark.parametrize("reason", NOT_MAPS.values())
+def test_a_map_that_is_not_fused_says_why(reason: str) -> None:
+    head, *lines = next(text for text in NOT_MAPS if NOT_MAPS[text] == reason).split(" | ")
+    letters = "".join(
+        letter for letter in "bsdfx" if any(letter in word.partition("_")[2] for word in re.findall(r"\w+", head))
+    )
+    source = einformer.parse(Group(head, letters, ()).text((*lines,))).bind(**dict.fromkeys(letters[2:].upper(), 5)).source()
+    assert re.findall("# not one linear map: (.*)", source) == [reason] * bool(reason)
+    assert ("torch.einsum" in source) == bool(reason)
+
+
 def test_no_comment_where_there_is_nothing_to_say() -> None:
     for group in ("causal attention", "chosen experts", "a linear map with a bias", "cross-entropy"):
         assert not any("not one" in model(group, lines).source() for lines in GROUPS[group].spellings)

@@ -17,7 +17,15 @@ from einformer.program.conditions import turn_conditions
 from einformer.program.experts import find_routings
 from einformer.program.kernels import JOINT, Linear, Part, Taken
 from einformer.program.lowering import find_time
-from einformer.program.matching import explain_norm, find_weight, read_linear, read_loss, read_norm, read_reversed
+from einformer.program.matching import (
+    explain_linear,
+    explain_norm,
+    find_weight,
+    read_linear,
+    read_loss,
+    read_norm,
+    read_reversed,
+)
 from einformer.program.needs import Flows
 from einformer.program.operations import Function, Line, Value
 from einformer.program.passing import raise_constants, sink_masks
@@ -97,6 +105,8 @@ class _Fusing(Rewriting):
                 return kernel
         if reason := explain_norm(value, self.scope):
             self.notes.append(f"not one norm: {reason}")
+        elif reason := explain_linear(value, self.scope):
+            self.notes.append(f"not one linear map: {reason}")
         refusal = self.attending.find_refusal(value)
         if refusal is not None and self.attending.runs(refusal[0], self.attending.time):
             self.notes.append(f"not one attention kernel: {refusal[1]}")

@@ -145,6 +145,26 @@ def read_linear(value: Value, scope: Scope) -> Value | None:
             return None
 
 
+def explain_linear(value: Value, scope: Scope) -> str:
+    """Why the product of a tensor and a trained matrix is not one linear map; empty where a value is no such product."""
+    match value.operation:
+        case op.Contract(letters, factors) if len(terms := scope.read(multiply(factors))) == 1:
+            product, summed = terms[0], frozenset(letters)
+        case _:
+            return ""
+    tensors = (f for f in product.powers if f.value.kind == "tensor" and find_weight(f.value, scope) is None)
+    read = frozenset[str]().union(*(factor.letters for factor in tensors))
+    for factor, weight in ((f, find_weight(f.value, scope)) for f in product.powers if f.letters & read & summed):
+        shared = " and ".join(f"`{letter}`" for letter in sorted(factor.letters & read - summed))
+        if weight is not None and shared:
+            return f"`{scope.names[weight]}` is another for each {shared}"
+        if weight is not None and product.powers[factor] == 1 and not _is_last(factor, product, summed, scope):
+            return "other factors are multiplied first, which is less work"
+        if weight is not None and factor.letters <= summed:
+            return f"`{scope.names[weight]}` is a vector"
+    return ""
+
+
 def put_heads_first(some: Axes) -> Axes:
     """The notes write features before heads, `q_bsea`; memory is faster the other way round."""
     return some[1:] + some[:1]
