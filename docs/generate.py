@@ -46,8 +46,7 @@ and a correction:
 A text is checked as far as its errors allow, and one mistake gives one message. `einformer explain {code}` prints an entry
 of this page. Some examples end with a line of Python. There `text` is the text above that line, and `spec` the same text
 parsed. `module` is one that transformers' GPT-2 can be loaded into, and `theirs` has the weights of GPT-2. `contracts` is
-`einformer.contracts`, and `testing` is `einformer.testing`. `lint` lints notes in Markdown, and `settings` reads a
-`pyproject.toml`.
+`einformer.contracts`, and `testing` is `einformer.testing`. A command reads the text above it from the file that it names.
 """
 
 
@@ -70,13 +69,19 @@ def _entry(rule: Rule) -> Iterator[str]:
 
 
 def _example(label: str, example: str) -> Iterator[str]:
-    """A text in the language, a config.json, or a text with a line of Python under it."""
-    text, prompt, line = example.partition(">>> ")
+    """A text, a line of Python under it, and a command that reads it."""
+    text, prompt, line = example.partition("$ einformer " if "$ einformer " in example else ">>> ")
     yield f"{label}\n"
     if text:
-        yield f"```{'json' if text.startswith('{') else 'einformer'}\n{text.rstrip()}\n```\n"
+        yield f"```{_language(text, line)}\n{text.rstrip()}\n```\n"
     if prompt:
-        yield f"```pycon\n{prompt}{line.rstrip()}\n```\n"
+        yield f"```{'sh' if prompt.startswith('$') else 'pycon'}\n{prompt.removeprefix('$ ')}{line.rstrip()}\n```\n"
+
+
+def _language(text: str, line: str) -> str:
+    if text.startswith(("{", "[tool")):
+        return "json" if text.startswith("{") else "toml"
+    return {".md": "markdown", ".py": "python"}.get(line.rstrip()[-3:], "einformer")
 
 
 CLAIMS = """# Claims

@@ -12,6 +12,7 @@ import json
 import pickle
 import re
 import runpy
+import shlex
 import unicodedata
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,14 +24,9 @@ import einformer
 from einformer import EinformerError
 from einformer.errors import NOWHERE, Finding, Source, Span, catalogue, fail
 from einformer.huggingface.stored import write
-from einformer.interpreters.count.conventions import DEFAULT
-from einformer.lint import python
-from einformer.lint.files import lint_text
-from einformer.lint.settings import Settings, read_settings
 from einformer.objects import bind_from
-from einformer.report.fit import BYTES, in_memory, parse_quantity
 from einformer.report.plot import library
-from einformer.report.series import shares
+from tests.commands import run
 from tests.refusals import findings_of
 
 PACKAGE = Path(einformer.__file__).parent
@@ -64,9 +60,11 @@ def examined(text: str) -> tuple[Finding, ...]:
     return findings_of(text, "example.ein")
 
 
-def refused(example: str) -> tuple[Finding, ...]:
-    """What is wrong with an example of the catalogue, in the current folder."""
+def refused(example: str) -> list[str]:
+    """The findings of an example of the catalogue, as they are printed, in the current folder."""
     text, _, line = example.partition(">>> ")
+    if "$ einformer " in example:
+        return answered(*example.split("$ einformer "))
     try:
         if text.startswith("{"):
             Path("config.json").write_bytes(text.encode())
@@ -74,16 +72,20 @@ def refused(example: str) -> tuple[Finding, ...]:
         elif line:
             eval(line, names(text))  # the catalogue is our own
         else:
-            return examined(text)
+            return list(map(str, examined(text)))
     except EinformerError as error:
-        return error.findings
-    return ()
+        return list(map(str, error.findings))
+    return []
 
 
-def notes(text: str) -> None:
-    """What is wrong with notes in Markdown is raised."""
-    if findings := lint_text(Source("example.md", text), Settings()).findings:
-        raise EinformerError(findings)
+def answered(text: str, command: str) -> list[str]:
+    """The findings that a command prints about a text in the file that it names."""
+    arguments = shlex.split(command)
+    if text:
+        Path("pyproject.toml" if text.startswith("[tool") else arguments[-1]).write_text(text, encoding="utf-8")
+    answer = run(*arguments)
+    printed = (answer.out + answer.err).replace(f"{Path.cwd()}/", "").rstrip("\n").split("\n\n")
+    return [part for part in printed if re.match(r"E\d{3} ", part)]
 
 
 def names(text: str) -> dict[str, object]:
@@ -92,16 +94,8 @@ def names(text: str) -> dict[str, object]:
 
     spec = einformer.parse(text, "example.ein") if text else None
     known: dict[str, object] = {"text": text, "spec": spec, "parse": einformer.parse, "load": einformer.load, "torch": torch}
-    known |= {"quantity": parse_quantity, "BYTES": BYTES, "in_memory": in_memory, "library": library}
-    known |= {"shares": shares, "DEFAULT": DEFAULT, "linted": linted, "contracts": einformer.contracts}
-    known |= {"lint": notes, "settings": lambda table: read_settings(Source("pyproject.toml", table))}
+    known |= {"library": library, "contracts": einformer.contracts}
     return known | {"testing": einformer.testing, "module": tiny(), "theirs": tiny().to_huggingface()}
-
-
-def linted(text: str) -> None:
-    """Raises what the suffixes of a Python text disagree with."""
-    if found := python.find_errors(Source("example.py", text)):
-        raise EinformerError(found)
 
 
 # ------------------------------------------------------------------------------------------------------ the catalogue
@@ -111,7 +105,7 @@ def linted(text: str) -> None:
 @pytest.mark.parametrize("code", EXAMPLES)
 def test_what_breaks_a_rule_is_one_finding(code: str, golden: Callable[[str, str], None]) -> None:
     found = refused(catalogue()[code].bad)
-    assert [finding.code for finding in found] == [code]
+    assert [finding[:4] for finding in found] == [code]
     golden(f"errors/{code}.txt", f"{found[0]}\n")
 
 
@@ -119,7 +113,7 @@ def test_what_breaks_a_rule_is_one_finding(code: str, golden: Callable[[str, str
 @pytest.mark.parametrize("code", EXAMPLES)
 def test_what_keeps_it_is_none(code: str) -> None:
     assert catalogue()[code].good
-    assert refused(catalogue()[code].good) == ()
+    assert refused(catalogue()[code].good) == []
 
 
 def test_codes_of_the_catalogue_are_those_of_the_package() -> None:

@@ -128,6 +128,12 @@ def test_a_picture_is_drawn(run: Callable[..., tuple[int, str, str]], kind: str)
     assert [path.name for path in Path().iterdir()] == ["gpt2.png"]
 
 
+@pytest.mark.parametrize("longest", [2, 8])
+def test_a_short_sequence_has_a_picture(run: Callable[..., tuple[int, str, str]], longest: int) -> None:
+    """Without a warning of matplotlib, which is an error here."""
+    assert run("plot", "gpt2", "--set", f"D=12,A=3,L=1,V=11,K={longest}", "--out", "gpt2.svg")[0] == 0
+
+
 def test_a_file_that_nobody_named_is_not_replaced(
     run: Callable[..., tuple[int, str, str]], capsys: pytest.CaptureFixture[str]
 ) -> None:

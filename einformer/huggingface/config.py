@@ -219,8 +219,8 @@ def _read_model_type(config: Document, part: Part) -> str:
     if isinstance(model_type, str) and model_type in refused():
         raise fail("E611", f"{message}: {refused()[model_type]}", config.span("model_type"))
     close = difflib.get_close_matches(model_type[:60], [*names, *alike()], n=1) if isinstance(model_type, str) else []
-    fact = f"einformer reads {', '.join(names)}"
-    raise fail("E611", message, config.span("model_type"), [fact], f'`"{close[0]}"`' if close else "")
+    fix = "; ".join([*(f'`"{name}"`' for name in close), "`einformer list` names all that are read"])
+    raise fail("E611", message, config.span("model_type"), fix=fix)
 
 
 # ----------------------------------------------------------------------------------------------- what a key may be

@@ -134,7 +134,7 @@ def _draw_memory(axes: Axes, subject: Subject) -> None:
 def _draw_stacked(axes: Axes, lengths: list[int], stack: series.Series) -> None:
     axes.stackplot(lengths, *stack.values(), labels=list(stack), colors=_COLOURS, edgecolor="white", linewidth=0.6)
     axes.set_xscale("log", base=2)
-    axes.set(xlim=(lengths[0], lengths[-1]), xlabel="sequence length S (tokens)")
+    axes.set(xlim=(lengths[0], max(lengths[-1], lengths[0] + 1)), xlabel="sequence length S (tokens)")
     axes.xaxis.set_major_formatter(lambda value, _: f"{int(value):,}")
     handles, labels = axes.get_legend_handles_labels()
     axes.legend(handles[::-1], labels[::-1], loc="center left", bbox_to_anchor=(1.01, 0.5))

@@ -35,8 +35,8 @@ def lengths(model: Model) -> list[int]:
     """Returns lengths of a sequence up to the bound of the text, evenly spaced on a logarithmic axis."""
     axis = model.legend.axis_of_size("S")
     longest = LONGEST if axis is None or axis.bound is None else int(model.legend.number(axis.bound))
-    steps = range(_A_DOUBLING * (longest.bit_length() + 1))
-    return sorted({longest, *(n for k in steps if SHORTEST <= (n := round(2 ** (k / _A_DOUBLING))) < longest)})
+    steps, shortest = range(_A_DOUBLING * (longest.bit_length() + 1)), min(SHORTEST, longest // 2)
+    return sorted({longest, *(n for k in steps if shortest <= (n := round(2 ** (k / _A_DOUBLING))) < longest)})
 
 
 def shares(model: Model, batch: int, sequence_lengths: Iterable[int], convention: Convention) -> Series:
