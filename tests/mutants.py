@@ -665,6 +665,21 @@ MUTANTS = (
         "conventions.py::test_a_decode_step_is_what_a_longer_text_costs_more",
     ),
     _mutant(
+        "the first turn of an outer loop is that of an inner one", "program/needs.py",
+        "turn - all_that_follow if around <= turn else turn for", "turn - all_that_follow for",
+        "conventions.py::test_a_turn_that_begins_with_an_input_has_fewer_gradients[loops]",
+    ),
+    _mutant(
+        "a layer has the same gradients in each turn", "interpreters/count/derived.py",
+        "frozenset(self.flow.constant.get(value, ())) | frozenset(without)", "frozenset(self.flow.constant.get(value, ()))",
+        "conventions.py::test_a_turn_that_begins_with_an_input_has_fewer_gradients[a layer in a loop]",
+    ),
+    _mutant(
+        "a linear map is multiplied in any order", "interpreters/count/rules.py",
+        'contraction.map_product() if plan == "fast" else contraction', "contraction",
+        "conventions.py::test_a_scaled_input_has_a_gradient_where_a_plan_scales_it[fast]",
+    ),
+    _mutant(
         "every operand has a gradient", "interpreters/count/derived.py",
         "contraction.where, (first, second), ", 'contraction.where, ("", ""), ',
         "conventions.py::test_what_needs_no_gradient_costs_nothing",
@@ -676,7 +691,7 @@ MUTANTS = (
     ),
     _mutant(
         "the first step of a recurrence has a gradient", "interpreters/count/rules.py",
-        "yield total((flops, first)) if letter else flops", "yield flops",
+        "yield total((flops, first)) if steps else flops", "yield flops",
         "conventions.py::test_what_no_gradient_reaches_costs_nothing_backward[the first step]",
     ),
     _mutant(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import sympy
@@ -215,6 +215,49 @@ def test_what_no_gradient_reaches_costs_nothing_backward(lines: list[str]) -> No
         module(torch.zeros(2, 7, 5, device="meta")).sum().backward()  # type: ignore[no-untyped-call]
     counts = flops(model, "notation", B=2, S=7)
     assert sum(count.each + count.backward for count in counts) == counter.get_total_flops()
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        pytest.param(["for l < L:", "  z_bsd <- z_bsd + tanh(z_bsd' I_d'x) U_xd", "return z_bsd"], id="a loop"),
+        pytest.param(["for l < L:", "  z_bsd <- z_bsd + Map_l(z_bsd)", "return z_bsd"], id="a layer in a loop"),
+        pytest.param(
+            ["for l < L:", "  for c < C:", "    z_bsd <- z_bsd + tanh(z_bsd' I_d'x) U_xd", "return z_bsd"], id="loops"
+        ),
+        pytest.param(
+            ["y_bsd = z_bsd", "for l < L:", "  y_bsd <- z_bsd + y_bsd / 2", "  z_bsd <- y_bsd' I_d'x U_xd", "return z_bsd"],
+            id="the first two turns",
+        ),
+        pytest.param(
+            ["for l < L:", "  z_bsd <- z_bsd / 2", "for l < L:", "  z_bsd <- z_bsd' I_d'x U_xd", "return z_bsd"], id="two loops"
+        ),
+    ],
+)
+def test_a_turn_that_begins_with_an_input_has_fewer_gradients(lines: list[str]) -> None:
+    """As torch counts, product by product."""
+    layer = ["layer Map(z_d) -> z_d:", "weights I_dx, U_xd", "return z_d' I_d'x U_xd"] if "Map" in str(lines) else []
+    head = ["model M(z_bsd) -> z_bsd causal in s:", *(() if layer else ["weights I_dx, U_xd"])]
+    sizes = {"D": 5, "X": 3, "L": 3} | ({"C": 2} if "C" in str(lines) else {})
+    text = texts_spec("b, s, d, x, l: L" + ", c: C" * ("C" in sizes), *layer, *head, *lines)["M"]
+    model = text.bind(**sizes)
+    module = model.build(device="meta", plan="notation").eval()
+    with FlopCounterMode(display=False) as counter:
+        module(torch.zeros(2, 7, 5, device="meta")).sum().backward()  # type: ignore[no-untyped-call]
+    counts = flops(model, "notation", B=2, S=7)
+    assert sum((count.each + count.backward) * count.times for count in counts) == counter.get_total_flops()
+    assert text.flops("notation").subs({"B": 2, "S": 7, **sizes}) == sum(c.each * c.times for c in counts)
+
+
+@pytest.mark.parametrize("plan", ["notation", "fast"])
+def test_a_scaled_input_has_a_gradient_where_a_plan_scales_it(plan: Literal["notation", "fast"]) -> None:
+    """`fast` scales the input of a linear map; einsum multiplies the gain and the matrix first, which takes less."""
+    lines = ["model M(z_bsd) -> y_bsx causal in s:", "weights I_dx, γ_d", "return z_bsd γ_d I_dx"]
+    model = texts_spec("b, s, d, x", *lines).bind(D=5, X=3)
+    module = model.build(device="meta", plan=plan).eval()
+    with FlopCounterMode(display=False) as counter:
+        module(torch.zeros(2, 7, 5, device="meta")).sum().backward()  # type: ignore[no-untyped-call]
+    assert model.flops(convention=plan, phase="training", B=2, S=7) == counter.get_total_flops()
 
 
 # What the gradients of operators that multiply no matrices are made of.

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from torch.utils.flop_counter import FlopCounterMode
 
 import einformer
 from einformer.errors import EinformerError
@@ -182,6 +183,20 @@ def miscounts(bound: Model, arrays: list[Array], expected: Array) -> Iterator[tu
         theirs = counted(partial(module, *meta)).total()
         if ours != theirs:
             yield plan, (ours, theirs)
+        ours, theirs = bound.flops(convention=convention, phase="training", **sizes), count_training(bound, module, meta)
+        if ours != theirs:
+            yield f"{plan}, training", (ours, theirs)
+
+
+def count_training(bound: Model, module: torch.nn.Module, meta: list[torch.Tensor]) -> int:
+    """The FLOPs that torch counts forward and backward; a layer is given something that has a gradient."""
+    inner = bound.spec.layer.kind == "layer"
+    given = [array.clone().requires_grad_() if inner and array.is_floating_point() else array for array in meta]
+    with FlopCounterMode(display=False) as counter:
+        total = module(*given).sum()
+        if total.requires_grad:
+            total.backward()
+    return int(counter.get_total_flops())
 
 
 # ------------------------------------------------------------------------------------------------------------ coverage

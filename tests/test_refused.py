@@ -142,6 +142,12 @@ SLIPS: dict[str, tuple[str, str, list[str], list[str]]] = {
         [F, "x_d = 2 y_d", "y_d = z_d", "y_d <- x_d + y_d"],
         [F, "y_d = z_d", "x_d = 2 y_d", "y_d <- x_d + y_d"],
     ),
+    "defined in a loop alone": (
+        "E205",
+        "d, l",
+        [F, "y_d = z_d", "for l < L:", "  x_d = 2 y_d", "  y_d <- x_d", "y_d <- x_d + y_d"],
+        [F, "y_d = z_d", "x_d = y_d", "for l < L:", "  x_d <- 2 y_d", "  y_d <- x_d", "y_d <- x_d + y_d"],
+    ),
     "defined by itself": (
         "E507",
         "s",

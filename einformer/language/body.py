@@ -310,13 +310,12 @@ class _Body:
         self.lines[equation.left.name] = elaborated
         return elaborated
 
-    # The names with a subscript that may stand on the right, and why others may not.
-    def list_readable(self, equation: Equation, inside: list[Expression]) -> dict[str, str]:
+    # The names with a subscript that may stand on the right, and why others may not: what is wrong, a fact, what to write.
+    def list_readable(self, equation: Equation, inside: list[Expression]) -> dict[str, tuple[str, ...]]:
         names = {x.name: self.later.get(x.name) for x in inside if isinstance(x, Tensor | Name)}
-        late = {name: later for name, later in names.items() if later and later.span.start > equation.span.start}
-        readable = {name: f"it is defined only in line {later.span.line}" for name, later in late.items()}
-        readable |= dict.fromkeys(self.defined.keys() & names, "")
-        return readable | ({equation.left.name: ""} if equation.relation == "=" else {})
+        readable: dict[str, tuple[str, ...]] = {name: _locate(equation, other) for name, other in names.items() if other}
+        readable |= dict.fromkeys(self.defined.keys() & names, ())
+        return readable | ({equation.left.name: ()} if equation.relation == "=" else {})
 
     def list_names(self, new: str) -> set[str]:
         return {*self.defined, *self.later, *self.layers} - {new}
@@ -524,3 +523,12 @@ def _mentions(axis: Axis, other: Axis) -> bool:
     names = {x.name for root in roots for x in subexpressions(root) if isinstance(x, Name)}
     own = {axis.size.name} if isinstance(axis.size, Name) else set()
     return isinstance(other.size, Name) and other.size.name in names - own
+
+
+# Why a name that the line `other` defines means nothing in an equation: that line stands later, or in a loop that has ended.
+def _locate(equation: Equation, other: Equation) -> tuple[str, str, str]:
+    name, line = other.left.name, f"in line {other.span.line}"
+    if other.span.start > equation.span.start:
+        return f"`{name}` is used before its definition", f"it is defined only {line}", "its definition first"
+    fix = f"a definition before the loop, and `{show(other.left)} <- …` inside"
+    return f"`{name}` exists only inside a loop", f"each turn defines its own, {line}", fix

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
 from einformer.errors import Finding, Span
 from einformer.language.calls import axis_of
@@ -43,12 +43,16 @@ def find_look_alikes(spec: Spec) -> Iterator[Finding]:
 
 
 def check_names(
-    inside: Iterable[Expression], legend: Legend, defined: Mapping[str, str], names: Callable[[], set[str]], layer: str
+    inside: Iterable[Expression],
+    legend: Legend,
+    defined: Mapping[str, tuple[str, ...]],
+    names: Callable[[], set[str]],
+    layer: str,
 ) -> Iterator[Finding]:
     """Every name inside an expression is defined, every index declared.
 
-    `defined` maps tensors to "" or to why they cannot stand here, `names` are all that a name which is not defined could have
-    meant. The letters below such a name mean nothing yet.
+    `defined` maps tensors to nothing or to why they cannot stand here, `names` are all that a name which is not defined could
+    have meant. The letters below such a name mean nothing yet.
     """
     below = set[int]()
     for x in inside:
@@ -63,9 +67,9 @@ def check_names(
                     message = "`Dr` drops with the scalar `p`, which is not declared"
                     yield Finding("E204", message, x.span, (), "`p = 0.1` among the scalars, or `Dr(…, q)`")
             case Tensor() | Name():
-                if defined.get(x.name) and (isinstance(x, Tensor) or x.name not in legend.letters):
-                    message = f"`{x.name}` is used before its definition"
-                    yield Finding("E205", message, x.span, (defined[x.name],), "its definition first")
+                if (reason := defined.get(x.name)) and (isinstance(x, Tensor) or x.name not in legend.letters):
+                    message, fact, fix = reason
+                    yield Finding("E205", message, x.span, (fact,), fix)
                 elif not is_defined(x, legend, defined):
                     below |= set(map(id, children(x)))
                     yield _report_undefined(x, legend, names(), layer)
@@ -73,7 +77,7 @@ def check_names(
                 pass
 
 
-def is_defined(x: Tensor | Name, legend: Legend, defined: Mapping[str, str]) -> bool:
+def is_defined(x: Tensor | Name, legend: Legend, defined: Container[str]) -> bool:
     """Returns whether a name or a tensor is defined here."""
     scalar = legend.scalars.get(x.name)
     if isinstance(x, Tensor):
@@ -83,6 +87,9 @@ def is_defined(x: Tensor | Name, legend: Legend, defined: Mapping[str, str]) -> 
 
 def _report_undefined(x: Tensor | Name, legend: Legend, names: set[str], layer: str) -> Finding:
     indexed = isinstance(x, Tensor)
+    if word := next((word for word in WORDS if _stands_in(x, word)), ""):
+        message = f"each letter of a slot is a name, and `{x.name}` of `{word}` is not defined"
+        return Finding("E204", message, x.span, (), f"a line of its own, `n_s = … {word} …`, and `n_s` in the slot")
     message = f"`{layer}` has no tensor `{x.name}`" if indexed else f"no size, scalar or index `{x.name}` is defined"
     if indexed and x.name in legend.axes:
         fix = f"a size: {' '.join(f'`{letter}`' for letter in sorted(legend.letters))}"
@@ -93,6 +100,12 @@ def _report_undefined(x: Tensor | Name, legend: Legend, names: set[str], layer: 
     declared = f"`weights {show(x)}`" if indexed else f"`{x.name} = …` among the scalars"
     fix = f"{declared}, or its definition on a line before" if plain else "its definition, or a weight"
     return Finding("E204", message, x.span, (), f"`{close}`?" if close else fix)
+
+
+# Is a name one letter of a word in the text?
+def _stands_in(x: Tensor | Name, word: str) -> bool:
+    start = x.span.start - max(word.find(x.name), 0)
+    return x.name in word and x.span.source.text[start : start + len(word)] == word
 
 
 def _guess_name(name: str, names: Iterable[str]) -> str:

@@ -13,6 +13,7 @@ from itertools import pairwise
 from typing import Literal
 
 from einformer.interpreters.count.derived import (
+    EVERYWHERE,
     Chosen,
     Contraction,
     Work,
@@ -224,7 +225,7 @@ class _Body:
         operands = tuple(letters for factor in factors if (letters := self.letters(factor)))
         if len(operands) > 2:
             between = self.new(value, frozenset[str]().union(*operands))
-            self.save(between, contraction=Contraction(operands, summed, ("",) * len(operands)))
+            self.save(between, contraction=Contraction(operands, summed, (EVERYWHERE,) * len(operands)))
         return self.new(value)
 
     def apply(self, value: op.Value, keeps: Keeps, *arguments: op.Value) -> SavedValue:

@@ -22,7 +22,7 @@ from einformer.program.inequalities import ALWAYS, Cases, Facts, both
 from einformer.program.kernels import Norm
 from einformer.program.lowering import lower_functions
 from einformer.program.matching import find_norms
-from einformer.program.needs import DENSE, INNER, Flow, Flows, Need, Step, flat, made_of
+from einformer.program.needs import DENSE, INNER, Flow, Flows, Need, Step, Turn, flat, made_of
 from einformer.program.operations import Function, Value
 from einformer.program.orders import Letters, order_pairs
 from einformer.program.rewrite import find_differentiated, list_differentiated
@@ -31,7 +31,8 @@ from einformer.program.turns import Case, Site, Turns, below, turns_of, united
 T = TypeVar("T")
 Norms = tuple[Mapping[Value, Norm], set[Value]]
 Place = tuple[str, str]  # the path of a layer, the name of a weight
-Gradient = str | None  # none; one in all steps but the first of the recurrence over a letter; one everywhere: ""
+Gradient = frozenset[str | Turn] | None  # none; one but in the first step of recurrences over these letters, and in these turns
+EVERYWHERE: Gradient = frozenset()
 
 _MOST_TREES = 64
 
@@ -65,13 +66,23 @@ class Visit:
     needs: Mapping[Value, Need]
     turns: tuple[Turns, ...]
     differentiated: Collection[Value]  # those that the gradient of the output reaches
+    others: Mapping[Turn, Flow]  # the flow in those turns of its callers in which fewer inputs have a gradient
 
     def gradient(self, value: Value) -> Gradient:
-        """Returns whether a value has a gradient: one that reads a recurrence alone has none in its first step."""
+        """Returns whether a value has a gradient: one that reads a recurrence alone has none in its first step.
+
+        In a turn of a loop it has none if nothing has one of which it is made.
+        """
         recur = self.step.line.value.operation
         if not self.flow.support(value).trained:
             return None
-        return recur.letter if isinstance(recur, op.Recur) and self._waits(value, recur.so_far) else ""
+        first = {recur.letter} if isinstance(recur, op.Recur) and self._waits(value, recur.so_far) else set[str]()
+        return frozenset(first) | self.find_constant(value)
+
+    def find_constant(self, value: Value) -> frozenset[Turn]:
+        """Returns the turns in which a value has no gradient."""
+        without = (turn for turn, flow in self.others.items() if not flow.support(value).trained)
+        return frozenset(self.flow.constant.get(value, ())) | frozenset(without)
 
     # All gradients of a value come of what there is of a recurrence so far.
     def _waits(self, value: Value, so_far: Value) -> bool:
@@ -144,7 +155,13 @@ class Work:
         return self.flows.of(name, (DENSE if layer.kind == "model" else INNER,) * len(layer.formals))
 
     def walk(
-        self, flow: Flow, output: Cases = ALWAYS, path: str = "", turns: tuple[Turns, ...] = (), reached: bool = True
+        self,
+        flow: Flow,
+        output: Cases = ALWAYS,
+        path: str = "",
+        turns: tuple[Turns, ...] = (),
+        reached: bool = True,
+        others: Mapping[Turn, Flow] | None = None,
     ) -> Iterator[Visit]:
         """Yields the lines of a function whose output is needed for some choices, each after those of the calls in it.
 
@@ -152,13 +169,29 @@ class Work:
         """
         needs, differentiated = flow.needs(output), self.differentiated(flow.function) if reached else ()
         for step in flat(flow.body):
-            visit = Visit(path, flow, step, needs, turns, differentiated)
+            visit = Visit(path, flow, step, needs, turns, differentiated, others or {})
             for value in step.values:
                 if isinstance(value.operation, op.Call) and value in needs:
                     inner, need = self.path(path, value.operation, step), needs[value]
                     within = visit.within(need.cases)
-                    yield from self.walk(flow.called(value), need.where, inner, within, value in differentiated)
+                    fewer = self.find_others(visit, value, value.operation)
+                    yield from self.walk(flow.called(value), need.where, inner, within, value in differentiated, fewer)
             yield visit
+
+    def find_others(self, visit: Visit, value: Value, call: op.Call) -> dict[Turn, Flow]:
+        """Returns the flow through a function in those turns in which fewer arguments have a gradient."""
+        constant = [visit.find_constant(argument) for argument in call.arguments]
+        supports = [visit.flow.support(argument) for argument in call.arguments]
+        return {
+            turn: self.flows.of(
+                call.function,
+                tuple(
+                    replace(support, trained=support.trained and not any(one <= turn for one in turns))
+                    for support, turns in zip(supports, constant, strict=True)
+                ),
+            )
+            for turn in frozenset[Turn]().union(*constant)
+        }
 
     def differentiated(self, function: Function) -> set[Value]:
         """Returns the values of a function that the gradient of its output reaches."""
@@ -239,11 +272,21 @@ class Contraction:
     paired: Letters = frozenset()
     fused: bool = False
     sink: str = ""
+    weight: int | None = None  # which operand is the matrix of a linear map
 
     @property
     def letters(self) -> Letters:
         """Returns all letters over which it runs."""
         return frozenset[str]().union(*self.operands)
+
+    def map_product(self) -> Contraction:
+        """Returns the same as the plan `fast` computes it: a linear map of the product of all other factors."""
+        if self.weight is None:
+            return self
+        others = [k for k in range(len(self.operands)) if k != self.weight]
+        letters = frozenset[str]().union(*(self.operands[k] for k in others))
+        gradient = functools.reduce(_unite, (self.gradients[k] for k in others))
+        return replace(self, operands=(letters, self.operands[self.weight]), gradients=(gradient, self.gradients[self.weight]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,8 +318,9 @@ class Pair:
     output: Letters
     chosen: tuple[Chosen, ...] = ()
     where: Cases = ALWAYS
-    gradients: tuple[Gradient, Gradient] = ("", "")
+    gradients: tuple[Gradient, Gradient] = (EVERYWHERE, EVERYWHERE)
     sink: str = ""
+    weight: int | None = None  # the matrix of a linear map, which `fast` applies to the product of all other factors
 
     @property
     def letters(self) -> Letters:
@@ -302,9 +346,13 @@ def _take_steps(contraction: Contraction, order: tuple[tuple[int, int], ...]) ->
         one, other = one - (summed - other), other - (summed - one)
         own = one | other
         chosen = tuple(choice for choice in contraction.chosen if {choice.letter, *choice.along} <= own)
-        left[number] = own - summed, first if first == "" or second is None else second
+        left[number] = own - summed, _unite(first, second)
         steps.append(Pair(one, other, own - summed, chosen, contraction.where, (first, second), contraction.sink))
     return tuple(steps)
+
+
+def _unite(first: Gradient, second: Gradient) -> Gradient:
+    return second if first is None else first if second is None else first & second
 
 
 def list_chosen(flows: Flows, where: Cases, letters: Letters) -> tuple[Chosen, ...]:
@@ -335,7 +383,29 @@ def _read_contraction(value: Value, summed: Letters, factors: tuple[Value, ...],
     reached = value in visit.differentiated
     gradients = tuple(visit.gradient(factor) if reached else None for factor, _ in read)
     where = both(visit.flow.before(visit.needs[value], value, summed).where, visit.flow.nonzero_of(factors))
-    return Contraction(operands_of, summed, gradients, list_chosen(visit.flow.flows, where, letters), where)
+    chosen = list_chosen(visit.flow.flows, where, letters)
+    return Contraction(operands_of, summed, gradients, chosen, where, weight=_find_matrix(read, summed, visit.flow.weights))
+
+
+# Its rows are new and its columns summed, of which each other factor has all or none: then no order is better.
+def _find_matrix(factors: list[tuple[Value, Letters]], summed: Letters, weights: Collection[str]) -> int | None:
+    learned = [_is_weight(factor, weights) for factor, _ in factors]
+    for k, (_, own) in enumerate(factors):
+        others = [letters for j, (_, letters) in enumerate(factors) if j != k]
+        apart = all(letters & own == summed or letters.isdisjoint(own) for letters in others)
+        if learned[k] and apart and not all(learned) and summed < own and any(summed <= letters for letters in others):
+            return k
+    return None
+
+
+def _is_weight(value: Value, weights: Collection[str]) -> bool:
+    match value.operation:
+        case op.View(argument, old, new) if all(len(label) == 1 for label in (*old, *new)):
+            return _is_weight(argument, weights)
+        case op.Weight(name):
+            return name in weights
+        case _:
+            return False
 
 
 # A denominator without a summed letter divides the whole.

@@ -17,11 +17,11 @@ from einformer.interpreters.count.conventions import DEFAULT, Convention, Precis
 from einformer.interpreters.count.derived import Contraction, Derived, Done, Held, Lookup, Pair, Softmax, derive, list_pairs
 from einformer.language.calls import axis_of
 from einformer.language.sizes import Legend
-from einformer.language.tree import Expression, Spec
+from einformer.language.tree import Apply, Expression, Index, Number, Spec
 from einformer.language.weights import key
 from einformer.program.cache import Entry
 from einformer.program.inequalities import ALWAYS, Cases
-from einformer.program.needs import Region, region_of
+from einformer.program.needs import Region, Turn, region_of
 from einformer.program.orders import Letters, estimate_size
 from einformer.program.turns import Turns, turns_of
 
@@ -385,8 +385,17 @@ def _list_rules(
         masked = (operation for operation in done.operations if convention.pairs == "exact")
         regions = [region for o in masked if (region := region_of(o.where, o.letters, done.turning, derived.facts)) is not None]
         differing = dict.fromkeys(e for region in regions for e in region.parameters(done.turning))
+        gradients = (gradient or () for o in done.operations if isinstance(o, Contraction) for gradient in o.gradients)
+        differing |= dict.fromkeys(e for gradient in gradients for turn in _split_gradient(gradient)[0] for e in turn)
         for turns, inner in timed.kinds(done.turns, tuple(differing)):
             yield _Rules(inner, convention, derived, done), turns
+
+
+# The turns without a gradient, each as conditions on letters of loops, and the letters of recurrences.
+def _split_gradient(gradient: Iterable[str | Turn]) -> tuple[list[list[Expression]], Letters]:
+    turns = (sorted(turn) for turn in gradient if not isinstance(turn, str))
+    conditions: list[list[Expression]] = [[Apply("==", (), (Index(x), Number(number))) for x, number in turn] for turn in turns]
+    return conditions, frozenset(letter for letter in gradient if isinstance(letter, str))
 
 
 @dataclass(frozen=True, slots=True)
@@ -410,9 +419,11 @@ class _Rules(Generic[N]):
 
     # A product for each factor that has a gradient; in the first step of a recurrence what came before has none.
     def backward(self, flops: N, pair: Pair) -> Iterator[N]:
-        for letter in (gradient for gradient in pair.gradients if gradient is not None):
-            first: N = self.numbers(pair, pair.letters - {letter}, self.convention.per_multiply, -1)
-            yield total((flops, first)) if letter else flops
+        for gradient in (gradient for gradient in pair.gradients if gradient is not None):
+            turns, steps = _split_gradient(gradient)
+            first: N = self.numbers(pair, pair.letters - steps, self.convention.per_multiply, -1)
+            if not any(all(self.sizes.value(condition) for condition in turn) for turn in turns):
+                yield total((flops, first)) if steps else flops
 
     def traffic(self, turns: tuple[N, ...], element: N | int, fused: bool) -> Traffic[N]:
         done, pairs, span = self.done, list(self.pairs()), self.done.equation.span
@@ -434,7 +445,8 @@ class _Rules(Generic[N]):
             if isinstance(contraction, Contraction) and not (contraction.fused and plan == "fast"):
                 paired = contraction.paired if plan == "fast" else ()
                 chosen = tuple(choice for choice in contraction.chosen if not plan or choice.letter in paired)
-                for pair in list_pairs(replace(contraction, chosen=chosen), self.sizes.estimate):
+                product = contraction.map_product() if plan == "fast" else contraction
+                for pair in list_pairs(replace(product, chosen=chosen), self.sizes.estimate):
                     if not (self.convention.logits == "none" and self.is_logits(pair)):
                         yield pair
 

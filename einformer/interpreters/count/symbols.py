@@ -65,7 +65,7 @@ def sum_trained(counts: Iterable[WeightCount[sympy.Expr]]) -> sympy.Expr:
 class Symbols(Sizes[sympy.Expr]):
     """Sizes as letters. `branches` are values of scalars in some turns."""
 
-    branches: Mapping[tree.Tensor, Expression] = field(default_factory=dict)
+    branches: Mapping[Expression, Expression] = field(default_factory=dict)
     smallest = staticmethod(lambda numbers: sympy.Min(*numbers))
     largest = staticmethod(lambda numbers: sympy.Max(*numbers))
     divide = staticmethod(lambda number, by: number / by)
@@ -78,6 +78,12 @@ class Symbols(Sizes[sympy.Expr]):
         self, turns: tuple[Turns, ...], numbers: tuple[Expression, ...]
     ) -> Iterator[tuple[tuple[sympy.Expr, ...], Symbols]]:
         """Yields the kinds of turns: a scalar of layers, `W_l`, is a `where` of two values."""
+        turn = next((e for e in numbers if isinstance(e, tree.Apply) and e.name == "==" and e not in self.branches), None)
+        if turn is not None:
+            for holds in (True, False):
+                inner = replace(self, branches={**self.branches, turn: tree.Number(int(holds))})
+                yield from inner.kinds(tuple(_split(own, Case(turn, holds)) for own in turns), numbers)
+            return
         turning = {x for e in numbers for x in subexpressions(e) if isinstance(x, tree.Tensor) and x not in self.branches}
         if not turning:
             yield tuple(map(self.turns, turns)), self
@@ -127,7 +133,7 @@ class Symbols(Sizes[sympy.Expr]):
                 return self.value(e.numerator) / self.value(e.denominator)
             case tree.Power():
                 return self._raise(self.value(e.base), e.exponent)
-            case tree.Tensor() if e in self.branches:
+            case _ if e in self.branches:
                 return self.value(self.branches[e])
             case tree.Apply(name="exp"):
                 return self._raise(sympy.E, e.arguments[0])
