@@ -16,6 +16,9 @@ CHUNKED = (
     "mamba2",
     "qwen3_next",
     "qwen3_5",
+    "kimi_linear",
+    "bamba",
+    "nemotron_h",
     "granitemoehybrid",
     "minimax_text",
 )  # theirs goes through a sequence in chunks: other products

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from einformer.errors import EinformerError, Finding, fail
 from einformer.huggingface.documents import Document, name, open_objects, read, rename_keys, show_value
 from einformer.huggingface.families import DEVIATION, Family, families, family
-from einformer.huggingface.keys import Key
+from einformer.huggingface.keys import WHOLE, Key
 from einformer.huggingface.wrappers import Part, alike, find_text_part, refused
 from einformer.interpreters.torch.plan import Initialisation
 from einformer.language.sizes import Legend
@@ -145,7 +145,7 @@ def _read_lists(config: Document, table: Family, letters: dict[str, _Reading]) -
     numbers = {letter: reading.number for letter, reading in letters.items()}
     for key, listed in table.lists.items():
         if listed.letter and listed.says(value := config.values.get(key)):
-            assert isinstance(value, list)
+            assert isinstance(value, list | str)
             yield listed.letter, listed.numbers(value, numbers)
             for letter in listed.letters:
                 letters.pop(letter, None)
@@ -182,6 +182,9 @@ def _read_stated_keys(config: Document, table: Family) -> Iterator[_Reading]:
                 yield _Reading(key, key.once(config.values), config.origin(key.key))
         elif key.default is not None:
             yield _Reading(key, key.default, f"{key.key}, absent: its default")
+    for word, listed in table.lists.items():
+        if listed.counts and isinstance(value := config.values.get(word), list | str):
+            yield _Reading(Key(word, listed.counts, WHOLE), len(value), config.origin(word))
 
 
 def _read_default(letter: str, default: float | str, first: Mapping[str, _Reading], table: Family) -> Iterator[_Reading]:

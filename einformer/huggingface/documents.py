@@ -14,7 +14,7 @@ from einformer.errors import NOWHERE, Source, Span, fail
 MOST_BYTES = 10_000_000
 # The objects whose keys are read, by the name that is theirs here; one in them has an older name.
 OPENED = {"rope_scaling": "rope", "rope_parameters": "rope", "rope.type": "rope.rope_type"}
-OPENED |= {name: name for name in ("attn_config", "ffn_config")}
+OPENED |= {name: name for name in ("attn_config", "ffn_config", "linear_attn_config")}
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:]', re.DOTALL)
 
 

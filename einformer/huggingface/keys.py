@@ -87,13 +87,14 @@ class Words:
     """A list with a word for each layer. A word stands for a number, or for a letter that has one.
 
     Without a letter the words are the only ones that the equations allow. `repeated` words stand beside their counts,
-    `[["global", "local"], 12]`.
+    `[["global", "local"], 12]`. Words of one letter may stand in a string. The letter `counts` is the length of the list.
     """
 
     values: Mapping[str, float | str]
     letter: str = ""
     repeated: bool = False
     required: bool = False
+    counts: str = ""
 
     def says(self, value: object) -> bool:
         """Returns whether there is a list."""
@@ -101,6 +102,7 @@ class Words:
 
     def holds(self, value: object) -> bool:
         """Returns whether this is a list of these words."""
+        value = list(value) if isinstance(value, str) else value
         if not isinstance(value, list) or (self.repeated and not _is_repeated(value)):
             return False
         words = [word for some, _ in value for word in some] if self.repeated else value
@@ -128,7 +130,7 @@ class Words:
 class Numbers:
     """A list of numbers in the range of a key. With `layers`, the numbers name layers, which are 1 where the others are 0.
 
-    An `empty` list may stand for no list.
+    The `first` layer has this number. An `empty` list may stand for no list.
     """
 
     letter: str
@@ -136,6 +138,8 @@ class Numbers:
     layers: bool = False
     empty: bool = False
     required: bool = False
+    first: int = 0
+    counts: str = ""
 
     def says(self, value: object) -> bool:
         """Returns whether there is a list that counts."""
@@ -147,7 +151,7 @@ class Numbers:
 
     def numbers(self, value: Sequence[float], given: Mapping[str, float]) -> list[float]:
         """Returns the numbers, or those of the layers. `given` holds the numbers of letters."""
-        return [int(layer in value) for layer in range(int(given["L"]))] if self.layers else list(value)
+        return [int(self.first + layer in value) for layer in range(int(given["L"]))] if self.layers else list(value)
 
     @property
     def letters(self) -> set[str]:
