@@ -145,8 +145,8 @@ def _read_lists(config: Document, table: Family, letters: dict[str, _Reading]) -
     numbers = {letter: reading.number for letter, reading in letters.items()}
     for key, listed in table.lists.items():
         if listed.letter and listed.says(value := config.values.get(key)):
-            assert isinstance(value, list | str)
-            yield listed.letter, listed.numbers(value, numbers)
+            assert isinstance(value, list | str)  # which `holds` has checked
+            yield listed.letter, listed.numbers(list(value), numbers)
             for letter in listed.letters:
                 letters.pop(letter, None)
 
