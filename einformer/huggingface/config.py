@@ -13,6 +13,7 @@ import os
 import pathlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from einformer.errors import EinformerError, Finding, fail
 from einformer.huggingface.documents import Document, name, open_objects, read, rename_keys, show_value
@@ -145,8 +146,8 @@ def _read_lists(config: Document, table: Family, letters: dict[str, _Reading]) -
     numbers = {letter: reading.number for letter, reading in letters.items()}
     for key, listed in table.lists.items():
         if listed.letter and listed.says(value := config.values.get(key)):
-            assert isinstance(value, list | str)  # which `holds` has checked
-            yield listed.letter, listed.numbers(list(value), numbers)
+            words: Any = value
+            yield listed.letter, listed.numbers(words, numbers)
             for letter in listed.letters:
                 letters.pop(letter, None)
 
