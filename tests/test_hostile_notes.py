@@ -15,11 +15,10 @@ from pathlib import Path
 import pytest
 
 from einformer.cli import main
-from einformer.errors import Source
-from einformer.notes.programs import elaborate
 from tests.commands import lint
 from tests.few import few
 from tests.guard import guarded, needs_a_timer
+from tests.refusals import findings_of
 
 LENGTH = 200_000  # characters: read in a fraction of a second
 REPEATED = {
@@ -64,7 +63,7 @@ def test_what_is_repeated_is_read_once(case: tuple[str, str]) -> None:
     with guarded():
         list(lint_source(name, text))
     with guarded():
-        elaborate(Source(name, text[:50_000]))
+        findings_of(text[:50_000], name)
 
 
 def lint_source(name: str, text: str) -> list[str]:

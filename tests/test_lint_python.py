@@ -11,9 +11,8 @@ import pytest
 
 import einformer
 from einformer.contracts.dtypes import EXACT
-from einformer.errors import Source
-from einformer.lint.python import check_names, find_errors
 from einformer.lint.python.suffixes import axes_of_name, select_suffixed
+from tests.commands import lint
 from tests.toys import EACH, config_of
 
 ATTENTION = """
@@ -87,15 +86,15 @@ def test_a_slip_is_found(slip: str) -> None:
     right, wrong, code = SLIPS[slip]
     assert ATTENTION.count(right) == 1, right
     text = ATTENTION.replace(right, wrong)
-    found = find_errors(Source("model.py", text))
-    assert [finding.code for finding in found][:1] == [code]
+    found = lint(text, "model.py")
+    assert found.codes[:1] == [code]
     line = text[: text.index(wrong)].count("\n") + 1
-    assert any(abs(finding.span.line - line) <= 2 for finding in found)  # a softmax is found where its weights are summed
+    assert any(abs(finding.line - line) <= 2 for finding in found.findings)  # a softmax is found where its weights are summed
 
 
 def test_what_is_right_is_left_alone() -> None:
-    reading = check_names(Source("model.py", ATTENTION))
-    assert reading.findings == []
+    reading = lint(ATTENTION, "model.py")
+    assert reading.codes == []
     assert reading.names >= 17
 
 
@@ -103,8 +102,8 @@ def test_what_is_right_is_left_alone() -> None:
 @pytest.mark.parametrize("name", EACH)
 def test_emitted_sources_are_right(name: str, plan: str) -> None:
     """They name their tensors as the notes do, and are proved elsewhere."""
-    reading = check_names(Source("emitted.py", einformer.from_huggingface(config_of(name)).source(plan)))
-    assert reading.findings == []
+    reading = lint(einformer.from_huggingface(config_of(name)).source(plan), "emitted.py")
+    assert reading.codes == []
     assert reading.names > 5
 
 
@@ -122,7 +121,7 @@ def slips(text: str) -> Iterator[str]:
 def test_slips_in_emitted_sources_are_found(name: str) -> None:
     """All but those in what a module returns that is no function of the file: nothing is known of that."""
     wrong = list(slips(einformer.from_huggingface(config_of(name)).source("notation", annotations=True)))
-    found = sum(bool(find_errors(Source("emitted.py", text))) for text in random.Random(0).sample(wrong, 20))
+    found = sum(bool(lint(text, "emitted.py").codes) for text in random.Random(0).sample(wrong, 20))
     assert found >= 18
 
 
@@ -135,10 +134,10 @@ def shipped() -> Iterator[str]:
 
 
 def test_no_suffix_of_a_shipped_text_is_a_word() -> None:
-    """`z_sd`, `k_seg`, `a_sun`, and `q_base`, as heads stand before features."""
+    """`z_sd`, `k_seg`, `a_sun`, and `q_base`, as heads stand before features. Only `dt` and `gt` of clip are words."""
     found = {suffix for suffix in shipped() if len(set(suffix)) == len(suffix) > 1} | {"base"}
     assert {"sd", "seg", "sun", "fn"} <= found
-    assert {suffix for suffix in found if axes_of_name(f"z_{suffix}", frozenset(suffix)) is None} == set()
+    assert {suffix for suffix in found if axes_of_name(f"z_{suffix}", frozenset(suffix)) is None} == {"dt", "gt"}
 
 
 def test_kinds_of_numbers_are_words() -> None:
@@ -157,9 +156,9 @@ SPELLED = [
 @pytest.mark.parametrize("spelled", SPELLED)
 def test_what_a_file_spells_as_axes_is_no_word(spelled: str) -> None:
     """Letters of a legend alone leave a word a word: `n_head` is a number."""
-    assert find_errors(Source("model.py", WORD.format("", "head"))) == ()
-    assert find_errors(Source("model.py", WORD.format(spelled, "ehad"))) == ()
-    assert [each.code for each in find_errors(Source("model.py", WORD.format(spelled, "head")))] == ["E771"]
+    assert lint(WORD.format("", "head"), "model.py").codes == []
+    assert lint(WORD.format(spelled, "ehad"), "model.py").codes == []
+    assert lint(WORD.format(spelled, "head"), "model.py").codes == ["E771"]
 
 
 UNKNOWN = {
@@ -178,15 +177,15 @@ UNKNOWN = {
 
 @pytest.mark.parametrize("case", UNKNOWN)
 def test_what_is_not_known_is_no_error(case: str) -> None:
-    assert find_errors(Source("model.py", f"import torch\nfrom torch import einsum\n{UNKNOWN[case]}")) == ()
+    assert lint(f"import torch\nfrom torch import einsum\n{UNKNOWN[case]}", "model.py").codes == []
 
 
 def test_long_chains_are_read_once() -> None:
     """Each link asks for the one before: read anew each time, forty would take for ever."""
     text = f"B, S, D = z_bsd.shape\nw_bds = z_bsd{'.relu()' * 40}\n"
-    assert [finding.code for finding in find_errors(Source("model.py", text))] == ["E771"]
+    assert lint(text, "model.py").codes == ["E771"]
 
 
 def test_columns_are_those_of_letters() -> None:
-    (finding,) = find_errors(Source("model.py", "B, S, D = z_bsd.shape\nβ = 1; w_bds = z_bsd * β\n"))
-    assert (finding.span.line, finding.span.column) == (2, 8)
+    (finding,) = lint("B, S, D = z_bsd.shape\nβ = 1; w_bds = z_bsd * β\n", "model.py").findings
+    assert (finding.line, finding.column) == (2, 8)

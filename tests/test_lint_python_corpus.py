@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from einformer.errors import Source
-from einformer.lint.python import check_names, find_errors
+from tests.commands import lint
 from tests.slips_of_python import MODEL, SLIPS
 
 
 def test_the_model_is_right() -> None:
-    reading = check_names(Source("model.py", MODEL))
-    assert reading.findings == []
+    reading = lint(MODEL, "model.py")
+    assert reading.codes == []
     assert reading.names >= 30
 
 
@@ -20,10 +19,10 @@ def test_a_slip_is_found_or_known_not_to_be(slip: str) -> None:
     right, wrong, code, why = SLIPS[slip]
     assert MODEL.count(right) == 1, right
     text = MODEL.replace(right, wrong)
-    found = find_errors(Source("model.py", text))
-    assert [finding.code for finding in found][:1] == [code] * bool(code)
+    found = lint(text, "model.py")
+    assert found.codes[:1] == [code] * bool(code)
     line = text[: text.index(wrong)].count("\n") + 1
-    assert all(abs(finding.span.line - line) <= 3 for finding in found)
+    assert all(abs(finding.line - line) <= 3 for finding in found.findings)
     assert bool(code) != bool(why)
 
 
@@ -116,5 +115,4 @@ T, I = e_ti.shape
 
 @pytest.mark.parametrize("idiom", IDIOMS)
 def test_an_idiom_is_left_alone(idiom: str) -> None:
-    found = find_errors(Source("model.py", KNOWN + IDIOMS[idiom]))
-    assert [(finding.code, finding.message) for finding in found] == []
+    assert lint(KNOWN + IDIOMS[idiom], "model.py").findings == ()

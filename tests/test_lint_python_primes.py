@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 import einformer
-from einformer.errors import Source
-from einformer.lint.python import check_names, find_errors
+from tests.commands import lint
 from tests.small import PLANS
 
 AXES = "axes\n  b: B\n  s: S\n  a: A\n  d: D\n  e: H\n\n"
@@ -43,8 +42,8 @@ def test_emitted_sources_are_right(name: str, plan: str) -> None:
     text = "axes\n  b: B\n  s: S\n  e: H\n\n" if name == "three of one axis" else AXES
     spec = einformer.parse(text + TEXTS[name])
     source = spec.bind(**{size: SIZES[size] for size in SIZES if f": {size}\n" in text}).source(plan, annotations=True)
-    reading = check_names(Source("emitted.py", source))
-    assert reading.findings == []
+    reading = lint(source, "emitted.py")
+    assert reading.codes == []
     assert reading.names > 0
 
 
@@ -66,14 +65,13 @@ WRONG = {
 
 @pytest.mark.parametrize("name", RIGHT)
 def test_a_second_letter_of_an_axis_is_left_alone(name: str) -> None:
-    assert find_errors(Source("model.py", f"import torch\nfrom torch import einsum\n{SHAPES}{RIGHT[name]}")) == ()
+    assert lint(f"import torch\nfrom torch import einsum\n{SHAPES}{RIGHT[name]}", "model.py").codes == []
 
 
 @pytest.mark.parametrize("name", WRONG)
 def test_a_slip_in_a_letter_is_found(name: str) -> None:
     text, code = WRONG[name]
-    found = find_errors(Source("model.py", f"import torch\nfrom torch import einsum\n{SHAPES}{text}"))
-    assert [finding.code for finding in found] == [code]
+    assert lint(f"import torch\nfrom torch import einsum\n{SHAPES}{text}", "model.py").codes == [code]
 
 
 @pytest.mark.parametrize("wrong", ["bsaf,bsafe->bsea", "bsaf,bsaef->bsa", "bsa,bsafe->bsae"])
@@ -81,4 +79,4 @@ def test_slips_beside_a_primed_letter_are_found(wrong: str) -> None:
     source = einformer.parse(AXES + TEXTS["a state of keys and values"]).bind(**SIZES).source("notation")
     right = 'return torch.einsum("bsaf,bsafe->bsae"'
     assert right in source
-    assert find_errors(Source("emitted.py", source.replace(right, f'y_bsae = torch.einsum("{wrong}"')))
+    assert lint(source.replace(right, f'y_bsae = torch.einsum("{wrong}"'), "emitted.py").codes

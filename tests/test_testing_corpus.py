@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 import einformer as ein
-from einformer.errors import Source
-from einformer.lint.python import find_errors
 from einformer.testing.mistakes import MISTAKES
+from tests.commands import lint_file
 from tests.slips_of_programs import SLIPS
 from tests.wrong_programs import CHECKS, FOLDER, Slip, program, right
 
@@ -26,7 +25,7 @@ def test_a_right_program_passes(name: str) -> None:
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("[a-z]*.py")), ids=lambda path: path.stem)
 def test_the_source_check_says_nothing_of_a_right_program(path: Path) -> None:
-    assert find_errors(Source(path.name, path.read_text(encoding="utf-8"))) == ()
+    assert lint_file(str(path)).codes == []
 
 
 @pytest.mark.parametrize(

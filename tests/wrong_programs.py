@@ -17,9 +17,8 @@ from typing import Any
 import torch
 
 import einformer as ein
-from einformer import EinformerError
-from einformer.errors import Source
-from einformer.lint.python import find_errors
+from einformer.errors import fail
+from tests.commands import lint
 
 FOLDER = Path(__file__).parent / "corpus"
 Program = types.ModuleType
@@ -178,8 +177,8 @@ def decodes(module: Any) -> None:
 
 def suffixes(module: Program) -> None:
     """The source check reads the text, which is the module's documentation here, and runs nothing."""
-    if found := find_errors(Source(f"{module.__name__}.py", str(module.__doc__))):
-        raise EinformerError(found)
+    if findings := lint(str(module.__doc__), "program.py").findings:
+        raise fail(findings[0].code, findings[0].message)
 
 
 CONTRACTS = {
