@@ -956,6 +956,16 @@ MUTANTS = (
         "ranks.py::test_keys_that_ranks_exchange_where_they_are_read_are_kept_in_parts[notation]",
     ),
     _mutant(
+        "a rank reads the first part of each weight", "interpreters/torch/ranks.py",
+        "first = self.mesh.get_local_rank(dims[dim]) * own if dim in dims else 0", "first = 0",
+        "ranks.py::test_ranks_load_and_save_files_of_transformers",
+    ),
+    _mutant(
+        "a checkpoint is written in its place", "interpreters/torch/checkpoints.py",
+        'unfinished = folder.with_name(f".unfinished-{folder.name}")', "unfinished = folder",
+        "ranks.py::test_a_rank_that_dies_while_it_saves_loses_nothing",
+    ),
+    _mutant(
         "the norm of gradients is that of one rank", "interpreters/torch/ranks.py",
         "for axis in axes:\n            dist.all_reduce(whole", "for axis in ():\n            dist.all_reduce(whole",
         "ranks.py::test_processes_start_and_step_as_one_process_does[2]",

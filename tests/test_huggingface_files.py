@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -94,6 +95,24 @@ def test_what_transformers_writes_is_read(name: str, files: Callable[[str], Path
     one_by_one = [".experts.3." in "".join(tensors) for tensors in (heads(folder), theirs(name).state_dict())]
     assert one_by_one == [name in MIXTURES, False]
     assert same(ours(name, folder).state_dict(), ours(name, theirs(name).state_dict()).state_dict())
+
+
+@pytest.mark.parametrize("name", EACH)
+def test_parts_of_weights_are_read_alone(name: str, files: Callable[[str], Path]) -> None:
+    """Random ranges of every weight, of packed, transposed and stacked tensors too; no number of another part is copied."""
+    module, draw = ours(name, theirs(name).state_dict()), Random(name)
+    placed, wholes = module._place_weights(), module.join_weights()
+    regions = {path: tuple(draw_range(draw, size) for size in weight.shape) for path, weight in wholes.items()}
+    for source in (files(name), theirs(name).state_dict()):
+        parts = {path: torch.full([*map(len, ranges)], torch.nan) for path, ranges in regions.items()}
+        weights.read(module.recipe.family, placed, source, bool(module.recipe.part), regions).write(parts)
+        for path, ranges in regions.items():
+            assert torch.equal(parts[path], wholes[path][tuple(slice(own.start, own.stop) for own in ranges)]), path
+
+
+def draw_range(draw: Random, size: int) -> range:
+    first = draw.randrange(size)
+    return range(first, draw.randint(first + 1, size))
 
 
 @pytest.mark.parametrize("name", EACH)

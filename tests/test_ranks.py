@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,11 +13,14 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
+import transformers
 from torch import Tensor
+from torch.distributed.checkpoint.filesystem import FileSystemWriter
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
 import einformer
 from einformer import EinformerError
+from einformer.huggingface.weights import Piece
 from einformer.interpreters.count import rules
 from einformer.interpreters.count.numbers import Numbers
 from einformer.interpreters.torch import module as modules
@@ -322,3 +326,161 @@ def test_what_one_rank_does_wrong_is_an_error_on_all(tmp_path: Path) -> None:
 def test_a_mesh_needs_a_process_group() -> None:
     with pytest.raises(EinformerError, match="E745 no process group is running"):
         bound("llama").build(mesh="tp=2", shard="tp: g")
+
+
+# ----------------------------------------------------------------------------------------------------- files
+
+GPT2: dict[str, Any] = {"n_embd": 24, "n_head": 4, "n_layer": 2, "vocab_size": 20, "n_positions": 8, "n_inner": 12}
+MIXTRAL: dict[str, Any] = {
+    "hidden_size": 16,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 4,
+    "intermediate_size": 12,
+    "vocab_size": 20,
+}
+MIXTRAL |= {"num_local_experts": 4, "num_experts_per_tok": 2, "num_hidden_layers": 2, "tie_word_embeddings": False}
+CONFIGS = {
+    "gpt2": (transformers.GPT2Config(**GPT2).to_dict(), "tp: a d' f v"),  # transposed, packed and tied
+    "mixtral": (transformers.MixtralConfig(**MIXTRAL).to_dict(), "tp: g x v"),  # experts one by one in files
+}
+
+
+def load_alike(name: str, folder: Path) -> None:
+    """Weights of transformers on ranks, and back: as in one process, and no rank reads the numbers of another."""
+    config, shard = CONFIGS[name]
+    model, sizes = einformer.from_huggingface(config), list[int]()
+    alone: Any = model.build()
+    alone.load_huggingface(folder)
+    module: Any = model.build(mesh="tp=2", shard=shard)
+    reading = Piece.read
+
+    def read_logged(piece: Piece, source: Any) -> Tensor:
+        sizes.append(math.prod(axis.stop - axis.start for axis in piece.box))
+        return reading(piece, source)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Piece, "read", read_logged)
+        module.load_huggingface(folder)
+    parts = module.state_dict()
+    assert all(torch.equal(weight, parts[path]) for path, weight in module.take(alone.state_dict()).items())
+    assert sum(sizes) == sum(part.numel() for part in parts.values())
+    for path, weight in alone.to_huggingface().items():
+        assert torch.equal(weight, module.to_huggingface()[path]), path
+    for kind, some in (("alone", alone), ("ranks", module)):
+        if kind == "ranks" or dist.get_rank() == 0:
+            some.save_huggingface(folder / kind, most=4000)
+    dist.barrier()
+    files = sorted(path.name for path in (folder / "alone").iterdir())
+    assert files == sorted(path.name for path in (folder / "ranks").iterdir())
+    assert all((folder / "alone" / file).read_bytes() == (folder / "ranks" / file).read_bytes() for file in files)
+    refuse(
+        ["E745 rank 1 cannot go on", "E802"], lambda: module.load_huggingface(folder / "none" if dist.get_rank() else folder)
+    )
+    refuse(["E801", "E745 rank 0 cannot go on"], lambda: module.save_huggingface(folder / "config.json"))
+
+
+def load_all_alike(folder: Path) -> None:
+    for name in CONFIGS:
+        load_alike(name, folder / name)
+
+
+def test_ranks_load_and_save_files_of_transformers(tmp_path: Path) -> None:
+    for name, (config, _) in CONFIGS.items():
+        module: Any = einformer.from_huggingface(config).build()
+        module.save_huggingface(tmp_path / name)
+    in_processes(2, tmp_path, load_all_alike, tmp_path)
+
+
+def advance(module: Any, optimizer: Any, whole: Whole, mesh: Any = None) -> dict[str, Tensor]:
+    """The weights after one more step."""
+    inputs, gradient = [x.detach() for x in whole.inputs], whole.gradient
+    if mesh is not None:
+        layer, place = whole.model.spec.layer, place_on(mesh)
+        inputs = [whole.part_of(x, formal, place) for x, formal in zip(inputs, layer.formals, strict=True)]
+        gradient = whole.part_of(gradient, layer.output, place)
+    optimizer.zero_grad()
+    module.eval()(*inputs).backward(gradient)
+    for axis in whole.sharding.rows if mesh is not None else ():
+        for parameter in module.parameters():
+            dist.all_reduce(parameter.grad, group=mesh.get_group(axis))
+    optimizer.step()
+    return dict(module.state_dict())
+
+
+def build_training(mesh: str = "", shard: str = "", plan: str = "fast") -> tuple[Any, torch.optim.Optimizer]:
+    torch.manual_seed(5)
+    named: dict[str, Any] = {"mesh": mesh, "shard": shard} if mesh else {}
+    module: Any = bound("llama").build(plan=plan, dtype=torch.float64, **named)
+    return module, torch.optim.AdamW(module.parameters(), lr=0.01)
+
+
+def train_alone(steps: int) -> dict[str, Tensor]:
+    """The weights of one process after so many steps."""
+    module, optimizer = build_training()
+    whole = Whole(bound("llama"), read(bound("llama"), {"tp": 2}, "tp: g f v"), "fast")
+    for _ in range(steps):
+        weights = advance(module, optimizer, whole)
+    return weights
+
+
+RESUMED = [("tp=2", "tp: d", "fast"), ("tp=2", "tp: g f v", "notation"), ("dp=2", "dp: b", "fast")]
+
+
+def resume_alike(folder: Path) -> None:
+    """A checkpoint of one mesh is read on another, in the middle of training, by another plan."""
+    wanted = train_alone(3)
+    for place, (mesh, shard, plan) in enumerate([("tp=2", "tp: g f v", "fast"), *RESUMED]):
+        module, optimizer = build_training(mesh, shard, plan)
+        whole = Whole(bound("llama"), read(bound("llama"), {mesh[:2]: 2}, shard), plan)
+        if not place:
+            advance(module, optimizer, whole, module.mesh)
+            advance(module, optimizer, whole, module.mesh)
+            module.save_checkpoint(folder / "first", optimizer)
+        else:
+            module.load_checkpoint(folder / "first", optimizer)
+        weights = advance(module, optimizer, whole, module.mesh)
+        for path, weight in module.take(wanted).items():
+            assert_near(weights[path], weight, f"{shard} {path}")
+    none = folder / ("none" if dist.get_rank() else "first")
+    refuse(["E801 .* is there already", "E745 rank 0 cannot go on"], lambda: module.save_checkpoint(folder / "first"))
+    refuse(["E745 rank 1 cannot go on", "E802"], lambda: module.load_checkpoint(none))
+    other: Any = bound("gpt2").build(mesh="tp=2", shard="tp: a f")
+    refuse(["E704", "E704"], lambda: other.load_checkpoint(folder / "first"))
+    other = bound("llama").bind(F=24).build(mesh="tp=2", shard="tp: f")
+    refuse(["E701", "E701"], lambda: other.load_checkpoint(folder / "first"))
+    refuse(
+        ["E701", "E701"], lambda: bound("llama").bind(F=24).build(mesh="tp=2", shard="tp: f").load_checkpoint(folder / "first")
+    )
+
+
+@pytest.mark.slow
+def test_training_goes_on_from_a_checkpoint_on_another_mesh_and_on_none(tmp_path: Path) -> None:
+    in_processes(2, tmp_path, resume_alike, tmp_path)
+    module, optimizer = build_training()
+    module.load_checkpoint(tmp_path / "first", optimizer)
+    whole = Whole(bound("llama"), read(bound("llama"), {"tp": 2}, "tp: g f v"), "fast")
+    weights = advance(module, optimizer, whole)
+    for path, weight in train_alone(3).items():
+        assert_near(weights[path], weight, path)
+
+
+def die_while_saving(folder: Path) -> None:
+    module, optimizer = build_training("tp=2", "tp: g f v")
+    module.save_checkpoint(folder / "old", optimizer)
+    with pytest.MonkeyPatch.context() as patch:
+        if dist.get_rank():
+            patch.setattr(FileSystemWriter, "write_data", lambda *_: os._exit(0))
+        refuse(["E801 .* cannot be written", ""], lambda: module.save_checkpoint(folder / "new", optimizer))
+    os._exit(0)  # the group is broken
+
+
+@pytest.mark.slow
+def test_a_rank_that_dies_while_it_saves_loses_nothing(tmp_path: Path) -> None:
+    """The others have an error, what was there is whole, and what was to come is not there."""
+    in_processes(2, tmp_path, die_while_saving, tmp_path)
+    module, optimizer = build_training()
+    before = {path: weight.clone() for path, weight in module.state_dict().items()}
+    torch.nn.init.zeros_(module.E)
+    module.load_checkpoint(tmp_path / "old", optimizer)
+    assert all(torch.equal(weight, before[path]) for path, weight in module.state_dict().items())
+    assert not (tmp_path / "new").exists()

@@ -13,7 +13,7 @@ import pathlib
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
@@ -25,10 +25,20 @@ from einformer.huggingface import documents
 State = Mapping[str, Tensor]
 Version = tuple[int, int, int]  # of a file: another one has another
 Shape = tuple[int, ...]
+Box = tuple[slice, ...]  # a range along each axis
+T = TypeVar("T")
 
 FLOATS = {"F16": "float16", "BF16": "bfloat16", "F32": "float32", "F64": "float64"}  # as `.safetensors` files call them
 PICKLES = {".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle"}
 FILE, INDEX = "model.safetensors", "model.safetensors.index.json"
+
+
+Alone = Callable[[Callable[[], T]], T | None]  # does work in one of several processes
+
+
+def call(work: Callable[[], T]) -> T:
+    """Does work."""
+    return work()
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +48,7 @@ class Stored:
     name: str
     shape: Shape
     dtype: str
-    read: Callable[[], Tensor]
+    read: Callable[[Box], Tensor]
 
 
 def find_tensors(source: State | str | pathlib.Path) -> dict[str, Stored]:
@@ -58,9 +68,9 @@ def find_tensors(source: State | str | pathlib.Path) -> dict[str, Stored]:
 def _find_in_memory(name: str, state: State) -> Stored:
     tensor = state[name]
     if not isinstance(tensor, Tensor):
-        return Stored(str(name), (), f"not a tensor but a {type(tensor).__name__}", lambda: state[name])
+        return Stored(str(name), (), f"not a tensor but a {type(tensor).__name__}", lambda box: state[name])
     dtype = str(tensor.dtype).removeprefix("torch.") + (" without numbers, on the device meta" if tensor.is_meta else "")
-    return Stored(name, tuple(tensor.shape), dtype, lambda: state[name])
+    return Stored(name, tuple(tensor.shape), dtype, lambda box: state[name][box])
 
 
 # A pickle is found last, and refused later.
@@ -90,10 +100,10 @@ def _make_stored(path: pathlib.Path, version: Version, file: Any, name: str) -> 
 
 
 # The file is opened anew for each tensor, so that earlier tensors are released. It must be the file that was checked.
-def _read_tensor(path: pathlib.Path, version: Version, name: str) -> Tensor:
+def _read_tensor(path: pathlib.Path, version: Version, name: str, box: Box) -> Tensor:
     try:
         with safe_open(path, "pt") as file:
-            tensor: Tensor = file.get_tensor(name)
+            tensor: Tensor = file.get_slice(name)[box] if box else file.get_tensor(name)
         replaced = _identify(path) != version
     except (SafetensorError, OSError):
         replaced = True
@@ -151,25 +161,36 @@ def write(tensors: State, path: str | pathlib.Path) -> None:
         save_file({name: tensors[name] for name in first.values()}, path, metadata={"format": "pt"})
 
 
-def write_folder(sizes: Mapping[str, int], tensor: Callable[[str], Tensor], folder: pathlib.Path, most: int) -> None:
+def write_folder(
+    sizes: Mapping[str, int], tensor: Callable[[str], Tensor | None], folder: pathlib.Path, most: int, alone: Alone[Any] = call
+) -> None:
     """Writes tensors into files of limited size: one file, or several and their index.
 
-    The tensors of one file are made together. A call that is stopped leaves the old weights, the new ones, or none that load.
-    Raises EinformerError E801, also if the folder holds other weights.
+    The tensors of one file are made together. Of several processes that make them, one writes. A call that is stopped leaves
+    the old weights, the new ones, or none that load. Raises EinformerError E801, also if the folder holds other weights.
     """
     shards = list(_group_names(sizes, most))
     files = [f"model-{k:05}-of-{len(shards):05}.safetensors" for k in range(1, len(shards) + 1)] if shards[1:] else [FILE]
-    _check_empty(folder, {*files, *([INDEX] if shards[1:] else [])})
-    with _refuse_unwritten(folder), tempfile.TemporaryDirectory(dir=folder, prefix=".unfinished-") as beside:
+    alone(lambda: _check_empty(folder, {*files, *([INDEX] if shards[1:] else [])}))
+    with _refuse_unwritten(folder), contextlib.ExitStack() as stack:
+        unfinished = tempfile.TemporaryDirectory(dir=folder, prefix=".unfinished-")
+        beside = pathlib.Path(alone(lambda: stack.enter_context(unfinished)) or folder)
         for file, names in zip(files, shards, strict=True):
-            write({name: tensor(name) for name in names}, pathlib.Path(beside, file))
-        if shards[1:]:
-            places = {name: file for file, names in zip(files, shards, strict=True) for name in names}
-            index = {"metadata": {"total_size": sum(sizes.values())}, "weight_map": places}
-            pathlib.Path(beside, INDEX).write_text(json.dumps(index, indent=2) + "\n", encoding="utf-8")
-            (folder / INDEX).unlink(missing_ok=True)  # without an index no file of several is read
-        for file in (*files, *[INDEX] * bool(shards[1:])):
-            os.replace(pathlib.Path(beside, file), folder / file)
+            tensors = {name: made for name in names if (made := tensor(name)) is not None}
+            alone(functools.partial(write, tensors, beside / file))
+            del tensors
+        alone(lambda: _move_into_place(dict(zip(files, shards, strict=True)), sum(sizes.values()), beside, folder))
+
+
+def _move_into_place(files: Mapping[str, list[str]], size: int, beside: pathlib.Path, folder: pathlib.Path) -> None:
+    several = len(files) > 1
+    if several:
+        places = {name: file for file, names in files.items() for name in names}
+        index = {"metadata": {"total_size": size}, "weight_map": places}
+        (beside / INDEX).write_text(json.dumps(index, indent=2) + "\n", encoding="utf-8")
+        (folder / INDEX).unlink(missing_ok=True)  # without an index no file of several is read
+    for file in (*files, *[INDEX] * several):
+        os.replace(beside / file, folder / file)
 
 
 def _group_names(sizes: Mapping[str, int], most: int) -> Iterator[list[str]]:

@@ -21,17 +21,24 @@ from torch import Tensor, nn
 from einformer.errors import EinformerError, Finding, fail
 from einformer.huggingface.config import config_text
 from einformer.huggingface.families import Family, family
-from einformer.huggingface.stored import FLOATS, Shape, State, Stored, find_tensors, write_folder
+from einformer.huggingface.stored import FLOATS, Alone, Box, Shape, State, Stored, call, find_tensors, write_folder
 from einformer.interpreters.torch.views import list_views
 from einformer.language import weights as placed
 from einformer.language.weights import Placed, key
+
+Regions = Mapping[str, tuple[range, ...]]  # the numbers of each index of some weights, by path
+WHOLE: Regions = {}
 
 
 class HuggingFaceWeights:
     """A module of a family of transformers, which loads weights from transformers and saves them for it."""
 
     recipe: Any
-    state_dict: Callable[[], dict[str, Tensor]]
+    meet: Callable[..., Any]
+    find_regions: Callable[[], Regions]
+    join_weights: Callable[[], State]
+    is_first: Callable[[], bool]
+    do_alone: Alone[Any]
 
     def load_huggingface(self, source: State | str | pathlib.Path) -> dict[str, str]:
         """Loads a state dict of transformers, a `.safetensors` file or a folder. Returns the ignored tensors with the
@@ -40,11 +47,15 @@ class HuggingFaceWeights:
         Nothing is written unless everything fits. Raises EinformerError as `read` does.
         """
         assert isinstance(self, nn.Module)
-        return load(self.recipe.family, self._place_weights(), source, self, bool(self.recipe.part))
+        recipe, weights, regions = self.recipe, self._place_weights(), self.find_regions()
+        ignored: dict[str, str] = self.meet(
+            lambda: load(recipe.family, weights, source, self, bool(recipe.part), regions), everywhere=True
+        )
+        return ignored
 
     def to_huggingface(self) -> dict[str, Tensor]:
-        """Returns the weights with the names and shapes of a state dict of transformers."""
-        return save(self.recipe.family, self._place_weights(), self.state_dict())
+        """Returns the weights with the names and shapes of a state dict of transformers; on each rank of a mesh all of them."""
+        return save(self.recipe.family, self._place_weights(), self.join_weights())
 
     def save_huggingface(self, folder: str | pathlib.Path, most: int = 5_000_000_000) -> None:
         """Writes the weights as transformers' `save_pretrained` does, in files of at most `most` bytes, with a
@@ -55,10 +66,19 @@ class HuggingFaceWeights:
         weights.
         """
         assert isinstance(self, nn.Module)
-        recipe, weights, path = self.recipe, dict(list_views(self)), pathlib.Path(folder)
-        save_files(recipe.family, self._place_weights(), weights, path, most)
-        dtype = str(next(iter(weights.values())).dtype).removeprefix("torch.")
-        (path / "config.json").write_text(config_text(recipe.config, recipe.family, recipe.legend, dtype), encoding="utf-8")
+        recipe, dtype, path = self.recipe, next(self.parameters()).dtype, pathlib.Path(folder)
+        save_files(
+            recipe.family,
+            self._place_weights(),
+            self.join_weights(),
+            dtype.itemsize,
+            path,
+            most,
+            self.do_alone,
+            self.is_first(),
+        )
+        text = config_text(recipe.config, recipe.family, recipe.legend, str(dtype).removeprefix("torch."))
+        self.do_alone(lambda: (path / "config.json").write_text(text, encoding="utf-8"))
 
     def _place_weights(self) -> dict[str, Placed]:
         spec, name = self.recipe.spec, self.recipe.name
@@ -69,15 +89,20 @@ class HuggingFaceWeights:
 
 
 def load(
-    model_type: str, weights: Mapping[str, Placed], source: State | str | pathlib.Path, into: nn.Module, part: bool = False
+    model_type: str,
+    weights: Mapping[str, Placed],
+    source: State | str | pathlib.Path,
+    into: nn.Module,
+    part: bool = False,
+    regions: Regions = WHOLE,
 ) -> dict[str, str]:
     """Writes the weights of a source into a module, one tensor after the other. Returns the ignored tensors with the
-    reason. The weights may be a `part` of those of the source.
+    reason. The weights may be a `part` of those of the source, and the module may have `regions` of some.
 
     Nothing is written unless everything fits. Raises EinformerError as `read` does, and E702 for tensors on the device
     meta.
     """
-    checkpoint = read(model_type, weights, source, part)
+    checkpoint = read(model_type, weights, source, part, regions)
     if any(parameter.is_meta for parameter in into.parameters()):
         raise fail(
             "E702", "weights cannot be written into a module on the device meta", fix='`module.to_empty(device="cpu")` first'
@@ -86,7 +111,13 @@ def load(
     return checkpoint.ignored
 
 
-def read(model_type: str, weights: Mapping[str, Placed], source: State | str | pathlib.Path, part: bool = False) -> Checkpoint:
+def read(
+    model_type: str,
+    weights: Mapping[str, Placed],
+    source: State | str | pathlib.Path,
+    part: bool = False,
+    regions: Regions = WHOLE,
+) -> Checkpoint:
     """Checks the weights of a source, or of a part of it, which are not read yet.
 
     Raises EinformerError with every tensor that is missing, unknown, of another shape or not of floating-point numbers:
@@ -98,7 +129,7 @@ def read(model_type: str, weights: Mapping[str, Placed], source: State | str | p
     rows = tuple(_make_rows(table, weights, lambda row: row.name in found))
     forms = table.tensors.ignored.items()
     ignored = others | {name: why for name in found for form, why in forms if _match_form(form).fullmatch(name)}
-    checkpoint = Checkpoint(rows, found, ignored)
+    checkpoint = Checkpoint(rows, found, ignored, regions)
     place = "the state dict" if isinstance(source, Mapping) else f"`{source}`"
     findings = list(_find_misfits(checkpoint, table, weights, place)) or list(_find_untied(checkpoint, table))
     if findings:
@@ -113,11 +144,29 @@ def save(model_type: str, weights: Mapping[str, Placed], state: State) -> dict[s
     return tensors | {name: tensors[other] for name, other in _find_tied(table, tensors).items()}
 
 
-def save_files(model_type: str, weights: Mapping[str, Placed], state: State, folder: pathlib.Path, most: int) -> None:
-    """Writes weights by path into files. Tied weights are written once. Raises EinformerError E801."""
+def save_files(
+    model_type: str,
+    weights: Mapping[str, Placed],
+    state: State,
+    element: int,
+    folder: pathlib.Path,
+    most: int,
+    alone: Alone[Any] = call,
+    writes: bool = True,
+) -> None:
+    """Writes weights by path, whose numbers have so many bytes, into files. Tied weights are written once.
+
+    Of several processes that have them one `writes`.
+    Raises EinformerError E801.
+    """
     rows = {row.name: row for row in _make_rows(family(model_type), weights, lambda _: True)}
-    sizes = {row.name: math.prod(row.shape) * state[row.paths[0]].element_size() for row in rows.values()}
-    write_folder(sizes, lambda name: rows[name].join(state), folder, most)
+    sizes = {row.name: math.prod(row.shape) * element for row in rows.values()}
+
+    def make(name: str) -> Tensor | None:
+        tensor = rows[name].join(state)
+        return tensor if writes else None
+
+    write_folder(sizes, make, folder, most, alone)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,12 +176,46 @@ class Checkpoint:
     rows: tuple[Row, ...]
     stored: Mapping[str, Stored]
     ignored: dict[str, str]
+    regions: Regions = field(default_factory=dict)
 
     def write(self, weights: State) -> None:
-        """Writes every weight into its tensor, by path. One tensor of the source is read at a time."""
+        """Writes every weight into its tensor, by path. One piece of a tensor of the source is read at a time."""
         for row in self.rows:
-            for into, part in zip(row.places(weights), row.split(self.stored[row.name].read()), strict=True):
-                into.copy_(part)
+            for (path, place), piece in row.pieces(self.regions):
+                weights[path][place].copy_(piece.read(self.stored[row.name]))
+
+    def is_tied(self, row: Row, other: Stored) -> bool:
+        """Returns whether another tensor equals that of a row, as far as it is read."""
+        own = self.stored[row.name]
+        pieces = [piece for _, piece in row.pieces(self.regions)]
+        return own.dtype == other.dtype and all(torch.equal(piece.read(own), piece.read(other)) for piece in pieces)
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of a tensor of a source: the ranges that are read, and how the part lies in them."""
+
+    box: Box
+    shape: Shape
+    strides: tuple[int, ...]
+
+    @classmethod
+    def of(cls, view: Tensor, shape: Shape) -> Piece:
+        """Finds the part of a tensor of this shape that a view of it has."""
+        first, steps = view.storage_offset(), _count_strides(shape)
+        last = first + sum((length - 1) * step for length, step in zip(view.shape, view.stride(), strict=True))
+        ends = [(first // step % length, last // step % length + 1) for length, step in zip(shape, steps, strict=True)]
+        inside = [*zip(steps, _count_strides(tuple(high - low for low, high in ends)), strict=True)]
+        strides = tuple(next((new * (own // old) for old, new in inside if own >= old), 0) for own in view.stride())
+        return cls(tuple(slice(low, high) for low, high in ends), tuple(view.shape), strides)
+
+    def read(self, stored: Stored) -> Tensor:
+        """Returns the part."""
+        return stored.read(self.box).contiguous().as_strided(self.shape, self.strides)
+
+
+def _count_strides(shape: Shape) -> tuple[int, ...]:
+    return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
 
 
 # ------------------------------------------------------------------------------------------------------------- rows
@@ -169,16 +252,23 @@ class Row:
         """Returns the shape that the tensor must have."""
         return _find_shape(self.axes, tuple(tuple(sizes.items()) for sizes in self.lengths))
 
-    def places(self, weights: State) -> list[Tensor]:
-        """Returns views of its weights, by path."""
-        return [
-            weights[path][tuple(self.at.get(letter, slice(None)) for letter in _list_letters(held))]
-            for path, held in self.weights.items()
-        ]
+    def pieces(self, regions: Regions) -> Iterator[tuple[tuple[str, tuple[int | slice, ...]], Piece]]:
+        """Yields what is read of it for the regions of its weights, and where that stands in them."""
+        views = self.split(torch.empty(self.shape, device="meta"))
+        for (path, held), view in zip(self.weights.items(), views, strict=True):
+            ranges = dict(zip(_list_letters(held), regions.get(path) or map(range, held.shape), strict=True))
+            if all(number in ranges[letter] for letter, number in self.at.items() if letter in ranges):
+                rest = [ranges[letter] for letter in ranges if letter not in self.at]
+                place = tuple(ranges[letter].index(self.at[letter]) if letter in self.at else slice(None) for letter in ranges)
+                yield (path, place), Piece.of(view[tuple(slice(own.start, own.stop) for own in rest)], self.shape)
 
     def join(self, weights: State) -> Tensor:
         """Returns the tensor that holds these weights."""
-        return _join_weights(self.axes, self.lengths, self.places(weights)).detach().contiguous()
+        places = [
+            weights[path][tuple(self.at.get(letter, slice(None)) for letter in _list_letters(held))]
+            for path, held in self.weights.items()
+        ]
+        return _join_weights(self.axes, self.lengths, places).detach().contiguous()
 
     def split(self, tensor: Tensor) -> list[Tensor]:
         """Returns views of the weights in a tensor."""
@@ -352,14 +442,11 @@ def _list_tensors(*kinds: tuple[str, str, Sequence[str]]) -> Iterator[Finding]:
 
 
 def _find_untied(checkpoint: Checkpoint, table: Family) -> Iterator[Finding]:
-    for name, other in _find_tied(table, {row.name for row in checkpoint.rows}).items():
-        if name in checkpoint.stored and not _are_equal(checkpoint.stored[name], checkpoint.stored[other]):
+    rows = {row.name: row for row in checkpoint.rows}
+    for name, other in _find_tied(table, rows).items():
+        if name in checkpoint.stored and not checkpoint.is_tied(rows[other], checkpoint.stored[name]):
             message = f"`{name}` differs from `{other}`, and in {table.architecture}.ein they are one weight"
             yield Finding("E616", message, fix=f"your own .ein file, with a weight for `{name}`")
-
-
-def _are_equal(one: Stored, other: Stored) -> bool:
-    return one.dtype == other.dtype and torch.equal(one.read(), other.read())
 
 
 def _show_shape(shape: Shape) -> str:

@@ -26,8 +26,8 @@ class Placed:
 # What a module has beside its weights: the names of Python, of `nn.Module`, and of what is built here.
 _OF_A_MODULE = (
     "apply bfloat16 buffers children compile cpu cuda double eval float forward half ipu modules mtia parameters to train "
-    "training type xpu blocks cache config decode door follow generate initialise layout parts perplexity recipe static stream "
-    "KEPT SHARED"
+    "training type xpu blocks cache check config cut cuts decode door follow generate initialise layout meet mesh parts "
+    "perplexity recipe sharding shares static stream take together KEPT SHARED"
 )
 TAKEN = frozenset((*keyword.kwlist, *_OF_A_MODULE.split()))
 

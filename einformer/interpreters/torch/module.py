@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import itertools
 import linecache
+import pathlib
 import sys
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import torch
@@ -19,7 +21,7 @@ from torch import Tensor, nn
 from einformer.errors import EinformerError, fail
 from einformer.interpreters.torch import decode
 from einformer.interpreters.torch.plan import PLAIN, Plan, Style
-from einformer.interpreters.torch.ranks import Parts, agree_over, draw_alike, find_cuts
+from einformer.interpreters.torch.ranks import Cuts, Parts, agree_over, draw_alike, find_cuts
 from einformer.interpreters.torch.source import write_source
 from einformer.interpreters.torch.views import list_own_views, list_views, walk_inside_first
 from einformer.language.calls import axis_of
@@ -136,9 +138,46 @@ class _Door(nn.Module):
     door: tuple[Expectation, ...]
     shares: Mapping[str, int]  # how many ranks share what yields of an input
 
-    def meet(self, work: Callable[[], T], *told: object) -> T:
+    def is_first(self) -> bool:
+        """Whether this is the first of the processes that have parts of the weights."""
+        return True
+
+    mesh: Any = None
+    cuts: Cuts = MappingProxyType({})
+
+    def save_checkpoint(self, folder: str | pathlib.Path, optimizer: torch.optim.Optimizer | None = None) -> None:
+        """Writes the weights, and the state of an optimizer, into a new folder by `torch.distributed.checkpoint`.
+
+        Ranks write their parts together. If one of them dies, there is no such folder. Raises EinformerError E745, E801.
+        """
+        from einformer.interpreters.torch import checkpoints
+
+        checkpoints.save(self, pathlib.Path(folder), optimizer)
+
+    def load_checkpoint(self, folder: str | pathlib.Path, optimizer: torch.optim.Optimizer | None = None) -> None:
+        """Reads what `save_checkpoint` wrote, on any mesh or in one process. Nothing is changed unless everything fits.
+
+        Raises EinformerError E701, E704, E745, E802.
+        """
+        from einformer.interpreters.torch import checkpoints
+
+        checkpoints.load(self, pathlib.Path(folder), optimizer)
+
+    def meet(self, work: Callable[[], T], *told: object, everywhere: bool = False) -> T:
         """The result of work that ranks do before they compute together."""
         return work()
+
+    def do_alone(self, work: Callable[[], T]) -> T | None:
+        """The result of work that one process does for all."""
+        return work()
+
+    def find_regions(self) -> dict[str, tuple[range, ...]]:
+        """The numbers that it has of each index of its weights, where these are not all."""
+        return {}
+
+    def join_weights(self) -> Mapping[str, Tensor]:
+        """The whole weights, by path."""
+        return dict(list_views(self))
 
     def check(self, door: tuple[Expectation, ...], inputs: tuple[Tensor, ...], shares: Mapping[str, int]) -> None:
         """Raises EinformerError where the inputs do not fit."""

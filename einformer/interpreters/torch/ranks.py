@@ -6,6 +6,7 @@ Work that can fail on one rank is done by `agree`, after which all ranks go on, 
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -15,7 +16,6 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.tensor import DTensor
 
 from einformer.errors import fail
 from einformer.interpreters.torch.views import list_views
@@ -131,6 +131,29 @@ def draw_alike(mesh: Any, rows: Collection[str]) -> Iterator[None]:
         torch.manual_seed(int(torch.randint(2**62, ())) + number)
 
 
+class Joined(Mapping[str, Tensor]):
+    """Whole weights by path, of which each rank has a part: gathered when they are asked for, the last few once."""
+
+    def __init__(self, parts: Mapping[str, Tensor], cuts: Cuts, mesh: Any) -> None:
+        self.parts, self.cuts, self.mesh = parts, cuts, mesh
+        self.join = functools.lru_cache(maxsize=3)(self._join)  # experts are asked for one by one
+
+    def __getitem__(self, path: str) -> Tensor:
+        return self.join(path)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.parts)
+
+    def __len__(self) -> int:
+        return len(self.parts)
+
+    def _join(self, path: str) -> Tensor:
+        weight = self.parts[path]
+        for dim, axis in self.cuts.get(path, ((), {}))[1].items():
+            weight = gather(weight, dim, self.mesh, axis)
+        return weight
+
+
 class Parts:
     """The methods of the module of a rank, which has parts of the weights and of the logits."""
 
@@ -161,11 +184,37 @@ class Parts:
             token_b = gather(token_b[None], 0, self.mesh, axis)[0]
         return token_b
 
-    def meet(self, work: Callable[[], T], *told: object) -> T:
-        """The result of work before a collective: its error, or what the ranks are told that differs, is an error on each."""
+    def meet(self, work: Callable[[], T], *told: object, everywhere: bool = False) -> T:
+        """The result of work before a collective: its error, or what the ranks are told that differs, is an error on each.
+
+        The ranks are those that have the same rows, or, `everywhere`, all.
+        """
         if torch.compiler.is_compiling():
             return work()
-        return agree_over(self.mesh, self.together, work, lambda _: told)
+        return agree_over(self.mesh, dict(self.sharding.mesh) if everywhere else self.together, work, lambda _: told)
+
+    def is_first(self) -> bool:
+        """Whether this is the rank that writes files."""
+        return not any(self.mesh.get_local_rank(axis) for axis, _ in self.sharding.mesh)
+
+    def do_alone(self, work: Callable[[], T]) -> T | None:
+        """The result of work that the first rank does for all; its error is one of all."""
+        return self.meet(lambda: work() if self.is_first() else None, everywhere=True)
+
+    def find_regions(self) -> dict[str, tuple[range, ...]]:
+        """The numbers that this rank has of each index of its split weights."""
+        return {path: tuple(self._find_ranges(shape, dims)) for path, (shape, dims) in self.cuts.items()}
+
+    def _find_ranges(self, shape: tuple[int, ...], dims: Mapping[int, str]) -> Iterator[range]:
+        for dim, whole in enumerate(shape):
+            own = whole // dict(self.sharding.mesh)[dims[dim]] if dim in dims else whole
+            first = self.mesh.get_local_rank(dims[dim]) * own if dim in dims else 0
+            yield range(first, first + own)
+
+    def join_weights(self) -> Mapping[str, Tensor]:
+        """The whole weights, by path. All ranks ask for the same ones in the same order."""
+        module: Any = self
+        return Joined(dict(list_views(module)), self.cuts, self.mesh)
 
     @torch.no_grad()
     def clip_gradients(self, most: float) -> Tensor:
@@ -186,7 +235,8 @@ class Parts:
         return total.sqrt()
 
     def _sum(self, square: Tensor, axes: Iterable[str]) -> Tensor:
-        whole = square.full_tensor() if isinstance(square, DTensor) else square
+        sharded: Any = square
+        whole: Tensor = sharded.full_tensor() if hasattr(square, "full_tensor") else square  # a DTensor of `fully_shard`
         for axis in axes:
             dist.all_reduce(whole, group=self.mesh.get_group(axis))
         return whole
