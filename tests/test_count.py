@@ -30,6 +30,7 @@ from einformer.language.sizes import Legend
 from einformer.language.tree import Name
 from einformer.objects import Model, Specification
 from tests.few import FEW_TEXTS, few
+from tests.oracles.encoders import KINDS
 from tests.oracles.families import FAMILIES, Family
 from tests.oracles.flops import counted
 from tests.shipped import TEXTS
@@ -604,8 +605,9 @@ def test_formulas_of_texts_of_families_with_numbers_are_the_numbers(name: str) -
 @pytest.mark.parametrize("name", sorted(set(TEXTS) - {family.text for family in FAMILIES.values()} - OF_TOYS.keys()))
 def test_formulas_of_our_own_texts_with_numbers_are_the_numbers(name: str) -> None:
     specification = einformer.load(name)
-    model = specification.bind(**{size: n for size, n in OWN_SIZES.items() if size in Legend.of(specification.tree).letters})
-    open_sizes = {size: n for size, n in {"B": 2, "S": 37}.items() if size in model.open}
+    sizes = KINDS[name].bound if name in KINDS else OWN_SIZES
+    model = specification.bind(**{size: n for size, n in sizes.items() if size in Legend.of(specification.tree).letters})
+    open_sizes: dict[str, Any] = {size: n for size, n in {"B": 2, "S": 37, "T": 41, "N": 3}.items() if size in model.open}
     legend = model.at(**open_sizes)
     assert number(formula(specification, legend), model) == model.num_parameters
     assert number(flops_formula(specification, legend), model, **open_sizes) == flops(model, **open_sizes)

@@ -118,7 +118,7 @@ _PARTS = "self_attn.q_proj self_attn.k_proj self_attn.v_proj self_attn.out_proj"
 CLIP_TEXT = f"""
 E  text_model.embeddings.token_embedding.weight  v d
 P  text_model.embeddings.position_embedding.weight  k d
-A  text_projection.weight  t d -> d t
+A  text_projection.weight  z d -> d z
 {norm("*.LayerNorm", "*.layer_norm1")}
 {norm("*.LayerNorm_2", "*.layer_norm2")}
 {norm("LayerNorm_3", "text_model.final_layer_norm")}
@@ -129,7 +129,7 @@ CLIP_IMAGE = f"""
 W  vision_model.embeddings.patch_embedding.weight  g c i j
 κ  vision_model.embeddings.class_embedding  g
 I  vision_model.embeddings.position_embedding.weight  u g
-B  visual_projection.weight  t g -> g t
+B  visual_projection.weight  z g -> g z
 τ  logit_scale  ...
 {norm("LayerNorm_4", "vision_model.pre_layrnorm")}
 {norm("*.LayerNorm_5", "*.layer_norm1")}
