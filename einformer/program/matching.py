@@ -6,12 +6,11 @@ import functools
 from collections.abc import Callable
 from dataclasses import replace
 
-from einformer.errors import EinformerError
 from einformer.language.calls import axis_of
 from einformer.language.sizes import Legend
 from einformer.program import operations as op
 from einformer.program.kernels import CrossEntropy, Linear, Norm, Reversed
-from einformer.program.operations import Axes, Function, Value, add, contract, map_values, multiply
+from einformer.program.operations import Axes, Function, Value, add, contract, join_labels, map_values, multiply
 from einformer.program.orders import estimate_size, order_pairs
 from einformer.program.rewrite import Rewriting, Scope, walk
 from einformer.program.terms import HALF, ONE, Factor, Term, Terms, spell, spell_factors
@@ -309,10 +308,9 @@ def read_reversed(value: Value, legend: Legend) -> Value | None:
     if not isinstance(value.operation, op.Gather):
         return None
     argument, labels = value.operation.argument, value.operation.labels
-    members = [_list_members(number) for number in value.operation.numbers]
-    new = tuple(tuple(_read_index(member, legend) for member in group) for group in members)
-    turned = [i for group, label in zip(members, new, strict=True) for m, i in zip(group, label, strict=True) if _is_turned(m)]
-    axes = tuple(letter for label in new for letter in label)
+    members = [[_read_member(x, legend) for x in _list_members(number)] for number in value.operation.numbers]
+    new = tuple(tuple(letter for letter, _ in group) for group in members)
+    turned, axes = [letter for group in members for letter, turns in group if turns], join_labels(new)
     if len(turned) != 1 or "" in axes or len(set(axes)) < len(axes) or (turned[0],) in new:
         return None
     view = Value(op.View(argument, labels, new), axes, argument.kind, value.span)
@@ -328,20 +326,13 @@ def _list_members(number: Value) -> list[Value]:
             return [number]
 
 
-def _is_turned(member: Value) -> bool:
-    return not isinstance(member.operation, op.Iota)
-
-
-def _read_index(member: Value, legend: Legend) -> str:
-    """The letter i of `i`, and of `1 - i`, of which there are two."""
+def _read_member(member: Value, legend: Legend) -> tuple[str, bool]:
+    """The letter i of `i`, and of `1 - i`, of which there are two; whether it runs backwards."""
     match member.operation:
         case op.Iota(letter):
-            return letter
-        case op.Map("+", (Value(operation=op.Constant(int() as last)), Value(operation=op.Map("*", (minus, index))))):
-            letter = index.operation.letter if isinstance(index.operation, op.Iota) else ""
-            try:
-                return letter if letter and minus.operation == op.Constant(-1) and last == legend.length(letter) - 1 else ""
-            except EinformerError:  # not bound
-                return ""
+            return letter, False
+        case op.Map("+", (Value(op.Constant(int() as last)), Value(op.Map("*", (minus, Value(op.Iota(letter))))))):
+            whole = legend.is_bound(letter) and legend.length(letter) == last + 1
+            return letter if whole and minus.operation == op.Constant(-1) else "", True
         case _:
-            return ""
+            return "", True

@@ -23,7 +23,6 @@ from einformer.interpreters.torch.code import (
     has_dropout,
     name_block,
     name_function,
-    name_tensor,
     read_settings,
     uses,
     write_heads,
@@ -342,8 +341,8 @@ class Class:
         what, where = self.file.style.cited(self.layer.note) if self.layer.note else ("", "")
         first, *more = re.split(r"(?<=[a-z])(?=[A-Z])", self.layer.name)
         words = what or " ".join([first, *(word if word.isupper() else word.lower() for word in more)])
-        inputs = ", ".join(name_tensor(self.context, formal) for formal in self.layer.formals)
-        output = name_tensor(self.context, self.layer.output)
+        inputs = ", ".join(self.context.name_tensor(formal) for formal in self.layer.formals)
+        output = self.context.name_tensor(self.layer.output)
         front = ", with any axes in front" * bool(self.file.hidden.get(self.layer.name))
         text = f"{words[0].upper()}{words[1:]}, {inputs} -> {output}{front}{f' ({where})' if where else ''}."
         yield from textwrap.wrap(f'"""{escape_prose(text)}"""', WIDTH, initial_indent=INDENT, subsequent_indent=INDENT)
@@ -422,7 +421,7 @@ class Class:
         parts = []
         for formal in self.layer.formals:
             kind = "Int" if formal.name in self.integers else "Num" if formal.name in self.whole.either else "Float"
-            parts.append(f"{name_tensor(self.context, formal)}: {self.annotate(formal, kind)}")
+            parts.append(f"{self.context.name_tensor(formal)}: {self.annotate(formal, kind)}")
         parts += ["config: Config"] * bool(self.is_function and self.file.passed[self.layer.name])
         return f"{', '.join(parts)}) -> {self.annotate(self.layer.output, 'Float')}"
 

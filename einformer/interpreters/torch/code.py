@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 from einformer.errors import fail
 from einformer.interpreters.torch.writing import spell_singly
@@ -15,13 +14,11 @@ from einformer.language.slots import Whole
 from einformer.language.tree import Apply, Expression, Layer, Loop, Name, Number, Product, Quotient, Sum, Tensor
 from einformer.language.walk import equations, subexpressions
 from einformer.language.weights import key, list_stored
+from einformer.program.operations import Kind
 from einformer.program.orders import estimate_size, order_pairs
 from einformer.program.sharding import Sharding
 
 Dims = tuple[str, ...]
-Kind = Literal["tensor", "integer", "number", "condition"]
-
-
 _COMMENT = re.compile(r"(?:^|\s)# .*$", re.MULTILINE)
 LOOSE, SUM, PRODUCT, POWER, ATOM = range(5)  # how tightly an operator binds
 
@@ -119,13 +116,6 @@ def multiply(codes: Sequence[Code], wanted: Dims | None = None) -> Code:
     return Code(" * ".join(texts), dims, kind, PRODUCT if len(codes) > 1 else codes[0].level)
 
 
-def cast(code: Code, kind: Kind) -> Code:
-    """Index numbers and tokens are integers, or at least float32 (R12); beside a tensor they take its dtype."""
-    if not code.dims or code.kind == kind or kind in ("integer", "condition"):
-        return code
-    return replace(code, text=f"{code.at(ATOM)}.to({'dtype' if kind == 'tensor' else 'number'})", kind=kind, level=ATOM)
-
-
 INDENT = "    "
 
 
@@ -161,6 +151,14 @@ class Context:
     def reserve_name(self, kind: str, name: str, wanted: str) -> str:
         """The name in the file of a scalar, a layer or a block."""
         return self.names.setdefault((kind, name), wanted)
+
+    def name_variable(self, name: str, letters: Iterable[str]) -> str:
+        """`q_bsea`, a prime as the letter that stands for it."""
+        return f"{key(name)}_{''.join(map(self.spell, letters))}"
+
+    def name_tensor(self, tensor: Tensor | Name) -> str:
+        """The variable of an input or an output."""
+        return self.name_variable(tensor.name, slot_letters(tensor))
 
     def read_scalar(self, name: str) -> str:
         """A scalar, or a list of them, of the config."""
@@ -212,7 +210,7 @@ class Context:
             return code
         self.helpers |= {"MESH": None, "draw_apart": None}
         listed = "".join(f', "{axis}"' for axis in axes)
-        return replace(code, text=f"draw_apart(lambda: {code.text}, self.training{listed})", level=ATOM)
+        return code.become(f"draw_apart(lambda: {code.text}, self.training{listed})")
 
     def count_turns(self, loop: Loop) -> int:
         """How often a loop turns."""
@@ -241,14 +239,15 @@ class Context:
         """
         if code.kind != "tensor" or all(guard.code.plain for guard in self.guards):
             return code
-        return replace(code, text=f"torch.where({', '.join(list_conditions(self, code))}, {code.text}, 1)", level=ATOM)
+        return code.become(f"torch.where({', '.join(list_conditions(self, code))}, {code.text}, 1)")
 
     def cast(self, code: Code, kind: Kind) -> Code:
-        """`cast`, noting the dtype that the head must provide."""
-        new = cast(code, kind)
-        if new is not code:
-            self.needs["dtype" if kind == "tensor" else "number"] = None
-        return new
+        """Index numbers and tokens are integers, or at least float32 (R12); beside a tensor they take its dtype."""
+        if not code.dims or code.kind == kind or kind in ("integer", "condition"):
+            return code
+        dtype = "dtype" if kind == "tensor" else "number"
+        self.needs[dtype] = None  # the head must provide it
+        return replace(code.become(f"{code.at(ATOM)}.to({dtype})"), kind=kind)
 
     def fill(self, code: Code, dims: Dims, kind: Kind) -> Code:
         """A value with exactly these axes, as a branch has: what follows does not know which was taken."""
@@ -331,18 +330,8 @@ def zero_early(code: Code, condition: Code | None) -> Code:
     if condition is None:
         return code
     if condition.plain:  # the number of a step
-        return replace(code, text=f"({code.text} if {condition.text} else torch.zeros_like({code.text}))", level=ATOM)
-    return replace(code, text=f"torch.where({align(condition, code.dims)}, {code.text}, 0)", level=ATOM)
-
-
-def name_tensor(context: Context, tensor: Tensor | Name) -> str:
-    """`q_bsea`, a prime as the letter that stands for it."""
-    return f"{key(tensor.name)}_{''.join(map(context.spell, slot_letters(tensor)))}"
-
-
-def name_scalar(name: str, letters: Sequence[str], spelling: Callable[[str], str]) -> str:
-    """`θ_h`: a scalar with indices as a variable."""
-    return f"{key(name)}_{''.join(map(spelling, letters))}"
+        return code.become(f"({code.text} if {condition.text} else torch.zeros_like({code.text}))")
+    return code.become(f"torch.where({align(condition, code.dims)}, {code.text}, 0)")
 
 
 NAMES = 5  # that are read off the config in one line
@@ -395,7 +384,7 @@ def _write_need(context: Context, need: str, scalar: Callable[[str], str]) -> st
         case "scalar":
             return scalar(name)
         case "device":
-            return f"device = {name_tensor(context, context.layer.formals[0])}.device"
+            return f"device = {context.name_tensor(context.layer.formals[0])}.device"
         case "dtype":
             return f"dtype = {_find_floating(context)}.dtype"
         case "number":
@@ -411,7 +400,7 @@ def _write_size(context: Context, letter: str) -> str:
     if formal is None or (context.layer.weights and context.legend.is_bound(letter)):
         return ""
     axis = letters.index(letter) - (0 if context.layer.weights else len(letters))  # a function may be given more axes in front
-    size = f"{name_tensor(context, formal)}.shape[{axis}]"
+    size = f"{context.name_tensor(formal)}.shape[{axis}]"
     if context.sharding is not None:
         size = context.sharding.sized(letter, size, slot_letters(formal)[letters.index(letter)])
     return f"{context.read_constant(letter)} = {size}"
@@ -421,7 +410,7 @@ def _find_floating(context: Context) -> str:
     whole = Whole(context.layer, context.layers, context.legend)
     for formal in context.layer.formals:
         if formal.name not in whole.selecting | whole.either:
-            return name_tensor(context, formal)
+            return context.name_tensor(formal)
     if weights := list_stored(context.layer):
         return f"self.{key(weights[0].name)}"
     raise fail("E601", f"`{context.layer.name}` has no floating input or weight", context.layer.span)

@@ -21,12 +21,10 @@ from einformer.interpreters.torch.code import (
     Context,
     Dims,
     Guard,
-    Kind,
     align,
     combine_kinds,
     list_conditions,
     multiply,
-    name_scalar,
     number_axis,
     order_dims,
     zero_early,
@@ -38,7 +36,7 @@ from einformer.language.tree import Expression
 from einformer.language.weights import key
 from einformer.program import operations as op
 from einformer.program.lowering import Body
-from einformer.program.operations import Carried, Function, Label, Line, Turns, Value, join_labels
+from einformer.program.operations import Carried, Function, Kind, Label, Line, Turns, Value, join_labels
 
 if TYPE_CHECKING:
     from einformer.interpreters.torch.classes import Class
@@ -81,7 +79,7 @@ def code_extreme(context: Context, row: Primitive, arguments: list[Code], wanted
         return Code(row.python.format(*(a.text for a in arguments)), (), kind)
     if plain:
         other, end = context.cast(next(a for a in arguments if not a.plain), kind), "min" if row.name == "max" else "max"
-        return replace(other, text=f"{other.at(ATOM)}.clamp({end}={plain[0].text})", level=ATOM)
+        return other.become(f"{other.at(ATOM)}.clamp({end}={plain[0].text})")
     left, right = (align(context.cast(a, kind), dims) for a in arguments)
     return Code(row.torch.format(left, right), dims, kind)
 
@@ -223,7 +221,7 @@ class Emitter:
 
     def choose_name(self, line: Line) -> str:
         """The name of the value of a line."""
-        return f"{key(line.name)}_{''.join(map(self.context.spell, join_labels(line.labels)))}"
+        return self.context.name_variable(line.name, join_labels(line.labels))
 
     def store(self, line: Line, kind: Kind | None = None) -> None:
         """The value of a line lies in a variable now, and nothing else does."""
@@ -277,18 +275,8 @@ class Emitter:
                 return Code(self.context.spell(letter), (letter,), "integer")
             case op.Turn(letter):
                 return Code(self.turns[letter], (), "integer")
-            case op.Map("+", terms):
-                return self.sum(terms, wanted)
-            case op.Map("*", factors):
-                return self.product(factors, wanted)
-            case op.Map("/", (top, bottom)):
-                return self.context.divide(self.code(top, wanted), self.code(bottom, wanted), wanted)
-            case op.Map("^", (base, exponent)):
-                return self.power(base, exponent, wanted)
-            case op.Map("where", arms):
-                return self.where(arms, wanted)
             case op.Map(name, arguments):
-                return self.map(name, [self.code(argument, wanted) for argument in arguments], wanted)
+                return self.map(name, arguments, wanted)
             case op.Reduce(name, letters, argument, counts, weighs):
                 codes = [self.code(count) for count in counts]
                 return code_operator(self.context, name, letters, self.code(argument, wanted), codes, not weighs)
@@ -368,7 +356,7 @@ class Emitter:
                 )  # also where it is made of whole numbers only
                 text = self.context.fill(value, letters, "number").text
         self.stored[line.value] = places
-        return f"{name_scalar(name, letters, self.context.spell)} = {text}"
+        return f"{self.context.name_variable(name, letters)} = {text}"
 
     # ------------------------------------------------------------------------------------------------- arithmetic
 
@@ -396,17 +384,31 @@ class Emitter:
         text = f"{align(self.context.cast(left, kind), dims, ATOM)} ** {align(self.context.cast(right, kind), dims, ATOM)}"
         return Code(text, dims, kind, POWER)
 
-    def map(self, name: str, arguments: list[Code], wanted: Dims | None) -> Code:
+    def map(self, name: str, arguments: Sequence[Value], wanted: Dims | None) -> Code:
+        """Arithmetic, a choice, or a function of the table."""
+        match name, arguments:
+            case "+", terms:
+                return self.sum(terms, wanted)
+            case "*", factors:
+                return self.product(factors, wanted)
+            case "/", (top, bottom):
+                return self.context.divide(self.code(top, wanted), self.code(bottom, wanted), wanted)
+            case "^", (base, exponent):
+                return self.power(base, exponent, wanted)
+            case "where", arms:
+                return self.where(arms, wanted)
+            case _:
+                return self.call_function(row_of(name, False), [self.code(argument, wanted) for argument in arguments], wanted)
+
+    def call_function(self, row: Primitive, arguments: list[Code], wanted: Dims | None) -> Code:
         """A function of the table."""
-        row = row_of(name, False)
         if row.infix:
             return code_infix(self.context, row, arguments, wanted)
-        if name in ("min", "max"):
+        if row.name in ("min", "max"):
             return code_extreme(self.context, row, arguments, wanted)
-        if name == "Dr":
+        if row.name == "Dr":
             dropped = self.context.fill(self.context.cast(arguments[0], "tensor"), arguments[0].dims, "tensor")
-            dropped = replace(dropped, text=row.torch.format(dropped.text, arguments[1].text), level=ATOM)
-            return self.context.draw_apart(dropped)
+            return self.context.draw_apart(dropped.become(row.torch.format(dropped.text, arguments[1].text)))
         return code_function(self.context, row, self.context.shield(arguments[0]) if row.steep else arguments[0])
 
     def where(self, arms: Sequence[Value], wanted: Dims | None) -> Code:

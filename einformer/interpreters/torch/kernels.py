@@ -30,7 +30,7 @@ from einformer.program.kernels import (
     Routed,
     Taken,
 )
-from einformer.program.operations import Axes, Function, Line, Value, View
+from einformer.program.operations import Axes, Function, Line, Value, View, join_labels
 from einformer.program.rewrite import count_reads, walk_lines, walk_loops, walk_values
 
 HELPERS = {
@@ -246,7 +246,7 @@ class KernelEmitter(Emitter):
 
     def assign(self, line: Line) -> Iterator[str]:
         """The variable of an equation; one that is changed lies as before."""
-        letters = tuple(letter for label in line.labels for letter in label)
+        letters = join_labels(line.labels)
         code = self.code(line.value, letters)
         code = self.context.cast(code, "tensor") if code.kind == "number" and line.value in self.passed else code
         old = self.find_changed(line)
@@ -266,8 +266,8 @@ class KernelEmitter(Emitter):
         if line.equation is None or line.equation.relation != "<-" or line.name not in self.names:
             return None
         places = (place for places in self.stored.values() for place in places if place.name == self.names[line.name])
-        old, letters = next(places, None), {letter for label in line.labels for letter in label}
-        return old if old is not None and {letter for label in old.labels for letter in label} == letters else None
+        old, letters = next(places, None), {*join_labels(line.labels)}
+        return old if old is not None and {*join_labels(old.labels)} == letters else None
 
     # -------------------------------------------------------------------------------------------- several linear maps
 
@@ -300,7 +300,7 @@ class KernelEmitter(Emitter):
         assert isinstance(part.operation, Part)
         rows = kernel.rows[part.operation.number]
         line = next((line for line in self.find_lines(part) if line.equation and line.equation.relation == "="), None)
-        letters = sorted(letter for label in line.labels for letter in label) if line else []
+        letters = sorted(join_labels(line.labels)) if line else []
         if line is not None and len(rows) == 1 and len(letters) == len(line.labels) and letters == sorted(rest + rows):
             line = replace(line, labels=tuple((letter,) for letter in rest + rows))
             self.store(line)
@@ -398,7 +398,7 @@ class KernelEmitter(Emitter):
         axis = code.dims.index(letter) - len(code.dims)
         two = self.context.legend.length(letter) == 2
         how = f"torch.roll({code.text}, 1, {axis})" if two else f"torch.flip({code.text}, ({axis},))"
-        return replace(code, text=how, level=ATOM)
+        return code.become(how)
 
     def cross_entropy(self, kernel: CrossEntropy) -> Code:
         """`cross_entropy` takes a row for each target."""
@@ -517,7 +517,8 @@ class KernelEmitter(Emitter):
         after = tuple(dim for dim in (kernel.position,) if dim in code.dims)
         code, place = self.expand(code, (*before, *heads, *after)), len(before)
         if len(heads) > 1:
-            code = Code(f"{code.at(ATOM)}.flatten({place}, {place + len(heads) - 1})", kind=code.kind)
+            places = f"{place}, {place + len(heads) - 1}" if before or after else ""
+            code = Code(f"{code.at(ATOM)}.flatten({places})", kind=code.kind)
         return replace(code, dims=(*before, "", *after))
 
     def write_causal(self, kernel: Attention) -> Sequence[str]:

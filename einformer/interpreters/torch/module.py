@@ -309,33 +309,23 @@ def check_shares(shares: Mapping[str, int], sizes: Mapping[str, int]) -> None:
 
 
 def _check_kind(expected: Expectation, tensor: Tensor, weight: Tensor | None) -> None:
+    if (fault := _find_fault(expected, tensor, weight)) is not None:
+        raise refuse("E702", f"the input `{expected.written}` {fault[0]}", fix=fault[1])
+
+
+def _find_fault(expected: Expectation, tensor: Tensor, weight: Tensor | None) -> tuple[str, str] | None:
     if not isinstance(tensor, Tensor):
-        raise refuse(
-            "E702", f"the input `{expected.written}` is a {type(tensor).__name__}, not a tensor", fix="`torch.tensor(…)`"
-        )
-    if expected.whole:
-        if tensor.dtype not in (torch.int64, torch.int32):
-            raise refuse("E702", f"the input `{expected.written}` has dtype {tensor.dtype}", fix="torch.int64")
-    elif expected.either and not tensor.is_complex():
-        pass
-    elif not tensor.is_floating_point():
-        raise refuse(
-            "E702",
-            f"the input `{expected.written}` has dtype {tensor.dtype}",
-            fix=f"{torch.float32 if weight is None else weight.dtype}",
-        )
-    elif weight is not None and tensor.dtype != weight.dtype:
-        raise refuse(
-            "E702",
-            f"the input `{expected.written}` has dtype {tensor.dtype}, the weights {weight.dtype}",
-            fix=f"{weight.dtype}",
-        )
+        return f"is a {type(tensor).__name__}, not a tensor", "`torch.tensor(…)`"
+    has, floating = f"has dtype {tensor.dtype}", tensor.is_floating_point()
+    if expected.whole and tensor.dtype not in (torch.int64, torch.int32):
+        return has, "torch.int64"
+    if not expected.whole and not floating and (not expected.either or tensor.is_complex()):
+        return has, f"{torch.float32 if weight is None else weight.dtype}"
+    if weight is not None and not (expected.whole or expected.either) and tensor.dtype != weight.dtype:
+        return f"{has}, the weights {weight.dtype}", f"{weight.dtype}"
     if weight is not None and tensor.device != weight.device:
-        raise refuse(
-            "E702",
-            f"the input `{expected.written}` is on {tensor.device}, the weights on {weight.device}",
-            fix=f"`.to('{weight.device}')`",
-        )
+        return f"is on {tensor.device}, the weights on {weight.device}", f"`.to('{weight.device}')`"
+    return None
 
 
 def _check_shape(expected: Expectation, tensor: Tensor, sizes: dict[str, int]) -> None:
