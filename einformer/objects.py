@@ -380,16 +380,40 @@ class Model:
         return cache.per_token, cache.total
 
     @_naming_all_missing
-    def exchanges(self, mesh: str | Mapping[str, int], shard: str, plan: str = "fast", **sizes: int) -> tuple[Exchange, ...]:
+    def exchanges(
+        self, mesh: str | Mapping[str, int], shard: str, plan: str = "fast", **sizes: int
+    ) -> tuple[Exchange[int], ...]:
         """Returns the collectives of a training step on each rank of a mesh, by layer: how often, over how many numbers.
 
         `sizes` are those of all ranks together. The gradients of weights that ranks of the batch average are not among them.
         Raises EinformerError E601, E603 to E605, E741 to E744.
         """
         from einformer.interpreters.count.exchanges import list_exchanges
+        from einformer.interpreters.count.numbers import Numbers
 
         legend, sharding = self._at(sizes, mesh, shard)
-        return list_exchanges(self._lower_for_rank(sharding, plan), self.spec.name, sharding.local(legend))
+        functions, ranks = self._lower_for_rank(sharding, plan), dict(sharding.mesh)
+        return list_exchanges(functions, self.spec.name, Numbers(legend), sharding, ranks)
+
+    def exchange_formulas(
+        self, mesh: str | Mapping[str, int], shard: str, plan: str = "fast"
+    ) -> tuple[Exchange[sympy.Expr], ...]:
+        """Returns the same as formulas in the letters of the legend, and of the names of the axes of the mesh.
+
+        >>> gpt2 = load("gpt2").bind(D=12, A=2, L=2, V=10, K=8)
+        >>> [(row.collective, row.times, row.numbers) for row in gpt2.exchange_formulas("tp=2", "tp: f")]
+        [('all-reduce', L, B*D*S), ('all-reduce', L, B*D*S)]
+
+        Raises EinformerError E607, E741 to E744.
+        """
+        import sympy
+
+        from einformer.interpreters.count.exchanges import list_exchanges
+        from einformer.interpreters.count.symbols import Symbols
+
+        sharding = self._at({}, mesh, shard)[1]
+        ranks = {axis: sympy.Symbol(axis) for axis, _ in sharding.mesh}
+        return list_exchanges(self._lower_for_rank(sharding, plan), self.spec.name, Symbols(self.legend), sharding, ranks)
 
     # The functions of each rank of a mesh.
     def _lower_for_rank(self, sharding: Sharding, plan: str = "fast") -> dict[str, Function]:

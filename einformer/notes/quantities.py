@@ -10,15 +10,19 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 from einformer.errors import EinformerError, fail
 from einformer.interpreters.count import rules, symbols
 from einformer.interpreters.count.conventions import CONVENTIONS, PRECISIONS
+from einformer.interpreters.count.exchanges import STATE, Exchange, find_traffic, list_exchanges
 from einformer.interpreters.count.rules import Activation, EquationCount, Phase, Recompute, Traffic, WeightCount
 from einformer.interpreters.count.symbols import Symbols
 from einformer.language import binding
 from einformer.language.sizes import Legend
-from einformer.language.tree import Group, Index, Layer, Spec, Tensor
+from einformer.language.specialise import specialise
+from einformer.language.tree import Group, Index, Layer, Name, Spec, Tensor
 from einformer.language.walk import equations
 from einformer.notes.conventions import conventions, read
 from einformer.notes.shelf import elaborate
-from einformer.program import check
+from einformer.program import check, collectives
+from einformer.program.lowering import lower_functions
+from einformer.program.sharding import read_sharding
 
 if TYPE_CHECKING:
     import sympy
@@ -50,6 +54,7 @@ class About:
     precision: str = "bfloat16"
     zero: int = 0
     ranks: str = "R"
+    split: tuple[tuple[str, str], ...] = ()  # by the ranks of an axis of a mesh, the letters that it splits, `(s)` where it can
     drop: str = ""  # letters that a shape is said without
     per: str = "1"
 
@@ -233,6 +238,67 @@ def _count_memory(about: About) -> tuple[sympy.Expr]:
 _STATE = ("parameters", "gradients", "main_gradients", "master", "momentum", "variance")
 
 
+# What a device exchanges over the axes of a mesh: the collectives, and for each how often, and what is put in each time.
+def _find_exchanges(about: About) -> list[Exchange[sympy.Expr]]:
+    root = _find_root(about)
+    name = about.part if any(layer.name == about.part for layer in root.spec.layers) else root.name  # of a layer, it alone
+    axes = {f"axis{k}": axis for k, axis in enumerate(about.split)}
+    shard = "; ".join(f"{name}: {letters}" for name, (_, letters) in axes.items())
+    special = specialise(root.spec, name)
+    legend = Legend.of(special, dict.fromkeys(_list_independent(root.legend), _ANY**2))
+    sharding = read_sharding(dict.fromkeys(axes, 2), shard, legend, next((x.time.letter for x in special.layers if x.time), ""))
+    functions = collectives.shard(lower_functions(special, legend), special, name, sharding, legend)
+    ranks = {name: parse_ours(count) for name, (count, _) in axes.items()}
+    rows = list_exchanges(functions, name, Symbols(root.legend), sharding, ranks)
+    chosen = [row for row in rows if about.phase in ("training", row.phase)]
+    if about.part in ("block", "outside"):
+        once = parse_ours("L")  # turns of the loop
+        inside = [
+            replace(row, times=row.repeated / once if about.part == "block" else row.times - row.repeated) for row in chosen
+        ]
+        return [row for row in inside if row.times != 0]
+    return chosen
+
+
+# The sizes but for those of inputs.
+def _list_independent(legend: Legend) -> Iterable[str]:
+    sizes = (axis.size for axis in legend.axes.values() if axis.default is None and axis.letter not in "bs")
+    return (size.name for size in sizes if isinstance(size, Name))
+
+
+# How many collectives.
+def _count_collectives(about: About) -> tuple[sympy.Expr]:
+    return (rules.total(row.times for row in _find_exchanges(about)),)
+
+
+# What a device puts into them.
+def _count_put(about: About) -> tuple[sympy.Expr]:
+    return (rules.total(row.count_bytes(parse_ours(about.element)) for row in _find_exchanges(about)),)
+
+
+# What it must send: of a text, of the state of N parameters, or by one collective of M bytes.
+def _count_sent(about: About) -> tuple[sympy.Expr]:
+    if about.only:
+        (collective,) = about.only
+        return (find_traffic(collective, parse_ours("M"), parse_ours("R"))[0],)
+    if not about.of:
+        return (rules.total(_send_state(collective, parse_ours("R")) for collective, _ in STATE[about.zero]),)
+    (ranks, _), element = about.split[0], parse_ours(about.element)
+    put = ((row.collective, row.count_bytes(element)) for row in _find_exchanges(about))
+    return (rules.total(find_traffic(collective, size, parse_ours(ranks))[0] for collective, size in put),)
+
+
+def _send_state(collective: str, ranks: sympy.Expr) -> sympy.Expr:
+    whole = parse_ours("N")
+    return find_traffic(collective, whole / ranks if collective == "all-gather" else whole, ranks)[0]
+
+
+# The FLOPs of a device for each byte that it must send.
+def _divide_by_sent(about: About) -> tuple[sympy.Expr]:
+    (ranks, _), (flops,), (sent,) = about.split[0], _count_flops(about), _count_sent(about)
+    return ((flops / parse_ours(ranks) / sent).cancel(),)
+
+
 # `of = "gpt2.MLP.h"`
 def _find_shape(about: About) -> tuple[sympy.Expr, ...]:
     layer_name, _, name = about.part.partition(".")
@@ -260,12 +326,17 @@ QUANTITIES: dict[str, Callable[[About], tuple[sympy.Expr, ...]]] = {
     "intensity": _divide_flops,
     "cache": _count_cache,
     "memory": _count_memory,
+    "collectives": _count_collectives,
+    "put": _count_put,
+    "sent": _count_sent,
+    "flops per byte sent": _divide_by_sent,
+    "bytes sent per flop": lambda about: ((1 / _divide_by_sent(about)[0]).cancel(),),
     "shape": _find_shape,
 }
 
 # What documents make claims about, and nothing here derives.
 NOT_DERIVED = {
-    "communication": "collectives are not derived yet",
+    "communication": "not one of the collectives that are derived",
     "schedule": "the schedules of pipelines and rings are not derived",
     "time": "times, and what fits on a chip, are not derived here",
     "state": "the states of recurrences are not derived yet",

@@ -38,7 +38,8 @@ class Sharding:
     @property
     def shares(self) -> tuple[tuple[frozenset[str], int], ...]:
         """The letters that each axis of the mesh splits, and by how many."""
-        return tuple((frozenset(x for x, over in self.places if over == axis), ranks) for axis, ranks in self.mesh)
+        places = (*self.places, *self.yielding)
+        return tuple((frozenset(letter for letter, over in places if over == axis), ranks) for axis, ranks in self.mesh)
 
     @property
     def replicas(self) -> int:
@@ -184,7 +185,7 @@ def _refuse_remainder(letter: str, axis: str, times: int, span: Span, legend: Le
 
 def refuse_remainders(sharding: Sharding, legend: Legend) -> None:
     """Raises EinformerError E742 for an index, of an input too, whose numbers the ranks of an axis cannot share equally."""
-    for letter, axis in sharding.places:
+    for letter, axis in (*sharding.places, *sharding.yielding):
         _refuse_remainder(letter, axis, dict(sharding.mesh)[axis], NOWHERE, legend)
 
 

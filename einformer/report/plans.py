@@ -16,7 +16,7 @@ from typing import Any, get_args
 from einformer.errors import EinformerError, fail
 from einformer.interpreters.count import rules
 from einformer.interpreters.count.conventions import Device, Precision, Work
-from einformer.interpreters.count.exchanges import Exchange, list_exchanges
+from einformer.interpreters.count.exchanges import STATE, Exchange, find_traffic, list_exchanges
 from einformer.interpreters.count.numbers import Numbers, count_logits
 from einformer.interpreters.count.roofline import EXACT, PREFILL
 from einformer.interpreters.count.rules import Recompute, WeightCount
@@ -160,18 +160,6 @@ def _spell(milliseconds: float) -> str:
     return f"{milliseconds:,.0f}" if milliseconds >= 100 else f"{milliseconds:.3g}"
 
 
-def find_traffic(collective: str, put: int, within: int, nodes: int) -> tuple[float, float]:
-    """The least bytes that a rank sends within its node and out of it, where each of `within * nodes` ranks puts in so many.
-
-    >>> find_traffic("all-reduce", 800, 8, 1), find_traffic("all-gather", 100, 8, 1), find_traffic("all-reduce", 800, 8, 2)
-    ((1400.0, 0.0), (700.0, 0.0), (1400.0, 100.0))
-    """
-    ranks = within * nodes
-    whole = put * ranks if collective == "all-gather" else put
-    inside, outside = whole * (within - 1) / within, whole * (nodes - 1) / ranks
-    return (2 * inside, 2 * outside) if collective == "all-reduce" else (inside, outside)
-
-
 # ------------------------------------------------------------------------------------------------------------- pricing
 
 
@@ -200,13 +188,14 @@ class Pricing:
         for zero in ZERO if sharding.replicas > 1 else (0,):
             more = (*sent, *self._list_gradients(numbers, sharding, zero))
             for recompute, counted in self._count_training(numbers, sharding, zero):
-                yield Plan(self.step, tuple(mesh.items()), shard, zero, recompute, *counted, more)
+                again = _sum_again(exchanges, self.step.precision.element) if recompute == "full" else ()
+                yield Plan(self.step, tuple(mesh.items()), shard, zero, recompute, *counted, (*more, *again))
 
     # Decoding computes one position of each row.
-    def _list_exchanges(self, sharding: Sharding, shard: str) -> list[Exchange]:
+    def _list_exchanges(self, sharding: Sharding, shard: str) -> list[Exchange[int]]:
         functions = self._remember(shard, self.model._lower_for_rank, sharding)
         legend = self.model.at(**dict(self.sizes) | ({"S": 1} if self.step.work == "decode" else {}))
-        rows = list_exchanges(functions, self.model.spec.name, sharding.local(legend))
+        rows = list_exchanges(functions, self.model.spec.name, Numbers(legend), sharding, dict(sharding.mesh))
         return [row for row in rows if self.step.work == "training" or row.phase == "forward"]
 
     def _weights(self, numbers: Numbers) -> tuple[WeightCount[int], ...]:
@@ -216,15 +205,10 @@ class Pricing:
     # What ranks of the batch send: gradients, and weights that they share.
     def _list_gradients(self, numbers: Numbers, sharding: Sharding, zero: int) -> Iterator[Sent]:
         precision, held = self.step.precision, rules.count_on_one_device(self._weights(numbers), numbers)
-        gradients, weights = held * precision.gradients, held * precision.parameters
-        for axis in sorted(sharding.rows) if self.step.work == "training" else ():
-            ranks = dict(sharding.mesh)[axis]
-            if zero == 0:
-                yield Sent(axis, "all-reduce", "gradients", gradients)
-                continue
-            yield Sent(axis, "reduce-scatter", "gradients", gradients)
-            for phase in ("forward", "backward") if zero == 3 else ("weights",):
-                yield Sent(axis, "all-gather", phase, weights // ranks)
+        for axis in sorted(sharding.rows):
+            for collective, phase in STATE[zero]:
+                whole = held * (precision.gradients if phase == "gradients" else precision.parameters)
+                yield Sent(axis, collective, phase, whole // dict(sharding.mesh)[axis] if collective == "all-gather" else whole)
 
     # The bytes that a device holds, its FLOPs, and the bytes that move in its memory, for each way to recompute.
     def _count_training(self, numbers: Numbers, sharding: Sharding, zero: int) -> Iterator[tuple[Recompute, Counted]]:
@@ -277,12 +261,18 @@ def _find_block(weights: Sequence[WeightCount[int]], numbers: Numbers) -> int:
 
 
 # The same collective over one axis, in one phase, once.
-def _sum_sent(exchanges: Iterable[Exchange], element: int) -> Iterator[Sent]:
+def _sum_sent(exchanges: Iterable[Exchange[int]], element: int) -> Iterator[Sent]:
     total = dict[tuple[str, str, str], int]()
     for row in exchanges:
         key = row.mesh, row.collective, row.phase
         total[key] = total.get(key, 0) + row.count_bytes(element)
     yield from (Sent(*key, put) for key, put in total.items())
+
+
+# What the blocks exchange forward, where the backward pass computes them again.
+def _sum_again(exchanges: Iterable[Exchange[int]], element: int) -> Iterator[Sent]:
+    inside = [replace(row, times=row.repeated, phase="recomputed") for row in exchanges if row.phase == "forward"]
+    return _sum_sent((row for row in inside if row.times), element)
 
 
 # ---------------------------------------------------------------------------------------------------------- enumeration
@@ -358,6 +348,8 @@ class _Maps:
         for letters in self._list_letters(self.mesh[axis], role, taken):
             for others in self._fill(before, taken | letters):
                 yield "; ".join(filter(None, (f"{axis}: {' '.join(sorted(letters))}", others)))
+                if role == "weights" and not taken and self.pricing.time and "positions" not in (r for _, r in before):
+                    yield "; ".join(filter(None, (f"{axis}: {' '.join(sorted(letters))} ({self.pricing.time})", others)))
 
     def _list_letters(self, ranks: int, role: str, taken: frozenset[str]) -> Iterable[frozenset[str]]:
         model, time = self.pricing.model, self.pricing.time

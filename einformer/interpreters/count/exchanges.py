@@ -1,15 +1,17 @@
-"""Counts what the ranks of a mesh exchange in a training step: which collective, how often, over how many numbers."""
+"""Counts what the ranks of a mesh exchange in a training step: which collective, how often, over how many numbers.
+
+Counts are numbers or formulas, as their sizes are.
+"""
 
 from __future__ import annotations
 
-import math
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic, cast
 
-from einformer.language.primitives import NUMERIC
+from einformer.interpreters.count.rules import N, Sizes, product, total
+from einformer.language import tree
 from einformer.language.sizes import Legend
-from einformer.language.tree import Name
 from einformer.program import operations as op
 from einformer.program.collectives import (
     AllGather,
@@ -23,8 +25,11 @@ from einformer.program.collectives import (
     is_smooth,
 )
 from einformer.program.kernels import PAIR, Routed
-from einformer.program.operations import Function, Line, Turns, Value
+from einformer.program.numbers import spell
+from einformer.program.operations import Function, Line, Value
 from einformer.program.rewrite import walk, walk_loops
+from einformer.program.sharding import Sharding
+from einformer.program.turns import Case, Loops, Site, Turns, united
 
 NAMES: dict[type[Collective], tuple[tuple[str, str], ...]] = {
     AllReduce: (("all-reduce", "forward"),),
@@ -36,12 +41,20 @@ NAMES: dict[type[Collective], tuple[tuple[str, str], ...]] = {
     ReduceScatter: (("reduce-scatter", "forward"), ("all-gather", "backward")),
 }
 
+_SHARED = (("reduce-scatter", "gradients"), ("all-gather", "weights"))
+STATE = {  # what ranks of the batch exchange once in a step, by the stage of ZeRO: gradients, and weights that they share
+    0: (("all-reduce", "gradients"),),
+    1: _SHARED,
+    2: _SHARED,
+    3: (("reduce-scatter", "gradients"), ("all-gather", "forward"), ("all-gather", "backward")),
+}
+
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class Exchange(Generic[N]):
     """A collective of a layer over an axis of the mesh: how often a step has it, and how many numbers a rank puts in each time.
 
-    `letters` are the indices of these numbers.
+    `letters` are the indices of these numbers. Of its times some are `repeated`: in a loop of the model.
     """
 
     layer: str
@@ -50,95 +63,135 @@ class Exchange:
     phase: str
     letters: tuple[str, ...]
     element: int  # the bytes of a number that is a condition or whole; 0 of those of the model
-    times: int
-    numbers: int
+    times: N
+    numbers: N
+    repeated: N
 
-    def count_bytes(self, element: int) -> int:
+    def count_bytes(self, element: N | int) -> N:
         """The bytes that a rank puts in, all times together, where a number of the model has so many."""
-        return self.times * self.numbers * (self.element or element)
+        return product((self.times, self.numbers, self.element or element))
 
 
-def list_exchanges(functions: Mapping[str, Function], name: str, legend: Legend) -> tuple[Exchange, ...]:
-    """What a rank exchanges in a step: the collectives of its functions, in a legend of its own sizes."""
-    counter = _Counter(functions, legend)
-    totals = counter.count(name)
-    return tuple(Exchange(*key, times, counter.numbers[key]) for key, times in totals.items())
+def list_exchanges(
+    functions: Mapping[str, Function], name: str, sizes: Sizes[N], sharding: Sharding, ranks: Mapping[str, N]
+) -> tuple[Exchange[N], ...]:
+    """What a rank exchanges in a step: the collectives of its functions. `ranks` are those of each axis of the mesh."""
+    numbers, times = _Numbers(sizes, sharding, ranks), dict[_Key, list[tuple[N, bool]]]()
+    for exchanged in _Places(functions, sizes.legend).walk(name):
+        turns = product(map(numbers.turns, exchanged.turns))
+        times.setdefault(exchanged.key, []).append((turns, any(own.letters for own in exchanged.turns)))
+    return tuple(
+        Exchange(*key.facts, total(n for n, _ in all_), numbers.numbers(key), total(n for n, inside in all_ if inside))
+        for key, all_ in times.items()
+    )
 
 
-Key = tuple[str, str, str, str, tuple[str, ...], int]
+def find_traffic(collective: str, put: Any, within: Any, nodes: Any = 1) -> tuple[Any, Any]:
+    """The least bytes that a rank sends within its node and out of it, where each of `within * nodes` ranks puts in so many.
+
+    >>> find_traffic("all-reduce", 800, 8, 1), find_traffic("all-gather", 100, 8, 1), find_traffic("all-reduce", 800, 8, 2)
+    ((1400.0, 0.0), (700.0, 0.0), (1400.0, 100.0))
+    """
+    ranks = within * nodes
+    whole = put * ranks if collective == "all-gather" else put
+    inside, outside = whole * (within - 1) / within, whole * (nodes - 1) / ranks
+    return (2 * inside, 2 * outside) if collective == "all-reduce" else (inside, outside)
+
+
+@dataclass(frozen=True, slots=True)
+class _Key:
+    """A collective by what it is: its layer, axis of the mesh, name, phase, indices and element; the experts of its pairs."""
+
+    facts: tuple[str, str, str, str, tuple[str, ...], int]
+    routed: tuple[tree.Expression, str, tuple[str, ...]] | None = None  # how many are chosen, of which letter, for which rows
+
+
+@dataclass(frozen=True, slots=True)
+class _Exchanged:
+    """A collective, and the turns of the calls on the way, then its own."""
+
+    key: _Key
+    turns: tuple[Turns, ...]
 
 
 @dataclass(slots=True)
-class _Counter:
-    """The collectives of each function, once for one call."""
+class _Numbers(Generic[N]):
+    """The numbers of what ranks have."""
+
+    sizes: Sizes[N]
+    sharding: Sharding
+    ranks: Mapping[str, N]
+    known: dict[Turns, N] = field(default_factory=dict)
+
+    def turns(self, turns: Turns) -> N:
+        if turns not in self.known:
+            self.known[turns] = self.sizes.turns(turns)
+        return self.known[turns]
+
+    def numbers(self, key: _Key) -> N:
+        return product(self.chosen(key) if letter == PAIR else self.length(letter) for letter in key.facts[4])
+
+    def length(self, letter: str) -> N:
+        ranks: N = product(self.ranks[axis] for axis in self.sharding.over((letter,)))
+        return cast("N", self.sizes.divide(self.sizes.length(letter), ranks))
+
+    # The pairs of a row and an expert that is chosen for it.
+    def chosen(self, key: _Key) -> N:
+        assert key.routed
+        count, letter, rows = key.routed
+        chosen = self.sizes.chosen(letter, count)
+        if self.sharding.axis(letter):
+            chosen = self.sizes.smallest((chosen, self.length(letter)))
+        return product((chosen, *map(self.length, rows)))
+
+
+@dataclass(slots=True)
+class _Places:
+    """The collectives of each function, once for one call, with the places where they stand."""
 
     functions: Mapping[str, Function]
     legend: Legend
-    numbers: dict[Key, int] = field(default_factory=dict)
-    counted: dict[str, Counter[Key]] = field(default_factory=dict)
+    places: dict[str, dict[Value, list[Site]]] = field(default_factory=dict)
     felt: dict[str, set[Value]] = field(default_factory=dict)
     first: set[Value] = field(default_factory=set)  # what the first step of a recurrence does not exchange
 
-    def count(self, name: str) -> Counter[Key]:
-        if name not in self.counted:
-            function = self.functions[name]
+    def walk(self, name: str, turns: tuple[Turns, ...] = ()) -> Iterator[_Exchanged]:
+        """Yields the collectives of a function, and of those that it calls."""
+        for value, sites in self.find_places(name).items():
+            for own in _list_turns(sites):
+                match value.operation:
+                    case op.Call(function):
+                        yield from self.walk(function, (*turns, own))
+                    case Collective() as operation:
+                        yield from (_Exchanged(key, (*turns, own)) for key in self.list_keys(value, operation, name))
+
+    def find_places(self, name: str) -> Mapping[Value, list[Site]]:
+        """The calls and collectives of a function."""
+        if name not in self.places:
+            function, self.places[name] = self.functions[name], {}
             there = {line.value for line in (*function.inputs, *function.weights, *function.scalars)}
-            total = Counter(self.lines(function.lines, there, {}, name))
-            total.update(self.value(function.output.value, there, {}, name))
-            self.counted[name] = total
-        return self.counted[name]
+            visit = _Visit(self, function, self.places[name])
+            visit.lines(function.lines, there, ())
+            visit.value(function.output.value, there, Site())
+        return {value: sites for value, sites in self.places[name].items() if isinstance(value.operation, op.Call | Collective)}
 
-    def lines(self, lines: Iterable[Line | Turns], there: set[Value], at: Mapping[str, int], name: str) -> Iterator[Key]:
-        for line in lines:
-            if isinstance(line, Line):
-                yield from self.value(line.value, there, at, name)
-                continue
-            carried = {value for each in line.carried for value in (each.within, each.after)}
-            for turn in range(int(self.number(line.count, at))):
-                inner = {*there, *carried}
-                yield from self.lines(line.lines, inner, {**at, line.letter: turn}, name)
-                for each in line.carried:
-                    yield from self.value(each.last, inner, at, name)
-            there |= carried
-
-    def value(self, value: Value, there: set[Value], at: Mapping[str, int], name: str) -> Iterator[Key]:
-        """What is exchanged until a value is there."""
-        if value in there:
-            return
-        there.add(value)
-        match value.operation:
-            case op.Map("where", (condition, then, otherwise)) if condition.plain:
-                yield from self.value(then if self.number(condition, at) else otherwise, there, at, name)
-            case op.Recur(letter, step, so_far):
-                steps = self.legend.length(letter)
-                for inner in walk(step, closed={*there, so_far}):  # no gradient comes to what there was before the first step
-                    if isinstance(inner.operation, Vary | Own) and _reads_only(inner, so_far):
-                        self.first.add(inner)
-                yield from [*self.value(step, {*there, so_far}, at, name)] * steps
-                for inner in self.first - there:
-                    there.add(inner)
-                    if isinstance(inner.operation, Collective):
-                        yield from [*self.list_keys(inner, inner.operation, name)] * (steps - 1)
-            case op.Call(function) as call:
-                for argument in call.arguments:
-                    yield from self.value(argument, there, at, name)
-                yield from self.count(function).elements()
-            case operation:
-                for operand in value.operands:
-                    yield from self.value(operand, there, at, name)
-                if isinstance(operation, Collective) and value not in self.first:
-                    yield from self.list_keys(value, operation, name)
-
-    def list_keys(self, value: Value, operation: Collective, name: str) -> Iterator[Key]:
+    def list_keys(self, value: Value, operation: Collective, name: str) -> Iterator[_Key]:
         """What is exchanged: forward, and backward where a gradient comes and goes on."""
         moves = getattr(operation, "moves", True) and value in self.find_felt(name)
         for collective, phase in NAMES[type(operation)]:
             if phase == "forward" or moves:
                 whole = phase == "backward" or isinstance(operation, Largest)
                 letters = value.axes if whole else operation.argument.axes
-                key = name, operation.mesh, collective, phase, letters, _find_element(operation.argument)
-                self.numbers[key] = math.prod(self.size(letter, value) for letter in letters)
-                yield key
+                facts = name, operation.mesh, collective, phase, letters, _find_element(operation.argument)
+                yield _Key(facts, self.find_routed(value, name) if PAIR in letters else None)
+
+    def find_routed(self, value: Value, name: str) -> tuple[tree.Expression, str, tuple[str, ...]]:
+        routed = next(each.operation for each in walk(value) if isinstance(each.operation, Routed))
+        return self.spell(routed.count, name), routed.letter, routed.rows
+
+    def spell(self, value: Value, name: str) -> tree.Expression:
+        """A number as an expression."""
+        return spell(value, {line.value: line for line in self.functions[name].scalars}, self.legend)
 
     def find_felt(self, name: str) -> set[Value]:
         """The values of a function whose gradient its output gives."""
@@ -166,38 +219,66 @@ class _Counter:
             case operation:
                 return value.operands if is_smooth(operation) else ()
 
-    def size(self, letter: str, value: Value) -> int:
-        if letter != PAIR:
-            return self.legend.length(letter)
-        routed = next(each.operation for each in walk(value) if isinstance(each.operation, Routed))
-        chosen = min(int(self.number(routed.count, {})), self.legend.length(routed.letter))
-        return chosen * math.prod(map(self.legend.length, routed.rows))
 
-    def number(self, value: Value, at: Mapping[str, int]) -> float:
-        """A number that is the same on every rank."""
+@dataclass(slots=True)
+class _Visit:
+    """A walk through one function: where each value is computed first, in which loops and branches."""
+
+    of: _Places
+    function: Function
+    places: dict[Value, list[Site]]
+    seen: set[tuple[Value, Site]] = field(default_factory=set)
+
+    def lines(self, lines: Iterable[Line | op.Turns], there: set[Value], loops: Loops) -> None:
+        for line in lines:
+            if isinstance(line, Line):
+                self.value(line.value, there, Site(loops))
+                continue
+            carried = {value for each in line.carried for value in (each.within, each.after)}
+            inner, inside = {*there, *carried}, (*loops, (line.letter, line.loop.count))
+            self.lines(line.lines, inner, inside)
+            for each in line.carried:
+                self.value(each.last, inner, Site(inside))
+            there |= carried
+
+    def value(self, value: Value, there: set[Value], site: Site) -> None:
+        """A value at a site, if it is not there yet; what a branch computes is there in that branch alone."""
+        if value in there or (value, site) in self.seen:
+            return
+        there |= set() if site.cases else {value}
+        self.seen.add((value, site))
         match value.operation:
-            case op.Constant(str() as text) if text.startswith("|"):
-                return self.legend.length(text.strip("|"))
-            case op.Constant(str() as text):
-                return float(self.legend.named(Name(text)))
-            case op.Constant(int() | float() as number):
-                return number
-            case op.Turn(letter) | op.Iota(letter):
-                return at[letter]
-            case op.Table(name, letter):
-                listed = self.legend.scalars[name].value
-                assert isinstance(listed, tuple)
-                return listed[at[letter]].value
-            case op.Gather(argument, slots):
-                return self.number(argument, {slot.label[0]: int(self.number(slot.number, at)) for slot in slots})
-            case op.Spread(argument) | op.View(argument):
-                return self.number(argument, at)
-            case op.Map("where", (condition, then, otherwise)):
-                return self.number(then if self.number(condition, at) else otherwise, at)
-            case op.Map(function, arguments):
-                return _apply(function, [self.number(argument, at) for argument in arguments])
+            case op.Map("where", (condition, *arms)) if condition.plain:
+                decided = self.of.spell(condition, self.function.name)
+                for holds, arm in zip((True, False), arms, strict=True):
+                    self.value(arm, there, replace(site, cases=site.cases | {Case(decided, holds)}))
+            case op.Recur(letter, step, so_far):
+                for inner in walk(step, closed={*there, so_far}):  # no gradient comes to what there was before the first step
+                    if isinstance(inner.operation, Vary | Own) and _reads_only(inner, so_far):
+                        self.of.first.add(inner)
+                self.value(step, {*there, so_far}, replace(site, loops=(*site.loops, (letter, self.count(letter)))))
             case operation:
-                raise AssertionError(operation)
+                for operand in value.operands:
+                    self.value(operand, there, site)
+                if value in self.of.first:
+                    *loops, (letter, steps) = site.loops
+                    site = replace(site, loops=(*loops, (letter, tree.Sum((steps, tree.Number(-1))))))
+                if isinstance(operation, op.Call | Collective):
+                    self.places.setdefault(value, []).append(site)
+
+    def count(self, letter: str) -> tree.Expression:
+        axis = self.of.legend.axis(letter)
+        assert axis is not None
+        return axis.size
+
+
+def _list_turns(sites: Iterable[Site]) -> Iterator[Turns]:
+    """The turns of each of the loops in which some sites stand."""
+    by_loops = dict[Loops, list[Site]]()
+    for site in sites:
+        by_loops.setdefault(site.loops, []).append(site)
+    for loops, own in by_loops.items():
+        yield Turns(tuple(letter for letter, _ in loops), united(own))
 
 
 def _find_element(value: Value) -> int:
@@ -210,17 +291,3 @@ def _reads_only(value: Value, so_far: Value) -> bool:
     """Is a value made of earlier steps alone?"""
     sources = {each for each in walk(value) if isinstance(each.operation, op.Input | op.Weight | op.Call)}
     return {each for each in sources if each.kind == "tensor"} == {so_far}
-
-
-def _apply(function: str, numbers: list[float]) -> float:
-    match function:
-        case "+":
-            return sum(numbers)
-        case "*":
-            return math.prod(numbers)
-        case "/":
-            return numbers[0] / numbers[1]
-        case "^":
-            return float(numbers[0] ** numbers[1])
-        case _:
-            return float(NUMERIC[function](*numbers))

@@ -1,0 +1,122 @@
+"""Do the ranks of large meshes exchange, to the byte, what the formulas say, and nothing else? Of published models, on the meta
+device, in fake process groups of 8 to 8,192 ranks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor.debug import CommDebugMode
+from torch.testing._internal.distributed.fake_pg import FakeStore
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+import einformer
+from einformer.interpreters.count.conventions import PRECISIONS, read_devices
+from einformer.interpreters.torch.measure import Balanced
+from einformer.objects import Model
+from einformer.report import plans
+from tests.few import few
+
+CONFIGS = Path(__file__).parent / "configs"
+FEW = ["gpt_oss", "llama", "mixtral"]
+RANKS = (8, 64, 512, 8192)
+ROWS, LENGTH = 1, 64  # of each rank
+NAMES = {"allreduce_": "all-reduce", "allgather_": "all-gather", "reduce_scatter_": "reduce-scatter"}
+
+
+def list_published() -> dict[str, Any]:
+    """A config of each model type."""
+    configs = (json.loads(path.read_text())["config"] for path in sorted(CONFIGS.glob("*.json")))
+    return {config["model_type"]: config for config in configs}
+
+
+class Log(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """The bytes that this rank puts into collectives, by kind and process group."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.put, self.calls = Counter[tuple[str, str]](), 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+        if func.namespace == "c10d":
+            name = func._schema.name.removeprefix("c10d::")
+            tensors = args[1] if name in ("allgather_", "reduce_scatter_") else args[0]
+            size = sum(x.numel() * x.element_size() for x in tree_leaves(tensors) if isinstance(x, Tensor))
+            (group,) = (x for x in args if isinstance(x, torch.ScriptObject) and "ProcessGroup" in str(x._type()))
+            self.put[NAMES[name], dist.ProcessGroup.unbox(group).group_name] += size
+            self.calls += 1
+        return func(*args, **(kwargs or {}))
+
+
+@contextlib.contextmanager
+def join(ranks: int) -> Iterator[None]:
+    """The first of so many ranks."""
+    dist.init_process_group("fake", rank=0, world_size=ranks, store=FakeStore())
+    try:
+        yield
+    finally:
+        dist.destroy_process_group()
+
+
+def choose_map(model: Model) -> tuple[dict[str, int], str]:
+    """The most ranks, up to 8, over which weights can be split, and the cheapest map of those that are sensible."""
+    step = plans.Step("training", 8, LENGTH, PRECISIONS["bfloat16"], read_devices()["h100-sxm"])
+    pricing = plans.Pricing(model, step, model.inputs(8, LENGTH))
+    for ranks in (8, 4, 2):
+        mesh = {"tp": ranks}
+        if found := [plan for shard in pricing.list_maps(mesh) for plan in pricing.price(mesh, shard)]:
+            return mesh, min(found, key=lambda plan: sum(sent.put for sent in plan.sent)).shard
+    return {}, ""
+
+
+def run_rank(model: Model, mesh: Mapping[str, int], shard: str) -> tuple[Counter[tuple[str, str]], int, int]:
+    """What the first rank puts into collectives in a step, how often, and how often by `CommDebugMode`."""
+    device_mesh = init_device_mesh("cpu", tuple(mesh.values()), mesh_dim_names=tuple(mesh))
+    module = model.build(device="meta", dtype=torch.bfloat16, mesh=device_mesh, shard=shard)
+    axes = {device_mesh.get_group(axis).group_name: axis for axis in mesh}
+    debug: Any = CommDebugMode
+    with Balanced(), debug() as counted, Log() as log:
+        output: Any = module(torch.zeros(ROWS, LENGTH, dtype=torch.long, device="meta"))
+        output.sum().backward()
+    return (
+        Counter({(kind, axes[group]): size for (kind, group), size in log.put.items()}),
+        log.calls,
+        counted.get_total_counts(),
+    )
+
+
+def count_formulas(model: Model, mesh: Mapping[str, int], shard: str) -> tuple[Counter[tuple[str, str]], int]:
+    put, calls = Counter[tuple[str, str]](), 0
+    for row in model.exchanges(mesh, shard, "fast", B=ROWS * mesh["dp"], S=LENGTH):
+        put[row.collective, row.mesh] += row.count_bytes(2)
+        calls += row.times
+    return put, calls
+
+
+PUBLISHED = list_published()
+CASES = few([(name, RANKS[k % len(RANKS)]) for k, name in enumerate(PUBLISHED)], {(n, r) for n in FEW for r in RANKS})
+
+
+@pytest.mark.filterwarnings("ignore:Full backward hook is firing")  # of CommDebugMode
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0]} on {case[1]}")
+def test_a_rank_of_a_large_mesh_exchanges_what_is_counted(case: tuple[str, int]) -> None:
+    name, ranks = case
+    model = einformer.from_huggingface(PUBLISHED[name])
+    axes, letters = choose_map(model)
+    assert letters
+    mesh, shard = {"dp": ranks // axes["tp"], **axes}, f"{letters}; dp: b"
+    with join(ranks):
+        put, calls, counted = run_rank(model, mesh, shard)
+    assert (put, calls) == count_formulas(model, mesh, shard)
+    assert calls == counted > 0
