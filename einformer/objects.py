@@ -406,14 +406,12 @@ class Model:
 
         Raises EinformerError E607, E741 to E744.
         """
-        import sympy
-
         from einformer.interpreters.count.exchanges import list_exchanges
-        from einformer.interpreters.count.symbols import Symbols
+        from einformer.interpreters.count.symbols import Symbols, name_ranks
 
         sharding = self._at({}, mesh, shard)[1]
-        ranks = {axis: sympy.Symbol(axis) for axis, _ in sharding.mesh}
-        return list_exchanges(self._lower_for_rank(sharding, plan), self.spec.name, Symbols(self.legend), sharding, ranks)
+        functions, ranks = self._lower_for_rank(sharding, plan), name_ranks(sharding)
+        return list_exchanges(functions, self.spec.name, Symbols(self.legend), sharding, ranks)
 
     # The functions of each rank of a mesh.
     def _lower_for_rank(self, sharding: Sharding, plan: str = "fast") -> dict[str, Function]:

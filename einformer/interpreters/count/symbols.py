@@ -24,6 +24,7 @@ from einformer.language.tree import Expression, Spec
 from einformer.language.walk import subexpressions
 from einformer.program.cache import kept_in_letters
 from einformer.program.needs import Region
+from einformer.program.sharding import Sharding
 from einformer.program.turns import Case, Site, Turns
 
 MOST_TERMS = 30  # of a number multiplied out
@@ -59,6 +60,11 @@ def sum_counts(counts: Iterable[Counted[sympy.Expr]]) -> sympy.Expr:
 def sum_trained(counts: Iterable[WeightCount[sympy.Expr]]) -> sympy.Expr:
     """Returns the number of trained parameters. A tie counts once, buffers do not."""
     return sum_counts(count for count in counts if count.trained)
+
+
+def name_ranks(sharding: Sharding) -> dict[str, sympy.Expr]:
+    """Returns the number of ranks of each axis of a mesh as a letter of its name."""
+    return {axis: sympy.Symbol(axis) for axis, _ in sharding.mesh}
 
 
 @dataclass(slots=True)
