@@ -13,7 +13,7 @@ from einformer.program.kernels import CrossEntropy, Linear, Norm, Reversed
 from einformer.program.operations import Axes, Function, Value, add, contract, join_labels, map_values, multiply
 from einformer.program.orders import estimate_size, order_pairs
 from einformer.program.rewrite import Rewriting, Scope, walk
-from einformer.program.terms import HALF, ONE, Factor, Term, Terms, spell, spell_factors
+from einformer.program.terms import HALF, ONE, Factor, Term, Terms, identity, spell, spell_factors
 
 Read = Callable[[Value], Terms]  # the terms of a value, with some names in it opened
 
@@ -139,7 +139,8 @@ def read_linear(value: Value, scope: Scope) -> Value | None:
         case op.Map("+", terms):
             return _read_biased(terms, scope)
         case op.Contract() if (scaled := _read_scaled(value, scope)) is not None:
-            return _put_around(*scaled)
+            whole, around = scaled
+            return spell(scope.values.alone(whole)[0].times(around))
         case _:
             return None
 
@@ -177,17 +178,6 @@ def find_weight(value: Value, scope: Scope) -> Value | None:
     return value if value in scope.learned else None
 
 
-def _put_around(whole: Value, around: Value | None) -> Value:
-    match around.operation if around is not None else None:
-        case None:
-            return whole
-        case op.Map("/", (one, below)) if one.operation == op.Constant(1):
-            return map_values("/", [whole, below])
-        case _:
-            assert around is not None
-            return map_values("*", [whole, around])
-
-
 def split_sum(product: Term, opens: Callable[[Value], bool] = lambda _: True) -> tuple[Term, Value, op.Contract] | None:
     """The other factors of a product, and the one of those that open that is a sum over letters."""
     factors = [factor for factor, power in product.powers.items() if power == 1 and opens(factor.value)]
@@ -198,7 +188,7 @@ def split_sum(product: Term, opens: Callable[[Value], bool] = lambda _: True) ->
             return None
 
 
-def _read_scaled(value: Value, scope: Scope) -> tuple[Value, Value | None] | None:
+def _read_scaled(value: Value, scope: Scope) -> tuple[Value, Term] | None:
     """The linear map that a sum is, and the factors around it."""
     terms = scope.read(value)
     split = split_sum(terms[0]) if len(terms) == 1 else None
@@ -211,8 +201,7 @@ def _read_scaled(value: Value, scope: Scope) -> tuple[Value, Value | None] | Non
     if linear is None:
         return None
     rest = tuple(letter for letter in whole.axes if letter not in linear.rows[0])
-    new = Value(linear, rest + linear.rows[0], "tensor", value.span)
-    return new, spell(around) if around.powers or around.number != 1 else None
+    return Value(linear, rest + linear.rows[0], "tensor", value.span), around
 
 
 def _read_map(product: Term, summed: frozenset[str], scope: Scope) -> Linear | None:
@@ -243,7 +232,7 @@ def _read_biased(terms: tuple[Value, ...], scope: Scope) -> Value | None:
     """The first linear map among the terms of a sum that has its bias among them too, plus the others."""
     for term in terms:
         match _read_scaled(term, scope) if isinstance(term.operation, op.Contract) and scope.is_open(term) else None:
-            case Value(operation=Linear() as linear) as value, None:
+            case Value(operation=Linear() as linear) as value, around if identity((around,)) == identity((Term(),)):
                 for bias in terms:
                     if find_weight(bias, scope) is not None and set(bias.axes) == set(linear.rows[0]):
                         whole = replace(value, operation=replace(linear, biases=(bias,)))

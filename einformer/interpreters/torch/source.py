@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import functools
 import itertools
 import keyword
 import re
@@ -248,25 +249,16 @@ class EmittedFile:
         classes = self.classes(layers)
         while self.merge(classes):
             classes = self.classes(layers)
-        if names is not None:
-            classes = [(cls, [to_ascii(line, names) for line in part]) for cls, part in classes]
+        spell = str if names is None else functools.partial(to_ascii, names=names)
+        classes = [(cls, [spell(line) for line in part]) for cls, part in classes]
         bodies = ["\n".join(short for line in part for short in fold(line)) for _, part in classes]
-        helpers_by_name = HELPERS | KERNEL_HELPERS | RANK_HELPERS
-        called = {
-            name: None
-            for name in HELPERS
-            if any(f" {name}(" in helpers_by_name[other] for other in self.helpers if other != name)
-        }
-        helpers = [helpers_by_name[name].rstrip() for name in called | self.helpers]
-        code = ("\n" * (BETWEEN + 1)).join([*self.first(), *helpers, *bodies])
-        code = code if names is None else to_ascii(code, names)
-        fields = [
-            line if names is None else to_ascii(line, names)
-            for line in (*self.sizes(classes[0][0].make_context(Context, "self.")), *self.scalars())
-        ]
-        code = "\n".join([*self.config(fields, code), code])
-        text = "\n".join([*self.doc(), "", *_write_imports(code), "", "", f"{code}\n"])
-        return text if names is None else to_ascii(text, names), classes
+        texts = HELPERS | KERNEL_HELPERS | RANK_HELPERS
+        called = {name: None for name in HELPERS if any(f" {name}(" in texts[other] for other in self.helpers if other != name)}
+        helpers = [texts[name].rstrip() for name in called | self.helpers]
+        code = spell(("\n" * (BETWEEN + 1)).join([*self.first(), *helpers, *bodies]))
+        fields = map(spell, (*self.sizes(classes[0][0].make_context(Context, "self.")), *self.scalars()))
+        code = "\n".join([*self.config([*fields], code), code])
+        return spell("\n".join([*self.doc(), "", *_write_imports(code), "", "", f"{code}\n"])), classes
 
     def classes(self, layers: Mapping[str, Layer]) -> list[tuple[Class, list[str]]]:
         """Each class with its lines, once for all layers that it computes."""
@@ -395,25 +387,24 @@ def _count_bound(text: str) -> Counter[str]:
     return counts
 
 
+_IMPORTS = {  # what of a file needs them
+    "import math": "math",
+    "from dataclasses import dataclass": "@dataclass",
+    "": "dataclass|math",
+    "import torch": "torch",
+    "import torch.nn.functional as fn": "fn",
+    "import torch.distributed as dist": "dist",
+    "from beartype import beartype": "@jaxtyped",
+    "from jaxtyping import ": "Float|Int|Num|jaxtyped",
+    "from torch import Tensor, nn": "nn|Tensor",
+    "from torch.distributed.device_mesh import DeviceMesh": "DeviceMesh",
+}
+
+
 def _write_imports(code: str) -> Iterator[str]:
-    if standard := [
-        line
-        for line, name in (("import math", "math"), ("from dataclasses import dataclass", "@dataclass"))
-        if uses(code, name)
-    ]:
-        yield from (*standard, "")
-    yield from (
-        line for line, name in (("import torch", "torch"), ("import torch.nn.functional as fn", "fn")) if uses(code, name)
-    )
-    if uses(code, "dist"):
-        yield "import torch.distributed as dist"
-    if uses(code, "@jaxtyped"):
-        yield "from beartype import beartype"
-    if kinds := [name for name in ("Float", "Int", "Num", "jaxtyped") if uses(code, name)]:
-        yield f"from jaxtyping import {', '.join(kinds)}"
-    yield "from torch import Tensor, nn"
-    if uses(code, "DeviceMesh"):
-        yield "from torch.distributed.device_mesh import DeviceMesh"
+    for line, names in _IMPORTS.items():
+        if used := [name for name in names.split("|") if uses(code, name)]:
+            yield line + ", ".join(used) * line.endswith("import ")
 
 
 def _write_number(value: float) -> str:
