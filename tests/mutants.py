@@ -671,7 +671,7 @@ MUTANTS = (
     ),
     _mutant(
         "a layer has the same gradients in each turn", "interpreters/count/derived.py",
-        "frozenset(self.flow.constant.get(value, ())) | frozenset(without)", "frozenset(self.flow.constant.get(value, ()))",
+        "{frozenset[tuple[str, int]](): self.flow, **self.others}", "{frozenset[tuple[str, int]](): self.flow}",
         "conventions.py::test_a_turn_that_begins_with_an_input_has_fewer_gradients[a layer in a loop]",
     ),
     _mutant(

@@ -222,6 +222,7 @@ def test_what_no_gradient_reaches_costs_nothing_backward(lines: list[str]) -> No
     [
         pytest.param(["for l < L:", "  z_bsd <- z_bsd + tanh(z_bsd' I_d'x) U_xd", "return z_bsd"], id="a loop"),
         pytest.param(["for l < L:", "  z_bsd <- z_bsd + Map_l(z_bsd)", "return z_bsd"], id="a layer in a loop"),
+        pytest.param(["for l < L:", "  z_bsd <- z_bsd + Turn_l(z_bsd)", "return z_bsd"], id="a loop in a layer in a loop"),
         pytest.param(
             ["for l < L:", "  for c < C:", "    z_bsd <- z_bsd + tanh(z_bsd' I_d'x) U_xd", "return z_bsd"], id="loops"
         ),
@@ -237,8 +238,16 @@ def test_what_no_gradient_reaches_costs_nothing_backward(lines: list[str]) -> No
 def test_a_turn_that_begins_with_an_input_has_fewer_gradients(lines: list[str]) -> None:
     """As torch counts, product by product."""
     layer = ["layer Map(z_d) -> z_d:", "weights I_dx, U_xd", "return z_d' I_d'x U_xd"] if "Map" in str(lines) else []
+    if "Turn" in str(lines):
+        layer = [
+            "layer Turn(z_d) -> z_d:",
+            "weights I_dx, U_xd",
+            "for c < C:",
+            "  z_d <- z_d + tanh(z_d' I_d'x) U_xd",
+            "return z_d",
+        ]
     head = ["model M(z_bsd) -> z_bsd causal in s:", *(() if layer else ["weights I_dx, U_xd"])]
-    sizes = {"D": 5, "X": 3, "L": 3} | ({"C": 2} if "C" in str(lines) else {})
+    sizes = {"D": 5, "X": 3, "L": 3} | ({"C": 2} if "C" in str((layer, lines)) else {})
     text = texts_spec("b, s, d, x, l: L" + ", c: C" * ("C" in sizes), *layer, *head, *lines)["M"]
     model = text.bind(**sizes)
     module = model.build(device="meta", plan="notation").eval()

@@ -81,8 +81,8 @@ class Visit:
 
     def find_constant(self, value: Value) -> frozenset[Turn]:
         """Returns the turns in which a value has no gradient."""
-        without = (turn for turn, flow in self.others.items() if not flow.support(value).trained)
-        return frozenset(self.flow.constant.get(value, ())) | frozenset(without)
+        flows = {frozenset[tuple[str, int]](): self.flow, **self.others}
+        return frozenset(turn | inner for turn, flow in flows.items() for inner in flow.constant.get(value, ()))
 
     # All gradients of a value come of what there is of a recurrence so far.
     def _waits(self, value: Value, so_far: Value) -> bool:
