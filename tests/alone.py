@@ -50,6 +50,8 @@ LINES = {
     "r_asbv = Sm_s'(q_sabe k_s'abe + m_ss') v_as'bv | n_asbv = Sm_a r_asbv | return n_asbv C_av",
     "keys chosen by top": "MODEL | t_bss' = z_bsd z_bs'd + where(s' <= s, 0, -inf) | "
     "w_bss' = Sm_s'(where(top_{2,s'}(t_bss'), t_bss', -inf)) | READ",
+    "keys chosen by top beside a sink": "MODEL | weights γ | t_bss' = z_bsd z_bs'd + where(s' <= s, 0, -inf) | "
+    "u_bss' = where(top_{2,s'}(t_bss'), t_bss', -inf) | w_bss' = Sm_s'(u_bss') sigmoid(lse_s' u_bss' - γ) | READ",
     "a bias looked up by distance": "MODEL | weights R_e | n_ss' = min(max(s - s', 0), E - 1) | "
     "m_ss' = where(s' <= s, R_{n_ss'}, -inf) | SCORES | READ",
     "an argument with the letter of a loop": "PART | MODEL | weights T_ld | for l < 3: | "

@@ -695,6 +695,11 @@ MUTANTS = (
         "conventions.py::test_what_no_gradient_reaches_costs_nothing_backward[the first step]",
     ),
     _mutant(
+        "scores that a mask reads too are computed twice", "program/attending.py",
+        " and not self.are_read(argument, masks):", ":",
+        "interpreters.py::test_flops_of_each_form_alone_are_those_that_torch_counts[keys chosen by top beside a sink]",
+    ),
+    _mutant(
         "keys are computed for chosen features alone", "program/experts.py",
         'if over and _by_row(total.factors, start) and choice in', 'if over and choice in',
         "orders.py::test_scores_over_chosen_features_stay_one_product",

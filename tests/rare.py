@@ -25,6 +25,7 @@ ORDERS = {  # how often, in percent
     "a mask by heads": 60,
     "a mask by layers": 50,
     "keys chosen by top": 12,
+    "keys chosen by top beside a sink": 12,
     "a bias looked up by distance": 15,
     "an argument with the letter of a loop": 30,
     "layers chosen in a choice": 25,

@@ -682,20 +682,25 @@ class _Body:
 
     def weighed(self, letters: Letters, scores: str, over: str, values: str) -> str:
         """`w_bss'a = Sm_s'(…)`, then `Dr(w_bss'a) v_bs'ea`"""
-        if over == THERE and self.file.does("keys chosen by top"):
-            logits = self.passing(letters, scores)
-            scores = f"where(top_{{2,{over}}}({logits}), {logits}, -inf)"
+        scores = self.choose_keys(letters, scores, over, "keys chosen by top")
         weights = self.passing(letters, f"Sm_{over}({scores})")
         if self.file.does("weights of attention changed by <-"):
             self.line(f"{weights} <- 2 {weights} / 3")
         return f"{self.formula('Dr({0})', weights) if self.file.chance(30) else weights} {values}"
+
+    def choose_keys(self, letters: Letters, scores: str, over: str, form: str) -> str:
+        """The scores of the two best keys, or of all."""
+        if over != THERE or not self.file.does(form):
+            return scores
+        logits = self.passing(letters, scores)
+        return f"where(top_{{2,{over}}}({logits}), {logits}, -inf)"
 
     def weighed_at_once(self, letters: Letters, scores: str, over: str, values: str) -> str:
         return f"Sm_{over}({scores}) {values}"
 
     def weighed_with_sink(self, letters: Letters, scores: str, over: str, values: str) -> str:
         """One more logit, without an axis for it: `Sm_s'(t) sigmoid(lse_s' t - σ)`"""
-        logits = self.passing(letters, scores)
+        logits = self.passing(letters, self.choose_keys(letters, scores, over, "keys chosen by top beside a sink"))
         sink = self.read(self.weight(letter for letter in letters if letter in FEATURES))
         weights = self.passing(letters, f"Sm_{over}({logits}) sigmoid(lse_{over} {logits} - {sink})")
         return f"{weights} {values}"

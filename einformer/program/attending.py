@@ -92,9 +92,18 @@ class Attending:
                     scores = [part for part in parts if isinstance(part, Scores)]
                     masks = [part for part in parts if isinstance(part, Value)]
                     values = any(over in factor.letters for factor in rest.powers)
-                    if scores and values and self.sinks == (sink is not None):
+                    if scores and values and self.sinks == (sink is not None) and not self.are_read(argument, masks):
                         return self.build_kernel(scores, masks, sink, rest, dropout, over, summed - {over})
         return None
+
+    def are_read(self, argument: Value, masks: Sequence[Value]) -> bool:
+        """Are scores whose name is opened read by a mask too? Then they are computed whole."""
+        opened, todo = set[Value](), [argument]
+        while todo:
+            inside = [part for part in self.scope.walk_leaves(todo.pop()) if part not in opened and self.opens(part)]
+            opened.update(inside)
+            todo += inside
+        return any(leaf in opened and leaf.kind == "tensor" for mask in masks for leaf in self.scope.walk_leaves(mask))
 
     def read_sum(self, value: Value) -> tuple[Term, frozenset[str]]:
         """The factors of a sum of weights and values, those around it too, and its letters; nothing for another value."""
