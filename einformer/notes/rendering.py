@@ -22,6 +22,8 @@ from einformer.notes.conventions import attends, indices, own_letters, style, tr
 from einformer.notes.shelf import elaborate
 from einformer.program import check
 
+_GREEK = "γδθλξσφψω"  # after all others: those that look like no Latin letter, small or capital
+
 
 def render(spec: Spec, convention: str) -> Spec:
     r"""Returns the text in the letters of a document, as far as it has some. Raises EinformerError E605.
@@ -97,9 +99,9 @@ def _separate(letters: Iterable[str], taken: set[str]) -> dict[str, str]:
     names = {letter: letter for letter in letters if letter not in taken}
     for letter in letters:
         if letter in taken:
-            alphabet = string.ascii_lowercase if letter.islower() else string.ascii_uppercase
+            alphabet, greek = (string.ascii_lowercase, _GREEK) if letter.islower() else (string.ascii_uppercase, _GREEK.upper())
             before, _, after = alphabet.partition(letter)
-            names[letter] = next(free for free in after + before if free not in taken and free not in names.values())
+            names[letter] = next(free for free in after + before + greek if free not in taken and free not in names.values())
     return names
 
 
