@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 from einformer.errors import EinformerError, Finding, Span
+from einformer.language import tree
 from einformer.language.calls import axis_of, callees, name_instances
 from einformer.language.names import check_names, find_closest, is_defined, report_undeclared
 from einformer.language.primitives import CONDITIONS, NAMES, NUMERIC, primitive
@@ -19,25 +20,7 @@ from einformer.language.printer import PLAIN, show
 from einformer.language.scope import Scope, find_unfelt
 from einformer.language.sizes import Legend, index_of
 from einformer.language.slots import Numbers, Read, Whole, is_affine, reads
-from einformer.language.tree import (
-    Apply,
-    Axis,
-    Equation,
-    Expression,
-    Group,
-    Index,
-    Layer,
-    Loop,
-    Name,
-    Node,
-    Number,
-    Product,
-    Scalar,
-    Statement,
-    Sum,
-    Tensor,
-    Weight,
-)
+from einformer.language.tree import Apply, Axis, Equation, Expression, Group, Index, Layer, Loop, Name, Number, Sum, Tensor
 from einformer.language.walk import children, equations, expressions, indices_in, loops, open_groups, slots_of, subexpressions
 
 MAXIMUM_TURNS = 10_000  # of a loop; no more does `top` take
@@ -60,7 +43,7 @@ def check_layer(
     return layer, body.findings, body.unused
 
 
-def find_dropped(statement: Equation | Scalar, names: Container[str], legend: Legend) -> Iterator[Finding]:
+def find_dropped(statement: Equation | tree.Scalar, names: Container[str], legend: Legend) -> Iterator[Finding]:
     """Returns a factor after `@`, which would be dropped as a note: a name with indices of the legend, or the name of a
     tensor.
     """
@@ -152,7 +135,7 @@ class _Body:
         self.findings = self.findings or missing
         return layer
 
-    def report(self, code: str, message: str, place: Node, fix: str, *facts: str) -> None:
+    def report(self, code: str, message: str, place: tree.Node, fix: str, *facts: str) -> None:
         self.findings.append(Finding(code, message, place.span, facts, fix))
 
     # --------------------------------------------------------------------------------------------- declarations
@@ -186,12 +169,12 @@ class _Body:
                 left = Tensor(weight.name, () if number else weight.indices, span=weight.span)  # `γ_d? = 1`
                 self.check_right(Equation(left, "=", weight.default, span=weight.span), frozenset())
 
-    def declare(self, name: str, slots: tuple[Expression, ...], node: Tensor | Weight, what: str) -> None:
+    def declare(self, name: str, slots: tuple[Expression, ...], node: Tensor | tree.Weight, what: str) -> None:
         self.check_alone(name, slots, node)
         self.defined[name] = Definition(slots if self.check_letters(slots) else None, node.span, what)
 
     # A tensor without a subscript shares its name space with indices, sizes and scalars (R1).
-    def check_alone(self, name: str, slots: tuple[Expression, ...], node: Node) -> None:
+    def check_alone(self, name: str, slots: tuple[Expression, ...], node: tree.Node) -> None:
         if not slots and (name in self.legend.axes or is_defined(Name(name), self.legend, {})):
             self.report("E202", f"`{name}` is an index, a size or a scalar already", node, "another name")
 
@@ -234,7 +217,7 @@ class _Body:
 
     # ------------------------------------------------------------------------------------------------ statements
 
-    def check_statements(self, body: tuple[Statement, ...], loops: frozenset[str]) -> tuple[Statement, ...]:
+    def check_statements(self, body: tuple[tree.Statement, ...], loops: frozenset[str]) -> tuple[tree.Statement, ...]:
         return tuple(self.check_loop(s, loops) if isinstance(s, Loop) else self.check_equation(s, loops) for s in body)
 
     # Names that a loop defines are known only in it.
@@ -508,8 +491,8 @@ def _report_itself(e: Tensor | Name, own: tuple[Expression, ...]) -> Finding:
 
 
 def _is_negative(e: Expression) -> bool:
-    first = e.factors[0] if isinstance(e, Product) else e
-    plain = not isinstance(e, Product) or all(isinstance(factor, Number | Name | Index) for factor in e.factors)
+    first = e.factors[0] if isinstance(e, tree.Product) else e
+    plain = not isinstance(e, tree.Product) or all(isinstance(factor, Number | Name | Index) for factor in e.factors)
     return plain and isinstance(first, Number) and first.value < 0
 
 

@@ -10,25 +10,11 @@ from functools import cached_property
 from typing import TypeVar, assert_never
 
 from einformer.errors import EinformerError, Span, fail
+from einformer.language import tree
 from einformer.language.calls import axis_of
 from einformer.language.primitives import CONSTANTS, NUMERIC, row_of
 from einformer.language.printer import show
-from einformer.language.tree import (
-    Apply,
-    Axis,
-    Expression,
-    Group,
-    Index,
-    Name,
-    Number,
-    Power,
-    Product,
-    Quotient,
-    Scalar,
-    Spec,
-    Sum,
-    Tensor,
-)
+from einformer.language.tree import Apply, Axis, Expression, Group, Index, Name, Number, Power, Product, Quotient, Sum, Tensor
 from einformer.language.walk import children, subexpressions
 
 Monomial = tuple[tuple[str, int], ...]  # letters with their powers, in order; a power may be negative
@@ -46,13 +32,13 @@ class Legend:
     """The axes and scalars of a spec by name, with the values that are bound."""
 
     axes: dict[str, Axis]
-    scalars: dict[str, Scalar]
+    scalars: dict[str, tree.Scalar]
     values: Mapping[str, Value] = field(default_factory=dict)
     origins: Mapping[str, str] = field(default_factory=dict)
     inputs: frozenset[str] = frozenset()  # the sizes that inputs have brought along: another call may bring others
 
     @classmethod
-    def of(cls, spec: Spec, values: Mapping[str, Value] | None = None, origins: Mapping[str, str] | None = None) -> Legend:
+    def of(cls, spec: tree.Spec, values: Mapping[str, Value] | None = None, origins: Mapping[str, str] | None = None) -> Legend:
         """The legend of a spec; `values` by size letter or scalar name, `origins` say where each came from."""
         axes = {axis.letter: axis for axis in spec.axes}
         return cls(axes, {scalar.name: scalar for scalar in spec.scalars}, values or {}, origins or {})
@@ -183,7 +169,7 @@ class Legend:
             case _:
                 assert_never(e)
 
-    def element(self, scalar: Scalar, places: list[int]) -> Value:
+    def element(self, scalar: tree.Scalar, places: list[int]) -> Value:
         """A scalar with indices at these places. Raises EinformerError E304, E309."""
         if len(places) != len(scalar.indices):
             raise fail("E304", f"`{scalar.name}` has {len(scalar.indices)} slots, here are {len(places)}", scalar.span)

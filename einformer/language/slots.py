@@ -13,24 +13,11 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from einformer.errors import EinformerError
+from einformer.language import tree
 from einformer.language.calls import axis_of, callees
 from einformer.language.primitives import COMPARISONS, NAMES, NUMERIC, PRIMITIVES, primitive
 from einformer.language.sizes import Legend, index_of
-from einformer.language.tree import (
-    Apply,
-    Expression,
-    Group,
-    Index,
-    Layer,
-    Name,
-    Number,
-    Power,
-    Product,
-    Quotient,
-    Scalar,
-    Sum,
-    Tensor,
-)
+from einformer.language.tree import Apply, Expression, Group, Index, Layer, Name, Number, Scalar, Tensor
 from einformer.language.walk import children, equations, indices_in, loops, slots_of, subexpressions
 
 MOST = 4_000  # combinations of index numbers that are tried, and nodes of a number that is put together from lines of a body
@@ -53,13 +40,13 @@ def is_affine(slot: Expression) -> bool:
     match slot:
         case Index() | Name() | Number(value=int()):
             return True
-        case Sum():
+        case tree.Sum():
             return all(map(is_affine, slot.terms))
-        case Product():
+        case tree.Product():
             return sum(map(_has_index, slot.factors)) <= 1 and all(map(is_affine, slot.factors))
         case Group():
             return all(map(is_affine, slot.members))
-        case Quotient() | Power() | Apply():
+        case tree.Quotient() | tree.Power() | Apply():
             return not _has_index(slot)
         case _:
             return False
@@ -163,7 +150,7 @@ class Numbers:
         for member in slot.members:
             index = index_of(member)
             size = Number(self.legend.length(index.letter) if index is not None else 1)
-            total = Sum((Product((total, size)), member), span=slot.span)
+            total = tree.Sum((tree.Product((total, size)), member), span=slot.span)
         return total
 
     def numbers(self, letter: str, size: int | None) -> tuple[Sequence[int], bool]:
@@ -254,13 +241,13 @@ class Whole:
                 return value if isinstance(value, tuple) or value is None else (value,)
             case Number() | Name():
                 return self.number(e)
-            case Quotient():
+            case tree.Quotient():
                 return None if _has_index(e) else self.number(e)
-            case Power(exponent=Index() | Number(value=int())):
+            case tree.Power(exponent=Index() | Number(value=int())):
                 return (e.base,)
-            case Power():
+            case tree.Power():
                 return None
-            case Index() | Group() | Sum() | Product():
+            case Index() | Group() | tree.Sum() | tree.Product():
                 return children(e)
             case Apply():
                 return self.parts_of_call(e)

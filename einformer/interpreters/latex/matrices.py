@@ -28,19 +28,7 @@ from einformer.language.primitives import primitive
 from einformer.language.printer import Level, PrintedLine, Written
 from einformer.language.scope import Scope
 from einformer.language.sizes import Legend
-from einformer.language.tree import (
-    Apply,
-    Equation,
-    Expression,
-    Group,
-    Index,
-    Layer,
-    Loop,
-    Spec,
-    Statement,
-    Tensor,
-    Weight,
-)
+from einformer.language.tree import Apply, Equation, Expression, Group, Index, Layer, Loop, Spec, Statement, Tensor, Weight
 from einformer.language.walk import children, equations, loops, map_equations, slots_of, subexpressions
 
 MOST = 5  # labels of one layer

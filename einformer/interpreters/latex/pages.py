@@ -11,28 +11,12 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import TypeGuard
 
+from einformer.language import tree
 from einformer.language.latex_reader import GREEK
 from einformer.language.primitives import PRIMITIVES, primitive
 from einformer.language.printer import Level, PrintedLine, Printer, abut, is_minus, level, number
 from einformer.language.tokens import is_latex
-from einformer.language.tree import (
-    Apply,
-    Axis,
-    Declaration,
-    Equation,
-    Expression,
-    Index,
-    Layer,
-    Loop,
-    Name,
-    Number,
-    Product,
-    Quotient,
-    Scalar,
-    Spec,
-    Tensor,
-    Weight,
-)
+from einformer.language.tree import Apply, Axis, Equation, Expression, Index, Name, Number, Product, Quotient, Spec, Tensor
 
 INFIX = {row.name: row.latex for row in PRIMITIVES.values() if row.infix}
 _SIGNS = INFIX | {"not": r"\lnot", "=": "=", "<-": r"\leftarrow", "->": r"\rightarrow", ":": r"\colon"}
@@ -44,7 +28,7 @@ _UNSPEAKABLE = {"^": r"\hat{\ }", "\\": r"{\backslash}", "~": r"{\sim}"} | {sign
 _BLANK = PrintedLine(0, "")
 
 
-def latex(node: Declaration | Expression, printer: Latex | None = None) -> str:
+def latex(node: tree.Declaration | Expression, printer: Latex | None = None) -> str:
     r"""Returns the LaTeX of a node.
 
     >>> latex(Equation(Tensor("q", (Index("s"),)), "=", Quotient(Name("H"), Number(2))))
@@ -54,11 +38,11 @@ def latex(node: Declaration | Expression, printer: Latex | None = None) -> str:
     match node:
         case Spec():
             return _align(_print_spec(node, printer))
-        case Layer():
+        case tree.Layer():
             return _align(printer.layer(node))
-        case Loop():
+        case tree.Loop():
             return _align(printer.statement(node, 0))
-        case Equation() | Axis() | Scalar() | Weight():
+        case Equation() | Axis() | tree.Scalar() | tree.Weight():
             return _mark_comparison(_print_row(printer.declaration(node)), 1)
         case _:
             return _mark_comparison(printer.right(node), 0)

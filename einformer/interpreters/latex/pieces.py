@@ -14,27 +14,13 @@ from itertools import combinations
 from typing import assert_never
 
 from einformer.interpreters.latex.pages import INFIX, LATEX
-from einformer.language import printer
+from einformer.language import printer, tree
 from einformer.language.calls import axis_of, slot_letters
 from einformer.language.primitives import COMPARISONS, primitive
 from einformer.language.printer import Level, show
 from einformer.language.scope import Scope
 from einformer.language.sizes import Legend
-from einformer.language.tree import (
-    Apply,
-    Equation,
-    Expression,
-    Group,
-    Index,
-    Layer,
-    Name,
-    Number,
-    Power,
-    Product,
-    Quotient,
-    Sum,
-    Tensor,
-)
+from einformer.language.tree import Apply, Equation, Expression, Group, Index, Layer, Name, Number, Tensor
 from einformer.language.walk import children, equations, subexpressions
 
 Shape = tuple[str, str]
@@ -149,11 +135,11 @@ class Translator:
                 raise NoForm(f"{printer.show(e)} is used as a number")
             case Tensor():
                 return self.translate_definition(e, self.taken[e.name]) if e.name in self.taken else self.translate_tensor(e)
-            case Sum():
+            case tree.Sum():
                 return self.lift(_write_sum, *self.agree([self.matrix(term) for term in e.terms]))
-            case Product() | Quotient():
+            case tree.Product() | tree.Quotient():
                 return self.multiply(self.factors(e))
-            case Power():
+            case tree.Power():
                 return self.power(e)
             case Apply():
                 return self.apply(e)
@@ -289,10 +275,10 @@ class Translator:
     def factors(self, e: Expression) -> list[Piece]:
         """Translates the factors of a product, or of a quotient, whose last factor divides."""
         match e:
-            case Product():
+            case tree.Product():
                 return [self.matrix(factor) for factor in e.factors]
-            case Quotient(numerator, denominator):
-                above = self.factors(numerator) if isinstance(numerator, Product) else [self.matrix(numerator)]
+            case tree.Quotient(numerator, denominator):
+                above = self.factors(numerator) if isinstance(numerator, tree.Product) else [self.matrix(numerator)]
                 return [*above, self.reciprocal(self.matrix(denominator))]
             case _:
                 return [self.matrix(e)]
@@ -377,7 +363,7 @@ class Translator:
         sign = f"\\sum_{{{''.join(map(LATEX.symbol, labels))}}} "
         return self.lift(lambda parts: (sign + parts[0].within(Strength.TERM), Strength.TERM), m)
 
-    def power(self, e: Power) -> Piece:
+    def power(self, e: tree.Power) -> Piece:
         """Translates each number to a power that is one number."""
         exponent = self.matrix(e.exponent)
         if exponent.letters:
@@ -630,7 +616,7 @@ def _name_by_role(layer: Layer, style: Style) -> Iterator[tuple[str, str]]:
 def is_attention(equation: Equation, definitions: Mapping[str, Expression]) -> bool:
     """Returns whether a line sums a softmax over positions times values. `definitions` may hold the softmax."""
     right = equation.right
-    if not (isinstance(right, Apply) and right.name == "sum" and isinstance(right.arguments[0], Product)):
+    if not (isinstance(right, Apply) and right.name == "sum" and isinstance(right.arguments[0], tree.Product)):
         return False
     own = {slot.letter for slot in getattr(equation.left, "slots", ()) if isinstance(slot, Index)}
     primed = [index.letter for index in right.indices if axis_of(index.letter) in own - {index.letter}]

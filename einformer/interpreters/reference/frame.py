@@ -17,29 +17,12 @@ from numpy.typing import ArrayLike
 
 from einformer.errors import fail
 from einformer.interpreters.reference.arrays import FUNCTIONS, OPERATORS, Array, Named, Stored, choose, constant, lift, union
+from einformer.language import tree
 from einformer.language.calls import Binding, axis_of, callees, slot_letters
 from einformer.language.primitives import CONSTANTS
 from einformer.language.scope import Scope
 from einformer.language.sizes import Legend
-from einformer.language.tree import (
-    Apply,
-    Equation,
-    Expression,
-    Group,
-    Index,
-    Layer,
-    Loop,
-    Name,
-    Number,
-    Power,
-    Product,
-    Quotient,
-    Spec,
-    Statement,
-    Sum,
-    Tensor,
-    Weight,
-)
+from einformer.language.tree import Apply, Equation, Expression, Group, Index, Layer, Loop, Name, Number, Tensor, Weight
 from einformer.language.walk import equations, loops, subexpressions
 from einformer.language.weights import key
 from einformer.language.weights import weights as placed
@@ -58,7 +41,7 @@ class Run:
 
 
 def evaluate(
-    spec: Spec,
+    spec: tree.Spec,
     name: str,
     inputs: Sequence[ArrayLike],
     weights: Mapping[str, ArrayLike],
@@ -118,7 +101,7 @@ class _Frame:
 
     # ------------------------------------------------------------------------------------------------- statements
 
-    def statements(self, body: tuple[Statement, ...]) -> None:
+    def statements(self, body: tuple[tree.Statement, ...]) -> None:
         for statement in body:
             match statement:
                 case Equation():
@@ -186,13 +169,13 @@ class _Frame:
                 return self.read(self.tensor(e), e, live)
             case Group():
                 return self.group(e, live)
-            case Sum():
+            case tree.Sum():
                 return reduce(lift(np.add), (self.value(term, live) for term in e.terms))
-            case Product():
+            case tree.Product():
                 return reduce(lift(np.multiply), (self.value(factor, live) for factor in e.factors))
-            case Quotient():
+            case tree.Quotient():
                 return lift(np.divide)(self.value(e.numerator, live), self.value(e.denominator, live))
-            case Power():
+            case tree.Power():
                 return lift(np.power)(self.value(e.base, live), self.value(e.exponent, live))
             case Apply():
                 return self.apply(e, live)
@@ -393,6 +376,6 @@ def _find_recurrent_index(equation: Equation) -> str | None:
     for e in subexpressions(equation.right):
         if isinstance(e, Tensor) and e.name == equation.left.name:
             for mine, slot in zip(equation.left.slots, e.slots, strict=True):
-                if isinstance(mine, Index) and isinstance(slot, Sum) and mine in slot.terms:
+                if isinstance(mine, Index) and isinstance(slot, tree.Sum) and mine in slot.terms:
                     return mine.letter
     return None
