@@ -15,7 +15,7 @@ from einformer.language import weights as placed
 from einformer.language.calls import slot_letters
 from einformer.language.sizes import Legend
 from einformer.language.specialise import specialise
-from einformer.language.tree import Layer, Spec
+from einformer.language.tree import Layer, Name, Spec
 from einformer.program import check
 
 if TYPE_CHECKING:
@@ -228,6 +228,15 @@ def bind_from(spec: Specification, values: Mapping[str, binding.Given], origin: 
     return Model(spec._rewritten(written, legend), legend)
 
 
+# The weights that several stages have, each with the first of these.
+def _find_ties(stages: Sequence[Model]) -> dict[str, int]:
+    from einformer.language.weights import key, list_stored
+
+    places = [(key(weight.name), number) for number, stage in enumerate(stages) for weight in list_stored(stage.spec.layer)]
+    first = dict(reversed(places))
+    return {name: first[name] for name, number in places if number > first[name]}
+
+
 # A method that names all missing sizes instead of the first.
 def _naming_all_missing(method: F) -> F:
     @functools.wraps(method)
@@ -276,6 +285,24 @@ class Model:
         origins = {**self.legend.origins, **dict.fromkeys(values, "given")}
         model = bind_from(self.spec, {**self.legend.values, **values}, origins)
         return replace(model, _origin=replace(self._origin, family="", config={}) if self._origin.config else self._origin)
+
+    def stage(self, number: int, count: int, letter: str = "l") -> Model:
+        """Returns a stage of a pipeline, counted from 0: a model with some turns of the loop over `letter`.
+
+        >>> import einformer
+        >>> einformer.load("gpt2").bind(D=12, A=3, L=4, V=11, K=8).stage(1, 2).num_parameters
+        3924
+
+        Raises EinformerError E741, E742.
+        """
+        from einformer.language.stages import cut_stage, make_stage
+
+        tree, name = self.spec.tree, self.spec.name
+        cut = cut_stage(tree, name, self.legend, make_stage(self.spec.layer, self.legend, letter, number, count))
+        sizes = {axis.size.name for axis in tree.axes if axis.letter == letter and isinstance(axis.size, Name)}
+        values = {size: value for size, value in self.legend.values.items() if size not in sizes}
+        stage = bind_from(replace(self.spec, written=cut), values, self.legend.origins)
+        return replace(stage, _origin=Origin(initialisation=self._origin.initialisation))
 
     def diff(self, other: Model) -> Difference:
         """Returns the differences from another model: sizes, scalars, and lines of their texts."""
@@ -543,6 +570,7 @@ class Model:
         check: str | None = None,
         mesh: DeviceMesh | str | Mapping[str, int] | None = None,
         shard: str = "",
+        zero: int = 0,
     ) -> Module:
         """Returns the `nn.Module` with new random weights, in training mode, in float32 by default.
 
@@ -554,13 +582,14 @@ class Model:
         With a `mesh` and a map of letters to its axes, `tp: g f v; dp: b`, it is the module of this rank. The mesh is a
         `DeviceMesh` whose axes have names, or `dp=2,tp=4` over all ranks of the process group. Its weights are parts of the
         weights that one process has, also those that `load_state_dict` takes. Rows of a batch are the caller's to split, and
-        gradients over them `DistributedDataParallel`'s or `fully_shard`'s to average. Raises EinformerError E741 to E745.
+        gradients over them `DistributedDataParallel`'s to average. With stage `zero` 2 or 3 they are `fully_shard`'s, by which
+        the ranks of the batch share weights, gradients and what the optimizer keeps. Raises EinformerError E605, E741 to E745.
         """
         from einformer.interpreters.torch import module
 
         if mesh is not None:
-            return self._build_rank(mesh, shard, device, dtype, plan, initialisation, check)
-        if shard:
+            return self._build_rank(mesh, shard, device, dtype, plan, initialisation, check, zero)
+        if shard or zero:
             raise fail("E745", "there is a map of letters, and no mesh", fix='`mesh="tp=2"`, or no map')
         return cast("Module", module.build(self._recipe(plan, initialisation, check), device, dtype))
 
@@ -574,27 +603,68 @@ class Model:
         plan: str,
         initialisation: str | None,
         check: str | None,
+        zero: int,
     ) -> Module:
         from einformer.interpreters.torch import module, ranks
+        from einformer.program.sharding import refuse_zero
 
         joined = ranks.make_mesh(mesh, device)
         axes = dict(zip(joined.mesh_dim_names, joined.shape, strict=True))
 
         def plan_rank() -> Recipe:
-            recipe = self._recipe(plan, initialisation, check)
-            return replace(recipe, plan=replace(recipe.plan, sharding=self._shard(axes, shard)))
+            recipe, sharding = self._recipe(plan, initialisation, check), self._shard(axes, shard, stages=True)
+            refuse_zero(zero, sharding, _find_ties(self._list_stages(sharding)))
+            return replace(recipe, plan=replace(recipe.plan, sharding=sharding))
 
         def describe(recipe: Recipe) -> object:
-            return recipe.plan, recipe.spec, dict(self.legend.values), str(device).partition(":")[0], dtype, check
+            return recipe.plan, zero, recipe.spec, dict(self.legend.values), str(device).partition(":")[0], dtype, check
 
         recipe = ranks.agree_over(joined, axes, plan_rank, describe, ranks.BUILD)
-        return cast("Module", module.build(recipe, device, dtype, joined))
+        pipeline = recipe.plan.sharding and self._find_pipeline(recipe.plan.sharding)
+        own = self._take_stage(recipe, joined.get_local_rank(pipeline[1])) if pipeline else recipe
+        return cast("Module", module.build(own, device, dtype, joined, zero))
 
-    def _shard(self, mesh: str | Mapping[str, int], shard: str) -> Sharding | None:
+    # The recipe of the stage of this rank.
+    def _take_stage(self, recipe: Recipe, number: int) -> Recipe:
+        from einformer.interpreters.torch.ranks import Piped
+        from einformer.language.stages import make_stage
+
+        sharding = recipe.plan.sharding
+        if sharding is None or (place := self._find_pipeline(sharding)) is None:
+            return recipe
+        stages, stage = (
+            self._list_stages(sharding),
+            make_stage(self.spec.layer, self.legend, place[0], number, sharding.size(place[1])),
+        )
+        own = stages[number]._recipe(recipe.plan.name)
+        rest = replace(sharding, places=tuple(other for other in sharding.places if other != place))
+        piped = Piped(recipe, stage, place[1], _find_ties(stages))
+        return replace(own, style=recipe.style, plan=replace(recipe.plan, sharding=rest), piped=piped)
+
+    # The stages of the pipeline of a map, if it has one.
+    def _list_stages(self, sharding: Sharding | None) -> list[Model]:
+        if sharding is None or (place := self._find_pipeline(sharding)) is None:
+            return []
+        count = sharding.size(place[1])
+        return [self.stage(number, count, place[0]) for number in range(count)]
+
+    # The index of the loop of the model in a map, with the axis of the mesh.
+    def _find_pipeline(self, sharding: Sharding) -> tuple[str, str] | None:
+        from einformer.language.stages import find_loop
+
+        return next((place for place in sharding.places if find_loop(self.spec.layer, place[0])), None)
+
+    def _shard(self, mesh: str | Mapping[str, int], shard: str, stages: bool = False) -> Sharding | None:
         from einformer.program.sharding import read_sharding
 
         time = self.spec.layer.time
-        return read_sharding(mesh, shard, self.legend, time.letter if time else "") if mesh or shard else None
+        if not (mesh or shard):
+            return None
+        sharding = read_sharding(mesh, shard, self.legend, time.letter if time else "")
+        if not stages and (place := self._find_pipeline(sharding)):
+            message = f"the stages over `{place[1]}` are models of their own"
+            raise fail("E741", message, fix=f"`model.stage(0, {sharding.size(place[1])})`, and a map without `{place[1]}`")
+        return sharding
 
     # The legend at the sizes of all devices of a mesh together, which they can share.
     def _at(self, sizes: dict[str, int], mesh: str | Mapping[str, int], shard: str) -> tuple[Legend, Sharding]:

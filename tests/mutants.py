@@ -945,6 +945,16 @@ MUTANTS = (
         "sharding.py::test_positions_that_ranks_cannot_share_are_refused",
     ),
     _mutant(
+        "each stage counts its turns from zero", "language/stages.py",
+        "return self.number * self.turns", "return 0",
+        "stages.py::test_the_numbers_of_turns_are_those_of_the_whole_model",
+    ),
+    _mutant(
+        "a stage has the size of its own loop as a number", "language/stages.py",
+        "return Number(numbers[e.name], span=e.span)", "return Number(1, span=e.span)",
+        "stages.py::test_the_numbers_of_turns_are_those_of_the_whole_model",
+    ),
+    _mutant(
         "the numbers of each rank start at zero", "program/collectives.py",
         "rank, first = Value(Rank(mesh), (), \"integer\", span), label[0]",
         "rank, first = _whole(0, span), label[0]",

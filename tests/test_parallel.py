@@ -15,9 +15,11 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.pipelining import PipelineStage, ScheduleGPipe
 
 import einformer
-from tests.oracles.ranks import Whole, read
+from einformer import EinformerError
+from tests.oracles.ranks import Whole, assert_near, list_gradients, read
 from tests.small import PLANS
 from tests.test_sharding import MAPS, bound
 
@@ -44,20 +46,23 @@ def place_on(mesh: DeviceMesh) -> dict[str, int]:
     return {axis: mesh.get_local_rank(axis) for axis in mesh.mesh_dim_names}
 
 
-def agree_in_process(name: str, axes: Mapping[str, int], shard: str, plan: str) -> None:
+def agree_in_process(name: str, axes: Mapping[str, int], shard: str, plan: str, zero: int = 0) -> None:
     mesh = init_device_mesh("cpu", tuple(axes.values()), mesh_dim_names=tuple(axes))
     model = bound(name)
     whole = Whole(model, read(model, axes, shard), plan)
-    module = model.build(plan=plan, dtype=torch.float64, mesh=mesh, shard=shard)
+    module = model.build(plan=plan, dtype=torch.float64, mesh=mesh, shard=shard, zero=zero)
     output, gradients = whole.run(module, place_on(mesh))
     gradients = {path: gradient.contiguous() for path, gradient in gradients.items()}  # of packed weights they are views
     for axis in whole.sharding.rows:
         for gradient in gradients.values():
-            dist.all_reduce(gradient, group=mesh.get_group(axis))
+            if zero:
+                gradient.mul_(axes[axis])  # they are means
+            else:
+                dist.all_reduce(gradient, group=mesh.get_group(axis))
     whole.compare(output, gradients, place_on(mesh))
 
 
-def agree_all(cases: list[tuple[str, Mapping[str, int], str, str]]) -> None:
+def agree_all(cases: list[tuple[Any, ...]]) -> None:
     for case in cases:
         agree_in_process(*case)
 
@@ -67,6 +72,80 @@ def agree_all(cases: list[tuple[str, Mapping[str, int], str, str]]) -> None:
 def test_processes_compute_what_one_computes(count: int, tmp_path: Path) -> None:
     sizes = [case for case in MAPS if math.prod(case[1].values()) == count]
     in_processes(count, tmp_path, agree_all, [(*case, plan) for case in sizes for plan in PLANS])
+
+
+SHARED = [
+    ("llama", {"dp": 2}, "dp: b", 3),
+    ("gpt2", {"dp": 2}, "dp: b", 2),
+    ("llama", {"dp": 2, "tp": 2}, "tp: g f v (s); dp: b", 3),
+    ("mixtral", {"dp": 2, "tp": 2}, "tp: g x v; dp: b", 3),
+    ("gemma3", {"dp": 2, "cp": 2}, "cp: s; dp: b", 3),
+    ("deepseek_v3", {"dp": 2, "tp": 2}, "tp: a x f; dp: b", 2),
+    ("qwen3_next", {"dp": 2, "tp": 2}, "tp: g k f o v; dp: b", 3),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [2, 4])
+def test_processes_that_share_weights_compute_what_one_computes(count: int, tmp_path: Path) -> None:
+    sizes = [case for case in SHARED if math.prod(case[1].values()) == count]
+    in_processes(count, tmp_path, agree_all, [(*case[:3], plan, case[3]) for case in sizes for plan in PLANS])
+
+
+def agree_in_stages(name: str, axes: Mapping[str, int], shard: str, plan: str, zero: int = 0) -> None:
+    """Each stage has its part of all gradients, the last one of the output."""
+    mesh, model = init_device_mesh("cpu", tuple(axes.values()), mesh_dim_names=tuple(axes)), bound(name)
+    whole, place = Whole(model, read(model, axes, shard), plan), place_on(mesh)
+    module: Any = model.build(plan=plan, dtype=torch.float64, mesh=mesh, shard=shard, zero=zero).eval()
+    module.load_state_dict(whole.state)
+    stage = PipelineStage(module, place["pp"], axes["pp"], torch.device("cpu"), group=mesh.get_group("pp"))
+    rows = 2 // axes.get("dp", 1)
+    schedule = ScheduleGPipe(stage, rows, loss_fn=lambda y, gradient: (y * gradient).sum(), scale_grads=False)
+    x = whole.part_of(whole.inputs[0], model.spec.layer.formals[0], place)
+    wanted = whole.part_of(whole.gradient, model.spec.layer.output, place)
+    first, last = place["pp"] == 0, place["pp"] == axes["pp"] - 1
+    output: Any = schedule.step(*[x] * first, target=wanted if last else None)
+    module.sum_ties()
+    if not whole.sharding.rows:
+        norm = torch.stack([gradient.square().sum() for gradient in whole.gradients.values()]).sum().sqrt()
+        assert_near(module.clip_gradients(1e9), norm, "the norm of all gradients")
+    if last:
+        assert_near(output.detach(), whole.part_of(whole.output, model.spec.layer.output, place), "the output")
+    gradients = {module.recipe.piped.stage.find_whole(path): each for path, each in list_gradients(module)}
+    assert {*gradients} == {*module.state_dict()} & {*whole.gradients}
+    for path, gradient in gradients.items():
+        for axis in whole.sharding.rows:
+            gradient = gradient.contiguous() * (axes[axis] if zero else 1)
+            if not zero:
+                dist.all_reduce(gradient, group=mesh.get_group(axis))
+        assert_near(gradient, whole.part(whole.gradients[path], place, whole.cuts.get(path, ((), {}))[1]), path)
+
+
+def agree_all_in_stages(cases: list[tuple[Any, ...]]) -> None:
+    for case in cases:
+        agree_in_stages(*case)
+
+
+STAGES = [
+    ("llama", {"pp": 2}, "pp: l", 0),
+    ("gemma3", {"pp": 2}, "pp: l", 0),  # E is tied: the first and the last stage have it
+    ("deepseek_v3", {"pp": 2}, "pp: l", 0),
+    ("gpt_oss", {"pp": 2}, "pp: l", 0),
+    ("qwen3_next", {"pp": 2}, "pp: l", 0),
+    ("llama", {"pp": 2, "tp": 2}, "pp: l; tp: g f v", 0),
+    ("gemma3", {"pp": 2, "tp": 2}, "pp: l; tp: g f v (s)", 0),
+    ("mixtral", {"pp": 2, "tp": 2}, "pp: l; tp: g x v", 0),
+    ("gpt2", {"pp": 2, "dp": 2}, "pp: l; dp: b", 0),
+    ("llama", {"pp": 2, "dp": 2}, "pp: l; dp: b", 3),
+    ("mamba2_decoder", {"pp": 2, "tp": 2}, "pp: l; tp: g v", 0),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [2, 4])
+def test_stages_of_a_pipeline_compute_what_one_process_computes(count: int, tmp_path: Path) -> None:
+    sizes = [case for case in STAGES if math.prod(case[1].values()) == count]
+    in_processes(count, tmp_path, agree_all_in_stages, [(*case[:3], plan, case[3]) for case in sizes for plan in PLANS])
 
 
 # ---------------------------------------------------------------------------------------------------- weights, drops, slips
@@ -113,6 +192,19 @@ def drop_apart() -> None:
     assert total == 2 * after  # ranks draw alike again
 
 
+def refuse_sharing() -> None:
+    mesh = init_device_mesh("cpu", (2,), mesh_dim_names=("dp",))
+    with pytest.raises(EinformerError, match="E605 no module shares its weights by stage 1 of ZeRO"):
+        bound("llama").build(mesh=mesh, shard="dp: b", zero=1)
+    with pytest.raises(EinformerError, match="E741 no axis of the mesh splits the batch"):
+        bound("llama").build(mesh=mesh, shard="dp: f", zero=3)
+    module: Any = bound("llama").build(mesh=mesh, shard="dp: b", zero=3)
+    with pytest.raises(EinformerError, match="E744 the ranks of the batch share its weights"):
+        module.generate(torch.zeros(1, 2, dtype=torch.int64), 1)
+    with pytest.raises(EinformerError, match="E744 stages of a pipeline, and weights that ranks of the batch share"):
+        module.save_checkpoint("nowhere")
+
+
 def do_all(works: list[Callable[[], None]]) -> None:
     for work in works:
         work()
@@ -120,4 +212,6 @@ def do_all(works: list[Callable[[], None]]) -> None:
 
 def test_two_processes_compute_alike_start_alike_and_drop_apart(tmp_path: Path) -> None:
     compute_alike = functools.partial(agree_in_process, "llama", {"tp": 2}, "tp: g f v", "fast")
-    in_processes(2, tmp_path, do_all, [compute_alike, start_alike, drop_apart])
+    share_alike = functools.partial(agree_in_process, "llama", {"dp": 2}, "dp: b", "fast", 3)
+    stages = functools.partial(agree_in_stages, "gemma3", {"pp": 2}, "pp: l", "fast")
+    in_processes(2, tmp_path, do_all, [compute_alike, share_alike, stages, start_alike, drop_apart, refuse_sharing])

@@ -51,6 +51,10 @@ class Sharding:
         places = self.yielding if is_own(letter) else self.places
         return dict(places).get(letter.removesuffix(_OWN), "")
 
+    def size(self, axis: str) -> int:
+        """The number of ranks along an axis of the mesh."""
+        return dict(self.mesh)[axis]
+
     def over(self, letters: Iterable[str]) -> frozenset[str]:
         """The axes of the mesh over which a tensor with these indices is split."""
         return frozenset(
@@ -196,6 +200,16 @@ def refuse_unused(sharding: Sharding, carried: Iterable[str]) -> None:
         if letter not in known:
             message = f"no tensor of the model carries `{letter}`, which is split over `{axis}`"
             raise fail("E741", message, NOWHERE, fix=", ".join(f"`{each}`" for each in sorted(known)))
+
+
+def refuse_zero(zero: int, sharding: Sharding | None, ties: Iterable[str] = ()) -> None:
+    """Raises EinformerError E605, E741 where the ranks of the batch cannot share weights by a stage of ZeRO."""
+    if zero not in (0, 2, 3):
+        raise fail("E605", f"no module shares its weights by stage {zero} of ZeRO", fix="0, 2 or 3")
+    if zero and (sharding is None or not sharding.rows):
+        raise fail("E741", "no axis of the mesh splits the batch, whose ranks share weights", NOWHERE, fix="`dp: b`")
+    for name in ties if zero else ():
+        raise fail("E741", f"several stages have `{name}`, and ranks of the batch would share it", NOWHERE, fix="`zero=0`")
 
 
 def refuse_split_positions(sharding: Sharding, time: str, legend: Legend) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
 
 from einformer.interpreters.torch import module as modules
 from einformer.interpreters.torch import ranks
@@ -269,6 +270,7 @@ def list_gradients(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
     for path, inner in module.named_modules():
         for name, parameter in inner.named_parameters(recurse=False):
             gradient = _grad(parameter)
+            gradient = gradient.full_tensor() if isinstance(gradient, DTensor) else gradient
             packed = name in getattr(inner, "layout", ())
             parts = inner.parts(name, gradient) if packed else [(name, gradient, ())]
             yield from ((f"{path}.{weight}".lstrip("."), view) for weight, view, _ in parts)

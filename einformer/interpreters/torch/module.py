@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from einformer.errors import EinformerError, fail
 from einformer.interpreters.torch import decode
 from einformer.interpreters.torch.plan import PLAIN, Plan, Style
-from einformer.interpreters.torch.ranks import Cuts, Parts, agree_over, draw_alike, find_cuts
+from einformer.interpreters.torch.ranks import Cuts, Parts, Piped, agree_over, draw_alike, find_cuts, shard_fully
 from einformer.interpreters.torch.source import write_source
 from einformer.interpreters.torch.views import list_own_views, list_views, walk_inside_first
 from einformer.language.calls import axis_of
@@ -49,6 +49,7 @@ class Recipe:
     part: str = ""  # of a larger model, in whose files its weights are
     methods: tuple[type, ...] = ()  # classes whose methods the module has too
     keep: Callable[[], Sequence[Entry[int]]] | None = None  # what decoding keeps; asked for when there is something to decode
+    piped: Piped | None = None  # of a stage of a pipeline
 
     def source(self) -> str:
         """The file of PyTorch."""
@@ -60,10 +61,13 @@ class Recipe:
         return decode.write_cached_source(self.spec, self.name, self.legend, self.plan, self.keep(), self.style)
 
 
-def build(recipe: Recipe, device: torch.device | str = "cpu", dtype: torch.dtype | None = None, mesh: Any = None) -> nn.Module:
+def build(
+    recipe: Recipe, device: torch.device | str = "cpu", dtype: torch.dtype | None = None, mesh: Any = None, zero: int = 0
+) -> nn.Module:
     """The module of a recipe, on a device and in a floating dtype (float32), with fresh random weights.
 
-    With a `mesh` it is the module of this rank: its weights are parts of those of the whole module.
+    With a `mesh` it is the module of this rank: its weights are parts of those of the whole module. By a stage of `zero` the
+    ranks of the batch share these.
     """
     if recipe.plan.sharding is None:
         with torch.device(device):
@@ -72,7 +76,7 @@ def build(recipe: Recipe, device: torch.device | str = "cpu", dtype: torch.dtype
         return _build_empty(recipe, device, dtype, mesh)
     module: Any = agree_over(mesh, mesh.mesh_dim_names, lambda: _build_empty(recipe, device, dtype, mesh))
     module.initialise()
-    return module  # type: ignore[no-any-return]
+    return shard_fully(module, mesh, recipe.plan.sharding, zero) if zero else module
 
 
 def _build_empty(recipe: Recipe, device: torch.device | str, dtype: torch.dtype | None, mesh: Any) -> nn.Module:
@@ -94,7 +98,8 @@ def _load(recipe: Recipe, mesh: Any = None) -> type[nn.Module]:
     }
     if recipe.plan.sharding is None:
         return type(recipe.name, (_Door, *recipe.methods, inner), attributes)
-    cuts = find_cuts(recipe.spec, recipe.name, recipe.legend, recipe.plan.sharding)
+    whole: Recipe = recipe if recipe.piped is None else recipe.piped.whole
+    cuts = find_cuts(whole.spec, whole.name, whole.legend, whole.plan.sharding) if whole.plan.sharding else {}
     return type(recipe.name, (_RankDoor, *recipe.methods, inner), attributes | {"mesh": mesh, "cuts": cuts})
 
 
@@ -118,6 +123,8 @@ def _run(recipe: Recipe, text: str, kind: str, mesh: Any = None) -> types.Module
 def continue_module(module: Any) -> nn.Module:
     """A module whose forward takes a cache, with the very parameters of a built one."""
     recipe: Recipe = module.recipe
+    if getattr(module, "zero", 0):
+        raise fail("E744", "the ranks of the batch share its weights, and do not decode", fix="`build(…)` without `zero`")
     emitted = _run(recipe, recipe.cached_source(), f"{recipe.plan.name}, cached", getattr(module, "mesh", None))
     with torch.device("meta"):
         twin = find_class(vars(emitted), recipe.name)()
@@ -208,13 +215,15 @@ class _RankDoor(Parts, _Door):
     def initialise(self) -> None:
         """Gives every parameter its first values: parts of those of one process with the random numbers of the first rank."""
         with torch.device("meta"):
-            whole = _load(replace(self.recipe, plan=replace(self.recipe.plan, sharding=None)))()
+            original = self.recipe if self.recipe.piped is None else self.recipe.piped.whole
+            whole = _load(replace(original, plan=replace(original.plan, sharding=None)))()
         views = dict(list_views(self))
         device = next(iter(views.values()), torch.empty(0)).device
         with torch.no_grad(), draw_alike(self.mesh, self.sharding.rows):
             for path, inner in walk_inside_first(whole):
                 for name, weight in _draw_weights(inner, device):
-                    views[path + name].copy_(self.cut(path + name, weight))
+                    if (own := self.find_own(path + name)) in views:
+                        views[own].copy_(self.cut(path + name, weight))
 
 
 def _draw_weights(module: Any, device: torch.device) -> Iterator[tuple[str, Tensor]]:

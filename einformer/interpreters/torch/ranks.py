@@ -10,11 +10,12 @@ import functools
 import hashlib
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
+from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
 
 from einformer.errors import fail
@@ -22,8 +23,9 @@ from einformer.interpreters.torch.views import list_views
 from einformer.language.calls import slot_letters
 from einformer.language.sizes import Legend
 from einformer.language.specialise import specialise
+from einformer.language.stages import Stage
 from einformer.language.tree import Spec
-from einformer.language.weights import weights
+from einformer.language.weights import key, weights
 from einformer.program.sharding import Sharding, read_mesh
 
 T = TypeVar("T")
@@ -154,12 +156,23 @@ class Joined(Mapping[str, Tensor]):
         return weight
 
 
+@dataclass(frozen=True, slots=True)
+class Piped:
+    """A stage of a pipeline: the recipe of the whole model, and for each weight that several stages have the first of these."""
+
+    whole: Any
+    stage: Stage
+    axis: str
+    ties: Mapping[str, int]
+
+
 class Parts:
     """The methods of the module of a rank, which has parts of the weights and of the logits."""
 
     recipe: Any
     mesh: Any
-    cuts: Cuts  # of its weights
+    cuts: Cuts  # of the weights of the whole model
+    zero = 0  # the stage of ZeRO by which the ranks of the batch share weights
 
     @property
     def sharding(self) -> Sharding:
@@ -175,8 +188,9 @@ class Parts:
 
     @property
     def together(self) -> list[str]:
-        """The axes of the mesh whose ranks have the same rows."""
-        return [axis for axis, _ in self.sharding.mesh if axis not in self.sharding.rows]
+        """The axes of the mesh whose ranks compute the same rows at once."""
+        stages = () if self.recipe.piped is None else (self.recipe.piped.axis,)
+        return [axis for axis, _ in self.sharding.mesh if axis not in (*self.sharding.rows, *stages)]
 
     def share_tokens(self, token_b: Tensor) -> Tensor:
         """The tokens of the first of the ranks that have the same rows, so that draws agree too."""
@@ -191,7 +205,15 @@ class Parts:
         """
         if torch.compiler.is_compiling():
             return work()
+        if everywhere:
+            self.refuse_files()
         return agree_over(self.mesh, dict(self.sharding.mesh) if everywhere else self.together, work, lambda _: told)
+
+    def refuse_files(self) -> None:
+        """Raises EinformerError E744 for a stage of a pipeline, and where the ranks of the batch share weights."""
+        if self.zero or self.recipe.piped is not None:
+            message = "stages of a pipeline, and weights that ranks of the batch share, have no files"
+            raise fail("E744", message, fix="`state_dict` and `load_state_dict`")
 
     def is_first(self) -> bool:
         """Whether this is the rank that writes files."""
@@ -203,6 +225,7 @@ class Parts:
 
     def find_regions(self) -> dict[str, tuple[range, ...]]:
         """The numbers that this rank has of each index of its split weights."""
+        self.refuse_files()
         return {path: tuple(self._find_ranges(shape, dims)) for path, (shape, dims) in self.cuts.items()}
 
     def _find_ranges(self, shape: tuple[int, ...], dims: Mapping[int, str]) -> Iterator[range]:
@@ -213,6 +236,7 @@ class Parts:
 
     def join_weights(self) -> Mapping[str, Tensor]:
         """The whole weights, by path. All ranks ask for the same ones in the same order."""
+        self.refuse_files()
         module: Any = self
         return Joined(dict(list_views(module)), self.cuts, self.mesh)
 
@@ -224,11 +248,15 @@ class Parts:
         """
         module: Any = self
         squares = dict[tuple[str, ...], Tensor]()
-        for path, gradient in list_views(module, lambda parameter: parameter.grad):
+        for own, gradient in list_views(module, lambda parameter: parameter.grad):
+            path = self.find_whole(own)
+            if not self.counts(path):
+                continue
             axes = tuple(sorted(set(self.cuts.get(path, ((), {}))[1].values())))
             square = gradient.to(torch.promote_types(gradient.dtype, torch.float32)).square().sum()
             squares[axes] = squares[axes] + square if axes in squares else square
         total = torch.stack([self._sum(squares[axes], axes) for axes in sorted(squares)]).sum()
+        total = total if self.recipe.piped is None else self._sum(total, [self.recipe.piped.axis])
         for parameter in module.parameters():
             if parameter.grad is not None:
                 parameter.grad.mul_((most / (total.sqrt() + 1e-6)).clamp(max=1))
@@ -244,11 +272,63 @@ class Parts:
     def load_state_dict(self, state_dict: Mapping[str, Tensor], *more: Any, **named: Any) -> Any:
         """Loads weights. A weight with the shape that it has in the whole model is cut: this rank takes its part."""
         loading: Any = super()
-        return loading.load_state_dict(self.take(state_dict), *more, **named)
+        if not self.zero:
+            return loading.load_state_dict(self.take(state_dict), *more, **named)
+        module: Any = self
+        with torch.device("meta"):
+            kind: Any = next(kind for kind in type(self).__mro__ if "recipe" in vars(kind))
+            whole = kind().to(next(module.parameters()).dtype)
+        result = whole.to_empty(device=self.mesh.device_type).load_state_dict(state_dict, *more, **named)
+        share_weights(whole, module)
+        return result
 
     def take(self, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """This rank's parts of whole weights, by path; a weight that is a part already stays."""
-        return {path: self.cut(path, weight) for path, weight in state.items()}
+        cut = {path: self.cut(path, weight) for path, weight in state.items()}
+        if self.recipe.piped is None:
+            return cut
+        others = list_paths(self.recipe.piped.whole) - {*map(self.find_whole, list_paths(self.recipe))}
+        return {self.find_own(path) or path: weight for path, weight in cut.items() if path not in others}
+
+    def state_dict(self, *arguments: Any, **named: Any) -> Any:
+        """The weights of this rank by path; those of a stage by their paths in the whole model."""
+        inner: Any = super()
+        state: dict[str, Tensor] = inner.state_dict(*arguments, **named)
+        return state if arguments or named else {self.find_whole(path): weight for path, weight in state.items()}
+
+    def find_own(self, path: str) -> str:
+        """The path here of a weight of the whole model; "" where another stage has it."""
+        return path if self.recipe.piped is None else str(self.recipe.piped.stage.find_own(path))
+
+    def find_whole(self, path: str) -> str:
+        """The path in the whole model of a weight that is here."""
+        return path if self.recipe.piped is None else str(self.recipe.piped.stage.find_whole(path))
+
+    def counts(self, path: str) -> bool:
+        """Is this the stage in which a weight of the whole model counts?"""
+        piped = self.recipe.piped
+        return piped is None or piped.ties.get(path, piped.stage.number) == piped.stage.number
+
+    def sum_ties(self) -> None:
+        """Sums the gradients of the weights that several stages have. Each stage calls it after the backward passes."""
+        piped, module = self.recipe.piped, cast(Any, self)
+        own = dict(module.named_parameters(recurse=False))
+        for name in sorted(piped.ties):
+            parameter = own.get(name)
+            gradient = torch.zeros(self.shapes[name], device=self.mesh.device_type, dtype=next(module.parameters()).dtype)
+            if parameter is not None and parameter.grad is not None:
+                gradient.copy_(parameter.grad)
+            dist.all_reduce(gradient, group=self.mesh.get_group(piped.axis))
+            if parameter is not None:
+                parameter.grad = gradient
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shapes of a rank's parts of the weights that the whole model has itself."""
+        whole = self.recipe.piped.whole
+        local = self.sharding.local(whole.legend)
+        layer = next(layer for layer in whole.spec.layers if layer.name == whole.name)
+        return {key(weight.name): tuple(local.length(index.letter) for index in weight.indices) for weight in layer.weights}
 
     def cut(self, path: str, weight: Tensor) -> Tensor:
         """This rank's part of a weight; of a part, itself."""
@@ -259,12 +339,55 @@ class Parts:
         return weight
 
 
+def shard_fully(module: nn.Module, mesh: Any, sharding: Sharding, zero: int) -> nn.Module:
+    """A module whose parameters the ranks of the batch share: gathered together for each block, when it computes.
+
+    By stage 3 of ZeRO they are let go after the forward, by stage 2 after the backward pass.
+    """
+    from torch.distributed.fsdp import fully_shard
+
+    rows = mesh[tuple(axis for axis, _ in sharding.mesh if axis in sharding.rows)]
+    blocks = (block for inner in module.modules() if isinstance(inner, nn.ModuleList) for block in inner)
+    for called in filter(None, ([*_walk_called(block)] for block in blocks)):
+        fully_shard(called, mesh=rows, reshard_after_forward=zero == 3)
+    sharded: Any = fully_shard(module, mesh=rows, reshard_after_forward=zero == 3)
+    sharded.zero = zero
+    return cast(nn.Module, sharded)
+
+
+@torch.no_grad()
+def share_weights(whole: nn.Module, module: Any) -> None:
+    """Gives each rank of the batch its share of the weights of a whole module."""
+    from torch.distributed.tensor import distribute_tensor
+
+    for shared, full in zip(module.parameters(), whole.parameters(), strict=True):
+        shared.copy_(distribute_tensor(full.detach(), shared.device_mesh, shared.placements, src_data_rank=None))
+    for buffer, all_numbers in zip(module.buffers(), whole.buffers(), strict=True):
+        buffer.copy_(all_numbers)
+
+
+def _walk_called(block: nn.Module) -> Iterator[nn.Module]:
+    """The modules of a block that are called; those inside inner loops are blocks of their own."""
+    if type(block).forward is not nn.Module.forward:
+        yield block
+    elif not isinstance(block, nn.ModuleList):
+        for inner in block.children():
+            yield from _walk_called(inner)
+
+
 def gather(x: Tensor, dim: int, mesh: Any, axis: str) -> Tensor:
     """The tensors of all ranks of an axis of a mesh, one after the other along a dim."""
     group, x = mesh.get_group(axis), x.contiguous()
     parts = [torch.empty_like(x) for _ in range(dist.get_world_size(group))]
     dist.all_gather(parts, x, group=group)
     return torch.cat(parts, dim)
+
+
+def list_paths(recipe: Any) -> set[str]:
+    """The paths of all weights of a recipe."""
+    special = specialise(recipe.spec, recipe.name)
+    model = next(layer for layer in special.layers if layer.name == recipe.name)
+    return {*weights(special, model, recipe.legend)}
 
 
 def find_cuts(spec: Spec, name: str, legend: Legend, sharding: Sharding) -> Cuts:

@@ -1,0 +1,239 @@
+"""Cuts a model into the stages of a pipeline: each has some turns of its loop, and is a specification like others.
+
+What stands before the loop belongs to the first stage, and what stands behind it to the last. One tensor passes from stage to
+stage: the one that the loop changes. Later stages compute again what is made of numbers alone, such as masks and angles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from einformer.errors import fail
+from einformer.language.sizes import Legend
+from einformer.language.tree import (
+    Equation,
+    Expression,
+    Index,
+    Layer,
+    Loop,
+    Name,
+    Number,
+    Scalar,
+    Spec,
+    Statement,
+    Sum,
+    Tensor,
+    Weight,
+)
+from einformer.language.walk import equations, rebuild, subexpressions
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One of the stages of a pipeline: its number, how many there are, and the index of the loop that they share."""
+
+    number: int
+    count: int
+    letter: str
+    turns: int  # of the loop in each stage
+
+    @property
+    def first_turn(self) -> int:
+        """The turn of the whole model from which its own are numbered."""
+        return self.number * self.turns
+
+    def find_own(self, path: str) -> str:
+        """The path in this stage of a weight of the whole model; "" where another stage has it."""
+        match path.split(".", 2):
+            case ["blocks", turn, rest]:
+                own = int(turn) - self.first_turn
+                return f"blocks.{own}.{rest}" if 0 <= own < self.turns else ""
+            case _:
+                return path
+
+    def find_whole(self, path: str) -> str:
+        """The path in the whole model of a weight of this stage."""
+        match path.split(".", 2):
+            case ["blocks", turn, rest]:
+                return f"blocks.{int(turn) + self.first_turn}.{rest}"
+            case _:
+                return path
+
+
+def find_loop(layer: Layer, letter: str) -> Loop | None:
+    """The loop of a model over an index, if it is the only one."""
+    loops = [part for part in layer.body if isinstance(part, Loop)]
+    return loops[0] if [loop.index.letter for loop in loops] == [letter] else None
+
+
+def make_stage(layer: Layer, legend: Legend, letter: str, number: int, count: int) -> Stage:
+    """A stage of a model. Raises EinformerError E741, E742."""
+    if (loop := find_loop(layer, letter)) is None:
+        raise fail(
+            "E741", f"`{layer.name}` has no loop over `{letter}` that stages could share", layer.span, fix="a map without it"
+        )
+    turns = int(legend.number(loop.count))
+    if turns % count or not 0 <= number < count:
+        message = f"the loop over `{letter}` has {turns} turns, which {count} stages cannot share"
+        raise fail("E742", message, loop.span, [legend.describe(letter)], "another number of stages")
+    return Stage(number, count, letter, turns // count)
+
+
+def cut_stage(spec: Spec, name: str, legend: Legend, stage: Stage) -> Spec:
+    """The text of a stage of an elaborated specification. Raises EinformerError E741."""
+    layer = next(layer for layer in spec.layers if layer.name == name)
+    cutting = _Cutting(layer, legend, stage)
+    named = {
+        axis.size.name: legend.length(stage.letter)
+        for axis in spec.axes
+        if axis.letter == stage.letter and isinstance(axis.size, Name)
+    }
+    axes = tuple(
+        replace(axis, size=Number(stage.turns), default=None)
+        if axis.letter == stage.letter
+        else replace(axis, size=_put(axis.size, named), default=axis.default and _put(axis.default, named))
+        for axis in spec.axes
+    )
+    scalars = tuple(_put_scalar(cutting.shift_scalar(scalar), named) for scalar in spec.scalars)
+    layers = (cutting.cut() if other is layer else other for other in spec.layers)
+    return replace(spec, axes=axes, scalars=scalars, layers=tuple(_put_layer(other, named) for other in layers))
+
+
+@dataclass(frozen=True, slots=True)
+class _Cutting:
+    layer: Layer
+    legend: Legend
+    stage: Stage
+
+    def cut(self) -> Layer:
+        """The layer of the stage."""
+        loop = find_loop(self.layer, self.stage.letter)
+        assert loop is not None
+        place = self.layer.body.index(loop)
+        before, after = self.layer.body[:place], self.layer.body[place + 1 :]
+        first, last = self.stage.number == 0, self.stage.number == self.stage.count - 1
+        fixed = self.find_fixed(before)
+        passed = self.find_passed(before, (loop, *after), fixed)
+        own = replace(loop, count=Number(self.stage.turns), body=tuple(map(self.shift_statement, loop.body)))
+        ours = (own, *(after if last else ()))
+        body = (*(before if first else _keep_read(fixed, ours)), *ours)
+        returns = () if last else (Equation(passed, "return", passed, span=loop.span),)
+        formals, output = (self.layer.formals if first else (passed,)), (self.layer.output if last else passed)
+        body = (*body, *returns)
+        return replace(self.layer, formals=formals, output=output, body=body, weights=_keep_weights(self.layer, body))
+
+    def find_fixed(self, before: tuple[Statement, ...]) -> tuple[Equation, ...]:
+        """The equations that are made of numbers alone."""
+        moving = {formal.name for formal in self.layer.formals} | {weight.name for weight in self.layer.weights}
+        fixed = list[Equation]()
+        for statement in before:
+            if isinstance(statement, Equation) and not moving.intersection({statement.left.name, *_list_names(statement)}):
+                fixed.append(statement)
+            else:
+                moving.update(equation.left.name for equation in equations((statement,)))
+        return tuple(equation for equation in fixed if equation.left.name not in moving)
+
+    def find_passed(self, before: tuple[Statement, ...], rest: tuple[Statement, ...], fixed: tuple[Equation, ...]) -> Tensor:
+        """The tensor that passes from stage to stage. Raises EinformerError E741 where there are several."""
+        there = {equation.left.name: equation.left for equation in equations(before)}
+        there |= {formal.name: formal for formal in self.layer.formals if formal.name not in there}
+        again = {equation.left.name for equation in fixed}
+        read = {name for equation in equations(rest) for name in (*_list_names(equation), *_list_changed(equation))}
+        passed = [left for name, left in there.items() if name in read and name not in again]
+        if len(passed) != 1 or not isinstance(passed[0], Tensor) or not all(isinstance(x, Index) for x in passed[0].slots):
+            listed = ", ".join(f"`{left.name}`" for left in passed) or "no tensor"
+            message = f"{listed} would pass from stage to stage, and a stage passes one tensor with plain indices on"
+            raise fail("E741", message, self.layer.span, fix="a map without stages")
+        return passed[0]
+
+    # ------------------------------------------------------------------------------------------------- numbers of turns
+
+    def shift(self, e: Expression) -> Expression:
+        """An expression in which the number of a turn is that of the whole model; weights have the numbers of the stage."""
+        if e == Index(self.stage.letter):
+            return Sum((e, Number(self.stage.first_turn, span=e.span)), span=e.span) if self.stage.number else e
+        if not isinstance(e, Tensor):
+            return rebuild(e, self.shift)
+        listed = e.name in {weight.name for weight in self.layer.weights} | self.legend.scalars.keys()
+        if not listed and Index(self.stage.letter) in e.slots:
+            raise fail(
+                "E741", f"`{e.name}` has a number for each turn, which stages would share", e.span, fix="a map without stages"
+            )
+        return rebuild(e, lambda slot: slot if slot == Index(self.stage.letter) else self.shift(slot))
+
+    def shift_statement(self, statement: Statement) -> Statement:
+        """A statement of the loop."""
+        if isinstance(statement, Loop):
+            body = tuple(map(self.shift_statement, statement.body))
+            return replace(statement, count=self.shift(statement.count), body=body)
+        if isinstance(statement.left, Tensor):
+            self.shift(statement.left)  # refuses a number for each turn
+        return replace(statement, right=self.shift(statement.right))
+
+    def shift_scalar(self, scalar: Scalar) -> Scalar:
+        """A scalar with a number for each turn has those of the stage."""
+        if Index(self.stage.letter) not in scalar.indices:
+            return scalar
+        if isinstance(scalar.value, tuple):
+            first = self.stage.first_turn
+            return replace(scalar, value=scalar.value[first : first + self.stage.turns])
+        return replace(scalar, value=self.shift(scalar.value))
+
+
+def _list_names(equation: Equation) -> Iterator[str]:
+    for e in (*(slot for slot in getattr(equation.left, "slots", ())), equation.right):
+        for inner in subexpressions(e):
+            name = getattr(inner, "name", "")
+            yield from (name,) if name else ()
+
+
+def _list_changed(equation: Equation) -> tuple[str, ...]:
+    return (equation.left.name,) if equation.relation == "<-" else ()
+
+
+def _keep_read(fixed: tuple[Equation, ...], rest: tuple[Statement, ...]) -> tuple[Equation, ...]:
+    """The equations that later ones read."""
+    read, kept = {name for equation in equations(rest) for name in _list_names(equation)}, list[Equation]()
+    for equation in reversed(fixed):
+        if equation.left.name in read:
+            kept.insert(0, equation)
+            read.update(_list_names(equation))
+    return tuple(kept)
+
+
+def _keep_weights(layer: Layer, body: tuple[Statement, ...]) -> tuple[Weight, ...]:
+    """The weights that a body reads, and those that these are tied to."""
+    read, kept = {name for equation in equations(body) for name in _list_names(equation)}, list[Weight]()
+    for weight in reversed(layer.weights):
+        if weight.name in read:
+            weight = replace(weight, default=None, optional=False) if weight.optional else weight
+            kept.insert(0, weight)
+            if weight.default is not None:
+                read.update(getattr(e, "name", "") for e in subexpressions(weight.default))
+    return tuple(kept)
+
+
+# --------------------------------------------------------------------------------------------- the size of the whole loop
+
+
+def _put(e: Expression, numbers: dict[str, int]) -> Expression:
+    """An expression with numbers in the place of sizes."""
+    if isinstance(e, Name) and e.name in numbers:
+        return Number(numbers[e.name], span=e.span)
+    return rebuild(e, lambda inner: _put(inner, numbers))
+
+
+def _put_scalar(scalar: Scalar, numbers: dict[str, int]) -> Scalar:
+    return scalar if isinstance(scalar.value, tuple) else replace(scalar, value=_put(scalar.value, numbers))
+
+
+def _put_layer(layer: Layer, numbers: dict[str, int]) -> Layer:
+    return replace(layer, body=tuple(_put_statement(statement, numbers) for statement in layer.body))
+
+
+def _put_statement(statement: Statement, numbers: dict[str, int]) -> Statement:
+    if isinstance(statement, Loop):
+        body = tuple(_put_statement(inner, numbers) for inner in statement.body)
+        return replace(statement, count=_put(statement.count, numbers), body=body)
+    return replace(statement, right=_put(statement.right, numbers))
