@@ -32,7 +32,7 @@ def find_sinks(function: Function, legend: Legend, trained: frozenset[str], time
                             sums[inner] = over
         return value
 
-    if any(_name_operator(value) == "lse" for value in scope.reads):
+    if "lse" in scope.operators:
         Rewriting(look, descending=True, scope=scope).rewrite_function(function)
     return sums
 
@@ -74,7 +74,7 @@ class Attending:
     def read_attention(self, value: Value) -> Value | None:
         """A value as an attention, which includes the equations before it that nothing else reads."""
         kernel = self.read_kernel(value) if isinstance(value.operation, op.Contract) else None
-        if kernel is not None or self.steps:  # a step would copy all keys, to add one
+        if kernel is not None or self.steps or "lse" not in self.scope.operators:  # a step would copy all keys, to add one
             return kernel
         sinking = replace(self, sinks=True)
         kernel = sinking.read_kernel(value) if sinking.has(value, "lse") else None

@@ -114,13 +114,16 @@ class Scope:
     plain: set[Value] = field(default_factory=set)  # values that a kernel reads as they are written
     fixed: frozenset[Value] = frozenset()  # weights and scalars
     learned: frozenset[Value] = frozenset()  # weights that are trained
+    operators: frozenset[str] = frozenset()  # that stand in the function
 
     @classmethod
     def of(cls, function: Function, legend: Legend, trained: frozenset[str] = frozenset()) -> Scope:
         """The scope of a function, of whose weights these are trained."""
         learned = frozenset(line.value for line in function.weights if line.name in trained)
         fixed = frozenset(line.value for line in (*function.weights, *function.scalars))
-        scope = cls(Values(legend), reads=count_reads(function), fixed=fixed, learned=learned)
+        reads = count_reads(function)
+        operators = frozenset(value.operation.operator for value in reads if isinstance(value.operation, op.Reduce))
+        scope = cls(Values(legend), reads=reads, fixed=fixed, learned=learned, operators=operators)
         for line in (*function.inputs, *function.weights, *function.scalars):
             scope.names[line.value] = line.name
         scope.name_lines(function.lines, ())
