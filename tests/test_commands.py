@@ -188,6 +188,9 @@ IGNORED = [
     "count gpt2 --formulas --batch 3",
     "count gpt2 --formulas --device t4",
     "count llama --seq 3",
+    "count gpt2 --context 3",
+    "count gpt2 --generation --context 3 --seq 3",
+    "count gpt2 --generation --recompute full",
     "count gpt2 --set S=3",
     "count gpt2 --set D=12 --set D=24",
     "fit gpt2 --memory 80GB --batch 3",
@@ -228,7 +231,10 @@ def test_no_argument_is_ignored(run: Callable[..., Answer], folder: Path, argume
 
 TINY = "gpt2 --set D=12,A=3,L=2,V=259,K=64"
 CALLS_THAT_DIFFER = (  # each with the options that change what a command does
-    *(f"count {TINY} {mode}" for mode in ("--formulas", "--device h100-sxm", "--convention kaplan", "--recompute full")),
+    *(
+        f"count {TINY} {mode}"
+        for mode in ("--formulas", "--device h100-sxm", "--convention kaplan", "--recompute full", "--generation")
+    ),
     *(f"fit {TINY} --memory 500KB {mode}" for mode in ("--generation", "--solve S", "--solve L")),
     f"fit {TINY} --parameters 1M --solve L",
     f"fit {TINY} --memory 400KB --solve mesh",
@@ -247,7 +253,7 @@ CALLS_THAT_DIFFER = (  # each with the options that change what a command does
 OTHERWISE = """--set E=3 --text abc --seed 7 --batch 3 --seq 5 --formulas python --device v100s --precision float32
 --kind memory --recompute selective --convention exact --step 7 --solve L --out out.svg --layer LayerNorm --letters s000
 --form matrix --plan notation --tokens 3 --temperature 0.7 --top-k 2 --top-p 0.1 --legend s:S,d:X --format sarif --cites alibi
---memory 400KB --parameters 2M --mesh tp=3 --shard tp:a --zero 1 --devices 3 --rows 1 --work prefill"""
+--context 7 --memory 400KB --parameters 2M --mesh tp=3 --shard tp:a --zero 1 --devices 3 --rows 1 --work prefill"""
 VALUES = dict(re.findall(r"(--[a-z-]+) (\S+)", OTHERWISE))
 
 

@@ -163,6 +163,9 @@ def _program(options: argparse.Namespace) -> int:
 
 def _count(options: argparse.Namespace) -> int:
     model = _read_target(options)
+    if options.generation:
+        return _count_generation(options, model)
+    _refuse(options, "without `--generation`", "context")
     if options.formulas or model.open - {"B", "S"}:
         return _count_in_letters(options, model)
     inputs = _read_inputs(options, model)
@@ -181,6 +184,26 @@ def _count(options: argparse.Namespace) -> int:
         about = ", ".join([model.spec.title or options.target, *(f"{letter} = {size:,}" for letter, size in inputs.items())])
         rows = align([table.HEAD, *table.rows(summary.parts, "{:,}".format)])
         show(f"{about}\n\n{rows}\n\n{align_texts([*summary.rows(), *(('at least', str(bound)) for bound in bounds)])}")
+    return OK
+
+
+def _count_generation(options: argparse.Namespace, model: Model) -> int:
+    from einformer.objects import refuse_missing
+    from einformer.report import fit, generation
+
+    refuse_missing(model)
+    _refuse(options, "to `--generation`", "formulas", "recompute", "convention", *["seq"] * (options.context is not None))
+    if options.context is not None:
+        options.seq = fit.parse_quantity(options.context, fit.NUMBERS | {"Ki": 1024, "Mi": 1024**2})
+    inputs = _read_inputs(options, model)
+    _set_defaults(options)
+    memory = int(read_devices()[options.device or "h100-sxm"].memory)
+    taken = generation.count_generation(model, memory, options.precision, **inputs)
+    if options.json:
+        show_json({"target": options.target, "title": model.spec.title} | taken.data())
+    else:
+        about = ", ".join([model.spec.title or options.target, *(f"{letter} = {size:,}" for letter, size in inputs.items())])
+        show(f"{about}\n\n{align([generation.HEAD, *taken.table()])}\n\n{align_texts(list(taken.rows()))}")
     return OK
 
 

@@ -187,6 +187,12 @@ GROUPS: dict[str, tuple[Command, ...]] = {
                     choices=("text", "latex", "python"),
                 ),
                 _make_option("--device", f"Add the least time of each step on a device: {_DEVICES}.", **_DEVICE),
+                _make_option(
+                    "--generation",
+                    "Count the weights and the cache of generation, by kind of layer, and what engines allocate.",
+                    action="store_true",
+                ),
+                _make_option("--context", "Set the positions of a row for --generation: 8192, 128Ki, 1M.", metavar="NUMBER"),
                 BATCH,
                 SEQ,
                 PRECISION,

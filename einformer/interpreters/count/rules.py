@@ -574,7 +574,7 @@ def count_cache(entries: Iterable[Entry[Any]], sizes: Sizes[N], element: Any) ->
         numbers = () if entry.back is None or isinstance(entry.back, int) else (entry.back,)
         for turns, inner in sizes.kinds(_list_turns(entry), numbers):
             rows = map(inner.length, sorted(entry.rows))
-            whole: N = product((*turns, _count_position(entry, inner, element), *rows, _count_positions(entry, inner)))
+            whole: N = product((*turns, _count_position(entry, inner, element), *rows, count_positions(entry, inner)))
             held.append(inner.share(whole, {*entry.letters, sizes.time}))
     return CacheBytes(count_per_token(own, sizes, element), total(held))
 
@@ -595,8 +595,8 @@ def _count_position(entry: Entry[Any], sizes: Sizes[N], element: Any) -> N:
     return cast("N", product((_TOKEN if entry.whole else element, *lengths)))
 
 
-# Of what is read at s' the position s too.
-def _count_positions(entry: Entry[Any], sizes: Sizes[N]) -> Any:
+def count_positions(entry: Entry[Any], sizes: Sizes[N]) -> Any:
+    """Returns the positions of a row that a tensor keeps; of what is read at s' the position s too."""
     length, back = sizes.length(sizes.time), entry.back
     if back is None:
         return length
