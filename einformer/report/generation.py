@@ -17,6 +17,7 @@ from einformer.interpreters.count import rules
 from einformer.interpreters.count.conventions import Precision
 from einformer.interpreters.count.numbers import Numbers
 from einformer.interpreters.count.table import spell_bytes
+from einformer.language.sizes import MAXIMUM_SIZE
 from einformer.objects import Model, choose_rows
 from einformer.program.cache import Entry
 from einformer.report import fit
@@ -98,7 +99,7 @@ class Generation:
         where = f"{spell_bytes(self.memory)} hold the weights and the cache of {rows:,} row{'s' * (rows > 1)}"
         if self.longest is None:
             return f"{spell_bytes(self.memory)} do not hold the weights and one position"
-        return f"{where} up to {self.longest:,} positions" if self.longest < fit.MAXIMUM_SIZE else f"{where} of any length"
+        return f"{where} up to {self.longest:,} positions" if self.longest < MAXIMUM_SIZE else f"{where} of any length"
 
     def table(self) -> Iterator[tuple[str, ...]]:
         """Yields the cells of a table under `HEAD`."""
@@ -158,7 +159,7 @@ class _Held:
 
 
 def _measure(entry: Entry[int], sizes: Numbers, element: int) -> _Held:
-    rows = rules.product(tuple(map(sizes.length, sorted(entry.rows))))
+    rows: int = rules.product(tuple(map(sizes.length, sorted(entry.rows))))
     own = rules.count_cache([entry], sizes, element).total
     positions = rules.count_positions(entry, sizes)
     return _Held(entry.kind, entry.back, rows, own // max(rows * positions, 1), own)
