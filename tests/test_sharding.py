@@ -339,6 +339,12 @@ def test_positions_that_ranks_cannot_share_are_refused() -> None:
     run_on_ranks({"tp": 3}, run)
 
 
+@pytest.mark.parametrize("shard", ["tp: (s)", "tp: b (s)", "tp: s (s)"])
+def test_an_index_in_brackets_yields_to_others(shard: str) -> None:
+    with pytest.raises(EinformerError, match="E741 no other index is split over `tp`, to which `s` could yield"):
+        einformer.parse(SUMS).bind(D=4, F=6).source(mesh="tp=2", shard=shard)
+
+
 @pytest.mark.parametrize("shard", ["tp: f ()", "tp: f (s", "tp: (s) (s)", "tp: f (h)", "tp: f s)"])
 def test_brackets_hold_one_letter_of_the_text(shard: str) -> None:
     with pytest.raises(EinformerError, match="E741"):

@@ -141,6 +141,10 @@ def read_sharding(mesh: str | Mapping[str, int], shard: str, legend: Legend, tim
         if axis in rows and (legend.is_bound(letter) or letter == time):
             message = f"`{axis}` splits the batch, and `{letter}` too"
             raise fail("E741", message, span, [legend.describe(letter)], "an axis of the mesh for the batch alone")
+    for letter, (axis, span) in yielding.items():
+        if axis in rows or axis not in {other for name, (other, _) in places.items() if name != letter}:
+            message = f"no other index is split over `{axis}`, to which `{letter}` could yield"
+            raise fail("E741", message, span, [legend.describe(letter)], "`tp: g f v (s)`")
     split, yielded = (tuple((letter, axis) for letter, (axis, _) in some.items()) for some in (places, yielding))
     return Sharding(axes, split, frozenset(rows), yielded)
 
