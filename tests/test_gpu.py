@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 
 from einformer import EinformerError
@@ -91,3 +94,34 @@ def test_meta_weights_materialise_there() -> None:
     module = model("gpt2").build("meta").eval().to_empty(device="cuda")
     module.initialise()
     assert bool(torch.isfinite(module(*given("gpt2", torch.float32, "cuda"))).all())
+
+
+@pytest.fixture
+def group(tmp_path: Path) -> Iterator[None]:
+    """A process group of one rank under nccl."""
+    dist.init_process_group("nccl", init_method=f"file://{tmp_path / 'store'}", rank=0, world_size=1)
+    yield
+    dist.destroy_process_group()
+
+
+@pytest.mark.parametrize("plan", PLANS)
+def test_a_rank_under_nccl(plan: str, tmp_path: Path, group: None) -> None:
+    """It starts, computes, clips, steps, decodes, and saves as one process does."""
+    spec: Any = model("llama")
+    torch.manual_seed(1)
+    alone: Any = spec.build("cuda", dtype=torch.float64, plan=plan)
+    torch.manual_seed(1)
+    rank: Any = spec.build("cuda", dtype=torch.float64, plan=plan, mesh="tp=1", shard="tp: g f v")
+    (x_bs,) = given("llama", torch.float64, "cuda")
+    for module in (alone, rank):
+        module(x_bs).square().sum().backward()
+    norm = torch.nn.utils.clip_grad_norm_(alone.parameters(), 0.1)
+    assert error(rank.clip_gradients(0.1).cpu(), norm.cpu().numpy()) < TOLERANCE[torch.float64]
+    for module in (alone, rank):
+        torch.optim.AdamW(module.parameters()).step()
+    for path, weight in alone.state_dict().items():
+        assert error(rank.state_dict()[path].cpu(), weight.cpu().numpy()) < TOLERANCE[torch.float64], path
+    assert torch.equal(rank.eval().generate(x_bs, 5), alone.eval().generate(x_bs, 5))
+    rank.save_checkpoint(tmp_path / "first")
+    alone.load_checkpoint(tmp_path / "first")
+    assert all(torch.equal(weight, rank.state_dict()[path]) for path, weight in alone.state_dict().items())

@@ -328,6 +328,44 @@ def test_a_mesh_needs_a_process_group() -> None:
         bound("llama").build(mesh="tp=2", shard="tp: g")
 
 
+# ------------------------------------------------------------------------------------------------------------- compiled
+
+COMPILED = [
+    ("llama", "tp: g f v", "fast"),
+    ("llama", "tp: (s) g f v", "fast"),
+    ("mixtral", "tp: g x v", "fast"),
+    ("gpt2", "tp: a f v", "notation"),
+]
+
+
+def compile_alike(name: str, shard: str, plan: str) -> None:
+    """One graph without breaks, collectives in it, forward and backward; and one of a step of decoding."""
+    module: Any = bound(name).build(mesh="tp=2", shard=shard, plan=plan, dtype=torch.float64).eval()  # drops are no graph
+    torch.manual_seed(0)
+    x_bs, results = torch.randint(bound(name).legend.length("v"), (2, 4)), list[list[Tensor]]()
+    for run in (module, torch.compile(module, backend="aot_eager", fullgraph=True)):
+        module.zero_grad()
+        output = run(x_bs)
+        output.square().sum().backward()
+        results.append([output.detach(), *(parameter.grad.clone() for parameter in module.parameters())])
+    for whole, compiled in zip(*results, strict=True):
+        assert_near(compiled, whole, name)
+    if "(" not in shard:
+        text = module.generate(x_bs, 3)
+        module.compile_steps(backend="aot_eager")
+        assert torch.equal(module.generate(x_bs, 3), text)
+
+
+def compile_all(cases: list[tuple[str, str, str]]) -> None:
+    for case in cases:
+        compile_alike(*case)
+
+
+@pytest.mark.slow
+def test_the_module_of_a_rank_is_one_graph(tmp_path: Path) -> None:
+    in_processes(2, tmp_path, compile_all, COMPILED)
+
+
 # ----------------------------------------------------------------------------------------------------- files
 
 GPT2: dict[str, Any] = {"n_embd": 24, "n_head": 4, "n_layer": 2, "vocab_size": 20, "n_positions": 8, "n_inner": 12}

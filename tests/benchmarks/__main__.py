@@ -1,7 +1,8 @@
 """How long does einformer keep a processor busy, and how does that grow? Median seconds of it: `make bench`.
 
 With names, `python -m tests.benchmarks forward training decode emit`: GPT-2 beside transformers; `llama mixtral`: small ones of
-those; `count`: what it takes to count GPT-2; `contracts`: what a contract costs a call; `lint`: 5,000 lines of notes.
+those; `count`: what it takes to count GPT-2; `contracts`: what a contract costs a call; `lint`: 5,000 lines of notes;
+`ranks`: the ranks of a mesh.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ def rows() -> Iterator[tuple[str, Callable[[], object], int]]:
         yield f"bind and weight_shapes of {layers} layers", partial(shapes, layers), 5
 
 
-ALONE = ("count", "contracts", "lint")  # each a module with its own rows
+ALONE = ("count", "contracts", "lint", "ranks")  # each a module with its own rows
 
 
 if __name__ == "__main__":

@@ -106,10 +106,9 @@ class Mesh:
         for part, given in zip(parts, self.gather("all_gather", x, group), strict=True):
             part.copy_(given)
 
-    def reduce_scatter(self, own: Tensor, parts: list[Tensor], group: str = "") -> None:
-        assert len({part.shape for part in parts}) == 1, "ranks have parts of different shapes"
-        together = torch.stack(self.gather("reduce_scatter", torch.stack(parts), group))
-        own.copy_(together.sum(0)[self.get_local_rank(group)])
+    def reduce_scatter_tensor(self, own: Tensor, parts: Tensor, group: str = "") -> None:
+        together = torch.stack(self.gather("reduce_scatter", parts, group)).sum(0)
+        own.copy_(together.view(self.get_world_size(group), *own.shape)[self.get_local_rank(group)])
 
 
 def build_rank(model: Model, sharding: Sharding, plan: str, place: Any) -> nn.Module:

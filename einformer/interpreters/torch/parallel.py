@@ -47,9 +47,9 @@ HELPERS = {
     "scattered": '''def scattered(x: Tensor, dim: int, axis: str) -> Tensor:
     """This rank's part, along a dim, of the sum over the ranks of an axis of the mesh."""
     group = MESH.get_group(axis)
-    parts = [part.contiguous() for part in x.chunk(dist.get_world_size(group), dim)]
-    own = torch.empty_like(parts[0])
-    dist.reduce_scatter(own, parts, group=group)
+    parts = x.chunk(dist.get_world_size(group), dim)
+    own = torch.empty_like(parts[0], memory_format=torch.contiguous_format)
+    dist.reduce_scatter_tensor(own, torch.cat(parts), group=group)
     return own
 ''',
     "part": '''def part(x: Tensor, dim: int, axis: str) -> Tensor:
