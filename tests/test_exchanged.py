@@ -7,7 +7,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -69,11 +69,11 @@ def join(ranks: int) -> Iterator[None]:
         dist.destroy_process_group()
 
 
-def choose_map(model: Model) -> tuple[dict[str, int], str]:
-    """The most ranks, up to 8, over which weights can be split, and the cheapest map of those that are sensible."""
+def choose_map(model: Model, most: Sequence[int] = (8, 4, 2)) -> tuple[dict[str, int], str]:
+    """The most of these numbers of ranks over which weights can be split, and the cheapest map of those that are sensible."""
     step = plans.Step("training", 8, LENGTH, PRECISIONS["bfloat16"], read_devices()["h100-sxm"])
     pricing = plans.Pricing(model, step, model.inputs(8, LENGTH))
-    for ranks in (8, 4, 2):
+    for ranks in most:
         mesh = {"tp": ranks}
         if found := [plan for shard in pricing.list_maps(mesh) for plan in pricing.price(mesh, shard)]:
             return mesh, min(found, key=lambda plan: sum(sent.put for sent in plan.sent)).shard

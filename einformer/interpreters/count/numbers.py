@@ -18,7 +18,7 @@ from einformer.language.primitives import NUMERIC
 from einformer.language.sizes import Legend, Value
 from einformer.language.tree import Expression, Index, Spec
 from einformer.language.walk import subexpressions
-from einformer.program.inequalities import Atom, Facts, Inequality, Linear, connected, plain
+from einformer.program.inequalities import INFINITE, Atom, Facts, Inequality, Linear, connected, plain
 from einformer.program.needs import Region
 from einformer.program.sharding import WHOLE, Sharding
 from einformer.program.turns import Site, Turns
@@ -174,6 +174,8 @@ def _evaluate_atom(atom: Atom, numbers: Mapping[str, Any], legend: Legend) -> An
 
     if atom.kind == "index":
         return numbers[atom.name]
+    if atom == INFINITE:
+        return math.inf
     values = [_evaluate(argument, numbers, legend) for argument in atom.arguments]
     if atom.name == "floor":
         ((value, whole),) = values
