@@ -29,7 +29,7 @@ def list_rows(name: str, model: Model) -> Iterator[tuple[str, str, str]]:
     """A weight of theirs, how it is split, and its axes in our letters."""
     rows, held = families.merge_tables(name)["weights"]["rows"], model.weight_shapes()
     paths = {re.sub(r"blocks\.\d+", "blocks.{l}", path) for path in held}
-    for pattern, style in CONFIG_MAPPING[name].base_model_tp_plan.items():
+    for pattern, style in (CONFIG_MAPPING[name].base_model_tp_plan or {}).items():
         form = re.compile(r"(\w+\.)?" + re.escape(pattern).replace(r"\*", r"\{l\}") + r"(\.weight)?")
         for own, theirs, axes in rows if style not in OF_LAYERS else ():
             if form.fullmatch(theirs) and own.partition(",")[0] in paths:
