@@ -50,7 +50,7 @@ def test_pairs_are_those_of_an_enumeration(least: int | None, most: int | None) 
 
 def test_exact_flops_of_gpt2() -> None:
     """S (S + 1) / 2 pairs in twelve layers (counting the last logits too): computed by hand from nanoGPT's parts."""
-    full, exact = (rules.sum_counts(flops(published("gpt2"), name, B=1, S=1024)) for name in ("torch", "exact"))
+    full, exact = (published("gpt2").flops(convention=name, B=1, S=1024) for name in ("torch", "exact"))
     core = 12 * 2 * 1_610_612_736  # scores and weighted sums, S x S
     assert full == 291_648_307_200
     assert exact == full - core + core * 1025 // 2048 == 272_339_828_736
@@ -69,8 +69,8 @@ MIXTRAL = {"D": 4096, "A": 32, "G": 8, "H": 128, "F": 14336, "X": 8, "L": 32, "V
 )
 def test_published_forward_passes(name: str, sizes: dict[str, int], length: int, full: int, exact: int) -> None:
     model = einformer.load(name).bind(**sizes)
-    assert rules.sum_counts(flops(model, "torch", B=1, S=length)) == full
-    assert rules.sum_counts(flops(model, "exact", B=1, S=length)) == exact
+    assert model.flops(convention="torch", B=1, S=length) == full
+    assert model.flops(convention="exact", B=1, S=length) == exact
 
 
 @pytest.mark.parametrize("name", ["gpt2", "mistral", "gemma2", "gpt_oss", "bloom"])
@@ -78,8 +78,8 @@ def test_a_decode_step_is_what_a_longer_text_costs_more(name: str) -> None:
     """With masks counted exactly the last position costs what the difference says, windows included."""
     model = small(name)
     for length in (1, 2, 5, 6, 7, 20):
-        longer, shorter = (rules.sum_counts(flops(model, B=2, S=size)) for size in (length + 1, length))
-        assert rules.sum_counts(flops(model, cached=length, B=2, S=1)) == longer - shorter
+        longer, shorter = (model.flops(convention="exact", B=2, S=size) for size in (length + 1, length))
+        assert model.flops(convention="exact", cached=length, B=2, S=1) == longer - shorter
 
 
 def small(name: str) -> Model:
@@ -129,7 +129,7 @@ model Text(z_sd) -> y_sd causal in s:
 def test_pairs_do_not_depend_on_how_a_mask_is_written(mask: str, farthest: int) -> None:
     model = einformer.parse(MASKED.format(mask)).bind(D=3, C=4)
     allowed = sum(0 <= s - t <= farthest for s in range(12) for t in range(12))
-    assert sum(count.total for count in flops(model, S=12)) == 2 * 2 * 3 * allowed
+    assert model.flops(convention="exact", S=12) == 2 * 2 * 3 * allowed
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_pairs_do_not_depend_on_how_a_mask_is_written(mask: str, farthest: int) 
 def test_pairs_of_any_mask_are_those_that_it_allows(mask: str, allowed: list[bool]) -> None:
     """At sizes that are known; a formula is that of a band around the diagonal."""
     text = einformer.parse(MASKED.format(mask))
-    assert sum(count.total for count in flops(text.bind(D=3, C=4), S=12)) == 2 * 2 * 3 * sum(allowed)
+    assert text.bind(D=3, C=4).flops(convention="exact", S=12) == 2 * 2 * 3 * sum(allowed)
     longer, shorter = (text.bind(D=3, C=4).flops(convention="exact", S=size) for size in (12, 11))
     assert text.bind(D=3, C=4).flops(convention="exact", S=1, cached=11) == longer - shorter
     with pytest.raises(EinformerError, match="E607"):
@@ -327,7 +327,7 @@ def test_a_softmax_has_no_axis_for_the_letter_of_a_loop(convention: str) -> None
     named = softmax.format("m_ss'")
     spellings = f"m_ss' = {mask}\n    {named}", softmax.format(mask)
     apart, inside = (einformer.parse(WINDOWS.format(lines)).bind(D=3, L=3) for lines in spellings)
-    first, second = (rules.sum_counts(flops(model, convention, B=2, S=7)) for model in (apart, inside))
+    first, second = (model.flops(convention=convention, B=2, S=7) for model in (apart, inside))
     assert first == second > 0
 
 

@@ -10,7 +10,6 @@ import pytest
 
 from einformer import load, parse
 from einformer.architectures.texts import elaborate, text
-from einformer.interpreters.latex import latex
 from einformer.language import parser
 from einformer.language.printer import show
 from einformer.language.tree import Name, Spec
@@ -115,8 +114,8 @@ def test_a_model_in_other_letters_is_the_same_function(convention: str, sizes: d
 
 def test_names_of_several_letters_are_upright() -> None:
     """`d_{model}` and `head\\_size`, as papers and code print them; no bare underscore, which TeX would take for an index."""
-    assert r"H = d_{\mathrm{model}} / n_{\mathrm{heads}}" in latex(render(spec("llama"), "kaplan"))
-    assert r"\sqrt{\mathrm{head\_size}}" in latex(render(spec("gpt2"), "s004"))
+    assert r"H = d_{\mathrm{model}} / n_{\mathrm{heads}}" in load("llama").latex("kaplan")
+    assert r"\sqrt{\mathrm{head\_size}}" in load("gpt2").latex("s004", "index")
 
 
 def test_an_unknown_convention_is_refused() -> None:

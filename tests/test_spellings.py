@@ -12,7 +12,6 @@ import torch
 
 import einformer
 from einformer.interpreters.count import rules
-from einformer.interpreters.count.conventions import CONVENTIONS
 from einformer.interpreters.count.numbers import Numbers
 from einformer.interpreters.count.rules import Phase
 from einformer.objects import Model
@@ -39,7 +38,7 @@ def row(group: str, lines: Lines) -> Row:
     spec, at = bound.spec, bound.at(**EXAMPLE)
     kept = sum(each.total for each in rules.count_activations(spec.tree, spec.name, Numbers(at), 2))
     flops = tuple(
-        sum(each.spent(phase) for each in rules.count_flops(spec.tree, spec.name, Numbers(at), CONVENTIONS[name]))
+        bound.flops(convention=name, phase=phase, B=EXAMPLE["B"], S=EXAMPLE["S"])
         for name in ("torch", "exact")
         for phase in PHASES
     )
