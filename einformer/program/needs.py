@@ -429,6 +429,7 @@ class Flow:
         self.needed: dict[Cases, tuple[Mapping[Value, Need], tuple[Cases, ...]]] = {}
         self.turn: dict[str, int] = {}  # of the loops that are followed
         self.constant: dict[Value, set[Turn]] = {}  # in which turns a value has no gradient
+        self.note(self.supports)
         self.forward(self.body)
         self.output = self.support(function.output.value)
 
