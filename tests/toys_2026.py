@@ -38,8 +38,10 @@ STATED |= {"linear_value_head_dim": 7, "hidden_size": 60, "rope_parameters": ROP
 STATED_EXPERTS: dict[str, Any] = STATED | {"shared_expert_intermediate_size": 13, **EXPERTS}
 GROUPS: dict[str, Any] = {"num_experts": 12, "num_experts_per_tok": 5, "num_shared_experts": 2, "moe_intermediate_size": 9}
 LOCAL = ["sliding_attention", "full_attention", "sliding_attention"]
-KIMI: dict[str, Any] = {k: v for k, v in LATENT_EXPERTS.items() if k not in ("rope_parameters", "n_routed_experts")}
-KIMI |= {"q_lora_rank": None, "num_local_experts": 12, "linear_num_heads": 3, "linear_head_dim": 5, "num_hidden_layers": 5}
+OTHERWISE = ("rope_parameters", "n_routed_experts", "n_group", "num_experts_per_tok", "n_shared_experts")
+KIMI: dict[str, Any] = {k: v for k, v in LATENT_EXPERTS.items() if k not in OTHERWISE}
+KIMI |= {"q_lora_rank": None, "num_experts": 12, "linear_num_heads": 3, "linear_head_dim": 5, "num_hidden_layers": 5}
+KIMI |= {"num_expert_group": 4, "num_experts_per_token": 5, "num_shared_experts": 2}
 BAMBA: dict[str, Any] = grouped(None, PARTIAL, hidden_size=60, num_hidden_layers=3, mamba_n_heads=6, mamba_n_groups=2)
 BAMBA |= {"mamba_d_state": 7, "attn_layer_indices": [1]}
 SWA: dict[str, Any] = grouped(None, hidden_size=60, num_hidden_layers=5, sliding_window=11, **MULTIPLIERS)
