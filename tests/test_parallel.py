@@ -178,6 +178,31 @@ def start_alike() -> None:
         assert torch.equal(weight, part.state_dict()[path]), path
 
 
+WHOLE = """axes
+  b: B
+  d: D
+  f: F
+  e: E
+scalars
+  p = 0.5
+model Drop(z_bd) -> y_be:
+  weights W_df, U_fe
+  return Dr(Dr(z_bd) W_df U_fe)
+"""
+
+
+def drop_alike() -> None:
+    """What is whole on ranks is dropped alike, what rows differ in is not."""
+    torch.manual_seed(dist.get_rank())
+    x, model = torch.ones(50, 64), einformer.parse(WHOLE).bind(D=64, F=64, E=64)
+    for mesh, shard, alike in (("tp=2", "tp: f", True), ("dp=2", "dp: b", False)):
+        output = model.build(mesh=mesh, shard=shard)(x).detach()
+        both = [torch.empty_like(output) for _ in range(2)]
+        dist.all_gather(both, output)
+        assert torch.equal(*both) == alike, shard
+        assert 0.4 < (output == 0).double().mean() < 0.6
+
+
 def drop_apart() -> None:
     torch.manual_seed(dist.get_rank())  # `build` makes them alike
     module = einformer.parse(DROP).bind(D=64, F=64).build(mesh=make_mesh(), shard="tp: f", dtype=torch.float64)
@@ -214,4 +239,4 @@ def test_two_processes_compute_alike_start_alike_and_drop_apart(tmp_path: Path) 
     compute_alike = functools.partial(agree_in_process, "llama", {"tp": 2}, "tp: g f v", "fast")
     share_alike = functools.partial(agree_in_process, "llama", {"dp": 2}, "dp: b", "fast", 3)
     stages = functools.partial(agree_in_stages, "gemma3", {"pp": 2}, "pp: l", "fast")
-    in_processes(2, tmp_path, do_all, [compute_alike, share_alike, stages, start_alike, drop_apart, refuse_sharing])
+    in_processes(2, tmp_path, do_all, [compute_alike, share_alike, stages, start_alike, drop_alike, drop_apart, refuse_sharing])
