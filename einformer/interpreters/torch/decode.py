@@ -178,11 +178,10 @@ class CachedEmitter(KernelEmitter):
     def line(self, line: Line) -> Iterator[str]:
         """A line; a tensor that is kept, or asked for, lies as it lay."""
         match line.value.operation:
-            case Keep(argument, (own, other)) as kept if line.equation is None:
-                place = self.find_lying(argument)
-                labels = tuple((other,) if label == (own,) else label for label in place.labels)
+            case Keep() as kept if line.equation is None:
+                text, labels = self.code_kept(kept)
                 line = replace(line, labels=labels)
-                yield f"{self.name(line)} = {self.code_kept(kept, place)}"
+                yield f"{self.name(line)} = {text}"
                 self.store(line)
             case Asked(argument, letter) if line.equation is None:
                 place = self.find_lying(argument)
@@ -213,11 +212,12 @@ class CachedEmitter(KernelEmitter):
         stem, _, letters = name.rpartition("_")
         return name + "_" * ((stem, frozenset(letters)) in tensors)
 
-    def code_kept(self, e: Keep, place: Stored) -> str:
-        """A tensor at other positions."""
-        method = "keep" if axis_of(e.letters[1]) == self.context.time else "keep_earlier"
-        axis = place.labels.index((e.letters[0],))
-        return f"cache.{method}({write_path(e.path)}, {place.name}, {axis}{self.row(place.labels)})"
+    def code_kept(self, e: Keep) -> tuple[str, tuple[Label, ...]]:
+        """A tensor at other positions, and how it lies."""
+        place, (own, other) = self.find_lying(e.argument), e.letters
+        method = "keep" if axis_of(other) == self.context.time else "keep_earlier"
+        text = f"cache.{method}({write_path(e.path)}, {place.name}, {place.labels.index((own,))}{self.row(place.labels)})"
+        return text, tuple((other,) if label == (own,) else label for label in place.labels)
 
     def row(self, labels: Sequence[Label]) -> str:
         """The axis of the rows of a batch, as the last argument where padding is masked; the first by default."""
@@ -244,10 +244,9 @@ class CachedEmitter(KernelEmitter):
                 return self.code_places(self.code(number, wanted), letter)
             case Ago(number):
                 return self.code(number, wanted)
-            case Keep(argument, (own, other)) as kept:
-                place = self.find_lying(argument)
-                labels = tuple((other,) if label == (own,) else label for label in place.labels)
-                return self.view(self.code_kept(kept, place), labels, labels, value.kind)
+            case Keep() as kept:
+                text, labels = self.code_kept(kept)
+                return self.view(text, labels, labels, value.kind)
             case Run(name, letter, argument, path):
                 code = self.code(argument, wanted)
                 row = self.row(tuple((dim,) for dim in code.dims))
