@@ -196,8 +196,9 @@ class WeightCount(Counted[N]):
 class EquationCount(Counted[N]):
     """The FLOPs of an equation, `text` as it is written, in a forward pass.
 
-    `backward` are those of its gradients. `core` are those of products over two positions, what selective recomputation
-    does again; `repeated` says that the equation is part of a block, which full recomputation does again.
+    `backward` are those of its gradients in all turns, which stand with the first of its kinds. `core` are those of products
+    over two positions, what selective recomputation does again; `repeated` says that the equation is part of a block, which
+    full recomputation does again.
     """
 
     path: str
@@ -213,8 +214,8 @@ class EquationCount(Counted[N]):
     def spent(self, phase: Phase, recompute: Recompute = "none") -> N:
         """The FLOPs of a whole phase, in all turns together: a training step runs forward, backward and the recomputation."""
         again = self.core if recompute == "selective" else self.each if recompute == "full" and self.repeated else 0
-        phases = {"forward": (self.each,), "backward": (self.backward,), "training": (self.each, self.backward, again)}
-        return product((self.times, total(phases[phase])))
+        forward: N = product((self.times, total((self.each, again)) if phase == "training" else self.each))
+        return forward if phase == "forward" else self.backward if phase == "backward" else total((forward, self.backward))
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,7 +349,7 @@ def count_flops(spec: Spec, name: str, sizes: Sizes[N], convention: Convention =
     EinformerError E601, E607.
     """
     derived = derive(spec, name)
-    return tuple(rules.equation(turns) for rules, turns in _list_rules(derived, derived.done, sizes, convention))
+    return tuple(count for done in derived.done for count in _count_equation(derived, done, sizes, convention))
 
 
 def count_traffic(
@@ -360,7 +361,8 @@ def count_traffic(
     """
     derived = derive(spec, name)
     some = [done for done in derived.done if any(isinstance(operation, Contraction) for operation in done.operations)]
-    return tuple(rules.traffic(turns, element, fused) for rules, turns in _list_rules(derived, some, sizes, convention))
+    kinds = (kind for done in some for kind in _list_kinds(derived, done, sizes, convention))
+    return tuple(rules.traffic(turns, element, fused) for rules, turns in kinds)
 
 
 def find_intensity(moves: Iterable[Traffic[N]]) -> Any:
@@ -377,18 +379,25 @@ def find_intensity(moves: Iterable[Traffic[N]]) -> Any:
     return cast("Any", sum_counts(moves)) / total(product((move.times, move.moved)) for move in moves)
 
 
-def _list_rules(
-    derived: Derived, dones: Iterable[Done], sizes: Sizes[N], convention: Convention
+def _count_equation(derived: Derived, done: Done, sizes: Sizes[N], convention: Convention) -> Iterator[EquationCount[N]]:
+    gradients = (gradient or () for o in done.operations if isinstance(o, Contraction) for gradient in o.gradients)
+    differing = dict.fromkeys(e for gradient in gradients for turn in _split_gradient(gradient)[0] for e in turn)
+    kinds = _list_kinds(derived, done, sizes, convention, differing)
+    backward: N = total(product((*turns, rules.backward())) for rules, turns in kinds)
+    for rules, turns in _list_kinds(derived, done, sizes, convention):
+        yield rules.equation(turns, backward)
+        backward = total(())
+
+
+# The kinds of turns in which a mask, or one of these numbers, differs.
+def _list_kinds(
+    derived: Derived, done: Done, sizes: Sizes[N], convention: Convention, differing: Iterable[Expression] = ()
 ) -> Iterator[tuple[_Rules[N], tuple[N, ...]]]:
-    timed = replace(sizes, time=derived.time)
-    for done in dones:
-        masked = (operation for operation in done.operations if convention.pairs == "exact")
-        regions = [region for o in masked if (region := region_of(o.where, o.letters, done.turning, derived.facts)) is not None]
-        differing = dict.fromkeys(e for region in regions for e in region.parameters(done.turning))
-        gradients = (gradient or () for o in done.operations if isinstance(o, Contraction) for gradient in o.gradients)
-        differing |= dict.fromkeys(e for gradient in gradients for turn in _split_gradient(gradient)[0] for e in turn)
-        for turns, inner in timed.kinds(done.turns, tuple(differing)):
-            yield _Rules(inner, convention, derived, done), turns
+    masked = (operation for operation in done.operations if convention.pairs == "exact")
+    regions = [region for o in masked if (region := region_of(o.where, o.letters, done.turning, derived.facts)) is not None]
+    numbers = dict.fromkeys((*(e for region in regions for e in region.parameters(done.turning)), *differing))
+    for turns, inner in replace(sizes, time=derived.time).kinds(done.turns, tuple(numbers)):
+        yield _Rules(inner, convention, derived, done), turns
 
 
 # The turns without a gradient, each as conditions on letters of loops, and the letters of recurrences.
@@ -407,18 +416,24 @@ class _Rules(Generic[N]):
     derived: Derived
     done: Done
 
-    def equation(self, turns: tuple[N, ...]) -> EquationCount[N]:
-        done = self.done
-        products = [(self.numbers(pair, pair.letters, self.convention.per_multiply), pair) for pair in self.pairs()]
-        others: N = total(self.elementwise())
-        span = done.equation.span
-        forward: N = total((*(flops for flops, _ in products), others))
-        backward: N = total((*(own for flops, pair in products for own in self.backward(flops, pair)), others * 2))
+    def equation(self, turns: tuple[N, ...], backward: N) -> EquationCount[N]:
+        done, span = self.done, self.done.equation.span
+        products = self.products()
+        forward: N = total((*(flops for flops, _ in products), *self.elementwise()))
         core: N = total(flops for flops, pair in products if has_two_positions(pair.letters, self.derived.time))
         return EquationCount(done.path, done.layer, span.text, span.line, forward, turns, backward, core, done.repeated)
 
+    def backward(self) -> N:
+        """The FLOPs of the gradients in one turn."""
+        others, products = total(self.elementwise()), self.products()
+        count: N = total((*(own for flops, pair in products for own in self.gradients(flops, pair)), others * 2))
+        return count
+
+    def products(self) -> list[tuple[N, Pair]]:
+        return [(self.numbers(pair, pair.letters, self.convention.per_multiply), pair) for pair in self.pairs()]
+
     # A product for each factor that has a gradient; in the first step of a recurrence what came before has none.
-    def backward(self, flops: N, pair: Pair) -> Iterator[N]:
+    def gradients(self, flops: N, pair: Pair) -> Iterator[N]:
         for gradient in (gradient for gradient in pair.gradients if gradient is not None):
             turns, steps = _split_gradient(gradient)
             first: N = self.numbers(pair, pair.letters - steps, self.convention.per_multiply, -1)
