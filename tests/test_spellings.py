@@ -84,7 +84,7 @@ FACTORS = {
     "its own": "sigmoid(n_bsa - 2 σ_a - 1)",
     "twice": "sigmoid(2 n_bsa - σ_a)",
     "the square": "sigmoid(n_bsa - σ_a)^2",
-    "other scores": "sigmoid(n_bsa / 2 + lse_s'(2 t_bss'a) - σ_a)",
+    "other scores": "sigmoid(lse_s'(2 t_bss'a) - σ_a)",
 }
 
 
@@ -92,7 +92,8 @@ FACTORS = {
 def test_a_sink_is_a_score_beside_those_of_the_softmax(kind: str) -> None:
     """One of twice the scores, or of others, is a factor like any other."""
     group = GROUPS["a sink"]
-    lines = (*SINK, "n_bsa = lse_s' t_bss'a", f"w_bss'a = Sm_s'(t_bss'a) {FACTORS[kind]}")
+    total = ("n_bsa = lse_s' t_bss'a",) if "n_bsa" in FACTORS[kind] else ()
+    lines = (*SINK, *total, f"w_bss'a = Sm_s'(t_bss'a) {FACTORS[kind]}")
     bound = einformer.parse(group.text((*QKV, *lines, *ENDS))).bind(D=12, A=3)
     assert ("with_sink(" in bound.source()) == (kind == "its own")
     (array,) = inputs(bound, {"B": 2, "S": 6})
