@@ -12,19 +12,21 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM
+from transformers import AutoConfig
 
 import einformer
 from einformer import EinformerError
 from tests.few import few
+from tests.oracles.of_toys import class_of
 from tests.refusals import refuses
+from tests.toys_2026 import OF_2026
 
 HUB: dict[str, dict[str, Any]] = json.loads((Path(__file__).parent / "data" / "hub.json").read_text(encoding="utf-8"))
 
 
 def theirs(config: dict[str, Any]) -> int:
     """The numbers in transformers' model."""
-    models: Any = AutoModelForCausalLM
+    models: Any = class_of(config["model_type"])
     with torch.device("meta"):
         model = models.from_config(AutoConfig.for_model(**copy.deepcopy(config)))
     return sum(parameter.numel() for parameter in model.parameters())
@@ -33,6 +35,22 @@ def theirs(config: dict[str, Any]) -> int:
 @pytest.mark.parametrize("name", few(HUB, {"openai-gpt", "dbrx-instruct", "MiniMax-M2", "mamba-130m-hf", "LFM2-1.2B"}))
 def test_parameters_are_theirs(name: str) -> None:
     assert einformer.from_huggingface(HUB[name]).num_parameters == theirs(HUB[name])
+
+
+KINDS = sorted({kind for kind, _ in OF_2026.values()})
+UNSAID: dict[str, dict[str, Any]] = {  # what a model needs beside the sizes that transformers gives it
+    "bamba": {"attn_layer_indices": [9, 18, 27]},
+    "granitemoe_swa": {"shared_intermediate_size": 1024},
+    "nemotron_h": {"layers_block_type": ["mamba", "mlp", "mamba", "attention", "moe"] * 8},
+}
+
+
+@pytest.mark.parametrize("kind", few(KINDS, {"ministral3"}))
+def test_parameters_at_the_sizes_of_transformers(kind: str) -> None:
+    """Real sizes: those of the checkpoint that the class of each config names."""
+    keys = AutoConfig.for_model(kind, **UNSAID.get(kind, {})).to_json_string(use_diff=False)
+    config = {key: value for key, value in json.loads(keys).items() if key != "time_step_limit"}
+    assert einformer.from_huggingface(config).num_parameters == theirs(config)
 
 
 @pytest.mark.parametrize(("last", "read"), [(-1, True), (27, True), (None, True), (26, False), (28, False)])
