@@ -913,6 +913,21 @@ MUTANTS = (
         f"sharding.py::{_RANKS}[a root of a sum]",
     ),
     _mutant(
+        "an axis of the mesh divides no tensor", "interpreters/count/rules.py",
+        'return cast("N", self.divide(whole, ranks)) if self.shares else whole', 'return whole',
+        "plan.py::test_a_device_holds_the_weights_and_saves_the_values_that_are_counted[llama tp: g f v; tq: j]",
+    ),
+    _mutant(
+        "an all-reduce sends what a reduce-scatter sends", "interpreters/count/exchanges.py",
+        'if collective == "all-reduce" else', 'if collective == "" else',
+        "plan.py::test_a_collective_sends_what_a_tree_of_its_parts_needs[2-3]",
+    ),
+    _mutant(
+        "letters of one tensor are split together", "program/maps.py",
+        "clashes[letter] |= together - {letter}", "clashes[letter] |= set()",
+        "plan.py::test_letters_that_do_not_clash_can_be_split_together[llama]",
+    ),
+    _mutant(
         "the gradient of a whole tensor is that of one rank", "program/collectives.py",
         "if value not in self.moving or not meshes:", "if value in self.moving or not meshes:",
         f"sharding.py::{_RANKS}[a gain of each head]",
