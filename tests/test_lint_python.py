@@ -134,10 +134,10 @@ def shipped() -> Iterator[str]:
 
 
 def test_no_suffix_of_a_shipped_text_is_a_word() -> None:
-    """`z_sd`, `k_seg`, `a_sun`, and `q_base`, as heads stand before features. Only `dt` and `gt` of clip are words."""
+    """`z_sd`, `k_seg`, `a_sun`, and `q_base`, as heads stand before features."""
     found = {suffix for suffix in shipped() if len(set(suffix)) == len(suffix) > 1} | {"base"}
     assert {"sd", "seg", "sun", "fn"} <= found
-    assert {suffix for suffix in found if axes_of_name(f"z_{suffix}", frozenset(suffix)) is None} == {"dt", "gt"}
+    assert {suffix for suffix in found if axes_of_name(f"z_{suffix}", frozenset(suffix)) is None} == set()
 
 
 def test_kinds_of_numbers_are_words() -> None:
