@@ -293,6 +293,16 @@ def test_a_scaled_input_has_a_gradient_where_a_plan_scales_it(plan: Literal["not
     assert model.flops(convention=plan, phase="training", B=2, S=7) == counter.get_total_flops()
 
 
+@pytest.mark.xfail(reason="a map that only chooses is packed with one that learns, and gets a gradient with it", strict=True)
+def test_a_packed_map_has_the_gradients_of_its_pack() -> None:
+    lines = ["p_x = z_d N_xd", "y_x = where(top_{1,x} p_x, 1, 0)", "w_x = z_d J_dx", "return y_x silu(w_x) s_xd"]
+    model = texts_spec("d, x", "model M(z_d) -> y_d:", "weights J_dx, N_xd, s_xd", *lines).bind(D=6, X=2)
+    module = model.build(device="meta", plan="fast").eval()
+    with FlopCounterMode(display=False) as counter:
+        module(torch.zeros(6, device="meta")).sum().backward()  # type: ignore[no-untyped-call]
+    assert model.flops(convention="fast", phase="training") == counter.get_total_flops()
+
+
 # What the gradients of operators that multiply no matrices are made of.
 GRADIENTS = (
     "new_empty_strided", "embedding_dense_backward", "native_layer_norm_backward", "_softmax_backward_data", "gelu_backward",
