@@ -236,3 +236,8 @@ def test_formulas_of_what_is_exchanged_are_its_numbers(case: tuple[str, dict[str
         assert [(row.letters, row.phase, row.times, row.numbers) for row in numbers] == [
             (row.letters, row.phase, *(sympy.sympify(e).subs(letters) for e in (row.times, row.numbers))) for row in formulas
         ]
+
+
+def test_ranks_do_not_share_the_one_position_of_a_step_of_decoding() -> None:
+    assert not price(bound("llama"), {"cp": 2, "tp": 2}, work="decode")
+    assert {plan.shard for plan in price(bound("llama"), {"tp": 2}, work="decode")} == {"tp: f g v"}

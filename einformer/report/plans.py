@@ -26,7 +26,7 @@ from einformer.language.specialise import specialise
 from einformer.objects import Model
 from einformer.program.lowering import lower_functions
 from einformer.program.maps import Clashes, find_clashes, list_sets
-from einformer.program.sharding import Sharding
+from einformer.program.sharding import Sharding, refuse_remainders
 
 # What the axes of a mesh with these names split, outermost first. An axis with another name splits any of these.
 ROLES = {"dp": "rows", "cp": "positions", "ep": "weights", "tp": "weights"}
@@ -191,10 +191,11 @@ class Pricing:
                 again = _sum_again(exchanges, self.step.precision.element) if recompute == "full" else ()
                 yield Plan(self.step, tuple(mesh.items()), shard, zero, recompute, *counted, (*more, *again))
 
-    # Decoding computes one position of each row.
+    # Decoding computes one position of each row, which ranks cannot share.
     def _list_exchanges(self, sharding: Sharding, shard: str) -> list[Exchange[int]]:
         functions = self._remember(shard, self.model._lower_for_rank, sharding)
         legend = self.model.at(**dict(self.sizes) | ({"S": 1} if self.step.work == "decode" else {}))
+        refuse_remainders(sharding, legend)
         rows = list_exchanges(functions, self.model.spec.name, Numbers(legend), sharding, dict(sharding.mesh))
         return [row for row in rows if self.step.work == "training" or row.phase == "forward"]
 
