@@ -805,6 +805,16 @@ MUTANTS = (
         "families.py::test_logits_are_theirs[llama-fan_in]",
     ),
     _mutant(
+        "the whole has no say in the ties of its text part", "huggingface/wrappers.py",
+        "said = {} if tied is None else {_TIE: tied}", "said: dict[str, object] = {}",
+        "wrappers.py::test_parameters_of_the_text_part_are_theirs[internvl]",
+    ),
+    _mutant(
+        "engines compute no position ahead of a window", "report/generation.py",
+        'back + self.windows["ahead"]', "back",
+        "generation.py::test_positions_of_a_row",
+    ),
+    _mutant(
         "a list of layers is one of all others", "huggingface/keys.py",
         "int(self.first + layer in value)", "int(layer not in value)",
         "families.py::test_logits_are_theirs[llama4_even-fan_in]",
