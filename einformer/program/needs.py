@@ -475,6 +475,7 @@ class Flow:
             start = {c: met[c] for c in start}
         self.supports |= {c.after: met[c] for c in some}
         all_that_follow = {(repeat.turns.letter, self.turn.pop(repeat.turns.letter))}
+        self.note(c.after for c in some)
         around = self.turn.items()
         for value in (*(c.within for c in some), *(value for step in flat(repeat.body) for value in step.values)):
             turns = self.constant.get(value, ())
