@@ -239,6 +239,10 @@ def test_what_no_gradient_reaches_costs_nothing_backward(lines: list[str]) -> No
             id="what the next turn overwrites",
         ),
         pytest.param(
+            ["for l < L:", "  for c < C:", "    z_bsd <- tanh(z_bsd)", "  z_bsd <- z_bsd' I_d'x U_xd", "return z_bsd"],
+            id="what an inner loop leaves",
+        ),
+        pytest.param(
             ["for l < L:", "  h_bsx = Down_l(z_bsd)", "  z_bsd <- z_bsd + h_bsx U_xd", "return z_bsd"], id="its input as it is"
         ),
         pytest.param(["for l < L:", "  z_bsd <- z_bsd + Turn_l(z_bsd)", "return z_bsd"], id="a loop in a layer in a loop"),
