@@ -154,7 +154,7 @@ def _select_counts(about: About, counts: Iterable[Count], name: Callable[[Count]
 
 def _select_part(about: About, root: _Root, count: Count) -> list[Count]:
     looped = any(turns != 1 for turns in count.turns)
-    once = replace(count, turns=count.turns[1:])
+    once = count.in_one_turn() if count.turns else count
     match about.part:
         case "block":
             return [once] if looped else []

@@ -9,7 +9,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar, cast
+from typing import Any, ClassVar, Generic, Literal, Protocol, Self, TypeVar, cast
 
 from einformer.errors import Span
 from einformer.interpreters.count.activations import Saved, SavedValue, find_saved
@@ -168,6 +168,10 @@ class Counted(Generic[N]):
         """In all turns together."""
         return product((self.times, self.each))
 
+    def in_one_turn(self) -> Self:
+        """The count in a turn of the first loop."""
+        return replace(self, turns=self.turns[1:])  # type: ignore[type-var]
+
 
 @dataclass(frozen=True, slots=True)
 class WeightCount(Counted[N]):
@@ -196,9 +200,9 @@ class WeightCount(Counted[N]):
 class EquationCount(Counted[N]):
     """The FLOPs of an equation, `text` as it is written, in a forward pass.
 
-    `backward` are those of its gradients in all turns, which stand with the first of its kinds. `core` are those of products
-    over two positions, what selective recomputation does again; `repeated` says that the equation is part of a block, which
-    full recomputation does again.
+    `backward` are those of its gradients in all turns together, since the first turns may have fewer. `core` are those of
+    products over two positions, what selective recomputation does again; `repeated` says that the equation is part of a
+    block, which full recomputation does again.
     """
 
     path: str
@@ -210,6 +214,11 @@ class EquationCount(Counted[N]):
     backward: N
     core: N
     repeated: bool = False
+
+    def in_one_turn(self) -> EquationCount[N]:
+        """The count in a turn of the first loop, on an average."""
+        first, *rest = self.turns
+        return replace(self, turns=tuple(rest), backward=cast("Any", self.backward) / first)
 
     def spent(self, phase: Phase, recompute: Recompute = "none") -> N:
         """The FLOPs of a whole phase, in all turns together: a training step runs forward, backward and the recomputation."""
@@ -362,7 +371,7 @@ def count_traffic(
     derived = derive(spec, name)
     some = [done for done in derived.done if any(isinstance(operation, Contraction) for operation in done.operations)]
     kinds = (kind for done in some for kind in _list_kinds(derived, done, sizes, convention))
-    return tuple(rules.traffic(turns, element, fused) for rules, turns in kinds)
+    return tuple(rules.traffic(turns, element, fused) for _, rules, turns in kinds)
 
 
 def find_intensity(moves: Iterable[Traffic[N]]) -> Any:
@@ -382,22 +391,22 @@ def find_intensity(moves: Iterable[Traffic[N]]) -> Any:
 def _count_equation(derived: Derived, done: Done, sizes: Sizes[N], convention: Convention) -> Iterator[EquationCount[N]]:
     gradients = (gradient or () for o in done.operations if isinstance(o, Contraction) for gradient in o.gradients)
     differing = dict.fromkeys(e for gradient in gradients for turn in _split_gradient(gradient)[0] for e in turn)
-    kinds = _list_kinds(derived, done, sizes, convention, differing)
-    backward: N = total(product((*turns, rules.backward())) for rules, turns in kinds)
-    for rules, turns in _list_kinds(derived, done, sizes, convention):
-        yield rules.equation(turns, backward)
-        backward = total(())
+    backward: dict[Any, list[N]] = {}
+    for kind, rules, turns in _list_kinds(derived, done, sizes, convention, differing):
+        backward.setdefault(kind, []).append(product((*turns, rules.backward())))
+    for kind, rules, turns in _list_kinds(derived, done, sizes, convention):
+        yield rules.equation(turns, total(backward[kind]))
 
 
-# The kinds of turns in which a mask, or one of these numbers, differs.
+# The kinds of turns in which a mask differs, by what it has of them; or, within a kind, one of the numbers `within`.
 def _list_kinds(
-    derived: Derived, done: Done, sizes: Sizes[N], convention: Convention, differing: Iterable[Expression] = ()
-) -> Iterator[tuple[_Rules[N], tuple[N, ...]]]:
+    derived: Derived, done: Done, sizes: Sizes[N], convention: Convention, within: Iterable[Expression] = ()
+) -> Iterator[tuple[Any, _Rules[N], tuple[N, ...]]]:
     masked = (operation for operation in done.operations if convention.pairs == "exact")
     regions = [region for o in masked if (region := region_of(o.where, o.letters, done.turning, derived.facts)) is not None]
-    numbers = dict.fromkeys((*(e for region in regions for e in region.parameters(done.turning)), *differing))
-    for turns, inner in replace(sizes, time=derived.time).kinds(done.turns, tuple(numbers)):
-        yield _Rules(inner, convention, derived, done), turns
+    numbers = dict.fromkeys(e for region in regions for e in region.parameters(done.turning))
+    for turns, inner in replace(sizes, time=derived.time).kinds(done.turns, (*numbers, *within)):
+        yield tuple(map(inner.value, numbers)), _Rules(inner, convention, derived, done), turns
 
 
 # The turns without a gradient, each as conditions on letters of loops, and the letters of recurrences.
