@@ -116,6 +116,21 @@ def price(model: Model, mesh: Mapping[str, int], batch: int = 2, length: int = 4
     return plans.list_plans(model, make_step(batch, length, work), [mesh])
 
 
+@pytest.mark.parametrize(("name", "letter"), [("mixtral-8x7b", "x"), ("llama-3-8b", "")])
+def test_an_axis_of_experts_splits_experts(name: str, letter: str) -> None:
+    """And the axis of all other weights leaves them to it. A model without experts has no map for one."""
+    model = einformer.model(name)
+    pricing = plans.Pricing(model, make_step(8, 1024), model.inputs())
+    maps = list(pricing.list_maps({"ep": 2, "tp": 2}))
+    assert bool(maps) == bool(letter)
+    assert all(letter in split["ep"] and letter not in split["tp"] for split in map(read_map, maps))
+
+
+def read_map(line: str) -> dict[str, str]:
+    """The letters of each axis."""
+    return dict(part.split(": ") for part in line.split("; "))
+
+
 @pytest.mark.parametrize("name", BEST)
 def test_the_map_of_megatron_is_found_by_rule(name: str) -> None:
     sets = {frozenset(plan.shard.removeprefix("tp: ").split()) for plan in price(bound(name), {"tp": 2})}

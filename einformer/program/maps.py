@@ -35,6 +35,12 @@ def _list_together(value: Value) -> Iterator[set[str]]:
         yield {*unite_axes(value.operation.factors)}
 
 
+def find_chosen(functions: Mapping[str, Function]) -> frozenset[str]:
+    """The indices of which a token has but some: of experts."""
+    operations = (value.operation for function in functions.values() for value in walk_values(function))
+    return frozenset(letter for o in operations if isinstance(o, op.Reduce) and o.operator == "top" for letter in o.letters)
+
+
 def list_sets(clashes: Clashes, legend: Legend, ranks: int, without: Iterable[str] = ()) -> tuple[frozenset[str], ...]:
     """The largest sets of letters that an axis of so many ranks can split, each number of ranks dividing their sizes."""
     some = {letter for letter in clashes if not legend.length(letter) % ranks} - {*without}

@@ -25,11 +25,12 @@ from einformer.language.calls import slot_letters
 from einformer.language.specialise import specialise
 from einformer.objects import Model
 from einformer.program.lowering import lower_functions
-from einformer.program.maps import Clashes, find_clashes, list_sets
+from einformer.program.maps import Clashes, find_chosen, find_clashes, list_sets
+from einformer.program.operations import Function
 from einformer.program.sharding import Sharding, refuse_remainders
 
 # What the axes of a mesh with these names split, outermost first. An axis with another name splits any of these.
-ROLES = {"dp": "rows", "cp": "positions", "ep": "weights", "tp": "weights"}
+ROLES = {"dp": "rows", "cp": "positions", "ep": "experts", "tp": "weights"}
 ZERO = {0: "", 1: "zero-1", 3: "fsdp"}  # the state that ranks of the batch share: none, of the optimiser, all
 Counted = tuple[Mapping[str, int], int, int]  # the bytes that a device holds, its FLOPs, the bytes that move in its memory
 REFUSED = {"E741", "E742", "E743", "E744", "E605"}  # of maps that cannot be
@@ -242,7 +243,8 @@ class Pricing:
     def list_maps(self, mesh: Mapping[str, int]) -> Iterable[str]:
         """Returns the sensible maps of letters over a mesh."""
         clashes = self._remember("clashes", _find_clashes, self.model)
-        return dict.fromkeys(_Maps(self, clashes, mesh).list_maps())
+        experts = self._remember("experts", _find_experts, self.model)
+        return dict.fromkeys(_Maps(self, clashes, experts, mesh).list_maps())
 
     def _remember(self, key: object, count: Callable[..., Any], *arguments: object) -> Any:
         if key not in self.cached:
@@ -295,7 +297,15 @@ def list_plans(model: Model, step: Step, meshes: Iterable[Mapping[str, int]], sh
 
 
 def _find_clashes(model: Model) -> Clashes:
-    return find_clashes(lower_functions(specialise(model.spec.tree, model.spec.name), model.legend), model.legend)
+    return find_clashes(_lower(model), model.legend)
+
+
+def _find_experts(model: Model) -> frozenset[str]:
+    return find_chosen(_lower(model))
+
+
+def _lower(model: Model) -> dict[str, Function]:
+    return lower_functions(specialise(model.spec.tree, model.spec.name), model.legend)
 
 
 def find_smallest(model: Model, step: Step, limit: int, most: int = 2**12) -> Plan:
@@ -314,9 +324,7 @@ def find_smallest(model: Model, step: Step, limit: int, most: int = 2**12) -> Pl
 def list_meshes(devices: int) -> Iterator[dict[str, int]]:
     """Yields the meshes of so many devices, with axes for the batch, for positions, for weights and for experts."""
     for sizes in _list_factors(devices, len(ROLES)):
-        mesh = {axis: size for axis, size in zip(ROLES, sizes, strict=True) if size > 1}
-        if "tp" in mesh or "ep" not in mesh:  # one axis of weights has one name
-            yield mesh
+        yield {axis: size for axis, size in zip(ROLES, sizes, strict=True) if size > 1}
 
 
 def _list_factors(number: int, count: int) -> Iterator[tuple[int, ...]]:
@@ -334,6 +342,7 @@ class _Maps:
 
     pricing: Pricing
     clashes: Clashes
+    experts: frozenset[str]
     mesh: Mapping[str, int]
 
     def list_maps(self) -> Iterator[str]:
@@ -359,13 +368,15 @@ class _Maps:
             return [frozenset({letter}) for letter in inputs if letter != time and not model.legend.is_bound(letter)]
         if role == "positions":
             return [frozenset({time})] if time in inputs else []
-        taken = taken.intersection(self.clashes)
-        letters: list[frozenset[str]] = self.pricing._remember((ranks, taken), self._find_sets, ranks, taken)
+        without = taken | self.experts if role == "weights" and "ep" in self.mesh else taken
+        without = without.intersection(self.clashes)
+        letters: list[frozenset[str]] = self.pricing._remember((ranks, role, without), self._find_sets, ranks, role, without)
         return letters
 
-    # The sets that an axis of so many ranks can split besides what is taken, but for those that cost more than others.
-    def _find_sets(self, ranks: int, taken: frozenset[str]) -> list[frozenset[str]]:
-        sets = list_sets(self.clashes, self.pricing.model.legend, ranks, taken)
+    # The sets that an axis of so many ranks can split besides these letters, but for those that cost more than others.
+    def _find_sets(self, ranks: int, role: str, without: frozenset[str]) -> list[frozenset[str]]:
+        sets = list_sets(self.clashes, self.pricing.model.legend, ranks, without)
+        sets = tuple(own for own in sets if role == "weights" or own & self.experts)
         return _find_best({own: self._price_set(ranks, own) for own in sets})
 
     # What a set of letters costs, if it is the only one that is split: bytes that are sent, held and computed with.
