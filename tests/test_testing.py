@@ -125,7 +125,7 @@ def test_a_parameter_may_have_no_part() -> None:
         ({"weight": "Q_fd"}, "no weight `Q`"),
         ({"weight": "W_fe"}, "other axes"),
         ({"weight": "W_df", "bias": None}, "has shape (3, 5)"),
-        ({"weight": "W (f"}, "no weight with its axes"),
+        ({"weight": "W (f"}, "is not a weight with its axes"),
     ],
 )
 def test_a_wrong_layout_is_refused(layouts: dict[str, str | None], part: str) -> None:

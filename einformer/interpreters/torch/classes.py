@@ -11,6 +11,7 @@ import re
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import TYPE_CHECKING, TypeVar
 
 from einformer.errors import EinformerError, Span
@@ -96,17 +97,17 @@ class Blocks:
 
     def lines(self, turns: Dims = ()) -> Iterator[str]:
         """The lines that make the instances of a turn, or those outside of loops; some exist in some turns only."""
-        for name, loops in self.held.items():
-            if len(loops) == len(turns):
-                conditions = self.write_conditions(name, turns)
-                condition = " and ".join(f"({condition})" if len(conditions) > 1 else condition for condition in conditions)
+        names = (name for name, loops in self.held.items() if len(loops) == len(turns))
+        for condition, some in groupby(names, lambda name: self.write_condition(name, turns)):
+            if condition:
+                yield f"if {condition}:"
+            for name in some:
                 passed = self.context.passed.get(self.layers[name], ())
                 called = self.context.reserve_name("layer", self.layers[name], self.layers[name])
                 sizes = (
                     self.context.spell_size(size, "config.") if size.isalpha() and size != "config" else size for size in passed
                 )
-                line = f"self.{key(name)} = {called}({', '.join(sizes)})"
-                yield from [f"if {condition}:", INDENT + line] if condition else [line]
+                yield INDENT * bool(condition) + f"self.{key(name)} = {called}({', '.join(sizes)})"
         if self.depth > len(turns):
             letter = self.name_turns(len(turns) + 1)[-1] if self.is_numbered else "_"
             count = code_number(self.context, self.find_longest(len(turns)).count).text
@@ -119,6 +120,11 @@ class Blocks:
         """Must a block know its number, because some instances exist in some turns only?"""
         names = {name: tuple(loop.index.letter for loop in loops) for name, loops in self.held.items()}
         return any(condition for name, turns in names.items() for condition in self.write_conditions(name, turns))
+
+    def write_condition(self, name: str, turns: Dims) -> str:
+        """The conditions in one."""
+        conditions = self.write_conditions(name, turns)
+        return " and ".join(f"({condition})" if len(conditions) > 1 else condition for condition in conditions)
 
     def write_conditions(self, name: str, turns: Dims) -> list[str]:
         """When a turn has an instance: as the text says it, or the numbers of the turns."""
@@ -339,7 +345,7 @@ class Class:
     def write_docstring(self) -> Iterator[str]:
         """The docstring: the layer, its inputs and output, and its sources."""
         what, where = self.file.style.cited(self.layer.note) if self.layer.note else ("", "")
-        first, *more = re.split(r"(?<=[a-z])(?=[A-Z])", self.layer.name)
+        first, *more = re.split(r"(?<=[a-z])(?=[A-Z][A-Za-z])", self.layer.name)  # but in ViT
         words = what or " ".join([first, *(word if word.isupper() else word.lower() for word in more)])
         inputs = ", ".join(self.context.name_tensor(formal) for formal in self.layer.formals)
         output = self.context.name_tensor(self.layer.output)

@@ -348,7 +348,7 @@ class EmittedFile:
         except EinformerError:
             return ""
         formula = config.write_formula(axis.default) if axis.default and name not in self.legend.values else ""
-        return f" = property(lambda self: {formula})" if formula else f": int = {size}"
+        return f" = property(lambda self: {formula})" if "self." in formula else f": int = {size}"
 
     def scalars(self) -> Iterator[str]:
         """The fields of scalars that are numbers, or lists over the turns of a loop."""
