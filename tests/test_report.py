@@ -118,6 +118,12 @@ def test_small_sizes_keep_what_divides_what() -> None:
 # ------------------------------------------------------------------------------------------- a mistake shows as a failure
 
 
+def test_small_sizes_divide_where_sizes_are_equal() -> None:
+    """A key head for each query head: heads are chosen after the heads that divide them."""
+    small = shrink(einformer.model("llama", V=32000, D=64, A=4, G=4, L=2, F=128))
+    assert small.size("A") % small.size("G") == 0
+
+
 def test_a_miscount_of_parameters_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     counted = measure.count_parameters
     monkeypatch.setattr(measure, "count_parameters", lambda module: counted(module) | {"E": 1})

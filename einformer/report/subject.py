@@ -162,7 +162,12 @@ def _choose_small_sizes(model: Model, factor: int) -> dict[str, int]:
     quotients = [axis.default or axis.size for axis in legend.axes.values()]
     parted = {letter: divisors for e in quotients if isinstance(e, Quotient) for letter, divisors in _list_divided(e)}
     primes, most = iter(_PRIMES), _choose_turns(model)
-    for letter, value in sorted(legend.values.items(), key=lambda item: item[1]):
+
+    def depth(letter: str, *seen: str) -> int:
+        others = (other for other in parted.get(letter, ()) if other not in (letter, *seen))
+        return 1 + max((depth(other, letter, *seen) for other in others), default=0)
+
+    for letter, value in sorted(legend.values.items(), key=lambda item: (item[1], depth(item[0]))):  # divisors first
         divisors = [
             small for other, small in sizes.items() if other in parted.get(letter, ()) and value % legend.values[other] == 0
         ]
