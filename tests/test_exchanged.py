@@ -32,7 +32,7 @@ CONFIGS = Path(__file__).parent / "configs"
 FEW = ["gpt_oss", "llama", "mixtral"]
 RANKS = (8, 64, 512, 8192)
 ROWS, LENGTH = 1, 64  # of each rank
-NAMES = {"allreduce_": "all-reduce", "allgather_": "all-gather", "reduce_scatter_": "reduce-scatter"}
+NAMES = {"allreduce_": "all-reduce", "allgather_": "all-gather", "_reduce_scatter_base_": "reduce-scatter"}
 
 
 def list_published() -> dict[str, Any]:
@@ -51,7 +51,7 @@ class Log(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
         if func.namespace == "c10d":
             name = func._schema.name.removeprefix("c10d::")
-            tensors = args[1] if name in ("allgather_", "reduce_scatter_") else args[0]
+            tensors = args[1] if name in ("allgather_", "_reduce_scatter_base_") else args[0]
             size = sum(x.numel() * x.element_size() for x in tree_leaves(tensors) if isinstance(x, Tensor))
             (group,) = (x for x in args if isinstance(x, torch.ScriptObject) and "ProcessGroup" in str(x._type()))
             self.put[NAMES[name], dist.ProcessGroup.unbox(group).group_name] += size

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 import torch
+from _pytest.mark.structures import ParameterSet
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
@@ -34,8 +35,25 @@ from tests.toys import TOYS, config_of, toy
 
 NAMES = sorted({kind: name for name, (kind, _) in reversed(TOYS.items())}.values())
 ALWAYS = {"llama", "mixtral", "qwen3_moe", "deepseek_v3", "gpt_neox", "bloom", "falcon"}
-EACH = few(NAMES, ALWAYS)
-MIXTURES = [name for name in NAMES if "{x}" in str(family(TOYS[name][0]).tensors.files)]
+# Holes, each with its reason.
+WRITTEN_OTHERWISE = {
+    "mistral4": "transformers has no causal model of this config alone",
+    "kimi_linear": "transformers writes the dense MLP under another name than its authors",
+    "nemotron_h": "the names of files, `backbone.`, are not read",
+}
+
+
+def expect(entry: Any) -> Any:
+    """A toy as it is, or an expected failure."""
+    name, marks = (entry.values[0], entry.marks) if isinstance(entry, ParameterSet) else (entry, ())
+    reason = WRITTEN_OTHERWISE.get(TOYS[str(name)][0])
+    return pytest.param(name, marks=[*marks, pytest.mark.xfail(reason=reason, strict=True)]) if reason else entry
+
+
+EACH = [*map(expect, few(NAMES, ALWAYS))]
+MIXTURES = [
+    name for name in NAMES if "{x}" in str(family(TOYS[name][0]).tensors.files) and "expert" in str(TOYS[name][1]).lower()
+]
 SHARD = 40_000  # bytes: several files for each toy
 
 

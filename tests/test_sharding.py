@@ -58,6 +58,7 @@ BETWEEN = [  # positions are split between sublayers
     ("mamba2_decoder", {"tp": 2}, "tp: g v"),
     ("bloom", {"tp": 2}, "tp: a f v"),
     ("llama", {"tp": 2}, "tp: f"),  # attention is whole
+    ("gptj", {"tp": 2}, "tp: a f v"),  # attention and MLP are added before they are summed
 ]
 MAPS = [
     ("gpt2", {"tp": 2}, "tp: a d' f v"),
@@ -95,7 +96,7 @@ def bound(name: str) -> Model:
     return einformer.load(name).bind(**MODELS[name])
 
 
-QUICK = [MAPS[0], MAPS[3], MAPS[8], MAPS[9], MAPS[12], MAPS[17], MAPS[22], MAPS[28], MAPS[29], MAPS[-1]]
+QUICK = [MAPS[0], MAPS[3], MAPS[8], MAPS[9], MAPS[12], MAPS[17], MAPS[22], MAPS[28], MAPS[29], MAPS[-2], MAPS[-1]]
 CASES = few([(*case, plan) for case in MAPS for plan in PLANS], [(*case, plan) for case in QUICK for plan in PLANS])
 
 

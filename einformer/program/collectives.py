@@ -500,7 +500,9 @@ class ForRank(Rewriting):
             return self.make(old, op.Map("+", tuple(terms)), parts=common)
         if len(more) == len(terms):
             return self.sum(old, [self.settle(term, common) for term in terms])
+        around, self.between = self.between, ()  # parts are split when they are summed
         group = more[0] if len(more) == 1 else self.sum(replace(old, axes=unite_axes(more)), more)
+        self.between = around
         rest = [
             self.settle(group, common) if term is more[0] else term for term in terms if term is more[0] or term not in more
         ]

@@ -106,7 +106,7 @@ class Mesh:
         for part, given in zip(parts, self.gather("all_gather", x, group), strict=True):
             part.copy_(given)
 
-    def reduce_scatter_tensor(self, own: Tensor, parts: Tensor, group: str = "") -> None:
+    def reduce_scatter_single(self, own: Tensor, parts: Tensor, group: str = "") -> None:
         together = torch.stack(self.gather("reduce_scatter", parts, group)).sum(0)
         own.copy_(together.view(self.get_world_size(group), *own.shape)[self.get_local_rank(group)])
 

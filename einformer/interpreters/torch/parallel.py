@@ -49,7 +49,8 @@ HELPERS = {
     group = MESH.get_group(axis)
     parts = x.chunk(dist.get_world_size(group), dim)
     own = torch.empty_like(parts[0], memory_format=torch.contiguous_format)
-    dist.reduce_scatter_tensor(own, torch.cat(parts), group=group)
+    reduce_scatter = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor  # torch before 2.13
+    reduce_scatter(own, torch.cat(parts), group=group)
     return own
 ''',
     "part": '''def part(x: Tensor, dim: int, axis: str) -> Tensor:
