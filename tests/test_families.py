@@ -83,6 +83,8 @@ def test_every_text_has_a_toy() -> None:
 @pytest.mark.parametrize("regime", ["fan_in", pytest.param("default", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", EACH)
 def test_logits_are_theirs(name: str, regime: Regime) -> None:
+    if regime == "default" and TOYS[name][0] == "afmoe":
+        pytest.skip("its routers start at zero, where all experts tie")
     expected = run(modeling(name), theirs(name, regime), tokens())
     with torch.no_grad():
         found = filled(name, regime)(torch.from_numpy(tokens())).numpy()

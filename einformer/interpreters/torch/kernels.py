@@ -479,7 +479,7 @@ class KernelEmitter(Emitter):
         k = self.concatenate(keys, (*batch, *heads, kernel.over), len(heads))
         v = self.concatenate([(kernel.value, (kernel.put,))], (*batch, *heads, kernel.over), len(heads))
         if groups and not heads:
-            k, v = f"{k}[:, None]", f"{v}[:, None]"
+            k, v = (f"{x}[:, None]" if x.isidentifier() else f"({x})[:, None]" for x in (k, v))
         if kernel.sink is not None:
             k, v = f"fn.pad({k}, (0, 0, 0, 1))", f"fn.pad({v}, (0, 0, 0, 1))"
         options = [*self.write_mask(kernel), *self.write_dropout(kernel)]
