@@ -313,10 +313,11 @@ def refuse_all() -> None:
     outside = DeviceMesh("cpu", [0], mesh_dim_names=("tp",))
     if rank:
         refuse(["", "E745 this rank is not in the mesh"], lambda: model.build(mesh=outside, shard="tp: g"))
-    late = DeviceMesh.from_group(dist.new_group(timeout=datetime.timedelta(seconds=1)), "cpu", mesh_dim_names=("tp",))
+    late = DeviceMesh.from_group(dist.new_group(timeout=datetime.timedelta(seconds=3)), "cpu", mesh_dim_names=("tp",))
     module = model.build(mesh=late, shard="tp: g f v")
     if rank:  # the other never comes
         refuse(["", "E745 another rank does not come"], lambda: module(x_bs))
+    dist.barrier()  # else it is gone before the time is out
 
 
 def test_what_one_rank_does_wrong_is_an_error_on_all(tmp_path: Path) -> None:
