@@ -540,3 +540,11 @@ def test_a_training_step_of_transformers_is_counted_to_the_unit() -> None:
         mask = torch.zeros(1, 1, 1024, 1024)
     found = counted(lambda: theirs(tokens, attention_mask=mask).logits.sum().backward(), *GRADIENTS, gradients=True).total()
     assert published("gpt2").flops(B=1, S=1024, phase="training") == found == 874_944_921_600
+
+
+def test_a_part_that_no_turn_calls_costs_nothing() -> None:
+    """With one turn, the layer of odd turns is never called."""
+    lines = ["layer Odd(z_d) -> z_d:", "weights W_dd'", "return z_d' W_d'd", "model M(z_bsd) -> z_bsd causal in s:"]
+    lines += ["for l < L:", "  z_bsd <- z_bsd + where(l mod 2 == 0, tanh(z_bsd), Odd_l(z_bsd))", "return z_bsd"]
+    model = texts_spec("b, s, d, l: L", *lines)["M"].bind(D=5, L=1)
+    assert model.flops(B=2, S=7) == model.flops(B=2, S=7, phase="training") == 0

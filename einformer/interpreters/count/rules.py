@@ -395,7 +395,7 @@ def _count_equation(derived: Derived, done: Done, sizes: Sizes[N], convention: C
     for kind, rules, turns in _list_kinds(derived, done, sizes, convention, differing):
         backward.setdefault(kind, []).append(product((*turns, rules.backward())))
     for kind, rules, turns in _list_kinds(derived, done, sizes, convention):
-        yield rules.equation(turns, total(backward[kind]))
+        yield rules.equation(turns, total(backward.get(kind, ())))  # of no turn, nothing
 
 
 # The kinds of turns in which a mask differs, by what it has of them; or, within a kind, one of the numbers `within`.
