@@ -6,6 +6,7 @@ import datetime
 import functools
 import math
 import os
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,8 @@ def _start(rank: int, count: int, store: str, work: Callable[..., None], given: 
     dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=count, timeout=wait)
     work(*given)
     dist.destroy_process_group()
+    sys.stdout.flush()
+    os._exit(0)  # a thread of gloo that frees a tensor while the interpreter ends would abort the process
 
 
 def place_on(mesh: DeviceMesh) -> dict[str, int]:
