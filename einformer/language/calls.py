@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from einformer.errors import EinformerError, Finding, Span, fail
 from einformer.language.printer import PLAIN
-from einformer.language.tree import Apply, Equation, Expression, Index, Layer, Loop, Name, Statement, Tensor, Weight
-from einformer.language.walk import equations, loops, open_groups, rebuild, slots_of, subexpressions
+from einformer.language.tree import Apply, Equation, Expression, Index, Layer, Name, Tensor, Weight
+from einformer.language.walk import equations, loops, map_in_turns, open_groups, rebuild, slots_of, subexpressions
 
 Letters = dict[str, None]  # an ordered set
 
@@ -141,7 +141,7 @@ def find_weighted(layers: Mapping[str, Layer]) -> frozenset[str]:
 def name_instances(layer: Layer, weighted: frozenset[str]) -> tuple[Layer, list[Finding]]:
     """The layer with its anonymous instances of layers that have weights named, and the calls in a loop without its letter."""
     naming = _Naming(layer, weighted)
-    body = naming.statements(layer.body, None)
+    body = map_in_turns(layer.body, naming.equation)
     named = replace(layer, body=body, weights=layer.weights + tuple(naming.instances))
     return named, [*naming.findings, *_find_odds(named)]
 
@@ -166,25 +166,20 @@ class _Naming:  # the instances of one body, numbered in the order in which they
         self.count: dict[str, int] = {}
         self.findings: list[Finding] = []
 
-    def statements(self, body: tuple[Statement, ...], loop: Index | None) -> tuple[Statement, ...]:
-        return tuple([self.loop(s) if isinstance(s, Loop) else self.equation(s, loop) for s in body])
-
-    def loop(self, loop: Loop) -> Loop:
-        return replace(loop, body=self.statements(loop.body, loop.index))
-
-    def equation(self, equation: Equation, loop: Index | None) -> Equation:
-        right = self.expression(equation.right, loop)
-        return equation if right is equation.right else replace(equation, right=right)
+    def equation(self, equation: Equation, turning: tuple[Index, ...]) -> Equation:
+        return replace(equation, right=self.expression(equation.right, turning))
 
     # The name of an outer call comes before those of its arguments, as in the text.
-    def expression(self, e: Expression, loop: Index | None) -> Expression:
+    def expression(self, e: Expression, turning: tuple[Index, ...]) -> Expression:
         if not (isinstance(e, Apply) and e.name in self.weighted and e.name not in self.named):
-            return rebuild(e, lambda child: self.expression(child, loop))
-        if loop is not None and loop.letter not in {index.letter for index in e.indices}:
+            return rebuild(e, lambda child: self.expression(child, turning))
+        for loop in turning[-1:]:
+            if loop in e.indices:
+                continue
             message = f"`{e.name}` has weights and stands in a loop over `{loop.letter}`"
             fix = f"`{e.name}_{loop.letter}` for a set in each turn, or an instance, `weights name: {e.name}`, for one in all"
             self.findings.append(Finding("E403", message, e.span, fix=fix))
         self.count[e.name] = number = self.count.get(e.name, 0) + 1
         name = e.name if number == 1 else f"{e.name}_{number}"
         self.instances.append(Weight(name, (), "instance", layer=e.name, span=e.span))
-        return rebuild(replace(e, name=name), lambda child: self.expression(child, loop))
+        return rebuild(replace(e, name=name), lambda child: self.expression(child, turning))

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 from einformer.language.calls import Binding, Letters, axis_of, slot_letters
 from einformer.language.scope import Scope
 from einformer.language.sizes import Legend
-from einformer.language.tree import Apply, Equation, Expression, Index, Layer, Loop, Name, Spec, Statement, Tensor, Weight
-from einformer.language.walk import equations, expressions, rebuild, slots_of, subexpressions
+from einformer.language.tree import Apply, Equation, Expression, Index, Layer, Name, Spec, Tensor, Weight
+from einformer.language.walk import equations, expressions, map_in_turns, rebuild, slots_of, subexpressions
 
 Carried = tuple[str, ...]
 _RETURNED = ""
@@ -91,21 +91,12 @@ class _Body:  # with new letters; `carried` has the letters of the caller that e
 
     def specialise(self) -> Layer:
         self.spread()
-        body = self.statements(self.old.body)
+        body = map_in_turns(self.old.body, self.equation)
         weights = tuple(self.weight(w) for w in self.old.weights)
         formals = tuple(self.left(formal, self.carried[formal.name]) for formal in self.old.formals)
         output = self.left(self.old.output, self.carried.get(_RETURNED, self.carried.get(self.old.output.name, ())))
         indices = tuple(self.index(i) for i in self.old.indices)
         return replace(self.old, indices=indices, formals=formals, output=output, weights=weights, body=body)  # type: ignore[arg-type]
-
-    def statements(self, body: tuple[Statement, ...]) -> tuple[Statement, ...]:
-        return tuple(self.loop(s) if isinstance(s, Loop) else self.equation(s) for s in body)
-
-    def loop(self, loop: Loop) -> Loop:
-        around, self.still = self.still, self.still | {loop.index.letter}
-        body = self.statements(loop.body)
-        self.still = around
-        return replace(loop, body=body)
 
     # A tensor has the caller's letters of all that it is made of, also by a later line or in a later turn of a loop.
     def spread(self) -> None:
@@ -116,7 +107,8 @@ class _Body:  # with new letters; `carried` has the letters of the caller that e
             for name, names in reads:
                 self.carried[name] = self.carried_by((name, *names))
 
-    def equation(self, equation: Equation) -> Equation:
+    def equation(self, equation: Equation, turning: tuple[Index, ...]) -> Equation:
+        self.still = frozenset(index.letter for index in turning)
         left = self.left(equation.left, self.carried[_key_of(equation)])
         return replace(equation, left=left, right=self.expression(equation.right))
 

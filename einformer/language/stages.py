@@ -6,8 +6,9 @@ stage: the one that the loop changes. Later stages compute again what is made of
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 from einformer.errors import fail
 from einformer.language.sizes import Legend
@@ -26,7 +27,7 @@ from einformer.language.tree import (
     Tensor,
     Weight,
 )
-from einformer.language.walk import equations, rebuild, subexpressions
+from einformer.language.walk import equations, map_expressions, map_right_sides, rebuild, subexpressions
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,15 +90,16 @@ def cut_stage(spec: Spec, name: str, legend: Legend, stage: Stage) -> Spec:
         for axis in spec.axes
         if axis.letter == stage.letter and isinstance(axis.size, Name)
     }
+    put = partial(_put, numbers=named)
     axes = tuple(
         replace(axis, size=Number(stage.turns), default=None)
         if axis.letter == stage.letter
-        else replace(axis, size=_put(axis.size, named), default=axis.default and _put(axis.default, named))
+        else replace(axis, size=put(axis.size), default=axis.default and put(axis.default))
         for axis in spec.axes
     )
-    scalars = tuple(_put_scalar(cutting.shift_scalar(scalar), named) for scalar in spec.scalars)
+    scalars = tuple(cutting.shift_scalar(scalar, put) for scalar in spec.scalars)
     layers = (cutting.cut() if other is layer else other for other in spec.layers)
-    return replace(spec, axes=axes, scalars=scalars, layers=tuple(_put_layer(other, named) for other in layers))
+    return replace(spec, axes=axes, scalars=scalars, layers=tuple(map_expressions(other, put) for other in layers))
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +117,9 @@ class _Cutting:
         first, last = self.stage.number == 0, self.stage.number == self.stage.count - 1
         fixed = self.find_fixed(before)
         passed = self.find_passed(before, (loop, *after), fixed)
-        own = replace(loop, count=Number(self.stage.turns), body=tuple(map(self.shift_statement, loop.body)))
+        for equation in equations(loop.body):
+            self.shift(equation.left)  # refuses a number for each turn
+        own = replace(loop, count=Number(self.stage.turns), body=map_right_sides(loop.body, self.shift))
         ours = (own, *(after if last else ()))
         body = (*(before if first else _keep_read(fixed, ours)), *ours)
         returns = () if last else (Equation(passed, "return", passed, span=loop.span),)
@@ -162,23 +166,12 @@ class _Cutting:
             )
         return rebuild(e, lambda slot: slot if slot == Index(self.stage.letter) else self.shift(slot))
 
-    def shift_statement(self, statement: Statement) -> Statement:
-        """A statement of the loop."""
-        if isinstance(statement, Loop):
-            body = tuple(map(self.shift_statement, statement.body))
-            return replace(statement, count=self.shift(statement.count), body=body)
-        if isinstance(statement.left, Tensor):
-            self.shift(statement.left)  # refuses a number for each turn
-        return replace(statement, right=self.shift(statement.right))
-
-    def shift_scalar(self, scalar: Scalar) -> Scalar:
-        """A scalar with a number for each turn has those of the stage."""
-        if Index(self.stage.letter) not in scalar.indices:
-            return scalar
+    def shift_scalar(self, scalar: Scalar, put: Callable[[Expression], Expression]) -> Scalar:
+        """A scalar of numbers that are put into it; one with a number for each turn has those of the stage."""
+        shifted, first = Index(self.stage.letter) in scalar.indices, self.stage.first_turn
         if isinstance(scalar.value, tuple):
-            first = self.stage.first_turn
-            return replace(scalar, value=scalar.value[first : first + self.stage.turns])
-        return replace(scalar, value=self.shift(scalar.value))
+            return replace(scalar, value=scalar.value[first : first + self.stage.turns]) if shifted else scalar
+        return replace(scalar, value=put(self.shift(scalar.value) if shifted else scalar.value))
 
 
 def _list_names(equation: Equation) -> Iterator[str]:
@@ -222,18 +215,3 @@ def _put(e: Expression, numbers: dict[str, int]) -> Expression:
     if isinstance(e, Name) and e.name in numbers:
         return Number(numbers[e.name], span=e.span)
     return rebuild(e, lambda inner: _put(inner, numbers))
-
-
-def _put_scalar(scalar: Scalar, numbers: dict[str, int]) -> Scalar:
-    return scalar if isinstance(scalar.value, tuple) else replace(scalar, value=_put(scalar.value, numbers))
-
-
-def _put_layer(layer: Layer, numbers: dict[str, int]) -> Layer:
-    return replace(layer, body=tuple(_put_statement(statement, numbers) for statement in layer.body))
-
-
-def _put_statement(statement: Statement, numbers: dict[str, int]) -> Statement:
-    if isinstance(statement, Loop):
-        body = tuple(_put_statement(inner, numbers) for inner in statement.body)
-        return replace(statement, count=_put(statement.count, numbers), body=body)
-    return replace(statement, right=_put(statement.right, numbers))

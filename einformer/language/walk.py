@@ -25,26 +25,20 @@ from einformer.language.tree import (
 )
 
 Parts = tuple[Expression, ...]
+Body = tuple[Statement, ...]
+Indices = tuple[Index, ...]
 
-# Of each kind of node but the leaves the expressions directly inside it, and the node with others in their place.
-_CHILDREN: dict[type[Expression], Callable[[Any], Parts]] = {
-    Tensor: attrgetter("slots"),
-    Group: attrgetter("members"),
-    Sum: attrgetter("terms"),
-    Product: attrgetter("factors"),
-    Quotient: attrgetter("numerator", "denominator"),
-    Power: attrgetter("base", "exponent"),
-    Apply: attrgetter("arguments"),
+# The fields of each kind of node but the leaves that hold the expressions directly inside it.
+_FIELDS: dict[type[Expression], tuple[str, ...]] = {
+    Tensor: ("slots",),
+    Group: ("members",),
+    Sum: ("terms",),
+    Product: ("factors",),
+    Quotient: ("numerator", "denominator"),
+    Power: ("base", "exponent"),
+    Apply: ("arguments",),
 }
-_REBUILT: dict[type[Expression], Callable[[Any, Parts], Expression]] = {
-    Tensor: lambda e, new: Tensor(e.name, new, span=e.span),
-    Group: lambda e, new: Group(new, span=e.span),
-    Sum: lambda e, new: Sum(new, span=e.span),
-    Product: lambda e, new: Product(new, span=e.span),
-    Quotient: lambda e, new: Quotient(*new, span=e.span),
-    Power: lambda e, new: Power(*new, span=e.span),
-    Apply: lambda e, new: Apply(e.name, e.indices, new, span=e.span),
-}
+_CHILDREN: dict[type[Expression], Callable[[Any], Parts]] = {kind: attrgetter(*fields) for kind, fields in _FIELDS.items()}
 
 
 def children(e: Expression) -> Parts:
@@ -54,11 +48,13 @@ def children(e: Expression) -> Parts:
 
 def rebuild(e: Expression, f: Callable[[Expression], Expression]) -> Expression:
     """e with f applied to each child; e itself where f changes none."""
-    if type(e) not in _CHILDREN:
-        return e
-    old = _CHILDREN[type(e)](e)
+    old = children(e)
     new = tuple(map(f, old))
-    return e if all(map(is_, new, old)) else _REBUILT[type(e)](e, new)
+    if all(map(is_, new, old)):
+        return e
+    fields = _FIELDS[type(e)]
+    changed: dict[str, Any] = dict(zip(fields, new if len(fields) > 1 else (new,), strict=True))
+    return replace(e, **changed)
 
 
 def subexpressions(e: Expression) -> Iterator[Expression]:
@@ -128,15 +124,30 @@ def expressions(layer: Layer) -> Iterator[Expression]:
             yield from (*slots_of(statement.left), statement.right)
 
 
-def map_equations(body: tuple[Statement, ...], f: Callable[[Equation], Equation]) -> tuple[Statement, ...]:
+def map_equations(body: Body, f: Callable[[Equation], Equation]) -> Body:
     """The body with f applied to each equation."""
+    return map_in_turns(body, lambda equation, _: f(equation))
+
+
+def map_in_turns(body: Body, f: Callable[[Equation, Indices], Equation], turning: Indices = ()) -> Body:
+    """The body with f applied to each equation and to the indices of the loops around it."""
     return tuple(
-        f(statement) if isinstance(statement, Equation) else replace(statement, body=map_equations(statement.body, f))
-        for statement in body
+        f(s, turning) if isinstance(s, Equation) else replace(s, body=map_in_turns(s.body, f, (*turning, s.index)))
+        for s in body
     )
 
 
 def map_expressions(layer: Layer, f: Callable[[Expression], Expression]) -> Layer:
-    """The layer with f applied to the right side of each equation and to the defaults of its weights."""
+    """The layer with f applied to each right side, to how often its loops turn, and to the defaults of its weights."""
     weights = tuple(replace(w, default=f(w.default)) if w.default is not None else w for w in layer.weights)
-    return replace(layer, weights=weights, body=map_equations(layer.body, lambda eq: replace(eq, right=f(eq.right))))
+    return replace(layer, weights=weights, body=map_right_sides(layer.body, f))
+
+
+def map_right_sides(body: Body, f: Callable[[Expression], Expression]) -> Body:
+    """The body with f applied to each right side, and to how often its loops turn."""
+    return tuple(
+        replace(s, right=f(s.right))
+        if isinstance(s, Equation)
+        else replace(s, count=f(s.count), body=map_right_sides(s.body, f))
+        for s in body
+    )
