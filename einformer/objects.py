@@ -373,8 +373,8 @@ class Model:
 
         Activations follow the rules of Korthikanti et al. 2022. Over a `mesh`, `dp=8,tp=4`, with a map of letters to its
         axes, `tp: a d' f; dp: b`, they are those of each device, and `sizes` those of all devices together. An axis of the
-        mesh divides a tensor once: with `tp: a d' f s` the positions of what has no heads (sequence parallel). ZeRO of stage
-        `zero` shares state between the devices that share the batch. Raises EinformerError E601, E603 to E605, E741, E742.
+        mesh divides a tensor once: with `tp: a d' f (s)` the positions of what has no heads (sequence parallel). ZeRO of stage
+        `zero` shares state between the devices that share the batch. Raises EinformerError E601, E603 to E605, E741 to E744.
         """
         from einformer.interpreters.count import numbers, rules
 

@@ -928,6 +928,17 @@ MUTANTS = (
         "plan.py::test_a_device_holds_the_weights_and_saves_the_values_that_are_counted[llama tp: g f v; tq: j]",
     ),
     _mutant(
+        "what yields is split in all values", "interpreters/count/rules.py",
+        "own = (letter for letter in self.own.get(value, ()) if find_whole(letter) in letters) if value else ()",
+        "own = (letter for of, _ in self.shares for letter in of if find_whole(letter) in letters)",
+        "plan.py::test_a_device_saves_and_computes_what_is_whole_inside_a_sublayer",
+    ),
+    _mutant(
+        "a softmax over ranks computes twice what it reads", "program/collectives.py",
+        "if isinstance(value.operation, Largest) and argument not in there:", "if False:",
+        "plan.py::test_a_device_computes_as_many_flops_as_are_counted[mixtral tp: g x v]",
+    ),
+    _mutant(
         "an all-reduce sends what a reduce-scatter sends", "interpreters/count/exchanges.py",
         'if collective == "all-reduce" else', 'if collective == "" else',
         "plan.py::test_a_collective_sends_what_a_tree_of_its_parts_needs[2-3]",

@@ -153,7 +153,7 @@ def test_a_window_lets_any_sequence_fit() -> None:
     assert in_memory(mistral, 10**7, "S", use="generation", B=1).found.size == 10**18
 
 
-OVER: dict[str, Any] = {"mesh": "tp=5", "shard": "tp: a d' f s"}
+OVER: dict[str, Any] = {"mesh": "tp=5", "shard": "tp: a d' f (s)"}
 
 
 def test_a_mesh_makes_room(xl: Model) -> None:

@@ -6,6 +6,7 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,11 +14,12 @@ import sympy
 import torch
 from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
+from torch.utils.flop_counter import FlopCounterMode
 
 import einformer
 from einformer import EinformerError
 from einformer.interpreters.count import rules
-from einformer.interpreters.count.conventions import PRECISIONS, Work, read_devices
+from einformer.interpreters.count.conventions import CONVENTIONS, PRECISIONS, Work, read_devices
 from einformer.interpreters.count.exchanges import find_traffic
 from einformer.interpreters.count.numbers import Numbers
 from einformer.interpreters.torch import module as modules
@@ -51,11 +53,15 @@ def count_saved(module: nn.Module, inputs: Sequence[Tensor]) -> Counter[int]:
 
 
 def count_ours(model: Model, mesh: Any, shard: str) -> Counter[int]:
-    legend, sharding = model._at(model.inputs(batch=2, length=4), mesh, shard)
-    sizes, counted = Numbers(legend, shares=sharding.shares), Counter[int]()
-    for row in rules.count_activations(model.spec.tree, model.spec.name, sizes, 1):
+    counted = Counter[int]()
+    for row in rules.count_activations(model.spec.tree, model.spec.name, size_rank(model, mesh, shard), 1):
         counted[row.each] += row.times
     return counted
+
+
+def size_rank(model: Model, mesh: Any, shard: str) -> Numbers:
+    legend, sharding = model._at(model.inputs(batch=2, length=4), mesh, shard)
+    return Numbers.of_rank(model.spec.tree, model.spec.name, legend, sharding)
 
 
 def run_parts(whole: Whole, mesh: Any, plan: str) -> list[tuple[int, Counter[int]]]:
@@ -70,21 +76,12 @@ def run_parts(whole: Whole, mesh: Any, plan: str) -> list[tuple[int, Counter[int
     return run_on_ranks(mesh, run)[0]
 
 
-INSIDE = ("llama", {"tp": 2}, "tp: (s) f")  # positions between sublayers, and nothing of attention
-HOLDING = [case for case in MAPS if case != INSIDE]
+HOLDING = [*MAPS, ("llama", {"cp": 2}, "cp: s")]  # the keys of its rotation, read at s', are a product
 
 
-@pytest.mark.xfail(strict=True, reason="what nothing splits inside a sublayer is whole there, and counted as split along (s)")
-def test_a_device_saves_what_is_whole_inside_a_sublayer() -> None:
-    hold(*INSIDE)
-
-
-@pytest.mark.parametrize("case", few(HOLDING, FEW), ids=lambda case: f"{case[0]} {case[2]}")
+@pytest.mark.parametrize("case", few(HOLDING, [*FEW, *HOLDING[-4:]]), ids=lambda case: f"{case[0]} {case[2]}")
 def test_a_device_holds_the_weights_and_saves_the_values_that_are_counted(case: tuple[str, dict[str, int], str]) -> None:
-    hold(*case)
-
-
-def hold(name: str, mesh: dict[str, int], shard: str) -> None:
+    name, mesh, shard = case
     model = bound(name)
     whole = Whole(model, read(model, mesh, shard), "notation")
     for numbers, saved in run_parts(whole, mesh, "notation"):
@@ -93,6 +90,62 @@ def hold(name: str, mesh: dict[str, int], shard: str) -> None:
             assert not count_ours(model, mesh, shard) - saved
     alone = modules.build(model._recipe("notation"), dtype=torch.float64)
     assert name not in LIKE_TORCH or not count_ours(model, "", "") - count_saved(alone, whole.inputs)
+
+
+INSIDE = """axes
+  b: B
+  s: S
+  d: D
+  f: F
+model Inside(z_bsd) -> y_bsd causal in s:
+  weights W_df, U_fd, Q_dd', R_d'd
+  h_bsf = relu(z_bsd W_df)
+  o_bsd = h_bsf U_fd
+  n_bsd = tanh(o_bsd)
+  c_bsd = cumsum_s n_bsd
+  p_bsd' = c_bsd Q_dd'
+  m_bsd' = tanh(p_bsd')
+  return n_bsd + m_bsd' R_d'd
+"""  # n is split along positions, and what is made of c is not
+
+
+def test_a_device_saves_and_computes_what_is_whole_inside_a_sublayer() -> None:
+    model, mesh, shard = einformer.parse(INSIDE).bind(D=6, F=8), {"tp": 2}, "tp: f (s)"
+    whole = Whole(model, read(model, mesh, shard), "notation")
+    for _, saved in run_parts(whole, mesh, "notation"):
+        assert not count_ours(model, mesh, shard) - saved
+    assert set(run_flops(whole, mesh)) == {count_our_flops(model, mesh, shard)} == {2 * 8 * (6 * 4 + 4 * 6 + 6 * 6 + 6 * 6)}
+
+
+EXACT = replace(CONVENTIONS["torch"], plan="notation")
+
+
+def count_our_flops(model: Model, mesh: Any, shard: str) -> int:
+    sizes = size_rank(model, mesh, shard)
+    return rules.sum_counts(rules.count_flops(model.spec.tree, model.spec.name, sizes, EXACT))
+
+
+def run_flops(whole: Whole, mesh: Any) -> list[int]:
+    """The FLOPs of the products in the forward pass of each rank."""
+
+    def run(rank: Mesh) -> int:
+        module, place = build_rank(whole.model, whole.sharding, "notation", rank), rank.world.places()[rank.rank]
+        formals = whole.model.spec.layer.formals
+        parts = [whole.part_of(x.detach(), formal, place) for x, formal in zip(whole.inputs, formals, strict=True)]
+        with FlopCounterMode(display=False) as counter, torch.no_grad():
+            module(*parts)
+        return int(counter.get_total_flops())
+
+    return run_on_ranks(mesh, run)[0]
+
+
+@pytest.mark.parametrize("case", few(HOLDING, [*FEW, MAPS[7], *HOLDING[-4:]]), ids=lambda case: f"{case[0]} {case[2]}")
+def test_a_device_computes_as_many_flops_as_are_counted(case: tuple[str, dict[str, int], str]) -> None:
+    """Also where a softmax runs over a split index: what it reads is computed once."""
+    name, mesh, shard = case
+    model = bound(name)
+    whole = Whole(model, read(model, mesh, shard), "notation")
+    assert set(run_flops(whole, mesh)) == {count_our_flops(model, mesh, shard)}
 
 
 # ---------------------------------------------------------------------------------------------------- which maps there are

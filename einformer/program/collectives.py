@@ -138,6 +138,24 @@ def shard(
 
     Parts of a tensor of which a version is `kept` are summed before they are kept.
     """
+    return {each: function for each, function, _ in _shard_functions(functions, spec, name, sharding, legend, kept)}
+
+
+def find_own(functions: Mapping[str, Function], spec: Spec, name: str, sharding: Sharding, legend: Legend) -> dict[Value, Axes]:
+    """The indices of each value of some functions that yield and are split there. Raises EinformerError E741, E743, E744."""
+    sharded = _shard_functions(functions, spec, name, sharding, legend)
+    pairs = (pair for _, _, rewriting in sharded for pair in rewriting.new.items())
+    return {old: tuple(filter(is_own, new.axes)) for old, new in pairs}
+
+
+def _shard_functions(
+    functions: Mapping[str, Function],
+    spec: Spec,
+    name: str,
+    sharding: Sharding,
+    legend: Legend,
+    kept: frozenset[Version] = frozenset(),
+) -> Iterator[tuple[str, Function, ForRank]]:
     refuse_unused(sharding, (letter for each in functions.values() for value in walk_values(each) for letter in value.axes))
     buffers = {layer.name: {weight.name for weight in layer.weights if weight.kind == "buffer"} for layer in spec.layers}
     fixed, partial, new = _find_fixed(functions, buffers), dict[str, Parts](), dict[str, Function]()
@@ -154,7 +172,7 @@ def shard(
         )
         new[each] = write_lines(rewriting.rewrite_function(function))
         partial[each] = rewriting.parts.get(new[each].output.value, {})
-    return new
+        yield each, new[each], rewriting
 
 
 def _find_fixed(functions: Mapping[str, Function], buffers: Mapping[str, set[str]]) -> dict[str, set[str]]:
@@ -758,6 +776,8 @@ def drop_gradients(function: Function) -> Function:
 def write_lines(function: Function) -> Function:
     """A function in which each exchanged value has a line of its own, before the first line that reads it.
 
+    So has a value of which the largest numbers are exchanged: it is read again.
+
     What is computed in a branch stays there: it is exchanged where it is wanted. So does what a step of a recurrence makes.
     """
     there = {line.value for line in (*function.inputs, *function.weights, *function.scalars)}
@@ -803,12 +823,19 @@ def _write_exchanges(
     exchanged = isinstance(value.operation, Collective | Shifted) and not value.plain
     stays = branch and not there.issuperset(value.operands)
     if exchanged and not stays and not (within and _is_step(value, within)):
-        there.add(value)
         assert isinstance(value.operation, Collective | Shifted)
-        wanted = f"{names.get(value.operation.argument) or _NAMES[type(value.operation)]}_{value.operation.mesh}"
-        longer = (wanted + str(number) * (number > 1) for number in itertools.count(1))
-        names[value] = name = next(each for each in longer if each not in names.values())
-        yield Line(name, value, tuple((letter,) for letter in value.axes))
+        argument, mesh = value.operation.argument, value.operation.mesh
+        name = f"{names.get(argument) or _NAMES[type(value.operation)]}_{mesh}"
+        if isinstance(value.operation, Largest) and argument not in there:  # it is read again
+            yield _write_line(argument, "x", there, names)
+        yield _write_line(value, name, there, names)
+
+
+def _write_line(value: Value, wanted: str, there: set[Value], names: dict[Value, str]) -> Line:
+    longer = (wanted + str(number) * (number > 1) for number in itertools.count(1))
+    names[value] = next(each for each in longer if each not in names.values())
+    there.add(value)
+    return Line(names[value], value, tuple((letter,) for letter in value.axes))
 
 
 def _is_step(value: Value, recurrence: Value) -> bool:

@@ -37,8 +37,8 @@ class Sharding:
 
     @property
     def shares(self) -> tuple[tuple[frozenset[str], int], ...]:
-        """The letters that each axis of the mesh splits, and by how many."""
-        places = (*self.places, *self.yielding)
+        """The letters that each axis of the mesh splits, and by how many; of what yields, where it is split."""
+        places = (*self.places, *((own(letter), axis) for letter, axis in self.yielding))
         return tuple((frozenset(letter for letter, over in places if over == axis), ranks) for axis, ranks in self.mesh)
 
     @property
@@ -102,6 +102,11 @@ def own(letter: str) -> str:
 def is_own(letter: str) -> bool:
     """Is an index in brackets split here?"""
     return letter.endswith(_OWN)
+
+
+def find_whole(letter: str) -> str:
+    """An index in brackets, where it is whole."""
+    return letter.removesuffix(_OWN)
 
 
 def describe_index(letter: str) -> str:

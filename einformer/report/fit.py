@@ -16,7 +16,7 @@ from einformer.interpreters.count.rules import Recompute, count_cache
 from einformer.interpreters.count.table import spell_bytes
 from einformer.language.sizes import MAXIMUM_SIZE
 from einformer.objects import Model, choose_rows
-from einformer.program.sharding import WHOLE
+from einformer.program.sharding import WHOLE, own
 
 Use = Literal["training", "generation"]
 MOST_STEPS = 64  # multiples of the heads that are tried for a width whose sizes come out whole
@@ -112,7 +112,7 @@ def _find_bound(model: Model, letter: str) -> int:
 # Devices share an axis in equal parts.
 def _find_shared_factor(model: Model, letter: str, mesh: str, shard: str) -> int:
     axis, sharding = model.legend.axis_of_size(letter), model._shard(mesh, shard)
-    return 1 if axis is None or sharding is None else sharding.times(axis.letter)
+    return 1 if axis is None or sharding is None else sharding.times(own(axis.letter))
 
 
 # 1, or a multiple of the heads.
@@ -181,7 +181,7 @@ class _Memory:
         _, precision = choose_rows("torch", self.precision)
         time = model.spec.layer.time.letter if model.spec.layer.time else ""
         sharding, kept = model._shard(self.mesh, self.shard) or WHOLE, model.kept
-        held = Numbers(model.legend, shares=sharding.shares)
+        held = Numbers.of_rank(model.spec.tree, model.spec.name, model.legend, sharding)
         numbers = rules.count_on_one_device(rules.count_weights(model.spec.tree, model.spec.name, held), held)
         weights, element = precision.parameters * numbers, rules.BYTES[precision.dtype]
         return lambda sizes: (

@@ -16,6 +16,7 @@ from typing import Any, get_args
 from einformer.errors import EinformerError, fail
 from einformer.interpreters.count import rules
 from einformer.interpreters.count.conventions import Device, Precision, Work
+from einformer.interpreters.count.derived import find_own_letters
 from einformer.interpreters.count.exchanges import STATE, Exchange, find_traffic, list_exchanges
 from einformer.interpreters.count.numbers import Numbers, count_logits
 from einformer.interpreters.count.roofline import EXACT, PREFILL
@@ -178,11 +179,14 @@ class Pricing:
         try:
             legend, sharding = self.model._at(dict(self.sizes), mesh, shard)
             exchanges = self._list_exchanges(sharding, shard)
+            tree, name = self.model.spec.tree, self.model.spec.name
+            own = self._remember(("own", shard), find_own_letters, tree, name, self.model.legend, sharding)
         except EinformerError as error:
             if error.findings[0].code not in REFUSED:
                 raise
             return
-        numbers, sent = Numbers(legend, shares=sharding.shares), (*_sum_sent(exchanges, self.step.precision.element),)
+        numbers = Numbers(legend, shares=sharding.shares, own=own)
+        sent = (*_sum_sent(exchanges, self.step.precision.element),)
         if self.step.work != "training":
             yield Plan(self.step, tuple(mesh.items()), shard, 0, "none", *self._count_generation(numbers), sent)
             return
@@ -237,7 +241,7 @@ class Pricing:
         moved = kept + precision.parameters * sum(numbers.share(count.times * count.active, count.letters) for count in read)
         if self.step.work == "prefill":
             return held, rules.sum_counts(rules.count_flops(tree, name, numbers, PREFILL)), moved
-        single = Numbers(self.model.at(**{**self.sizes, "S": 1}), cached=self.step.length - 1, shares=numbers.shares)
+        single = replace(numbers, legend=self.model.at(**{**self.sizes, "S": 1}), cached=self.step.length - 1)
         return held, rules.sum_counts(rules.count_flops(tree, name, single, EXACT)), moved
 
     def list_maps(self, mesh: Mapping[str, int]) -> Iterable[str]:

@@ -7,7 +7,7 @@ Weights are no activations. PyTorch itself saves more, by another convention.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Literal
@@ -43,6 +43,7 @@ class SavedValue:
     key: int
     letters: Letters
     turns: tuple[Turns, ...]
+    value: op.Value | None = None
     chosen: tuple[Chosen, ...] = ()
     trained: bool = False  # a weight is not
     parts: tuple[SavedValue, ...] = ()
@@ -79,7 +80,10 @@ def find_saved(spec: Spec, name: str) -> tuple[Saved, ...]:
     """Returns the inputs of the blocks of a layer or model, then the values that it saves, in the order of the text."""
     work = build_work(spec, name)
     flow, store, trained = work.whole(name), _Store(work), work.layers[name].kind == "layer"
-    inputs = (SavedValue(store.key(line.name), frozenset(line.value.axes), (), (), trained) for line in flow.function.inputs)
+    inputs = (
+        SavedValue(store.key(line.name), frozenset(line.value.axes), (), line.value, trained=trained)
+        for line in flow.function.inputs
+    )
     _Body(store, flow, ALWAYS, inputs, "", ()).run()
     return (*store.carried, *store.saved.values())
 
@@ -131,17 +135,17 @@ class _Body:
         inside = repeat.loops
         for carried in repeat.turns.carried:
             if carried.before is not None:
-                self.values[carried.within] = self.renew(self.of(carried.before), repeat, carried.name, inside)
+                self.values[carried.within] = self.renew(self.of(carried.before), repeat, carried.name, carried.within, inside)
                 if len(inside) == 1:
                     whole = replace(self.values[carried.within], chosen=())
                     self.store.carried.append(Saved(whole, "input of a block", self.path))
         self.steps(repeat.body)
         for carried in repeat.turns.carried:
-            self.values[carried.after] = self.renew(self.of(carried.last), repeat, carried.name, inside[:-1])
+            self.values[carried.after] = self.renew(self.of(carried.last), repeat, carried.name, carried.after, inside[:-1])
 
-    def renew(self, value: SavedValue, repeat: Repeat, name: str, loops: Loops) -> SavedValue:
+    def renew(self, old: SavedValue, repeat: Repeat, name: str, value: op.Value, loops: Loops) -> SavedValue:
         key = self.store.key(self.path, self.inputs, repeat.turns.loop.span.start, name, len(loops))
-        return SavedValue(key, value.letters, (*self.turns, turns_of(loops, frozenset())), value.chosen, trained=True)
+        return SavedValue(key, old.letters, (*self.turns, turns_of(loops, frozenset())), value, old.chosen, trained=True)
 
     # A value that is not computed here, a weight or what is made of numbers, is a constant.
     def of(self, value: op.Value) -> SavedValue:
@@ -168,7 +172,7 @@ class _Body:
         turns = (*self.turns, turns_of(self.step.loops, need.cases))
         chosen = list_chosen(self.flow.flows, need.where, letters)
         key = self.store.key(self.path, self.inputs, turns, chosen, letters, self.meanings.meaning(value))
-        return SavedValue(key, letters, turns, chosen, self.flow.support(value).trained)
+        return SavedValue(key, letters, turns, value, chosen, self.flow.support(value).trained)
 
     # A recurrence saves what each step computes anew.
     def letters(self, value: op.Value) -> Letters:
@@ -189,7 +193,7 @@ class _Body:
             case op.Gather() if find_rows(value, self.flow.weights) is not None:
                 return self.new(value)
             case op.View(argument, old, new):
-                return _rename(self.of(argument), zip(old, new, strict=True))
+                return _rename(self.of(argument), [*zip(old, new, strict=True)])
             case op.Gather(argument) | op.Spread(argument) | op.Recur(_, argument):
                 return self.of(argument)
             case op.Map("*" | "/", factors):
@@ -225,7 +229,7 @@ class _Body:
         operands = tuple(letters for factor in factors if (letters := self.letters(factor)))
         if len(operands) > 2:
             between = self.new(value, frozenset[str]().union(*operands))
-            self.save(between, contraction=Contraction(operands, summed, (EVERYWHERE,) * len(operands)))
+            self.save(between, contraction=Contraction(operands, summed, (EVERYWHERE,) * len(operands), value))
         return self.new(value)
 
     def apply(self, value: op.Value, keeps: Keeps, *arguments: op.Value) -> SavedValue:
@@ -246,9 +250,9 @@ class _Body:
 
 
 # A value under the letters by which it is read: on a mesh all ranks have what is read at s', and each its own at s.
-def _rename(value: SavedValue, pairs: Iterable[tuple[op.Axes, op.Axes]]) -> SavedValue:
+def _rename(value: SavedValue, pairs: Sequence[tuple[op.Axes, op.Axes]]) -> SavedValue:
     chosen = {choice.letter for choice in value.chosen}
     for old, new in pairs:
         if value.letters.issuperset(old) and chosen.isdisjoint(old):
             value = replace(value, letters=value.letters - set(old) | set(new))
-    return value
+    return replace(value, parts=tuple(_rename(part, pairs) for part in value.parts))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from einformer.language import tree
 from einformer.language.calls import axis_of
@@ -17,6 +17,7 @@ from einformer.language.specialise import specialise
 from einformer.language.tree import Equation, Expression, Spec
 from einformer.program import operations as op
 from einformer.program.attending import find_sinks
+from einformer.program.collectives import find_own
 from einformer.program.experts import find_routings
 from einformer.program.inequalities import ALWAYS, Cases, Facts, both
 from einformer.program.kernels import Norm
@@ -26,6 +27,7 @@ from einformer.program.needs import DENSE, INNER, Flow, Flows, Need, Step, Turn,
 from einformer.program.operations import Function, Value
 from einformer.program.orders import Letters, order_pairs
 from einformer.program.rewrite import find_differentiated, list_differentiated
+from einformer.program.sharding import Sharding
 from einformer.program.turns import Case, Site, Turns, below, turns_of, united
 
 T = TypeVar("T")
@@ -35,20 +37,26 @@ Gradient = frozenset[str | Turn] | None  # none; one but in the first step of re
 EVERYWHERE: Gradient = frozenset()
 
 _MOST_TREES = 64
+_RESULTS: dict[tuple[int, str], tuple[Spec, dict[object, object]]] = {}
 
 
 def cache_by_tree(f: Callable[[Spec, str], T]) -> Callable[[Spec, str], T]:
-    """Caches the results of f for the last trees by identity: to hash a whole tree takes longer than to count it."""
-    results: dict[tuple[int, str], tuple[Spec, T]] = {}
+    """Caches the results of f for the last trees by identity: to hash a whole tree takes longer than to count it.
+
+    All results of a tree are dropped together, since they name the same values.
+    """
 
     @functools.wraps(f)
     def cached(spec: Spec, name: str) -> T:
         key = id(spec), name
-        if key not in results:
-            if len(results) >= _MOST_TREES:
-                del results[next(iter(results))]
-            results[key] = spec, f(spec, name)  # as long as the tree is kept, its id is its own
-        return results[key][1]
+        if key not in _RESULTS:
+            if len(_RESULTS) >= _MOST_TREES:
+                del _RESULTS[next(iter(_RESULTS))]
+            _RESULTS[key] = spec, {}  # as long as the tree is kept, its id is its own
+        results = _RESULTS[key][1]
+        if f not in results:
+            results[f] = f(spec, name)
+        return cast("T", results[f])
 
     return cached
 
@@ -106,13 +114,20 @@ def build_work(spec: Spec, name: str) -> Work:
     legend, layers = Legend.of(specialised), {layer.name: layer for layer in specialised.layers}
     names = {layer.span: layer.name for layer in spec.layers}
     flows = Flows.of_spec(specialised, lower_functions(specialised, legend), legend)
-    return Work(layers, {layer.name: names[layer.span] for layer in specialised.layers}, flows)
+    return Work(specialised, layers, {layer.name: names[layer.span] for layer in specialised.layers}, flows)
+
+
+def find_own_letters(spec: Spec, name: str, legend: Legend, sharding: Sharding) -> Mapping[Value, op.Axes]:
+    """Returns the indices of each value that yield and are split there. Raises EinformerError E741, E743, E744."""
+    work = build_work(spec, name)
+    return find_own(work.flows.functions, work.spec, name, sharding, legend) if sharding.places else {}
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
     """The functions of a specialised spec, and the names that its author gave their layers."""
 
+    spec: Spec
     layers: Mapping[str, tree.Layer]
     names: Mapping[str, str]
     flows: Flows
@@ -267,6 +282,7 @@ class Contraction:
     operands: tuple[Letters, ...]
     summed: Letters
     gradients: tuple[Gradient, ...]
+    value: Value
     chosen: tuple[Chosen, ...] = ()
     where: Cases = ALWAYS
     paired: Letters = frozenset()
@@ -294,6 +310,7 @@ class Softmax:
     """The letters over which a softmax runs, and the cases outside of which it is zero."""
 
     letters: Letters
+    value: Value
     where: Cases = ALWAYS
 
 
@@ -303,6 +320,7 @@ class Lookup:
 
     letters: Letters
     axis: str
+    value: Value
     where: Cases = ALWAYS
 
 
@@ -316,6 +334,7 @@ class Pair:
     left: Letters
     right: Letters
     output: Letters
+    value: Value
     chosen: tuple[Chosen, ...] = ()
     where: Cases = ALWAYS
     gradients: tuple[Gradient, Gradient] = (EVERYWHERE, EVERYWHERE)
@@ -347,7 +366,9 @@ def _take_steps(contraction: Contraction, order: tuple[tuple[int, int], ...]) ->
         own = one | other
         chosen = tuple(choice for choice in contraction.chosen if {choice.letter, *choice.along} <= own)
         left[number] = own - summed, _unite(first, second)
-        steps.append(Pair(one, other, own - summed, chosen, contraction.where, (first, second), contraction.sink))
+        steps.append(
+            Pair(one, other, own - summed, contraction.value, chosen, contraction.where, (first, second), contraction.sink)
+        )
     return tuple(steps)
 
 
@@ -369,10 +390,10 @@ def _read_operation(value: Value, visit: Visit, paired: Letters, fused: bool, si
             contraction = _read_contraction(value, frozenset(summed), factors, visit)
             return contraction and replace(contraction, paired=paired, fused=fused, sink=sink)
         case op.Reduce("Sm"):
-            return Softmax(letters, both(where, visit.flow.support(value).nonzero))
+            return Softmax(letters, value, both(where, visit.flow.support(value).nonzero))
         case _:
             rows = find_rows(value, visit.flow.weights)
-            return Lookup(letters, rows.axis) if rows else None
+            return Lookup(letters, rows.axis, value) if rows else None
 
 
 def _read_contraction(value: Value, summed: Letters, factors: tuple[Value, ...], visit: Visit) -> Contraction | None:
@@ -384,7 +405,9 @@ def _read_contraction(value: Value, summed: Letters, factors: tuple[Value, ...],
     gradients = tuple(visit.gradient(factor) if reached else None for factor, _ in read)
     where = both(visit.flow.before(visit.needs[value], value, summed).where, visit.flow.nonzero_of(factors))
     chosen = list_chosen(visit.flow.flows, where, letters)
-    return Contraction(operands_of, summed, gradients, chosen, where, weight=_find_matrix(read, summed, visit.flow.weights))
+    return Contraction(
+        operands_of, summed, gradients, value, chosen, where, weight=_find_matrix(read, summed, visit.flow.weights)
+    )
 
 
 # Its rows are new and its columns summed, of which each other factor has all or none: then no order is better.

@@ -11,7 +11,7 @@ from typing import Any
 from einformer.errors import Span, fail
 from einformer.interpreters.count import rules
 from einformer.interpreters.count.conventions import Precision
-from einformer.interpreters.count.derived import derive
+from einformer.interpreters.count.derived import derive, find_own_letters
 from einformer.interpreters.count.rules import Memory, Recompute, Sizes
 from einformer.language.calls import axis_of
 from einformer.language.primitives import NUMERIC
@@ -39,7 +39,7 @@ def count_training(
     """
     if zero not in range(4):
         raise fail("E605", f"there is no stage {zero} of ZeRO", fix="0, 1, 2 or 3")
-    sizes = Numbers(legend, shares=sharding.shares)
+    sizes = Numbers.of_rank(spec, name, legend, sharding)
     kept = rules.count_activations(spec, name, sizes, precision.element, recompute)
     weights, logits = rules.count_weights(spec, name, sizes), count_logits(spec, name, sizes)
     return rules.count_training(weights, kept, logits, sizes, precision, zero, sharding.replicas)
@@ -59,6 +59,11 @@ class Numbers(Sizes[int]):
     smallest = staticmethod(min)
     largest = staticmethod(max)
     divide = staticmethod(lambda number, by: int(number // by))
+
+    @classmethod
+    def of_rank(cls, spec: Spec, name: str, legend: Legend, sharding: Sharding) -> Numbers:
+        """Returns the sizes of what one rank of a mesh has. Raises EinformerError E741, E743, E744."""
+        return cls(legend, shares=sharding.shares, own=find_own_letters(spec, name, legend, sharding))
 
     def size(self, axis: str) -> int:
         """Returns the size of an axis. Raises EinformerError E601."""

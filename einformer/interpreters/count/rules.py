@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Generic, Literal, Protocol, Self, TypeVar, cast
 
@@ -22,7 +22,9 @@ from einformer.language.weights import key
 from einformer.program.cache import Entry
 from einformer.program.inequalities import ALWAYS, Cases
 from einformer.program.needs import Region, Turn, region_of
+from einformer.program.operations import Axes, Value
 from einformer.program.orders import Letters, estimate_size
+from einformer.program.sharding import find_whole
 from einformer.program.turns import Turns, turns_of
 
 Phase = Literal["forward", "backward", "training"]
@@ -57,12 +59,14 @@ class Sizes(ABC, Generic[N]):
     """The numbers or symbols of the letters of a legend. Along `time`, so many positions are `cached` before those computed.
 
     On a mesh, a device holds a part of each tensor with one of some letters: `shares` are these, and how many devices share it.
+    Indices that are split in some values only are `own` letters of each.
     """
 
     legend: Legend
     time: str = ""
     cached: N | int = 0
     shares: tuple[tuple[frozenset[str], N], ...] = ()
+    own: Mapping[Value, Axes] = field(default_factory=dict)
     lengths: dict[str, N] = field(default_factory=dict, init=False)
     smallest: ClassVar[Any]  # of some numbers
     largest: ClassVar[Any]
@@ -100,9 +104,11 @@ class Sizes(ABC, Generic[N]):
             self.lengths[letter] = total((self.size(axis), self.cached)) if visible else self.size(axis)
         return self.lengths[letter]
 
-    def share(self, whole: N, letters: Collection[str]) -> N:
-        """Returns the part of one device, where tensors have these letters. An axis of the mesh divides a tensor once."""
-        ranks: N = product(count for of, count in self.shares if not of.isdisjoint(letters))
+    def share(self, whole: N, letters: Collection[str], value: Value | None = None) -> N:
+        """Returns the part of one device, where a tensor has these letters. An axis of the mesh divides a tensor once."""
+        own = (letter for letter in self.own.get(value, ()) if find_whole(letter) in letters) if value else ()
+        split = {*letters, *own}
+        ranks: N = product(count for of, count in self.shares if not of.isdisjoint(split))
         return cast("N", self.divide(whole, ranks)) if self.shares else whole
 
     @abstractmethod
@@ -486,18 +492,18 @@ class _Rules(Generic[N]):
         if self.convention.sinks == "key" and pair.sink in letters:
             sizes.append(total((self.sizes.length(pair.sink), 1)))
             letters -= {pair.sink}
-        return self.sizes.share(self.count(letters - chosen, pair.where, (*sizes, *factors)), letters)
+        return self.sizes.share(self.count(letters - chosen, pair.where, (*sizes, *factors)), letters, pair.value)
 
     def elementwise(self) -> Iterator[N]:
         """Of a softmax so many for each element; of rows read from an embedding, only tokens as one-hot matrices."""
         for operation in self.done.operations:
             match operation:
-                case Softmax(letters, where):
-                    yield self.sizes.share(self.count(letters, where, (self.convention.softmax,)), letters)
-                case Lookup(letters) if self.convention.embedding == "read":
-                    yield self.sizes.share(self.count(letters, ALWAYS, (2,)), letters)
-                case Lookup(letters, axis) if self.convention.embedding == "one-hot" and axis == self.derived.vocabulary:
-                    yield self.sizes.share(self.count(letters | {axis}, ALWAYS, (2,)), letters | {axis})
+                case Softmax(letters, value, where):
+                    yield self.sizes.share(self.count(letters, where, (self.convention.softmax,)), letters, value)
+                case Lookup(letters, _, value) if self.convention.embedding == "read":
+                    yield self.sizes.share(self.count(letters, ALWAYS, (2,)), letters, value)
+                case Lookup(letters, axis, value) if self.convention.embedding == "one-hot" and axis == self.derived.vocabulary:
+                    yield self.sizes.share(self.count(letters | {axis}, ALWAYS, (2,)), letters | {axis}, value)
 
     # The product of some sizes and factors; under a mask only so many numbers of the letters that it compares.
     def count(self, letters: Letters, where: Cases, factors: Iterable[N | int]) -> N:
@@ -552,7 +558,7 @@ def _count_activation(saved: Saved, value: SavedValue, sizes: Sizes[N], element:
     lengths: list[N] = _list_lengths(sizes, sorted(value.letters), value.chosen)
     whole: N = product((*lengths, 1 if saved.what == "mask" else element))
     text, turns = saved.equation.span.text if saved.equation else "", tuple(map(sizes.turns, value.turns))
-    size = sizes.share(whole, value.letters)
+    size = sizes.share(whole, value.letters, value.value)
     return Activation(saved.path, saved.layer, text, "".join(sorted(value.letters)), saved.what, size, turns)
 
 

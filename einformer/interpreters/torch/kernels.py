@@ -16,7 +16,6 @@ from einformer.interpreters.torch.emit import Emitter, Stored
 from einformer.language.tree import Layer, Weight
 from einformer.language.weights import key, list_stored
 from einformer.program import operations as op
-from einformer.program.collectives import Collective
 from einformer.program.kernels import (
     PAIR,
     Attention,
@@ -225,8 +224,7 @@ class KernelEmitter(Emitter):
         """An equation: as its code lies, where each axis has a letter; of what a kernel has taken in the comment is left."""
         if line.value.operation == Taken():
             return
-        exchanged = line.equation is None and isinstance(line.value.operation, Collective)
-        if (line.equation is None and not exchanged) or not self.shell.file.plan.fast:
+        if not self.shell.file.plan.fast:
             yield from Emitter.line(self, line)
             return
         yield from self.route(line.value)
