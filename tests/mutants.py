@@ -810,9 +810,19 @@ MUTANTS = (
         "wrappers.py::test_parameters_of_the_text_part_are_theirs[internvl]",
     ),
     _mutant(
-        "engines compute no position ahead of a window", "report/generation.py",
+        "engines compute no position ahead of a window", "interpreters/count/engines.py",
         'back + self.windows["ahead"]', "back",
         "generation.py::test_positions_of_a_row",
+    ),
+    _mutant(
+        "groups of layers are not filled up", "interpreters/count/engines.py",
+        "round_up(number, group) - number", "0",
+        "generation.py::test_windows_and_full_layers_of_gemma",
+    ),
+    _mutant(
+        "states have the dtype of the cache", "interpreters/count/engines.py",
+        "held.rows * held.positions * held.numbers * self.states", "held.rows * held.positions * held.numbers * 2",
+        "generation.py::test_an_engine_allocates_what_its_log_says",
     ),
     _mutant(
         "a list of layers is one of all others", "huggingface/keys.py",

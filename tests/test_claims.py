@@ -79,6 +79,7 @@ def test_names_are_unique() -> None:
         ("S000", 13), ("S001", 16), ("S002", 12), ("S003", 13), ("S004", 13), ("Goon", 60), ("Kaplan", 11), ("Hoffmann", 8),
         ("Narayanan", 10), ("Korthikanti", 10), ("Chowdhery", 2), ("EleutherAI", 10), ("kipply", 5), ("Rajbhandari", 4),
         ("NVIDIA", 6), ("Brown", 8), ("Karpathy", 10), ("Austin", 8),
+        ("Public threads", 20), ("Model cards", 20),
     ],
 )  # fmt: skip
 def test_every_source_is_there(source: str, least: int) -> None:
@@ -106,6 +107,10 @@ WRONG = {
     "kaplan-mask-dense": "4 L S A H",
     "eleuther-norms": "4 L D + 2 D",
     "korthikanti-9": "4 L B S² D",
+    "unsloth-gemma-3-27b-predicted": "10.4062",
+    "unsloth-kimi-k2.5-predicted": "17.1562",
+    "ollama-gemma-3-4b-reported": "2,734",
+    "lmcache-deepseek-v3": "p (E + R) L S",
 }
 
 
@@ -132,6 +137,22 @@ def test_what_is_not_derived_is_never_judged() -> None:
     for row in verdicts():
         assert (row.outcome == "not derived") == (row.claim.about.what in quantities.NOT_DERIVED)
     assert not quantities.QUANTITIES.keys() & quantities.NOT_DERIVED.keys()
+
+
+def test_predictions_are_wrong_and_corrections_right() -> None:
+    """Of a tool that was corrected: by its own log, or by its authors."""
+    pairs = [name.removesuffix("-predicted") for name in CLAIMS if name.endswith("-predicted")]
+    assert len(pairs) >= 8
+    assert {verdict(f"{name}-predicted").outcome for name in pairs} == {"does not hold"}
+    assert {verdict(f"{name}-corrected").outcome for name in pairs} == {"holds"}
+
+
+def test_a_window_that_differs_changes_a_verdict() -> None:
+    """The corrected cache of Gemma 3 27B is that of its windows, and not that of all positions or of an engine's pages."""
+    claim = CLAIMS["unsloth-gemma-3-27b-corrected"]
+    assert judge(replace(claim, about=replace(claim.about, engine="llama-cpp-full"))).derived == "62"
+    assert judge(replace(claim, about=replace(claim.about, engine="vllm"))).outcome == "does not hold"
+    assert judge(replace(claim, about=replace(claim.about, dtype="q8_0"))).outcome == "does not hold"
 
 
 # ------------------------------------------------------------------------------------------------------------ slips

@@ -165,7 +165,7 @@ def _count(options: argparse.Namespace) -> int:
     model = _read_target(options)
     if options.generation:
         return _count_generation(options, model)
-    _refuse(options, "without `--generation`", "context")
+    _refuse(options, "without `--generation`", "context", "cache")
     if options.formulas or model.open - {"B", "S"}:
         return _count_in_letters(options, model)
     inputs = _read_inputs(options, model)
@@ -198,7 +198,7 @@ def _count_generation(options: argparse.Namespace, model: Model) -> int:
     inputs = _read_inputs(options, model)
     _set_defaults(options)
     memory = int(read_devices()[options.device or "h100-sxm"].memory)
-    taken = generation.count_generation(model, memory, options.precision, **inputs)
+    taken = generation.count_generation(model, memory, options.precision, options.cache or "", **inputs)
     if options.json:
         show_json({"target": options.target, "title": model.spec.title} | taken.data())
     else:
@@ -249,11 +249,24 @@ def _fit(options: argparse.Namespace) -> int:
     if letter == "mesh":
         return _fit_mesh(options, answer)
     if options.parameters:
-        _refuse(options, "to `--parameters`", "generation", "batch", "seq", "precision", "recompute", "mesh", "shard", "zero")
+        _refuse(
+            options,
+            "to `--parameters`",
+            "generation",
+            "cache",
+            "batch",
+            "seq",
+            "precision",
+            "recompute",
+            "mesh",
+            "shard",
+            "zero",
+        )
         fitted = fit.of_parameters(answer, parse_quantity(options.parameters, NUMBERS), letter, options.step)
     else:
         _refuse(options, "to `--memory`", "step")
         _refuse(options, "to `--generation`", *(() if training else ("recompute", "zero")))
+        _refuse(options, "without `--generation`", *["cache"] * training)
         _refuse(options, "without `--mesh`", *(("shard", "zero") if options.mesh is None else ()))
         _refuse(options, "without `--shard`", *["mesh"] * (options.shard is None))
         _refuse(options, f"where {letter} is solved", *(flag for flag, size in _OF_INPUTS.items() if size == letter))
@@ -269,6 +282,7 @@ def _fit(options: argparse.Namespace) -> int:
             mesh=options.mesh or "",
             shard=options.shard or "",
             zero=options.zero or 0,
+            cache=options.cache or "",
             **inputs,
         )
     if options.json:

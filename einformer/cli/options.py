@@ -7,6 +7,7 @@ import re
 from typing import Any, NamedTuple, get_args
 
 from einformer.interpreters.count.conventions import CONVENTIONS, PRECISIONS, Work, read_devices
+from einformer.interpreters.count.engines import list_caches
 from einformer.notes.conventions import conventions
 
 _ABOUT = "Transformers, written once as equations."
@@ -139,6 +140,12 @@ FORM = _make_option(
 )
 MESH = _make_option("--mesh", "Split the model over the axes of a mesh of devices, dp=2,tp=4.", metavar="MESH")
 SHARD = _make_option("--shard", "Split indices over the axes of the mesh, 'tp: g f v; dp: b'.", metavar="MAP")
+CACHE = _make_option(
+    "--cache",
+    f"Store the cache of --generation in a format: {', '.join(list_caches())}. Default: as the precision.",
+    choices=list_caches(),
+    metavar="FORMAT",
+)
 _DEVICE: dict[str, Any] = {"choices": read_devices(), "metavar": "NAME"}
 _DEVICES = ", ".join(read_devices())
 _LINKED = [name for name, device in read_devices().items() if device.link]
@@ -193,6 +200,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
                     action="store_true",
                 ),
                 _make_option("--context", "Set the positions of a row for --generation: 8192, 128Ki, 1M.", metavar="NUMBER"),
+                CACHE,
                 BATCH,
                 SEQ,
                 PRECISION,
@@ -225,6 +233,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
                     metavar="N",
                 ),
                 _make_option("--generation", "Count weights and cache instead of a training step.", action="store_true"),
+                CACHE,
                 MESH,
                 SHARD,
                 _make_option(

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import functools
+import pathlib
+import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from einformer.errors import EinformerError, fail
-from einformer.interpreters.count import rules, symbols
+from einformer.errors import EinformerError, Source, fail
+from einformer.huggingface.config import import_config
+from einformer.interpreters.count import engines, rules, symbols
 from einformer.interpreters.count.conventions import CONVENTIONS, PRECISIONS
 from einformer.interpreters.count.exchanges import STATE, Exchange, find_traffic, list_exchanges
+from einformer.interpreters.count.numbers import Numbers
 from einformer.interpreters.count.rules import Activation, EquationCount, Phase, Recompute, Traffic, WeightCount
 from einformer.interpreters.count.symbols import Symbols
 from einformer.language import binding
+from einformer.language.parser import parse_scalars
 from einformer.language.sizes import Legend
 from einformer.language.specialise import specialise
 from einformer.language.tree import Group, Index, Layer, Name, Spec, Tensor
@@ -21,12 +26,14 @@ from einformer.language.walk import equations
 from einformer.notes.conventions import conventions, read
 from einformer.notes.shelf import elaborate
 from einformer.program import check, collectives
+from einformer.program.cache import kept
 from einformer.program.lowering import lower_functions
 from einformer.program.sharding import read_sharding
 
 if TYPE_CHECKING:
     import sympy
 
+_OF_CONFIGS = ("kept", "published")
 _ANY = 64  # the number of an independent size, where sizes decide the order of a contraction
 Count = TypeVar(
     "Count", "WeightCount[sympy.Expr]", "EquationCount[sympy.Expr]", "Activation[sympy.Expr]", "Traffic[sympy.Expr]"
@@ -35,8 +42,8 @@ Count = TypeVar(
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """A quantity (`what`) `of` a text (`gpt2`), one of its layers (`gpt2.MLP`), a turn of its loop (`gpt2.block`), or
-    everything outside the loop (`gpt2.outside`). Numbers and letters are formulas in our letters.
+    """A quantity (`what`) `of` a text (`gpt2`), one of its layers (`gpt2.MLP`), a turn of its loop (`gpt2.block`), everything
+    outside the loop (`gpt2.outside`), or a config (`gemma-3-27b`). Numbers and letters are formulas in our letters.
     """
 
     what: str
@@ -56,12 +63,15 @@ class About:
     ranks: str = "R"
     split: tuple[tuple[str, str], ...] = ()  # by the ranks of an axis of a mesh, the letters that it splits, `(s)` where it can
     drop: str = ""  # letters that a shape is said without
+    sizes: tuple[tuple[str, int], ...] = ()  # of the inputs of a config, at which its cache is kept
+    engine: str = ""  # which allocates it
+    dtype: str = "bfloat16"  # its format
     per: str = "1"
 
     @property
     def text(self) -> str:
-        """Returns the name of the text."""
-        return self.of.partition(".")[0]
+        """Returns the name of the text, or an empty string for a config."""
+        return "" if self.what in _OF_CONFIGS else self.of.partition(".")[0]
 
     @property
     def part(self) -> str:
@@ -318,6 +328,66 @@ def _find_slots(layer: Layer, name: str) -> tuple[object, ...]:
     return next(left.slots for left in lefts if isinstance(left, Tensor) and left.name == name)
 
 
+@functools.cache
+def configs() -> dict[str, dict[str, Any]]:
+    """Returns the configs of published models by name, as far as claims need them.
+
+    >>> configs()["gemma-3-27b"]["num_hidden_layers"]
+    62
+    """
+    return tomllib.loads((pathlib.Path(__file__).parent / "configs.toml").read_text(encoding="utf-8"))
+
+
+# The text of a config, and its sizes.
+@functools.cache
+def _bind_config(name: str) -> tuple[Spec, Legend]:
+    imported = import_config(configs()[name])
+    written, _, _ = elaborate(imported.architecture)
+    absent = [name if "." in name else f"{written.layers[-1].name}.{name}" for name in imported.absent]
+    written, findings = parse_scalars(Source("<scalars>", imported.scalars), binding.leave_out(written, absent))
+    assert not findings
+    bound, legend = binding.bind(written, imported.values, imported.origins)
+    tree, findings = check.check(bound, values=binding.find_sizes(legend), origins=legend.origins)
+    assert not findings
+    return tree, legend
+
+
+# The bytes of the cache of a config, as the equations need them or as an engine allocates them.
+def _count_kept(about: About) -> tuple[sympy.Expr]:
+    tree, legend = _bind_config(about.of)
+    model, dtype = tree.layers[-1], engines.choose_cache(about.dtype, "")
+    assert model.time is not None
+    numbers = Numbers(binding.bind_sizes(tree, legend, dict(about.sizes)), model.time.letter)
+    kinds = engines.list_kinds(kept(tree, model.name, legend), numbers)
+    kinds = tuple(replace(kind, held=tuple(held for held in kind.held if _is_chosen(about, held))) for kind in kinds)
+    if about.engine:
+        counted = engines.read_engines()[about.engine].count_bytes(kinds, numbers.length(numbers.time), dtype)
+        assert not isinstance(counted, str), counted
+        return (parse_ours(str(sum(counted))),)
+    return (parse_ours(str(sum(kind.layers * engines.count_needed(kind, dtype, rules.BYTES[_STATES]) for kind in kinds))),)
+
+
+_STATES = "bfloat16"
+
+
+def _is_chosen(about: About, held: engines.Held) -> bool:
+    return not about.only or ("states" if held.is_state else "positions") in about.only
+
+
+# All of them, those that compute for a token, or the latter without the rows of a table that no token reads.
+def _count_published(about: About) -> tuple[sympy.Expr]:
+    tree, legend = _bind_config(about.of)
+    counts = [count for count in rules.count_weights(tree, tree.layers[-1].name, Numbers(legend)) if count.trained]
+    numbers = {
+        "total": rules.sum_trained(counts),
+        "active": sum(rules.product((*count.turns, count.active)) for count in counts),
+        "active, no table": sum(rules.product((*count.turns, count.active)) for count in counts if not count.rows),
+        "not embedding": sum(count.total for count in counts if not count.embedding),
+    }
+    (name,) = about.only
+    return (parse_ours(str(numbers[name])),)
+
+
 QUANTITIES: dict[str, Callable[[About], tuple[sympy.Expr, ...]]] = {
     "parameters": _count_parameters,
     "flops": _count_flops,
@@ -332,6 +402,8 @@ QUANTITIES: dict[str, Callable[[About], tuple[sympy.Expr, ...]]] = {
     "flops per byte sent": _divide_by_sent,
     "bytes sent per flop": lambda about: ((1 / _divide_by_sent(about)[0]).cancel(),),
     "shape": _find_shape,
+    "kept": _count_kept,
+    "published": _count_published,
 }
 
 # What documents make claims about, and nothing here derives.

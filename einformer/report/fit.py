@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import Any, Literal
 
 from einformer.errors import EinformerError, fail
-from einformer.interpreters.count import rules
+from einformer.interpreters.count import engines, rules
 from einformer.interpreters.count.numbers import Numbers
 from einformer.interpreters.count.rules import Recompute, count_cache
 from einformer.interpreters.count.table import spell_bytes
@@ -66,14 +66,17 @@ def in_memory(
     mesh: str = "",
     shard: str = "",
     zero: int = 0,
+    cache: str = "",
     **sizes: int,
 ) -> Fit:
     """Returns the largest `letter`, of the inputs or the model, with which a use takes at most this many bytes on one
-    device, of a mesh with a map of letters if there is one.
+    device, of a mesh with a map of letters if there is one. The cache of generation has a format, `q8_0`, by default that of
+    the precision.
 
     Raises EinformerError E601, E603 to E605, E609, E741, E742.
     """
-    memory = _Memory(model, use, precision, recompute, mesh, shard, zero, {k: n for k, n in sizes.items() if k != letter})
+    others = {k: n for k, n in sizes.items() if k != letter}
+    memory = _Memory(model, use, precision, recompute, mesh, shard, zero, cache, others)
     step = _find_shared_factor(model, letter, mesh, shard)
     answer = _find_largest(memory.bytes(letter), limit, step, _find_bound(model, letter))
     if isinstance(answer, int):
@@ -149,13 +152,15 @@ class _Memory:
     mesh: str
     shard: str
     zero: int
+    cache: str
     sizes: Mapping[str, int]
 
     @property
     def counted(self) -> str:
         """Names the components of the bytes."""
         if self.use == "generation":
-            return f"weights and cache in {self.precision}; what a step computes is not kept"
+            cache = f", cache in {self.cache}" if self.cache else " and cache"
+            return f"weights{cache} in {self.precision}; what a step computes is not kept"
         return f"a training step in {self.precision}, recomputation {self.recompute}; activations as Korthikanti et al. 2022"
 
     def bytes(self, letter: str) -> Callable[[int], int]:
@@ -183,10 +188,18 @@ class _Memory:
         sharding, kept = model._shard(self.mesh, self.shard) or WHOLE, model.kept
         held = Numbers.of_rank(model.spec.tree, model.spec.name, model.legend, sharding)
         numbers = rules.count_on_one_device(rules.count_weights(model.spec.tree, model.spec.name, held), held)
-        weights, element = precision.parameters * numbers, rules.BYTES[precision.dtype]
-        return lambda sizes: (
-            weights + count_cache(kept, Numbers(model.at(**sizes), time, shares=sharding.shares), element).total
-        )
+        weights, stored = precision.parameters * numbers, engines.choose_cache(self.cache, precision.dtype)
+        parts = [
+            ([entry for entry in kept if (entry.kind == "visible") == growing], element)
+            for growing, element in ((True, stored.element), (False, rules.BYTES[precision.dtype]))
+        ]
+
+        def count(sizes: Mapping[str, int]) -> int:
+            at = Numbers(model.at(**sizes), time, shares=sharding.shares)
+            engines.check_blocks(engines.list_kinds(kept, at) if self.cache else (), stored)
+            return weights + sum(int(count_cache(entries, at, element).total) for entries, element in parts)
+
+        return count
 
 
 # ------------------------------------------------------------------------------------------------------- quantities, bisection
