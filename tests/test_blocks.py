@@ -45,6 +45,7 @@ BODIES = {
         "for m < M:|  for l < L:|    z_sd <- Mix_ml(z_sd)|for l < L:|  for m < M:|    z_sd <- Up_lm(z_sd)",
         12,
     ),
+    "crossed in one call": ("for m < M:|  for l < L:|    z_sd <- Mix_lm(z_sd)", 6),
     "a branch in each": (
         "for l < L:|  z_sd <- where(l < 1, Mix_l(z_sd), Up_l(z_sd))|for m < M:|  z_sd <- where(m < 2, z_sd, Mix_m(z_sd))",
         3,

@@ -169,8 +169,10 @@ class _Naming:  # the instances of one body, numbered in the order in which they
     def equation(self, equation: Equation, turning: tuple[Index, ...]) -> Equation:
         return replace(equation, right=self.expression(equation.right, turning))
 
-    # The name of an outer call comes before those of its arguments, as in the text.
+    # The name of an outer call comes before those of its arguments, as in the text. Its turns stand in the order of the loops.
     def expression(self, e: Expression, turning: tuple[Index, ...]) -> Expression:
+        if isinstance(e, Apply) and len(set(turning).intersection(e.indices)) > 1:
+            e = replace(e, indices=tuple(sorted(e.indices, key=lambda i: turning.index(i) if i in turning else len(turning))))
         if not (isinstance(e, Apply) and e.name in self.weighted and e.name not in self.named):
             return rebuild(e, lambda child: self.expression(child, turning))
         for loop in turning[-1:]:
