@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from einformer import EinformerError
+from einformer import EinformerError, parse
 from einformer.errors import Source
 from einformer.language import parser
 from einformer.language.calls import Binding, bind_call
@@ -49,6 +49,13 @@ def test_a_formal_takes_the_only_index_over_its_axis() -> None:
 def test_two_indices_over_its_axis_are_ambiguous() -> None:
     with refuses("E402", "s", "s'", "s''"):
         bound("F(x_s) -> x_s", "F(1)", "s' s''")
+
+
+def test_a_head_that_lacks_the_index_should_name_it() -> None:
+    layers = "layer F_s(m_ss') -> m_ss':\n  return m_ss'\n\nlayer G(m_ss''s''') -> m_ss''s''':\n  return F(m_ss''s''')"
+    with pytest.raises(EinformerError) as refusal:
+        parse(f"axes\n  s: S\n\n{layers}\n")
+    assert refusal.value.findings[0].fix == "`F_ss'(…)` as its head, and `F_…` with the index that stands for `s'`"
 
 
 def test_no_index_over_its_axis_does_not_bind() -> None:

@@ -80,6 +80,21 @@ def test_flops_are_theirs(name: str, plan: str) -> None:
 
 
 @pytest.mark.parametrize("plan", PLANS)
+@pytest.mark.parametrize(("encoder", "decoder"), [(3, 2), (2, 3), (2, 2)])
+def test_the_config_of_an_emitted_t5_says_how_often_each_loop_turns(encoder: int, decoder: int, plan: str) -> None:
+    """Whichever of the two loops was longer when the file was written."""
+    sizes = {"D": 30, "A": 5, "H": 4, "F": 31, "V": 53}
+    spec, inputs = einformer.load("t5"), [torch.randint(53, (2, 7)), torch.randint(53, (2, 5))]
+    built: Any = spec.bind(**sizes, L=encoder, N=decoder).build(plan=plan).eval()
+    for written in ({"L": 2, "N": 2}, {"L": 3, "N": 2}):
+        file: dict[str, Any] = {"__name__": "emitted"}
+        exec(compile(spec.bind(**sizes, **written).source(plan), "emitted", "exec", dont_inherit=True), file)
+        module = file["T5"](file["Config"](L=encoder, N=decoder)).eval()
+        module.load_state_dict(built.state_dict())
+        assert torch.equal(module(*inputs), built(*inputs))
+
+
+@pytest.mark.parametrize("plan", PLANS)
 def test_t5_continues_its_target(plan: str) -> None:
     """Token by token beside the whole source."""
     module: Any = loaded("t5", plan)

@@ -81,9 +81,11 @@ def _choose(letter: str, actual: Letters, used: set[str], layer: Layer, call: Ap
         return same_axis[0]
     how = f"could be {' or '.join(f'`{other}`' for other in same_axis)}" if same_axis else "is over none of them"
     message = f"`{call.name}` works on `{letter}`; its argument has {_spell(actual)}, and `{letter}` {how}"
-    if letter not in {index.letter for index in layer.indices}:
-        raise _fail("E402", message, call.span, layer)
-    fix = f"`{call.name}_…` with the index that stands for `{letter}`"
+    named, free = Index(letter) in layer.indices, set(actual) - used
+    if not named and (layer.span.source != call.span.source or not free):
+        raise _fail("E402", message, call.span, layer, f"an argument with `{letter}`: ")
+    head = "" if named else f"`{layer.name}{PLAIN.subscript((*layer.indices, Index(letter)))}(…)` as its head, and "
+    fix = f"{head}`{call.name}_…` with the index that stands for `{letter}`"
     raise fail("E402", message, call.span, [cite_layer(layer)], fix)
 
 

@@ -61,21 +61,21 @@ class Blocks:
     """The instances of one layer: in which turns of which loops each is another, and the lines that make them."""
 
     context: Context
-    held: dict[str, Loops]  # an instance: the loops in each turn of which it is another set of weights
+    held: dict[str, tuple[list[Loop], ...]]  # an instance: at each depth the loops in each turn of which it has other weights
     layers: dict[str, str]  # an instance: its layer
     exist: dict[str, set[tuple[int, ...]]]  # an instance: the turns of those loops in which it is called
 
     @classmethod
     def of(cls, context: Context) -> Blocks:
-        """Where an instance is called in several loops over one letter, the longest says how many sets there are."""
+        """The instances that a layer calls, in the order of the text."""
         exist = turns_of(context.layer, context.legend)
         layers = {w.name: w.layer for w in context.layer.weights if exist.get(w.name) and context.layers[w.layer].weights}
-        held: dict[str, Loops] = {}
+        held: dict[str, tuple[list[Loop], ...]] = {}
         for call, around in _find_calls(context.layer.body):
             if call.name in layers:
-                carried = tuple(loop for loop in around if loop.index in call.indices)
-                loops = held.get(call.name, carried)
-                held[call.name] = tuple(max(pair, key=context.count_turns) for pair in zip(loops, carried, strict=True))
+                carried = tuple([loop] for loop in around if loop.index in call.indices)
+                before = held.get(call.name, ([],) * len(carried))
+                held[call.name] = tuple(some + loop for some, loop in zip(before, carried, strict=True))
         return cls(context, held, layers, exist)
 
     @property
@@ -83,15 +83,20 @@ class Blocks:
         """How deep the lists of blocks stand in each other."""
         return max(map(len, self.held.values()), default=0)
 
-    def find_longest(self, depth: int) -> Loop:
-        """The loop that says how many blocks there are at a depth."""
-        return max((loops[depth] for loops in self.held.values() if len(loops) > depth), key=self.context.count_turns)
+    def list_loops(self, depth: int) -> list[Loop]:
+        """The loops whose turns are blocks at a depth: there are as many blocks as the longest has turns."""
+        return [loop for loops in self.held.values() if len(loops) > depth for loop in loops[depth]]
+
+    def write_counts(self, loops: Iterable[Loop], context: Context | None = None) -> str:
+        """How often the longest of some loops turns: that is open until the sizes of a config are known."""
+        first, *more = sorted({code_number(context or self.context, loop.count).text for loop in loops})
+        return f"max({', '.join([first, *more])})" if more else first
 
     def name_turns(self, depth: int) -> Dims:
         """The names of the numbers of the turns at a depth, each apart from those around it."""
         names: Dims = ()
         for outer in range(depth):
-            letter = self.find_longest(outer).index.letter
+            letter = self.list_loops(outer)[0].index.letter
             names += (letter + "_" * sum(name.rstrip("_") == letter for name in names),)
         return names
 
@@ -110,7 +115,7 @@ class Blocks:
                 yield INDENT * bool(condition) + f"self.{key(name)} = {called}({', '.join(sizes)})"
         if self.depth > len(turns):
             letter = self.name_turns(len(turns) + 1)[-1] if self.is_numbered else "_"
-            count = code_number(self.context, self.find_longest(len(turns)).count).text
+            count = self.write_counts(self.list_loops(len(turns)))
             inside = any("config" in line for line in self.lines((*turns, letter)))
             arguments = ", ".join([*["config"] * inside, *((*turns, letter) if self.is_numbered else ())])
             yield f"self.blocks = nn.ModuleList({self.name(len(turns) + 1)}({arguments}) for {letter} in range({count}))"
@@ -118,7 +123,7 @@ class Blocks:
     @property
     def is_numbered(self) -> bool:
         """Must a block know its number, because some instances exist in some turns only?"""
-        names = {name: tuple(loop.index.letter for loop in loops) for name, loops in self.held.items()}
+        names = {name: tuple(loop.index.letter for loop, *_ in loops) for name, loops in self.held.items()}
         return any(condition for name, turns in names.items() for condition in self.write_conditions(name, turns))
 
     def write_condition(self, name: str, turns: Dims) -> str:
@@ -128,22 +133,21 @@ class Blocks:
 
     def write_conditions(self, name: str, turns: Dims) -> list[str]:
         """When a turn has an instance: as the text says it, or the numbers of the turns."""
-        loops = self.held[name]
-        longest = map(self.find_longest, range(len(loops)))
-        if len(self.exist[name]) == math.prod(map(self.context.count_turns, longest)):
-            return []
-        still = {loop.index.letter: turn for loop, turn in zip(loops, turns, strict=True)}
+        loops, reached = self.held[name], list(self.write_reached(self.held[name], turns))
+        if len(self.exist[name]) == math.prod(max(map(self.context.count_turns, some)) for some in loops):
+            return reached
+        still = {loop.index.letter: turn for (loop, *_), turn in zip(loops, turns, strict=True)}
         first, *more = self.find_choices(name)
         if more or any(_find_letters(condition) - still.keys() for condition, _ in first):
             return [f"({', '.join(turns)},) in {sorted(self.exist[name])}"]
         choices = (self.write_choice(*pair, still) for pair in first if _find_letters(pair[0]))
-        return [*self.write_reached(loops, turns), *choices]
+        return [*reached, *choices]
 
-    def write_reached(self, loops: Loops, turns: Dims) -> Iterator[str]:
-        """The turns that a shorter loop has."""
-        for depth, (loop, turn) in enumerate(zip(loops, turns, strict=True)):
-            if self.context.count_turns(loop) < self.context.count_turns(self.find_longest(depth)):
-                yield f"{turn} < {code_number(self.context, loop.count).text}"
+    def write_reached(self, loops: Sequence[list[Loop]], turns: Dims) -> Iterator[str]:
+        """The turns that some loops have, where others at their depth may have more."""
+        for depth, (some, turn) in enumerate(zip(loops, turns, strict=True)):
+            if (count := self.write_counts(some)) != self.write_counts(self.list_loops(depth)):
+                yield f"{turn} < {count}"
 
     def find_choices(self, name: str) -> list[Choices]:
         """For each call of an instance the `where` around it whose conditions are numbers of layers (R8)."""
@@ -172,7 +176,7 @@ class Blocks:
         """The classes that hold the weights of one turn, inner loops first."""
         for depth in range(self.depth, 0, -1):
             turns = self.name_turns(depth)
-            over = dict.fromkeys(loops[depth - 1].index.letter for loops in self.held.values() if len(loops) >= depth)
+            over = dict.fromkeys(loop.index.letter for loop in self.list_loops(depth - 1))
             yield f"class {self.name(depth)}(nn.Module):"
             yield f'{INDENT}"""The weights of one turn of the loop over {" and of that over ".join(over)}."""'
             yield ""
@@ -187,14 +191,14 @@ class Blocks:
         """`l, block in enumerate(self.blocks)`: the iteration of a loop, in a forward."""
         letter = loop.index.letter
         carried = [self.held[e.name] for e, _ in _find_calls(loop.body) if e.name in self.held and loop.index in e.indices]
-        letters = [tuple(loop.index.letter for loop in loops) for loops in carried]
+        letters = [tuple(loop.index.letter for loop, *_ in loops) for loops in carried]
         paths = list(dict.fromkeys(path[: path.index(letter) + 1] for path in letters))
         if not paths:
-            return f"{letter} in range({code_number(context, loop.count).text})"
+            return f"{letter} in range({self.write_counts([loop], context)})"
         blocks = [name_block(path, self.context.layer) for path in paths]
         lists = [f"{name_block(path[:-1], self.context.layer)}.blocks" for path in paths]
-        if len(paths) > 1 or self.context.count_turns(loop) < self.context.count_turns(self.find_longest(len(paths[0]) - 1)):
-            return f"{', '.join([letter, *blocks])} in zip(range({code_number(context, loop.count).text}), {', '.join(lists)})"
+        if len(paths) > 1 or self.write_counts([loop]) != self.write_counts(self.list_loops(len(paths[0]) - 1)):
+            return f"{', '.join([letter, *blocks])} in zip(range({self.write_counts([loop], context)}), {', '.join(lists)})"
         read = context.named or any(x == loop.index for q in equations(loop.body) for x in subexpressions(q.right))
         return f"{letter}, {blocks[0]} in enumerate({lists[0]})" if read else f"{blocks[0]} in {lists[0]}"
 
