@@ -58,6 +58,10 @@ LINES = {
     "  z_bsd <- z_bsd + Part_l((z_bsd + T_ld) / (l + 1)) | return z_bsd",
     "layers chosen in a choice": "PART | MODEL | weights one, two, three: Part | for l < 3: | "
     "  z_bsd <- where(l < 1, one_l(z_bsd), where(l == 1, two_l(z_bsd), three_l(z_bsd))) | return z_bsd",
+    "experts of square matrices": "MODEL | weights R_da, W_add' | r_bsa = z_bsd R_da | "
+    "p_bsa = where(top_{1,a}(r_bsa), r_bsa, 0) | return p_bsa z_bsd' W_ad'd",
+    "experts over the sum of their weights": "MODEL | weights R_da, W_aed | r_bsa = sigmoid(z_bsd R_da) | "
+    "p_bsa = where(top_{1,a}(r_bsa), r_bsa, 0) | h_bsae = z_bsd W_aed | return p_bsa h_bsae W_aed / (sum_a p_bsa)",
     "as far back as the turn": "MODEL | for l < 3: |   z_bsd <- z_bsd / 2 + tanh(z_{b(s - l)d}) | return z_bsd",
     "a scalar that is called like an index": "MODEL | m_ss' = where(s' <= s, t (s' - s), -inf) | SCORES | READ",
 }

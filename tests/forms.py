@@ -86,6 +86,16 @@ v_seab = z_bsd V_dea
 w_abss' = Sm_s'(q_abse k_aebs' + where(s - 3 < s' <= s, 0, -inf))
 return w_abss' v_s'eab O_dea
 
+# values of one key head times a factor, of several query heads: bsdae
+weights Q_dea, K_de, V_de, G_e, O_dea
+q_bsea = z_bsd Q_dea
+k_bse = z_bsd K_de
+v_bse = z_bsd V_de
+m_ss' = where(s' <= s, 0, -inf)
+w_bss'a = Sm_s'(q_bsea k_bs'e + m_ss')
+y_bsea = w_bss'a (v_bs'e G_e)
+return y_bsea O_dea
+
 # taps of what has rows last: bsdc
 weights χ_cd
 k_sdb = tanh(z_bsd)

@@ -460,6 +460,26 @@ MUTANTS = (
         "sparse.py::test_however_many_are_chosen[2]",
     ),
     _mutant(
+        "the argument of experts learns with the weights of experts", "interpreters/count/derived.py",
+        "    map_ = routing.group(", "    return None\n    map_ = routing.group(",
+        "conventions.py::test_a_row_is_multiplied_by_the_matrices_of_its_experts[lines0-z_bsd-fast]",
+    ),
+    _mutant(
+        "a pair has the letters of one of its factors", "interpreters/count/derived.py",
+        "return letters | paired if letters & paired else letters", "return letters",
+        "conventions.py::test_a_row_is_multiplied_by_the_matrices_of_its_experts[lines3-z_bsd-fast]",
+    ),
+    _mutant(
+        "experts give a gradient to an input that needs none", "interpreters/torch/kernels.py",
+        " if ctx.needs_input_grad[0] else None", "",
+        "interpreters.py::test_flops_of_each_form_alone_are_those_that_torch_counts[experts of square matrices]",
+    ),
+    _mutant(
+        "a factor of values gets the axis of heads alone", "interpreters/torch/kernels.py",
+        'else f"({x})[:, None]"', 'else f"{x}[:, None]"',
+        f"forms.py::{_PARTS}[values of one key head times a factor, of several query heads-apart-fast]",
+    ),
+    _mutant(
         "choices of two calls are one", "program/needs.py",
         "lambda of: (place, *of), outside", "lambda of: of, outside",
         "conventions.py::test_experts_compute_where_their_weight_is_not_zero"
@@ -676,12 +696,12 @@ MUTANTS = (
     ),
     _mutant(
         "a linear map is multiplied in any order", "interpreters/count/rules.py",
-        'contraction.map_product() if plan == "fast" else contraction', "contraction",
+        'contraction.map_product() if paired or plan == "fast" else contraction', "contraction",
         "conventions.py::test_a_scaled_input_has_a_gradient_where_a_plan_scales_it[fast]",
     ),
     _mutant(
         "every operand has a gradient", "interpreters/count/derived.py",
-        "contraction.where, (first, second), ", 'contraction.where, ("", ""), ',
+        "sink, paired = (first, second), ", 'sink, paired = ("", ""), ',
         "conventions.py::test_what_needs_no_gradient_costs_nothing",
     ),
     _mutant(

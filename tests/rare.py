@@ -29,6 +29,8 @@ ORDERS = {  # how often, in percent
     "a bias looked up by distance": 15,
     "an argument with the letter of a loop": 30,
     "layers chosen in a choice": 25,
+    "experts of square matrices": 40,
+    "experts over the sum of their weights": 40,
     "as far back as the turn": 50,
     "a scalar that is called like an index": 20,
 }

@@ -21,7 +21,7 @@ from einformer.interpreters.count.rules import Activation, EquationCount, Recomp
 from einformer.interpreters.count.symbols import Symbols
 from einformer.objects import Model, Specification
 from tests.oracles.flops import counted
-from tests.small import BATCH, LENGTH, SMALL, inputs
+from tests.small import BATCH, LENGTH, PLANS, SMALL, inputs
 from tests.texts import spec as texts_spec
 
 GPT2 = {"D": 12, "A": 3, "L": 2, "V": 11, "K": 32}
@@ -169,6 +169,36 @@ def test_experts_compute_where_their_weight_is_not_zero(right: str, experts: int
     model = texts_spec("b, s, d, f, x", *CHOSEN, *ROUTED, f"return {right}")["N"].bind(D=3, F=7, X=5)
     (count,) = (count.each for count in flops(model, B=2, S=11) if "g_bsxf =" in count.text)
     assert count == 2 * 2 * 11 * 3 * 7 * experts
+
+
+SQUARE = ("weights A_xdd'", "q_x = where(top_{2,x}(p_x), p_x, 0)")
+TWO = ("weights U_xde, V_xed", "q_x = where(top_{2,x}(p_x), p_x, 0)")
+
+
+@pytest.mark.parametrize("plan", PLANS)
+@pytest.mark.parametrize("argument", ["z_bsd", "n_bsd"])
+@pytest.mark.parametrize(
+    "lines",
+    [
+        (*SQUARE, "return q_x z_d' A_xd'd / (sum_x q_x)"),
+        (*SQUARE, "weights κ_xd", "return q_x (z_d' A_xd'd + κ_xd)"),
+        (*SQUARE, "weights κ_xd'", "return q_x κ_xd' z_d' A_xd'd"),
+        (*SQUARE, "weights κ_xd'", "return q_x κ_xd' A_xd'd z_d"),
+        (*TWO, "weights c_e", "h_xe = tanh(z_d U_xde) c_e", "return q_x h_xe V_xed"),
+        (*TWO, "h_d = z_d' U_xd'e V_xed q_x", "return h_d"),
+    ],
+)
+def test_a_row_is_multiplied_by_the_matrices_of_its_experts(lines: tuple[str, ...], argument: str, plan: str) -> None:
+    """Not by their mixture: as torch counts, forward and backward, of an input and of what has a gradient."""
+    head = ("layer Mix(z_d, p_x) -> z_d:", *lines, "model M(z_bsd) -> y_bsd causal in s:", "weights R_dx")
+    axes = "b, s, d, x" + ", e" * ("U_xde" in str(lines))
+    routed = ("n_bsd = tanh(z_bsd' R_d'x R_dx)", "r_bsx = n_bsd R_dx", f"return Mix({argument}, r_bsx)")
+    text = texts_spec(axes, *head, *routed)["M"]
+    model = text.bind(**{"D": 4, "X": 7} | ({"E": 3} if "e" in axes else {}))
+    module, z = model.build(plan=plan, dtype=torch.float64).eval(), torch.randn(2, 5, 4, dtype=torch.float64)
+    with FlopCounterMode(display=False) as counter:
+        module(z).sum().backward()  # type: ignore[no-untyped-call]
+    assert model.flops(convention=plan, phase="training", B=2, S=5) == counter.get_total_flops()
 
 
 # ------------------------------------------------------------------------------------------------------ backward

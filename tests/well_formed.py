@@ -517,8 +517,14 @@ class _Body:
             kept = [letter for letter in value.letters if letter != lost]
             scores = self.define((*kept, "x"), f"{self.read(value)} {self.read(self.weight((lost, 'x')))}")
             chosen = self.define(scores.letters, self.formula(self.random.choice(ROUTES), self.read(scores)))
-            gate = self.define((*kept, "x"), f"{self.read(value)} {self.read(self.weight((lost, 'x')))}")
-            right = f"{self.read(chosen)} silu({self.read(gate)}) {self.read(self.weight(('x', lost)))}"
+            if self.file.does("experts of square matrices"):
+                inner = self.read(value, {lost: lost + "'"})
+                right = f"{self.read(chosen)} {inner} {self.read(self.weight(('x', lost + THERE[1:], lost)))}"
+            else:
+                gate = self.define((*kept, "x"), f"{self.read(value)} {self.read(self.weight((lost, 'x')))}")
+                right = f"{self.read(chosen)} silu({self.read(gate)}) {self.read(self.weight(('x', lost)))}"
+            if self.file.does("experts over the sum of their weights"):
+                right += f" / (1 + sum_x {self.read(chosen)}^2)"
             self.define((*kept, lost), right)
 
     def bias(self) -> None:

@@ -43,6 +43,11 @@ class Routing:
     tensors: frozenset[Value] = frozenset()
     computed: dict[Value, Value] = field(default_factory=dict, compare=False)  # for pairs
 
+    @property
+    def paired(self) -> frozenset[str]:
+        """The letters of a row and an expert."""
+        return frozenset((*self.rows, self.letter))
+
     # ---------------------------------------------------------------------------------------------------- for pairs
 
     def is_picked(self, value: Value) -> bool:

@@ -18,9 +18,9 @@ from einformer.language.tree import Equation, Expression, Spec
 from einformer.program import operations as op
 from einformer.program.attending import find_sinks
 from einformer.program.collectives import find_own
-from einformer.program.experts import find_routings
+from einformer.program.experts import Routing, find_routings
 from einformer.program.inequalities import ALWAYS, Cases, Facts, both
-from einformer.program.kernels import Norm
+from einformer.program.kernels import PAIR, Norm
 from einformer.program.lowering import lower_functions
 from einformer.program.matching import find_norms
 from einformer.program.needs import DENSE, INNER, Flow, Flows, Need, Step, Turn, flat, made_of
@@ -275,8 +275,8 @@ class Contraction:
     """A product of tensors under a sum: the letters of each factor, the letters summed, and the gradient of each.
 
     Of some letters only so many numbers are `chosen`, and of their numbers only those count that a mask lets be: `where`.
-    Of the letters `paired` the plan `fast` computes what is chosen alone; what is `fused` it leaves to a norm; of keys with a
-    `sink` it has one more.
+    For the letters `paired`, a row and an expert that is chosen for it, the plan `fast` computes these pairs alone; what is
+    `fused` it leaves to a norm; of keys with a `sink` it has one more.
     """
 
     operands: tuple[Letters, ...]
@@ -296,10 +296,14 @@ class Contraction:
         return frozenset[str]().union(*self.operands)
 
     def map_product(self) -> Contraction:
-        """Returns the same as the plan `fast` computes it: a linear map of the product of all other factors."""
+        """Returns the same as the plan `fast` computes it: a linear map of the product of all other factors.
+
+        For pairs only those that share a sum with the matrix are its argument, and the others follow.
+        """
         if self.weight is None:
             return self
-        others = [k for k in range(len(self.operands)) if k != self.weight]
+        inner = self.summed - self.paired
+        others = [k for k, own in enumerate(self.operands) if k != self.weight and (not self.paired or own & inner)]
         letters = frozenset[str]().union(*(self.operands[k] for k in others))
         gradient = functools.reduce(_unite, (self.gradients[k] for k in others))
         return replace(self, operands=(letters, self.operands[self.weight]), gradients=(gradient, self.gradients[self.weight]))
@@ -339,20 +343,22 @@ class Pair:
     where: Cases = ALWAYS
     gradients: tuple[Gradient, Gradient] = (EVERYWHERE, EVERYWHERE)
     sink: str = ""
-    weight: int | None = None  # the matrix of a linear map, which `fast` applies to the product of all other factors
+    paired: Letters = frozenset()
 
     @property
     def letters(self) -> Letters:
         """All over which it runs."""
-        return self.left | self.right
+        return _pair(self.left | self.right, self.paired)
 
 
 def list_pairs(contraction: Contraction, size: Callable[[str], int]) -> tuple[Pair, ...]:
-    """Lists the contractions of two tensors each, in the order of `orders.order_pairs`.
+    """Lists the contractions of two tensors each, in the order of `orders.order_pairs`, in which a pair is one letter.
 
     One that sums nothing, or chosen letters only (combining experts, R12), is element-wise and not among them.
     """
-    steps = _take_steps(contraction, order_pairs(contraction.operands, contraction.summed, size))
+    one, paired = frozenset({PAIR}), contraction.paired
+    operands = [letters - paired | one if letters & paired else letters for letters in contraction.operands]
+    steps = _take_steps(contraction, order_pairs(operands, contraction.summed - paired, size))
     return tuple(pair for pair in steps if not pair.letters - pair.output <= {chosen.letter for chosen in pair.chosen})
 
 
@@ -363,13 +369,18 @@ def _take_steps(contraction: Contraction, order: tuple[tuple[int, int], ...]) ->
         (one, first), (other, second) = map(left.pop, places)
         summed = contraction.summed.difference(*(letters for letters, _ in left.values()))
         one, other = one - (summed - other), other - (summed - one)
-        own = one | other
+        own = _pair(one | other, contraction.paired)
         chosen = tuple(choice for choice in contraction.chosen if {choice.letter, *choice.along} <= own)
         left[number] = own - summed, _unite(first, second)
-        steps.append(
-            Pair(one, other, own - summed, contraction.value, chosen, contraction.where, (first, second), contraction.sink)
-        )
+        gradients, sink, paired = (first, second), contraction.sink, contraction.paired
+        output, where = own - summed, contraction.where
+        steps.append(Pair(one, other, output, contraction.value, chosen, where, gradients, sink, paired))
     return tuple(steps)
+
+
+# What is computed for pairs has all of their letters.
+def _pair(letters: Letters, paired: Letters) -> Letters:
+    return letters | paired if letters & paired else letters
 
 
 def _unite(first: Gradient, second: Gradient) -> Gradient:
@@ -383,12 +394,12 @@ def list_chosen(flows: Flows, where: Cases, letters: Letters) -> tuple[Chosen, .
     return tuple(by_letter[letter] for letter in sorted(by_letter))
 
 
-def _read_operation(value: Value, visit: Visit, paired: Letters, fused: bool, sink: str) -> Operation | None:
+def _read_operation(value: Value, visit: Visit, routing: Routing | None, fused: bool, sink: str) -> Operation | None:
     letters, where = visit.letters(value), visit.needs[value].where
     match value.operation:
         case op.Contract(summed, factors):
-            contraction = _read_contraction(value, frozenset(summed), factors, visit)
-            return contraction and replace(contraction, paired=paired, fused=fused, sink=sink)
+            contraction = _read_contraction(value, frozenset(summed), factors, visit, routing)
+            return contraction and replace(contraction, fused=fused, sink=sink)
         case op.Reduce("Sm"):
             return Softmax(letters, value, both(where, visit.flow.support(value).nonzero))
         case _:
@@ -396,7 +407,9 @@ def _read_operation(value: Value, visit: Visit, paired: Letters, fused: bool, si
             return Lookup(letters, rows.axis, value) if rows else None
 
 
-def _read_contraction(value: Value, summed: Letters, factors: tuple[Value, ...], visit: Visit) -> Contraction | None:
+def _read_contraction(
+    value: Value, summed: Letters, factors: tuple[Value, ...], visit: Visit, routing: Routing | None
+) -> Contraction | None:
     read = [(f, letters) for f in factors if (letters := visit.letters(f)) and not _divides(f, summed)]
     if len(read) < 2:
         return None
@@ -405,9 +418,15 @@ def _read_contraction(value: Value, summed: Letters, factors: tuple[Value, ...],
     gradients = tuple(visit.gradient(factor) if reached else None for factor, _ in read)
     where = both(visit.flow.before(visit.needs[value], value, summed).where, visit.flow.nonzero_of(factors))
     chosen = list_chosen(visit.flow.flows, where, letters)
-    return Contraction(
-        operands_of, summed, gradients, value, chosen, where, weight=_find_matrix(read, summed, visit.flow.weights)
-    )
+    paired = routing.paired if routing else frozenset[str]()
+    weight = _find_expert(read, value, routing) if routing else _find_matrix(read, summed, visit.flow.weights)
+    return Contraction(operands_of, summed, gradients, value, chosen, where, paired, weight=weight)
+
+
+# The matrix by expert of a product for pairs.
+def _find_expert(factors: list[tuple[Value, Letters]], value: Value, routing: Routing) -> int | None:
+    map_ = routing.group(routing.sum_inside(value) if value in routing.sums else value)
+    return map_ and next(k for k, (factor, _) in enumerate(factors) if factor is map_[0].weights[0])
 
 
 # Its rows are new and its columns summed, of which each other factor has all or none: then no order is better.
@@ -551,22 +570,22 @@ def derive(spec: Spec, name: str) -> Derived:
     """Derives the weights and the work of the layer or model `name` of a checked spec, with its optional weights."""
     work = build_work(spec, name)
     visits = tuple(work.walk(work.whole(name)))
-    paired = {name: dict.fromkeys(of.find_paired(), frozenset({of.letter})) for name, of in find_routings(work.flows).items()}
-    done = tuple(done for visit in visits for done in _list_done(visit, work, paired.get(visit.flow.function.name, {})))
+    routings = {name: dict.fromkeys(of.find_paired(), of) for name, of in find_routings(work.flows).items()}
+    done = tuple(done for visit in visits for done in _list_done(visit, work, routings.get(visit.flow.function.name, {})))
     letters, vocabulary = work.flows.functions[name].output.value.axes, work.vocabulary
     logits = letters if vocabulary in map(axis_of, letters) else ()
     return Derived(tuple(_hold(work, name, visits)), done, work.flows.facts, work.time, vocabulary, logits)
 
 
 # A line, once for each of the branches on layer numbers in it.
-def _list_done(visit: Visit, work: Work, paired: Mapping[Value, Letters]) -> Iterator[Done]:
+def _list_done(visit: Visit, work: Work, routings: Mapping[Value, Routing]) -> Iterator[Done]:
     if visit.step.line.equation is None:
         return
     operations, function = dict[frozenset[Case], list[Operation]](), visit.flow.function
     fused, sinks = work.norms(function)[1], work.sinks(function)
     for value in visit.step.values:
         if need := visit.needs.get(value):
-            operation = _read_operation(value, visit, paired.get(value, frozenset()), value in fused, sinks.get(value, ""))
+            operation = _read_operation(value, visit, routings.get(value), value in fused, sinks.get(value, ""))
             operations.setdefault(need.cases, []).extend([operation] if operation else ())
     layer, some = work.names[visit.flow.function.name], {cases: own for cases, own in operations.items() if own}
     for cases, own in (some or {frozenset[Case](): []}).items():

@@ -473,10 +473,10 @@ class _Rules(Generic[N]):
         plan = self.convention.plan
         for contraction in self.done.operations:
             if isinstance(contraction, Contraction) and not (contraction.fused and plan == "fast"):
-                paired = contraction.paired if plan == "fast" else ()
-                chosen = tuple(choice for choice in contraction.chosen if not plan or choice.letter in paired)
-                product = contraction.map_product() if plan == "fast" else contraction
-                for pair in list_pairs(replace(product, chosen=chosen), self.sizes.estimate):
+                paired = frozenset[str]() if plan == "notation" else contraction.paired
+                chosen = tuple(c for c in contraction.chosen if not plan or paired == {c.letter, *c.along})
+                product = contraction.map_product() if paired or plan == "fast" else contraction
+                for pair in list_pairs(replace(product, chosen=chosen, paired=paired), self.sizes.estimate):
                     if not (self.convention.logits == "none" and self.is_logits(pair)):
                         yield pair
 

@@ -91,10 +91,11 @@ HELPERS = {
     @staticmethod
     def backward(ctx, slope):
         x, matrices = ctx.saved_tensors
-        slopes = torch.empty_like(matrices)
-        for expert, (start, end) in enumerate(zip(ctx.ends, ctx.ends[1:])):
+        x_slope = Grouped.products(slope, matrices, ctx.ends) if ctx.needs_input_grad[0] else None
+        slopes = torch.empty_like(matrices) if ctx.needs_input_grad[1] else None
+        for expert, (start, end) in enumerate(zip(ctx.ends, ctx.ends[1:]) if slopes is not None else ()):
             torch.mm(slope[start:end].T, x[start:end], out=slopes[expert])
-        return Grouped.products(slope, matrices, ctx.ends), slopes, None
+        return x_slope, slopes, None
 
     @staticmethod
     def products(x, matrices, ends):
