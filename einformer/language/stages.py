@@ -143,7 +143,8 @@ class _Cutting:
         there = {equation.left.name: equation.left for equation in equations(before)}
         there |= {formal.name: formal for formal in self.layer.formals if formal.name not in there}
         again = {equation.left.name for equation in fixed}
-        read = {name for equation in equations(rest) for name in (*_list_names(equation), *_list_changed(equation))}
+        read = {name for equation in equations(rest) for name in _list_names(equation)}
+        read |= {equation.left.name for equation in equations(rest) if equation.relation == "<-"}
         passed = [left for name, left in there.items() if name in read and name not in again]
         if len(passed) != 1 or not isinstance(passed[0], Tensor) or not all(isinstance(x, Index) for x in passed[0].slots):
             listed = ", ".join(f"`{left.name}`" for left in passed) or "no tensor"
@@ -179,10 +180,6 @@ def _list_names(equation: Equation) -> Iterator[str]:
         for inner in subexpressions(e):
             name = getattr(inner, "name", "")
             yield from (name,) if name else ()
-
-
-def _list_changed(equation: Equation) -> tuple[str, ...]:
-    return (equation.left.name,) if equation.relation == "<-" else ()
 
 
 def _keep_read(fixed: tuple[Equation, ...], rest: tuple[Statement, ...]) -> tuple[Equation, ...]:

@@ -5,13 +5,12 @@ A checkpoint is written beside its place and moved there when all ranks have wri
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import os
 import pathlib
 import shutil
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -35,7 +34,8 @@ def save(module: Any, folder: pathlib.Path, optimizer: Optimizer | None) -> None
     unfinished = folder.with_name(f".unfinished-{folder.name}")
     module.do_alone(lambda: _make_room(folder, unfinished))
     tensors = {path: _place(module, path, tensor) for path, tensor in list_tensors(module, optimizer)}
-    module.meet(lambda: _write(tensors, unfinished, module), sorted(tensors), everywhere=True)
+    work = functools.partial(state_dict_saver.save, tensors, checkpoint_id=unfinished)
+    module.meet(lambda: _exchange(module, work, "E801", f"`{unfinished}` cannot be written"), sorted(tensors), everywhere=True)
     module.do_alone(lambda: os.replace(unfinished, folder))
 
 
@@ -44,7 +44,8 @@ def load(module: Any, folder: pathlib.Path, optimizer: Optimizer | None) -> None
     module.meet(lambda: _prepare(module, folder, optimizer), everywhere=True)
     own = dict(list_tensors(module, optimizer))
     read = {path: _place(module, path, torch.empty_like(tensor)) for path, tensor in own.items()}
-    module.meet(lambda: _read(read, folder, module), everywhere=True)
+    work = functools.partial(state_dict_loader.load, read, checkpoint_id=folder)
+    module.meet(lambda: _exchange(module, work, "E802", f"`{folder}` cannot be read"), everywhere=True)
     with torch.no_grad():
         for path, tensor in own.items():
             new = read[path]
@@ -92,27 +93,13 @@ def _make_room(folder: pathlib.Path, unfinished: pathlib.Path) -> None:
         raise fail("E801", f"`{folder}` cannot be written: {error}") from error
 
 
-def _write(tensors: dict[str, Tensor], folder: pathlib.Path, module: Any) -> None:
+def _exchange(module: Any, work: Callable[..., object], code: str, failure: str) -> None:
     try:
-        with _accept_one_process():
-            state_dict_saver.save(tensors, checkpoint_id=folder, no_dist=_is_alone(module))
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "torch.distributed is disabled", UserWarning)
+            work(no_dist=_is_alone(module))
     except (CheckpointException, RuntimeError, OSError) as error:
-        raise fail("E801", f"`{folder}` cannot be written: {error}") from error
-
-
-def _read(tensors: dict[str, Tensor], folder: pathlib.Path, module: Any) -> None:
-    try:
-        with _accept_one_process():
-            state_dict_loader.load(tensors, checkpoint_id=folder, no_dist=_is_alone(module))
-    except (CheckpointException, RuntimeError, OSError) as error:
-        raise fail("E802", f"`{folder}` cannot be read: {error}") from error
-
-
-@contextlib.contextmanager
-def _accept_one_process() -> Iterator[None]:
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "torch.distributed is disabled", UserWarning)
-        yield
+        raise fail(code, f"{failure}: {error}") from error
 
 
 def _is_alone(module: Any) -> bool:

@@ -278,19 +278,12 @@ def _make_inputs(module: nn.Module, inputs: Sequence[Input], dtype: str) -> list
 @functools.lru_cache
 def _find_equations(source: str) -> dict[int, str]:
     lines, equations = source.splitlines(), {}
-    for statement in _walk_statements(ast.parse(source).body):
+    for statement in (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.stmt)):  # those inside others later
         above = itertools.takewhile(_is_comment, reversed(lines[: statement.lineno - 1]))
         equation = "; ".join(filter(None, map(_strip_note, reversed([*above]))))
         for number in range(statement.lineno, (statement.end_lineno or statement.lineno) + 1):
             equations[number] = equation or lines[number - 1].strip()
     return equations
-
-
-def _walk_statements(block: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
-    for statement in block:
-        yield statement
-        yield from _walk_statements(getattr(statement, "body", ()))
-        yield from _walk_statements(getattr(statement, "orelse", ()))
 
 
 def _strip_note(comment: str) -> str:

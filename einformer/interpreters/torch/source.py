@@ -215,10 +215,6 @@ class EmittedFile:
             end = first - 1 - BETWEEN
         return lines_of_spans
 
-    def reserve_name(self, kind: str, name: str, wanted: str) -> str:
-        """The name in the file of a scalar, a layer or a block: the one that is wanted, where nothing else has it."""
-        return self.names.setdefault((kind, name), wanted)
-
     def compose(self) -> tuple[str, list[tuple[Class, list[str]]]]:
         """The whole file, and the lines of each class before they are folded; each name stands for one thing."""
         text, classes = self.compose_once()
@@ -354,7 +350,7 @@ class EmittedFile:
         """The fields of scalars that are numbers, or lists over the turns of a loop."""
         for scalar in self.spec.scalars:
             comment = f"  # {scalar.comment}" if scalar.comment else ""
-            called = self.reserve_name("scalar", scalar.name, key(scalar.name))
+            called = self.names.setdefault(("scalar", scalar.name), key(scalar.name))
             if not scalar.indices:
                 number = _write_number(float(self.legend.named(Name(scalar.name))))
                 yield f"{called}: {'int' if number.isdecimal() else 'float'} = {number}{comment}"
