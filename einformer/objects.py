@@ -443,11 +443,11 @@ class Model:
     # The functions of each rank of a mesh.
     def _lower_for_rank(self, sharding: Sharding, plan: str = "fast") -> dict[str, Function]:
         from einformer.interpreters.torch.plan import PLANS
-        from einformer.program.fusing import lower_for_rank
+        from einformer.program.fusing import lower_for_plan
         from einformer.program.lowering import lower_functions
 
         special, name, fast = specialise(self.spec.tree, self.spec.name), self.spec.name, find_row(PLANS, "plan", plan).fast
-        return lower_for_rank(lower_functions(special, self.legend), special, name, self.legend, sharding, fast)
+        return lower_for_plan(lower_functions(special, self.legend), special, name, self.legend, sharding, fast)
 
     def saved(
         self, plan: str = "fast", dtype: str = "bfloat16", training: bool = True, **sizes: int

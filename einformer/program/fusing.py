@@ -58,22 +58,22 @@ def add_kernels(
     return {layer: fuse(function, legend, flows.trained[layer], time, steps) for layer, function in local.items()}
 
 
-def lower_for_rank(
+def lower_for_plan(
     lowered: Mapping[str, Function],
     spec: Spec,
     name: str,
     legend: Legend,
-    sharding: Sharding,
+    sharding: Sharding | None,
     fast: bool,
     kept: frozenset[Version] = frozenset(),
     steps: bool = False,
 ) -> dict[str, Function]:
-    """The functions of one rank of a model, with kernels or without; those of `steps` of decoding have no gradients."""
+    """The functions of a model, or of one of its ranks, with kernels or without; `steps` of ranks have no gradients."""
     if fast:
         local = add_kernels(lowered, spec, legend, steps, sharding, name, kept)
     else:
-        local = shard(lowered, spec, name, sharding, legend, kept)
-    return {layer: drop_gradients(function) for layer, function in local.items()} if steps else local
+        local = dict(lowered) if sharding is None else shard(lowered, spec, name, sharding, legend, kept)
+    return {layer: drop_gradients(function) for layer, function in local.items()} if steps and sharding else local
 
 
 def fuse(function: Function, legend: Legend, trained: frozenset[str], time: str, steps: bool = False) -> Function:

@@ -249,7 +249,10 @@ class Comment(str):
 
 
 class Class:
-    """One specialised layer in the plan `notation`: the class with its weights, or the function, and its forward."""
+    """One specialised layer: the class with its weights, or the function, and its forward."""
+
+    emitting: type[KernelEmitter] = KernelEmitter
+    emitter: KernelEmitter
 
     def __init__(self, file: EmittedFile, layer: Layer, layers: Mapping[str, Layer]) -> None:
         function = file.functions[layer.name]
@@ -458,9 +461,9 @@ class Class:
     def forward(self) -> list[str]:
         """The lines of the forward: its head, then each equation."""
         functions = self.file.functions
-        emitter = KernelEmitter(functions[self.layer.name], functions, self.context, self)
-        self.body = list(emitter.body())
-        return [*write_heads(self.context, self.body, emitter.define_scalar), *self.body]
+        self.emitter = self.emitting(functions[self.layer.name], functions, self.context, self)
+        self.body = list(self.emitter.body())
+        return [*write_heads(self.context, self.body, self.emitter.define_scalar), *self.body]
 
     def name_callee(self, call: Call) -> str:
         """A function, or the module of an instance."""

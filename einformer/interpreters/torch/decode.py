@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from einformer.interpreters.torch.cache import TEXT
 from einformer.interpreters.torch.classes import Class
-from einformer.interpreters.torch.code import ATOM, LOOSE, SUM, Code, Context, Dims, align, write_heads
+from einformer.interpreters.torch.code import ATOM, LOOSE, SUM, Code, Context, Dims, align
 from einformer.interpreters.torch.emit import Stored
 from einformer.interpreters.torch.kernels import KernelEmitter
 from einformer.interpreters.torch.plan import PLAIN, Plan, Style
@@ -37,10 +37,10 @@ from einformer.program.decoding import (
     keeps_anything,
     reads_cache,
 )
-from einformer.program.fusing import add_kernels, lower_for_rank
+from einformer.program.fusing import lower_for_plan
 from einformer.program.kernels import Attention
 from einformer.program.lowering import find_time, lower_functions
-from einformer.program.operations import Axes, Function, Label, Line, Value
+from einformer.program.operations import Axes, Label, Line, Value
 from einformer.program.orders import estimate_size
 from einformer.program.rewrite import walk_lines, walk_values
 from einformer.program.sharding import refuse_split_positions
@@ -56,28 +56,12 @@ def write_cached_source(
     if sharding is not None:  # a step has one position, which no ranks can share
         sharding = replace(sharding, yielding=())
         plan = replace(plan, sharding=sharding)
-    if sharding is None:
-        local, kernels = legend, dict[str, Function]()
-        program = add_kernels(lowered, special, legend, steps=True) if plan.fast else lowered
-    else:
         refuse_split_positions(sharding, time, legend)
-        versions = frozenset((entry.layer, entry.name, entry.loops) for entry in kept)
-        local, kernels = sharding.local(legend), lower_for_rank(lowered, special, name, legend, sharding, plan.fast)
-        program = lower_for_rank(lowered, special, name, legend, sharding, plan.fast, versions, steps=True)
+    versions = frozenset((entry.layer, entry.name, entry.loops) for entry in kept)
+    whole = lower_for_plan(lowered, special, name, legend, sharding, plan.fast)
+    program = lower_for_plan(lowered, special, name, legend, sharding, plan.fast, versions, steps=True)
     decoded = continue_functions(program, kept, legend, name, time, rows)
-    file = CachedFile(
-        special,
-        name,
-        local,
-        plan,
-        style,
-        count_axes(spec),
-        kernels=kernels,
-        functions=decoded,
-        lowered=lowered,
-        kept=kept,
-        rows=rows,
-    )
+    file = CachedFile(special, name, legend, plan, style, count_axes(spec), lowered, whole, decoded, kept=kept, rows=rows)
     file.counting = frozenset({name, *(called for called, function in decoded.items() if reads_cache(function, decoded))})
     file.keeping = frozenset(called for called, function in decoded.items() if keeps_anything(function, decoded))
     return file.text()
@@ -131,9 +115,8 @@ def _write_row(pattern: str, backs: dict[tuple[str, ...], int | None]) -> str:
 
 def find_rows(model: Layer) -> tuple[str, ...]:
     """The letters of a batch, which stand before the time in the first input that has it."""
-    assert model.time is not None
-    letters = slot_letters(model.formals[find_timed(model)])
-    return letters[: letters.index(model.time.letter)] if model.time.letter in letters else ()
+    letters, time = slot_letters(model.formals[find_timed(model)]), model.time.letter if model.time else ""
+    return letters[: letters.index(time)] if time in letters else ()
 
 
 def find_timed(model: Layer) -> int:
@@ -317,6 +300,8 @@ class CachedClass(Class):
 
     file: CachedFile
     context: CachedContext
+    emitting = CachedEmitter
+    emitter: CachedEmitter
 
     def __init__(self, file: CachedFile, layer: Layer, layers: Mapping[str, Layer]) -> None:
         super().__init__(file, layer, layers)
@@ -342,13 +327,10 @@ class CachedClass(Class):
 
     def forward(self) -> list[str]:
         """The lines of the forward, those that read the cache first."""
-        context, letters, visible = self.context, self.file.letters, f"{self.time}'"
+        letters, visible = self.file.letters, f"{self.time}'"
         if any(visible in value.axes for value in walk_values(self.file.functions[self.layer.name])) and visible not in letters:
             letters[visible] = find_unused(letters, string.ascii_lowercase, self.time)
-        functions = self.file.functions
-        self.emitted = CachedEmitter(functions[self.layer.name], functions, context, self)
-        self.body = list(self.emitted.body())
-        lines = [*write_heads(context, self.body, self.emitted.define_scalar), *self.body]
+        lines = super().forward()
         return [*self.heads(), *lines]
 
     def list_cache_arguments(self, call: op.Call) -> Sequence[str]:
@@ -360,8 +342,8 @@ class CachedClass(Class):
 
     def heads(self) -> Iterator[str]:
         """The lines that must stand at the head of a forward."""
-        wanted, time, numbered = self.context.wanted, self.time, self.emitted.name_numbers
-        names = [(self.emitted.name(line), line.labels) for line in self.inputs]
+        wanted, time, numbered = self.context.wanted, self.time, self.emitter.name_numbers
+        names = [(self.emitter.name(line), line.labels) for line in self.inputs]
         timed = [(name, labels.index((time,))) for name, labels in names if (time,) in labels]
         visible = [need.removeprefix("visible ") for need in wanted if need.startswith("visible ")]
         narrowed = list(self.write_narrowed(names)) if self.visibly else []

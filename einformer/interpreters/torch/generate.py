@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from einformer.errors import EinformerError, fail
 from einformer.interpreters.torch.cache import Cache, StaticCache
-from einformer.interpreters.torch.decode import find_timed
+from einformer.interpreters.torch.decode import find_rows, find_timed
 from einformer.language.calls import axis_of, slot_letters
 from einformer.language.tree import Layer
 
@@ -75,11 +75,11 @@ class Decodes:
 
         Raises EinformerError E508 for a model that cannot be cached.
         """
-        names = self._names()
-        if padding is not None and len(names) != 3:
+        batch = len(find_rows(self._layer()))
+        if padding is not None and batch != 1:
             raise fail("E706", "only rows of one batch axis can have different lengths", fix="no `padding`")
         module = _continue_module(self)
-        return Cache(module.KEPT, padding, size, len(names) - 2 if len(names) > 1 else 0, module.SHARED)
+        return Cache(module.KEPT, padding, size, batch, module.SHARED)
 
     @torch.no_grad()
     def decode(self, *inputs: Tensor, cache: Cache, last: int | None = None) -> Tensor:
@@ -203,12 +203,6 @@ class Decodes:
     def _layer(self) -> Any:
         return next(layer for layer in self.recipe.spec.layers if layer.name == self.recipe.name)
 
-    def _names(self) -> tuple[str, ...]:
-        layer = self._layer()
-        letters = slot_letters(layer.formals[find_timed(layer)])
-        time = letters.index(layer.time.letter) if layer.time is not None and layer.time.letter in letters else 0
-        return (*letters[: time + 1], "")
-
     def _open(self, expected: Any) -> Any:
         time = self._layer().time.letter
         axes = (
@@ -226,7 +220,7 @@ class Decodes:
         layer, (expected, *more) = self._layer(), self.door
         output = slot_letters(layer.output)
         tokens = expected.selects[0] if expected.selects else ""
-        if more or len(self._names()) != 3 or len(output) != 3 or axis_of(output[-1]) != axis_of(tokens):
+        if more or len(find_rows(layer)) != 1 or len(output) != 3 or axis_of(output[-1]) != axis_of(tokens):
             raise refuse_layer(layer)
 
     def _begin(
@@ -253,8 +247,8 @@ class Decodes:
         return module, self._fits(inputs, cache, module)
 
     def _fits(self, inputs: Sequence[Tensor], cache: Cache, module: Any) -> tuple[int, ...]:
-        letters, first = self._names()[:-1], find_timed(self._layer())
-        new, bound = inputs[first].shape[len(letters) - 1], self._open(self.door[first]).axes[len(letters) - 1][2]
+        batch, first = len(find_rows(self._layer())), find_timed(self._layer())
+        new, bound = inputs[first].shape[batch], self._open(self.door[first]).axes[batch][2]
         if isinstance(cache, StaticCache) and (new != 1 or cache.total == cache.size):
             message = f"a static cache takes one position at a time, {cache.size} in all"
             facts = (f"the cache has seen {cache.total}", f"here are {new} more")
@@ -266,7 +260,7 @@ class Decodes:
             raise fail("E706", f"there are only {bound} positions", facts=facts, fix="a shorter sequence, or another model")
         if cache.kept is not module.KEPT:
             raise fail("E705", "this cache is another module's", fix="`module.cache()`")
-        rows = tuple(inputs[first].shape[: len(letters) - 1])
+        rows = tuple(inputs[first].shape[:batch])
         theirs = cache.shape or (rows if cache.padding is None else tuple(cache.padding.shape))
         if theirs != rows:
             raise fail("E705", f"this cache has rows {theirs}, the inputs {rows}", fix="the same rows in every call")

@@ -31,7 +31,7 @@ from einformer.language.specialise import specialise
 from einformer.language.tree import Axis, Layer, Loop, Name, Scalar, Spec
 from einformer.language.walk import equations
 from einformer.language.weights import key
-from einformer.program.fusing import add_kernels, lower_for_rank
+from einformer.program.fusing import lower_for_plan
 from einformer.program.kernels import PAIR
 from einformer.program.lowering import lower_functions
 from einformer.program.operations import Function
@@ -166,11 +166,9 @@ def find_places(
 def _make_file(spec: Spec, name: str, legend: Legend, plan: Plan, style: Style) -> EmittedFile:
     special = specialise(spec, name)
     refuse_unbound(special, legend)
-    if plan.sharding is None:
-        return EmittedFile(special, name, legend, plan, style, count_axes(spec))
-    lowered, local = lower_functions(special, legend), plan.sharding.local(legend)
-    functions, ranks = lower_for_rank(lowered, special, name, legend, plan.sharding, plan.fast), count_axes(spec)
-    return EmittedFile(special, name, local, plan, style, ranks, kernels=functions, functions=functions, lowered=lowered)
+    lowered = lower_functions(special, legend)
+    functions = lower_for_plan(lowered, special, name, legend, plan.sharding, plan.fast)
+    return EmittedFile(special, name, legend, plan, style, count_axes(spec), lowered, functions, functions)
 
 
 def count_axes(spec: Spec) -> dict[Span, int]:
@@ -188,15 +186,24 @@ class EmittedFile:
     plan: Plan
     style: Style
     ranks: Mapping[Span, int]  # how many axes the first input of each layer of the text has
+    lowered: Mapping[str, Function]  # before any rewrite
+    whole: Mapping[str, Function]  # where there is no cache
+    functions: Mapping[str, Function]
     helpers: dict[str, None] = field(default_factory=dict)
     letters: dict[str, str] = field(default_factory=dict)
-    kernels: Mapping[str, Function] = field(default_factory=dict)  # in the plan fast, as they are where there is no cache
     names: dict[tuple[str, str], str] = field(default_factory=dict)  # of scalars, layers and blocks in the file
     passed: dict[str, tuple[str, ...]] = field(default_factory=dict)  # what each layer is made of: the config, and sizes
     merged: dict[str, Merged] = field(default_factory=dict)  # the layers that the class of another computes
     hidden: dict[str, frozenset[str]] = field(default_factory=dict)  # letters in front of which a class has any axes
-    functions: Mapping[str, Function] = field(default_factory=dict)
-    lowered: Mapping[str, Function] = field(default_factory=dict)  # before any rewrite
+
+    def __post_init__(self) -> None:
+        if self.plan.sharding is not None:
+            self.legend = self.plan.sharding.local(self.legend)
+
+    @property
+    def kernels(self) -> Mapping[str, Function]:
+        """The functions in the plan `fast`, as they are where there is no cache."""
+        return self.whole if self.plan.fast else {}
 
     def text(self) -> str:
         """The whole file."""
@@ -234,9 +241,6 @@ class EmittedFile:
         """The file with its names as they are by now, or with others for those that are not ASCII."""
         layers = {layer.name: layer for layer in self.spec.layers}
         self.letters = spell_indices(self.spec)
-        self.lowered = self.lowered or lower_functions(self.spec, self.legend)
-        self.kernels = self.kernels or add_kernels(self.lowered, self.spec, self.legend) if self.plan.fast else {}
-        self.functions = self.functions or self.kernels or self.lowered
         if any(PAIR in value.axes for function in self.kernels.values() for value in walk_values(function)):
             self.letters[PAIR] = find_unused(self.letters, _PAIRS, "p")
         if self.plan.sharding is not None:
