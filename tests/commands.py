@@ -35,6 +35,7 @@ def read_json(*arguments: str) -> Any:
     return json.loads(run(*arguments, "--json").out)
 
 
+LETTERS = dict.fromkeys("abcdefghijklmnopqrstuvwxyz", "")  # a legend of all letters
 SAME = ("code", "message", "file", "line", "column", "fix")
 
 
@@ -75,7 +76,7 @@ def lint(text: str, name: str = "note.md", legend: Mapping[str, str] | None = No
 
 def lint_file(path: str, legend: Mapping[str, str] | None = None) -> Linted:
     """Lints a file."""
-    given = ", ".join(f"{letter}: {size}" for letter, size in (legend or {}).items())
+    given = ", ".join(f"{letter}: {size}" if size else letter for letter, size in (legend or {}).items())
     data = read_json("lint", path, *(["--legend", given] * bool(given)))
     (file,) = data["files"]
     found = [

@@ -788,6 +788,16 @@ MUTANTS = (
         "lint.py::test_a_mask_shows_the_past",
     ),
     _mutant(
+        "letters are indices without a legend", "lint/letters.py",
+        'for letter in slot_letters(x) if not self.has(letter)), "")', 'for letter in slot_letters(x) if False), "")',
+        "lint.py::test_nothing_is_guessed_without_a_legend[an economy]",
+    ),
+    _mutant(
+        "a label is an index beside a legend", "lint/letters.py",
+        "return self.complete and bool(letters) and", "return not letters and",
+        "lint.py::test_a_subscript_without_a_letter_of_the_legend_is_a_label",
+    ),
+    _mutant(
         "a softmax is over any index of its axis", "lint/masks.py",
         "return alike and bool(left) and here.get(over) in left", "return False and here.get(over) in left",
         "lint.py::test_a_slip_is_found_where_it_is[a softmax over the queries]",

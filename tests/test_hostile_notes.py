@@ -135,7 +135,7 @@ def test_a_macro_that_ends_a_row_is_closed() -> None:
 
 # ---------------------------------------------------------------------------------------------- folders of odd files
 
-WRONG = "$q_{bsea} = z_{bsd} Q_{dea}$ and $k_{bse} = z_{bsd} K_{dea}$\n"
+WRONG = "<!-- einformer: axes b s d e a --> $q_{bsea} = z_{bsd} Q_{dea}$ and $k_{bse} = z_{bsd} K_{dea}$\n"
 
 
 def nested(folder: Path) -> None:

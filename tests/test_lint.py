@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -9,14 +10,14 @@ import pytest
 from einformer.errors import Source
 from einformer.lint.legend import read_sizes
 from einformer.lint.notes.latex import read_markdown
-from tests.commands import Found, Linted, lint, run
+from tests.commands import LETTERS, Found, Linted, lint, run
 from tests.refusals import names
 
 DATA = Path(__file__).parent / "data"
 
 
 def checked(text: str, **legend: str) -> Linted:
-    return lint(text, legend=legend)
+    return lint(text, legend=legend or LETTERS)
 
 
 def findings(text: str, **legend: str) -> tuple[Found, ...]:
@@ -164,16 +165,82 @@ def test_what_cannot_be_read_is_counted_by_its_reason() -> None:
     assert counts == dict.fromkeys(reasons, 1)
 
 
-def test_a_letter_on_one_tensor_only_may_be_a_label() -> None:
+def test_a_letter_beside_indices_is_in_the_legend_or_its_equation_is_not_read() -> None:
     text = "$y_{ij} = x_{ik} w_{kj} + b_{qj}$"
-    assert checked(text).counts == {"`q` is on one tensor only: an index, or a label?": 1}
-    assert codes(text, q="Q") == ["E301"]
+    assert checked(text, i="I", j="J", k="K").counts == {"`q` is not in the legend": 1}
+    assert codes(text, i="I", j="J", k="K", q="Q") == ["E301"]
 
 
-def test_a_word_may_be_indices() -> None:
-    text = "$r_{sf} = y_{sde} w_{def}$"
-    assert checked(text, f="F", d="D", e="E", s="S").counts == {"`def`: a word, or indices?": 1}
-    assert checked("$r_{sj} = y_{sd} w_{dj} / w_{def}$, $r_{de} = w_{ds} v_{se}$").counts == {"": 2}
+def test_a_subscript_without_a_letter_of_the_legend_is_a_label() -> None:
+    text = "$h_t = W_{xh} x_t + U_{hh} h_{t-1} + b_h$, $\\sigma_\\epsilon = \\sqrt{d_k} c_{\\rm max,in} / n_t$"
+    assert checked(text, t="T", k="K", d="D").findings == ()
+    assert checked("$r_{sf} = y_{sde} w_{def}$", f="F", d="D", e="E", s="S").counts == {"": 1}
+
+
+NOT_IN_A_LEGEND = {
+    "an economy": "$Y_t = C_{yt} + C_{ot}$, $T_t = \\tau_t W_t + T_{tr}$, $Y_t = c Y_{t-1} + v (Y_{t-1} - Y_{t-2})$",
+    "a class": "$L_i = -\\log p_{y_i}$, $q = e^{f_{y_i}} / \\sum_j e^{f_j}$",
+    "a balance": "$z_{ij} = x_{ij} y_{kl}$, $a_{ij} = b_{jk}$",
+}
+
+
+@pytest.mark.parametrize("case", NOT_IN_A_LEGEND)
+def test_nothing_is_guessed_without_a_legend(case: str) -> None:
+    """What could be judged is counted, and the legend is proposed."""
+    found = lint(NOT_IN_A_LEGEND[case])
+    assert (found.findings, found.counts[""]) == ((), 0)
+
+
+def test_a_legend_is_proposed_ready_to_paste() -> None:
+    text = "$0 \\leq b < B$\n\n$w_{bij} = q_{bik} k_{bjk}$ and $y_{bi} = \\sum_j w_{bij} x_{bl}$\n"
+    assert lint(text).counts == {"no legend": 2}
+    proposal = next(line for line in run_on(text).split("\n") if "einformer: axes" in line).strip()
+    assert proposal == "<!-- einformer: axes b: B, i j k -->"
+    assert lint(f"{proposal}\n{text}").counts == {"": 1, "`l` is not in the legend": 1}
+
+
+def run_on(text: str) -> str:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "note.md"
+        path.write_text(text, encoding="utf-8")
+        return run("lint", str(path)).out
+
+
+SAID = {  # where a legend stands in a file
+    "note.md": "<!-- einformer: axes b s d a e -->\n\n%s\n",
+    "note.tex": "%% einformer: axes b: B, s: S, d a e\n\n%s\n",
+    "note.rst": ".. einformer: axes b s d a e\n\n.. math:: %s\n",
+    "note.typ": "// einformer: axes b s d a e\n\n$ q_(b s e) = z_(b s d) Q_(d e a) $\n%%%s\n",
+    "note.py": '# einformer: axes b s d a e\ndef f():\n    r"""%s"""\n',
+    "block.md": "```einformer\naxes\n  b: B\n  s: S <= 8 # positions\n  d: D\n  a: A\n  e: H = D / A\n```\n\n%s\n",
+    "table.md": "| letter | size |\n|---|---|\n| b | B |\n| s | S |\n| d | D |\n| a | A |\n| e | E |\n\n%s\n",
+}
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_a_legend_is_read_where_it_stands(name: str) -> None:
+    formula = "q_{bse} = z_{bsd} Q_{dea}"
+    text = SAID[name] % (formula if name == "note.rst" else f"${formula}$")
+    assert (lint(text, name).codes, lint(text.replace("axes", "sizes").replace("| b |", "| - |"), name).codes) == (["E301"], [])
+
+
+def test_a_legend_holds_from_its_section_on() -> None:
+    wrong = "\n\n$y_{ij} = x_{ik}$\n\n"
+    text = f"# One{wrong}# Two\n<!-- einformer: axes i j k -->{wrong}# Three{wrong}# Four\n<!-- einformer: axes t -->{wrong}"
+    assert [finding.line for finding in lint(text).findings] == [8, 8, 12, 12][::2]
+
+
+def test_a_legend_with_a_slip_is_a_finding() -> None:
+    assert lint("<!-- einformer: axes bs: 3: -->\n$x_b$\n").codes == ["E805"]
+
+
+def test_an_upper_index_is_an_index() -> None:
+    text = "$T^{ij} = g^{ik} g^{jl} T_{kl}$, $\\Gamma_j = \\Gamma^i_{ij}$, $v^i = g^{ij} v_j$, $t_{ij}^{ab} = e_i^a f_j^b$"
+    legend = dict.fromkeys("ijklab", "")
+    assert (lint(text, legend=legend).counts, lint(text, legend=legend).findings) == ({"": 4}, ())
+    for right, wrong in (("T_{kl}", "T_{kj}"), ("g^{ij} v", "g^{ik} v"), ("f_j^b", "f_k^b")):
+        assert lint(text.replace(right, wrong), legend=legend).findings, wrong
+    assert lint("$x_t = x_t^a + x_t^b$", legend={"t": "", "a": ""}).counts == {"`a` above: an index, or a label?": 1}
 
 
 # ----------------------------------------------------------------------------------------------------------- legends

@@ -12,11 +12,15 @@ from typing import Any
 import pytest
 
 from einformer.cli import main
+from einformer.errors import Source
+from einformer.lint import files
 from einformer.lint.files import CHECKERS
 from tests import commands
 
 OK, FINDINGS, MISUSE = 0, 1, 2
-WRONG = "# Note\n\n$q_{bsea} = z_{bsd} Q_{dea}$ and $k_{bse} = z_{bsd} K_{dea}$, $v = \\int q$\n"
+WRONG = (
+    "# Note <!-- einformer: axes b s d e a -->\n\n$q_{bsea} = z_{bsd} Q_{dea}$ and $k_{bse} = z_{bsd} K_{dea}$, $v = \\int q$\n"
+)
 RIGHT = WRONG.replace("k_{bse}", "k_{bsea}")
 
 Lint = Callable[..., tuple[int, str, str]]
@@ -82,7 +86,7 @@ def test_json(lint: Lint) -> None:
     assert code == FINDINGS
     skipped = {"no indices": 1}
     assert data["files"][1] == {
-        "file": "right.md", "findings": 0, "equations": 3, "read": 2, "names": 0, "skipped": skipped,
+        "file": "right.md", "findings": 0, "equations": 3, "read": 2, "names": 0, "legend": "", "skipped": skipped,
     }  # fmt: skip
     (finding,) = data["findings"]
     assert {key: finding[key] for key in ("code", "file", "line", "column")} == {
@@ -156,7 +160,7 @@ EQUATIONS = {"a.md": EQUATION, "a.tex": EQUATION, "a.typ": IN_TYPST}
 @pytest.mark.parametrize("name", SILENT)
 def test_a_comment_silences_its_line_or_the_next(name: str) -> None:
     def codes(text: str) -> list[str]:
-        return commands.lint(text, name).codes
+        return commands.lint(text, name, commands.LETTERS).codes
 
     assert codes(EQUATIONS[name]) == ["E301"]
     for comment in SILENT[name]:
@@ -167,7 +171,7 @@ def test_a_comment_silences_its_line_or_the_next(name: str) -> None:
 
 def test_a_comment_above_a_display_holds_for_all_of_it() -> None:
     text = "%s\n$$\n\\begin{aligned}\nq_{bsea} &= z_{bsd} Q_{dea} \\\\\nk_{bse} &= z_{bsd} K_{dea}\n\\end{aligned}\n$$\n"
-    counts = [len(commands.lint(text % line).findings) for line in ("", "<!-- einformer: ignore -->")]
+    counts = [len(commands.lint(text % line, legend=commands.LETTERS).findings) for line in ("", "<!-- einformer: ignore -->")]
     assert counts == [1, 0]
 
 
@@ -177,7 +181,7 @@ def test_settings_are_those_of_the_project(lint: Lint) -> None:
     Path("pyproject.toml").write_text("[tool.einformer.lint]\nmacros = { '\\Q' = 'Q_{dea}' }\n", encoding="utf-8")
     Path("macro.md").write_text(WRONG.replace("Q_{dea}", "\\Q"), encoding="utf-8")
     assert "2 of 2" in lint("macro.md")[1]
-    Path("pyproject.toml").write_text("[tool.einformer.lint]\nlegend = { d = 'D' }\n", encoding="utf-8")
+    Path("pyproject.toml").write_text("[tool.einformer.lint]\nlegend = { d = 'D', b = '' }\n", encoding="utf-8")
     Path("short.md").write_text("$y_b = x_{bd} w_{bd} v_d$ and $u_b = x_{bd} w_{b}$", encoding="utf-8")
     assert "d: D (given)" in lint("short.md", "--legend", "b: B")[1]
 
@@ -192,10 +196,23 @@ def test_settings_with_a_slip_are_refused(lint: Lint, table: str) -> None:
     assert (code, err[:4]) == (MISUSE, "E805")
 
 
-@pytest.mark.parametrize("legend", ["b", "b: ", "B: b", "b: B; s: S: "])
+@pytest.mark.parametrize("legend", ["b: ", "B: b", "bs", "b: B; s: S: "])
 def test_a_legend_with_a_slip_is_refused(lint: Lint, legend: str) -> None:
     code, _, err = lint("right.md", "--legend", legend)
     assert (code, "E805" in err) == ((MISUSE, True) if legend != "b: B; s: S: " else (OK, False))
+
+
+def test_a_crash_is_a_finding_about_its_file(lint: Lint, monkeypatch: pytest.MonkeyPatch) -> None:
+    def crash(path: Path) -> Source:
+        if path.name == "crash.md":
+            raise ValueError("a defect")
+        return read(path)
+
+    read = files._read_source
+    monkeypatch.setattr(files, "_read_source", crash)
+    Path("crash.md").touch()
+    found = json.loads(lint("crash.md", "wrong.md", "--json")[1])["findings"]
+    assert [(each["code"], each["file"]) for each in found] == [("E801", "crash.md"), ("E301", "wrong.md")]
 
 
 def test_every_kind_of_file_is_in_the_docs() -> None:

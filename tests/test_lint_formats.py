@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.commands import Found, Linted, lint, lint_file, read_json, run
+from tests.commands import LETTERS, Found, Linted, lint, lint_file, read_json, run
 
 RIGHT, WRONG = r"q_{bsea} = z_{bsd} Q_{dea}", r"k_{bse} = z_{bsd} K_{dea}"
 
 
 def checked(name: str, text: str) -> Linted:
-    return lint(text, name)
+    return lint(text, name, LETTERS)
 
 
 def told(finding: Found) -> tuple[str, int, str]:
@@ -136,7 +136,7 @@ def paper(tmp_path: Path) -> Path:
 
 
 def test_macros_are_those_of_the_document(paper: Path) -> None:
-    checked = lint_file(str(paper / "parts" / "one.tex"))
+    checked = lint_file(str(paper / "parts" / "one.tex"), LETTERS)
     assert checked.counts == {"": 2}
     assert list(map(told, checked.findings)) == [("E301", 1, "a")]
 
@@ -144,7 +144,7 @@ def test_macros_are_those_of_the_document(paper: Path) -> None:
 def test_a_file_defines_macros_anew(paper: Path) -> None:
     part = paper / "parts" / "one.tex"
     part.write_text("\\def\\z{z_{bs}}" + part.read_text(encoding="utf-8"), encoding="utf-8")
-    checked = lint_file(str(part))
+    checked = lint_file(str(part), LETTERS)
     assert {finding.code for finding in checked.findings} == {"E301"}
     assert len(checked.findings) == 3  # of `d`, with the macro of its own, in both; and of `a`
 

@@ -139,7 +139,7 @@ SPELLED = {
     r"\hat{x}_{ij}": r"\mathrm{xhat}_{ij}",
     r"W^{(l)}_{ij}": r"\mathrm{Wl}_{ij}",
     r"W_{\text{out}}": r"\mathrm{Wout}",
-    r"d_{ff}": r"\mathrm{dff}",
+    r"d_{\rm ff}": r"\mathrm{dff}",
     r"x_{\{ij\}}": "x_{ij}",
     r"x_i'": "x'_{i}",
     r"x^2": "x^{2}",

@@ -17,8 +17,8 @@ import pytest
 from einformer.cli import main
 from einformer.lint.files import CHECKERS
 
-WRONG = "𝐀 é and k̂: $k_{bse} = z_{bsd} K_{dea}$, $q_{bsea} = z_{bsd} Q_{dea}$\n"
-ROWS = """$$k_{bse} = z_{bsd}
+WRONG = "<!-- einformer: axes b s d e a --> 𝐀 é and k̂: $k_{bse} = z_{bsd} K_{dea}$, $q_{bsea} = z_{bsd} Q_{dea}$\n"
+ROWS = """<!-- einformer: axes b s d e a --> $$k_{bse} = z_{bsd}
   g_{bsd} + z_{bsd} K_{dea}$$
 
 $q_{bsea} = z_{bsd} Q_{dea}$, $$x_{bs} = \\frac{q_{bsea}

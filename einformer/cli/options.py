@@ -404,7 +404,12 @@ GROUPS: dict[str, tuple[Command, ...]] = {
             "Report equations (LaTeX, Markdown, Typst, notebooks) and names of Python that break the rules of indices.",
             (
                 _make_option("files", "Name files, or folders of them.", nargs="+", metavar="FILE"),
-                _make_option("--legend", "Give the sizes of letters, 'b: B, s: S'.", default="", metavar="SIZES"),
+                _make_option(
+                    "--legend",
+                    "Give the letters of indices, with sizes or without, 'b: B, s t: S, d'.",
+                    default="",
+                    metavar="LETTERS",
+                ),
                 _make_option(
                     "--format",
                     "Choose the format: text, json, sarif or github. Default: text.",

@@ -5,6 +5,8 @@ A formula without a left side keeps every index that nothing in it sums.
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -17,7 +19,10 @@ from einformer.language.scope import Scope, factors_of
 from einformer.language.sizes import Legend
 from einformer.language.tree import Apply, Equation, Expression, Group, Index, Name, Product, Quotient, Sum, Tensor
 from einformer.language.walk import children, subexpressions
+from einformer.lint.notes.signs import OF_AUTHOR
+from einformer.lint.reading import Equation as LinterEquation
 
+_COMMAND = re.compile(r"\\[A-Za-z]+")
 REMARKS = ("E303",)  # two readings: worth saying, and no error in a note
 
 
@@ -56,16 +61,47 @@ def _check_diagonal(x: Expression, other: Expression, legend: Legend) -> Iterato
         yield from (f for f in find_repeated(x.slots, legend) if f.message.split("`")[1] not in kept)
 
 
+def find_empty_sums(equation: LinterEquation) -> Iterator[Finding]:
+    r"""Yields the sums over a letter that their argument never mentions, `\sum_j x_i`, which are wrong under any legend."""
+    for side in equation.sides:
+        for x in side.nodes:
+            if isinstance(x, Apply) and x.name == "sum" and (empty := _find_empty(x)):
+                scope = Scope({})
+                scope.check_operator(replace(x, indices=tuple(empty)), frozenset(index.letter for index in x.indices))
+                yield from (replace(finding, span=side.place(finding.span)) for finding in scope.findings)
+
+
+# A function of the author may have the letter where no formula shows it, and so may a label: `W^{(j)}`. `\sum_i 1` is n.
+def _find_empty(e: Apply) -> list[Index]:
+    (argument,) = e.arguments
+    letters = _COMMAND.sub(" ", argument.span.text)
+    hidden = any(isinstance(x, Apply) and x.name.endswith(OF_AUTHOR) for x in subexpressions(argument))
+    return [i for i in e.indices if i.letter not in letters and not hidden and has_index(argument)]
+
+
 # T_L = e: L ⊢ e and L ⊆ free(e), unless e is a constant, or a tensor at a fixed v: `x_i = δ_iv`.
 def _check_definition(left: Expression, right: Expression, legend: Legend) -> Iterator[Finding]:
     assert isinstance(left, Tensor | Name)
     scope = Scope({}, legend=legend)
-    if not scope.free(right) or _has_bare_name(right) or (isinstance(right, Tensor) and _is_part(left, right)):
+    if not scope.free(right) or _has_bare_name(right) or _is_statement(left, right):
         return
     if not any(isinstance(x, Tensor) for x in subexpressions(right)):  # a mask, a constant: made of numbers
         left = _restrict_left(left, scope.free(right))
     scope.equation(Equation(left, "=", right, span=left.span))
     yield from (_point_at_letter(finding, left) for finding in _drop_bare_letters(scope, right))
+
+
+# No definition, but a fact about some elements: a value that is chosen, `w = 2 n_j`, or `G_t = g_i`; elements of one tensor
+# that are proportional, `x_{nk} = c x_{nj}`.
+def _is_statement(left: Expression, right: Expression) -> bool:
+    tensors = [x for x in subexpressions(right) if isinstance(x, Tensor)]
+    if isinstance(left, Name):
+        letters = Counter(x.letter for tensor in tensors for x in subexpressions(tensor) if isinstance(x, Index))
+        return not any(isinstance(x, Apply) and x.indices for x in subexpressions(right)) and set(letters.values()) <= {1}
+    if isinstance(left, Tensor) and isinstance(right, Tensor):
+        return _is_part(left, right) or not find_free(left) & find_free(right)
+    alike = [x for x in tensors if isinstance(left, Tensor) and x.name == left.name and find_free(x) != find_free(left)]
+    return isinstance(right, Product) and bool(alike) and all(x in alike or len(x.slots) < 2 for x in tensors)
 
 
 # A tensor at fixed indices, or `V_{ijab} = V_{ab}`: a tensor that does not depend on all of its indices.
@@ -109,10 +145,12 @@ def _restrict_left(left: Tensor | Name, free: dict[str, None]) -> Tensor | Name:
 # One choice of wanted indices must suit both formulas.
 def _check_equality(left: Expression, right: Expression, legend: Legend) -> Iterator[Finding]:
     needs, theirs = find_free(left), find_free(right)
-    if not (has_index(left) and has_index(right)) and not (needs or theirs):
+    more = needs ^ theirs
+    summed = isinstance(left, Sum) or isinstance(right, Sum)
+    if _is_statement(left, right) or (len(more) == 1 and not summed):  # for each of them: `\sum_j A_{ij} = c`
         return
-    if not has_index(right) and has_index(left):
-        theirs = needs
+    if not (has_index(left) and has_index(right)):
+        return
     choices = [_check_with(left, right, frozenset(wanted), legend) for wanted in (needs, theirs, needs | theirs)]
     if all(choices):
         yield from min(choices, key=len)
@@ -142,10 +180,19 @@ def _check_with(left: Expression, right: Expression, wanted: frozenset[str], leg
     return findings
 
 
-# A bare letter may be a number as well, so nothing is reported about it.
+# A bare letter may be a number as well, so nothing is reported about it, nor about a sum that may be over a label.
 def _drop_bare_letters(scope: Scope, e: Expression) -> Iterator[Finding]:
-    bare = {x.span for x in find_bare_letters(e)}
+    bare = {x.span for x in find_bare_letters(e)} | {x.span for x in _find_inner_letters(e)}
+    sums = [x for x in subexpressions(e) if isinstance(x, Apply) and x.name == "sum"]
+    bare |= {index.span for x in sums for index in x.indices if index not in _find_empty(x)}
     return (finding for finding in scope.findings if finding.span not in bare)
+
+
+# In a computed slot, `x_{t + j}`, or in one that a tensor chooses, `p_{y_i}`, a letter may be a number.
+def _find_inner_letters(e: Expression) -> Iterator[Index]:
+    for tensor in (x for x in subexpressions(e) if isinstance(x, Tensor)):
+        for slot in (slot for slot in tensor.slots if not isinstance(slot, Index | Group)):
+            yield from (x for x in subexpressions(slot) if isinstance(x, Index))
 
 
 def find_bare_letters(e: Expression) -> Iterator[Index]:

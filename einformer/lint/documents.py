@@ -8,14 +8,23 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from einformer.errors import Finding, Source
+from einformer.errors import Finding, Source, Span
 from einformer.language.calls import axis_of
 from einformer.language.tree import Apply, Index
 from einformer.language.walk import subexpressions
-from einformer.lint.balance import find_axes, regroup
-from einformer.lint.legend import Sizes, StatedSize, find_conflicts, read_fixed, read_shapes, read_sizes
-from einformer.lint.letters import Letters, slot_letters
-from einformer.lint.notes.pieces import Document, Formula, Section
+from einformer.lint.balance import find_axes, find_empty_sums, regroup
+from einformer.lint.legend import (
+    Sizes,
+    StatedSize,
+    find_conflicts,
+    find_legends,
+    print_legend,
+    read_fixed,
+    read_shapes,
+    read_sizes,
+)
+from einformer.lint.letters import NO_LEGEND, Letters, propose, slot_letters
+from einformer.lint.notes.pieces import Document, Formula, Section, Words
 from einformer.lint.notes.signs import OF_AUTHOR
 from einformer.lint.notes.slots import find_ambiguous, restore_marks
 from einformer.lint.reading import Equation, Side, Told, read_equations
@@ -45,6 +54,7 @@ class Checked:
     findings: tuple[Finding, ...]
     verdicts: tuple[Verdict, ...] = ()
     names: int = 0  # with a suffix that says their axes
+    proposal: str = ""  # a legend with which the equations that have none could be judged
 
     def counts(self) -> Counter[str]:
         """Counts the equations by the reason why they are skipped. The reason is empty for those that are read."""
@@ -62,34 +72,50 @@ class _Parts:
 
 
 def check_document(source: Source, document: Document, given: Mapping[str, str]) -> Checked:
-    """Checks every equation of a document. `given` holds the sizes of letters from the settings."""
+    """Checks every equation of a document. `given` holds the letters of the legend from the settings, with their sizes."""
     before: Told = {}
     parts = [_read_section(section, document, before) for section in document.sections]
     own = {bound.letter: bound for part in reversed(parts) for bound in part.sizes}
     settings = {letter: StatedSize(letter, size) for letter, size in given.items()}
-    names = {bound.size for bound in (*own.values(), *settings.values())}
     everything = [equation for part in parts for equation in part.equations]
-    letters = Letters.of(everything, [*own, *settings], names)
-    primed = any(isinstance(x, Index) and "'" in x.letter for equation in everything for x in equation.nodes())
+    stated = sorted(own)
+    proposed = [*stated, *(letter for letter in propose(everything) if letter not in own)]
     causal = any(word in part.section.prose.text.lower() for part in parts if part.section.prose for word in _CAUSAL)
     verdicts, findings = list[Verdict](), list[Finding]()
-    for part in parts:
-        sizes = Sizes(own | {bound.letter: bound for bound in reversed(part.sizes)} | settings)
+    for part, legend in zip(parts, _find_legends(parts, settings), strict=True):
+        stated_here = {bound.letter: bound for bound in reversed(part.sizes)}
+        sizes = Sizes(own | stated_here | {letter: size for letter, size in legend.items() if size.size})
+        names = frozenset(letter for bound in sizes.known.values() for letter in bound.size if letter.isupper())
+        letters = Letters(frozenset(legend or stated_here), names, bool(legend))
+        wider = Letters(frozenset(proposed), names, complete=True)
         verdicts += map(_check_whole_text, filter(is_specification, part.section.formulas))
-        verdicts_of_part = list(
-            _judge(part, letters.within(part.equations, [bound.letter for bound in part.sizes] + [*settings]))
-        )
-        check_section(
-            part.reads,
-            Context(
-                sizes, sizes.legend(), read_shapes(part.section), letters.constant, read_fixed(part.section), primed, causal
-            ),
-        )
+        verdicts_of_part = list(_judge(part, letters, wider))
+        fixed = read_fixed(part.section)
+        check_section(part.reads, Context(sizes, sizes.legend(), read_shapes(part.section), fixed, causal))
         by_equation = {id(read.equation): tuple(_select_certain(read)) for read in part.reads}
-        verdicts += [Verdict(v.equation, v.skipped, by_equation.get(id(v.equation), ())) for v in verdicts_of_part]
+        verdicts += [Verdict(v.equation, v.skipped, by_equation.get(id(v.equation), v.findings)) for v in verdicts_of_part]
         findings += find_conflicts(part.sizes)
     findings += [finding for verdict in verdicts for finding in verdict.findings]
-    return Checked(source, tuple(sorted(findings, key=_place_of)), tuple(v for v in verdicts if v.equation.right is not None))
+    verdicts = [v for v in verdicts if v.equation.right is not None]
+    sized = [own.get(letter, StatedSize(letter, "")) for letter in proposed]
+    proposal = print_legend(sized) if any(verdict.skipped == NO_LEGEND for verdict in verdicts) else ""
+    return Checked(source, tuple(sorted(findings, key=_place_of)), tuple(verdicts), proposal=proposal)
+
+
+# The legend of each section: the last that a comment or a block gives before its end, else that of the settings.
+def _find_legends(parts: Sequence[_Parts], settings: dict[str, StatedSize]) -> Iterator[dict[str, StatedSize]]:
+    spans = [[_span_of(piece) for piece in part.section.pieces] for part in parts]
+    sources = list({id(span.source): span.source for section in spans for span in section}.values())
+    places = {id(source): number for number, source in enumerate(sources)}
+    legends = [((number, place), found) for number, source in enumerate(sources) for place, found in find_legends(source)]
+    for section in spans:
+        end = max(((places[id(span.source)], span.end) for span in section), default=(-1, 0))
+        before = [found for place, found in legends if place < end]
+        yield {stated.letter: stated for stated in before[-1]} if before else settings
+
+
+def _span_of(piece: Words | Formula) -> Span:
+    return (piece.latex if isinstance(piece, Formula) else piece.text).span()
 
 
 def _read_section(section: Section, document: Document, memo: Told) -> _Parts:
@@ -103,15 +129,18 @@ def _check_whole_text(formula: Formula) -> Verdict:
     return Verdict(Equation(formula, side, side), "", tuple(check_specification(formula)))
 
 
-def _judge(part: _Parts, letters: Letters) -> Iterator[Verdict]:
+# `wider` are the letters of a legend that the document could have.
+def _judge(part: _Parts, letters: Letters, wider: Letters) -> Iterator[Verdict]:
     for equation in part.equations:
-        skipped = equation.skipped
-        if not skipped:
-            trees = letters.understand(equation)
-            skipped = letters.doubt(*trees)
-            if not skipped:
-                part.reads.append(Read(equation, *regroup(*trees)) if len(trees) > 1 else Read(equation, trees[0], None))
-        yield Verdict(equation, skipped)
+        trees = [] if equation.skipped else letters.understand(equation)
+        skipped = equation.skipped or letters.doubt(*trees)
+        if not skipped and (unknown := letters.find_unknown(*trees)):
+            skipped = f"`{unknown}` is not in the legend"
+            if not letters.complete:
+                skipped = wider.doubt(*wider.understand(equation)) or NO_LEGEND
+        elif not skipped:
+            part.reads.append(Read(equation, *regroup(*trees)) if len(trees) > 1 else Read(equation, trees[0], None))
+        yield Verdict(equation, skipped, tuple(find_empty_sums(equation)) if skipped == NO_LEGEND else ())
 
 
 # Findings that are certain, with the letters as the author wrote them.
@@ -143,4 +172,5 @@ def merge(parts: Sequence[Checked], source: Source) -> Checked:
     """Merges the parts of one file, such as the cells of a notebook."""
     findings = tuple(finding for part in parts for finding in part.findings)
     verdicts = tuple(verdict for part in parts for verdict in part.verdicts)
-    return Checked(source, findings, verdicts, sum(part.names for part in parts))
+    proposal = next((part.proposal for part in parts if part.proposal), "")
+    return Checked(source, findings, verdicts, sum(part.names for part in parts), proposal)

@@ -19,7 +19,11 @@ from einformer.lint.notes.restructured import read_restructured
 from einformer.lint.notes.typst import read_typst
 from einformer.lint.settings import Settings, find_ignored, is_silenced
 
-PACKAGES = dict.fromkeys(("intertext", "shortintertext"), Macro(1, "\\\\"))  # commands of packages, as macros: words part rows
+PACKAGES = {  # commands of packages, as macros: words part rows, spaces part statements
+    **dict.fromkeys(("intertext", "shortintertext"), Macro(1, "\\\\")),
+    **dict.fromkeys(("hspace", "hskip", "enspace"), Macro(1, "\\quad ")),
+    "vspace": Macro(1, ""),
+}
 MAXIMUM_FILE = 10_000_000  # characters
 Checker = Callable[[Source, Settings], Checked]
 
@@ -82,6 +86,9 @@ def lint(paths: Iterable[str], chosen: Settings) -> Iterator[Checked]:
             yield Checked(Source(str(path), ""), error.findings)
         except (RecursionError, MemoryError):  # of Python's parser, of a tree of thousands of levels
             yield Checked(Source(str(path), ""), fail("E801", f"`{path}` nests too deep to be read").findings)
+        except Exception as error:  # a defect of ours: a finding about this file, and the others are linted
+            message = f"`{path}` cannot be linted: {type(error).__name__}: {error}"
+            yield Checked(Source(str(path), ""), fail("E801", message, fix="an issue with this file").findings)
 
 
 def lint_text(source: Source, chosen: Settings) -> Checked:

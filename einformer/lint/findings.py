@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from einformer.errors import NOWHERE, Finding, Span, catalogue, printable
 from einformer.lint.documents import Checked
 
+COMMENTS = {".tex": "% {}", ".typ": "// {}", ".rst": ".. {}", ".py": "# {}"}
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
@@ -38,7 +39,11 @@ def summary(checked: Checked) -> str:
     names = [f"{checked.names} name{'s' * (checked.names != 1)} with axes"] if checked.names else []
     head = f"{printable(checked.source.name)}  {'; '.join([verdict, *equations, *names])}"
     reasons = [(reason, count) for reason, count in counts.most_common() if reason not in ("", "no indices")]
-    return "\n".join([head, *(f"  {count:4} skipped: {reason}" for reason, count in reasons)])
+    lines = [head, *(f"  {count:4} skipped: {reason}" for reason, count in reasons)]
+    if checked.proposal:
+        comment = COMMENTS.get(pathlib.PurePath(checked.source.name).suffix.lower(), "<!-- {} -->")
+        lines += ["  a legend to correct and paste:", f"    {comment.format(f'einformer: axes {checked.proposal}')}"]
+    return "\n".join(lines)
 
 
 def data(checked: Sequence[Checked]) -> dict[str, object]:
@@ -50,6 +55,7 @@ def data(checked: Sequence[Checked]) -> dict[str, object]:
             "equations": len(result.verdicts),
             "read": result.counts()[""],
             "names": result.names,
+            "legend": result.proposal,
             "skipped": {reason: count for reason, count in result.counts().items() if reason},
         }
         for result in checked

@@ -1,4 +1,5 @@
-r"""Reads the sizes of letters that notes state: "`(B, S, D)`-shaped tensors $z_{bsd}$", "$a \in \{0, …, A-1\}$", a table.
+r"""Reads the legend of notes: a comment `einformer: axes b: B, s t: S, d`, the block of a program, a table, and sizes that
+sentences state: "`(B, S, D)`-shaped tensors $z_{bsd}$", "$a \in \{0, …, A-1\}$".
 
 A size counts only where the notes state it in so many words.
 """
@@ -6,10 +7,11 @@ A size counts only where the notes state it in so many words.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from einformer.errors import NOWHERE, EinformerError, Finding, Span
+from einformer.errors import NOWHERE, EinformerError, Finding, Source, Span, fail
 from einformer.language.latex_reader import LETTERS
 from einformer.language.parser import parse_expression
 from einformer.language.sizes import Legend
@@ -40,9 +42,16 @@ _RANGED = (
 )
 _FIXED = re.compile(
     r"\b(?:for|each|every|all|some|any|fixed|given|layer|step)\s+\$[\s(]*"
-    r"([a-z]'*(?:\s*,\s*[a-z]'*)*)[\s)]*(?:(?:<|=|\\in\b)[^$]*)?\$"
+    r"([a-z]'*(?:\s*,\s*[a-z]'*)*)[\s)]*(?:(?:<|=|\\in\b)[^$]*)?\$|\$\s*([a-z]'*)\s*\$\s+is\s+fixed"
 )
 _LETTERS = re.compile(r"[a-z]'*")
+_LEGEND = re.compile(
+    r"einformer:[ \t]*axes\b(?P<comment>[^\n]*?)(?:-->|\*/|$)"
+    r"|^axes[ \t]*\n(?P<block>(?:[ \t]+[a-z][ \t]*:[^\n]*\n|[ \t]*\n)+)",
+    re.MULTILINE,
+)
+_DEFAULT = re.compile(r"(?:=|<=)[^\n]*|#[^\n]*")
+_ENTRY = re.compile(r"\s*((?:[^\W\dA-Z_]|\\[a-z]+)(?:\s+(?:[^\W\dA-Z_]|\\[a-z]+))*)\s*(?::\s*(\S(?:.*\S)?))?\s*")
 _CROSS = re.compile(r"\s*(?:,|×|\\times|\\cdot)\s*")
 
 
@@ -56,7 +65,7 @@ class StatedSize:
 
     def __str__(self) -> str:
         where = f" ({self.span.source.name}:{self.span.line})" if self.span.source is not NOWHERE.source else " (given)"
-        return f"{self.letter}: {self.size}{where}"
+        return f"{self.letter}{': ' * bool(self.size)}{self.size}{where}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +76,43 @@ class Sizes:
 
     def legend(self) -> Legend:
         """Returns the legend that the checker takes."""
-        sized = {letter: (bound, _parse_size(bound.size)) for letter, bound in self.known.items()}
+        sized = {letter: (bound, _parse_size(bound.size)) for letter, bound in self.known.items() if bound.size}
         return Legend({letter: Axis(letter, e, span=bound.span) for letter, (bound, e) in sized.items() if e is not None}, {})
 
     def facts(self, letters: Sequence[str]) -> tuple[str, ...]:
         """Returns the sizes of some letters, as facts for a finding."""
         return tuple(str(self.known[letter]) for letter in dict.fromkeys(letters) if letter in self.known)
+
+
+def read_legend(axes: str, span: Span = NOWHERE) -> tuple[StatedSize, ...]:
+    r"""Reads `b: B, s t: S, d \mu`: letters with their size, or without. Raises EinformerError E805.
+
+    >>> [str(size) for size in read_legend("b: B, s t: S, d")]
+    ['b: B (given)', 's: S (given)', 't: S (given)', 'd (given)']
+    """
+    entries = [_ENTRY.fullmatch(part) for part in axes.split(",") if part.strip()]
+    letters = [(letter.lstrip("\\"), entry[2] or "") for entry in entries if entry for letter in entry[1].split()]
+    sizes = tuple(StatedSize(LETTERS.get(letter, letter), size, span) for letter, size in letters)
+    if not sizes or None in entries or any(len(stated.letter) > 1 for stated in sizes):
+        fix = "`b: B, s t: S, d`: letters, with their size or without"
+        raise fail("E805", f"`{axes.strip()}` is not a legend", span, fix=fix)
+    return sizes
+
+
+def print_legend(sizes: Sequence[StatedSize]) -> str:
+    """Prints a legend as `read_legend` reads it: the letters of one size together, those without a size last."""
+    letters = defaultdict[str, list[str]](list)
+    for stated in sizes:
+        letters[stated.size].append(stated.letter)
+    return ", ".join(" ".join(letters[size]) + f": {size}" * bool(size) for size in sorted(letters, key=lambda size: not size))
+
+
+def find_legends(source: Source) -> Iterator[tuple[int, tuple[StatedSize, ...]]]:
+    """Yields the legends that comments and blocks of a text give, each with its place. Raises EinformerError E805."""
+    for match in _LEGEND.finditer(source.text):
+        lines = _DEFAULT.sub("", match["block"]).split("\n") if match["block"] else [match["comment"]]
+        text = ",".join(line for line in lines if line.strip())
+        yield match.start(), read_legend(text, Span(source, match.start(), match.start() + len("axes")))
 
 
 def read_sizes(section: Section) -> Iterator[StatedSize]:
@@ -92,7 +132,7 @@ def read_fixed(section: Section) -> frozenset[str]:
     """Returns the letters that a section fixes: "for each layer $l$", "for some $v$". They may stand on one side only."""
     prose = section.prose
     matches = _FIXED.finditer(prose.text) if prose else iter(())
-    return frozenset(letter for match in matches for letter in _LETTERS.findall(match[1]))
+    return frozenset(letter for match in matches for letter in _LETTERS.findall(match[1] or match[2]))
 
 
 def read_shapes(section: Section) -> dict[str, Tensor]:

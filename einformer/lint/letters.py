@@ -1,148 +1,127 @@
-"""Separates indices from labels. A letter is an index only if the document shows it.
+"""Reads the letters of equations by a legend: those of the legend are indices, all others are labels.
 
-A letter is an index if the legend says so, if an operator or a sum runs over it, or if it stands in the subscripts, of two
-letters or more, of two different tensors. Any other subscript is a label, as the k of `d_k`.
+Nothing here guesses. A subscript that mixes letters of the legend with others is named as the reason why its equation is not
+read. `propose` lists the letters that a legend would probably name; no equation is judged by it.
 """
 
 from __future__ import annotations
 
 import itertools
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from einformer.errors import Span
 from einformer.language.calls import axis_of
-from einformer.language.latex_reader import GREEK
 from einformer.language.parser import resolve
-from einformer.language.scope import factors_of
 from einformer.language.tree import Apply, Expression, Group, Index, Name, Power, Product, Quotient, Sum, Tensor
 from einformer.language.walk import rebuild, subexpressions
-from einformer.lint.notes.signs import ACCENTS, BOLD, LABELS, OF_AUTHOR
 from einformer.lint.notes.slots import strip_mark
 from einformer.lint.reading import Equation, is_respelled
 
-_BOLD = re.compile(rf".(?:{'|'.join(ACCENTS)})?(?:{'|'.join(BOLD)})")
+NO_LEGEND = "no legend"
+RAISED = "↑"  # ends the name of a tensor once for each of its upper indices: `g_{ij}` and `g^{ij}` are two tensors
 
 
 @dataclass(frozen=True, slots=True)
 class Letters:
-    """The letters of indices, and the names that always have the same single subscript: `d_k`, `γ_d`."""
+    """The letters that are indices. A legend names all of them; sentences name some, and are silent about the others."""
 
     indices: frozenset[str]
-    alone: frozenset[str]  # those that are indices also where they are the only letter of a subscript
-    constant: frozenset[str]
     sizes: frozenset[str]
-
-    @classmethod
-    def of(cls, equations: Iterable[Equation], legend: Iterable[str], sizes: Iterable[str] = ()) -> Letters:
-        """Collects the evidence of a document."""
-        names, subscripts = defaultdict[str, set[str]](set), defaultdict[str, set[tuple[str, ...]]](set)
-        indices = set(legend)
-        for x in (x for equation in equations for x in equation.nodes()):
-            if isinstance(x, Apply):
-                indices |= {axis_of(index.letter) for index in x.indices}
-            if isinstance(x, Tensor):
-                letters = slot_letters(x)
-                subscripts[x.name].add(letters)
-                for letter in letters if len(letters) > 1 else ():
-                    names[axis_of(letter)].add(x.name)
-        indices |= {letter for letter, having in names.items() if len(having) > 1}
-        indices |= {letter for letter in names if strip_mark(letter) in indices}
-        constant = {name for name, scripts in subscripts.items() if len(scripts) == 1 and len(next(iter(scripts))) == 1}
-        return cls(
-            frozenset(indices), frozenset(names) & indices, frozenset(constant), frozenset(sizes) | {i.upper() for i in indices}
-        )
-
-    def within(self, section: Iterable[Equation], stated: Iterable[str]) -> Letters:
-        """Collects the evidence of a section. A lone letter is an index only if the section has it elsewhere too."""
-        here = Letters.of(section, stated)
-        return replace(self, alone=here.indices | here.alone)
+    complete: bool
 
     def understand(self, equation: Equation) -> list[Expression]:
-        """Returns the sides of an equation, with labels as names and bare letters as indices."""
-        nodes = tuple(equation.nodes())
-        pairs = {(x.name, axis_of(letter)) for x in nodes if isinstance(x, Tensor) for letter in slot_letters(x)}
-        having = Counter(axis for _, axis in pairs)
-        bound = {axis_of(index.letter) for x in nodes if isinstance(x, Apply) for index in x.indices}
-        together = {axis for axis, count in having.items() if count > 1} & self.indices
-        constant = frozenset(name for name, axis in pairs if name in self.constant and axis not in bound)
-        labels = _Labels(self.alone | together, constant, _find_strangers(nodes, equation.left.tree))
-        sides = [(side.tree, side.nodes) for side in equation.sides if side.tree is not None]
-        bare = self.indices | {axis_of(i) for x in nodes if isinstance(x, Tensor) and len(x.slots) > 1 for i in slot_letters(x)}
-        return [self._understand_side(tree, nodes, labels, set(bare)) for tree, nodes in sides]
+        """Returns the sides of an equation, with labels as names, upper indices as slots and bare letters as indices."""
+        bound = {axis_of(index.letter) for x in equation.nodes() if isinstance(x, Apply) for index in x.indices}
+        letters = replace(self, indices=self.indices | bound) if self.complete else self
+        return [letters.read(side.tree) for side in equation.sides if side.tree]
 
-    def _understand_side(self, tree: Expression, nodes: Iterable[Expression], labels: _Labels, bare: set[str]) -> Expression:
-        if labels.strangers or any(isinstance(x, Tensor) and len(x.slots) == 1 for x in nodes):
-            tree = labels.without(tree, below=False)
-        return resolve(tree, bare) if any(isinstance(x, Name) for x in nodes) else tree
+    def read(self, side: Expression) -> Expression:
+        """Returns a side as `understand` does."""
+        return resolve(self._read(side, below=False), set(self.indices))
 
-    # ------------------------------------------------------------------------------------------------- index notation
+    def _read(self, e: Expression, below: bool) -> Expression:
+        match e:
+            case Tensor() if self.is_label(e) or (below and self._is_size(e)):
+                return Name(f"{e.name}{''.join(slot_letters(e))}", span=e.span)
+            case Power(base=Tensor() | Name() as base) if upper := self._find_upper(e.exponent):
+                return self._raise(base, upper, e.span)
+            case Quotient():
+                return Quotient(self._read(e.numerator, below), self._read(e.denominator, True), span=e.span)
+            case Apply(name="sqrt"):
+                return rebuild(e, lambda child: self._read(child, True))
+            case Tensor():
+                return e
+            case _:
+                return rebuild(e, lambda child: self._read(child, below))
+
+    # An index above and below is contracted: `\Gamma^i_{ij}` has one slot.
+    def _raise(self, base: Tensor | Name, upper: tuple[Index, ...], span: Span) -> Expression:
+        lower = base.slots if isinstance(base, Tensor) and not self.is_label(base) else ()
+        both = {index.letter for index in upper} & {slot.letter for slot in lower if isinstance(slot, Index)}
+        slots = tuple(slot for slot in (*upper, *lower) if not (isinstance(slot, Index) and slot.letter in both))
+        name = f"{base.name}{RAISED * len(upper)}"
+        return Tensor(name, slots, span=span) if slots else Name(name, span=span)
+
+    def has(self, letter: str) -> bool:
+        """Returns whether a letter is an index: `s'` and `\\bar{s}` are if `s` is."""
+        return strip_mark(axis_of(letter)) in self.indices
+
+    def is_label(self, tensor: Tensor) -> bool:
+        """Returns whether the subscript of a tensor is a label: a legend has none of its letters."""
+        letters = slot_letters(tensor)
+        return self.complete and bool(letters) and not any(map(self.has, letters))
+
+    # `\sqrt{d_k}` has a size, whose name is the letter of an axis.
+    def _is_size(self, tensor: Tensor) -> bool:
+        return len(tensor.slots) == 1 and tensor.name in self.indices
+
+    def _find_upper(self, exponent: Expression) -> tuple[Index, ...]:
+        upper = _list_upper(exponent)
+        return upper if all(self.has(index.letter) for index in upper) else ()
+
+    def find_unknown(self, *sides: Expression) -> str:
+        """Returns the first letter in the slots of an equation that is not an index, or an empty string."""
+        tensors = (x for side in sides for x in subexpressions(side) if isinstance(x, Tensor))
+        return next((letter for x in tensors for letter in slot_letters(x) if not self.has(letter)), "")
 
     def doubt(self, *sides: Expression) -> str:
-        """Returns the reason why an equation is not in index notation, or an empty string."""
+        """Returns the reason why an equation is not judged, or an empty string."""
         nodes = [x for side in sides for x in subexpressions(side)]
         if not any(isinstance(x, Tensor) for x in nodes):
             return "no indices"
-        if unknown := self.unknown(*sides):
-            return f"`{unknown}` is on one tensor only: an index, or a label?"
-        if greek := next((i for x in nodes if isinstance(x, Tensor) for i in slot_letters(x) if _is_label(i, nodes)), ""):
-            return f"`{greek}` is an index here, and a label there"
-        if any(_multiplies_bold(x) for x in nodes):
-            return "vectors and matrices in bold"
-        if named := next((name for x in nodes for name in _name_factors(x)), ""):
-            return f"`{named}`: an index, or the tensor beside it?"
-        if word := next((x.name[1:] for x in nodes if isinstance(x, Name) and self._is_either(x.name[1:])), ""):
-            return f"`{word}`: a word, or indices?"
         if any(isinstance(x, Power) and _is_upper(x) for x in nodes):
             return "upper indices"
         if len(sides) > 1 and is_respelled(*sides):
             return "another form of the same indices"
+        if above := next((letter for letter in _find_raised(nodes)), ""):
+            return f"`{above}` above: an index, or a label?"
+        if word := next((x for x in _find_words(nodes, sides[0])), ""):
+            return f"`{word}`: a word, or indices?"
         if called := next((name for side in sides for name in _find_called(side)), ""):
             return f"`{called}(…)` has no indices: a matrix?"
         matrices = [name for side in sides for name in _find_matrices(side) if name not in self.sizes]
-        return f"`{matrices[0]}` has no indices: a matrix?" if matrices else ""
-
-    def unknown(self, *sides: Expression) -> str:
-        """Returns a letter that nothing shows to be an index, or an empty string. A letter on both sides may be either."""
-        named = [{axis_of(x.letter if isinstance(x, Index) else x.name) for x in nodes} for nodes in map(_letters_of, sides)]
-        known = self.indices | (frozenset.intersection(*map(frozenset, named)) if len(sides) > 1 else frozenset())
-        tensors = (x for side in sides for x in subexpressions(side) if isinstance(x, Tensor))
-        return next((i for x in tensors for i in slot_letters(x) if axis_of(i) not in known), "")
-
-    def _is_either(self, label: str) -> bool:
-        return label in LABELS and self.indices.issuperset(label)
+        return f"`{matrices[0][0]}` has no indices: a matrix?" if matrices else ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Labels:
-    """Which letters are indices in one equation also where they stand alone, and which names only have one subscript."""
-
-    alone: frozenset[str]
-    constant: frozenset[str]
-    strangers: frozenset[Tensor]
-
-    def without(self, e: Expression, below: bool) -> Expression:
-        """Returns e with labels as names. `below` a root or a fraction bar, `sqrt(d_k)` has a label."""
-        match e:
-            case Tensor() if self.is_label(e, below):
-                return Name(f"{e.name}{''.join(slot_letters(e))}", span=e.span)
-            case Quotient():
-                return Quotient(self.without(e.numerator, below), self.without(e.denominator, True), span=e.span)
-            case Apply(name="sqrt"):
-                return rebuild(e, lambda child: self.without(child, True))
-            case Tensor():
-                return e
+def propose(equations: Iterable[Equation]) -> list[str]:
+    """Lists letters for a legend, in the order of the text: those that something runs over, and those that stand in the
+    subscripts, of two letters or more, of two tensors.
+    """
+    names, bound = defaultdict[str, set[str]](set), dict[str, None]()
+    for x in (x for equation in equations for x in equation.nodes()):
+        bound |= {axis_of(index.letter): None for index in x.indices} if isinstance(x, Apply) else {}
+        match x:
+            case Tensor(name=name):
+                letters = slot_letters(x)
+            case Power(base=Tensor(name=name)):
+                letters = tuple(index.letter for index in _list_upper(x.exponent))
             case _:
-                return rebuild(e, lambda child: self.without(child, below))
-
-    def is_label(self, tensor: Tensor, below: bool) -> bool:
-        """Is the only letter of a subscript no index here?"""
-        letters = slot_letters(tensor)
-        if tensor in self.strangers:
-            return True
-        alone = len(tensor.slots) == 1 and len(letters) == 1 and isinstance(tensor.slots[0], Index)
-        return alone and (axis_of(letters[0]) not in self.alone or (below and tensor.name in self.constant))
+                continue
+        for letter in letters if len(letters) > 1 else ():
+            names[strip_mark(axis_of(letter))].add(name)
+    return [letter for letter in names if len(names[letter]) > 1 or letter in bound]
 
 
 def slot_letters(tensor: Tensor) -> tuple[str, ...]:
@@ -164,53 +143,38 @@ def _own_letters(slot: Expression) -> Iterator[Index]:
                 yield from _own_letters(x)
 
 
-# A tensor that shares no letter with the rest of its equation, as the words in `T_{hop} = V / W_{link}`.
-def _find_strangers(nodes: tuple[Expression, ...], left: Expression | None) -> frozenset[Tensor]:
-    tensors = {x: Counter(slot_letters(x)) for x in nodes if isinstance(x, Tensor)}
-    calls = [x for x in nodes if isinstance(x, Apply)]
-    if any(call.name.endswith(OF_AUTHOR) for call in calls):  # its indices may belong to an omitted factor
-        return frozenset()
-    found = Counter(x.letter if isinstance(x, Index) else x.name for x in nodes if isinstance(x, Index | Name))
-    found.update(index.letter for call in calls for index in call.indices)
-    words = {x for x, own in tensors.items() if len(own) > 1 and all(found[i] == count for i, count in own.items())}
-    return frozenset(words if len(tensors) > 1 else words - {left})
+def _list_upper(exponent: Expression) -> tuple[Index, ...]:
+    parts = exponent.factors if isinstance(exponent, Product) else (exponent,)
+    letters = [x.letter if isinstance(x, Index) else x.name if isinstance(x, Name) else "" for x in parts]
+    upper = [Index(i, span=x.span) for i, x in zip(letters, parts, strict=True) if len(i.rstrip("'")) == 1 and i.islower()]
+    return tuple(upper) if len(upper) == len(parts) else ()
 
 
-# The slots of a tensor may name another factor: `W_{xh} x_t`.
-def _name_factors(e: Expression) -> Iterator[str]:
-    factors = factors_of(e) if isinstance(e, Product | Quotient) else ()
-    for one, other in itertools.permutations((f for f in factors if isinstance(f, Tensor)), 2):
-        letters = slot_letters(one)
-        if len(letters) > 1 and other.name in letters and not {*letters} & {*slot_letters(other)}:
-            yield other.name
+# A letter alone above a tensor that stands nowhere else may be a label: `x_t = x_t^c`.
+def _find_raised(nodes: list[Expression]) -> Iterator[str]:
+    tensors = [x for x in nodes if isinstance(x, Tensor)]
+    count = Counter(letter for x in tensors for letter in slot_letters(x))
+    for x in tensors:
+        if x.name.endswith(RAISED) and not x.name.endswith(RAISED * 2) and count[slot_letters(x)[0]] == 1:
+            yield slot_letters(x)[0]
 
 
-def _letters_of(side: Expression) -> Iterator[Index | Name]:
-    return (x for x in subexpressions(side) if isinstance(x, Index | Name))
+# A subscript that shares no letter with the rest of its equation may be a word: `T_{hop} = V / W_{link}`.
+def _find_words(nodes: list[Expression], left: Expression) -> Iterator[str]:
+    tensors = [(x, slot_letters(x)) for x in nodes if isinstance(x, Tensor)]
+    count = Counter(letter for _, letters in tensors for letter in letters)
+    count.update(x.letter for x in nodes if isinstance(x, Index))
+    count.update(index.letter for x in nodes if isinstance(x, Apply) for index in x.indices)
+    for x, letters in tensors:
+        own = Counter(letters)
+        if len(letters) > 1 and (len(tensors) > 1 or x is not left) and all(count[i] == 2 * own[i] for i in own):
+            yield "".join(letters)
 
 
-# A Greek index may be the label of a name elsewhere: `x_\nu`.
-def _is_label(letter: str, found: Iterable[Expression]) -> bool:
-    command = GREEK.get(letter.rstrip("'"), "")
-    names = (x.name for x in found if isinstance(x, Tensor | Name))
-    return bool(command) and any(name.endswith(command) and len(name) > len(command) for name in names)
-
-
-# `W_h x_t` in bold is a matrix and a vector for each index.
-def _multiplies_bold(e: Expression) -> bool:
-    slots = [
-        min((len(x.slots) for x in subexpressions(factor) if isinstance(x, Tensor) and _BOLD.match(x.name)), default=0)
-        for factor in (factors_of(e) if isinstance(e, Product | Quotient) else ())
-    ]
-    return sum(map(bool, slots)) > 1 and 1 in slots
-
-
-# Letters above a tensor are indices: `T_j^{ik}`, `q_s^a`.
+# Letters above anything but a name are no slots: `(A B)^{ij}`.
 def _is_upper(power: Power) -> bool:
-    if isinstance(power.exponent, Tensor):
-        return False
     letters = [x for x in subexpressions(power.exponent) if isinstance(x, Index)]
-    return len(letters) > 1 or (bool(letters) and isinstance(power.base, Tensor) and isinstance(power.exponent, Index))
+    return not isinstance(power.exponent, Tensor) and len(letters) > 1
 
 
 def _find_matrices(e: Expression) -> Iterator[str]:

@@ -27,7 +27,7 @@ _SIGNS = frozenset(("<", ">", "<=", ">=", "!=", "->", "≤", "≥", "≠", "→"
 _ENDS = frozenset(("\\quad", "\\qquad", ",", ";"))
 _GOES_ON = frozenset(("+", "-", "=", "\\cdot", "\\times"))
 _LAST = frozenset((",", ";", "-", "+", "\\cdot"))
-_OPEN, _CLOSED = frozenset("({["), frozenset(")}]")
+_OPEN, _CLOSED = frozenset((*"({[", "\\{")), frozenset((*")}]", "\\}"))
 Marks = list[Mark]
 NO_INDICES = "no indices"
 

@@ -31,13 +31,8 @@ def check_section(reads: list[Read], known: Context) -> None:
     """Adds findings to the equations of a section."""
     for read in reads:
         if read.right is not None:
-            fixed = {x.slots[0].span for x in read.tensors if len(x.slots) == 1 and x.name in known.constant}  # `W_l`
             errors = balance(read.left, read.right, known.legend)
-            read.findings += (
-                finding
-                for finding in errors
-                if finding.code != "E301" or not (finding.span in fixed or find_axes([finding]) & known.fixed)
-            )
+            read.findings += (f for f in errors if f.code not in ("E301", "E302") or not find_axes([f]) & known.fixed)
     for number, read in enumerate(reads):
         read.findings += _check_sums(read, reads[number + 1 :])
     makers = _find_common_forms(reads) | _find_definitions(reads)
@@ -196,7 +191,7 @@ def _check_order(x: Tensor, definition: Tensor, known: Context) -> Iterator[Find
     for slot, was in zip(x.slots, definition.slots, strict=True):
         if isinstance(slot, Index) and isinstance(was, Index) and not grouped:
             here, there = axis_of(slot.letter), axis_of(was.letter)
-            if here != there and (known.are_apart(here, there) or (known.primed and len(x.slots) > 2)):
+            if here != there and known.are_apart(here, there):
                 message = f"this slot of `{x.name}` runs over `{there}`, not over `{here}`"
                 yield Finding(
                     "E307", message, slot.span, (_describe_definition(definition),), f"`{was.letter}`, or a prime of it"

@@ -53,18 +53,16 @@ def _earlier(x: Tensor) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The facts of a section: sizes, the same as a legend, tensors with a stated shape, names that have one subscript, and
-    letters that are fixed ("for each layer $l$").
+    """The facts of a section: sizes, the same as a legend, tensors with a stated shape, and letters that are fixed ("for
+    each layer $l$").
 
-    `primed`: some index has a prime, so an axis is named by its letter. `causal`: the text calls its model causal.
+    `causal`: the text calls its model causal.
     """
 
     sizes: Sizes
     legend: Legend
     declared: dict[str, Tensor]
-    constant: frozenset[str]
     fixed: frozenset[str]
-    primed: bool
     causal: bool
 
     def are_apart(self, one: str, other: str) -> bool:

@@ -9,15 +9,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from einformer.errors import EinformerError, Source, Span, catalogue, fail
+from einformer.lint.legend import read_legend
 
-_SIZE = re.compile(r"\s*([a-z])\s*:\s*(\S(?:.*\S)?)\s*")
 _KINDS: dict[str, type] = {"ignore": list, "exclude": list, "legend": dict, "macros": dict}
 _COMMENT = re.compile(r"einformer:\s*ignore\b(?:\[([A-Za-z0-9, ]*)\])?")
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    r"""`ignore`: codes that are not reported. `exclude`: patterns of files that are not read. `legend`: sizes of letters.
+    r"""`ignore`: codes that are not reported. `exclude`: patterns of files that are not read. `legend`: letters
+    of indices, with their size or an empty text.
 
     `macros`: definitions of commands that the file takes from another, `{"\\nn" = "\\nonumber"}`.
     """
@@ -28,11 +29,9 @@ class Settings:
     macros: Mapping[str, str] = field(default_factory=dict)
 
     def with_legend(self, legend: str) -> Settings:
-        """Returns the settings with more sizes, `b: B, s: S`. Raises EinformerError E805."""
-        sizes = [_SIZE.fullmatch(part) for part in legend.split(",") if part.strip()]
-        if None in sizes:
-            raise fail("E805", f"`{legend}` is not a list of sizes", fix="`b: B, s: S`: a letter and its size")
-        return replace(self, legend={**self.legend, **{size[1]: size[2] for size in sizes if size}})
+        """Returns the settings with more letters, `b: B, s t: S, d`. Raises EinformerError E805."""
+        more = {stated.letter: stated.size for stated in read_legend(legend)} if legend.strip() else {}
+        return replace(self, legend={**self.legend, **more})
 
 
 def find_settings(start: pathlib.Path) -> Settings:

@@ -99,10 +99,10 @@ def judge(erratum: Erratum) -> Verdict:
     return Verdict(erratum, "demonstrated" if after and not before else "not demonstrated", printed, corrected)
 
 
-# The form follows other equations of its document. Only equations that are read count.
+# The form follows other equations of its document, under a legend. Only equations that are read count.
 def _lint_form(erratum: Erratum, form: Form) -> Found:
     text = f"{erratum.about['after']}\n\n{erratum.form(form)}\n"
-    checked = lint_text(Source(f"{erratum.id}.md", text), Settings())
+    checked = lint_text(Source(f"{erratum.id}.md", text), Settings().with_legend(erratum.about["axes"]))
     messages = [f"{finding.code}: {finding.message}" for finding in checked.findings]
     unread = [f"not read: {verdict.skipped}" for verdict in checked.verdicts if verdict.skipped]
     return not messages and (form == "printed" or not unread), "; ".join(messages or unread) or "nothing found"

@@ -8,15 +8,14 @@ from dataclasses import dataclass, field
 from einformer.language.latex_reader import LETTERS
 from einformer.lint.notes.parts import Parts
 from einformer.lint.notes.pieces import Passage
-from einformer.lint.notes.signs import LABELS, WORDS
+from einformer.lint.notes.signs import WORDS
 
 LETTER, COMMAND, PRIME = re.compile(r"[^\W\dA-Z_]'*"), re.compile(r"\\[A-Za-z]+"), re.compile(r"\^?\{?\s*\\prime\s*\}?")
 TRANSPOSED = re.compile(r"(?:\\(?:mathrm|text|mathsf)\b)?\{?\s*(?:T|\\top|\\intercal|\\dagger)\s*\}?")
 _PRIMES = re.compile(r"(?:\\prime|'|\s)+")
 _WORD = re.compile(r"(?:\\(?:text|textrm|textsf|texttt|mathrm|rm|operatorname|mbox|mathit)\b)?[{\s]*([A-Za-z0-9 \-/]+?)[}\s]*")
-_LABEL = re.compile(
-    r"(?:[A-Z][A-Za-z0-9]*|\\[A-Za-z]+)(?:\s*[-+]\s*[0-9]+)?'*|[0-9]+|\*|\{\\rm [A-Za-z ]+\}|\\[A-Za-z]+\{[A-Za-z ]+\}"
-)
+_LABEL = re.compile(r"[A-Z][A-Za-z0-9]*(?:\s*[-+]\s*[0-9]+)?'*|[0-9]+|\*|\\[A-Za-z]+\{[A-Za-z ]+\}")
+_OLD = re.compile(r"\{?\s*\\(?:rm|it|sf|tt|bf)\b")  # a word to the end of its group
 _LAYER = re.compile(r"\([A-Za-z0-9+\- ]*\)|\\prime|\\star")
 _WORDS = re.compile(rf"\\(?:{'|'.join(sorted(WORDS))})\s*\{{[^{{}}]*\}}")
 _PARTED = r",|;|\\[,;:!]|~"
@@ -91,10 +90,11 @@ class Names(Parts):
     def find_label(self, text: str) -> str:
         """Returns the label in a subscript: a word, capitals, Greek or a number. Else an empty string."""
         word = _WORD.fullmatch(text)
-        if word and (text[0] in "\\{" or word[1] in LABELS):
+        if word and text[0] in "\\{":
             return "".join(filter(str.isalnum, word[1]))
-        plain = text.removeprefix("{").removesuffix("}") if text.startswith("{\\rm") else text
-        return "".join(filter(str.isalnum, plain)) if _LABEL.fullmatch(plain) else ""
+        if old := _OLD.match(text):
+            return "".join(filter(str.isalnum, text[old.end() :]))
+        return "".join(filter(str.isalnum, text)) if _LABEL.fullmatch(text) else ""
 
     def is_tag(self, text: str, below: bool) -> bool:
         """Returns whether a superscript is part of the name: capitals, words, stars, `(l)`. A number or a transposition is

@@ -45,12 +45,7 @@ RELATIONS = frozenset(
      "rightarrow", "hookrightarrow", "leftrightarrow", "asymp", "prec", "succ", "longmapsto", "in", "xrightarrow")
 )  # fmt: skip
 CONCLUSIONS = frozenset(("Rightarrow", "implies", "iff", "Leftrightarrow", "Longrightarrow", "Longleftrightarrow", "therefore"))
-_LABELS = """
-    in out ff model head heads max min new old ref eff tot total kv qk qkv obs def dim len vocab hid enc dec src tgt pos seq
-    tok ctx att attn mlp lr norm loss train test val key query dff emb embed batch params layers layer act grad data opt mem
-    avg std mod comm comms flops mask init final last next prev cache gate down ln rms sub top bot left right
-    proj res math hop ici"""
 _PARTING = """
     and where with for if or s.t such that when since because so then as all in at on of i.e e.g thus hence while but else
     from by"""
-LABELS, PARTING = frozenset(_LABELS.split()), frozenset(_PARTING.split())  # subscripts that are words; words between statements
+PARTING = frozenset(_PARTING.split())  # words between statements
